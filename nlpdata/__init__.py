@@ -1,0 +1,1 @@
+"""Data preparation for BERT-family encoders: text to TFRecords."""
