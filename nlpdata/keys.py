@@ -11,6 +11,8 @@ The mixing function is the finaliser of SplitMix64 (Steele, Lea, Flood: "Fast sp
 generators", OOPSLA 2014); the constants are that paper's.
 """
 
+from enum import IntEnum
+
 import numpy as np
 
 _GAMMA = 0x9E3779B97F4A7C15
@@ -19,6 +21,31 @@ _MIX_2 = 0x94D049BB133111EB
 _MASK = (1 << 64) - 1
 
 ROOT = 0x6E6C7064617461  # "nlpdata"
+
+
+class Purpose(IntEnum):
+    """What a draw is for: the last element of a key, or the counter under it. Values are part of the output's bytes."""
+
+    # under a document's key
+    EVAL_SPLIT = 1
+    WEIGHT = 2
+    BUCKET = 3
+    # under the key of (document, duplicate)
+    SHORT_SEQUENCE = 10
+    PAIR = 11
+    CANDIDATE = 12
+    # under an example's key
+    ORDER = 20
+    SPLIT = 21
+    SWAP = 22
+    TRUNCATE_A = 23
+    TRUNCATE_B = 24
+    OTHER_DOCUMENT = 25
+    OTHER_START = 26
+    MASKING = 27
+    # under an example's masking key
+    MASK_ORDER = 30
+    MASK_REPLACE = 31
 
 
 def _mix(z):
@@ -48,10 +75,11 @@ def fold(key, element) -> np.ndarray:
 
 def fold_int(key: int, element: int) -> int:
     """`fold` for two Python ints, without numpy's overhead for scalars."""
-    return _draw_int(_draw_int(key, 0), element)
+    return draw_int(draw_int(key, 0), element)
 
 
-def _draw_int(key: int, counter: int) -> int:
+def draw_int(key: int, counter: int) -> int:
+    """`draw` for two Python ints."""
     z = (key + (counter + 1) * _GAMMA) & _MASK
     z = ((z ^ (z >> 30)) * _MIX_1) & _MASK
     z = ((z ^ (z >> 27)) * _MIX_2) & _MASK

@@ -1,0 +1,233 @@
+"""Masked language modelling: which tokens of a batch to predict, and what stands in their place.
+
+The very function that masks static records masks dynamic ones at load time: it needs nothing but what a record holds
+(ids, real length, where words start) and a key per example, so its result does not depend on the batch.
+
+Semantics in distribution are those of create_pretraining_data.py in google-research/albert and google-research/bert:
+units are words (or single pieces), spans of 1..max_ngram words start at words in random order with probability
+proportional to 1/n, a span that exceeds the budget is shortened, one that touches a chosen word is skipped; each chosen
+piece becomes [MASK] (80%), stays (10%) or becomes a random piece (10%). Different on purpose: special tokens are never
+masked, replacements are ordinary pieces only, the first piece of a segment always starts a unit, and a sequence whose
+words all exceed the budget gets the first pieces of one word instead of no prediction.
+
+    ids          [CLS] the qu ##ick fox [SEP] it ran [SEP]     word_start   1 1 1 0 1 1 1 1 1
+    units        the | qu ##ick | fox | it | ran               budget = max(1, round(0.15 * 9)) = 1
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nlpdata import keys
+from nlpdata.keys import Purpose
+
+MASKED, KEPT = 0.8, 0.9  # cumulative shares: [MASK], unchanged, the rest random
+_INDEX_BITS = 16  # a word's index in its sequence, packed below its random rank
+
+
+@dataclass(frozen=True)
+class MaskingRule:
+    """How to mask; all that a call needs besides the examples.
+
+    Attributes:
+      masked_lm_prob: share of the tokens (special ones included, as in the originals) to predict.
+      max_predictions: most predictions of a sequence (P).
+      max_ngram: longest span, in words.
+      whole_word: units are words; else single pieces.
+      favor_shorter_ngram: span lengths drawn with weights 1/n; else the same weights in reverse.
+      mask_id, special_ids, ordinary_ids: [MASK]; ids that are never masked; int32 ids that may replace a token.
+    """
+
+    masked_lm_prob: float
+    max_predictions: int
+    max_ngram: int
+    whole_word: bool
+    favor_shorter_ngram: bool
+    mask_id: int
+    special_ids: tuple[int, ...]
+    ordinary_ids: np.ndarray
+
+    def budgets(self, max_seq_length: int) -> np.ndarray:
+        """Number of predictions by sequence length, int64 (max_seq_length + 1,)."""
+        return np.array(
+            [
+                min(self.max_predictions, max(1, round(length * self.masked_lm_prob)))
+                for length in range(max_seq_length + 1)
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class MaskedBatch:
+    """input_ids int32 (n, L) after replacement; positions, label_ids int32 and weights float32 (n, P), zero padded."""
+
+    input_ids: np.ndarray
+    positions: np.ndarray
+    label_ids: np.ndarray
+    weights: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Units:
+    """The maskable words of a batch, one after the other, row by row.
+
+    Attributes:
+      tokens: flat index (row * L + position) of every maskable token, ascending.
+      starts: index into `tokens` where each word starts, with len(tokens) at the end; int64 (words + 1 + padding,).
+      row: row of each word, int64 (words,).
+      first, count: first word and number of words of each row, int64 (n,).
+    """
+
+    tokens: np.ndarray
+    starts: np.ndarray
+    row: np.ndarray
+    first: np.ndarray
+    count: np.ndarray
+
+
+def mask_batch(
+    ids: np.ndarray, lengths: np.ndarray, word_start: np.ndarray, example_keys: np.ndarray, rule: MaskingRule
+) -> MaskedBatch:
+    """Masks a batch of sequences.
+
+    Args:
+      ids: integer (n, L), unmasked, zero or any padding behind `lengths`.
+      lengths: (n,) real tokens of each row.
+      word_start: (n, L), non-zero where a word starts (the record's token_boundary).
+      example_keys: uint64 (n,), one key per example (and per epoch, when masking anew each epoch).
+      rule: see MaskingRule.
+    """
+    units = _find_units(ids, lengths, word_start, rule)
+    budget = rule.budgets(ids.shape[1])[lengths]
+    chosen = _choose_tokens(units, budget, example_keys, rule)
+    return _replace(ids, units.tokens[chosen], example_keys, rule)
+
+
+def _find_units(ids, lengths, word_start, rule) -> _Units:
+    n, width = ids.shape
+    maskable = np.arange(width) < lengths[:, None]
+    for special in rule.special_ids:
+        maskable &= ids != special
+    tokens = np.flatnonzero(maskable)
+    begins = np.ones(len(tokens), bool)
+    if rule.whole_word and len(tokens):
+        # A word starts where the record says so, and behind a gap: at a row's or a segment's first token.
+        begins[1:] = (word_start.reshape(-1)[tokens[1:]] != 0) | (np.diff(tokens) != 1)
+        begins[np.searchsorted(tokens, np.arange(n) * width)[: n + 1] % max(len(tokens), 1)] = True
+    begin = np.flatnonzero(begins)
+    row = tokens[begin] // width
+    count = np.bincount(row, minlength=n)
+    # Behind the last word: entries that let a span look max_ngram words ahead without a check.
+    starts = np.concatenate([begin, np.full(rule.max_ngram + 1, len(tokens))])
+    return _Units(tokens, starts, row, np.cumsum(count) - count, count)
+
+
+def _choose_tokens(units: _Units, budget, example_keys, rule) -> np.ndarray:
+    """Which of `units.tokens` to predict: bool (len(tokens),)."""
+    words = len(units.row)
+    if not words:
+        return np.zeros(0, bool)
+    index = np.arange(words) - units.first[units.row]
+    draws = keys.draw(keys.fold(example_keys, Purpose.MASK_ORDER)[units.row], index)
+    order = _random_order(units, index, draws)
+    span = _span_lengths(units.count[units.row] - index, draws, rule)
+    covered, left = _cover(units, order, span, budget, rule.max_ngram)
+    lengths = np.diff(units.starts[: words + 1])
+    chosen = np.repeat(covered, lengths)
+    # Every word of such a row is longer than its budget: the first pieces of the first word drawn.
+    for r in np.flatnonzero((left == budget) & (units.count > 0)):
+        start = units.starts[order[units.first[r]]]
+        chosen[start : start + budget[r]] = True
+    return chosen
+
+
+def _random_order(units: _Units, index, draws) -> np.ndarray:
+    """The words of each row in random order, as indices of words; row r's stand at first[r] : first[r] + count[r]."""
+    # Row, 32 random bits and the word's index in one integer: one plain sort instead of an argsort.
+    packed = draws >> np.uint64(32)
+    packed |= units.row.astype(np.uint64) << np.uint64(32)
+    packed <<= np.uint64(_INDEX_BITS)
+    packed |= index.astype(np.uint64)
+    packed.sort()
+    packed &= np.uint64((1 << _INDEX_BITS) - 1)
+    return packed.astype(np.int64) + units.first[units.row]
+
+
+def _span_lengths(available, draws, rule) -> np.ndarray:
+    """The span length drawn for every word, should its turn come: int64, 1..max_ngram and not beyond the row."""
+    span = np.ones(len(available), np.int64)
+    if rule.max_ngram == 1:
+        return span
+    table = _ngram_thresholds(rule.max_ngram, rule.favor_shorter_ngram)
+    uniform = (draws & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    for threshold in table[-1]:
+        span += uniform >= threshold
+    near_end = np.flatnonzero(available < rule.max_ngram)
+    thresholds = table[available[near_end] - 1]
+    span[near_end] = 1 + (uniform[near_end, None] >= thresholds).sum(axis=1)
+    return span
+
+
+def _ngram_thresholds(max_ngram: int, favor_shorter: bool) -> np.ndarray:
+    """Cumulative probabilities of the lengths, times 2**32, by words available: uint64 (max_ngram, max_ngram - 1)."""
+    weights = 1.0 / np.arange(1, max_ngram + 1)
+    if not favor_shorter:
+        weights = weights[::-1]
+    table = np.full((max_ngram, max_ngram - 1), 1 << 32, np.uint64)
+    for available in range(2, max_ngram + 1):
+        cumulative = np.cumsum(weights[:available] / weights[:available].sum())
+        table[available - 1, : available - 1] = np.round(cumulative[:-1] * 2**32).astype(np.uint64)
+    return table
+
+
+def _cover(units: _Units, order, span, budget, max_ngram) -> tuple[np.ndarray, np.ndarray]:
+    """Greedy choice in lockstep: in round i every row tries the i-th word of its random order.
+
+    Returns which words are covered, bool (words,), and what is left of each row's budget, int64 (n,).
+    """
+    covered = np.zeros(len(units.row) + max_ngram, bool)
+    left = budget.copy()
+    rows = np.flatnonzero((units.count > 0) & (budget > 0))
+    for turn in range(int(units.count.max())):
+        rows = rows[(left[rows] > 0) & (units.count[rows] > turn)]
+        if not len(rows):
+            break
+        word = order[units.first[rows] + turn]
+        start, room, words = units.starts[word], left[rows], span[word]
+        size = units.starts[word + words] - start
+        for _ in range(max_ngram - 1):  # too long for what is left: one word fewer
+            words = words - ((size > room) & (words > 1))
+            size = units.starts[word + words] - start
+        free = (size <= room) & ~covered[word]
+        for ahead in range(1, max_ngram):
+            free &= ~(covered[word + ahead] & (words > ahead))
+        word, words = word[free], words[free]
+        covered[word] = True
+        for ahead in range(1, max_ngram):
+            covered[word[words > ahead] + ahead] = True
+        left[rows[free]] -= size[free]
+    return covered[: len(units.row)], left
+
+
+def _replace(ids, chosen, example_keys, rule) -> MaskedBatch:
+    """Replaces the tokens at flat indices `chosen` (ascending) and lists them by row."""
+    n, width = ids.shape
+    row, position = np.divmod(chosen, width)
+    count = np.bincount(row, minlength=n)
+    slot = np.arange(len(chosen)) - (np.cumsum(count) - count)[row]
+    positions = np.zeros((n, rule.max_predictions), np.int32)
+    label_ids = np.zeros_like(positions)
+    weights = np.zeros((n, rule.max_predictions), np.float32)
+    labels = ids.reshape(-1)[chosen]
+    positions[row, slot] = position
+    label_ids[row, slot] = labels
+    weights[row, slot] = 1.0
+
+    draws = keys.draw(keys.fold(example_keys, Purpose.MASK_REPLACE)[row], position)
+    coin = draws >> np.uint64(32)
+    random_index = ((draws & np.uint64(0xFFFFFFFF)) * np.uint64(len(rule.ordinary_ids))) >> np.uint64(32)
+    replaced = np.where(coin < np.uint64(round(KEPT * 2**32)), labels, rule.ordinary_ids[random_index])
+    replaced[coin < np.uint64(round(MASKED * 2**32))] = rule.mask_id
+    input_ids = ids.astype(np.int32, copy=True)
+    input_ids.reshape(-1)[chosen] = replaced
+    return MaskedBatch(input_ids, positions, label_ids, weights)
