@@ -1,16 +1,18 @@
 """ALBERT's text normalisation, on whole blocks of lines.
 
-The rule is `preprocess_text` of google-research/albert's tokenization.py, in its order:
+The rule is `preprocess_text` of kamalkraj/ALBERT-TF2.0's tokenization.py, in its order:
 
 1. strip, and collapse every run of `str.split()` whitespace to one space;
 2. two backticks, then two apostrophes, become one double quote;
 3. NFKD, and drop every character with a canonical combining class (skipped altogether by keep_accents);
 4. lower-case, if do_lower_case.
 
+It is XLNet's rule too. google-research/albert's own `preprocess_text` is the same without step 2 (as of its commit
+b772393); `''` and two backticks are rare outside text from the Penn Treebank.
+
 `normalize_line` is that definition and nothing else. `normalize_lines` gives the same strings several times faster:
-it joins lines to blocks, leaves steps out that a cheap search shows to be without effect, and does steps 3 and 4 of
-non-ASCII lines with a table. NFKD creates spaces (U+00A8 becomes space and diaeresis) after step 1, and, as in the
-original, they stay.
+it joins lines to blocks, leaves steps out that a cheap search shows to be without effect, and does steps 3 and 4 with
+a table. NFKD creates spaces (U+00A8 becomes space and diaeresis) after step 1, and, as in the original, they stay.
 
 The table works because step 3 is a function of single characters: canonical reordering moves only characters with a
 combining class, and just these are dropped. Lower-casing depends on its surroundings for one character, U+03A3
@@ -20,17 +22,23 @@ combining class, and just these are dropped. Lower-casing depends on its surroun
 import re
 import unicodedata
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cache
+from operator import itemgetter
 
 import numpy as np
 
-# str.split() whitespace, without LF (a line holds none) and the space itself.
-_ASCII_SPACES = "\t\x0b\x0c\r\x1c\x1d\x1e\x1f"
-_IS_SPACE, _NOT_SIMPLE = 1, 2
+# str.split() whitespace without LF (a line holds none) and the space itself.
+_ASCII_SPACES = b"\t\x0b\x0c\r\x1c\x1d\x1e\x1f"
+_SPACES_ONLY = bytes.maketrans(_ASCII_SPACES, b" " * len(_ASCII_SPACES))
+_SPACES_AND_CASE = _SPACES_ONLY.translate(bytes(range(256)).lower())
+
+# What the table says of a character: it is whitespace; it or its block must leave the table; it becomes several
+# characters; it is dropped; it changes; it may be part of a quotation mark.
+_SPACE, _LEAVES, _GROWS, _DROPPED, _CHANGES, _QUOTE = 1, 2, 4, 8, 16, 32
 
 
 def normalize_line(line: str, *, do_lower_case: bool = True, keep_accents: bool = False) -> str:
-    """The definition, for one line: what `preprocess_text` of google-research/albert returns for it."""
+    """The definition, for one line: what `preprocess_text` returns for it."""
     line = " ".join(line.strip().split())
     line = line.replace("``", '"').replace("''", '"')
     if not keep_accents:
@@ -39,150 +47,180 @@ def normalize_line(line: str, *, do_lower_case: bool = True, keep_accents: bool 
 
 
 def normalize_lines(lines: Sequence[str], *, do_lower_case: bool = True, keep_accents: bool = False) -> list[str]:
-    """`normalize_line` of every line, in order: len(lines) strings, none with whitespace at its ends or runs of it.
+    """`normalize_line` of every line, in order: len(lines) strings, each possibly empty.
 
-    A line may be empty or become so. Lines with an LF inside are allowed (it is whitespace), but slow.
+    Lines with an LF inside are allowed (it is whitespace), but slow.
     """
-    lines = list(lines)
     if not lines:
         return []
     options = {"do_lower_case": do_lower_case, "keep_accents": keep_accents}
-    block = "\n".join(lines)
-    if block.isascii():
-        return _resplit(_ascii_block(block, do_lower_case), lines, options)
-    # One accented letter would send a megabyte of English down the slow road: sort the lines out first.
+    # One accented letter would send a megabyte of English down the slower road: take such lines out, unless they
+    # are most of the block.
     wide = [i for i, line in enumerate(lines) if not line.isascii()]
-    out = lines
-    if len(wide) < len(lines):
-        narrow = [i for i, line in enumerate(lines) if line.isascii()]
-        out = [""] * len(lines)
-        plain = [lines[i] for i in narrow]
-        for i, line in zip(
-            narrow, _resplit(_ascii_block("\n".join(plain), do_lower_case), plain, options), strict=True
-        ):
-            out[i] = line
-        lines = [lines[i] for i in wide]
-        block = "\n".join(lines)
-    result = _resplit(_wide_block(block, **options), lines, options)
-    if len(wide) == len(out):
-        return result
-    for i, line in zip(wide, result, strict=True):
-        out[i] = line
-    return out
-
-
-def _resplit(block: str, lines: list[str], options: dict) -> list[str]:
-    """The lines of a normalised block; line by line where an LF inside a line has made them more."""
-    result = block.split("\n")
-    if len(result) != len(lines):
+    if 2 * len(wide) > len(lines):
+        result = _wide_block("\n".join(lines), **options).split("\n")
+    else:
+        rest = lines
+        if wide:
+            rest = list(lines)
+            for i in wide:
+                rest[i] = ""
+        result = _ascii_block("\n".join(rest), do_lower_case).split("\n")
+        if wide and len(result) == len(lines):
+            done = _wide_block("\n".join([lines[i] for i in wide]), **options).split("\n")
+            if len(done) != len(wide):
+                done = [normalize_line(lines[i], **options) for i in wide]
+            for i, line in zip(wide, done, strict=True):
+                result[i] = line
+    if len(result) != len(lines):  # an LF inside a line has made them more
         return [normalize_line(line, **options) for line in lines]
     return result
 
 
 def _ascii_block(block: str, do_lower_case: bool) -> str:
-    for character in _ASCII_SPACES:
-        block = block.replace(character, " ")
-    block = _collapse_and_quote(block)
-    return block.lower() if do_lower_case else block
+    data = block.encode("ascii").translate(_SPACES_AND_CASE if do_lower_case else _SPACES_ONLY)
+    codes = np.frombuffer(data, dtype=np.uint8)
+    block = data.decode("ascii")
+    if _uncollapsed(codes):
+        block = _collapse(block)
+    return block.replace("``", '"').replace("''", '"')
 
 
-def _collapse_and_quote(block: str) -> str:
-    """Steps 1 and 2 on a block whose only whitespace are LF, between the lines, and spaces."""
+def _uncollapsed(codes: np.ndarray) -> bool:
+    """True if a block has spaces side by side, or at an end of a line; `codes` are its characters, with no other
+    whitespace than space and LF."""
+    space = codes == 0x20
+    blank = space | (codes == 0x0A)
+    return bool((space[:1] | space[-1:]).any() or (space[1:] & blank[:-1]).any() or (space[:-1] & blank[1:]).any())
+
+
+def _collapse(block: str) -> str:
+    """Step 1 on such a block."""
     while "  " in block:  # each pass halves the runs
         block = block.replace("  ", " ")
-    block = block.replace("\n ", "\n").replace(" \n", "\n").strip(" ")
-    return block.replace("``", '"').replace("''", '"')
+    return block.replace("\n ", "\n").replace(" \n", "\n").strip(" ")
 
 
 def _wide_block(block: str, *, do_lower_case: bool, keep_accents: bool) -> str:
     """All steps on a block with characters outside ASCII."""
     table = _table(do_lower_case)
     codes = _utf16(block)
-    spaces = table.flags[codes] & _IS_SPACE
-    if spaces.any():
-        block = _text(np.where(spaces, np.uint16(0x20), codes))
-    block = _collapse_and_quote(block)
+    flags = table.flags.take(codes)
+    seen = np.bitwise_or.reduce(flags)
+    if seen & _SPACE:
+        codes = np.where(flags & _SPACE, np.uint16(0x20), codes)
+        block = _text(codes)
+    quotes = flags & _QUOTE
+    if _uncollapsed(codes) or (seen & _QUOTE and (quotes[1:] & quotes[:-1]).any()):
+        block = _collapse(block).replace("``", '"').replace("''", '"')
+        codes = _utf16(block)
+        flags = table.flags.take(codes)
     if keep_accents:
         return block.lower() if do_lower_case else block
-    return table.apply(block)
+    return table.apply(block, codes, flags) if seen & (_CHANGES | _LEAVES) else block
 
 
 class _Table:
-    """What steps 3 and 4 make of each character up to U+FFFF: `lengths` (0 where it is dropped) and `flat`, in which
-    its replacement stands from `starts` on (UTF-16 code units); `first` is the replacement where the length is 1."""
+    """What steps 3 and 4 make of each UTF-16 code unit.
+
+    flags: uint8 (65536,), see above. first: uint16 (65536,), its replacement where that is one code unit.
+    replacement: code unit -> uint16 array, where it is several.
+    """
 
     def __init__(self, do_lower_case: bool):
         self.do_lower_case = do_lower_case
         self.flags = np.zeros(0x10000, dtype=np.uint8)
-        self.flags[[c for c in range(0x10000) if chr(c).isspace() and c not in (0x0A, 0x20)]] = _IS_SPACE
+        self.first = np.arange(0x10000, dtype=np.uint16)
+        self.replacement: dict[int, np.ndarray] = {}
+        for code, text in enumerate(_decomposed()):
+            character = chr(code)
+            done = text.lower() if do_lower_case else text
+            flag = 0
+            if 0xD800 <= code < 0xE000 or (do_lower_case and "\u03a3" in text):
+                flag = _LEAVES
+            elif not done:
+                flag = _CHANGES | _DROPPED
+            elif len(done) > 1 or done > "\uffff":
+                flag = _CHANGES | _GROWS
+                self.replacement[code] = _utf16(done)
+            elif done != character:
+                flag = _CHANGES
+                self.first[code] = ord(done)
+            if character.isspace() and code not in (0x0A, 0x20):
+                flag |= _SPACE
+            if character in "`'":
+                flag |= _QUOTE
+            self.flags[code] = flag
 
-    @cached_property
-    def _replacements(self) -> list[str]:
-        def fold(code: int) -> str:
-            text = unicodedata.normalize("NFKD", chr(code))
-            text = "".join(c for c in text if not unicodedata.combining(c))
-            return text.lower() if self.do_lower_case else text
+    def apply(self, block: str, codes: np.ndarray, flags: np.ndarray) -> str:
+        """Steps 3 and 4. `codes` are the block's code units, `flags` what the table says of them."""
+        seen = np.bitwise_or.reduce(flags)
+        nothing = np.zeros(0, np.int64)
+        grown = np.flatnonzero(flags & _GROWS) if seen & _GROWS else nothing
+        if grown.size > 0.02 * codes.size:  # Hangul
+            return self._fold(block)
+        parts = [(i, i + 1, self.replacement[codes[i]]) for i in grown.tolist()]
+        if seen & _LEAVES:
+            leaves = np.flatnonzero(flags & _LEAVES)
+            lines = self._fold_lines(codes, leaves)
+            inside = np.searchsorted([stop for _, stop, _ in lines], grown, side="right")
+            starts = np.array([start for start, _, _ in lines] + [codes.size])
+            outside = starts[inside] > grown
+            parts = sorted(lines + [part for part, keep in zip(parts, outside, strict=True) if keep], key=itemgetter(0))
+        folded = self.first.take(codes)
+        dropped = np.flatnonzero(flags & _DROPPED) if seen & _DROPPED else nothing
+        if dropped.size:
+            folded = folded[flags & _DROPPED == 0]
+        return _text(_splice(folded, parts, dropped))
 
-        return [chr(c) if 0xD800 <= c < 0xE000 else fold(c) for c in range(0x10000)]
-
-    @cached_property
-    def lengths(self) -> np.ndarray:
-        units = (len(text) + sum(c > "\uffff" for c in text) for text in self._replacements)
-        return np.fromiter(units, dtype=np.uint8, count=0x10000)
-
-    @cached_property
-    def starts(self) -> np.ndarray:
-        return np.cumsum(self.lengths, dtype=np.int64) - self.lengths
-
-    @cached_property
-    def flat(self) -> np.ndarray:
-        return _utf16("".join(self._replacements))
-
-    @cached_property
-    def simple(self) -> np.ndarray:
-        """bool (65536,): the table holds for this code unit, wherever it stands."""
-        simple = np.ones(0x10000, dtype=bool)
-        simple[0xD800:0xE000] = False
-        if self.do_lower_case:  # U+03A3, and whatever decomposes to it
-            simple[[c for c in range(0x10000) if "\u03a3" in unicodedata.normalize("NFKD", chr(c))]] = False
-        return simple
-
-    @cached_property
-    def first(self) -> np.ndarray:
-        return np.append(self.flat, np.uint16(0))[self.starts]
-
-    def apply(self, block: str) -> str:
-        codes = _utf16(block)
-        simple = self.simple[codes]
-        if simple.all():
-            return self._apply_simple(codes)
-        # Only the lines that need it leave the table.
+    def _fold_lines(self, codes: np.ndarray, leaves: np.ndarray) -> list[tuple[int, int, np.ndarray]]:
+        """(start, stop, replacement) of the lines with characters, at `leaves`, that the table cannot do."""
         breaks = np.flatnonzero(codes == 0x0A)
-        hard = np.unique(np.searchsorted(breaks, np.flatnonzero(~simple)))
-        lines = block.split("\n")
-        done = _strip_accents("\n".join([lines[i] for i in hard]))
-        done = (done.lower() if self.do_lower_case else done).split("\n")
-        for i in hard:
-            lines[i] = ""
-        out = self._apply_simple(_utf16("\n".join(lines))).split("\n")
-        for i, line in zip(hard, done, strict=True):
-            out[i] = line
-        return "\n".join(out)
+        lines = np.unique(np.searchsorted(breaks, leaves))
+        starts = np.append(0, breaks + 1)[lines].tolist()
+        stops = np.append(breaks, codes.size)[lines].tolist()
+        texts = [_text(codes[start:stop]) for start, stop in zip(starts, stops, strict=True)]
+        folded = self._fold("\n".join(texts)).split("\n")
+        return list(zip(starts, stops, map(_utf16, folded), strict=True))
 
-    def _apply_simple(self, codes: np.ndarray) -> str:
-        lengths = self.lengths[codes]
-        if lengths.max(initial=0) <= 1:
-            folded = self.first[codes]
-            return _text(folded if lengths.min(initial=1) else folded[lengths != 0])
-        ends = np.cumsum(lengths, dtype=np.int64)
-        # The replacement of character i fills the output up to ends[i]; its text stands in `flat` from starts on.
-        shift = self.starts[codes] - (ends - lengths)
-        return _text(self.flat[np.repeat(shift, lengths) + np.arange(ends[-1])])
+    def _fold(self, block: str) -> str:
+        """Steps 3 and 4 without a table."""
+        block = unicodedata.normalize("NFKD", block)
+        low, high = _combining()
+        block = low.sub("", block)
+        if block and max(block) > "\uffff":
+            block = high.sub("", block)
+        return block.lower() if self.do_lower_case else block
+
+
+def _splice(folded: np.ndarray, parts: list, dropped: np.ndarray) -> np.ndarray:
+    """Puts the `parts` (start, stop, replacement), ascending, into `folded`, from which the characters at `dropped`
+    are gone; all positions are of before that."""
+    if not parts:
+        return folded
+    out, done = [], 0
+    bounds = np.array([part[:2] for part in parts])
+    bounds -= np.searchsorted(dropped, bounds)
+    for (start, stop), (_, _, replacement) in zip(bounds.tolist(), parts, strict=True):
+        out += [folded[done:start], replacement]
+        done = stop
+    return np.concatenate([*out, folded[done:]])
 
 
 @cache
 def _table(do_lower_case: bool) -> _Table:
     return _Table(do_lower_case)
+
+
+@cache
+def _decomposed() -> list[str]:
+    """Step 3 for every code unit; surrogates stay."""
+    out = [chr(code) for code in range(0x10000)]
+    for code, character in enumerate(out):
+        if not character.isascii():
+            text = unicodedata.normalize("NFKD", character)
+            out[code] = "".join(c for c in text if not unicodedata.combining(c))
+    return out
 
 
 def _utf16(text: str) -> np.ndarray:
@@ -192,12 +230,6 @@ def _utf16(text: str) -> np.ndarray:
 
 def _text(codes: np.ndarray) -> str:
     return codes.tobytes().decode("utf-16-le", "surrogatepass")
-
-
-def _strip_accents(block: str) -> str:
-    block = unicodedata.normalize("NFKD", block)
-    low, high = _combining()
-    return high.sub("", low.sub("", block))
 
 
 @cache
