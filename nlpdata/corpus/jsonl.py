@@ -194,6 +194,6 @@ def invalid_utf8_error(file: CorpusFile, offset: int, found: bytes) -> DataError
     """The error for bytes that are no UTF-8, at `offset` of the decompressed stream."""
     return DataError(
         f"{place(file, offset)}: not valid UTF-8: found the bytes {found[:8].hex(' ')}. Convert the file (for example "
-        "with `iconv -f WINDOWS-1252 -t UTF-8`), or choose what to do with such text: --invalid-utf8 replace (U+FFFD in its "
-        "place) or --invalid-utf8 skip (leave such lines out, and count them)"
+        "with `iconv -f WINDOWS-1252 -t UTF-8`), or choose: --invalid-utf8 replace (U+FFFD in "
+        "its place) or --invalid-utf8 skip (leave such lines out, and count them)"
     )

@@ -3,9 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
+
+import numpy as np
 
 from nlpdata.corpus.jsonl import JsonDecoder, JsonScanner, invalid_utf8_error
-from nlpdata.corpus.scan import LINE_END, Part, TextScanner, count_line_ends
+from nlpdata.corpus.scan import LINE_END, Part, TextScanner
 from nlpdata.corpus.source import Source
 from nlpdata.corpus.types import MAX_LINE_BYTES, Block, Chunk, CorpusFile
 from nlpdata.errors import UsageError
@@ -86,7 +89,7 @@ def _decode(part: Part, file: CorpusFile, invalid_utf8: str) -> tuple[list[str],
     All text is decoded at once. No line of it is blank, or the scanner would have ended the document there.
     """
     data, spans = part.data, part.spans
-    if part.overlong or any(right - left > MAX_LINE_BYTES for left, right in spans):
+    if part.overlong or (len(data) > MAX_LINE_BYTES and any(right - left > MAX_LINE_BYTES for left, right in spans)):
         return _decode_by_line(part, file, invalid_utf8)
     texts = [data[left:right] for left, right in spans if left < right]
     raw = texts[0] if len(texts) == 1 else b"\n".join(texts)
@@ -98,11 +101,20 @@ def _decode(part: Part, file: CorpusFile, invalid_utf8: str) -> tuple[list[str],
         text = raw.decode("utf-8", "replace")
     if b"\r" in data:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        counts = [count_line_ends(data, left, right) + 1 if left < right else 0 for left, right in spans]
-    else:
-        count = data.count
-        counts = [count(b"\n", left, right) + 1 if left < right else 0 for left, right in spans]
-    return text.split("\n") if texts else [], counts, Counter()
+    return text.split("\n") if texts else [], _line_counts(data, spans), Counter()
+
+
+def _line_counts(data: bytes, spans: list[tuple[int, int]]) -> list[int]:
+    """The number of lines in each span; 0 in an empty one."""
+    values = np.frombuffer(data, np.uint8)
+    ends = values == ord("\n")
+    if b"\r" in data:
+        returns = values == ord("\r")
+        returns[:-1] &= ~ends[1:]  # that of a CRLF is none
+        ends |= returns
+    bounds = np.fromiter(chain.from_iterable(spans), np.int64, 2 * len(spans)).reshape(-1, 2)
+    before = np.searchsorted(np.flatnonzero(ends), bounds)
+    return (before[:, 1] - before[:, 0] + (bounds[:, 0] < bounds[:, 1])).tolist()
 
 
 def _decode_by_line(part: Part, file: CorpusFile, invalid_utf8: str) -> tuple[list[str], list[int], Counter]:
