@@ -24,6 +24,7 @@ TOKENIZERS = {
 }
 OPTIONS = ("do_lower_case", "keep_accents", "digit_comma")
 SIDECAR_SUFFIX = ".tokenizer.json"
+_HEAD = 65536  # bytes that tell what a file is
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,7 @@ def load_tokenizer(source, **options) -> Tokenizer:
         near = get_close_matches(kind, TOKENIZERS, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise UsageError(f"unknown tokenizer type {kind!r}; known: {', '.join(TOKENIZERS)}{hint}")
+    refuse_sentencepiece_vocab(path, read_bytes(path)[:_HEAD])
     module, _, attribute = TOKENIZERS[kind].partition(":")
     return getattr(importlib.import_module(module), attribute)(replace(spec, path=str(path), kind=kind))
 
@@ -153,15 +155,17 @@ def find_tokenizer_file(path: str | Path) -> Path:
 
 
 def is_tokenizer_name(path: Path) -> bool:
-    """True of names that say tokenizer: *.model, vocab.txt and *vocab.txt, <stem>.tokenizer.txt."""
-    return path.suffix == ".model" or path.name.endswith(("vocab.txt", ".tokenizer.txt"))
+    """True of names that say tokenizer: *.model, *vocab.txt, <stem>.tokenizer.txt, and *.txt with a sidecar."""
+    if path.suffix == ".txt":
+        return path.name.endswith(("vocab.txt", ".tokenizer.txt")) or path.with_suffix(SIDECAR_SUFFIX).exists()
+    return path.suffix == ".model"
 
 
 def tokenizer_kind(path: Path) -> str:
     """The kind of a tokenizer file, from its name, or from its content where the name does not tell."""
     if path.suffix == ".model":
         return "sentencepiece"
-    head = read_bytes(path)[:65536]
+    head = read_bytes(path)[:_HEAD]
     refuse_sentencepiece_vocab(path, head)
     if path.suffix == ".txt":
         return "wordpiece"
@@ -176,13 +180,14 @@ def refuse_sentencepiece_vocab(path: Path, head: bytes) -> None:
     It is mistaken for the model, and for a WordPiece vocabulary (google-research/electra#8).
     """
     lines = head.split(b"\n")[:50]
-    rows = [line.rstrip(b"\r") for line in lines[: -1 if len(head) == 65536 else None] if line.strip()]
+    rows = [line.rstrip(b"\r") for line in lines[: -1 if len(head) >= _HEAD else None] if line.strip()]
     if path.suffix != ".vocab" and not (rows and all(_is_score_row(row) for row in rows)):
         return
     if path.suffix == ".vocab" and rows and not any(b"\t" in row for row in rows):
         return  # one entry a line: a WordPiece vocabulary by another name
     model = path.with_suffix(".model")
-    which = f"{model}, which lies beside it" if model.exists() else f"the model itself ({model.name})"
+    beside = model != path and model.exists()
+    which = f"{model}, which lies beside it" if beside else "the model itself, a binary *.model file"
     raise UsageError(
         f"{path} is the readable list of a SentencePiece model's pieces (piece, tab, score), which cannot "
         f"segment text; pass {which}"

@@ -95,8 +95,8 @@ class SentencePieceTokenizer(Tokenizer):
             return np.zeros(0, np.int32), np.zeros(0, np.int64)
         try:
             encoded = self._model.encode(lines, return_type="numpy", num_threads=1)
-        except (TypeError, UnicodeError):  # a lone surrogate, which JSON escapes can hold, is no UTF-8
-            lines = [_SURROGATE.sub("\ufffd", line) for line in lines]
+        except (TypeError, UnicodeError):  # no UTF-8 to hand over
+            lines = [without_surrogates(line) for line in lines]
             encoded = self._model.encode(lines, return_type="numpy", num_threads=1)
         lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
         ids = np.concatenate(encoded)
@@ -135,6 +135,11 @@ class SentencePieceTokenizer(Tokenizer):
             else:
                 starts[i] = i in special or model.is_control(i) or begins_word(piece)
         return starts
+
+
+def without_surrogates(line: str) -> str:
+    """Lone surrogates, which JSON escapes can hold and UTF-8 cannot, become U+FFFD."""
+    return _SURROGATE.sub("\ufffd", line)
 
 
 class _DigitCommaTable:
