@@ -149,20 +149,23 @@ def train_tokenizer(
     reader = partial(_lines, options=options, invalid_utf8=invalid_utf8, text_key=text_key)
     counts = _count(reader, chunks, workers)
     _require_lines(counts, options, len(files))
-    usable = counts["usable"]
-    used = min(usable, sample_lines)
+    used = min(counts["usable"], sample_lines)
     log(f"Training a {type} vocabulary of {vocab_size} pieces on {used} of {counts['read']} lines")
-    trained = trainer.train(_sample(reader, trainer, chunks, usable, used, seed))
+    trained = trainer.train(_sample(reader, trainer, chunks, counts["usable"], used, seed))
     _write(paths, trained, options, {"lines_read": counts["read"], "lines_used": used})
     log(f"Wrote {paths[0]} with {trained.vocab_size} pieces")
+    return _result(paths, options.type, trained.vocab_size, counts, used, warnings)
+
+
+def _result(paths, type: str, vocab_size: int, counts: Counter, used: int, warnings: list[str]) -> TrainingResult:
     return TrainingResult(
         path=str(paths[0]),
         files=[str(path) for path in paths],
         type=type,
-        vocab_size=trained.vocab_size,
+        vocab_size=vocab_size,
         lines_read=counts["read"],
         lines_used=used,
-        lines_left_out=usable - used,
+        lines_left_out=counts["usable"] - used,
         lines_too_long=counts["too_long"],
         lines_empty=counts["empty"],
         lines_invalid=counts["invalid"],
@@ -188,8 +191,8 @@ def make_trainer(options: TrainingOptions) -> Trainer:
 def _lines(trainer: Trainer, chunk: Chunk, options: TrainingOptions, invalid_utf8: str, text_key: str | None):
     """Yields (lines, counts) block by block: the usable normalised lines, and a Counter of all that was read.
 
-    No line holds a line ending: files are cut at them, and one that JSON text hides is collapsed as whitespace. (The
-    trainer would take two sentences for one: google/sentencepiece#717.)
+    No line holds a line ending (SentencePiece would take it for one sentence, and its own file reader for two:
+    google/sentencepiece#717): the corpus is cut at them, inside JSON text too, and normalisation collapses the rest.
     """
     for block in read_blocks(chunk, invalid_utf8=invalid_utf8, text_key=text_key):
         counts = Counter(read=len(block.lines) + sum(block.dropped.values()))

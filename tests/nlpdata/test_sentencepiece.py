@@ -4,8 +4,11 @@ import io
 import json
 import pickle
 import shutil
+import subprocess
+import sys
 import unicodedata
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -322,6 +325,11 @@ def test_meta_round_trip(model_path, tmp_path):
     # The copy beside the records finds the options in their meta file.
     (tmp_path / "train.meta.json").write_text(json.dumps({"tokenizer": entry}))
     assert load_tokenizer(tmp_path / "train.tokenizer.model").meta() == meta
+
+
+def test_the_interface_loads_no_tokenizer_library():
+    code = "import sys, nlpdata.tokenizers; assert not {'sentencepiece', 'tensorflow'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).resolve().parents[2])
 
 
 def test_ranges():
