@@ -263,7 +263,7 @@ class TextScanner:
         else:
             first = SPACE.match(data).end()
         if not self.inside and undecided(data, first):
-            self.done = window.final
+            self.done = window.final or window.base + first >= self.stop
             window.advance(first)
             return None
         if self.mark is None:
