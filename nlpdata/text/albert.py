@@ -168,10 +168,11 @@ class _Table:
             outside = starts[inside] > grown
             parts = sorted(lines + [part for part, keep in zip(parts, outside, strict=True) if keep], key=itemgetter(0))
         folded = self.first.take(codes)
-        dropped = np.flatnonzero(flags & _DROPPED) if seen & _DROPPED else nothing
-        if dropped.size:
+        dropped = nothing
+        if seen & _DROPPED:
+            dropped = np.flatnonzero(flags & _DROPPED) if parts else nothing
             folded = folded[flags & _DROPPED == 0]
-        return _text(_splice(folded, parts, dropped))
+        return _text(_splice(folded, parts, dropped) if parts else folded)
 
     def _fold_lines(self, codes: np.ndarray, leaves: np.ndarray) -> list[tuple[int, int, np.ndarray]]:
         """(start, stop, replacement) of the lines with characters, at `leaves`, that the table cannot do."""
@@ -196,8 +197,6 @@ class _Table:
 def _splice(folded: np.ndarray, parts: list, dropped: np.ndarray) -> np.ndarray:
     """Puts the `parts` (start, stop, replacement), ascending, into `folded`, from which the characters at `dropped`
     are gone; all positions are of before that."""
-    if not parts:
-        return folded
     out, done = [], 0
     bounds = np.array([part[:2] for part in parts])
     bounds -= np.searchsorted(dropped, bounds)

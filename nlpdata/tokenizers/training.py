@@ -126,6 +126,10 @@ def train_tokenizer(
     Raises UsageError for options, patterns and outputs that exist, DataError for the text and the disk.
     """
     log = log or (lambda line: None)
+    if isinstance(user_defined_symbols, str):
+        raise UsageError(
+            f"user-defined symbols: received the text {user_defined_symbols!r}, expected a list of strings"
+        )
     options = TrainingOptions(
         type=type,
         vocab_size=vocab_size,

@@ -349,6 +349,7 @@ def test_no_usable_line(tmp_path):
         ({"character_coverage": 0.5}, "--character-coverage: received 0.5"),
         ({"user_defined_symbols": ["a", "a"]}, "'a' is given twice"),
         ({"user_defined_symbols": ["[CLS]"]}, "special piece"),
+        ({"user_defined_symbols": "(,)"}, "expected a list"),
         ({"user_defined_symbols": [""]}, "is empty"),
     ],
 )
