@@ -83,8 +83,9 @@ class CandidateCollector:
           tokens, ends, start, stop, shift, final: as in nlpdata.pretraining.chunking; tokens is the flat token array.
         """
         begin = self.settled - shift
-        known = int(np.searchsorted(ends[begin : stop + 1], ends[stop] - self._window, "right")) if not final else None
-        end = stop if final else min(begin + max(known - 1, 0), stop)
+        end = stop
+        if not final:  # a start is settled once its whole window is here
+            end = begin + int(np.searchsorted(ends[begin:stop], ends[stop] - self._window, "right"))
         numbers = np.arange(begin + shift, end + shift)
         for key, best in zip(self._keys, self._best, strict=True):
             hashes = keys.draw(key, numbers)

@@ -1,0 +1,420 @@
+"""Blocks of text -> encoded records: the pure core that the local executor and every Beam runner call.
+
+`build_examples` reads the blocks of one chunk and yields batches of finished records, and, for next-sentence examples,
+entries for the buckets that draw a random second segment; `build_bucket` finishes those. Nothing here depends on the
+size of chunks, blocks or batches, except memory: a document is never held whole, its duplicates are cut side by side
+over one stream of tokens.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nlpdata import keys
+from nlpdata.corpus import Block, CorpusFile
+from nlpdata.example import encode_examples
+from nlpdata.keys import Purpose
+from nlpdata.pretraining import random_next
+from nlpdata.pretraining.assemble import Layout, Segments, make_columns, split_and_swap, truncate
+from nlpdata.pretraining.chunking import (
+    ShortSequences,
+    next_sentence_chunks,
+    sentence_order_chunks,
+    stream_chunks,
+)
+from nlpdata.pretraining.masking import MaskingRule
+from nlpdata.pretraining.options import PretrainingOptions
+from nlpdata.records import pretraining_features
+from nlpdata.tokenizers import Tokenizer
+
+SPLITS = ("train", "eval")
+BATCH_TOKENS = 1 << 17  # cells (examples x length) laid out, masked and encoded at a time
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """Byte strings with a sort key: what goes to a spill or a shuffle.
+
+    Attributes:
+      kind: "records" (framed TFRecords), "candidates" or "waiting" (see nlpdata.pretraining.random_next).
+      split: "train" or "eval".
+      sort_keys: uint64 (n,).
+      ties: uint64 (n, 3), the order among equal keys.
+      payload, lengths: n byte strings, one after the other, and their lengths, int64 (n,).
+    """
+
+    kind: str
+    split: str
+    sort_keys: np.ndarray
+    ties: np.ndarray
+    payload: bytes
+    lengths: np.ndarray
+
+
+class Recipe:
+    """All that making examples needs besides text: options, tokenizer, and what follows from them."""
+
+    def __init__(self, options: PretrainingOptions, tokenizer: Tokenizer):
+        self.options, self.tokenizer = options, tokenizer
+        self.features = pretraining_features(
+            options.max_seq_length,
+            options.max_predictions_per_seq,
+            options.objective,
+            options.masking,
+            options.feature_names,
+        )
+        self.seed_key = keys.fold_int(keys.ROOT, options.seed)
+        self.token_dtype = np.dtype(np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.int32)
+        rule = MaskingRule(
+            masked_lm_prob=options.masked_lm_prob,
+            max_predictions=options.max_predictions_per_seq,
+            max_ngram=options.max_ngram,
+            whole_word=options.whole_word,
+            favor_shorter_ngram=options.favor_shorter_ngram,
+            mask_id=tokenizer.mask_id,
+            special_ids=tuple({tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id}),
+            ordinary_ids=tokenizer.ordinary_ids,
+        )
+        self.layout = Layout(
+            max_seq_length=options.max_seq_length,
+            pairs=options.objective != "none",
+            cls_id=tokenizer.cls_id,
+            sep_id=tokenizer.sep_id,
+            pad_id=tokenizer.pad_id,
+            word_start=tokenizer.word_start,
+            masking=rule if options.masking == "static" else None,
+            feature_names=options.feature_names,
+        )
+
+    def encode(self, split, tokens, segments: Segments, example_keys, ties) -> Iterator[Keyed]:
+        """Lays out, masks and encodes examples, a batch at a time."""
+        step = max(1, BATCH_TOKENS // self.layout.max_seq_length)
+        for at in range(0, len(example_keys), step):
+            part = slice(at, at + step)
+            batch_keys = example_keys[part]
+            batch = Segments(*(getattr(segments, name)[part] for name in segments.__dataclass_fields__))
+            columns = make_columns(tokens, batch, batch_keys, self.layout)
+            payload, lengths = encode_examples(self.features, columns)
+            yield Keyed("records", split, keys.draw(batch_keys, Purpose.ORDER), ties[part], payload, lengths)
+
+
+@dataclass
+class _Document:
+    """A document while its sentences come in.
+
+    Attributes:
+      offset, key, split: its place in the file, its key, and where it goes.
+      duplicate_keys: one key a duplicate.
+      targets, starts, examples: by duplicate: the target lengths, where the next chunk starts (a sentence of the
+        document, or a token for objective none), and the number of examples so far.
+      first, first_token: number in the document of the first sentence and token that are held.
+      sentences: sentences so far.
+      collector: candidate starts, for a document too large to be kept whole.
+    """
+
+    offset: int
+    key: int
+    split: str
+    duplicate_keys: list[int]
+    targets: list[ShortSequences]
+    pair_keys: list[int]
+    starts: list[int]
+    examples: list[int]
+    first: int = 0
+    first_token: int = 0
+    sentences: int = 0
+    waiting_parts: int = 0
+    collector: random_next.CandidateCollector | None = None
+
+
+@dataclass
+class _Chunks:
+    """Chunks of one block, as columns: see `_cut_document`."""
+
+    document: list[int] = field(default_factory=list)
+    duplicate: list[int] = field(default_factory=list)
+    example: list[int] = field(default_factory=list)
+    bounds: list[tuple] = field(default_factory=list)
+
+
+def build_examples(
+    blocks: Iterable[Block], file: CorpusFile, file_index: int, recipe: Recipe, counters: Counter
+) -> Iterator[Keyed]:
+    """Makes the examples of one chunk.
+
+    Args:
+      blocks: what nlpdata.corpus.read_blocks yields of the chunk.
+      file: the chunk's file (id and weight count).
+      file_index: the file's position among all files (for --nsp-scope file).
+      recipe: see Recipe.
+      counters: is added to: documents, sentences, tokens, examples, ..., and dropped/<reason>.
+    """
+    builder = _Builder(file, file_index, recipe, counters)
+    for block in blocks:
+        yield from builder.add(block)
+
+
+class _Builder:
+    def __init__(self, file, file_index, recipe: Recipe, counters: Counter):
+        self._file, self._file_index, self._recipe, self._counters = file, file_index, recipe, counters
+        self._file_key = keys.fold_int(recipe.seed_key, file.file_id)
+        self._open: _Document | None = None
+        self._held_tokens, self._held_lengths = np.zeros(0, np.int32), np.zeros(0, np.int64)
+
+    def add(self, block: Block) -> Iterator[Keyed]:
+        """The examples that this block completes."""
+        counters = self._counters
+        for reason, count in block.dropped.items():
+            counters[f"dropped/{reason}"] += count
+            counters["sentences"] += count
+        tokens, lengths = self._recipe.tokenizer.encode(block.lines)
+        counters["sentences"] += len(lengths)
+        counters["tokens"] += len(tokens)
+        counts = _count_real(lengths, block.line_counts)
+        counters["dropped/empty_after_tokenization"] += len(lengths) - sum(counts)
+        lengths = lengths[lengths > 0]
+
+        held = len(self._held_lengths)
+        tokens = np.concatenate([self._held_tokens, tokens]) if held else tokens
+        ends = np.concatenate([[0], np.cumsum(np.concatenate([self._held_lengths, lengths]))]).astype(np.int64)
+        documents, chunks, entries = self._cut(block, counts, ends, tokens, held)
+        yield from self._finish(documents, chunks, ends, tokens)
+        yield from entries
+
+    def _cut(self, block, counts, ends, tokens, held):
+        """Cuts every document of a block into chunks, and keeps what the next block needs of the last one."""
+        ends_list = ends.tolist()
+        documents, chunks, entries = [], _Chunks(), []
+        stop = 0
+        for number, (offset, count) in enumerate(zip(block.offsets, counts, strict=True)):
+            start = stop
+            stop = start + count
+            if number == 0 and block.starts_inside and self._open is not None:
+                document = self._open
+                stop += held
+            else:
+                document = self._new_document(offset)
+            document.sentences += count
+            final = not (block.ends_inside and number == len(counts) - 1)
+            documents.append(document)
+            self._cut_document(document, number, ends_list, start, stop, final, chunks)
+            keep = self._offer_candidates(document, tokens, ends, start, stop, final, entries)
+            if final:
+                self._count_document(document)
+                self._hold(None, tokens, ends, stop, stop)
+            else:
+                self._hold(document, tokens, ends, min(keep, self._first_needed(document, start, ends)), stop)
+        return documents, chunks, entries
+
+    def _new_document(self, offset: int) -> _Document:
+        options = self._recipe.options
+        key = keys.fold_int(self._file_key, offset)
+        for_eval = (keys.draw_int(key, Purpose.EVAL_SPLIT) >> 32) < round(options.eval_fraction * 2**32)
+        duplicates = 1 if for_eval else self._duplicates(key)
+        duplicate_keys = keys.fold(key, np.arange(duplicates)).tolist()
+        short = [keys.fold_int(k, Purpose.SHORT_SEQUENCE) for k in duplicate_keys]
+        pair = [keys.fold_int(k, Purpose.PAIR) for k in duplicate_keys] if options.objective == "nsp" else []
+        budget = self._recipe.layout.budget
+        self._counters["documents"] += 1
+        return _Document(
+            offset=offset,
+            key=key,
+            split=SPLITS[for_eval],
+            duplicate_keys=duplicate_keys,
+            targets=[ShortSequences(k, budget, options.short_seq_prob) for k in short],
+            pair_keys=pair,
+            starts=[0] * duplicates,
+            examples=[0] * duplicates,
+        )
+
+    def _duplicates(self, key: int) -> int:
+        """dupe_factor times the file's weight; a fraction is one more duplicate for that share of the documents."""
+        wanted = self._recipe.options.dupe_factor * self._file.weight
+        whole = int(wanted)
+        return whole + ((keys.draw_int(key, Purpose.WEIGHT) >> 32) < round((wanted - whole) * 2**32))
+
+    def _cut_document(self, document: _Document, number, ends, start, stop, final, chunks: _Chunks) -> None:
+        """Appends the document's new chunks in every duplicate; sentences start : stop of the block are its own."""
+        objective = self._recipe.options.objective
+        shift = document.first - start
+        for duplicate, target in enumerate(document.targets):
+            example = document.examples[duplicate]
+            if objective == "none":
+                token_shift = document.first_token - ends[start]
+                position = document.starts[duplicate] - token_shift
+                new, position = stream_chunks(ends, position, start, stop, shift, target, final)
+                document.starts[duplicate] = position + token_shift
+            elif objective == "sop":
+                begin = document.starts[duplicate] - shift
+                new, begin = sentence_order_chunks(ends, begin, stop, shift, target, final)
+                document.starts[duplicate] = begin + shift
+            else:
+                begin, pair_key = document.starts[duplicate] - shift, document.pair_keys[duplicate]
+                new, begin = next_sentence_chunks(
+                    ends, begin, stop, shift, target, final, lambda e, k=pair_key: keys.draw_int(k, e), example
+                )
+                document.starts[duplicate] = begin + shift
+            count = len(new)
+            chunks.bounds += new
+            chunks.document += [number] * count
+            chunks.duplicate += [duplicate] * count
+            chunks.example += range(example, example + count)
+            document.examples[duplicate] = example + count
+
+    def _first_needed(self, document: _Document, start: int, ends) -> int:
+        """The first sentence of the block that a later chunk of the document may use."""
+        if not document.starts:
+            return start + document.sentences - document.first
+        if self._recipe.options.objective == "none":
+            token = min(document.starts) - document.first_token + int(ends[start])
+            return int(np.searchsorted(ends, token, "right")) - 1
+        return min(document.starts) - document.first + start
+
+    def _hold(self, document: _Document | None, tokens, ends, keep: int, stop: int) -> None:
+        self._open = document
+        if document is not None:
+            start = stop - (document.sentences - document.first)
+            document.first_token += int(ends[keep] - ends[start])
+            document.first += keep - start
+        self._held_tokens = tokens[ends[keep] : ends[stop]].copy()
+        self._held_lengths = np.diff(ends[keep : stop + 1])
+
+    def _offer_candidates(self, document: _Document, tokens, ends, start, stop, final, entries) -> int:
+        """Adds the document's entry when it is complete; returns the first sentence to be shown again."""
+        options, dtype = self._recipe.options, self._recipe.token_dtype
+        if options.objective != "nsp" or not document.duplicate_keys:
+            return stop
+        window = options.max_seq_length
+        whole = final and document.collector is None and ends[stop] - ends[start] <= random_next.MAX_CANDIDATES * window
+        if whole:
+            if stop == start:
+                return stop
+            body = tokens[ends[start] : ends[stop]], np.diff(ends[start : stop + 1])
+            entry = random_next.whole_document(*body, document.duplicate_keys, dtype)
+        else:
+            document.collector = document.collector or random_next.CandidateCollector(document.duplicate_keys, window)
+            keep = document.collector.add(tokens, ends, start, stop, document.first - start, final)
+            if not final:
+                return keep
+            if not document.sentences:
+                return stop
+            entry = document.collector.pack(dtype)
+        entries.append(self._keyed("candidates", document, [entry], 0))
+        return stop
+
+    def _keyed(self, kind: str, document: _Document, payloads: list[bytes], part: int) -> Keyed:
+        by_file = self._recipe.options.nsp_scope == "file"
+        sort_key = random_next.bucket_key(document.key, self._file_index if by_file else None)
+        tie = np.array([[self._file.file_id, document.offset, part]], np.uint64)
+        lengths = np.array([len(payload) for payload in payloads])
+        return Keyed(kind, document.split, np.array([sort_key], np.uint64), tie, b"".join(payloads), lengths)
+
+    def _count_document(self, document: _Document) -> None:
+        counters, sentences = self._counters, document.sentences
+        counters[f"documents_{document.split}"] += 1
+        counters["one_sentence_documents"] += sentences == 1
+        counters["longest_document"] = max(counters["longest_document"], sentences)
+        if self._recipe.options.objective == "sop" and sentences == 1:
+            counters["dropped/one_sentence_document"] += 1
+        elif not document.duplicate_keys:
+            counters["dropped/weight_below_one"] += sentences
+        else:
+            counters["sentences_used"] += sentences
+
+    def _finish(self, documents: Sequence[_Document], chunks: _Chunks, ends, tokens) -> Iterator[Keyed]:
+        """Turns a block's chunks into records, and into waiting entries where a random B is wanted."""
+        if not chunks.bounds:
+            return
+        recipe, objective = self._recipe, self._recipe.options.objective
+        number, duplicate, example = (np.array(c) for c in (chunks.document, chunks.duplicate, chunks.example))
+        bounds = np.array(chunks.bounds)
+        table = np.zeros((len(documents), max(len(d.duplicate_keys) for d in documents)), np.uint64)
+        for i, document in enumerate(documents):
+            table[i, : len(document.duplicate_keys)] = document.duplicate_keys
+        example_keys = keys.fold(table[number, duplicate], example)
+        offsets = np.array([document.offset for document in documents], np.uint64)
+        ties = np.empty((len(number), 3), np.uint64)
+        ties[:, 0] = self._file.file_id
+        ties[:, 1] = offsets[number]
+        ties[:, 2] = duplicate.astype(np.uint64) << np.uint64(32) | example.astype(np.uint64)
+
+        ready = np.ones(len(number), bool)
+        if objective == "nsp":
+            ready = bounds[:, 3] == 0
+            yield from self._wait(documents, number, duplicate, example, bounds, example_keys, ends, tokens, ~ready)
+        segments, cut = _segments(objective, ends, bounds[ready], example_keys[ready], recipe.layout.budget)
+        for_eval = np.array([document.split == "eval" for document in documents])[number[ready]]
+        self._counters["tokens_truncated"] += int(cut[duplicate[ready] == 0].sum())
+        for split, rows in ((SPLITS[0], ~for_eval), (SPLITS[1], for_eval)):
+            self._counters[f"examples_{split}"] += int(rows.sum())
+            if rows.any():
+                chosen = Segments(*(getattr(segments, name)[rows] for name in segments.__dataclass_fields__))
+                yield from recipe.encode(split, tokens, chosen, example_keys[ready][rows], ties[ready][rows])
+
+    def _wait(self, documents, number, duplicate, example, bounds, example_keys, ends, tokens, rows):
+        """Entries of examples that want a random B: one a document."""
+        for i in np.unique(number[rows]).tolist():
+            own = np.flatnonzero(rows & (number == i))
+            start, stop = ends[bounds[own, 0]], ends[bounds[own, 1]]
+            body = np.concatenate([tokens[a:b] for a, b in zip(start.tolist(), stop.tolist(), strict=True)])
+            waiting = random_next.Waiting(
+                example_keys[own], duplicate[own], example[own], bounds[own, 3], stop - start, body
+            )
+            document = documents[i]
+            document.waiting_parts += 1
+            yield self._keyed("waiting", document, [waiting.pack(self._recipe.token_dtype)], document.waiting_parts)
+
+
+def _count_real(lengths: np.ndarray, line_counts: Sequence[int]) -> list[int]:
+    """Sentences of each document that have tokens."""
+    real = np.concatenate([[0], np.cumsum(lengths > 0)])
+    return np.diff(real[np.concatenate([[0], np.cumsum(line_counts)]).astype(np.int64)]).tolist()
+
+
+def _segments(objective, ends, bounds, example_keys, budget) -> tuple[Segments, np.ndarray]:
+    """The segments of chunks, cut to the budget, and the tokens cut from each."""
+    if objective == "none":
+        nothing = np.zeros(len(bounds), np.int64)
+        return Segments(bounds[:, 0], bounds[:, 1] - bounds[:, 0], nothing, nothing, nothing), nothing
+    if objective == "sop":
+        segments = split_and_swap(ends, bounds[:, 0], bounds[:, 1], example_keys)
+    else:
+        start, middle, stop = (ends[bounds[:, i]] for i in range(3))
+        segments = Segments(start, middle - start, middle, stop - middle, np.zeros(len(bounds), np.int64))
+    return truncate(segments, budget, example_keys)
+
+
+def build_bucket(
+    split: str,
+    candidates: tuple[np.ndarray, Sequence[memoryview]],
+    waiting: Iterable[tuple[np.ndarray, np.ndarray, Sequence[memoryview]]],
+    recipe: Recipe,
+    counters: Counter,
+) -> Iterator[Keyed]:
+    """Finishes the examples of one bucket that wait for a random second segment.
+
+    Args:
+      split: the bucket's split.
+      candidates: bucket keys (ascending) and entries of its documents, two at least.
+      waiting: batches of (bucket keys, ties, entries), in any order.
+      recipe: see Recipe.
+      counters: is added to.
+    """
+    document_keys, entries = candidates
+    bucket = random_next.read_bucket(document_keys, entries, recipe.token_dtype)
+    for sort_keys, ties, packed in waiting:
+        parts = [random_next.Waiting.unpack(entry, recipe.token_dtype) for entry in packed]
+        sizes = [len(part.wanted) for part in parts]
+        merged = random_next.Waiting(
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in parts[0].__dataclass_fields__)
+        )
+        document = np.repeat(np.searchsorted(document_keys, sort_keys), sizes)
+        tokens, segments = random_next.fill_bucket(bucket, document, merged, recipe.options.max_seq_length)
+        segments, cut = truncate(segments, recipe.layout.budget, merged.example_keys)
+        counters["tokens_truncated"] += int(cut[merged.duplicates == 0].sum())
+        counters[f"examples_{split}"] += len(document)
+        record_ties = np.repeat(ties, sizes, axis=0)
+        record_ties[:, 2] = merged.duplicates.astype(np.uint64) << np.uint64(32) | merged.examples.astype(np.uint64)
+        yield from recipe.encode(split, tokens, segments, merged.example_keys, record_ties)
