@@ -1,0 +1,270 @@
+"""The data contract: what a pretraining record holds, how its files are named, and the meta file beside them.
+
+A pretraining record is one `tf.train.Example` of fixed lengths, L = max_seq_length and P = max_predictions_per_seq.
+Here with L = 12, P = 3 and a vocabulary in which "the" is 10, "quick" 11, "fox" 12, "jump" 13, "##ed" 14, "high" 15 and
+[PAD] [UNK] [CLS] [SEP] [MASK] are 0 to 4. The text is "the quick fox" (segment A) and "jumped high" (segment B); the
+words "quick" and "jumped" were chosen for prediction:
+
+    position              0     1     2      3    4     5      6      7     8     9     10    11
+    token              [CLS]   the [MASK]  fox  [SEP] [MASK] ##ed   high  [SEP] [PAD] [PAD] [PAD]
+
+    input_ids             2    10     4     12    3     4     14     15    3     0     0     0      int64[L]
+    input_mask            1     1     1      1    1     1      1      1    1     0     0     0      int64[L]
+    segment_ids           0     0     0      0    0     1      1      1    1     0     0     0      int64[L]
+    token_boundary        1     1     1      1    1     1      0      1    1     0     0     0      int64[L]
+    masked_lm_positions   2     5     6                                                             int64[P]
+    masked_lm_ids        11    13    14                                                             int64[P]
+    masked_lm_weights   1.0   1.0   1.0                                                             float32[P]
+    next_sentence_labels  0                                                                         int64[1]
+
+input_ids             The tokens after masking: [CLS] A [SEP] B [SEP], or [CLS] A [SEP] where there is one segment; padded with
+                      the id of [PAD]. Of the predictions, 80% read [MASK], 10% a random word, 10% the true word ("##ed" above).
+input_mask            1 for a token, 0 for padding. (Records of the Cerebras documents have it the other way round; ours never.)
+segment_ids           0 for [CLS], A and the [SEP] behind it; 1 for B and its [SEP]; 0 for padding.
+token_boundary        1 where a word starts; special tokens are words of their own; 0 for padding.
+masked_lm_positions   Where predictions are, in rising order; unused places at the end are 0.
+masked_lm_ids         The true token at each of those positions; unused places are 0.
+masked_lm_weights     1.0 for a prediction, 0.0 for an unused place. With P = 5 the example above would end
+                      masked_lm_positions 2 5 6 0 0, masked_lm_ids 11 13 14 0 0, masked_lm_weights 1 1 1 0 0.
+next_sentence_labels  Objective sop: 0 = A and B in their order, 1 = swapped. Objective nsp: 0 = B follows A, 1 = B is from another
+                      document. Absent with objective none.
+
+With dynamic masking the three masked_* features are absent, input_ids are the true tokens, and the loader masks each epoch
+anew. Feature names "v2" call input_ids `input_word_ids` and segment_ids `input_type_ids`; all else is equal.
+
+Files: a set of records is one file X.tfrecord, or the shards X.tfrecord-00000-of-00003, ...; its meta file is X.meta.json.
+While a set is being replaced, the marker .X.committing stands beside it, and every reader refuses.
+"""
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nlpdata.errors import DataError, UsageError
+
+FORMAT_VERSION = 1
+
+OBJECTIVES = ("sop", "nsp", "none")
+MASKINGS = ("static", "dynamic")
+FEATURE_NAMES = ("v1", "v2")
+
+V2_NAMES = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
+TASK_TYPES = {"sop": "albert_pretraining", "nsp": "bert_pretraining", "none": "mlm_pretraining"}
+
+_SUFFIXES = (".tfrecord", ".tf_record")
+_SHARD = re.compile(r"^(?P<base>.+)-(?P<index>\d{5,})-of-(?P<count>\d{5,})$")
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One feature of a record: `width` values of `dtype` under `name`."""
+
+    name: str
+    dtype: str  # "int64" | "float32" | "bytes"
+    width: int  # values per record
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.dtype}[{self.width}]"
+
+
+def pretraining_features(
+    max_seq_length: int,
+    max_predictions_per_seq: int,
+    objective: str,
+    masking: str = "static",
+    names: str = "v1",
+) -> tuple[Feature, ...]:
+    """The features of a pretraining record (see the top of this file), in the order in which they are written: by name.
+
+    Raises UsageError for an unknown objective, masking or naming.
+    """
+    for option, value, known in (
+        ("objective", objective, OBJECTIVES),
+        ("masking", masking, MASKINGS),
+        ("feature names", names, FEATURE_NAMES),
+    ):
+        if value not in known:
+            raise UsageError(f"{option}: received {value!r}, expected one of {', '.join(known)}")
+    sequence, predictions = max_seq_length, max_predictions_per_seq
+    features = [
+        Feature(name, "int64", sequence) for name in ("input_ids", "input_mask", "segment_ids", "token_boundary")
+    ]
+    if masking == "static":
+        features += [
+            Feature("masked_lm_positions", "int64", predictions),
+            Feature("masked_lm_ids", "int64", predictions),
+            Feature("masked_lm_weights", "float32", predictions),
+        ]
+    if objective != "none":
+        features.append(Feature("next_sentence_labels", "int64", 1))
+    if names == "v2":
+        features = [Feature(V2_NAMES.get(f.name, f.name), f.dtype, f.width) for f in features]
+    return tuple(sorted(features, key=lambda f: f.name))
+
+
+def features_of_meta(meta: dict | None) -> tuple[Feature, ...] | None:
+    """The features that a meta file of a pretraining set promises; None where it says too little (an older tool's)."""
+    if not meta or meta.get("format_version") is None or meta.get("task_type") not in TASK_TYPES.values():
+        return None
+    options = meta.get("options", {})
+    return pretraining_features(
+        meta["max_seq_length"],
+        meta.get("max_predictions_per_seq", 0),
+        options.get("objective", meta.get("objective", "sop")),
+        options.get("masking", "static"),
+        options.get("feature_names", "v1"),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- file names
+
+
+def split_shard(path) -> tuple[Path, int, int]:
+    """(the set's name, shard index, shard count): `X.tfrecord-00001-of-00003` -> (X.tfrecord, 1, 3); others (path, 0, 1)."""
+    path = Path(path)
+    match = _SHARD.match(path.name)
+    if not match:
+        return path, 0, 1
+    return path.with_name(match["base"]), int(match["index"]), int(match["count"])
+
+
+def record_stem(output) -> Path:
+    """The set's name without its shard and record suffix: `a/X.tfrecord-00001-of-00003`, `a/X.tf_record`, `a/X` -> `a/X`."""
+    path = split_shard(output)[0]
+    for suffix in _SUFFIXES:
+        if path.name.endswith(suffix) and path.name != suffix:
+            return path.with_name(path.name.removesuffix(suffix))
+    return path
+
+
+def meta_path(output) -> Path:
+    """Where the meta file of a set of records is: `X.tfrecord`, a shard of it, or bare `X` -> `X.meta.json`."""
+    stem = record_stem(output)
+    return stem.with_name(f"{stem.name}.meta.json")
+
+
+def committing_marker(output) -> Path:
+    """The marker that stands while the set is being replaced: `a/X.tfrecord` -> `a/.X.committing`."""
+    stem = record_stem(output)
+    return stem.with_name(f".{stem.name}.committing")
+
+
+def refuse_while_committing(output) -> None:
+    """Raises DataError while the commit marker of the set stands: what lies there is partly old, partly new."""
+    marker = committing_marker(output)
+    if marker.exists():
+        raise DataError(
+            f"{output}: this set of records is being replaced, or its replacement was interrupted ({marker} exists). "
+            "Wait for the command that writes it; if none runs any more, run it again to complete the set"
+        )
+
+
+def shard_names(output, num_shards: int) -> list[str]:
+    """The files of a set: [`X.tfrecord`] for one shard, else `X.tfrecord-00000-of-00003`, ... in order.
+
+    A name without .tfrecord or .tf_record gets .tfrecord.
+    """
+    if num_shards < 1:
+        raise UsageError(f"number of shards: received {num_shards}, expected at least 1")
+    name = os.fspath(output)
+    if not name.endswith(_SUFFIXES):
+        name += ".tfrecord"
+    if num_shards == 1:
+        return [name]
+    return [f"{name}-{index:05d}-of-{num_shards:05d}" for index in range(num_shards)]
+
+
+def find_meta(path) -> Path | None:
+    """The meta file of a record file: `X.meta.json` beside it, else the folder's `meta.json` if that one names the file."""
+    own = meta_path(path)
+    if own.exists():
+        return own
+    folder = Path(path).parent / "meta.json"
+    if folder.exists():
+        files = {shard.get("file") for shard in read_meta(folder).get("shards", [])}
+        if not files or Path(path).name in files:
+            return folder
+    return None
+
+
+# ----------------------------------------------------------------------------------------------------------- meta file
+
+
+def _plain(value):
+    """numpy scalars and arrays as JSON; anything else is a programming error."""
+    if isinstance(value, np.integer):
+        return int(value)
+    if isinstance(value, np.floating):
+        return float(value)
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"not JSON: {type(value).__name__} {value!r}")
+
+
+def write_meta(path, meta: dict) -> None:
+    """Writes a meta file in one step: nobody ever reads half of it, and equal contents are equal bytes.
+
+    `format_version` is added where absent. Keys are sorted, two spaces of indentation, one newline at the end.
+    """
+    path = Path(path)
+    text = json.dumps(
+        {"format_version": FORMAT_VERSION} | meta,
+        indent=2,
+        sort_keys=True,
+        ensure_ascii=False,
+        allow_nan=False,
+        default=_plain,
+    )
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise DataError(f"{path}: cannot write the meta file: {error.strerror or error}") from error
+    sync_folder(path.parent)
+
+
+def sync_folder(folder) -> None:
+    """Makes renames in `folder` durable, where the system can do that."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:  # Windows cannot open folders
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:  # some network file systems refuse
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def read_meta(path) -> dict:
+    """Reads a meta file, ours or an older tool's (which has no `format_version`).
+
+    Raises DataError where it is unreadable, not a JSON object, or written by a later format.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            meta = json.load(file)
+    except OSError as error:
+        raise DataError(f"{path}: cannot read the meta file: {error.strerror or error}") from error
+    except ValueError as error:
+        raise DataError(f"{path}: not a meta file: {error}") from error
+    if not isinstance(meta, dict):
+        raise DataError(f"{path}: not a meta file: received a JSON {type(meta).__name__}, expected an object")
+    version = meta.get("format_version", FORMAT_VERSION)
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise DataError(f"{path}: format_version is {version!r}, expected a whole number from 1 to {FORMAT_VERSION}")
+    if version > FORMAT_VERSION:
+        raise DataError(
+            f"{path}: written in format {version}; this nlpdata reads formats up to {FORMAT_VERSION}: upgrade nlpdata"
+        )
+    return meta

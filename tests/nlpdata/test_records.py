@@ -1,0 +1,141 @@
+"""The data contract: features, file names, meta files."""
+
+import json
+
+import numpy as np
+import pytest
+
+from nlpdata.errors import DataError, UsageError
+from nlpdata.records import (
+    FORMAT_VERSION,
+    Feature,
+    committing_marker,
+    features_of_meta,
+    find_meta,
+    meta_path,
+    pretraining_features,
+    read_meta,
+    record_stem,
+    refuse_while_committing,
+    shard_names,
+    split_shard,
+    write_meta,
+)
+from tests.shared import shared
+
+
+def test_pretraining_features():
+    assert pretraining_features(128, 20, "sop") == (
+        Feature("input_ids", "int64", 128),
+        Feature("input_mask", "int64", 128),
+        Feature("masked_lm_ids", "int64", 20),
+        Feature("masked_lm_positions", "int64", 20),
+        Feature("masked_lm_weights", "float32", 20),
+        Feature("next_sentence_labels", "int64", 1),
+        Feature("segment_ids", "int64", 128),
+        Feature("token_boundary", "int64", 128),
+    )
+    assert [f.name for f in pretraining_features(64, 10, "none", "dynamic", "v2")] == [
+        "input_mask",
+        "input_type_ids",
+        "input_word_ids",
+        "token_boundary",
+    ]
+    assert "next_sentence_labels" in {f.name for f in pretraining_features(64, 10, "nsp", "dynamic")}
+
+
+@pytest.mark.parametrize("arguments", [("spo",), ("sop", "sometimes"), ("sop", "static", "v3")])
+def test_unknown_choices_are_named(arguments):
+    with pytest.raises(UsageError, match=f"received '{arguments[-1]}', expected one of "):
+        pretraining_features(128, 20, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [
+        ("out/train.tfrecord", "train"),
+        ("out/train.tf_record", "train"),
+        ("out/train", "train"),
+        ("out/train.tfrecord-00001-of-00003", "train"),
+        ("out/train.eval.tfrecord", "train.eval"),
+        ("out/v1.2", "v1.2"),
+        ("out/.tfrecord", ".tfrecord"),
+    ],
+)
+def test_names_of_a_set(name, stem):
+    assert record_stem(name).name == stem
+    assert str(meta_path(name)) == f"out/{stem}.meta.json"
+    assert str(committing_marker(name)) == f"out/.{stem}.committing"
+
+
+def test_shard_names():
+    assert shard_names("a/x", 1) == ["a/x.tfrecord"]
+    assert shard_names("a/x.tf_record", 1) == ["a/x.tf_record"]
+    assert shard_names("a/x.tfrecord", 2) == ["a/x.tfrecord-00000-of-00002", "a/x.tfrecord-00001-of-00002"]
+    assert split_shard("a/x.tfrecord-00001-of-00002")[1:] == (1, 2)
+    with pytest.raises(UsageError, match="received 0"):
+        shard_names("a/x", 0)
+
+
+def test_meta_round_trip_is_stable(tmp_path):
+    path = tmp_path / "x.meta.json"
+    write_meta(path, {"b": np.int64(3), "a": {"z": np.array([1, 2]), "y": "é"}, "p": np.float32(0.5)})
+    first = path.read_bytes()
+    assert first.endswith(b"}\n")
+    assert b"\xc3\xa9" in first
+    write_meta(path, {"p": 0.5, "a": {"y": "é", "z": [1, 2]}, "b": 3})
+    assert path.read_bytes() == first
+    assert read_meta(path) == {"format_version": FORMAT_VERSION, "b": 3, "a": {"z": [1, 2], "y": "é"}, "p": 0.5}
+    assert [p.name for p in tmp_path.iterdir()] == ["x.meta.json"]
+
+
+def test_meta_faults(tmp_path):
+    path = tmp_path / "x.meta.json"
+    with pytest.raises(DataError, match="cannot read the meta file"):
+        read_meta(path)
+    for text, message in (
+        ("{", "not a meta file"),
+        ("[1]", "received a JSON list"),
+        (json.dumps({"format_version": FORMAT_VERSION + 1}), "upgrade nlpdata"),
+        ('{"format_version": "one"}', "format_version is 'one'"),
+    ):
+        path.write_text(text)
+        with pytest.raises(DataError, match=message):
+            read_meta(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match="not a meta file"):
+        read_meta(path)
+    with pytest.raises(DataError, match="cannot write the meta file"):
+        write_meta(tmp_path / "nowhere" / "x.meta.json", {})
+
+
+def test_older_meta_files_load(tmp_path):
+    path = tmp_path / "meta.json"
+    path.write_text('{"task_type": "albert_pretraining", "train_data_size": 30, "max_seq_length": 64}')
+    meta = read_meta(path)
+    assert meta["train_data_size"] == 30
+    assert features_of_meta(meta) is None
+    assert read_meta(shared("oracle", "create_pretraining", "kamalkraj_meta.json"))["max_predictions_per_seq"] == 10
+
+
+def test_features_of_meta():
+    meta = {"format_version": 1, "task_type": "mlm_pretraining", "max_seq_length": 32, "max_predictions_per_seq": 5}
+    meta["options"] = {"objective": "none", "masking": "static", "feature_names": "v2"}
+    assert features_of_meta(meta) == pretraining_features(32, 5, "none", "static", "v2")
+    assert features_of_meta(None) is None
+
+
+def test_find_meta(tmp_path):
+    assert find_meta(tmp_path / "train.tfrecord") is None
+    write_meta(tmp_path / "meta.json", {"shards": [{"file": "train.tfrecord"}]})
+    assert find_meta(tmp_path / "train.tfrecord") == tmp_path / "meta.json"
+    assert find_meta(tmp_path / "other.tfrecord") is None
+    write_meta(tmp_path / "train.meta.json", {})
+    assert find_meta(tmp_path / "train.tfrecord-00000-of-00002") == tmp_path / "train.meta.json"
+
+
+def test_readers_refuse_a_set_that_is_being_replaced(tmp_path):
+    refuse_while_committing(tmp_path / "x.tfrecord")
+    committing_marker(tmp_path / "x").touch()
+    with pytest.raises(DataError, match="is being replaced"):
+        refuse_while_committing(tmp_path / "x.tfrecord-00000-of-00002")
