@@ -103,11 +103,21 @@ class _Run:
     def keys(self) -> np.ndarray:
         return np.memmap(self.path, np.uint64, "r", 24, (self.count,)) if self.count else np.zeros(0, np.uint64)
 
-    def read(self, low: int, high: int):
-        """Keys, ties, lengths and payload of the records with low <= key < high."""
+    def between(self, low: int, high: int) -> tuple[int, int]:
+        """The rows with low <= key < high."""
         sort_keys = self.keys()
         first = int(np.searchsorted(sort_keys, np.uint64(low)))
-        last = self.count if high >= 1 << 64 else int(np.searchsorted(sort_keys, np.uint64(high)))
+        return first, self.count if high >= 1 << 64 else int(np.searchsorted(sort_keys, np.uint64(high)))
+
+    def bytes_of(self, first: int, last: int) -> int:
+        """Payload bytes of rows first : last."""
+        if last <= first:
+            return 0
+        ends = np.memmap(self.path, np.int64, "r", 24 + self.count * 8 * (1 + _TIE), (self.count,))
+        return int(ends[last - 1]) - (int(ends[first - 1]) if first else 0)
+
+    def read_rows(self, first: int, last: int):
+        """Keys, ties, lengths and payload of rows first : last."""
         count = last - first
         with open(self.path, "rb") as file:
             found = self._array(file, 24 + 8 * first, np.uint64, count)
@@ -148,11 +158,11 @@ class Merge:
         self, low: int = 0, high: int = 1 << 64, merge_bytes: int = MERGE_BYTES
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, bytes]]:
         """Yields (keys, ties, lengths, payload) of the records with low <= key < high, in order, piece by piece."""
-        within = sum(_bytes_between(run, low, high) for run in self._runs)
+        within = sum(run.bytes_of(*run.between(low, high)) for run in self._runs)
         pieces = max(1, -(-within // merge_bytes))
         borders = [low + (high - low) * i // pieces for i in range(pieces + 1)]
         for begin, end in itertools.pairwise(borders):
-            parts = [part for part in (run.read(begin, end) for run in self._runs) if len(part[0])]
+            parts = [part for part in (run.read_rows(*run.between(begin, end)) for run in self._runs) if len(part[0])]
             if not parts:
                 continue
             sort_keys, ties, lengths = (np.concatenate([part[i] for part in parts]) for i in range(3))
@@ -161,10 +171,10 @@ class Merge:
             order = _order(sort_keys, ties)
             yield sort_keys[order], ties[order], lengths[order], _gather(payload, lengths, order)
 
-
-def _bytes_between(run: _Run, low: int, high: int) -> int:
-    """Payload bytes of a run in a range of keys, from its share of the run's records."""
-    sort_keys = run.keys()
-    first = int(np.searchsorted(sort_keys, np.uint64(low)))
-    last = run.count if high >= 1 << 64 else int(np.searchsorted(sort_keys, np.uint64(high)))
-    return run.bytes * (last - first) // max(run.count, 1)
+    def scan(self, low: int, high: int, piece_bytes: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, bytes]]:
+        """Yields what `read` does, in no particular order, in pieces of about piece_bytes however equal the keys are."""
+        for run in self._runs:
+            first, last = run.between(low, high)
+            step = max(1, (last - first) * piece_bytes // max(run.bytes_of(first, last), 1))
+            for at in range(first, last, step):
+                yield run.read_rows(at, min(at + step, last))

@@ -1,0 +1,439 @@
+"""create_pretraining: corpus files -> shards of pretraining records and a meta file, on this machine.
+
+Stages: (1) chunks of the corpus become keyed records in sorted runs; (2) next-sentence examples get their random
+second segment, bucket by bucket; (3) runs are merged into shards; (4) the shards move into place, the meta file last.
+Every finished task leaves a small result file, so an interrupted run goes on where it was.
+"""
+
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from nlpdata.corpus import Chunk, CorpusFile, find_files, fingerprint, plan_chunks, read_blocks
+from nlpdata.errors import DataError, UsageError
+from nlpdata.local import Progress, default_workers, run_tasks
+from nlpdata.output import OutputSet, WorkFolder, check_output, commit, output_set, store_result
+from nlpdata.pretraining import random_next
+from nlpdata.pretraining.build import SPLITS, Keyed, Recipe, build_bucket, build_examples
+from nlpdata.pretraining.options import PretrainingOptions
+from nlpdata.records import FORMAT_VERSION, record_stem, shard_names
+from nlpdata.spill import Merge, SpillWriter
+from nlpdata.tfrecord import ShardWriter
+from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
+
+SHARD_BYTES = 112 << 20  # records of a shard, unless their number is given
+MIN_CHUNK_BYTES, MAX_CHUNK_BYTES = 1 << 20, 16 << 20
+LONG_DOCUMENT = 10_000  # sentences; more is probably a corpus without blank lines
+WAITING_BYTES = 8 << 20  # waiting examples held at a time
+
+TASK_TYPES = {"sop": "albert_pretraining", "nsp": "bert_pretraining", "none": "mlm_pretraining"}
+LABEL_NAMES = {"sop": ["in_order", "swapped"], "nsp": ["next", "random"]}
+
+
+@dataclass(frozen=True)
+class CreationResult:
+    """What create_pretraining made: files by split, the meta files, and the counters of the meta file."""
+
+    files: dict[str, list[str]]
+    meta: dict[str, str]
+    counters: dict
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Setup:
+    """What a worker needs; picklable."""
+
+    options: PretrainingOptions
+    tokenizer: TokenizerSpec
+    folder: Path
+
+
+_recipe: Recipe | None = None
+_setup: _Setup | None = None
+
+
+def _set_up(setup: _Setup) -> None:
+    global _recipe, _setup
+    _setup = setup
+    _recipe = Recipe(setup.options, load_tokenizer(setup.tokenizer))
+
+
+class _Spills:
+    """Run files of one task, by kind and split."""
+
+    def __init__(self, name: str):
+        self._name = name
+        self._writers: dict[tuple[str, str], SpillWriter] = {}
+
+    def add(self, item: Keyed) -> None:
+        writer = self._writers.get((item.kind, item.split))
+        if writer is None:
+            prefix = _setup.folder / f"{self._name}-{item.kind}-{item.split}"
+            writer = self._writers[item.kind, item.split] = SpillWriter(prefix)
+        writer.add(item.sort_keys, item.ties, item.payload, item.lengths)
+
+    def finish(self, counters: Counter) -> dict:
+        for writer in self._writers.values():
+            writer.flush()
+        runs = {f"{kind}-{split}": writer.runs for (kind, split), writer in self._writers.items()}
+        runs = {key: [Path(run).name for run in names] for key, names in runs.items()}
+        result = {"counters": dict(counters), "runs": runs}
+        store_result(_setup.folder, self._name, result)
+        return result
+
+
+def _make_chunk(task: tuple[int, Chunk], report) -> dict:
+    file_index, chunk = task
+    counters: Counter = Counter()
+    spills = _Spills(f"chunk-{chunk.index:06d}")
+    options = _recipe.options
+
+    def blocks():
+        for block in read_blocks(chunk, invalid_utf8=options.invalid_utf8, text_key=options.text_key):
+            yield block
+            report(block.bytes_read)
+
+    with _disk_errors("tokenizing", chunk.file.path):
+        for item in build_examples(blocks(), chunk.file, file_index, _recipe, counters):
+            spills.add(item)
+        return spills.finish(counters)
+
+
+def _make_bucket(task: tuple[int, str, list, list[str], list[str]], report) -> dict:
+    number, split, buckets, candidate_runs, waiting_runs = task
+    counters: Counter = Counter()
+    spills = _Spills(f"bucket-{number:06d}")
+    with _disk_errors("drawing random segments", _setup.folder):
+        candidates = Merge([_setup.folder / run for run in candidate_runs])
+        waiting = Merge([_setup.folder / run for run in waiting_runs])
+        for low, high, _ in buckets:
+            parts = list(candidates.read(low, high))
+            document_keys = np.concatenate([part[0] for part in parts])
+            entries = [entry for part in parts for entry in random_next.iterate_entries(part[3], part[2])]
+            queue = (
+                (sort_keys, ties, list(random_next.iterate_entries(payload, lengths)))
+                for sort_keys, ties, lengths, payload in waiting.scan(low, high, WAITING_BYTES)
+            )
+            for item in build_bucket(split, (document_keys, entries), queue, _recipe, counters):
+                spills.add(item)
+        report(1)
+        return spills.finish(counters)
+
+
+def _make_shard(task: tuple[str, int, int, str, list[str]], report) -> dict:
+    split, index, count, name, runs = task
+    with _disk_errors("writing shards", _setup.folder):
+        low, high = (-(-(i << 64) // count) for i in (index, index + 1))
+        with ShardWriter(_setup.folder / name, _recipe.options.compression) as writer:
+            for _, _, lengths, payload in Merge([_setup.folder / run for run in runs]).read(low, high):
+                writer.write(payload, len(lengths))
+                report(len(payload))
+        info = asdict(writer.close())
+    store_result(_setup.folder, name, info)
+    return info
+
+
+class _Indexed:
+    """A task function over (index, task) pairs; picklable."""
+
+    def __init__(self, function):
+        self._function = function
+
+    def __call__(self, item, report):
+        return self._function(item[1], report)
+
+
+class _disk_errors:
+    """Turns an OSError of a stage into a message with the stage and the file."""
+
+    def __init__(self, stage: str, what):
+        self._stage, self._what = stage, what
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        if isinstance(error, OSError):
+            raise DataError(
+                f"{self._stage} ({self._what}): {error.strerror or error}"
+                + (f" ({error.filename})" if error.filename else "")
+                + ". Nothing was put in place; finished parts are kept in the work folder"
+            ) from error
+        if isinstance(error, MemoryError):
+            raise DataError(f"{self._stage} ({self._what}): memory ran out. Use fewer --workers") from error
+
+
+def create_pretraining(
+    input,
+    output: str,
+    tokenizer,
+    *,
+    meta: str | None = None,
+    num_shards: int | None = None,
+    workers: int | None = None,
+    chunk_size: int | None = None,
+    overwrite: bool = False,
+    do_lower_case: bool | None = None,
+    keep_accents: bool | None = None,
+    digit_comma: bool | None = None,
+    log: Callable[[str], None] | None = None,
+    progress: bool = False,
+    **options,
+) -> CreationResult:
+    """Makes pretraining records of text files.
+
+    Args:
+      input: paths or patterns (see nlpdata.corpus.find_files).
+      output: the record file; `X` or `X.tfrecord`.
+      tokenizer: a tokenizer file (see nlpdata.tokenizers.load_tokenizer).
+      meta: the meta file, if not beside the records.
+      num_shards: record files; default: one for each 112 MiB.
+      workers: processes; default: one a core. Does not change the result, nor does `chunk_size` (input bytes a task).
+      overwrite: replace an older result of the same name.
+      do_lower_case, keep_accents, digit_comma: normalisation, if not as stored with the tokenizer.
+      log: receives lines for the user.
+      progress: show progress on standard error.
+      options: see PretrainingOptions.
+
+    Raises UsageError, DataError.
+    """
+    log = log or (lambda line: None)
+    unknown = sorted(options.keys() - PretrainingOptions.__dataclass_fields__.keys())
+    if unknown:
+        raise UsageError(f"unknown option {unknown[0]!r}; known: {', '.join(PretrainingOptions.__dataclass_fields__)}")
+    options = PretrainingOptions(**options)
+    for name, value, low in (("workers", workers, 1), ("num-shards", num_shards, 1), ("chunk-size", chunk_size, 1)):
+        if value is not None and value < low:
+            raise UsageError(f"--{name} must be at least {low}. Received: {value}.")
+    targets = _targets(output, meta, options)
+    files, warnings = find_files([input] if isinstance(input, str | Path) else list(input))
+    loaded = load_tokenizer(tokenizer, do_lower_case=do_lower_case, keep_accents=keep_accents, digit_comma=digit_comma)
+    check_output(list(targets.values()), overwrite)
+    workers = workers or default_workers()
+    if chunk_size is None:
+        share = sum(file.size for file in files) // (workers * 8)
+        chunk_size = min(max(share, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES)
+    for line in [*warnings, *loaded.notes]:
+        log(line)
+    run = _Run(targets, files, loaded, options, num_shards, workers, chunk_size, log, progress)
+    return run.execute(warnings)
+
+
+def _targets(output: str, meta: str | None, options: PretrainingOptions) -> dict[str, OutputSet]:
+    output = str(output)
+    targets = {"train": output_set(output, meta)}
+    if options.eval_fraction:
+        suffix = output[len(str(record_stem(output))) :] or ".tfrecord"
+        targets["eval"] = output_set(f"{record_stem(output)}.eval{suffix}")
+    return targets
+
+
+class _Run:
+    def __init__(
+        self,
+        targets,
+        files: list[CorpusFile],
+        tokenizer: Tokenizer,
+        options,
+        num_shards,
+        workers,
+        chunk_size,
+        log,
+        progress,
+    ):
+        self._targets, self._files, self._tokenizer, self._options = targets, files, tokenizer, options
+        self._num_shards, self._workers, self._log, self._progress = num_shards, workers, log, progress
+        self._chunks = plan_chunks(files, chunk_size, options.text_key, options.limit_documents)
+        inputs = [[file.name, file.weight, fingerprint(file)] for file in files]
+        plan = [[chunk.file.path, chunk.start, chunk.stop, chunk.max_documents] for chunk in self._chunks]
+        key = {
+            "format": FORMAT_VERSION,
+            "options": options.affecting_bytes(),
+            "tokenizer": tokenizer.meta(),
+            "inputs": inputs,
+            "plan": plan,
+            "num_shards": num_shards,
+        }
+        self._work = WorkFolder(targets["train"], key, log)
+        self._counters: Counter = Counter()
+        self._runs: dict[str, list[str]] = {}
+
+    def execute(self, warnings: list[str]) -> CreationResult:
+        self._make_chunks()
+        if self._options.objective == "nsp":
+            self._make_buckets()
+        self._require_examples()
+        shards = self._make_shards()
+        meta = self._commit(shards)
+        self._work.remove()
+        warnings = warnings + self._warnings()
+        for line in warnings[len(warnings) - len(self._warnings()) :]:
+            self._log(f"warning: {line}")
+        return CreationResult(
+            {
+                split: [str(self._targets[split].folder / info["file"]) for info in infos]
+                for split, infos in shards.items()
+            },
+            {split: str(target.meta) for split, target in self._targets.items()},
+            meta["train"]["counters"],
+            warnings,
+        )
+
+    def _stage(self, name, function, tasks, task_names, total, describe) -> list[dict]:
+        """Runs the tasks that have no stored result yet; all results, in task order."""
+        results = {i: self._work.result(task_name) for i, task_name in enumerate(task_names)}
+        left = [(i, task) for i, task in enumerate(tasks) if results[i] is None]
+        progress = Progress(name, total, quiet=not self._progress)
+        setup = _Setup(self._options, self._tokenizer.spec, self._work.path)
+        if left:
+            for (i, _), result in run_tasks(
+                _Indexed(function),
+                left,
+                workers=self._workers,
+                initializer=_set_up,
+                initargs=(setup,),
+                on_progress=progress,
+                describe=lambda item: describe(item[1]),
+            ):
+                results[i] = result
+        progress.close()
+        return [results[i] for i in range(len(tasks))]
+
+    def _collect(self, results: list[dict]) -> None:
+        for result in results:
+            longest = max(self._counters["longest_document"], result["counters"].pop("longest_document", 0))
+            self._counters.update(result["counters"])
+            self._counters["longest_document"] = longest
+            for kind, runs in result["runs"].items():
+                self._runs.setdefault(kind, []).extend(runs)
+
+    def _make_chunks(self) -> None:
+        index = {file.path: i for i, file in enumerate(self._files)}
+        results = self._stage(
+            "tokenizing",
+            _make_chunk,
+            [(index[chunk.file.path], chunk) for chunk in self._chunks],
+            [f"chunk-{chunk.index:06d}" for chunk in self._chunks],
+            sum(file.size for file in self._files),
+            lambda task: f"{task[1].file.path}, bytes {task[1].start}-{task[1].stop or 'end'}",
+        )
+        self._collect(results)
+
+    def _make_buckets(self) -> None:
+        tasks = []
+        by_file = self._options.nsp_scope == "file"
+        for split in SPLITS:
+            candidates = self._runs.get(f"candidates-{split}", [])
+            waiting = self._runs.get(f"waiting-{split}", [])
+            histogram = Merge([self._work.path / run for run in candidates]).histogram(random_next.slot_shift(by_file))
+            buckets = random_next.plan_buckets(histogram, by_file)
+            for low, _, documents in buckets:
+                if documents < 2:
+                    self._refuse_lone_document(split, low >> 44 if by_file else None)
+            step = max(1, -(-len(buckets) // (self._workers * 16)))
+            for at in range(0, len(buckets), step):
+                tasks.append((len(tasks), split, buckets[at : at + step], candidates, waiting))
+        names = [f"bucket-{i:06d}" for i in range(len(tasks))]
+        results = self._stage(
+            "random segments", _make_bucket, tasks, names, len(tasks), lambda task: f"bucket {task[0]}"
+        )
+        self._collect(results)
+
+    def _refuse_lone_document(self, split: str, file_index: int | None) -> None:
+        self._work.remove()
+        where = "the corpus" if split == "train" else f"the {split} split"
+        hint = "a blank line separates documents" if split == "train" else "raise or drop --eval-fraction"
+        if file_index is not None:
+            where, hint = self._files[file_index].path, "use --nsp-scope corpus"
+        raise DataError(
+            f"next-sentence prediction takes a random second segment from another document, and {where} has only one "
+            f"document: {hint}; or use --objective sop or none"
+        )
+
+    def _require_examples(self) -> None:
+        for split in self._targets:
+            if self._counters[f"examples_{split}"]:
+                continue
+            self._work.remove()
+            dropped = ", ".join(
+                f"{count} {reason.removeprefix('dropped/')}"
+                for reason, count in sorted(self._counters.items())
+                if reason.startswith("dropped/") and count
+            )
+            raise DataError(
+                f"no examples for the {split} split: read {self._counters['documents']} documents with "
+                f"{self._counters['sentences']} sentences"
+                + (f", dropped {dropped}" if dropped else "")
+                + ". Expected one sentence a line and a blank line between documents"
+                + (" (sentence order needs documents of two or more)" if self._options.objective == "sop" else "")
+            )
+
+    def _make_shards(self) -> dict[str, list[dict]]:
+        tasks, names = [], []
+        for split, target in self._targets.items():
+            runs = self._runs[f"records-{split}"]
+            size = Merge([self._work.path / run for run in runs]).bytes
+            count = self._num_shards if self._num_shards and split == "train" else -(-size // SHARD_BYTES)
+            for i, name in enumerate(shard_names(target.output, count)):
+                names.append(Path(name).name)
+                tasks.append((split, i, count, Path(name).name, runs))
+        total = sum(Merge([self._work.path / run for run in self._runs[f"records-{s}"]]).bytes for s in self._targets)
+        results = self._stage("writing shards", _make_shard, tasks, names, total, lambda task: task[3])
+        shards: dict[str, list[dict]] = {split: [] for split in self._targets}
+        for task, info in zip(tasks, results, strict=True):
+            shards[task[0]].append(info)
+        return shards
+
+    def _commit(self, shards: dict[str, list[dict]]) -> dict[str, dict]:
+        metas = {}
+        suffix = ".txt" if self._tokenizer.path.endswith(".txt") else Path(self._tokenizer.path).suffix
+        for split in reversed(list(self._targets)):  # the training set last: it is there only when all is
+            target = self._targets[split]
+            copy = self._work.path / f"{target.stem}.tokenizer{suffix}"
+            shutil.copyfile(self._tokenizer.path, copy)
+            metas[split] = self._meta(split, shards[split], copy.name)
+            finished = [self._work.path / info["file"] for info in shards[split]]
+            commit(target, finished, [copy], metas[split])
+        return metas
+
+    def _meta(self, split: str, shards: list[dict], tokenizer_file: str) -> dict:
+        options = self._options.affecting_bytes()
+        counters = {name: count for name, count in sorted(self._counters.items()) if "/" not in name}
+        dropped = {name.split("/")[1]: count for name, count in sorted(self._counters.items()) if "/" in name and count}
+        counters |= {"dropped": dropped, "examples": self._counters[f"examples_{split}"]}
+        return {
+            "format_version": FORMAT_VERSION,
+            "task_type": TASK_TYPES[options["objective"]],
+            "objective": options["objective"],
+            "split": split,
+            "label_names": LABEL_NAMES.get(options["objective"], []),
+            "train_data_size": self._counters["examples_train"],
+            "eval_data_size": self._counters["examples_eval"],
+            "max_seq_length": options["max_seq_length"],
+            "max_predictions_per_seq": options["max_predictions_per_seq"],
+            "options": options,
+            "seed": options["seed"],
+            "tokenizer": {"file": tokenizer_file, **self._tokenizer.meta()},
+            "shards": [{name: info[name] for name in ("file", "records", "crc32c")} for info in shards],
+            "inputs": [{"file": file.name, "bytes": file.size} for file in self._files],
+            "counters": counters,
+        }
+
+    def _warnings(self) -> list[str]:
+        counters, found = self._counters, []
+        lone, documents = counters["one_sentence_documents"], counters["documents"]
+        if documents and lone * 2 > documents:
+            found.append(
+                f"{lone} of {documents} documents ({lone / documents:.0%}) hold one sentence. Is there a blank line "
+                "after every sentence? A blank line ends a document"
+            )
+        if counters["longest_document"] > LONG_DOCUMENT:
+            found.append(
+                f"a document of {counters['longest_document']} sentences: is a blank line missing between documents?"
+            )
+        return found
