@@ -1,0 +1,3 @@
+from nlpdata.cli import main
+
+main()

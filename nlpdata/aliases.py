@@ -1,0 +1,82 @@
+"""Older spellings of options, rewritten before parsing: one table (command, old name) -> (option, conversion).
+
+Sources: kamalkraj/ALBERT-TF2.0, google-research/bert, google-research/albert and NVIDIA's and the TensorFlow Model
+Garden's forks of create_pretraining_data.py.
+"""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from nlpdata.errors import UsageError
+
+_TRUE, _FALSE = {"true", "t", "1", "yes", "y"}, {"false", "f", "0", "no", "n"}
+
+
+def parse_bool(name: str, text: str) -> bool:
+    """absl's boolean words."""
+    if text.lower() in _TRUE | _FALSE:
+        return text.lower() in _TRUE
+    raise UsageError(f"--{name} takes true or false. Received: {text!r}.")
+
+
+# (command, old name) -> (new option, None), or for on/off options (None, {value: new arguments})
+ALIASES: dict[tuple[str, str], tuple[str | None, dict[bool, list[str]] | None]] = {
+    ("create-pretraining", "input-file"): ("--input", None),
+    ("create-pretraining", "output-file"): ("--output", None),
+    ("create-pretraining", "spm-model-file"): ("--tokenizer", None),
+    ("create-pretraining", "vocab-file"): ("--tokenizer", None),
+    ("create-pretraining", "meta-data-file-path"): ("--meta", None),
+    ("create-pretraining", "random-seed"): ("--seed", None),
+    ("create-pretraining", "ngram"): ("--max-ngram", None),
+    ("create-pretraining", "max-ngram-size"): ("--max-ngram", None),
+    ("create-pretraining", "random-next-sentence"): (
+        None,
+        {True: ["--objective", "nsp"], False: ["--objective", "sop"]},
+    ),
+    ("create-pretraining", "do-whole-word-mask"): (None, {True: ["--whole-word"], False: ["--no-whole-word"]}),
+    ("create-pretraining", "gzip-compress"): (None, {True: ["--compression", "gzip"], False: []}),
+    ("create-pretraining", "use-v2-feature-names"): (None, {True: ["--feature-names", "v2"], False: []}),
+    ("train-tokenizer", "input-file"): ("--input", None),
+    ("train-tokenizer", "model-prefix"): ("--output", None),
+    ("train-tokenizer", "model-type"): ("--type", None),
+}
+
+
+def rewrite(command: str, argv: Sequence[str], booleans: frozenset[str], known: frozenset[str]) -> list[str]:
+    """argv with older spellings, underscores and absl's boolean forms rewritten to this command's options.
+
+    Args:
+      command: name of the command.
+      argv: its arguments.
+      booleans: its on/off options, without dashes, e.g. "whole-word".
+      known: all its options, without dashes.
+    """
+    result = []
+    rest = list(argv)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("--") or word == "--":
+            result.append(word)
+            continue
+        name, equals, value = word[2:].partition("=")
+        name = name.replace("_", "-")
+        negated = name.removeprefix("no-") if name.startswith("no-") else name.removeprefix("no")
+        option, choice = ALIASES.get((command, name), (None, None))
+        if choice is None and name not in known and (command, negated) in ALIASES and ALIASES[command, negated][1]:
+            result += ALIASES[command, negated][1][False]
+        elif choice is not None:
+            result += choice[parse_bool(name, value) if equals else True]
+        elif option is not None:
+            result += [option, value] if equals else [option]
+        elif name in booleans and equals:
+            result.append(f"--{name}" if parse_bool(name, value) else f"--no-{name}")
+        elif name not in known and negated in booleans:
+            result.append(f"--no-{negated}")
+        elif name in known or name in ("help", "version"):
+            result.append(f"--{name}{equals}{value}")
+        else:
+            old = {alias for owner, alias in ALIASES if owner == command}
+            near = get_close_matches(name, sorted(known | old), n=1)
+            hint = f" Did you mean --{near[0]}?" if near else ""
+            raise UsageError(f"no option --{name} in `nlpdata {command}`.{hint} `nlpdata {command} --help` lists them.")
+    return result

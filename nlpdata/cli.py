@@ -1,0 +1,273 @@
+"""The command line: options in, one function call, a short summary out. Heavy modules are imported by their command.
+
+Exit codes: 0 done; 1 data, disk or verification faults; 2 wrong options, patterns that match nothing, outputs that
+exist; 130 interrupted; 143 terminated.
+"""
+
+import inspect
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import MISSING, fields
+from typing import Annotated, Literal
+
+import typer
+
+from nlpdata.aliases import rewrite
+from nlpdata.errors import NlpdataError, UsageError
+from nlpdata.pretraining.options import PretrainingOptions
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Data preparation for BERT-family encoders: text to TFRecords.",
+)
+
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option("--input", help="Text files: paths or quoted patterns, one sentence a line; GLOB@2 weighs them."),
+]
+MoreInputs = Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="More input files.")]
+Records = Annotated[list[str], typer.Argument(metavar="FILE...", help="Record files: paths or patterns.")]
+Workers = Annotated[int | None, typer.Option(help="Processes.  [default: one a core]")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an older result of the same name.")]
+Lower = Annotated[bool | None, typer.Option("--do-lower-case/--no-do-lower-case", help="Lower-case the text.")]
+Accents = Annotated[bool | None, typer.Option("--keep-accents/--no-keep-accents", help="Keep accents.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+
+
+def _log(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _with_fields(options_class):
+    """Adds the fields of an options dataclass to a command's signature as options, with their help."""
+
+    def decorate(function):
+        signature = inspect.signature(function)
+        parameters = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        for option in fields(options_class):
+            assert option.default is not MISSING
+            name = option.name.replace("_", "-")
+            flags = (f"--{name}/--no-{name}",) if option.type is bool else (f"--{name}",)
+            annotation = Annotated[option.type, typer.Option(*flags, help=option.metadata["help"])]
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(inspect.Parameter(option.name, kind, default=option.default, annotation=annotation))
+        function.__signature__ = signature.replace(parameters=parameters)
+        function.__annotations__ = {p.name: p.annotation for p in parameters}
+        return function
+
+    return decorate
+
+
+def _inputs(given: Sequence[str] | None, more: Sequence[str] | None) -> list[str]:
+    patterns = [*(given or []), *(more or [])]
+    if not patterns:
+        raise UsageError("--input is missing: name text files, e.g. --input 'data/*.txt'.")
+    return patterns
+
+
+def _required(name: str, value, example: str):
+    if value is None:
+        raise UsageError(f"--{name} is missing, e.g. --{name} {example}.")
+    return value
+
+
+@app.command("train-tokenizer")
+def train_tokenizer_command(
+    more: MoreInputs = None,
+    *,
+    input: Inputs = None,
+    output: Annotated[str | None, typer.Option(help="Path of the files without suffix, e.g. tok/spm.")] = None,
+    vocab_size: Annotated[int, typer.Option(help="Entries, special ones included.")] = 30000,
+    type: Annotated[str, typer.Option(help="unigram, bpe or wordpiece.")] = "unigram",
+    character_coverage: Annotated[float, typer.Option(help="Share of the text's characters to cover.")] = 0.99995,
+    do_lower_case: Annotated[
+        bool, typer.Option("--do-lower-case/--no-do-lower-case", help="Lower-case the text.")
+    ] = True,
+    keep_accents: Annotated[bool, typer.Option("--keep-accents/--no-keep-accents", help="Keep accents.")] = False,
+    user_defined_symbol: Annotated[
+        list[str] | None, typer.Option(help="A piece of its own, repeatable.  [default: ALBERT's eight]")
+    ] = None,
+    sample_lines: Annotated[int, typer.Option(help="Train on so many lines at most, drawn at random.")] = 10_000_000,
+    max_line_bytes: Annotated[int, typer.Option(help="Leave out longer lines.")] = 4192,
+    hard_vocab_limit: Annotated[
+        bool, typer.Option("--hard-vocab-limit/--no-hard-vocab-limit", help="Fail if the corpus fills fewer entries.")
+    ] = True,
+    invalid_utf8: Annotated[
+        Literal["fail", "replace", "skip"], typer.Option(help="What to do about bytes that are not UTF-8.")
+    ] = "fail",
+    text_key: Annotated[str | None, typer.Option(help="Input is JSON lines; the text is under this key.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the sampling.")] = 12345,
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Train a vocabulary on a corpus."""
+    from nlpdata.tokenizers.training import ALBERT_SYMBOLS, train_tokenizer
+
+    result = train_tokenizer(
+        _inputs(input, more),
+        _required("output", output, "tok/spm"),
+        vocab_size=vocab_size,
+        type=type,
+        character_coverage=character_coverage,
+        do_lower_case=do_lower_case,
+        keep_accents=keep_accents,
+        user_defined_symbols=ALBERT_SYMBOLS if user_defined_symbol is None else user_defined_symbol,
+        sample_lines=sample_lines,
+        max_line_bytes=max_line_bytes,
+        seed=seed,
+        hard_vocab_limit=hard_vocab_limit,
+        invalid_utf8=invalid_utf8,
+        text_key=text_key,
+        workers=workers,
+        overwrite=overwrite,
+        log=_log,
+    )
+    for line in result.warnings:
+        _log(f"warning: {line}")
+    _table(
+        [
+            ("lines read", result.lines_read),
+            ("lines used", result.lines_used),
+            ("left out by sampling", result.lines_left_out),
+            ("left out, too long", result.lines_too_long),
+            ("left out, empty", result.lines_empty),
+            ("left out, invalid UTF-8", result.lines_invalid),
+            ("NUL characters removed", result.nul_characters),
+            ("vocabulary", result.vocab_size),
+        ]
+    )
+    print("written:", ", ".join(result.files))
+
+
+@app.command("create-pretraining")
+@_with_fields(PretrainingOptions)
+def create_pretraining_command(
+    more: MoreInputs = None,
+    *,
+    input: Inputs = None,
+    output: Annotated[str | None, typer.Option(help="The record file, e.g. out/train.tfrecord.")] = None,
+    tokenizer: Annotated[str | None, typer.Option(help="A SentencePiece .model, a vocab.txt or a folder.")] = None,
+    meta: Annotated[str | None, typer.Option(help="The meta file.  [default: <output>.meta.json]")] = None,
+    num_shards: Annotated[int | None, typer.Option(help="Record files.  [default: one for each 112 MiB]")] = None,
+    do_lower_case: Lower = None,
+    keep_accents: Accents = None,
+    digit_comma: Annotated[
+        bool | None,
+        typer.Option("--digit-comma/--no-digit-comma", help="Split pieces such as '9,' (ALBERT vocabularies)."),
+    ] = None,
+    workers: Workers = None,
+    chunk_size: Annotated[int | None, typer.Option(help="Input bytes of a task; does not change the result.")] = None,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    **options,
+) -> None:
+    """Make pretraining records of a corpus: masked words, and sentence order or next sentence."""
+    from nlpdata.pretraining.create import create_pretraining
+
+    result = create_pretraining(
+        _inputs(input, more),
+        _required("output", output, "out/train.tfrecord"),
+        _required("tokenizer", tokenizer, "tok/spm.model"),
+        meta=meta,
+        num_shards=num_shards,
+        workers=workers,
+        chunk_size=chunk_size,
+        overwrite=overwrite,
+        do_lower_case=do_lower_case,
+        keep_accents=keep_accents,
+        digit_comma=digit_comma,
+        log=_log,
+        progress=not quiet,
+        **options,
+    )
+    counters = result.counters
+    rows = [
+        ("documents", counters["documents"]),
+        ("sentences read", counters["sentences"]),
+        ("sentences used", counters["sentences_used"]),
+        *((f"  dropped, {reason.replace('_', ' ')}", count) for reason, count in counters["dropped"].items()),
+        ("tokens", counters["tokens"]),
+        ("  cut from long pairs", counters.get("tokens_truncated", 0)),
+    ]
+    rows += [(f"examples, {split}", counters[f"examples_{split}"]) for split in result.files]
+    _table(rows)
+    for split, names in result.files.items():
+        shown = names[0] if len(names) == 1 else f"{names[0]} ... ({len(names)} shards)"
+        print(f"written: {shown}  {result.meta[split]}")
+
+
+@app.command("inspect")
+def inspect_command(
+    files: Records,
+    limit: Annotated[int, typer.Option(help="How many records to show.")] = 3,
+    first: Annotated[int, typer.Option(help="The first one to show.")] = 0,
+    tokenizer: Annotated[str | None, typer.Option(help="Tokenizer file, if there is no meta file.")] = None,
+) -> None:
+    """Show a few records in words."""
+    from nlpdata.inspection import inspect_records
+
+    print(inspect_records(files, tokenizer=tokenizer, limit=limit, first=first))
+
+
+@app.command("verify")
+def verify_command(files: Records) -> None:
+    """Check record files: checksums, counts, shapes, ids, masks and labels."""
+    from nlpdata.verify import verify
+
+    report = verify(files)
+    print(report)
+    if report.faults:
+        raise typer.Exit(1)
+
+
+def _table(rows: Sequence[tuple[str, int]]) -> None:
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        print(f"{name:<{width}}  {value:>14,}")
+
+
+def _rewrite(argv: list[str]) -> list[str]:
+    """Applies the alias table to the arguments of the command."""
+    commands = typer.main.get_command(app).commands
+    at = next((i for i, word in enumerate(argv) if not word.startswith("-")), None)
+    if at is None or argv[at] not in commands:
+        return argv
+    options = [p for p in commands[argv[at]].params if p.param_type_name == "option"]
+    names = {name.lstrip("-") for option in options for name in [*option.opts, *option.secondary_opts]}
+    booleans = {option.opts[0].lstrip("-") for option in options if option.secondary_opts}
+    return argv[: at + 1] + rewrite(argv[at], argv[at + 1 :], frozenset(booleans), frozenset(names))
+
+
+def _terminate(signum, frame):
+    raise SystemExit(128 + signum)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code when called with argv, else exits."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    code = 0
+    try:
+        signal.signal(signal.SIGTERM, _terminate)
+    except ValueError:  # not in the main thread
+        pass
+    try:
+        app(_rewrite(given), prog_name="nlpdata", standalone_mode=True)
+    except NlpdataError as error:
+        _log(f"nlpdata: error: {error}")
+        code = error.exit_code
+    except KeyboardInterrupt:
+        _log("nlpdata: interrupted. Finished parts are kept; the same command goes on from there.")
+        code = 130
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (the reader has gone; nothing more can be said)
+        code = 1
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    if argv is None:
+        sys.exit(code)
+    return code
