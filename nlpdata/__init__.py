@@ -11,7 +11,7 @@ import importlib
 
 _EXPORTS = {
     "create_pretraining": "nlpdata.pretraining.create",
-    "open_records": "nlpdata.tfrecord",
+    "open_records": "nlpdata.reading",
     "train_tokenizer": "nlpdata.tokenizers.training",
     "verify": "nlpdata.verify",
 }

@@ -1,0 +1,248 @@
+"""Serialized tf.train.Examples -> numpy arrays, a batch at a time.
+
+Records written by one program share their layout: the same features in the same order. Such a batch is walked in
+lockstep, all records at once, and each feature's varints are decoded in one pass. Anything else that is a valid Example
+(another order of features, unpacked lists, absent ones) takes the slow path, record by record.
+
+Wire format: protobuf.dev, "Encoding"; messages: tensorflow/core/example/{example,feature}.proto.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+_KINDS = {0x0A: "bytes", 0x12: "float32", 0x1A: "int64"}  # tag of Feature's one field -> dtype
+
+
+class MalformedExample(ValueError):
+    """Bytes that are not an Example; `record` is its index in the batch."""
+
+    def __init__(self, record: int, reason: str):
+        super().__init__(reason)
+        self.record, self.reason = record, reason
+
+
+class _Irregular(Exception):
+    """The records of a batch do not share one simple layout."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One feature of a batch: values of all records one after the other, and how many each record has.
+
+    Attributes:
+      dtype: "int64", "float32" or "bytes" (values is then a list).
+      counts: int64 (n,).
+    """
+
+    dtype: str
+    values: np.ndarray | list[bytes]
+    counts: np.ndarray
+
+    def rows(self) -> np.ndarray:
+        """(n, width) if every record has the same number of values; ValueError if not."""
+        width = int(self.counts[0]) if len(self.counts) else 0
+        if (self.counts != width).any():
+            raise ValueError("records of different lengths")
+        values = np.array(self.values, object) if self.dtype == "bytes" else self.values
+        return values.reshape(len(self.counts), width)
+
+
+def decode_examples(data: bytes | np.ndarray, starts: np.ndarray, stops: np.ndarray) -> dict[str, Column]:
+    """Decodes records data[starts[i] : stops[i]]; MalformedExample where one is not an Example."""
+    buffer = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data
+    try:
+        return _decode_in_lockstep(buffer, starts.astype(np.int64), stops.astype(np.int64))
+    except (_Irregular, IndexError):
+        return _decode_one_by_one(buffer, starts, stops)
+
+
+def _decode_in_lockstep(buffer, at, stops) -> dict[str, Column]:
+    columns = {}
+    if not len(at):
+        return columns
+    at = _expect(buffer, at, 0x0A)
+    size, at = _lengths(buffer, at)
+    _require((at + size == stops).all())
+    while (at < stops).all():
+        size, at = _lengths(buffer, _expect(buffer, at, 0x0A))
+        end = at + size
+        name, at = _name(buffer, _expect(buffer, at, 0x0A))
+        size, at = _lengths(buffer, _expect(buffer, at, 0x12))
+        _require((at + size == end).all() and (end <= stops).all() and (size > 0).all() and name not in columns)
+        kind = _KINDS.get(int(buffer[at[0]]))
+        _require(kind in ("int64", "float32"))
+        size, at = _lengths(buffer, _expect(buffer, at, int(buffer[at[0]])))
+        _require((at + size == end).all() and (size > 0).all())
+        size, at = _lengths(buffer, _expect(buffer, at, 0x0A))
+        _require((at + size == end).all())
+        columns[name] = (_floats if kind == "float32" else _varints)(_join(buffer, at, size), size)
+        at = end
+    _require((at == stops).all())
+    return columns
+
+
+def _require(condition) -> None:
+    if not condition:
+        raise _Irregular
+
+
+def _expect(buffer, at, tag: int):
+    _require((buffer[at] == tag).all())
+    return at + 1
+
+
+def _lengths(buffer, at):
+    """Reads one length varint of each record: values and the positions behind them."""
+    byte = buffer[at]
+    value = (byte & 0x7F).astype(np.int64)
+    at = at + 1
+    for shift in (7, 14, 21, 28):
+        more = byte >= 0x80
+        if not more.any():
+            return value, at
+        byte = np.where(more, buffer[np.minimum(at, len(buffer) - 1)], 0)
+        value += (byte & 0x7F).astype(np.int64) << shift
+        at = at + more
+    raise _Irregular
+
+
+def _name(buffer, at):
+    """Reads the feature name, which all records must share."""
+    size, at = _lengths(buffer, at)
+    _require((size == size[0]).all())
+    names = buffer[at[:, None] + np.arange(int(size[0]))]
+    _require((names == names[0]).all())
+    return names[0].tobytes().decode("utf-8", "replace"), at + size
+
+
+def _join(buffer, at, size) -> np.ndarray:
+    """buffer[at[i] : at[i] + size[i]] of all records, one after the other."""
+    if (size == size[0]).all():
+        return buffer[at[:, None] + np.arange(int(size[0]))].reshape(-1)
+    before = np.cumsum(size) - size
+    return buffer[np.arange(int(size.sum())) + np.repeat(at - before, size)]
+
+
+def _floats(data, size) -> Column:
+    _require((size % 4 == 0).all())
+    return Column("float32", data.view("<f4").astype(np.float32, copy=False), size // 4)
+
+
+def _varints(data, size) -> Column:
+    last = data < 0x80
+    if last.all():
+        return Column("int64", data.astype(np.int64), size)
+    ends = np.flatnonzero(last)
+    borders = np.cumsum(size)
+    _require(last[borders[size > 0] - 1].all())  # no varint goes on into the next record
+    counts = np.diff(np.searchsorted(ends, borders), prepend=0)
+    starts = np.empty_like(ends)
+    starts[0], starts[1:] = 0, ends[:-1] + 1
+    lengths = ends - starts
+    longest = int(lengths.max())
+    _require(longest < 10)
+    values = (data[starts] & 0x7F).astype(np.int64)
+    for i in range(1, longest + 1):
+        which = np.flatnonzero(lengths >= i)
+        values[which] |= (data[starts[which] + i] & 0x7F).astype(np.int64) << (7 * i)
+    return Column("int64", values, counts)
+
+
+# ------------------------------------------------------------------------------------------------------- the slow path
+
+
+def _decode_one_by_one(buffer, starts, stops) -> dict[str, Column]:
+    parsed = []
+    for i, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
+        try:
+            parsed.append(parse_example(buffer[start:stop].tobytes()))
+        except (ValueError, IndexError) as error:
+            raise MalformedExample(i, f"not a tf.train.Example ({error})") from None
+    columns = {}
+    for name in dict.fromkeys(name for record in parsed for name in record):
+        kinds = {record[name][0] for record in parsed if name in record and record[name][0]}
+        if len(kinds) > 1:
+            raise MalformedExample(0, f"feature {name!r} is {' and '.join(sorted(kinds))} in different records")
+        dtype = kinds.pop() if kinds else "int64"
+        values = [value for record in parsed for value in record.get(name, (None, []))[1]]
+        counts = np.array([len(record.get(name, (None, []))[1]) for record in parsed], np.int64)
+        columns[name] = Column(dtype, values if dtype == "bytes" else np.array(values, dtype), counts)
+    return columns
+
+
+def parse_example(record: bytes) -> dict[str, tuple[str | None, list]]:
+    """Any valid Example: name -> (dtype or None for an empty feature, values). ValueError for anything else."""
+    features = {}
+    for number, wire, body in _fields(record):
+        if number != 1 or wire != 2:
+            continue
+        for entry, entry_wire, pair in _fields(body):
+            if entry != 1 or entry_wire != 2:
+                continue
+            name, feature = "", b""
+            for part, part_wire, value in _fields(pair):
+                if part == 1 and part_wire == 2:
+                    name = value.decode("utf-8", "replace")
+                elif part == 2 and part_wire == 2:
+                    feature = value
+            features[name] = _parse_feature(feature)
+    return features
+
+
+def _parse_feature(body: bytes) -> tuple[str | None, list]:
+    dtype, values = None, []
+    for number, wire, content in _fields(body):
+        if wire != 2 or number not in (1, 2, 3):
+            continue
+        if dtype != ("bytes", "float32", "int64")[number - 1]:  # a later kind replaces an earlier one
+            dtype, values = ("bytes", "float32", "int64")[number - 1], []
+        for item, item_wire, value in _fields(content):
+            if item != 1:
+                continue
+            if dtype == "bytes":
+                values.append(value)
+            elif dtype == "float32":
+                values += np.frombuffer(value, "<f4").tolist()
+            elif item_wire == 0:
+                values.append(_signed(value))
+            else:
+                at = 0
+                while at < len(value):
+                    number_, at = _varint(value, at)
+                    values.append(_signed(number_))
+    return dtype, values
+
+
+def _fields(data: bytes):
+    """Yields (field number, wire type, value) of a message; value is an int for wire type 0, else bytes."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        wire = tag & 7
+        if wire == 0:
+            value, at = _varint(data, at)
+        else:
+            size, at = _varint(data, at) if wire == 2 else ({1: 8, 5: 4}.get(wire), at)
+            if size is None or at + size > len(data):
+                raise ValueError("a field goes beyond its message")
+            value, at = data[at : at + size], at + size
+        if tag >> 3 == 0:
+            raise ValueError("field number 0")
+        yield tag >> 3, wire, value
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise ValueError("a varint of more than 10 bytes")
+
+
+def _signed(value: int) -> int:
+    value &= (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value

@@ -1,0 +1,257 @@
+"""Random access to record files.
+
+records = open_records("out/train.tfrecord*")
+len(records), records[0]["input_ids"].shape, records[100:356]["input_ids"].shape      # (n, (128,), (256, 128))
+"""
+
+import glob
+import gzip
+import mmap
+import os
+import struct
+import tempfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import google_crc32c
+import numpy as np
+
+from nlpdata.decoding import MalformedExample, decode_examples
+from nlpdata.errors import DataError, UsageError
+from nlpdata.example import masked_crc
+from nlpdata.records import Feature, find_meta, read_meta, refuse_while_committing
+
+_BATCH = 256  # records decoded at a time
+_FRAME = 16  # bytes of a record's framing: length, its CRC, the data's CRC
+
+
+def find_records(paths) -> list[Path]:
+    """The record files that paths or patterns (or one of them) name, sorted. UsageError where one matches nothing."""
+    found = []
+    for pattern in [paths] if isinstance(paths, str | os.PathLike) else list(paths):
+        text = os.fspath(pattern)
+        names = [text] if os.path.exists(text) else sorted(glob.glob(os.path.expanduser(text)))
+        if not names:
+            raise UsageError(f"no file matches {text!r} (current folder: {os.getcwd()})")
+        for name in names:
+            if os.path.isdir(name):
+                raise UsageError(f"{name} is a folder. Name the record files: '{name}/*.tfrecord*'")
+            found.append(Path(name))
+    return list(dict.fromkeys(found))
+
+
+class RecordFile:
+    """One TFRecord file, plain or gzip, mapped into memory with an index of its records.
+
+    Attributes:
+      path: the file.
+      starts, stops: byte range of each record's data, int64 (n,).
+      compression: "none" or "gzip".
+
+    Raises DataError, with file and record, where the framing is broken.
+    """
+
+    def __init__(self, path):
+        self.path = Path(path)
+        try:
+            file = open(self.path, "rb")  # noqa: SIM115 (closed below, the mapping stays)
+        except OSError as error:
+            raise DataError(f"cannot read {self.path}: {error.strerror}") from None
+        self.compression = "gzip" if _is_gzip(file) else "none"
+        if self.compression == "gzip":
+            file = _decompress(file, self.path)
+        with file:
+            size = os.fstat(file.fileno()).st_size
+            self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+        self.starts, self.stops = _index(self.data, self.path)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def record(self, index: int) -> bytes:
+        return self.data[self.starts[index] : self.stops[index]]
+
+    def crc_matches(self, index: int) -> bool:
+        """Whether a record's data fits its checksum."""
+        stop = int(self.stops[index])
+        return masked_crc(self.record(index)) == struct.unpack("<I", self.data[stop : stop + 4])[0]
+
+    def __getstate__(self):
+        return {"path": self.path}
+
+    def __setstate__(self, state):
+        self.__init__(state["path"])
+
+
+def _is_gzip(file) -> bool:
+    head = file.read(12)
+    file.seek(0)
+    # A record of 0x..8b1f bytes begins the same; its length checksum tells.
+    return head[:2] == b"\x1f\x8b" and (len(head) < 12 or masked_crc(head[:8]) != struct.unpack("<I", head[8:])[0])
+
+
+def _decompress(file, path):
+    target = tempfile.TemporaryFile()  # noqa: SIM115 (returned)
+    try:
+        with file, gzip.GzipFile(fileobj=file) as source:
+            while block := source.read(1 << 20):
+                target.write(block)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path}: damaged gzip file ({error}) after {target.tell()} bytes of records") from None
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror or error}") from None
+    target.flush()
+    return target
+
+
+def _index(data, path) -> tuple[np.ndarray, np.ndarray]:
+    starts, lengths = [], []
+    at, size = 0, len(data)
+    unpack = struct.Struct("<Q").unpack_from
+    while at < size:
+        if size - at < _FRAME:
+            raise DataError(f"{path}: record {len(starts)} at byte {at} is cut off: the file ends after {size} bytes")
+        (length,) = unpack(data, at)
+        if length > size - at - _FRAME:
+            _refuse(data, at, length, path, len(starts))
+        starts.append(at + 12)
+        lengths.append(length)
+        at += length + _FRAME
+    starts, lengths = np.array(starts, np.int64), np.array(lengths, np.int64)
+    if len(starts):
+        _check_length_crcs(data, starts, lengths, path)
+    return starts, starts + lengths
+
+
+def _refuse(data, at, length, path, record):
+    (stored,) = struct.unpack_from("<I", data, at + 8)
+    if masked_crc(data[at : at + 8]) == stored:
+        missing = at + length + _FRAME - len(data)
+        raise DataError(f"{path}: record {record} at byte {at} is cut off: {missing} of its bytes are missing")
+    what = "is not a TFRecord file" if record == 0 else f"is damaged at record {record}, byte {at}"
+    raise DataError(f"{path} {what}: the length there fails its checksum (bytes {data[at : at + 12].hex(' ')})")
+
+
+def _check_length_crcs(data, starts, lengths, path) -> None:
+    buffer = np.frombuffer(data, np.uint8)
+    stored = buffer[starts[:, None] - 4 + np.arange(4)].copy().view("<u4")[:, 0]
+    unique, index = np.unique(lengths, return_inverse=True)
+    expected = np.array([masked_crc(struct.pack("<Q", length)) for length in unique.tolist()], np.uint32)
+    wrong = np.flatnonzero(stored != expected[index])
+    if len(wrong):
+        record = int(wrong[0])
+        raise DataError(
+            f"{path} is damaged at record {record}, byte {starts[record] - 12}: wrong checksum of the length"
+        )
+
+
+class Records:
+    """Records of several files as one sequence.
+
+    records[i] -> name -> array (width,); records[a:b] or records[array of ints] -> name -> array (n, width). int64,
+    float32, or object (bytes). Pickles as its paths.
+
+    Attributes:
+      paths: the files.
+      meta: the meta file's content, or None.
+      features: of the first record, in its order.
+    """
+
+    def __init__(self, paths: Sequence[Path]):
+        self.paths = list(paths)
+        for path in self.paths:
+            refuse_while_committing(path)
+        meta = find_meta(self.paths[0])
+        self.meta = read_meta(meta) if meta else None
+        self._files = [RecordFile(path) for path in self.paths]
+        self._offsets = np.cumsum([0, *(len(file) for file in self._files)])
+        self._first: dict[str, tuple[str, int]] = {}
+        self.features: tuple[Feature, ...] = ()
+        if len(self):
+            columns = self._decode(np.array([0]))
+            self.features = tuple(Feature(name, c.dtype, int(c.counts[0])) for name, c in columns.items())
+            self._first = {feature.name: (feature.dtype, feature.width) for feature in self.features}
+
+    def __len__(self) -> int:
+        return int(self._offsets[-1])
+
+    def __getitem__(self, index):
+        if isinstance(index, int | np.integer):
+            if not -len(self) <= index < len(self):
+                raise IndexError(f"record {index} of {len(self)}")
+            return {name: rows[0] for name, rows in self._batch(np.array([index % len(self)])).items()}
+        if isinstance(index, slice):
+            index = np.arange(*index.indices(len(self)))
+        index = np.asarray(index, np.int64)
+        if len(index) and (index.min() < -len(self) or index.max() >= len(self)):
+            raise IndexError(f"records {index.min()}..{index.max()} of {len(self)}")
+        return self._batch(np.where(index < 0, index + len(self), index))
+
+    def _batch(self, index: np.ndarray) -> dict[str, np.ndarray]:
+        parts = [self._rows(index[at : at + _BATCH]) for at in range(0, len(index), _BATCH)]
+        if not parts:
+            return {f.name: np.zeros((0, f.width), object if f.dtype == "bytes" else f.dtype) for f in self.features}
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def _rows(self, index: np.ndarray) -> dict[str, np.ndarray]:
+        columns = self._decode(index)
+        rows = {}
+        for name, (dtype, width) in self._first.items():
+            column = columns.get(name)
+            if column is None or column.dtype != dtype or (column.counts != width).any():
+                self._refuse(index, name, dtype, width, column)
+            rows[name] = column.rows()
+        return rows
+
+    def _refuse(self, index, name, dtype, width, column):
+        at, found = 0, "nothing"
+        if column is not None:
+            at = int(np.argmax(column.counts != width)) if column.dtype == dtype else 0
+            found = f"{column.counts[at]} values of {column.dtype}"
+        raise DataError(
+            f"{self.where(int(index[at]))}: feature {name!r} holds {found}; the first record, in {self.paths[0]}, "
+            f"holds {width} of {dtype}. All records of a set must be of one shape"
+        )
+
+    def where(self, index: int) -> str:
+        """File and number of a record, for messages."""
+        file = int(np.searchsorted(self._offsets, index, "right")) - 1
+        return f"{self.paths[file]}, record {index - self._offsets[file]}"
+
+    def _decode(self, index: np.ndarray):
+        file = np.searchsorted(self._offsets, index, "right") - 1
+        local = index - self._offsets[file]
+        parts = [self._files[f].record(i) for f, i in zip(file.tolist(), local.tolist(), strict=True)]
+        stops = np.cumsum([len(part) for part in parts])
+        starts = np.concatenate([[0], stops[:-1]])
+        try:
+            return decode_examples(b"".join(parts), starts, stops)
+        except MalformedExample as error:
+            raise DataError(f"{self.where(int(index[error.record]))}: {error.reason}") from None
+
+    def __getstate__(self):
+        return {"paths": self.paths}
+
+    def __setstate__(self, state):
+        self.__init__(state["paths"])
+
+
+def open_records(paths) -> Records:
+    """Opens record files for random access.
+
+    Args:
+      paths: a path or pattern, or a list of them. A meta file beside the first one is read if it is there.
+
+    Raises UsageError where a pattern matches nothing, DataError where a file is damaged.
+    """
+    return Records(find_records(paths))
+
+
+def file_crc(path) -> str:
+    """crc32c of a file as stored, 8 hexadecimal digits."""
+    crc = 0
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            crc = google_crc32c.extend(crc, block)
+    return f"{crc:08x}"

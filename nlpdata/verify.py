@@ -1,0 +1,286 @@
+"""Verification of record files: framing, checksums, the meta file's promises, and what every record must hold.
+
+A check gets the columns of a batch and returns, for each rule, which records break it; all rules are vectorised.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+
+from nlpdata.decoding import MalformedExample, decode_examples
+from nlpdata.errors import DataError, NlpdataError
+from nlpdata.reading import RecordFile, file_crc, find_records
+from nlpdata.records import features_of_meta, find_meta, read_meta, refuse_while_committing, split_shard
+
+MAX_SHOWN = 20  # faults of one kind that are listed; all are counted
+_BATCH = 1024
+
+_V1_NAMES = {"input_word_ids": "input_ids", "input_type_ids": "segment_ids"}
+
+
+@dataclass
+class VerifyReport:
+    """What verification found. `faults` is empty where all is well.
+
+    Attributes:
+      faults: messages, at most MAX_SHOWN of a kind.
+      counts: faults by kind, all of them.
+      files, records: what was read.
+      not_checked: what could not be checked, and why.
+    """
+
+    faults: list[str] = field(default_factory=list)
+    counts: Counter = field(default_factory=Counter)
+    files: int = 0
+    records: int = 0
+    not_checked: list[str] = field(default_factory=list)
+
+    def add(self, kind: str, message: str) -> None:
+        self.counts[kind] += 1
+        if self.counts[kind] <= MAX_SHOWN:
+            self.faults.append(message)
+
+    def __str__(self) -> str:
+        lines = list(self.faults)
+        lines += [
+            f"... {count - MAX_SHOWN} more: {kind}" for kind, count in sorted(self.counts.items()) if count > MAX_SHOWN
+        ]
+        lines += [f"not checked: {text}" for text in self.not_checked]
+        total = sum(self.counts.values())
+        lines.append(f"{self.files} files, {self.records} records: " + (f"{total} faults" if total else "no faults"))
+        return "\n".join(lines)
+
+
+def verify(paths) -> VerifyReport:
+    """Verifies record files (paths or patterns) against their meta files.
+
+    Record numbers in messages count from 0. Raises UsageError where a pattern matches nothing, DataError where a set is
+    being replaced; every other fault is in the report.
+    """
+    report = VerifyReport()
+    sets: dict[Path, list[Path]] = {}
+    for path in find_records(paths):
+        refuse_while_committing(path)
+        sets.setdefault(split_shard(path)[0], []).append(path)
+    for base, files in sets.items():
+        meta = _read_meta(base, report)
+        if meta is not None:
+            _check_set(base, files, meta, report)
+        for path in files:
+            _check_file(path, meta, report)
+    return report
+
+
+def _read_meta(base: Path, report: VerifyReport) -> dict | None:
+    try:
+        found = find_meta(base)
+        meta = read_meta(found) if found else None
+    except NlpdataError as error:
+        report.add("meta file", str(error))
+        return None
+    if meta is None or "shards" not in meta:
+        why = "there is no meta file beside it" if meta is None else "its meta file is an older tool's"
+        what = "number of records, file checksums, vocabulary range, special ids, tokenizer"
+        report.not_checked.append(f"{base}: {what} ({why})")
+    return meta
+
+
+def _check_set(base: Path, files: list[Path], meta: dict, report: VerifyReport) -> None:
+    """Files, their counts and checksums, and the tokenizer, against the meta file."""
+    expected = {shard["file"]: shard for shard in meta.get("shards", [])}
+    given = {path.name for path in files}
+    for name in sorted(expected.keys() - given):
+        if not (base.parent / name).exists():
+            report.add("missing file", f"{base.parent / name}: missing; the meta file lists it")
+    for path in files:
+        if expected and path.name not in expected:
+            report.add("extra file", f"{path}: not in the meta file, which lists {', '.join(sorted(expected))}")
+        elif expected and file_crc(path) != expected[path.name]["crc32c"]:
+            wanted = expected[path.name]["crc32c"]
+            report.add("file checksum", f"{path}: crc32c is {file_crc(path)}, the meta file says {wanted}")
+    tokenizer = meta.get("tokenizer", {})
+    if "file" in tokenizer and "sha256" in tokenizer:
+        file = base.parent / tokenizer["file"]
+        if not file.exists():
+            report.add("tokenizer", f"{file}: missing; the meta file names it as the tokenizer")
+        elif sha256(file.read_bytes()).hexdigest() != tokenizer["sha256"]:
+            report.add("tokenizer", f"{file}: is not the tokenizer of these records (its sha256 differs)")
+
+
+def _check_file(path: Path, meta: dict | None, report: VerifyReport) -> None:
+    report.files += 1
+    try:
+        file = RecordFile(path)
+    except DataError as error:
+        report.add("framing", str(error))
+        return
+    report.records += len(file)
+    promised = {shard["file"]: shard["records"] for shard in (meta or {}).get("shards", [])}.get(path.name)
+    if promised is not None and promised != len(file):
+        report.add("record count", f"{path}: {len(file)} records, the meta file says {promised}")
+    rules = _Rules(meta)
+    for first in range(0, len(file), _BATCH):
+        stop = min(first + _BATCH, len(file))
+        intact = [i for i in range(first, stop) if file.crc_matches(i)]
+        for i in sorted(set(range(first, stop)) - set(intact)):
+            report.add("record checksum", f"{path}, record {i}: the data fails its checksum")
+        for rows, batch in _decode(file, intact, path, report):
+            for kind, broken, describe in rules.check(batch):
+                for at in np.flatnonzero(broken):
+                    report.add(kind, f"{path}, record {rows[at]}: {describe(at)}")
+
+
+def _decode(file: RecordFile, rows: list[int], path, report) -> Iterator[tuple[list[int], dict]]:
+    """The columns of records; a record that is no Example is reported and left out."""
+    while rows:
+        parts = [file.record(i) for i in rows]
+        stops = np.cumsum([len(part) for part in parts])
+        try:
+            yield rows, decode_examples(b"".join(parts), stops - [len(part) for part in parts], stops)
+            return
+        except MalformedExample as error:
+            report.add("not an Example", f"{path}, record {rows[error.record]}: {error.reason}")
+            rows = rows[: error.record] + rows[error.record + 1 :]
+
+
+class _Rules:
+    """What the records of one set must hold: from the meta file, or from the first record where there is none."""
+
+    def __init__(self, meta: dict | None):
+        meta = meta or {}
+        tokenizer = meta.get("tokenizer", {})
+        self.special = tokenizer.get("special_ids")
+        self.vocab_size = tokenizer.get("vocab_size")
+        features = features_of_meta(meta if "shards" in meta else None)
+        self.shape = {f.name: (f.dtype, f.width) for f in features} if features else None
+
+    def check(self, columns: dict):
+        """Yields (kind, broken bool (n,), describe(row) -> text) for each rule that some record breaks."""
+        if self.shape is None:
+            self.shape = {name: (column.dtype, int(column.counts[0])) for name, column in columns.items()}
+        sound = None
+        for name in [*self.shape, *(name for name in columns if name not in self.shape)]:
+            broken, describe = self._shape_fault(name, columns)
+            if broken.any():
+                yield "shape", broken, describe
+            sound = ~broken if sound is None else sound & ~broken
+        if sound is None or not sound.any():
+            return
+        rows = {_V1_NAMES.get(name, name): _pick(columns[name], sound, self.shape[name][1]) for name in self.shape}
+        index = np.flatnonzero(sound)
+        for kind, broken, describe in self._content(rows):
+            if broken.any():
+                full = np.zeros(len(sound), bool)
+                full[index] = broken
+                position = np.cumsum(sound) - 1
+                yield kind, full, lambda at, d=describe, p=position: d(p[at])
+
+    def _shape_fault(self, name, columns):
+        column = columns.get(name)
+        size = len(next(iter(columns.values())).counts)
+        if name not in self.shape:
+            dtype, counts = column.dtype, column.counts
+            return counts > 0, lambda at: f"has a feature {name!r} ({counts[at]} of {dtype}) that the set does not have"
+        dtype, width = self.shape[name]
+        if column is None:
+            return np.ones(size, bool), lambda at: f"lacks feature {name!r}; expected {width} values of {dtype}"
+        wrong = (column.counts != width) | (column.dtype != dtype)
+        return (
+            wrong,
+            lambda at: (
+                f"feature {name!r} has {column.counts[at]} values of {column.dtype}, expected {width} of {dtype}"
+            ),
+        )
+
+    def _content(self, rows):
+        if "input_ids" in rows and "input_mask" in rows:
+            yield from self._sequence(rows)
+        if "masked_lm_positions" in rows and "masked_lm_ids" in rows and "masked_lm_weights" in rows:
+            yield from self._masks(rows)
+        if "next_sentence_labels" in rows:
+            label = rows["next_sentence_labels"][:, 0]
+            yield "label", (label < 0) | (label > 1), lambda at: f"next_sentence_labels is {label[at]}, expected 0 or 1"
+
+    def _sequence(self, rows):
+        ids, mask = rows["input_ids"], rows["input_mask"]
+        n, width = ids.shape
+        lengths = (mask == 1).sum(axis=1)
+        prefix = np.arange(width) < lengths[:, None]
+        yield "input_mask", (mask != prefix).any(axis=1), lambda at: "input_mask is not ones followed by zeros"
+        limit = self.vocab_size or np.iinfo(np.int64).max
+        outside = (ids < 0) | (ids >= limit)
+        yield (
+            "input_ids",
+            outside.any(axis=1),
+            lambda at: (
+                f"input_ids[{int(np.argmax(outside[at]))}] is {ids[at][outside[at]][0]}, expected 0 to {limit - 1}"
+            ),
+        )
+        row = np.arange(n)
+        if self.special:
+            pad, cls, sep = (self.special[name] for name in ("pad", "cls", "sep"))
+            yield "padding", ((ids != pad) & ~prefix).any(axis=1), lambda at: f"padding holds ids other than {pad}"
+            yield "[CLS]", ids[:, 0] != cls, lambda at: f"starts with id {ids[at, 0]}, expected [CLS] ({cls})"
+            last = ids[row, np.maximum(lengths - 1, 0)]
+            yield "[SEP]", last != sep, lambda at: f"ends with id {last[at]}, expected [SEP] ({sep})"
+            pairs = 2 if "next_sentence_labels" in rows else 1
+            found = (ids == sep).sum(axis=1)
+            yield "[SEP]", found != pairs, lambda at: f"holds [SEP] {found[at]} times, expected {pairs}"
+        if "segment_ids" in rows:
+            segment = rows["segment_ids"]
+            falls = (np.diff(segment, axis=1) < 0) & prefix[:, 1:]
+            wrong = ((segment < 0) | (segment > 1) | ((segment != 0) & ~prefix)).any(axis=1) | falls.any(axis=1)
+            yield "segment_ids", wrong, lambda at: "segment_ids are not 0 then 1, and 0 on padding"
+        if "token_boundary" in rows:
+            boundary = rows["token_boundary"]
+            wrong = ((boundary != 0) & (boundary != 1)) | ((boundary != 0) & ~prefix)
+            yield "token_boundary", wrong.any(axis=1), lambda at: "token_boundary is not 0 or 1, and 0 on padding"
+
+    def _masks(self, rows):
+        positions, labels, weights = (rows[f"masked_lm_{name}"] for name in ("positions", "ids", "weights"))
+        n, width = positions.shape
+        count = (weights == 1).sum(axis=1)
+        used = np.arange(width) < count[:, None]
+        yield (
+            "masked_lm_weights",
+            (weights != used).any(axis=1),
+            lambda at: "masked_lm_weights is not ones followed by zeros",
+        )
+        yield "no prediction", count == 0, lambda at: "has no masked position"
+        rest = ((positions != 0) | (labels != 0)) & ~used
+        yield "masked_lm padding", rest.any(axis=1), lambda at: "masked_lm positions or ids behind the last are not 0"
+        falls = (np.diff(positions, axis=1) <= 0) & used[:, 1:]
+        yield "masked_lm_positions", falls.any(axis=1), lambda at: "masked_lm_positions do not ascend"
+        lengths = (rows["input_mask"] == 1).sum(axis=1) if "input_mask" in rows else np.full(n, 1 << 62)
+        outside = ((positions < 0) | (positions >= lengths[:, None])) & used
+        yield (
+            "masked_lm_positions",
+            outside.any(axis=1),
+            lambda at: f"masks position {positions[at][outside[at]][0]} of a sequence of {lengths[at]}",
+        )
+        limit = self.vocab_size or np.iinfo(np.int64).max
+        strange = ((labels < 0) | (labels >= limit)) & used
+        special = [self.special[name] for name in ("pad", "cls", "sep", "mask")] if self.special else []
+        strange |= np.isin(labels, special) & used
+        yield (
+            "masked_lm_ids",
+            strange.any(axis=1),
+            lambda at: f"masked_lm_ids holds {labels[at][strange[at]][0]}, a special id or not in the vocabulary",
+        )
+        if self.special and "input_ids" in rows:
+            ids = rows["input_ids"]
+            at_masks = np.take_along_axis(ids, np.clip(positions, 0, ids.shape[1] - 1), axis=1)
+            on_special = np.isin(at_masks, [self.special["cls"], self.special["sep"]]) & used
+            yield "masked special token", on_special.any(axis=1), lambda at: "masks [CLS] or [SEP]"
+
+
+def _pick(column, sound, width):
+    """The values of the sound records, (n, width)."""
+    if (column.counts == width).all():
+        return column.rows()[sound]
+    starts = (np.cumsum(column.counts) - column.counts)[sound]
+    return np.asarray(column.values)[starts[:, None] + np.arange(width)]
