@@ -23,7 +23,7 @@ CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")
 # SentencePiece adds up expected counts thread by thread, so another number of threads gives other scores, and in
 # unigram models other pieces, from the same text. One number for every machine gives every machine the same bytes;
 # with fewer cores the threads take turns.
-_THREADS = 16
+THREADS = 16
 _TOO_HIGH = re.compile(r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)")
 _TOO_SMALL = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 
@@ -65,7 +65,7 @@ class SentencePieceVocabularyTrainer:
         try:
             # From an iterator into a stream: a model stores its training options, and paths would be among them.
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=_keep_failures(lines, failures),
+                sentence_iterator=keep_failures(lines, failures),
                 model_writer=model,
                 model_type=options.type,
                 vocab_size=options.vocab_size,
@@ -82,7 +82,7 @@ class SentencePieceVocabularyTrainer:
                 max_sentence_length=options.max_line_bytes,  # longer lines are sorted out, and counted, before
                 input_sentence_size=0,  # sampling is done before, by key
                 shuffle_input_sentence=False,
-                num_threads=_THREADS,
+                num_threads=THREADS,
                 minloglevel=4,
             )
         except RuntimeError as error:
@@ -105,7 +105,7 @@ class SentencePieceVocabularyTrainer:
         return TrainedVocabulary({".model": content, ".vocab": "".join(rows).encode()}, size, sidecar)
 
 
-def _keep_failures(lines: Iterator[str], failures: list[BaseException]) -> Iterator[str]:
+def keep_failures(lines: Iterator[str], failures: list[BaseException]) -> Iterator[str]:
     """SentencePiece makes a RuntimeError of whatever its iterator raises: keep the original."""
     try:
         for line in lines:

@@ -64,10 +64,14 @@ class WordPieceTokenizer(Tokenizer):
         if lower is None:
             cased = any(_UPPER.search(p) for p in self._pieces if p not in SPECIAL_TOKENS.values())
             lower = not cased
+            why = (
+                "upper-case entries, so text is kept as it is"
+                if cased
+                else "no upper-case entries, so text is lower-cased"
+            )
             self.notes.append(
-                f"{spec.path} has no normalisation options beside it; it has {'' if cased else 'no '}upper-case entries, "
-                f"so text is {'kept as it is' if cased else 'lower-cased, accents stripped'}. Where that is wrong, say "
-                "so with --do-lower-case/--no-do-lower-case and --keep-accents"
+                f"{spec.path} has no normalisation options beside it; it has {why}. Where that is wrong, say so with "
+                "--do-lower-case/--no-do-lower-case and --keep-accents"
             )
         accents = spec.keep_accents if spec.keep_accents is not None else stored.get("keep_accents")
         return replace(spec, do_lower_case=lower, keep_accents=not lower if accents is None else accents)
@@ -168,7 +172,7 @@ def parse_vocabulary(path: Path, content: bytes) -> list[str]:
     if "\0" in text:
         raise DataError(f"{path} is not a vocabulary: it holds NUL bytes. Expected one entry a line")
     lines = text.split("\n")
-    if lines and not lines[-1].strip("\r"):
+    while lines and not lines[-1].strip("\r"):
         lines.pop()
     pieces = [line.removesuffix("\r") for line in lines]
     if not pieces:

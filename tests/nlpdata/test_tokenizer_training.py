@@ -169,13 +169,13 @@ def test_same_bytes_on_one_core(tmp_path, kind):
 
 
 def test_why_the_number_of_threads_is_fixed(tmp_path, monkeypatch):
-    # If this fails, SentencePiece's result no longer depends on its threads, and _THREADS may go.
+    # If this fails, SentencePiece's result no longer depends on its threads, and THREADS may go.
     from nlpdata.tokenizers import sentencepiece_training
 
     path = write(tmp_path / "corpus.txt", words(2000))
     found = set()
     for threads in (1, 4, 16):
-        monkeypatch.setattr(sentencepiece_training, "_THREADS", threads)
+        monkeypatch.setattr(sentencepiece_training, "THREADS", threads)
         for name in ("a", "b"):
             found.add((threads, sha256(train(path, tmp_path / name, vocab_size=150).path)))
     assert len(found) == 3  # equal for equal threads
