@@ -221,7 +221,10 @@ def stored_options(path: Path, sha256: str) -> dict | None:
     config = path.with_name("tokenizer_config.json")
     if config.exists():
         stored = _read_json(config)
-        return {name: stored[name] for name in OPTIONS if isinstance(stored.get(name), bool)} or None
+        options = {name: stored[name] for name in OPTIONS if isinstance(stored.get(name), bool)}
+        if isinstance(stored.get("strip_accents"), bool):  # null: as do_lower_case says
+            options["keep_accents"] = not stored["strip_accents"]
+        return options or None
     return None
 
 

@@ -155,6 +155,22 @@ def test_pieces_and_tables(tmp_path):
     assert tokenizer.word_start[SMALL.index("fox")]
 
 
+@pytest.mark.parametrize(
+    ("config", "lower", "accents"),
+    [
+        ({"do_lower_case": True, "strip_accents": None}, True, False),
+        ({"do_lower_case": False}, False, True),
+        ({"do_lower_case": True, "strip_accents": False}, True, True),
+    ],
+)
+def test_hugging_face_folder(tmp_path, config, lower, accents):
+    small(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    tokenizer = load_tokenizer(tmp_path)
+    assert (tokenizer.spec.do_lower_case, tokenizer.spec.keep_accents) == (lower, accents)
+    assert not tokenizer.notes
+
+
 # ------------------------------------------------------------------------------------------------------ wrong files
 
 
