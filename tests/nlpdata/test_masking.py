@@ -252,12 +252,21 @@ def test_unknown_may_be_masked():
     assert (masked.positions[0, 0], masked.label_ids[0, 0]) == (1, UNK)
 
 
-def single_span_lengths(rule, n=20_000, width=43):
-    """Lengths of the first span of sequences with room for exactly one of the longest."""
-    ids = np.full((n, width), 9, np.int32)
-    ids[:, 0], ids[:, -1] = CLS, SEP
-    masked = mask_batch(ids, np.full(n, width), np.ones_like(ids), example_keys(n), rule)
-    return masked
+@pytest.mark.parametrize(("favor_shorter", "one"), [(True, 6 / 11), (False, 2 / 11)])
+def test_span_is_cut_at_the_last_word(favor_shorter, one):
+    """With two words left, a length of three means two, as in the original; the weights are not renormalised.
+
+    Three words, budget two, `one` the share of length one. Starting at the first word: 1-2, or with length one 1 and
+    then 2 or 3. At the second: 2-3, or 2 and then 1 or 3. At the third: 3 and then 1 or 2.
+    """
+    n = 20_000
+    ids, real, word_start = batch_of([[CLS, 6, 7, 8, SEP]] * n)
+    rule = make_rule(masked_lm_prob=0.4, favor_shorter_ngram=favor_shorter)
+    seen = Counter(map(tuple, positions_of(mask_batch(ids, real, word_start, example_keys(n), rule))))
+    assert within(seen[1, 2] / n, 1 / 3, n)
+    assert within(seen[1, 3] / n, (one + 1) / 6, n)
+    assert within(seen[2, 3] / n, (1 - one / 2 + 1 / 2) / 3, n)
+    assert seen.total() == seen[1, 2] + seen[1, 3] + seen[2, 3]
 
 
 @pytest.mark.parametrize(("favor_shorter", "weights"), [(True, (6, 3, 2)), (False, (2, 3, 6))])
