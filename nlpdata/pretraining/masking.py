@@ -5,10 +5,11 @@ The very function that masks static records masks dynamic ones at load time: it 
 
 Semantics in distribution are those of create_pretraining_data.py in google-research/albert and google-research/bert:
 units are words (or single pieces), spans of 1..max_ngram words start at words in random order with probability
-proportional to 1/n, a span ends at the sequence's last word at the latest, one that exceeds the budget is shortened, one that touches a chosen word is skipped; each chosen
-piece becomes [MASK] (80%), stays (10%) or becomes a random piece (10%). Different on purpose: special tokens are never
-masked, replacements are ordinary pieces only, the first piece of a segment always starts a unit, and a sequence whose
-words all exceed the budget gets the first pieces of one word instead of no prediction.
+proportional to 1/n, a span ends at the last word at the latest, one that exceeds the budget is shortened, one that
+touches a chosen word is skipped; each chosen piece becomes [MASK] (80%), stays (10%) or becomes a random piece (10%).
+Different on purpose: special tokens are never masked, replacements are ordinary pieces only, the first piece of a
+segment always starts a unit, and a sequence whose words all exceed the budget gets the first pieces of one word instead
+of no prediction.
 
     ids          [CLS] the qu ##ick fox [SEP] it ran [SEP]     word_start   1 1 1 0 1 1 1 1 1
     units        the | qu ##ick | fox | it | ran               budget = max(1, round(0.15 * 9)) = 1

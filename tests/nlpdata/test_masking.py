@@ -45,7 +45,11 @@ def batch_of(sequences, width=None):
 def random_sequence(rng: random.Random, length: int) -> list[int]:
     """[CLS] A [SEP] B [SEP] of `length` tokens with words of one to four pieces, some of them [UNK]."""
     body = [
-        UNK if rng.random() < 0.02 else rng.randrange(CONTINUATION, 200) if rng.random() < 0.3 else rng.randrange(5, 120)
+        UNK
+        if rng.random() < 0.02
+        else rng.randrange(CONTINUATION, 200)
+        if rng.random() < 0.3
+        else rng.randrange(5, 120)
         for _ in range(length - 3)
     ]
     middle = rng.randrange(1, len(body))
@@ -65,6 +69,10 @@ def words_of(sequence, whole_word=True) -> list[list[int]]:
     return words
 
 
+def flatten(rows) -> list:
+    return [value for row in rows for value in row]
+
+
 def plain_choice(rng: random.Random, sequence, rule: MaskingRule) -> set[int]:
     """The original's choice of positions, one sequence at a time."""
     words = words_of(sequence, rule.whole_word)
@@ -79,10 +87,10 @@ def plain_choice(rng: random.Random, sequence, rule: MaskingRule) -> set[int]:
         if len(chosen) >= budget:
             break
         (n,) = rng.choices(range(1, rule.max_ngram + 1), weights)
-        span = sum(words[start : start + n], [])
+        span = flatten(words[start : start + n])
         while len(chosen) + len(span) > budget and n > 1:
             n -= 1
-            span = sum(words[start : start + n], [])
+            span = flatten(words[start : start + n])
         if len(chosen) + len(span) <= budget and not chosen.intersection(span):
             chosen.update(span)
     return chosen
@@ -126,7 +134,7 @@ def test_invariants(seed, lengths, rule):
         words = words_of(sequence, rule.whole_word)
         touched = [word for word in words if set(word) & set(positions)]
         if min(map(len, words)) <= budget:
-            assert sum(touched, []) == positions  # whole words only
+            assert flatten(touched) == positions  # whole words only
         else:  # the first pieces of one word
             assert touched[0][:budget] == positions
 
@@ -215,7 +223,9 @@ def test_five_piece_word():
         if positions[0] == 1:
             chosen += 1
             new = masked.input_ids[row, 1:6].tolist()
-            kinds.update("mask" if a == MASK else "keep" if a == b else "random" for a, b in zip(new, word, strict=True))
+            kinds.update(
+                "mask" if a == MASK else "keep" if a == b else "random" for a, b in zip(new, word, strict=True)
+            )
     assert within(chosen / 1000, 0.5, 1000)  # whichever of the two words comes first leaves no room for the other
     total = kinds.total()
     for kind, share in (("mask", 0.8), ("keep", 0.1), ("random", 0.1)):

@@ -92,7 +92,9 @@ def original_statistics(stats: dict) -> dict[str, float]:
         "segment_a_mean": mean("segment_a_len_hist"),
         **shares("masked_run_len_pieces_hist", "pieces", 7),
         **shares("masked_run_len_words_hist", "words", 5),
-        **{f"decile/{i}": count / sum(deciles.values()) for i, count in sorted((int(k), v) for k, v in deciles.items())},
+        **{
+            f"decile/{i}": count / sum(deciles.values()) for i, count in sorted((int(k), v) for k, v in deciles.items())
+        },
     }
 
 
@@ -131,8 +133,10 @@ def deviations(variant, length, predictions, tokenizer) -> dict[str, float]:
         ours = np.array([run[statistic] for run in runs])
         sigma = ours.std(ddof=1) * np.sqrt(1 + 1 / SEEDS)
         found[statistic] = float((value - ours.mean()) / sigma)
-        print(f"{variant} L{length} {statistic}: original {value:.5f} ours {ours.mean():.5f} +- {sigma:.5f}"
-              f" ({found[statistic]:+.1f})")
+        print(
+            f"{variant} L{length} {statistic}: original {value:.5f} ours {ours.mean():.5f} +- {sigma:.5f}"
+            f" ({found[statistic]:+.1f})"
+        )
     return found
 
 
