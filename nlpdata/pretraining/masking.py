@@ -5,10 +5,11 @@ The very function that masks static records masks dynamic ones at load time: it 
 
 Semantics in distribution are those of create_pretraining_data.py in google-research/albert and google-research/bert:
 units are words (or single pieces), spans of 1..max_ngram words start at words in random order with probability
-proportional to 1/n, a span that exceeds the budget is shortened, one that touches a chosen word is skipped; each chosen
-piece becomes [MASK] (80%), stays (10%) or becomes a random piece (10%). Different on purpose: special tokens are never
-masked, replacements are ordinary pieces only, the first piece of a segment always starts a unit, and a sequence whose
-words all exceed the budget gets the first pieces of one word instead of no prediction.
+proportional to 1/n, a span ends at the last word at the latest, one that exceeds the budget is shortened, one that
+touches a chosen word is skipped; each chosen piece becomes [MASK] (80%), stays (10%) or becomes a random piece (10%).
+Different on purpose: special tokens are never masked, replacements are ordinary pieces only, the first piece of a
+segment always starts a unit, and a sequence whose words all exceed the budget gets the first pieces of one word instead
+of no prediction.
 
     ids          [CLS] the qu ##ick fox [SEP] it ran [SEP]     word_start   1 1 1 0 1 1 1 1 1
     units        the | qu ##ick | fox | it | ran               budget = max(1, round(0.15 * 9)) = 1
@@ -154,30 +155,20 @@ def _random_order(units: _Units, index, draws) -> np.ndarray:
 
 
 def _span_lengths(available, draws, rule) -> np.ndarray:
-    """The span length drawn for every word, should its turn come: int64, 1..max_ngram and not beyond the row."""
+    """The span length drawn for every word, should its turn come: int64, 1..max_ngram, cut at the row's last word."""
     span = np.ones(len(available), np.int64)
-    if rule.max_ngram == 1:
-        return span
-    table = _ngram_thresholds(rule.max_ngram, rule.favor_shorter_ngram)
     uniform = (draws & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    for threshold in table[-1]:
+    for threshold in _ngram_thresholds(rule.max_ngram, rule.favor_shorter_ngram):
         span += uniform >= threshold
-    near_end = np.flatnonzero(available < rule.max_ngram)
-    thresholds = table[available[near_end] - 1]
-    span[near_end] = 1 + (uniform[near_end, None] >= thresholds).sum(axis=1)
-    return span
+    return np.minimum(span, available, out=span)
 
 
 def _ngram_thresholds(max_ngram: int, favor_shorter: bool) -> np.ndarray:
-    """Cumulative probabilities of the lengths, times 2**32, by words available: uint64 (max_ngram, max_ngram - 1)."""
+    """Cumulative probabilities of the lengths but the last, times 2**32: uint64 (max_ngram - 1,)."""
     weights = 1.0 / np.arange(1, max_ngram + 1)
     if not favor_shorter:
         weights = weights[::-1]
-    table = np.full((max_ngram, max_ngram - 1), 1 << 32, np.uint64)
-    for available in range(2, max_ngram + 1):
-        cumulative = np.cumsum(weights[:available] / weights[:available].sum())
-        table[available - 1, : available - 1] = np.round(cumulative[:-1] * 2**32).astype(np.uint64)
-    return table
+    return np.round(np.cumsum(weights / weights.sum())[:-1] * 2**32).astype(np.uint64)
 
 
 def _cover(units: _Units, order, span, budget, max_ngram) -> tuple[np.ndarray, np.ndarray]:
