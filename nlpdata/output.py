@@ -6,6 +6,7 @@ shards move into place while a marker makes readers refuse; the meta file comes 
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from nlpdata.errors import DataError, NlpdataError, UsageError
-from nlpdata.records import committing_marker, meta_path, read_meta, record_stem, sync_folder, write_meta
+from nlpdata.records import committing_marker, meta_path, read_meta, record_stem, split_shard, sync_folder, write_meta
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,11 @@ def output_set(output: str, meta: str | None = None) -> OutputSet:
             f"--output names the record file, e.g. out/train.tfrecord. Received: {output!r}"
             + (", a folder." if not name else ", which readers' patterns would not match.")
         )
+    if split_shard(output)[2] > 1 or re.search(r"-of-\d{5,}$", name):
+        raise UsageError(
+            f"--output names the set, not one shard of it. Received: {output!r}. Expected: "
+            f"{os.path.join(os.path.dirname(output), split_shard(output)[0].name)!r} and, if wanted, --num-shards."
+        )
     if os.path.isdir(output):
         raise UsageError(f"--output {output} is a folder. Name the record file in it: {output}/train.tfrecord")
     return OutputSet(output, Path(meta) if meta else meta_path(output))
@@ -60,23 +66,35 @@ def _is_record_of(path: Path, stem: Path) -> bool:
     return record_stem(path).name == stem.name and rest.startswith((".tfrecord", ".tf_record"))
 
 
-def check_output(targets: Sequence[OutputSet], overwrite: bool) -> None:
+def check_output(targets: Sequence[OutputSet], overwrite: bool, key: str = "") -> None:
     """Refuses outputs that exist (UsageError), creates the folder, and finds out early whether it can be written.
 
-    With `overwrite`, exactly the files that the old meta file lists may go; others are refused all the same.
+    With `overwrite`, exactly the files that the old meta file lists may go; others are refused all the same. Where a
+    commit was interrupted, its marker stands for the old meta file, and the run whose `key` it holds may go on.
     """
+    marked = _read_marker(targets[0])
+    goes_on = bool(marked and key) and marked["key"] == key
     for target in targets:
         existing = set_files(target) + [path for path in (target.meta,) if path.exists()]
-        if not existing:
-            continue
         names = ", ".join(path.name for path in existing[:5]) + (" ..." if len(existing) > 5 else "")
-        if not overwrite:
+        if marked and not goes_on and not overwrite:
+            raise UsageError(
+                f"{target.folder}/ holds a set that another run left half replaced ({committing_marker(target.output)} "
+                f"exists). Run that command again to complete it, or use --overwrite, or another --output."
+            )
+        if existing and not goes_on and not overwrite:
             raise UsageError(f"{target.folder}/ already holds {names}. Use --overwrite, or another --output.")
-        unlisted = [path.name for path in set_files(target) if path.name not in _listed(target)]
+        listed = _listed(target) | set(marked["files"] if marked else ())
+        unlisted = [path.name for path in set_files(target) if path.name not in listed]
         if unlisted:
             raise UsageError(
                 f"--overwrite removes what {target.meta} lists, and it does not list {', '.join(unlisted[:5])} in "
                 f"{target.folder}/. Remove these files yourself, or use another --output."
+            )
+        if existing == [target.meta] and not goes_on and not _is_record_meta(target.meta):
+            raise UsageError(
+                f"{target.meta} is no meta file of records, and --overwrite would replace it. Remove it yourself, or "
+                "use another --output or --meta."
             )
     for folder in {target.folder for target in targets} | {target.meta.parent for target in targets}:
         try:
@@ -88,13 +106,39 @@ def check_output(targets: Sequence[OutputSet], overwrite: bool) -> None:
             raise UsageError(f"cannot write to {folder}/: {error.strerror}") from None
 
 
+def _is_record_meta(path: Path) -> bool:
+    try:
+        return "task_type" in read_meta(path)
+    except NlpdataError:
+        return False
+
+
+def _read_marker(target: OutputSet) -> dict | None:
+    """What an interrupted commit wrote into its marker: its key, and the files of the old set and the new."""
+    try:
+        marked = json.loads(committing_marker(target.output).read_text())
+        return {"key": str(marked["key"]), "files": [str(name) for name in marked["files"]]}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):  # not one of ours, or damaged
+        return {"key": "", "files": []}
+
+
 def _listed(target: OutputSet) -> set[str]:
     if not target.meta.exists():
         return set()
     try:
-        return {shard["file"] for shard in read_meta(target.meta).get("shards", [])}
-    except NlpdataError:  # no meta file of ours: it lists nothing
+        meta = read_meta(target.meta)
+        files = {shard["file"] for shard in meta.get("shards", [])}
+        tokenizer = meta.get("tokenizer", {}).get("file", "")
+    except (NlpdataError, TypeError, KeyError, AttributeError):  # no meta file of ours: it lists nothing
         return set()
+    return files | ({tokenizer} if tokenizer.startswith(f"{target.stem}.tokenizer.") else set())
+
+
+def work_key(key: dict) -> str:
+    """Hash of everything that decides about a result and how it is divided into tasks; `key` is JSON-able."""
+    return sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
 
 
 class WorkFolder:
@@ -102,23 +146,22 @@ class WorkFolder:
 
     Args:
       target: the output.
-      key: JSON-able, everything that decides about the result and how it is divided into tasks.
+      key: the run's `work_key`.
       log: receives what the user should know.
     """
 
-    def __init__(self, target: OutputSet, key: dict, log):
+    def __init__(self, target: OutputSet, key: str, log):
         self.path = target.folder / f".{target.stem}.work"
-        digest = sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
         try:
             stored = (self.path / "key").read_text() if (self.path / "key").exists() else None
-            if self.path.exists() and stored != digest:
+            if self.path.exists() and stored != key:
                 log(f"{self.path} was left by a run with other options or inputs; it is deleted.")
                 shutil.rmtree(self.path)
             self.resumed = self.path.exists()
             if self.resumed:
                 log(f"{self.path} was left by an equal run; its finished parts are used.")
             self.path.mkdir(exist_ok=True)
-            (self.path / "key").write_text(digest)
+            (self.path / "key").write_text(key)
         except OSError as error:
             raise DataError(f"cannot use the work folder {self.path}: {error.strerror or error}") from None
 
@@ -140,28 +183,48 @@ def store_result(folder: Path, name: str, result: dict) -> None:
     os.replace(temporary, folder / f"{name}.json")
 
 
-def commit(target: OutputSet, finished: Sequence[Path], extra: Sequence[Path], meta: dict) -> None:
-    """Moves finished files into place: old set out, shards in, meta file last.
+def commit(sets: Sequence[tuple[OutputSet, Sequence[Path], Sequence[Path], dict]], key: str) -> None:
+    """Moves finished files into place: old sets out, shards in, meta files last.
 
     Args:
-      target: the set.
-      finished: shards under their final base names, in the work folder.
-      extra: other files of the set (the tokenizer), likewise.
-      meta: the meta file's content.
+      sets: each set with its shards under their final base names in the work folder, other files of the set (the
+        tokenizer) likewise, and the meta file's content. Readers refuse all sets until all are in place.
+      key: the run's `work_key`; a run of equal key may repeat a commit that was interrupted.
     """
-    marker = committing_marker(target.output)
-    listed = _listed(target)
+    folder = sets[0][0].folder
+    marked = _read_marker(sets[0][0])
+    old = set(marked["files"] if marked else ()).union(*(_listed(target) for target, *_ in sets))
+    new = {path.name for _, finished, extra, _ in sets for path in [*finished, *extra]}
+    markers = [committing_marker(target.output) for target, *_ in sets]
+    content = json.dumps({"key": key, "files": sorted(old | new)})
     try:
-        marker.touch()
-        sync_folder(target.folder)
-        target.meta.unlink(missing_ok=True)
-        for path in set_files(target):
-            if path.name in listed:
-                path.unlink()
-        for path in [*finished, *extra]:
-            os.replace(path, target.folder / path.name)
-        sync_folder(target.folder)
-        write_meta(target.meta, meta)
-        marker.unlink()
+        for marker in markers:
+            _write_whole(marker, content)
+        sync_folder(folder)
+        for target, *_ in sets:
+            target.meta.unlink(missing_ok=True)
+        for name in sorted(old - new):
+            (folder / name).unlink(missing_ok=True)
+        for _, finished, extra, _ in sets:
+            for path in [*finished, *extra]:
+                os.replace(path, folder / path.name)
+        sync_folder(folder)
+        for target, _, _, meta in sets:
+            write_meta(target.meta, meta)
+        for marker in reversed(markers):  # the first one goes last: it speaks for all
+            marker.unlink()
     except OSError as error:
-        raise DataError(f"cannot move the finished files into {target.folder}/: {error.strerror or error}") from None
+        raise DataError(
+            f"cannot move the finished files into {folder}/: {error.strerror or error}"
+            + (f" ({error.filename})" if error.filename else "")
+            + ". Run the same command again to complete the set"
+        ) from None
+
+
+def _write_whole(path: Path, text: str) -> None:
+    temporary = path.with_name(f"{path.name}.tmp")
+    with open(temporary, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)

@@ -95,9 +95,12 @@ class _Run:
 
     def __init__(self, path):
         self.path = path
-        magic, self.count, self.bytes = (int(value) for value in np.fromfile(path, np.uint64, 3))
+        head = np.fromfile(path, np.uint64, 3).tolist()
+        if len(head) < 3 or head[0] != _MAGIC:
+            raise OSError(f"{path} is damaged: it does not begin as a run file does")
+        _, self.count, self.bytes = head
         expected = 24 + self.count * (8 + 8 * _TIE + 8) + self.bytes
-        if magic != _MAGIC or os.path.getsize(path) != expected:
+        if os.path.getsize(path) != expected:
             raise OSError(f"{path} is damaged: {os.path.getsize(path)} bytes instead of {expected}")
 
     def keys(self) -> np.ndarray:

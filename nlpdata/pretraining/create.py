@@ -16,7 +16,7 @@ import numpy as np
 from nlpdata.corpus import Chunk, CorpusFile, find_files, fingerprint, plan_chunks, read_blocks
 from nlpdata.errors import DataError, UsageError
 from nlpdata.local import Progress, default_workers, run_tasks
-from nlpdata.output import OutputSet, WorkFolder, check_output, commit, output_set, store_result
+from nlpdata.output import OutputSet, WorkFolder, check_output, commit, output_set, store_result, work_key
 from nlpdata.pretraining import random_next
 from nlpdata.pretraining.build import SPLITS, Keyed, Recipe, build_bucket, build_examples
 from nlpdata.pretraining.options import PretrainingOptions
@@ -134,8 +134,8 @@ def _make_shard(task: tuple[str, int, int, str, list[str]], report) -> dict:
                 writer.write(payload, len(lengths))
                 report(len(payload))
         info = asdict(writer.close())
-    store_result(_setup.folder, name, info)
-    return info
+        store_result(_setup.folder, name, info)
+        return info
 
 
 class _Indexed:
@@ -213,15 +213,16 @@ def create_pretraining(
     targets = _targets(output, meta, options)
     files, warnings = find_files([input] if isinstance(input, str | Path) else list(input))
     loaded = load_tokenizer(tokenizer, do_lower_case=do_lower_case, keep_accents=keep_accents, digit_comma=digit_comma)
-    check_output(list(targets.values()), overwrite)
     workers = workers or default_workers()
-    if chunk_size is None:
-        share = sum(file.size for file in files) // (workers * 8)
+    if chunk_size is None:  # not of the workers: a run that was interrupted may go on with fewer
+        share = sum(file.size for file in files) // (default_workers() * 8)
         chunk_size = min(max(share, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES)
     for line in [*warnings, *loaded.notes]:
         log(line)
     run = _Run(targets, files, loaded, options, num_shards, workers, chunk_size, log, progress)
-    return run.execute(warnings)
+    run.open_work_folder(overwrite)
+    with _disk_errors("create-pretraining", run.folder):
+        return run.execute(warnings)
 
 
 def _targets(output: str, meta: str | None, options: PretrainingOptions) -> dict[str, OutputSet]:
@@ -251,7 +252,7 @@ class _Run:
         self._chunks = plan_chunks(files, chunk_size, options.text_key, options.limit_documents)
         inputs = [[file.name, file.weight, fingerprint(file)] for file in files]
         plan = [[chunk.file.path, chunk.start, chunk.stop, chunk.max_documents] for chunk in self._chunks]
-        key = {
+        self._key = {
             "format": FORMAT_VERSION,
             "options": options.affecting_bytes(),
             "tokenizer": tokenizer.meta(),
@@ -259,9 +260,15 @@ class _Run:
             "plan": plan,
             "num_shards": num_shards,
         }
-        self._work = WorkFolder(targets["train"], key, log)
+        self.folder = targets["train"].folder
         self._counters: Counter = Counter()
         self._runs: dict[str, list[str]] = {}
+
+    def open_work_folder(self, overwrite: bool) -> None:
+        """Refuses outputs that exist (UsageError), and finds or makes the work folder."""
+        digest = work_key(self._key)
+        check_output(list(self._targets.values()), overwrite, digest)
+        self._work = WorkFolder(self._targets["train"], digest, self._log)
 
     def execute(self, warnings: list[str]) -> CreationResult:
         self._make_chunks()
@@ -286,7 +293,7 @@ class _Run:
 
     def _stage(self, name, function, tasks, task_names, total, describe) -> list[dict]:
         """Runs the tasks that have no stored result yet; all results, in task order."""
-        results = {i: self._work.result(task_name) for i, task_name in enumerate(task_names)}
+        results = {i: self._stored(task_name) for i, task_name in enumerate(task_names)}
         left = [(i, task) for i, task in enumerate(tasks) if results[i] is None]
         progress = Progress(name, total, quiet=not self._progress)
         setup = _Setup(self._options, self._tokenizer.spec, self._work.path)
@@ -303,6 +310,24 @@ class _Run:
                 results[i] = result
         progress.close()
         return [results[i] for i in range(len(tasks))]
+
+    def _stored(self, task_name: str) -> dict | None:
+        """The stored result of a finished task, if the files that it names are whole."""
+        result = self._work.result(task_name)
+        if result is None:
+            return None
+        try:
+            if "file" in result:
+                path = self._work.path / result["file"]
+                if not path.exists():  # it was moved into place already, before an interruption
+                    return None
+                if path.stat().st_size != result["bytes"]:
+                    raise OSError(f"{path} is damaged: {path.stat().st_size} bytes instead of {result['bytes']}")
+            Merge([self._work.path / run for runs in result.get("runs", {}).values() for run in runs])
+        except OSError as error:
+            self._log(f"{error}; it is made again.")
+            return None
+        return result
 
     def _collect(self, results: list[dict]) -> None:
         for result in results:
@@ -346,8 +371,9 @@ class _Run:
 
     def _refuse_lone_document(self, split: str, file_index: int | None) -> None:
         self._work.remove()
-        where = "the corpus" if split == "train" else f"the {split} split"
-        hint = "a blank line separates documents" if split == "train" else "raise or drop --eval-fraction"
+        where, hint = "the corpus", "a blank line separates documents"
+        if self._options.eval_fraction:
+            where, hint = f"the {split} split", f"{'raise' if split == 'eval' else 'lower'} or drop --eval-fraction"
         if file_index is not None:
             where, hint = self._files[file_index].path, "use --nsp-scope corpus"
         raise DataError(
@@ -365,12 +391,18 @@ class _Run:
                 for reason, count in sorted(self._counters.items())
                 if reason.startswith("dropped/") and count
             )
+            documents, fraction = self._counters["documents"], self._options.eval_fraction
+            other = next((name for name in self._targets if self._counters[f"examples_{name}"]), None)
+            if other:  # the text is fine, its division is not
+                advice = f"--eval-fraction {fraction} gave it {self._counters[f'documents_{split}']} documents: "
+                advice += "raise it, or drop it" if split == "eval" else "lower it"
+            else:
+                advice = "Expected one sentence a line and a blank line between documents"
+                if self._options.objective == "sop":
+                    advice += " (sentence order needs documents of two or more)"
             raise DataError(
-                f"no examples for the {split} split: read {self._counters['documents']} documents with "
-                f"{self._counters['sentences']} sentences"
-                + (f", dropped {dropped}" if dropped else "")
-                + ". Expected one sentence a line and a blank line between documents"
-                + (" (sentence order needs documents of two or more)" if self._options.objective == "sop" else "")
+                f"no examples for the {split} split: read {documents} documents with "
+                f"{self._counters['sentences']} sentences" + (f", dropped {dropped}" if dropped else "") + f". {advice}"
             )
 
     def _make_shards(self) -> dict[str, list[dict]]:
@@ -390,15 +422,15 @@ class _Run:
         return shards
 
     def _commit(self, shards: dict[str, list[dict]]) -> dict[str, dict]:
-        metas = {}
+        metas, sets = {}, []
         suffix = ".txt" if self._tokenizer.path.endswith(".txt") else Path(self._tokenizer.path).suffix
-        for split in reversed(list(self._targets)):  # the training set last: it is there only when all is
-            target = self._targets[split]
+        for split, target in self._targets.items():
             copy = self._work.path / f"{target.stem}.tokenizer{suffix}"
             shutil.copyfile(self._tokenizer.path, copy)
             metas[split] = self._meta(split, shards[split], copy.name)
             finished = [self._work.path / info["file"] for info in shards[split]]
-            commit(target, finished, [copy], metas[split])
+            sets.append((target, finished, [copy], metas[split]))
+        commit(sets, work_key(self._key))
         return metas
 
     def _meta(self, split: str, shards: list[dict], tokenizer_file: str) -> dict:

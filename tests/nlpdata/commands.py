@@ -1,0 +1,42 @@
+"""Running `nlpdata` commands in this process, and looking at what they leave."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nlpdata import cli
+
+
+@dataclass
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+def run_command(capsys, *arguments) -> Outcome:
+    """Runs `nlpdata` with these arguments. No run may end in a traceback."""
+    capsys.readouterr()
+    code = cli.main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return Outcome(code, captured.out, captured.err)
+
+
+def create_arguments(inputs, output, model, *more, length=64, dupe=1, workers=1) -> list[str]:
+    """Arguments of a small create-pretraining run."""
+    inputs = inputs if isinstance(inputs, list | tuple) else [inputs]
+    flags = ["--tokenizer", model, "--output", output, "--max-seq-length", length, "--dupe-factor", dupe]
+    flags += ["--workers", workers, *more]
+    named = [word for name in inputs for word in ("--input", name)]
+    return ["create-pretraining", *map(str, [*named, *flags])]
+
+
+def visible(folder) -> list[str]:
+    """Names in a folder that do not begin with a dot."""
+    folder = Path(folder)
+    return sorted(path.name for path in folder.iterdir() if path.name[0] != ".") if folder.exists() else []
+
+
+def contents(folder) -> dict[str, bytes]:
+    """All visible files of a folder."""
+    return {name: (Path(folder) / name).read_bytes() for name in visible(folder)}
