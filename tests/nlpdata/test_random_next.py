@@ -93,7 +93,7 @@ def collect(tokens, lengths, duplicate_keys, window, cuts):
     kept = 0  # the first sentence that is held
     for border in borders:
         held = np.concatenate([[2, 3], lengths[kept:border]])
-        held_tokens = np.concatenate([[1] * 5, tokens[ends[kept] : ends[border]]])
+        held_tokens = np.array([*[1] * 5, *tokens[ends[kept] : ends[border]]])
         held_ends = np.concatenate([[0], np.cumsum(held)])
         kept += collector.add(held_tokens, held_ends, 2, len(held), kept - 2, border == len(lengths)) - 2
     return collector.pack(DTYPE)
@@ -188,7 +188,7 @@ def make_bucket(sizes, duplicates=2):
 
 @pytest.mark.parametrize("window", [6, 8, 40])
 def test_second_segment(window):
-    """B is text of another document from the start of a sentence on: whole sentences until enough, cut at the window."""
+    """B is text of another document from a sentence on: whole sentences until enough, cut at the window."""
     bucket, documents = make_bucket([1, 3, 10, 70])
     n = 4000
     own = np.arange(n) % 4
