@@ -199,7 +199,7 @@ def test_every_token_is_used(tmp_path, objective):
 
 
 def test_none_fills_the_sequence(tmp_path):
-    corpus, documents, tokenizer = unique_corpus(tmp_path / "a.txt", [[7] * 20, [4]])
+    corpus, _documents, tokenizer = unique_corpus(tmp_path / "a.txt", [[7] * 20, [4]])
     built = build_all(corpus, tokenizer, objective="none", dupe_factor=1, short_seq_prob=0.0, **SMALL)
     assert "next_sentence_labels" not in built.columns
     assert sorted(len(a) for a, _, _ in rows(built)) == sorted([30] * 4 + [20, 4])
@@ -207,7 +207,7 @@ def test_none_fills_the_sequence(tmp_path):
 
 
 def test_eval_split_is_by_document(tmp_path):
-    corpus, documents, tokenizer = unique_corpus(tmp_path / "a.txt", random_lengths(5, 200))
+    corpus, _documents, tokenizer = unique_corpus(tmp_path / "a.txt", random_lengths(5, 200))
     for objective in OBJECTIVES:
         built = build_all(corpus, tokenizer, objective=objective, dupe_factor=3, eval_fraction=0.25, **SMALL)
         offsets = {split: {tie[1] for _, tie, _ in built.records(split)} for split in ("train", "eval")}
