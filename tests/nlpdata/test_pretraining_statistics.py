@@ -112,8 +112,8 @@ VARIANTS = {
 }
 
 
-# The lengths and labels of sop differ on purpose: the original pairs a chunk of one sentence with a random document, label
-# 1, where ours takes one more sentence. `test_original_sop_pairs` shows that this rule accounts for them.
+# The lengths and labels of sop differ on purpose: the original pairs a chunk of one sentence with a random document,
+# label 1, where ours takes one more sentence. `test_original_sop_pairs` shows that this rule accounts for them.
 DIFFERENT_IN_SOP = {"instances_per_dupe", "label1_fraction", "mean_seq_len", "frac_len_eq_max", "segment_a_mean"}
 # These follow from the lengths.
 FOLLOWS_FROM_LENGTHS = {"num_predictions_mean", "masked_tokens_over_tokens_incl_special", "mean_per_instance_ratio"}
@@ -213,7 +213,7 @@ def original_pairs(documents, length, rng, one_sentence_is_random):
 @pytest.mark.parametrize("length", [128, 64])
 @pytest.mark.parametrize("variant", ["albert_sop", "albert_sop_nowwm"])
 def test_original_sop_pairs(variant, length, tokenizer):
-    """The original's numbers come from a plain version of its rule; ours, from the same with one-sentence chunks joined."""
+    """A plain version of the original's rule gives its numbers; with one-sentence chunks joined, it gives ours."""
     corpus = shared("oracle", "create_pretraining", "corpus_60docs.txt")
     text = [document.split("\n") for document in corpus.read_text().strip().split("\n\n")]
     documents = [[n for n in tokenizer.encode(lines)[1].tolist() if n] for lines in text]

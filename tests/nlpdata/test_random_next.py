@@ -67,7 +67,8 @@ def test_plan_buckets_by_hand():
     assert plan_buckets({0: 60, 2: 4, 5: 70, 9: 30}, False) == expected
     assert plan_buckets({4095: 64}, False) == [(4095 << shift, 1 << 64, 64)]
     by_file = slot_shift(True)
-    assert plan_buckets({4095: 10, 4096: 10}, True) == [(4095 << by_file, 4096 << by_file, 10), (4096 << by_file, 4097 << by_file, 10)]
+    expected = [(4095 << by_file, 4096 << by_file, 10), (4096 << by_file, 4097 << by_file, 10)]
+    assert plan_buckets({4095: 10, 4096: 10}, True) == expected
 
 
 def test_bucket_key():
