@@ -63,7 +63,7 @@ def test_blocks_and_chunks_do_not_matter(tmp_path, objective, masking):
     options = {"objective": objective, "masking": masking, "dupe_factor": 3, "eval_fraction": 0.3, **SMALL}
     tokenizer = NumberTokenizer(60_000, 50_000)
     whole = build_all(corpus, tokenizer, **options)
-    assert len(whole.records()) > 200
+    assert len(whole.records()) > 150
     assert whole.counters["documents"] == 40
     for block_bytes, chunk_size in ((1, 1 << 30), (50, 1 << 30), (1000, 300), (1 << 20, 30)):
         parts = build_all(corpus, tokenizer, block_bytes=block_bytes, chunk_size=chunk_size, **options)
@@ -212,16 +212,11 @@ def test_eval_split_is_by_document(tmp_path):
         assert not offsets["train"] & offsets["eval"]
         assert built.counters["documents_eval"] == pytest.approx(50, abs=4 * (200 * 0.25 * 0.75) ** 0.5)
         assert {tie[2] >> 32 for _, tie, _ in built.records("eval")} == {0}  # once each
-        texts = {
-            split: {
-                token
-                for _, _, record in built.records(split)
-                for name in ("input_ids", "masked_lm_ids")
-                for token in decode_example(record)["masked_lm_ids"]
-            }
+        masked = {
+            split: {token for _, _, record in built.records(split) for token in decode_example(record)["masked_lm_ids"]}
             for split in ("train", "eval")
         }
-        assert texts["train"] & texts["eval"] == {0}  # B's come from the same split, too
+        assert masked["train"] & masked["eval"] == {0}  # padding only: B's come from the same split, too
         everything = build_all(corpus, tokenizer, objective=objective, dupe_factor=1, **SMALL)
         assert everything.counters["sentences"] == built.counters["sentences"]
 
