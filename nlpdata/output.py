@@ -118,7 +118,7 @@ def _read_marker(target: OutputSet) -> dict | None:
     try:
         marked = json.loads(committing_marker(target.output).read_text())
         return {"key": str(marked["key"]), "files": [str(name) for name in marked["files"]]}
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError):  # not one of ours, or damaged
         return {"key": "", "files": []}
