@@ -40,6 +40,7 @@ Accents = Annotated[bool | None, typer.Option("--keep-accents/--no-keep-accents"
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 
 
+_WITH_RUNNERS = ("train-tokenizer", "create-pretraining")
 _RESUMABLE = ("create-pretraining",)
 
 
@@ -242,9 +243,19 @@ def _rewrite(argv: list[str]) -> list[str]:
     if at is None or argv[at] not in commands:
         return argv
     options = [p for p in commands[argv[at]].params if p.param_type_name == "option"]
+    given = argv[at + 1 :]
+    if argv[at] in _WITH_RUNNERS and "--" in given:
+        cut = given.index("--")
+        given, foreign = given[:cut], given[cut + 1 :]
+        if foreign:
+            raise UsageError(
+                "what follows `--` is for the Beam runner that --runner names, and this version of "
+                f"`nlpdata {argv[at]}` runs on this machine only (--runner is to come). Received: "
+                f"{' '.join(foreign)}. Leave it out; input files go before `--`."
+            )
     names = {name.lstrip("-") for option in options for name in [*option.opts, *option.secondary_opts]}
     booleans = {option.opts[0].lstrip("-") for option in options if option.secondary_opts}
-    return argv[: at + 1] + rewrite(argv[at], argv[at + 1 :], frozenset(booleans), frozenset(names))
+    return argv[: at + 1] + rewrite(argv[at], given, frozenset(booleans), frozenset(names))
 
 
 def _terminate(signum, frame):

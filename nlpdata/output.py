@@ -41,6 +41,11 @@ def output_set(output: str, meta: str | None = None) -> OutputSet:
             f"--output names the record file, e.g. out/train.tfrecord. Received: {output!r}"
             + (", a folder." if not name else ", which readers' patterns would not match.")
         )
+    if "," in output:
+        raise UsageError(
+            f"--output names one set of records. Received: {output!r}. For several files give one name, and "
+            "--num-shards."
+        )
     if split_shard(output)[2] > 1 or re.search(r"-of-\d{5,}$", name):
         raise UsageError(
             f"--output names the set, not one shard of it. Received: {output!r}. Expected: "
