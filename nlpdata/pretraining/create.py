@@ -224,8 +224,11 @@ def create_pretraining(
         log(line)
     run = _Run(targets, files, loaded, options, num_shards, workers, chunk_size, log, progress)
     run.open_work_folder(overwrite)
-    with _disk_errors("create-pretraining", run.folder):
-        return run.execute(warnings)
+    try:
+        with _disk_errors("create-pretraining", run.folder):
+            return run.execute(warnings)
+    finally:
+        run.close()
 
 
 def _targets(output: str, meta: str | None, options: PretrainingOptions) -> dict[str, OutputSet]:
@@ -272,6 +275,9 @@ class _Run:
         digest = work_key(self._key)
         check_output(list(self._targets.values()), overwrite, digest)
         self._work = WorkFolder(self._targets["train"], digest, self._log)
+
+    def close(self) -> None:
+        self._work.close()
 
     def execute(self, warnings: list[str]) -> CreationResult:
         self._make_chunks()

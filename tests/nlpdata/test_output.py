@@ -16,6 +16,7 @@ import pytest
 
 from nlpdata import cli, output
 from nlpdata.errors import DataError
+from nlpdata.local import run_tasks
 from nlpdata.reading import open_records
 from tests.nlpdata.commands import contents, create_arguments, run_command, visible
 from tests.nlpdata.conftest import as_text, random_documents
@@ -192,8 +193,11 @@ def crash_at(monkeypatch):
     monkeypatch.undo()
 
 
-@pytest.mark.parametrize("flags", [(), ("--overwrite",)], ids=["plain", "overwrite"])
-@pytest.mark.parametrize("old", [False, True], ids=["no old set", "old set"])
+@pytest.mark.parametrize(
+    ("old", "flags"),
+    [(False, ()), (True, ()), (True, ("--overwrite",))],
+    ids=["no old set", "old set", "old set, --overwrite"],
+)
 def test_commit_interrupted_anywhere(tmp_path, text, tiny_model, capsys, crash_at, monkeypatch, old, flags):
     """Whatever is left, readers see a whole set or refuse, and the same command completes the set."""
     arguments = create_arguments(text, tmp_path / "x.tfrecord", tiny_model, "--num-shards", 2, "--eval-fraction", 0.2)
@@ -318,6 +322,47 @@ def test_work_folder_of_another_run_is_deleted_and_said(create, tmp_path, crash_
     outcome = create("--seed", 2)
     assert outcome.code == 0
     assert "other options or inputs; it is deleted" in outcome.err
+
+
+def test_work_folder_without_key_is_not_trusted(create, tmp_path, crash_at, monkeypatch):
+    crash_at(0)
+    with pytest.raises(Crash):
+        create("--seed", 2)
+    monkeypatch.undo()
+    (work_folder(tmp_path / "out") / "key").unlink()
+    outcome = create()
+    assert outcome.code == 0
+    assert "it is deleted" in outcome.err
+    assert create(output="whole/x.tfrecord").code == 0
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_two_runs_at_once(create, tmp_path, text, tiny_model):
+    """The second one is refused, whatever its options, and disturbs nothing."""
+    (tmp_path / "out").mkdir()
+    folder = output.WorkFolder(output.output_set(str(tmp_path / "out" / "x.tfrecord")), "key", lambda line: None)
+    (folder.path / "part").write_text("")
+    outcome = create()
+    assert outcome.code == 2
+    assert "another run is making" in outcome.err
+    assert (folder.path / "part").exists()
+    folder.close()
+    assert create().code == 0
+    assert not folder.path.exists()
+
+
+def set_up_without_tokenizer():
+    raise DataError("the tokenizer is gone")
+
+
+def do_nothing(task, report):
+    return task
+
+
+def test_worker_that_cannot_be_set_up_says_why():
+    tasks = run_tasks(do_nothing, [1, 2], workers=2, initializer=set_up_without_tokenizer, initargs=())
+    with pytest.raises(DataError, match="the tokenizer is gone"):
+        list(tasks)
 
 
 def test_fewer_workers_go_on_from_there(create, tmp_path, crash_at, monkeypatch):
