@@ -28,6 +28,7 @@ from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
 SHARD_BYTES = 112 << 20  # records of a shard, unless their number is given
 MIN_CHUNK_BYTES, MAX_CHUNK_BYTES = 1 << 20, 16 << 20
 LONG_DOCUMENT = 10_000  # sentences; more is probably a corpus without blank lines
+_KEPT = "Nothing was put in place; finished parts are kept in the work folder: the same command goes on from there"
 WAITING_BYTES = 8 << 20  # waiting examples held at a time
 
 TASK_TYPES = {"sop": "albert_pretraining", "nsp": "bert_pretraining", "none": "mlm_pretraining"}
@@ -126,7 +127,7 @@ def _make_bucket(task: tuple[int, str, list, list[str], list[str]], report) -> d
 
 
 def _make_shard(task: tuple[str, int, int, str, list[str]], report) -> dict:
-    split, index, count, name, runs = task
+    _, index, count, name, runs = task
     with _disk_errors("writing shards", _setup.folder):
         low, high = (-(-(i << 64) // count) for i in (index, index + 1))
         with ShardWriter(_setup.folder / name, _recipe.options.compression) as writer:
@@ -158,11 +159,13 @@ class _disk_errors:
         return self
 
     def __exit__(self, kind, error, traceback):
+        if isinstance(error, DataError) and self._stage == "writing shards":
+            raise DataError(f"{self._stage}: {error}. {_KEPT}") from error
         if isinstance(error, OSError):
             raise DataError(
                 f"{self._stage} ({self._what}): {error.strerror or error}"
                 + (f" ({error.filename})" if error.filename else "")
-                + ". Nothing was put in place; finished parts are kept in the work folder"
+                + f". {_KEPT}"
             ) from error
         if isinstance(error, MemoryError):
             raise DataError(f"{self._stage} ({self._what}): memory ran out. Use fewer --workers") from error
@@ -221,8 +224,11 @@ def create_pretraining(
         log(line)
     run = _Run(targets, files, loaded, options, num_shards, workers, chunk_size, log, progress)
     run.open_work_folder(overwrite)
-    with _disk_errors("create-pretraining", run.folder):
-        return run.execute(warnings)
+    try:
+        with _disk_errors("create-pretraining", run.folder):
+            return run.execute(warnings)
+    finally:
+        run.close()
 
 
 def _targets(output: str, meta: str | None, options: PretrainingOptions) -> dict[str, OutputSet]:
@@ -270,6 +276,9 @@ class _Run:
         check_output(list(self._targets.values()), overwrite, digest)
         self._work = WorkFolder(self._targets["train"], digest, self._log)
 
+    def close(self) -> None:
+        self._work.close()
+
     def execute(self, warnings: list[str]) -> CreationResult:
         self._make_chunks()
         if self._options.objective == "nsp":
@@ -305,7 +314,7 @@ class _Run:
                 initializer=_set_up,
                 initargs=(setup,),
                 on_progress=progress,
-                describe=lambda item: describe(item[1]),
+                describe=lambda item: f"{describe(item[1])} ({name})",
             ):
                 results[i] = result
         progress.close()
