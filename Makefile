@@ -18,7 +18,7 @@ $(VENV)/ready: pyproject.toml
 	@touch $@
 
 demo: $(VENV)/ready
-	$(BIN)/nlpdata train-tokenizer --input 'examples/corpus/*.txt' --output $(OUT)/spm --vocab-size 600 --character-coverage 1.0 --overwrite
+	$(BIN)/nlpdata train-tokenizer --input 'examples/corpus/*.txt' --output $(OUT)/spm --vocab-size 500 --character-coverage 1.0 --overwrite
 	$(BIN)/nlpdata create-pretraining --input 'examples/corpus/*.txt' --tokenizer $(OUT)/spm.model --output $(OUT)/train.tfrecord \
 	  --max-seq-length 64 --dupe-factor 2 --overwrite
 	$(BIN)/nlpdata verify $(OUT)/train.tfrecord

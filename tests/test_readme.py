@@ -13,7 +13,7 @@ from nlpdata.cli import main
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "benchmarks").glob("*.md"))]
 # What the commands cannot have on a corpus of a few kilobytes.
-SMALLER = {"--vocab-size 30000": "--vocab-size 600 --character-coverage 1.0"}
+SMALLER = {"--vocab-size 30000": "--vocab-size 500 --character-coverage 1.0"}
 
 
 def _blocks(language):
