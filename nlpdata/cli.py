@@ -222,7 +222,7 @@ def inspect_command(
 @app.command("verify")
 def verify_command(files: Records) -> None:
     """Check record files: checksums, counts, shapes, ids, masks and labels."""
-    from nlpdata.verify import verify
+    from nlpdata.verification import verify
 
     report = verify(files)
     print(report)
