@@ -185,28 +185,30 @@ def _cover(units: _Units, order, span, budget, max_ngram) -> tuple[np.ndarray, n
 
     Returns which words are covered, bool (words,), and what is left of each row's budget, int64 (n,).
     """
-    covered = np.zeros(len(units.row) + max_ngram, bool)
+    covered = np.zeros(len(units.row), bool)
     left = budget.copy()
     rows = np.flatnonzero((units.count > 0) & (budget > 0))
+    ahead = np.arange(max_ngram)
     for turn in range(int(units.count.max())):
-        rows = rows[(left[rows] > 0) & (units.count[rows] > turn)]
+        room = left[rows]
+        going = (room > 0) & (units.count[rows] > turn)
+        rows, room = rows[going], room[going]
         if not len(rows):
             break
         word = order[units.first[rows] + turn]
-        start, room, words = units.starts[word], left[rows], span[word]
+        start, words = units.starts[word], span[word]
         size = units.starts[word + words] - start
         for _ in range(max_ngram - 1):  # too long for what is left: one word fewer
-            words = words - ((size > room) & (words > 1))
+            long = (size > room) & (words > 1)
+            if not long.any():
+                break
+            words = words - long
             size = units.starts[word + words] - start
-        free = (size <= room) & ~covered[word]
-        for ahead in range(1, max_ngram):
-            free &= ~(covered[word + ahead] & (words > ahead))
-        word, words = word[free], words[free]
-        covered[word] = True
-        for ahead in range(1, max_ngram):
-            covered[word[words > ahead] + ahead] = True
-        left[rows[free]] -= size[free]
-    return covered[: len(units.row)], left
+        spans = word[:, None] + np.minimum(ahead, words[:, None] - 1)  # the span's words, its last one repeated
+        free = (size <= room) & ~covered[spans].any(axis=1)
+        covered[spans[free]] = True
+        left[rows] = room - size * free
+    return covered, left
 
 
 def _replace(ids, chosen, example_keys, rule) -> MaskedBatch:
