@@ -130,6 +130,7 @@ class Report:
         self.rows: list[list[str]] = []
 
     def add(self, what: str, value: str, number: float | None = None, target: str | None = None) -> None:
+        print(f"{what}: {value}", file=sys.stderr, flush=True)
         if target is None:
             self.rows.append([what, value, "", ""])
             return
@@ -293,9 +294,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--input", nargs="+", help="English text files or patterns")
     parser.add_argument("--name", default="en", help="of the input: its vocabulary is kept under this name")
-    parser.add_argument(
-        "--tokenizer", type=Path, help="SentencePiece model; default: 30,000 pieces of the input"
-    )
+    parser.add_argument("--tokenizer", type=Path, help="SentencePiece model; default: 30,000 pieces of the input")
     parser.add_argument("--other", nargs="*", metavar="NAME=PATTERN", help="text in other languages, shorter rows")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir(), "nlpdata-benchmark"))
     parser.add_argument("--rounds", type=int, default=3)

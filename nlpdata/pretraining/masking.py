@@ -73,7 +73,7 @@ class _Units:
 
     Attributes:
       tokens: flat index (row * L + position) of every maskable token, ascending.
-      starts: index into `tokens` where each word starts, with len(tokens) at the end; int64 (words + 1 + padding,).
+      starts: index into `tokens` where each word starts, with len(tokens) at the end; int64 (words + 1,).
       row: row of each word, int64 (words,).
       first, count: first word and number of words of each row, int64 (n,).
     """
@@ -117,8 +117,7 @@ def _find_units(ids, lengths, word_start, rule) -> _Units:
     begin = np.flatnonzero(begins)
     row = tokens[begin] // width
     count = np.bincount(row, minlength=n)
-    # Behind the last word: entries that let a span look max_ngram words ahead without a check.
-    starts = np.concatenate([begin, np.full(rule.max_ngram + 1, len(tokens))])
+    starts = np.append(begin, len(tokens))
     return _Units(tokens, starts, row, np.cumsum(count) - count, count)
 
 
@@ -132,7 +131,7 @@ def _choose_tokens(units: _Units, budget, example_keys, rule) -> np.ndarray:
     order = _random_order(units, index, draws)
     span = _span_lengths(units.count[units.row] - index, draws, rule)
     covered, left = _cover(units, order, span, budget, rule.max_ngram)
-    lengths = np.diff(units.starts[: words + 1])
+    lengths = np.diff(units.starts)
     chosen = np.repeat(covered, lengths)
     # Every word of such a row is longer than its budget: the first pieces of the first word drawn.
     for r in np.flatnonzero((left == budget) & (units.count > 0)):
