@@ -9,6 +9,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -54,14 +55,22 @@ class _Setup:
     folder: Path
 
 
-_recipe: Recipe | None = None
 _setup: _Setup | None = None
 
 
 def _set_up(setup: _Setup) -> None:
-    global _recipe, _setup
+    global _setup
     _setup = setup
-    _recipe = Recipe(setup.options, load_tokenizer(setup.tokenizer))
+
+
+def _recipe() -> Recipe:
+    """Made where a task asks for it first: writing shards needs none, and stages in one process share it."""
+    return _make_recipe(_setup.options, _setup.tokenizer)
+
+
+@lru_cache(maxsize=1)
+def _make_recipe(options: PretrainingOptions, tokenizer: TokenizerSpec) -> Recipe:
+    return Recipe(options, load_tokenizer(tokenizer))
 
 
 class _Spills:
@@ -92,7 +101,7 @@ def _make_chunk(task: tuple[int, Chunk], report) -> dict:
     file_index, chunk = task
     counters: Counter = Counter()
     spills = _Spills(f"chunk-{chunk.index:06d}")
-    options = _recipe.options
+    options = _setup.options
 
     def blocks():
         for block in read_blocks(chunk, invalid_utf8=options.invalid_utf8, text_key=options.text_key):
@@ -100,7 +109,7 @@ def _make_chunk(task: tuple[int, Chunk], report) -> dict:
             report(block.bytes_read)
 
     with _disk_errors("tokenizing", chunk.file.path):
-        for item in build_examples(blocks(), chunk.file, file_index, _recipe, counters):
+        for item in build_examples(blocks(), chunk.file, file_index, _recipe(), counters):
             spills.add(item)
         return spills.finish(counters)
 
@@ -120,7 +129,7 @@ def _make_bucket(task: tuple[int, str, list, list[str], list[str]], report) -> d
                 (sort_keys, ties, list(random_next.iterate_entries(payload, lengths)))
                 for sort_keys, ties, lengths, payload in waiting.scan(low, high, WAITING_BYTES)
             )
-            for item in build_bucket(split, (document_keys, entries), queue, _recipe, counters):
+            for item in build_bucket(split, (document_keys, entries), queue, _recipe(), counters):
                 spills.add(item)
         report(1)
         return spills.finish(counters)
@@ -130,7 +139,7 @@ def _make_shard(task: tuple[str, int, int, str, list[str]], report) -> dict:
     _, index, count, name, runs = task
     with _disk_errors("writing shards", _setup.folder):
         low, high = (-(-(i << 64) // count) for i in (index, index + 1))
-        with ShardWriter(_setup.folder / name, _recipe.options.compression) as writer:
+        with ShardWriter(_setup.folder / name, _setup.options.compression) as writer:
             for _, _, lengths, payload in Merge([_setup.folder / run for run in runs]).read(low, high):
                 writer.write(payload, len(lengths))
                 report(len(payload))
