@@ -49,7 +49,7 @@ def made(request, model, tmp_path_factory):
 
 @pytest.mark.slow
 def test_every_sentence_is_accounted_for(made, model):
-    objective, result, columns = made
+    _, result, columns = made
     counters = result.counters
     assert counters["sentences"] == counters["sentences_used"] + sum(counters["dropped"].values())
     assert counters["examples"] == len(columns["input_ids"])
