@@ -17,7 +17,7 @@ import numpy as np
 from nlpdata.corpus import Chunk, CorpusFile, find_files, fingerprint, plan_chunks, read_blocks
 from nlpdata.errors import DataError, UsageError
 from nlpdata.local import Progress, default_workers, run_tasks
-from nlpdata.output import OutputSet, WorkFolder, check_output, commit, output_set, store_result, work_key
+from nlpdata.output import OutputSet, WorkFolder, check_output, commit, output_set, set_files, store_result, work_key
 from nlpdata.pretraining import random_next
 from nlpdata.pretraining.build import SPLITS, Keyed, Recipe, build_bucket, build_examples
 from nlpdata.pretraining.options import PretrainingOptions
@@ -229,6 +229,7 @@ def create_pretraining(
     if chunk_size is None:  # not of the workers: a run that was interrupted may go on with fewer
         share = sum(file.size for file in files) // (default_workers() * 8)
         chunk_size = min(max(share, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES)
+    warnings += _older_eval_set(output, options)
     for line in [*warnings, *loaded.notes]:
         log(line)
     run = _Run(targets, files, loaded, options, num_shards, workers, chunk_size, log, progress)
@@ -247,6 +248,14 @@ def _targets(output: str, meta: str | None, options: PretrainingOptions) -> dict
         suffix = output[len(str(record_stem(output))) :] or ".tfrecord"
         targets["eval"] = output_set(f"{record_stem(output)}.eval{suffix}")
     return targets
+
+
+def _older_eval_set(output: str, options: PretrainingOptions) -> list[str]:
+    """A warning, where an eval set of an older run would stay beside training records that may hold its documents."""
+    left = [] if options.eval_fraction else set_files(output_set(f"{record_stem(output)}.eval.tfrecord"))
+    if not left:
+        return []
+    return [f"{left[0]} is of another run, and its documents may be in the new training set: do not evaluate on it"]
 
 
 class _Run:

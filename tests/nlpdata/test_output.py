@@ -145,6 +145,14 @@ def test_overwrite_keeps_a_meta_file_that_is_none(create, tmp_path):
     assert visible(tmp_path / "out") == ["x.meta.json"]
 
 
+def test_eval_set_of_an_older_run_is_named(create, tmp_path):
+    assert create("--eval-fraction", 0.3).code == 0
+    outcome = create("--overwrite")
+    assert outcome.code == 0
+    assert "x.eval.tfrecord is of another run" in outcome.err
+    assert "of another run" not in create("--overwrite", "--eval-fraction", 0.3).err
+
+
 def test_overwrite_of_an_equal_run_gives_equal_bytes(create, tmp_path):
     assert create().code == 0
     before = contents(tmp_path / "out")
