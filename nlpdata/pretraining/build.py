@@ -358,16 +358,17 @@ class _Builder:
 
     def _wait(self, documents, number, duplicate, example, bounds, example_keys, ends, tokens, rows):
         """Entries of examples that want a random B: one a document."""
-        for i in np.unique(number[rows]).tolist():
-            own = np.flatnonzero(rows & (number == i))
+        waiting = np.flatnonzero(rows)
+        found, first = np.unique(number[waiting], return_index=True)  # `number` ascends
+        for i, own in zip(found.tolist(), np.split(waiting, first[1:]), strict=False):
             start, stop = ends[bounds[own, 0]], ends[bounds[own, 1]]
             body = np.concatenate([tokens[a:b] for a, b in zip(start.tolist(), stop.tolist(), strict=True)])
-            waiting = random_next.Waiting(
+            entry = random_next.Waiting(
                 example_keys[own], duplicate[own], example[own], bounds[own, 3], stop - start, body
             )
             document = documents[i]
             document.waiting_parts += 1
-            yield self._keyed("waiting", document, [waiting.pack(self._recipe.token_dtype)], document.waiting_parts)
+            yield self._keyed("waiting", document, [entry.pack(self._recipe.token_dtype)], document.waiting_parts)
 
 
 def _count_real(lengths: np.ndarray, line_counts: Sequence[int]) -> list[int]:
