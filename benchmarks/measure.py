@@ -42,8 +42,8 @@ def run_command(argv: Sequence[str], cwd: Path) -> CommandCost:
     """Runs a command to its end; RuntimeError, with what it said, where it fails."""
     with open(os.devnull, "rb") as nothing:
         process = subprocess.Popen(argv, cwd=cwd, stdin=nothing, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    children: dict[int, float] = {}
-    watcher = threading.Thread(target=_watch_children, args=(process.pid, children), daemon=True)
+    peaks: dict[int, float] = {}
+    watcher = threading.Thread(target=_watch_peaks, args=(process.pid, peaks), daemon=True)
     start = time.monotonic()
     watcher.start()
     output = process.stdout.read()
@@ -54,17 +54,19 @@ def run_command(argv: Sequence[str], cwd: Path) -> CommandCost:
     watcher.join()
     if process.returncode:
         raise RuntimeError(f"{' '.join(argv)}: exit {process.returncode}\n{output.decode(errors='replace')}")
-    return CommandCost(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1024, sorted(children.values()))
+    # Not usage.ru_maxrss: between fork and exec a child counts the memory of this process as its own.
+    own = peaks.pop(process.pid, 0.0)
+    return CommandCost(usage.ru_utime + usage.ru_stime, wall, own, sorted(peaks.values()))
 
 
-def _watch_children(pid: int, peaks: dict[int, float]) -> None:
-    """Notes the peak RSS (MB) of the children of `pid` until it is gone (its state is read ten times a second)."""
+def _watch_peaks(pid: int, peaks: dict[int, float]) -> None:
+    """Notes the peak RSS (MB) of `pid` and its children until it is gone, ten times a second."""
     while (state := _status(pid)) and not state.get("State", "Z").startswith("Z"):
+        found = {pid: state}
         for name in glob.glob(f"/proc/{pid}/task/*/children"):
             with contextlib.suppress(OSError):
-                for child in map(int, Path(name).read_text().split()):
-                    if peak := _status(child).get("VmHWM"):
-                        peaks[child] = int(peak.split()[0]) / 1024
+                found |= {child: _status(child) for child in map(int, Path(name).read_text().split())}
+        peaks |= {each: int(status["VmHWM"].split()[0]) / 1024 for each, status in found.items() if "VmHWM" in status}
         time.sleep(0.1)
 
 
