@@ -63,7 +63,7 @@ def decode_examples(data: bytes | np.ndarray, starts: np.ndarray, stops: np.ndar
     return _decode_one_by_one(buffer, starts, stops)
 
 
-# ------------------------------------------------------------------------------------------------- 1: records in lockstep
+# ----------------------------------------------------------------------------------------------- 1: records in lockstep
 
 
 def _decode_in_lockstep(buffer, at, stops) -> dict[str, Column]:

@@ -127,7 +127,7 @@ def test_features_of_meta():
 
 def test_find_meta(tmp_path):
     assert find_meta(tmp_path / "train.tfrecord") is None
-    write_meta(tmp_path / "meta.json", {"shards": [{"file": "train.tfrecord"}]})
+    write_meta(tmp_path / "meta.json", {"shards": [{"file": "train.tfrecord", "records": 1, "crc32c": "00000000"}]})
     assert find_meta(tmp_path / "train.tfrecord") == tmp_path / "meta.json"
     assert find_meta(tmp_path / "other.tfrecord") is None
     write_meta(tmp_path / "train.meta.json", {})
