@@ -29,8 +29,8 @@ class ShardWriter:
             writer.write(framed, count)
         writer.info        # ShardInfo, the same that close() returns
 
-    The file is removed where the block ends with an error. Equal records give an equal file: the gzip header holds neither
-    time nor name. Raises UsageError for an unknown compression, DataError where the disk refuses.
+    The file is removed where the block ends with an error. Equal records give an equal file: the gzip header holds
+    neither time nor name. Raises UsageError for an unknown compression, DataError where the disk refuses.
     """
 
     def __init__(self, path, compression: str = "none"):

@@ -277,7 +277,7 @@ def test_records_that_are_no_examples(tmp_path):
     assert report.faults[1].startswith(f"{tmp_path}/y.tfrecord, record 5: not a tf.train.Example")
     assert all("record 6: " in fault for fault in report.faults[2:])
     # Nothing but noise, and every second record noise: reported soon.
-    for noise in ([b"hello"] * 3000, [good[0], b"hello"] * 500):
+    for noise in ([b"hello"] * 1500, [good[0], b"hello"] * 300):
         (tmp_path / "y.tfrecord").write_bytes(b"".join(map(frame, noise)))
         assert verify(tmp_path / "y.tfrecord").counts == {"not an Example": noise.count(b"hello")}
 
@@ -356,7 +356,7 @@ def test_damaged_records_raise_nothing(tmp_path):
     record = RecordFile(tmp_path / "x.tfrecord").record(0)
     generator = np.random.default_rng(1)
     records = []
-    for _ in range(2000):
+    for _ in range(700):
         changed = bytearray(record)
         for _ in range(generator.integers(1, 4)):
             changed[generator.integers(len(changed))] = generator.integers(256)
@@ -372,4 +372,4 @@ def test_damaged_records_raise_nothing(tmp_path):
             (tmp_path / "x.meta.json").unlink(missing_ok=True)
         report = verify(tmp_path / "x.tfrecord")
         assert report.records == len(part)
-        assert report.counts["not an Example"] > 200
+        assert report.counts["not an Example"] > 70
