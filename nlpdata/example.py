@@ -20,7 +20,7 @@ import numpy as np
 from nlpdata.records import Feature
 
 _LIST_TAG = {"bytes": b"\x0a", "float32": b"\x12", "int64": b"\x1a"}
-_TILE_VALUES = 1 << 14  # values in work at a time: the temporaries of a tile stay in the L2 cache (measured)
+_TILE_VALUES = 1 << 15  # values in work at a time: fewer cost calls, more leave the cache (measured)
 
 _MASK_DELTA = 0xA282EAD8
 
@@ -112,7 +112,7 @@ def _check(feature: Feature, column) -> np.ndarray:
     if column.ndim != 2 or column.shape[1] != feature.width:
         raise ValueError(f"{feature.name}: received shape {column.shape}, expected (n, {feature.width})")
     kind = {"int64": "iu", "float32": "f", "bytes": "O"}[feature.dtype]
-    if column.dtype.kind not in kind or (kind == "f" and column.dtype != np.float32):
+    if column.dtype.kind not in kind or (kind == "f" and column.dtype.itemsize != 4):
         raise ValueError(f"{feature.name}: received dtype {column.dtype}, expected {feature.dtype}")
     return column
 

@@ -18,8 +18,8 @@ words "quick" and "jumped" were chosen for prediction:
     next_sentence_labels  0                                                                         int64[1]
 
 input_ids             The tokens after masking: [CLS] A [SEP] B [SEP], or [CLS] A [SEP] where there is one segment;
-                      padded with the id of [PAD]. Of the predictions, 80% read [MASK], 10% a random word, 10% the true word
-                      ("##ed" above).
+                      padded with the id of [PAD]. Of the predictions, 80% read [MASK], 10% a random word, 10% the true
+                      word ("##ed" above).
 input_mask            1 for a token, 0 for padding. (Records of the Cerebras documents have it the other way round; ours
                       never.)
 segment_ids           0 for [CLS], A and the [SEP] behind it; 1 for B and its [SEP]; 0 for padding.

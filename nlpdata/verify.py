@@ -70,6 +70,8 @@ def verify(paths) -> VerifyReport:
         meta = _read_meta(base, report)
         if meta is not None:
             _check_set(base, files, meta, report)
+        if not (meta or {}).get("shards"):
+            _check_numbers(base, files, report)
         rules = _Rules(meta)  # of the whole set: its files must agree
         for path in files:
             _check_file(path, meta, rules, report)
@@ -111,6 +113,15 @@ def _check_set(base: Path, files: list[Path], meta: dict, report: VerifyReport) 
             report.add("tokenizer", f"{file}: missing; the meta file names it as the tokenizer")
         elif sha256(file.read_bytes()).hexdigest() != tokenizer["sha256"]:
             report.add("tokenizer", f"{file}: is not the tokenizer of these records (its sha256 differs)")
+
+
+def _check_numbers(base: Path, files: list[Path], report: VerifyReport) -> None:
+    """Whether all shards are there that their names promise; for sets without a list of them."""
+    for count in sorted({split_shard(path)[2] for path in files} - {1}):
+        present = {split_shard(path)[1] for path in base.parent.iterdir() if split_shard(path)[::2] == (base, count)}
+        if len(present) < count:
+            first = next(i for i in range(count) if i not in present)
+            report.add("missing file", f"{base}: {len(present)} of {count} shards are there; {first:05d} is missing")
 
 
 def _check_file(path: Path, meta: dict | None, rules: "_Rules", report: VerifyReport) -> None:

@@ -210,7 +210,14 @@ def test_missing_and_extra_files(tmp_path):
         f"{extra}: not in the meta file, which lists {names}",
     ]
     assert report.counts == {"missing file": 1, "extra file": 1}
+    # Without the meta file, the numbers in the names tell.
+    (tmp_path / "x.meta.json").rename(tmp_path / "kept")
+    extra.unlink()
+    fault = f"{tmp_path}/x.tfrecord: 2 of 3 shards are there; 00001 is missing"
+    assert verify(pattern).faults == [fault]
+    (tmp_path / "kept").rename(tmp_path / "x.meta.json")
     # A part of a set may be verified alone.
+    write(extra, pretraining_features(12, 5, "sop"), batch(EXAMPLE))
     extra.rename(tmp_path / "x.tfrecord-00001-of-00003")
     assert verify(tmp_path / "x.tfrecord-00001-of-00003").faults == []
 
