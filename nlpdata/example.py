@@ -1,4 +1,4 @@
-"""tf.train.Example, a batch of records at a time: numpy columns -> framed TFRecord bytes, and back.
+"""tf.train.Example, a batch of records at a time: numpy columns -> framed TFRecord bytes.
 
 Encoding is byte for byte what protobuf's `SerializeToString(deterministic=True)` writes. A serialized Example is
 
@@ -9,7 +9,8 @@ whose values always take the same room (floats, and integers below 128) become o
 column of larger integers becomes one stream of varints, cut by record, with a header that depends only on the length of
 the cut. What is left per record is to join a handful of slices and to take a checksum.
 
-Decoding is described at `decode_examples`, in decoding.py.
+Where a feature's name begins another's, runtimes of protobuf differ: upb (Python's) puts the shorter last, we put it
+first. No names of ours do. Decoding is in decoding.py.
 """
 
 from collections.abc import Mapping, Sequence
