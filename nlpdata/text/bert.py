@@ -1,0 +1,149 @@
+"""BERT's basic tokenizer: from a line of text to words and punctuation marks, on whole blocks of lines.
+
+The rule is `BasicTokenizer` of google-research/bert's tokenization.py, in its order:
+
+1. drop U+0000, U+FFFD and every control or format character (Cc, Cf) other than tab, LF and CR;
+2. every CJK ideograph becomes a word of its own;
+3. split at whitespace as `str.split()` knows it;
+4. lower-case, if do_lower_case;
+5. canonical decomposition (NFD) without nonspacing marks (Mn), unless accents are kept;
+6. every punctuation character (category P*, and all of ASCII that is neither letter, digit nor space) becomes a token.
+
+Characters that step 1 drops join what stands around them, though `str.split()` would split at some of them (U+000B,
+U+000C, U+001C to U+001F, U+0085). Categories are those of this Python's Unicode database.
+
+`basic_tokens` is that definition and nothing else. `BasicTokenizer` takes it apart for tables of words: a token
+depends on nothing but the whitespace-separated word that it stands in, so `words` finds the words of a block of lines
+(steps 2 and 3), and `tokens` the tokens of words (the rest), which need to be known once a word.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+# Between lines in the result of `words`, and between words in that of `tokens`: a character that no text keeps.
+SEPARATOR = "\0"
+
+# Step 2: the blocks of CJK ideographs that google-research/bert names, first and last code point.
+IDEOGRAPHS = (
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF),
+    (0x2F800, 0x2FA1F),
+)
+_ANY_IDEOGRAPH = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in IDEOGRAPHS) + "]")
+_ASCII_CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_ASCII_PUNCTUATION = "".join(c for c in map(chr, range(33, 127)) if not c.isalnum())
+_SPLIT_BUT_DROPPED = "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
+_MAX_TABLE = 1 << 16  # entries of a character table: text in all languages has fewer
+
+
+def is_ideograph(character: str) -> bool:
+    """True for the characters that stand alone (step 2). Kana, Hangul and later extensions of Han do not."""
+    code = ord(character)
+    return code >= 0x3400 and any(first <= code <= last for first, last in IDEOGRAPHS)
+
+
+def is_dropped(character: str) -> bool:
+    """True for the characters that step 1 drops."""
+    if character in "\0\ufffd":
+        return True
+    return character not in "\t\n\r" and unicodedata.category(character) in ("Cc", "Cf")
+
+
+def is_punctuation(character: str) -> bool:
+    """True for the characters that step 6 makes tokens; "$", "^" and "`" are among them, though Unicode says symbol."""
+    return character in _ASCII_PUNCTUATION or unicodedata.category(character)[0] == "P"
+
+
+def basic_tokens(
+    line: str, *, do_lower_case: bool = True, keep_accents: bool | None = None, tokenize_chinese_chars: bool = True
+) -> list[str]:
+    """The definition, for one line: the tokens that `BasicTokenizer.tokenize` of google-research/bert returns.
+
+    keep_accents: None strips accents exactly if do_lower_case, as the original does; a bool decides by itself.
+    tokenize_chinese_chars: False leaves step 2 out (Hugging Face models for Japanese and Korean do).
+    """
+    if keep_accents is None:
+        keep_accents = not do_lower_case
+    line = "".join(c for c in line if not is_dropped(c))
+    if tokenize_chinese_chars:
+        line = "".join(f" {c} " if is_ideograph(c) else c for c in line)
+    tokens = []
+    for word in line.split():
+        if do_lower_case:
+            word = word.lower()
+        if not keep_accents:
+            word = "".join(c for c in unicodedata.normalize("NFD", word) if unicodedata.category(c) != "Mn")
+        tokens += "".join(f" {c} " if is_punctuation(c) else c for c in word).split()
+    return tokens
+
+
+class BasicTokenizer:
+    """`basic_tokens` for blocks: equal to it for every text, many times faster. Options as there."""
+
+    def __init__(
+        self, *, do_lower_case: bool = True, keep_accents: bool | None = None, tokenize_chinese_chars: bool = True
+    ):
+        self.do_lower_case = do_lower_case
+        self.keep_accents = not do_lower_case if keep_accents is None else keep_accents
+        self.tokenize_chinese_chars = tokenize_chinese_chars
+        self._drop = _CharacterTable(lambda c: None if c != SEPARATOR and is_dropped(c) else c)
+        self._space = _CharacterTable(self._spaced)
+
+    def _spaced(self, character: str) -> str | None:
+        if not self.keep_accents and unicodedata.category(character) == "Mn":
+            return None
+        return f" {character} " if is_punctuation(character) else character
+
+    def words(self, lines: Sequence[str]) -> list[str]:
+        """The words of all lines, with one SEPARATOR between each two lines; no word is empty or holds whitespace."""
+        block = f" {SEPARATOR} ".join(lines)
+        if block.count(SEPARATOR) >= max(len(lines), 1):
+            block = f" {SEPARATOR} ".join([line.replace(SEPARATOR, "") for line in lines])
+        for character in _SPLIT_BUT_DROPPED:
+            if character in block:
+                block = block.replace(character, "")
+        if self.tokenize_chinese_chars and not block.isascii() and _ANY_IDEOGRAPH.search(block):
+            block = block.translate(_IDEOGRAPH_TABLE)
+        return block.split()
+
+    def tokens(self, words: Sequence[str]) -> list[str]:
+        """The basic tokens of all words that `words` found, with one SEPARATOR between each two words."""
+        block = f" {SEPARATOR} ".join(words)
+        if block.isascii() and not _ASCII_CONTROL.search(block):
+            if self.do_lower_case:
+                block = block.lower()
+            for character in _ASCII_PUNCTUATION:
+                if character in block:
+                    block = block.replace(character, f" {character} ")
+            return block.split()
+        # Spaces and the separator neither continue a word for lower-casing (final sigma) nor combine in NFD, so that
+        # the block gives what its words one by one would.
+        block = block.translate(self._drop)
+        if self.do_lower_case:
+            block = block.lower()
+        if not self.keep_accents:
+            block = unicodedata.normalize("NFD", block)
+        return block.translate(self._space).split()
+
+
+class _CharacterTable(dict):
+    """A table for `str.translate` that fills itself: code point -> the result of `rule` for the character."""
+
+    def __init__(self, rule):
+        super().__init__()
+        self._rule = rule
+
+    def __missing__(self, code: int) -> str | None:
+        result = self._rule(chr(code))
+        if len(self) < _MAX_TABLE:
+            self[code] = result
+        return result
+
+
+_IDEOGRAPH_TABLE = _CharacterTable(lambda c: f" {c} " if is_ideograph(c) else c)
