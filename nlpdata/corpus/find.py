@@ -1,0 +1,214 @@
+"""Input patterns -> corpus files, with messages for everything that can be wrong about them."""
+
+import difflib
+import glob
+import itertools
+import math
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Sequence
+
+from nlpdata.corpus.source import Source, detect_compression, reading
+from nlpdata.corpus.types import CorpusFile
+from nlpdata.errors import UsageError
+from nlpdata.keys import hash_bytes
+
+_WEIGHT = re.compile(r"(.+)@([^@/,]*)")
+_URL = re.compile(r"[a-z][a-z0-9+]*://")
+_SUFFIXES = (".gz", ".zst")
+
+
+def find_files(patterns: Sequence[str]) -> tuple[list[CorpusFile], list[str]]:
+    """The files that `patterns` name, in sorted path order, and warnings.
+
+    A pattern is a path, a glob (`**` goes into folders) or a comma-separated list of these, each with an optional
+    weight (`wiki/*.txt@2`). What exists under the very name wins over commas, weights and globs.
+    """
+    patterns = [patterns] if isinstance(patterns, str | os.PathLike) else list(patterns)
+    if not patterns:
+        raise UsageError("--input: no file or pattern was given")
+    matches: list[tuple[str, float]] = []
+    for number, pattern in enumerate(patterns):
+        around = [os.fspath(other) for other in patterns[max(0, number - 1) : number + 2]]
+        matches += _resolve(os.fspath(pattern), around)
+    matches.sort(key=lambda match: _order(match[0]))
+    unique, warnings = _without_repetitions(matches)
+    files, seen = [], Counter()
+    for path, weight in unique:
+        name = _name(path)
+        files.append(_inspect(path, name, seen[name], weight))
+        seen[name] += 1
+    return files, warnings
+
+
+def _name(path: str) -> str:
+    base = os.path.basename(path)
+    return next((base[: -len(suffix)] for suffix in _SUFFIXES if base.endswith(suffix) and base != suffix), base)
+
+
+def _order(path: str) -> tuple[str, str]:
+    """Sorted path order: neither the spelling of a path (./a, ../x/a) nor compression changes it."""
+    path = os.path.abspath(path)
+    return os.path.join(os.path.dirname(path), _name(path)), path
+
+
+def _resolve(pattern: str, around: list[str]) -> list[tuple[str, float]]:
+    """(path, weight) of all files that one argument names. `around`: it and its neighbours, for the message."""
+    if not pattern.strip(" ,"):
+        raise UsageError(f"--input: received {pattern!r}, expected a file or a pattern (is a shell variable empty?)")
+    whole = _match(pattern)
+    if whole:
+        return whole
+    items = pattern.split(",")
+    if len(items) == 1:
+        raise _no_match(pattern, around)
+    found, number = [], 0
+    while number < len(items):
+        if not items[number].strip():
+            number += 1
+            continue
+        # One item, or several that a comma in a file's name set apart.
+        for stop in range(number + 1, len(items) + 1):
+            matched = _match(",".join(items[number:stop])) or _match(",".join(items[number:stop]).strip())
+            if matched:
+                break
+        else:
+            raise _no_match(items[number].strip(), [])
+        found += matched
+        number = stop
+    return found
+
+
+def _match(pattern: str) -> list[tuple[str, float]]:
+    """(path, weight) of the files that a path or glob names, with or without a weight; none where nothing matches."""
+    pattern = os.path.expanduser(pattern)
+    for path, weight in ((pattern, None), _split_weight(pattern)):
+        if not path:
+            continue
+        if os.path.isdir(path):
+            raise _is_directory(path)
+        paths = [path] if os.path.lexists(path) else sorted(set(glob.glob(path, recursive=True)))
+        files = [path for path in paths if not os.path.isdir(path)]
+        if files:
+            weight = 1.0 if weight is None else _weight(pattern, weight)
+            return [(path, weight) for path in files]
+        if paths:
+            raise UsageError(
+                f"--input: {pattern!r} matches only directories; did you mean {os.path.join(path, '*')!r}?"
+            )
+    return []
+
+
+def _split_weight(pattern: str) -> tuple[str, str | None]:
+    found = _WEIGHT.fullmatch(pattern)
+    return (found[1], found[2]) if found else ("", None)
+
+
+def _weight(pattern: str, text: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = math.nan
+    if not 0 < weight < math.inf:
+        raise UsageError(f"--input: {pattern!r} has the weight {text!r}; expected a number above 0, such as @2 or @0.5")
+    return weight
+
+
+def _without_repetitions(matches: list[tuple[str, float]]) -> tuple[list[tuple[str, float]], list[str]]:
+    """Keeps the first of the paths that lead to one file; a warning names such files."""
+    kept: dict[str, tuple[str, float]] = {}
+    repeated: dict[str, str] = {}
+    for path, weight in matches:
+        real = os.path.realpath(path)
+        if real not in kept:
+            kept[real] = (path, weight)
+            continue
+        first, first_weight = kept[real]
+        again = "" if path == first else f" (also as {path})"
+        if weight != first_weight:
+            raise UsageError(
+                f"--input: {first}{again} is given with the weights {first_weight:g} and {weight:g}: give each file "
+                "once, with one weight (no @ means 1)"
+            )
+        repeated.setdefault(real, first + again)
+    if not repeated:
+        return list(kept.values()), []
+    names = list(repeated.values())
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return list(kept.values()), [f"given more than once, read once: {', '.join(names[:3])}{more}"]
+
+
+def _inspect(path: str, name: str, occurrence: int, weight: float) -> CorpusFile:
+    """Opens a file as far as it takes to know that it can be read as a corpus."""
+    with reading(path):
+        status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise UsageError(
+            f"--input: {path} is not a regular file (a pipe or device?): write its contents to a file first"
+        )
+    with reading(path), open(path, "rb") as raw:
+        compression = detect_compression(raw.read(8))
+    identity = f"{name}\0{occurrence}".encode("utf-8", "surrogateescape")
+    file = CorpusFile(path, name, hash_bytes(identity), status.st_size, compression, weight)
+    with Source(file):
+        return file
+
+
+def _is_directory(path: str) -> UsageError:
+    kinds, folders = Counter(), 0
+    with reading(path), os.scandir(path) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir():
+                folders += 1
+            else:
+                kinds[_kind(entry.name)] += 1
+    if kinds:
+        usual = kinds.most_common(1)[0][0]
+        holds = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(5))
+        advice = f"it holds {holds}; give a pattern, such as {os.path.join(path, usual)!r}"
+    elif folders:
+        advice = f"it holds {folders} directories; give a pattern, such as {os.path.join(path, '**', '*.txt')!r}"
+    else:
+        advice = f"it is empty; expected files or a pattern, such as {os.path.join(path, '*.txt')!r}"
+    return UsageError(f"--input: {path} is a directory: {advice}")
+
+
+def _kind(name: str) -> str:
+    """*.txt, or *.txt.gz where compressed."""
+    stem, suffix = os.path.splitext(name)
+    if suffix in _SUFFIXES:
+        suffix = os.path.splitext(stem)[1] + suffix
+    return f"*{suffix}"
+
+
+def _no_match(pattern: str, around: list[str]) -> UsageError:
+    path = os.path.expanduser(pattern)
+    if _URL.match(pattern):
+        return UsageError(f"--input: {pattern!r} is no local path: copy or mount the files first")
+    found = _split_weight(pattern)[0] or path
+    folder = os.path.dirname(os.path.expanduser(found))
+    hints = [] if os.path.isabs(path) else [f"the current directory is {os.getcwd()}"]
+    for first, second in itertools.pairwise(around):
+        if os.path.exists(os.path.expanduser(f"{first} {second}")):
+            hints.append(f"did you mean the one path '{first} {second}'? Quote a path that holds spaces")
+    if "{" in pattern:
+        hints.append("{a,b} works only where the shell expands it: leave the quotes out, or list both patterns")
+    if not glob.has_magic(folder) and not os.path.isdir(folder or "."):
+        hints.append(f"there is no directory {folder!r}")
+    elif not glob.has_magic(folder):
+        close = _closest(os.path.basename(found), folder or ".")
+        if close:
+            hints.append("closest: " + ", ".join(os.path.join(folder, name) for name in close))
+    return UsageError(f"--input: {pattern!r} matches no file" + "".join(f"; {hint}" for hint in hints))
+
+
+def _closest(name: str, folder: str) -> list[str]:
+    try:
+        names = sorted(entry for entry in os.listdir(folder) if not entry.startswith("."))[:10_000]
+    except OSError:
+        return []
+    return difflib.get_close_matches(name, names, n=3, cutoff=0.6)

@@ -1,0 +1,199 @@
+"""JSON lines as a corpus: one object a line is one document, its text under `text_key`."""
+
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from nlpdata.corpus.scan import SPACE, Part, Window, skip_line
+from nlpdata.corpus.source import Source, place
+from nlpdata.corpus.types import MAX_LINE_BYTES, Chunk, CorpusFile
+from nlpdata.errors import DataError
+
+_LINE = re.compile(rb"[^\r\n]++")
+_LINE_BREAK = re.compile(r"\r\n?|\n")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _open_window(source: Source, start: int) -> Window:
+    """A window at the first line that begins at or after `start`."""
+    if start <= source.origin:
+        return Window(source, source.head[source.origin :], source.origin)
+    around = source.read_at(start - 1, start + 1)
+    source.seek(start)
+    window = Window(source, b"", start)
+    if around[:1] not in (b"\n", b"\r") or around == b"\r\n":
+        window.fill(1)
+        skip_line(window)
+    return window
+
+
+class JsonScanner:
+    """Iterates over the lines of a chunk that are not blank, each a span of a part; like `TextScanner`.
+
+    The offset of a document is that of its line.
+    """
+
+    def __init__(self, source: Source, chunk: Chunk, block_bytes: int):
+        self.block_bytes = block_bytes
+        self.stop = sys.maxsize if chunk.stop is None else chunk.stop
+        self.remaining = sys.maxsize if chunk.max_documents is None else chunk.max_documents
+        self.window = _open_window(source, chunk.start)
+        self.mark = None if chunk.start else 0  # input used by earlier parts
+        self.done = self.remaining == 0
+
+    def __iter__(self) -> Iterator[Part]:
+        wanted = self.block_bytes
+        while not self.done:
+            self.window.fill(wanted)
+            part = self._next()
+            if part:
+                yield part
+                wanted = self.block_bytes
+            else:
+                wanted = self.window.more_than_now(self.block_bytes)
+
+    def _next(self) -> Part | None:
+        window, data = self.window, self.window.data
+        complete = 1 + max(data.rfind(b"\n"), data.rfind(b"\r"))
+        if not complete:
+            return self._overlong() if len(data) > MAX_LINE_BYTES else None
+        spans = [
+            (left, right)
+            for left, right in (line.span() for line in _LINE.finditer(data, 0, complete))
+            if SPACE.match(data, left, right).end() < right
+        ]
+        allowed = min(self.remaining, len(spans))
+        while allowed and window.base + spans[allowed - 1][0] >= self.stop:
+            allowed -= 1
+        self.done = window.final or allowed < len(spans) or window.base + complete >= self.stop
+        if allowed:
+            return self._part(data, spans[:allowed], spans[allowed][0] if allowed < len(spans) else complete)
+        window.advance(complete)
+        return None
+
+    def _part(self, data: bytes, spans: list[tuple[int, int]], used: int) -> Part:
+        window, base = self.window, self.window.base
+        if self.mark is None:
+            self.mark = base + spans[0][0]
+        window.advance(used)
+        mark, self.mark = self.mark, window.position()
+        self.remaining -= len(spans)
+        self.done = self.done or not self.remaining
+        return Part(data, base, spans, [base + left for left, _ in spans], False, False, self.mark - mark)
+
+    def _overlong(self) -> Part | None:
+        window, offset = self.window, self.window.base
+        if offset >= self.stop:
+            self.done = True
+            return None
+        if skip_line(window):
+            return None
+        if self.mark is None:
+            self.mark = offset
+        mark, self.mark = self.mark, window.position()
+        self.remaining -= 1
+        self.done = not self.remaining
+        return Part(b"", 0, [(0, 0)], [offset], False, False, self.mark - mark, overlong=1)
+
+
+@dataclass
+class JsonDecoder:
+    """Takes the sentences out of JSON lines. `dropped` counts what the last call left out."""
+
+    file: CorpusFile
+    text_key: str
+    invalid_utf8: str
+    dropped: Counter = field(default_factory=Counter)
+
+    def __call__(self, part: Part) -> tuple[list[str], list[int], Counter]:
+        """Lines of all documents of `part`, their number in each document, and counts of lines left out."""
+        self.dropped = Counter(line_too_long=part.overlong) if part.overlong else Counter()
+        lines, counts = [], []
+        for (left, right), offset in zip(part.spans, part.offsets, strict=True):
+            document = self._document(part.data[left:right], offset)
+            lines += document
+            counts.append(len(document))
+        return lines, counts, self.dropped
+
+    def _document(self, raw: bytes, offset: int) -> list[str]:
+        if not raw:
+            return []  # an overlong line, counted already
+        if len(raw) > MAX_LINE_BYTES:
+            self.dropped["line_too_long"] += 1
+            return []
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            if self.invalid_utf8 == "fail":
+                raise invalid_utf8_error(self.file, offset + error.start, raw[error.start : error.end]) from None
+            if self.invalid_utf8 == "skip":
+                self.dropped["invalid_utf8"] += 1
+                return []
+            text = raw.decode("utf-8", "replace")
+        value = self._value(text, offset)
+        if isinstance(value, str):
+            lines = _LINE_BREAK.split(value) if "\r" in value else value.split("\n")
+        else:
+            lines = [_LINE_BREAK.sub(" ", sentence) for sentence in value]
+        if "\\u" in text:
+            lines = self._without_surrogates(lines, offset)
+        return [line for line in lines if line and not line.isspace()]
+
+    def _value(self, text: str, offset: int) -> str | list[str]:
+        """`object[text_key]`, checked."""
+        try:
+            record = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            start = text if len(text) <= 60 else text[:60] + "..."
+            raise self._error(offset, f"not valid JSON ({error}); the line begins {start!r}") from None
+        if not isinstance(record, dict):
+            found = type(record).__name__
+            raise self._error(offset, f"expected one JSON object with the key {self.text_key!r}, found a {found}")
+        if self.text_key not in record:
+            keys = ", ".join(map(repr, list(record)[:20])) or "none"
+            raise self._error(offset, f"no key {self.text_key!r} (--text-key); the keys here: {keys}")
+        value = record[self.text_key]
+        wrong = value
+        if isinstance(value, list):
+            wrong = next((item for item in value if not isinstance(item, str)), "")
+        if not isinstance(wrong, str):
+            where = "" if wrong is value else f" in the list, at index {value.index(wrong)}"
+            others = [key for key, other in record.items() if isinstance(other, str)][:20]
+            raise self._error(
+                offset,
+                f"{self.text_key!r} (--text-key) must be a string or a list of strings, found "
+                f"{type(wrong).__name__}{where}; keys with a string here: {', '.join(map(repr, others)) or 'none'}",
+            )
+        return value
+
+    def _without_surrogates(self, lines: list[str], offset: int) -> list[str]:
+        """An escape such as \\ud800 without its other half is no character, and could not be written as UTF-8."""
+        bad = [line for line in lines if _SURROGATE.search(line)]
+        if not bad:
+            return lines
+        if self.invalid_utf8 == "fail":
+            escape = f"\\u{ord(_SURROGATE.search(bad[0])[0]):04x}"
+            raise self._error(
+                offset,
+                f"{escape} is half of a surrogate pair, which is no character. Choose what to do with such text: "
+                "--invalid-utf8 replace or --invalid-utf8 skip",
+            )
+        if self.invalid_utf8 == "replace":
+            return [_SURROGATE.sub("\ufffd", line) for line in lines]
+        self.dropped["invalid_utf8"] += len(bad)
+        return [line for line in lines if not _SURROGATE.search(line)]
+
+    def _error(self, offset: int, what: str) -> DataError:
+        return DataError(f"{place(self.file, offset)}: {what}")
+
+
+def invalid_utf8_error(file: CorpusFile, offset: int, found: bytes) -> DataError:
+    """The error for bytes that are no UTF-8, at `offset` of the decompressed stream."""
+    return DataError(
+        f"{place(file, offset)}: not valid UTF-8: found the bytes {found[:8].hex(' ')}. Convert the file (for example "
+        "with `iconv -f WINDOWS-1252 -t UTF-8`), or choose: --invalid-utf8 replace (U+FFFD in "
+        "its place) or --invalid-utf8 skip (leave such lines out, and count them)"
+    )

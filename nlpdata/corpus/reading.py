@@ -1,0 +1,149 @@
+"""Plans chunks and reads them as blocks of decoded sentences."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+
+from nlpdata.corpus.jsonl import JsonDecoder, JsonScanner, invalid_utf8_error
+from nlpdata.corpus.scan import LINE_END, Part, TextScanner
+from nlpdata.corpus.source import Source
+from nlpdata.corpus.types import MAX_LINE_BYTES, Block, Chunk, CorpusFile
+from nlpdata.errors import UsageError
+
+INVALID_UTF8_MODES = ("fail", "replace", "skip")
+_COUNT_BLOCK_BYTES = 1 << 20
+
+
+def plan_chunks(
+    files: Iterable[CorpusFile], chunk_size: int, text_key: str | None = None, limit_documents: int | None = None
+) -> list[Chunk]:
+    """Cuts files into chunks of `chunk_size` bytes (a compressed file is one chunk); an empty file gives none.
+
+    With `limit_documents`, the plan covers the first so many documents in file order: their starts are counted,
+    only as far as needed. Weights play no part in it.
+    """
+    if chunk_size < 1:
+        raise UsageError(f"--chunk-size must be 1 byte or more, received {chunk_size}")
+    if limit_documents is not None and limit_documents < 1:
+        raise UsageError(f"--limit-documents must be 1 or more, received {limit_documents}")
+    chunks: list[Chunk] = []
+    for file in files:
+        if file.compression != "none":
+            chunks.append(Chunk(len(chunks), file, 0, None))
+            continue
+        for start in range(0, file.size, chunk_size):
+            chunks.append(Chunk(len(chunks), file, start, min(start + chunk_size, file.size)))
+    return chunks if limit_documents is None else _first_documents(chunks, text_key, limit_documents)
+
+
+def _first_documents(chunks: list[Chunk], text_key: str | None, limit: int) -> list[Chunk]:
+    for number, chunk in enumerate(chunks):
+        found = 0
+        with Source(chunk.file) as source:
+            for part in _scanner(source, chunk, _COUNT_BLOCK_BYTES, text_key):
+                found += len(part.offsets) - part.starts_inside
+                if found >= limit:
+                    return [*chunks[:number], replace(chunk, max_documents=limit)]
+        limit -= found
+    return chunks
+
+
+def read_blocks(
+    chunk: Chunk, *, block_bytes: int = 1 << 20, invalid_utf8: str = "fail", text_key: str | None = None
+) -> Iterator[Block]:
+    """Reads the documents of a chunk, in blocks of about `block_bytes` of text (a longer line makes a longer block).
+
+    `invalid_utf8` is "fail" (DataError), "replace" (U+FFFD) or "skip" (such lines are left out and counted).
+    `text_key` says that the file holds JSON lines, and where in each object the text is.
+    """
+    if invalid_utf8 not in INVALID_UTF8_MODES:
+        raise UsageError(f"--invalid-utf8 must be one of {', '.join(INVALID_UTF8_MODES)}, received {invalid_utf8!r}")
+    if block_bytes < 1:
+        raise UsageError(f"block_bytes must be 1 or more, received {block_bytes}")
+    return _read_blocks(chunk, block_bytes, invalid_utf8, text_key)
+
+
+def _read_blocks(chunk: Chunk, block_bytes: int, invalid_utf8: str, text_key: str | None) -> Iterator[Block]:
+    with Source(chunk.file) as source:
+        decode_json = None if text_key is None else JsonDecoder(chunk.file, text_key, invalid_utf8)
+        for part in _scanner(source, chunk, block_bytes, text_key):
+            if decode_json:
+                lines, counts, dropped = decode_json(part)
+            else:
+                lines, counts, dropped = _decode(part, chunk.file, invalid_utf8)
+            yield Block(
+                lines, counts, part.offsets, part.starts_inside, part.ends_inside, part.bytes_read, dict(dropped)
+            )
+
+
+def _scanner(source: Source, chunk: Chunk, block_bytes: int, text_key: str | None) -> Iterable[Part]:
+    return (TextScanner if text_key is None else JsonScanner)(source, chunk, block_bytes)
+
+
+def _decode(part: Part, file: CorpusFile, invalid_utf8: str) -> tuple[list[str], list[int], Counter]:
+    """Lines of all documents of a part, their number in each, and counts of lines left out.
+
+    All text is decoded at once. No line of it is blank, or the scanner would have ended the document there.
+    """
+    data, spans = part.data, part.spans
+    if part.overlong or (len(data) > MAX_LINE_BYTES and any(right - left > MAX_LINE_BYTES for left, right in spans)):
+        return _decode_by_line(part, file, invalid_utf8)
+    texts = [data[left:right] for left, right in spans if left < right]
+    raw = texts[0] if len(texts) == 1 else b"\n".join(texts)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        if invalid_utf8 != "replace":
+            return _decode_by_line(part, file, invalid_utf8)
+        text = raw.decode("utf-8", "replace")
+    if b"\r" in data:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.split("\n") if texts else [], _line_counts(data, spans), Counter()
+
+
+def _line_counts(data: bytes, spans: list[tuple[int, int]]) -> list[int]:
+    """The number of lines in each span; 0 in an empty one."""
+    values = np.frombuffer(data, np.uint8)
+    ends = values == ord("\n")
+    if b"\r" in data:
+        returns = values == ord("\r")
+        returns[:-1] &= ~ends[1:]  # that of a CRLF is none
+        ends |= returns
+    bounds = np.fromiter(chain.from_iterable(spans), np.int64, 2 * len(spans)).reshape(-1, 2)
+    before = np.searchsorted(np.flatnonzero(ends), bounds)
+    return (before[:, 1] - before[:, 0] + (bounds[:, 0] < bounds[:, 1])).tolist()
+
+
+def _decode_by_line(part: Part, file: CorpusFile, invalid_utf8: str) -> tuple[list[str], list[int], Counter]:
+    """`_decode` for parts with lines that are too long or not valid UTF-8. What is too long is not looked at."""
+    lines, counts, dropped = [], [], Counter(line_too_long=part.overlong)
+    for left, right in part.spans:
+        before = len(lines)
+        for start, stop in _line_spans(part.data, left, right):
+            raw = part.data[start:stop]
+            if len(raw) > MAX_LINE_BYTES:
+                dropped["line_too_long"] += 1
+                continue
+            try:
+                lines.append(raw.decode("utf-8", "replace" if invalid_utf8 == "replace" else "strict"))
+            except UnicodeDecodeError as error:
+                if invalid_utf8 == "fail":
+                    found = raw[error.start : error.end]
+                    raise invalid_utf8_error(file, part.base + start + error.start, found) from None
+                dropped["invalid_utf8"] += 1
+        counts.append(len(lines) - before)
+    return lines, counts, +dropped
+
+
+def _line_spans(data: bytes, left: int, right: int) -> Iterator[tuple[int, int]]:
+    """The spans of the lines in data[left:right], without line ends."""
+    if left == right:
+        return
+    start = left
+    for found in LINE_END.finditer(data, left, right):
+        yield start, found.start()
+        start = found.end()
+    yield start, right

@@ -1,0 +1,58 @@
+"""What corpus reading hands around: files, the chunks of a plan, and blocks of text."""
+
+from dataclasses import dataclass
+
+MAX_LINE_BYTES = 16 << 20
+"""A longer line is left out and counted as `line_too_long`: no sentence is that long, and memory stays bounded."""
+
+
+@dataclass(frozen=True)
+class CorpusFile:
+    """One input file, as `find_files` found it."""
+
+    path: str
+    """As opened."""
+    name: str
+    """Base name without compression suffix (.gz, .zst)."""
+    file_id: int
+    """uint64, a hash of `name` and its occurrence among equal names; the element of every random key."""
+    size: int
+    """Bytes on disk."""
+    compression: str
+    """"none", "gzip" or "zstd", told by content, not by suffix."""
+    weight: float = 1.0
+    """From `GLOB@2`."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A byte range of one file: the documents whose first byte lies in it."""
+
+    index: int
+    """Position in the plan."""
+    file: CorpusFile
+    start: int
+    stop: int | None
+    """Offsets in the decompressed file; a compressed file is one chunk, 0 to None."""
+    max_documents: int | None = None
+    """Only the first so many documents; set by `limit_documents` on the last chunk."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Many lines of text in file order: one batch for the tokenizer."""
+
+    lines: list[str]
+    """The sentences of all documents, one after the other; none is blank, none holds a line ending."""
+    line_counts: list[int]
+    """Lines of each document in this block; 0 where every line of it was left out."""
+    offsets: list[int]
+    """Byte offset of each document's first non-blank byte in the decompressed file, also where it began earlier."""
+    starts_inside: bool
+    """The first document continues from the previous block."""
+    ends_inside: bool
+    """The last document continues in the next block."""
+    bytes_read: int
+    """Input bytes (on disk, where compressed) between the previous block's end and this one's; for progress."""
+    dropped: dict[str, int]
+    """Lines left out, by reason: `invalid_utf8`, `line_too_long`."""

@@ -1,0 +1,236 @@
+"""SentencePiece models, as ALBERT uses them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import sentencepiece
+
+from nlpdata.errors import DataError
+from nlpdata.text.albert import normalize_lines
+from nlpdata.tokenizers import (
+    OPTIONS,
+    Tokenizer,
+    TokenizerSpec,
+    read_checked,
+    refuse_sentencepiece_vocab,
+    stored_options,
+)
+from nlpdata.tokenizers.scripts import WORD_MARK, begins_word, byte_begins_word
+
+ALBERT_OPTIONS = {"do_lower_case": True, "keep_accents": False, "digit_comma": True}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class SentencePieceTokenizer(Tokenizer):
+    """A SentencePiece model with ALBERT's special pieces and text normalisation.
+
+    Ids come from the model's own `encode`, never from pieces looked up again, so a literal "[SEP]" in the text is
+    never the control id (in google-research/albert it is where the model knows none of its characters).
+
+    digit_comma: `encode_pieces` of google-research/albert (from XLNet) cuts a piece that ends in a digit and
+    a comma, such as "▁9,": the part before the comma is segmented by itself, the "▁" that this puts in front is
+    dropped unless the piece had one, and the comma becomes its own piece. Under Python 3 the original compares text
+    with bytes, so that the "▁" stays; ours does what the code says it means to do, and what it did under Python 2.
+    The outcome depends on the piece alone: it is a table, and free for a vocabulary without such pieces.
+    """
+
+    kind = "sentencepiece"
+
+    def __init__(self, spec: TokenizerSpec):
+        """Loads the file at spec.path; DataError if it is no model or lacks special pieces, UsageError if absent."""
+        self.path = spec.path
+        content, self.sha256 = read_checked(spec)
+        self._model = _parse(Path(spec.path), content)
+        self.vocab_size = self._model.get_piece_size()
+        self._all_pieces = self._model.id_to_piece(list(range(self.vocab_size)))
+        self._find_special_pieces()
+        self.notes: list[str] = []
+        self.spec = self._complete(spec)
+        self._split = _digit_comma_table(self._model, self._all_pieces) if self.spec.digit_comma else None
+
+    def _find_special_pieces(self) -> None:
+        model = self._model
+        self.unk_id = model.unk_id()
+        known = {piece: model.piece_to_id(piece) for piece in ("<pad>", "[CLS]", "[SEP]", "[MASK]")}
+        missing = [piece for piece, i in known.items() if self._all_pieces[i] != piece]
+        if model.pad_id() >= 0:
+            known["<pad>"] = model.pad_id()
+            missing = [piece for piece in missing if piece != "<pad>"]
+        if missing:
+            raise DataError(
+                f"{self.path} lacks the special pieces {', '.join(missing)} (it has {self.vocab_size} pieces, the "
+                f"first: {' '.join(self._all_pieces[:5])}), so sequences cannot be built with it. Train a vocabulary "
+                "that has them: nlpdata train-tokenizer --input 'data/*.txt' --output tok/spm --vocab-size 30000"
+            )
+        self.pad_id, self.cls_id, self.sep_id, self.mask_id = known.values()
+
+    def _complete(self, spec: TokenizerSpec) -> TokenizerSpec:
+        """The spec with every option decided: given, else stored beside the file, else ALBERT's."""
+        given = {name: getattr(spec, name) for name in OPTIONS if getattr(spec, name) is not None}
+        stored = {}
+        if len(given) < len(OPTIONS):
+            stored = stored_options(Path(spec.path), self.sha256)
+            if stored is None and not given.keys() >= {"do_lower_case", "keep_accents"}:
+                self.notes.append(
+                    f"{spec.path} has no normalisation options beside it, so it is taken as an ALBERT vocabulary: "
+                    f"text {_describe(ALBERT_OPTIONS | given)}. "
+                    "Where that is wrong, say so with --do-lower-case/--no-do-lower-case and --keep-accents"
+                )
+        options = ALBERT_OPTIONS | (stored or {}) | given
+        return replace(spec, kind=self.kind, sha256=self.sha256, **options)
+
+    def options(self) -> dict:
+        return {name: getattr(self.spec, name) for name in OPTIONS}
+
+    def normalize(self, lines: Sequence[str]) -> list[str]:
+        return normalize_lines(lines, do_lower_case=self.spec.do_lower_case, keep_accents=self.spec.keep_accents)
+
+    def encode_normalized(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        lines = lines if isinstance(lines, list) else list(lines)
+        if not lines:
+            return np.zeros(0, np.int32), np.zeros(0, np.int64)
+        try:
+            encoded = self._model.encode(lines, return_type="numpy", num_threads=1)
+        except (TypeError, UnicodeError):  # no UTF-8 to hand over
+            lines = [without_surrogates(line) for line in lines]
+            encoded = self._model.encode(lines, return_type="numpy", num_threads=1)
+        lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
+        ids = np.concatenate(encoded)
+        return (ids, lengths) if self._split is None else self._split.apply(ids, lengths)
+
+    def pieces(self, ids) -> list[str]:
+        return [self._all_pieces[i] for i in np.asarray(ids).tolist()]
+
+    def decode(self, ids) -> str:
+        return self._model.decode(np.asarray(ids).tolist())
+
+    @cached_property
+    def ordinary_ids(self) -> np.ndarray:
+        """int32, ascending: neither unknown, control, unused nor a single byte of byte fallback."""
+        model = self._model
+        special = {self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id}
+        return np.array(
+            [
+                i
+                for i in range(self.vocab_size)
+                if i not in special
+                and not (model.is_unknown(i) or model.is_control(i) or model.is_unused(i) or model.is_byte(i))
+            ],
+            dtype=np.int32,
+        )
+
+    @cached_property
+    def word_start(self) -> np.ndarray:
+        """bool (vocab_size,): see `nlpdata.tokenizers.scripts.begins_word`; control pieces are words of their own."""
+        model = self._model
+        special = {self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id}
+        starts = np.zeros(self.vocab_size, dtype=bool)
+        for i, piece in enumerate(self._all_pieces):
+            if model.is_byte(i):
+                starts[i] = byte_begins_word(int(piece[3:-1], 16))
+            else:
+                starts[i] = i in special or model.is_control(i) or begins_word(piece)
+        return starts
+
+
+def without_surrogates(line: str) -> str:
+    """Lone surrogates, which JSON escapes can hold and UTF-8 cannot, become U+FFFD."""
+    return _SURROGATE.sub("\ufffd", line)
+
+
+class _DigitCommaTable:
+    """What each affected id becomes. `lengths` int64 (vocab,): how many ids (1: itself); `affected` bool (vocab,)."""
+
+    def __init__(self, vocab_size: int, replacements: dict[int, list[int]]):
+        self.affected = np.zeros(vocab_size, dtype=bool)
+        self.affected[list(replacements)] = True
+        self.lengths = np.ones(vocab_size, dtype=np.int64)
+        self.starts = np.zeros(vocab_size, dtype=np.int64)
+        flat = []
+        for i, ids in replacements.items():
+            self.lengths[i] = len(ids)
+            self.starts[i] = len(flat)
+            flat.extend(ids)
+        self.flat = np.array(flat, dtype=np.int32)
+
+    def apply(self, ids: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        hits = np.flatnonzero(self.affected[ids])
+        if not hits.size:
+            return ids, lengths
+        grown = self.lengths[ids]
+        ends = np.cumsum(grown)
+        out = np.repeat(ids, grown)
+        counts = grown[hits]
+        # Position of each replacement id within its own replacement.
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        out[np.repeat(ends[hits] - counts, counts) + within] = self.flat[
+            np.repeat(self.starts[ids[hits]], counts) + within
+        ]
+        line_of_hit = np.repeat(np.arange(lengths.size), lengths)[hits]
+        return out, lengths + np.bincount(line_of_hit, weights=counts - 1, minlength=lengths.size).astype(np.int64)
+
+
+def _digit_comma_table(model, pieces: list[str]) -> _DigitCommaTable | None:
+    replacements = {}
+    for i, piece in enumerate(pieces):
+        if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():
+            parts = model.encode(piece[:-1].replace(WORD_MARK, ""), return_type=str)
+            if piece[0] != WORD_MARK and parts[0][0] == WORD_MARK:
+                parts = [parts[0][1:], *parts[1:]] if len(parts[0]) > 1 else parts[1:]
+            replacements[i] = model.piece_to_id([*parts, ","])
+    return _DigitCommaTable(len(pieces), replacements) if replacements else None
+
+
+def _parse(path: Path, content: bytes):
+    """The loaded processor; UsageError for a .vocab, DataError for anything else that is no whole model."""
+    refuse_sentencepiece_vocab(path, content[:65536])
+    if not content:
+        raise DataError(f"{path} is empty, expected a SentencePiece model")
+    model = sentencepiece.SentencePieceProcessor()
+    try:
+        model.LoadFromSerializedProto(content)
+        whole = model.get_piece_size() > 0 and _has_normalizer(content)
+    except RuntimeError:
+        whole = False
+    if not whole:
+        raise DataError(
+            f"{path} ({len(content)} bytes) is not a SentencePiece model, or it is cut short: copy it again, or train "
+            "one with nlpdata train-tokenizer"
+        )
+    return model
+
+
+def _has_normalizer(content: bytes) -> bool:
+    """True if field 3 of the model message (normalizer_spec) is there: it comes last, and a model that was cut
+    exactly between two of its pieces is still a valid message."""
+    position, fields = 0, set()
+    while position < len(content):
+        tag, position = _varint(content, position)
+        fields.add(tag >> 3)
+        if tag & 7 != 2:  # the message has only fields with a length
+            return True  # not of a form that we know: the parser has accepted it, leave it at that
+        length, position = _varint(content, position)
+        position += length
+    return 3 in fields
+
+
+def _varint(content: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = content[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+
+
+def _describe(options: dict) -> str:
+    case = "lower-cased" if options["do_lower_case"] else "not lower-cased"
+    accents = "accents kept" if options["keep_accents"] else "accents stripped"
+    comma = "digit-comma pieces split" if options["digit_comma"] else "digit-comma pieces left whole"
+    return f"{case}, {accents}, {comma}"

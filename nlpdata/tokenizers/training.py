@@ -1,0 +1,344 @@
+"""Vocabulary training: a corpus in, a tokenizer file with its normalisation options out.
+
+    result = train_tokenizer("data/*.txt", "tok/spm", vocab_size=30000)     # tok/spm.model, .vocab, .tokenizer.json
+
+The corpus is read twice: once to count the lines that can be used, once to hand them, or an exact sample of them, to
+the trainer. A trainer is a class and a line in TRAINERS; `Trainer` says what it must do.
+"""
+
+import importlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from nlpdata.corpus import Chunk, find_files, plan_chunks, read_blocks
+from nlpdata.errors import DataError, NlpdataError, UsageError
+from nlpdata.keys import ROOT, draw, fold
+from nlpdata.tokenizers import SIDECAR_SUFFIX
+
+# type -> "module:class", imported when used; the class is called with the TrainingOptions.
+TRAINERS = {
+    "unigram": "nlpdata.tokenizers.sentencepiece_training:SentencePieceVocabularyTrainer",
+    "bpe": "nlpdata.tokenizers.sentencepiece_training:SentencePieceVocabularyTrainer",
+}
+# The user_defined_symbols of google-research/albert's README: always pieces of their own.
+ALBERT_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
+_CHUNK_BYTES = 64 << 20
+_SAMPLE = 0x73616D706C65  # the purpose "sample" in the key of a draw
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """What decides about the vocabulary, beside the text."""
+
+    type: str = "unigram"
+    vocab_size: int = 30000
+    character_coverage: float = 0.99995
+    do_lower_case: bool = True
+    keep_accents: bool = False
+    user_defined_symbols: tuple[str, ...] = ALBERT_SYMBOLS
+    sample_lines: int = 10_000_000
+    max_line_bytes: int = 4192
+    seed: int = 12345
+    hard_vocab_limit: bool = True
+
+
+@dataclass(frozen=True)
+class TrainedVocabulary:
+    """What a trainer returns: file suffix -> content (the tokenizer file first), and what the sidecar says of it."""
+
+    files: dict[str, bytes]
+    vocab_size: int
+    sidecar: dict
+
+
+class Trainer(Protocol):
+    """A way to train vocabularies. Its constructor checks the options and raises UsageError."""
+
+    suffixes: tuple[str, ...]  # of the files it makes; the tokenizer file first
+
+    def __init__(self, options: TrainingOptions): ...
+
+    def normalize(self, lines: Sequence[str]) -> list[str]:
+        """The text of each line as training sees it: the very function of the tokenizer that will use it."""
+
+    def train(self, lines: Iterator[str]) -> TrainedVocabulary:
+        """Trains on normalised lines, none empty. The same lines give the same bytes."""
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What train_tokenizer made, and from what."""
+
+    path: str  # the tokenizer file
+    files: list[str]  # all files written
+    type: str
+    vocab_size: int  # may be below what was asked for, without hard_vocab_limit
+    lines_read: int  # lines of the corpus that are not blank
+    lines_used: int
+    lines_left_out: int  # by sampling
+    lines_too_long: int  # over max_line_bytes after normalisation, or too long to be read at all
+    lines_empty: int  # nothing left after normalisation
+    lines_invalid: int  # invalid UTF-8, with invalid_utf8="skip"
+    nul_characters: int  # removed
+    warnings: list[str] = field(default_factory=list)
+
+    def __post_init__(self):
+        parts = (self.lines_used, self.lines_left_out, self.lines_too_long, self.lines_empty, self.lines_invalid)
+        assert self.lines_read == sum(parts)
+
+
+def train_tokenizer(
+    input,
+    output,
+    *,
+    vocab_size: int = 30000,
+    type: str = "unigram",
+    character_coverage: float = 0.99995,
+    do_lower_case: bool = True,
+    keep_accents: bool = False,
+    user_defined_symbols: Sequence[str] = ALBERT_SYMBOLS,
+    sample_lines: int = 10_000_000,
+    max_line_bytes: int = 4192,
+    seed: int = 12345,
+    hard_vocab_limit: bool = True,
+    invalid_utf8: str = "fail",
+    text_key: str | None = None,
+    workers: int | None = None,
+    overwrite: bool = False,
+    log: Callable[[str], None] | None = None,
+) -> TrainingResult:
+    """Trains a vocabulary on the files that `input` names (as in find_files) and writes `<output>.model` and so on.
+
+    The result depends on the text in the order of the files and on the options, never on `workers` (processes that
+    count lines of a corpus above 64 MiB; None: one a core) or the machine's cores. Of more than `sample_lines` lines
+    exactly so many are drawn, keyed by `seed`. `log` receives a few lines about progress.
+    Raises UsageError for options, patterns and outputs that exist, DataError for the text and the disk.
+    """
+    log = log or (lambda line: None)
+    if isinstance(user_defined_symbols, str):
+        raise UsageError(
+            f"user-defined symbols: received the text {user_defined_symbols!r}, expected a list of strings"
+        )
+    options = TrainingOptions(
+        type=type,
+        vocab_size=vocab_size,
+        character_coverage=character_coverage,
+        do_lower_case=do_lower_case,
+        keep_accents=keep_accents,
+        user_defined_symbols=tuple(user_defined_symbols),
+        sample_lines=sample_lines,
+        max_line_bytes=max_line_bytes,
+        seed=seed,
+        hard_vocab_limit=hard_vocab_limit,
+    )
+    trainer = make_trainer(options)
+    paths = _prepare_output(output, trainer.suffixes, overwrite)
+    files, warnings = find_files(input)
+    if any(file.weight != 1 for file in files):
+        warnings = [*warnings, "weights (GLOB@2) have no effect on vocabulary training: every line counts once"]
+    for warning in warnings:
+        log(f"Warning: {warning}")
+    chunks = plan_chunks(files, _CHUNK_BYTES)
+    reader = partial(_lines, options=options, invalid_utf8=invalid_utf8, text_key=text_key)
+    counts = _count(reader, chunks, workers)
+    _require_lines(counts, options, len(files))
+    used = min(counts["usable"], sample_lines)
+    log(f"Training a {type} vocabulary of {vocab_size} pieces on {used} of {counts['read']} lines")
+    trained = trainer.train(_sample(reader, trainer, chunks, counts["usable"], used, seed))
+    _write(paths, trained, options, {"lines_read": counts["read"], "lines_used": used})
+    log(f"Wrote {paths[0]} with {trained.vocab_size} pieces")
+    return _result(paths, options.type, trained.vocab_size, counts, used, warnings)
+
+
+def _result(paths, type: str, vocab_size: int, counts: Counter, used: int, warnings: list[str]) -> TrainingResult:
+    return TrainingResult(
+        path=str(paths[0]),
+        files=[str(path) for path in paths],
+        type=type,
+        vocab_size=vocab_size,
+        lines_read=counts["read"],
+        lines_used=used,
+        lines_left_out=counts["usable"] - used,
+        lines_too_long=counts["too_long"],
+        lines_empty=counts["empty"],
+        lines_invalid=counts["invalid"],
+        nul_characters=counts["nul"],
+        warnings=list(warnings),
+    )
+
+
+def make_trainer(options: TrainingOptions) -> Trainer:
+    """The trainer of options.type, with all options checked; UsageError where one is wrong."""
+    if options.type not in TRAINERS:
+        near = get_close_matches(str(options.type), TRAINERS, n=1, cutoff=0.4)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UsageError(f"--type: received {options.type!r}, expected one of {', '.join(TRAINERS)}{hint}")
+    for name in ("vocab_size", "sample_lines", "max_line_bytes"):
+        if getattr(options, name) < 1:
+            flag = name.replace("_", "-")
+            raise UsageError(f"--{flag}: received {getattr(options, name)}, expected a number above 0")
+    module, _, attribute = TRAINERS[options.type].partition(":")
+    return getattr(importlib.import_module(module), attribute)(options)
+
+
+def _lines(trainer: Trainer, chunk: Chunk, options: TrainingOptions, invalid_utf8: str, text_key: str | None):
+    """Yields (lines, counts) block by block: the usable normalised lines, and a Counter of all that was read.
+
+    No line holds a line ending (SentencePiece would take it for one sentence, and its own file reader for two:
+    google/sentencepiece#717): the corpus is cut at them, inside JSON text too, and normalisation collapses the rest.
+    """
+    for block in read_blocks(chunk, invalid_utf8=invalid_utf8, text_key=text_key):
+        counts = Counter(read=len(block.lines) + sum(block.dropped.values()))
+        counts["invalid"] = block.dropped.get("invalid_utf8", 0)
+        counts["too_long"] = block.dropped.get("line_too_long", 0)
+        lines = block.lines
+        text = "\n".join(lines)
+        counts["nul"] = text.count("\0")
+        if counts["nul"]:  # SentencePiece stops at one ("Found null character", s-JoL/Open-Llama#12)
+            lines = [line.replace("\0", "") for line in lines]
+        usable = []
+        for line in trainer.normalize(lines):
+            if not line.strip():
+                counts["empty"] += 1
+            elif 4 * len(line) > options.max_line_bytes and _utf8_length(line) > options.max_line_bytes:
+                counts["too_long"] += 1
+            else:
+                usable.append(line)
+        counts["usable"] = len(usable)
+        yield usable, counts
+
+
+def _utf8_length(line: str) -> int:
+    return len(line.encode("utf-8", "surrogatepass"))
+
+
+def _count(reader, chunks: list[Chunk], workers: int | None) -> Counter:
+    """The counts of all chunks together, by several processes where there are several chunks."""
+    workers = min(workers or os.cpu_count() or 1, len(chunks))
+    count = partial(_count_chunk, reader)
+    if workers <= 1:
+        return sum(map(count, chunks), Counter())
+    with ProcessPoolExecutor(workers) as pool:
+        return sum(pool.map(count, chunks), Counter())
+
+
+def _count_chunk(reader, chunk: Chunk) -> Counter:
+    trainer = make_trainer(reader.keywords["options"])
+    return sum((counts for _, counts in reader(trainer, chunk)), Counter())
+
+
+def _sample(reader, trainer: Trainer, chunks, usable: int, used: int, seed: int) -> Iterator[str]:
+    """`used` of the `usable` lines in their order: every subset is as likely (selection sampling; Knuth, The Art of
+    Computer Programming 2, 3.4.2, algorithm S). Line i is decided by draw i of the seed; memory holds one block."""
+    key = fold(fold(ROOT, seed), _SAMPLE)
+    seen = taken = 0
+    for chunk in chunks:
+        for lines, _ in reader(trainer, chunk):
+            if used == usable:
+                yield from lines
+            else:
+                draws = draw(key, np.arange(seen, seen + len(lines), dtype=np.uint64)) >> np.uint64(32)
+                for i, (line, number) in enumerate(zip(lines, draws.tolist(), strict=True), start=seen):
+                    if number * (usable - i) >> 32 < used - taken:
+                        taken += 1
+                        yield line
+            seen += len(lines)
+            if seen > usable:
+                break
+    if seen != usable:
+        raise DataError(
+            f"the input has changed while it was read: {usable} usable lines when counted, then {seen}. "
+            "Start again when it is complete"
+        )
+
+
+def _require_lines(counts: Counter, options: TrainingOptions, files: int) -> None:
+    """DataError if there is nothing to train on, with the reason."""
+    if counts["usable"]:
+        return
+    if not counts["read"]:
+        raise DataError(f"the input ({files} files) holds no text: no line in it is other than blank")
+    if counts["too_long"]:
+        raise DataError(
+            f"no line can be used: {counts['too_long']} of {counts['read']} lines are longer than "
+            f"{options.max_line_bytes} bytes (one sentence a line is expected). Split the text into sentences, or "
+            "raise --max-line-bytes"
+        )
+    raise DataError(
+        f"no line can be used: of {counts['read']} lines {counts['empty']} are empty after normalisation and "
+        f"{counts['invalid']} are not valid UTF-8"
+    )
+
+
+def _prepare_output(output, suffixes: tuple[str, ...], overwrite: bool) -> list[Path]:
+    """The paths to write, sidecar last. Makes the folder, and finds out before hours of work that it is no use."""
+    prefix = os.fspath(output)
+    for suffix in suffixes:  # "tok/spm.model" means "tok/spm"
+        prefix = prefix.removesuffix(suffix)
+    if not prefix or prefix.endswith(("/", os.sep)) or os.path.isdir(prefix):
+        raise UsageError(f"--output: received {os.fspath(output)!r}, expected a path and a file name, as in tok/spm")
+    paths = [Path(prefix + suffix) for suffix in (*suffixes, SIDECAR_SUFFIX)]
+    existing = [str(path) for path in paths if os.path.lexists(path)]
+    if existing and not overwrite:
+        raise UsageError(f"{', '.join(existing)} exist already; name another --output, or pass --overwrite")
+    with _writing(paths[0]):
+        paths[0].parent.mkdir(parents=True, exist_ok=True)
+        probe = _temporary(paths[0])
+        probe.write_bytes(b"")
+        probe.unlink()
+    return paths
+
+
+def _write(paths: list[Path], trained: TrainedVocabulary, options: TrainingOptions, counts: dict) -> None:
+    """Writes all files under temporary names, then renames them, the sidecar last: no half-written file has a name
+    that anything reads, and an old sidecar beside a new file is found by its checksum."""
+    training = {
+        "vocab_size": options.vocab_size,
+        "character_coverage": options.character_coverage,
+        "user_defined_symbols": list(options.user_defined_symbols),
+        "sample_lines": options.sample_lines,
+        "max_line_bytes": options.max_line_bytes,
+        "seed": options.seed,
+        "hard_vocab_limit": options.hard_vocab_limit,
+        **counts,
+    }
+    sidecar = {"format_version": 1, **trained.sidecar, "training": training}
+    text = json.dumps(sidecar, ensure_ascii=False, indent=2) + "\n"
+    contents = [*trained.files.values(), text.encode()]
+    done = []
+    try:
+        for path, content in zip(paths, contents, strict=True):
+            with _writing(path):
+                done.append(_temporary(path))
+                done[-1].write_bytes(content)
+        for path, temporary in zip(paths, done, strict=True):
+            with _writing(path):
+                os.replace(temporary, path)
+    finally:
+        for temporary in done:
+            temporary.unlink(missing_ok=True)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+@contextmanager
+def _writing(path: Path):
+    try:
+        yield
+    except NlpdataError:
+        raise
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror} ({error.filename or path.parent})") from None
