@@ -19,7 +19,10 @@ depends on nothing but the whitespace-separated word that it stands in, so `word
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+import numpy as np
 
 # Between lines in the result of `words`, and between words in that of `tokens`: a character that no text keeps.
 SEPARATOR = "\0"
@@ -35,11 +38,12 @@ IDEOGRAPHS = (
     (0x2B820, 0x2CEAF),
     (0x2F800, 0x2FA1F),
 )
-_ANY_IDEOGRAPH = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in IDEOGRAPHS) + "]")
 _ASCII_CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ASCII_PUNCTUATION = "".join(c for c in map(chr, range(33, 127)) if not c.isalnum())
+_ASCII_SPACED = {c: f" {c} " for c in _ASCII_PUNCTUATION}
 _SPLIT_BUT_DROPPED = "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
-_MAX_TABLE = 1 << 16  # entries of a character table: text in all languages has fewer
+_MANY = 64  # from so many characters on one pass with a table is faster than one replacement a character
+_BEFORE, _AFTER, _HIGH = 1, 2, 4
 
 
 def is_ideograph(character: str) -> bool:
@@ -92,13 +96,6 @@ class BasicTokenizer:
         self.do_lower_case = do_lower_case
         self.keep_accents = not do_lower_case if keep_accents is None else keep_accents
         self.tokenize_chinese_chars = tokenize_chinese_chars
-        self._drop = _CharacterTable(lambda c: None if c != SEPARATOR and is_dropped(c) else c)
-        self._space = _CharacterTable(self._spaced)
-
-    def _spaced(self, character: str) -> str | None:
-        if not self.keep_accents and unicodedata.category(character) == "Mn":
-            return None
-        return f" {character} " if is_punctuation(character) else character
 
     def words(self, lines: Sequence[str]) -> list[str]:
         """The words of all lines, with one SEPARATOR between each two lines; no word is empty or holds whitespace."""
@@ -108,42 +105,80 @@ class BasicTokenizer:
         for character in _SPLIT_BUT_DROPPED:
             if character in block:
                 block = block.replace(character, "")
-        if self.tokenize_chinese_chars and not block.isascii() and _ANY_IDEOGRAPH.search(block):
-            block = block.translate(_IDEOGRAPH_TABLE)
+        if self.tokenize_chinese_chars and not block.isascii():
+            block = _space_ideographs(block)
         return block.split()
 
     def tokens(self, words: Sequence[str]) -> list[str]:
         """The basic tokens of all words that `words` found, with one SEPARATOR between each two words."""
-        block = f" {SEPARATOR} ".join(words)
-        if block.isascii() and not _ASCII_CONTROL.search(block):
-            if self.do_lower_case:
-                block = block.lower()
-            for character in _ASCII_PUNCTUATION:
-                if character in block:
-                    block = block.replace(character, f" {character} ")
-            return block.split()
         # Spaces and the separator neither continue a word for lower-casing (final sigma) nor combine in NFD, so that
         # the block gives what its words one by one would.
-        block = block.translate(self._drop)
+        block = f" {SEPARATOR} ".join(words)
+        if not block.isascii() or _ASCII_CONTROL.search(block):
+            block = _replace(block, {c: "" for c in set(block) if c != SEPARATOR and is_dropped(c)})
         if self.do_lower_case:
             block = block.lower()
+        if block.isascii():
+            return _replace(block, _ASCII_SPACED).split()
         if not self.keep_accents:
             block = unicodedata.normalize("NFD", block)
-        return block.translate(self._space).split()
+        return _replace(block, self._replacements(set(block))).split()
+
+    def _replacements(self, characters: Iterable[str]) -> dict[str, str]:
+        """What becomes of those characters that do not stay as they are, in steps 5 and 6."""
+        table = {}
+        for character in characters:
+            if is_punctuation(character):
+                table[character] = f" {character} "
+            elif not self.keep_accents and unicodedata.category(character) == "Mn":
+                table[character] = ""
+        return table
 
 
-class _CharacterTable(dict):
-    """A table for `str.translate` that fills itself: code point -> the result of `rule` for the character."""
-
-    def __init__(self, rule):
-        super().__init__()
-        self._rule = rule
-
-    def __missing__(self, code: int) -> str | None:
-        result = self._rule(chr(code))
-        if len(self) < _MAX_TABLE:
-            self[code] = result
-        return result
+def _replace(block: str, table: dict[str, str]) -> str:
+    """The block with each character that is a key of the table replaced by its value (which may hold only itself
+    and spaces)."""
+    if len(table) > _MANY:
+        return block.translate(str.maketrans(table))
+    for character, replacement in table.items():
+        if character in block:
+            block = block.replace(character, replacement)
+    return block
 
 
-_IDEOGRAPH_TABLE = _CharacterTable(lambda c: f" {c} " if is_ideograph(c) else c)
+def _space_ideographs(block: str) -> str:
+    """Step 2: a space before and after every ideograph."""
+    try:
+        units = np.frombuffer(block.encode("utf-16-le"), dtype="<u2")
+    except UnicodeEncodeError:  # a lone surrogate, which JSON escapes can hold
+        return "".join(f" {c} " if is_ideograph(c) else c for c in block)
+    if units.max() < IDEOGRAPHS[0][0]:
+        return block
+    kinds = _ideograph_units()[units]
+    high = np.flatnonzero(kinds == _HIGH)
+    if high.size:  # a pair of surrogates: the second one decides
+        code = 0x10000 + ((units[high].astype(np.int32) - 0xD800) << 10) + (units[high + 1].astype(np.int32) - 0xDC00)
+        hit = np.zeros(high.size, dtype=bool)
+        for first, last in IDEOGRAPHS:
+            hit |= (code >= first) & (code <= last)
+        kinds[high] = np.where(hit, _BEFORE, 0)
+        kinds[high[hit] + 1] = _AFTER
+    if not kinds.any():
+        return block
+    after = kinds & _AFTER != 0
+    ends = np.cumsum(1 + (kinds & _BEFORE != 0) + after)
+    spaced = np.full(ends[-1], 0x20, dtype="<u2")
+    spaced[ends - 1 - after] = units
+    return spaced.tobytes().decode("utf-16-le")
+
+
+@cache
+def _ideograph_units() -> np.ndarray:
+    """uint8 (65536,): for each UTF-16 code unit, where spaces go (_BEFORE and _AFTER), or _HIGH: ask the next one."""
+    kinds = np.zeros(0x10000, dtype=np.uint8)
+    for first, last in IDEOGRAPHS:
+        if last < 0x10000:
+            kinds[first : last + 1] = _BEFORE | _AFTER
+        else:
+            kinds[0xD800 + ((first - 0x10000) >> 10) : 0xD800 + ((last - 0x10000) >> 10) + 1] = _HIGH
+    return kinds
