@@ -41,7 +41,7 @@ class WordMemo:
         self._bounds = array("q", [1, 1])  # word w has ids[bounds[w]:bounds[w + 1]]
 
     def _forget(self) -> None:
-        kept = list(islice(self._index, self.max_words // 8))  # a dict keeps the order of insertion
+        kept = list(islice(self._index, 1 + self.max_words // 8))  # in order of insertion, the SEPARATOR first
         characters = sum(map(len, kept))
         if characters > self.max_characters // 4:
             self.clear()

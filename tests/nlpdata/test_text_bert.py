@@ -20,7 +20,8 @@ OPTIONS = [
 ]
 # Everything that some step looks at, beside letters.
 CURIOUS = (
-    "\0\x01\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x7f\x85\xa0\xad\u0300\u0301\u0345\u200b\u200d\u2028\u2029\u202e\u3000\ufeff\ufffd"
+    "\0\x01\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x7f\x85\xa0\xad"
+    "\u0300\u0301\u0345\u200b\u200d\u2028\u2029\u202e\u3000\ufeff\ufffd"
     "ΣσςİıßǅÅéẞﬁ\u212a\u1fef\u037e\u0387\u00a8$^`~[]#-_'’“。、「」¿\u0f0b中国\u3400\u4dbf\ufa0e\uf900\U00020000\U0002a6df"
     "\U0002a6e0\U0002f800\U0001f600\U000e0001\U0001d15e\ud840\udc00\udfffかがカガ한국กำहिंदी\u0903\ue000\U000f0000"
 )
