@@ -30,6 +30,7 @@ from nlpdata.tokenizers import SIDECAR_SUFFIX
 TRAINERS = {
     "unigram": "nlpdata.tokenizers.sentencepiece_training:SentencePieceVocabularyTrainer",
     "bpe": "nlpdata.tokenizers.sentencepiece_training:SentencePieceVocabularyTrainer",
+    "wordpiece": "nlpdata.tokenizers.wordpiece_training:WordPieceVocabularyTrainer",
 }
 # The user_defined_symbols of google-research/albert's README: always pieces of their own.
 ALBERT_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
