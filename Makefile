@@ -1,0 +1,62 @@
+# make demo   sets up .venv and makes pretraining records of examples/corpus
+# make test   sets up .venv and runs all checks and tests
+# make lint | bench | clean
+
+PYTHON ?= python3
+WORKERS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+OUT := demo-output
+CORPUS := examples/corpus
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
+	    echo "nlpdata needs Python 3.11, 3.12 or 3.13; '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)." >&2; \
+	    echo "Name another one: make PYTHON=python3.12" >&2; exit 1; }
+	@echo "Setting up $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv --clear $(VENV) || { \
+	    echo "Could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@echo "Installing nlpdata and what it depends on (some minutes, about 2.5 GB)"
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	@echo "== Train a vocabulary of 500 pieces"
+	@$(BIN)/nlpdata train-tokenizer --input '$(CORPUS)/*.txt' --output $(OUT)/spm --vocab-size 500 \
+	    --character-coverage 0.98 --overwrite
+	@echo "== Make records: sentence order (ALBERT)"
+	@$(BIN)/nlpdata create-pretraining --input '$(CORPUS)/*.txt' --tokenizer $(OUT)/spm.model \
+	    --output $(OUT)/sop.tfrecord --max-seq-length 64 --dupe-factor 2 --overwrite
+	@echo "== Make records: next sentence (BERT)"
+	@$(BIN)/nlpdata create-pretraining --input '$(CORPUS)/*.txt' --tokenizer $(OUT)/spm.model \
+	    --output $(OUT)/nsp.tfrecord --objective nsp --max-seq-length 64 --dupe-factor 2 --overwrite
+	@echo "== Verify both"
+	@$(BIN)/nlpdata verify '$(OUT)/sop.tfrecord*'
+	@$(BIN)/nlpdata verify '$(OUT)/nsp.tfrecord*'
+	@echo "== Two records of each, decoded"
+	@$(BIN)/nlpdata inspect '$(OUT)/nsp.tfrecord*' --limit 2
+	@$(BIN)/nlpdata inspect '$(OUT)/sop.tfrecord*' --limit 2
+
+lint: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+test: lint
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+bench:
+	@ls benchmarks/*.py 2>/dev/null || echo "benchmarks/ holds no benchmark yet"
+
+clean:
+	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
