@@ -31,9 +31,8 @@ $(READY): pyproject.toml
 	@touch $@
 
 demo: $(READY)
-	@echo "== Train a vocabulary of 500 pieces"
-	@$(BIN)/nlpdata train-tokenizer --input '$(CORPUS)/*.txt' --output $(OUT)/spm --vocab-size 500 \
-	    --character-coverage 0.98 --overwrite
+	@echo "== Train a vocabulary of 1,000 pieces"
+	@$(BIN)/nlpdata train-tokenizer --input '$(CORPUS)/*.txt' --output $(OUT)/spm --vocab-size 1000 --overwrite
 	@echo "== Make records: sentence order (ALBERT)"
 	@$(BIN)/nlpdata create-pretraining --input '$(CORPUS)/*.txt' --tokenizer $(OUT)/spm.model \
 	    --output $(OUT)/sop.tfrecord --max-seq-length 64 --dupe-factor 2 --overwrite
