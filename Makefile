@@ -12,6 +12,7 @@ CORPUS := examples/corpus
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
+export TF_CPP_MIN_LOG_LEVEL := 2
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint bench clean
@@ -23,9 +24,10 @@ $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
 	    echo "nlpdata needs Python 3.11, 3.12 or 3.13; '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)." >&2; \
 	    echo "Name another one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "Python's venv module is missing. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@echo "Setting up $(VENV) with $$($(PYTHON) --version)"
-	@$(PYTHON) -m venv --clear $(VENV) || { \
-	    echo "Could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
 	@echo "Installing nlpdata and what it depends on (some minutes, about 2.5 GB)"
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
@@ -54,7 +56,8 @@ test: lint
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 bench:
-	@ls benchmarks/*.py 2>/dev/null || echo "benchmarks/ holds no benchmark yet"
+	@echo "Benchmarks; benchmarks/README.md says how to run them:"
+	@ls benchmarks/*.py
 
 clean:
 	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -13,7 +13,7 @@ _EXPORTS = {
     "create_pretraining": "nlpdata.pretraining.create",
     "open_records": "nlpdata.reading",
     "train_tokenizer": "nlpdata.tokenizers.training",
-    "verify": "nlpdata.verify",
+    "verify": "nlpdata.verification",
 }
 __all__ = [*_EXPORTS]
 

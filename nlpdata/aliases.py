@@ -36,6 +36,8 @@ ALIASES: dict[tuple[str, str], tuple[str | None, dict[bool, list[str]] | None]] 
     ("create-pretraining", "do-whole-word-mask"): (None, {True: ["--whole-word"], False: ["--no-whole-word"]}),
     ("create-pretraining", "gzip-compress"): (None, {True: ["--compression", "gzip"], False: []}),
     ("create-pretraining", "use-v2-feature-names"): (None, {True: ["--feature-names", "v2"], False: []}),
+    ("create-pretraining", "alsologtostderr"): (None, {True: [], False: []}),  # progress goes there anyway
+    ("create-pretraining", "logtostderr"): (None, {True: [], False: []}),
     ("train-tokenizer", "input-file"): ("--input", None),
     ("train-tokenizer", "model-prefix"): ("--output", None),
     ("train-tokenizer", "model-type"): ("--type", None),
@@ -52,7 +54,7 @@ def rewrite(command: str, argv: Sequence[str], booleans: frozenset[str], known: 
       known: all its options, without dashes.
     """
     result = []
-    rest = list(argv)
+    rest = _without_vocab_of_model(list(argv)) if command == "create-pretraining" else list(argv)
     while rest:
         word = rest.pop(0)
         if not word.startswith("--") or word == "--":
@@ -80,3 +82,22 @@ def rewrite(command: str, argv: Sequence[str], booleans: frozenset[str], known: 
             hint = f" Did you mean --{near[0]}?" if near else ""
             raise UsageError(f"no option --{name} in `nlpdata {command}`.{hint} `nlpdata {command} --help` lists them.")
     return result
+
+
+def _without_vocab_of_model(argv: list[str]) -> list[str]:
+    """argv without --vocab_file where --spm_model_file is given too: ALBERT's scripts want both, the model says all."""
+
+    def name(word: str) -> str:
+        return word.partition("=")[0].replace("_", "-")
+
+    if "--spm-model-file" not in map(name, argv):
+        return argv
+    kept, skip = [], False
+    for word in argv:
+        if skip:
+            skip = False
+        elif name(word) == "--vocab-file":
+            skip = "=" not in word
+        else:
+            kept.append(word)
+    return kept

@@ -4,6 +4,7 @@ Exit codes: 0 done; 1 data, disk or verification faults; 2 wrong options, patter
 exist; 130 interrupted; 143 terminated.
 """
 
+import contextlib
 import inspect
 import os
 import signal
@@ -37,6 +38,10 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an older r
 Lower = Annotated[bool | None, typer.Option("--do-lower-case/--no-do-lower-case", help="Lower-case the text.")]
 Accents = Annotated[bool | None, typer.Option("--keep-accents/--no-keep-accents", help="Keep accents.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+
+
+_WITH_RUNNERS = ("train-tokenizer", "create-pretraining")
+_RESUMABLE = ("create-pretraining",)
 
 
 def _log(line: str) -> None:
@@ -217,7 +222,7 @@ def inspect_command(
 @app.command("verify")
 def verify_command(files: Records) -> None:
     """Check record files: checksums, counts, shapes, ids, masks and labels."""
-    from nlpdata.verify import verify
+    from nlpdata.verification import verify
 
     report = verify(files)
     print(report)
@@ -238,9 +243,19 @@ def _rewrite(argv: list[str]) -> list[str]:
     if at is None or argv[at] not in commands:
         return argv
     options = [p for p in commands[argv[at]].params if p.param_type_name == "option"]
+    given = argv[at + 1 :]
+    if argv[at] in _WITH_RUNNERS and "--" in given:
+        cut = given.index("--")
+        given, foreign = given[:cut], given[cut + 1 :]
+        if foreign:
+            raise UsageError(
+                "what follows `--` is for the Beam runner that --runner names, and this version of "
+                f"`nlpdata {argv[at]}` runs on this machine only (--runner is to come). Received: "
+                f"{' '.join(foreign)}. Leave it out; input files go before `--`."
+            )
     names = {name.lstrip("-") for option in options for name in [*option.opts, *option.secondary_opts]}
     booleans = {option.opts[0].lstrip("-") for option in options if option.secondary_opts}
-    return argv[: at + 1] + rewrite(argv[at], argv[at + 1 :], frozenset(booleans), frozenset(names))
+    return argv[: at + 1] + rewrite(argv[at], given, frozenset(booleans), frozenset(names))
 
 
 def _terminate(signum, frame):
@@ -251,23 +266,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code when called with argv, else exits."""
     given = list(sys.argv[1:] if argv is None else argv)
     code = 0
-    try:
+    with contextlib.suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGTERM, _terminate)
-    except ValueError:  # not in the main thread
-        pass
     try:
         app(_rewrite(given), prog_name="nlpdata", standalone_mode=True)
     except NlpdataError as error:
         _log(f"nlpdata: error: {error}")
         code = error.exit_code
     except KeyboardInterrupt:
-        _log("nlpdata: interrupted. Finished parts are kept; the same command goes on from there.")
         code = 130
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (the reader has gone; nothing more can be said)
         code = 1
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 1
+    if code in (130, 143):
+        kept = " Finished parts are kept: the same command goes on from there." if given[0] in _RESUMABLE else ""
+        _log(f"nlpdata: {'interrupted' if code == 130 else 'terminated'}.{kept}")
     if argv is None:
         sys.exit(code)
     return code

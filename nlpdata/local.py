@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, NlpdataError
 
 _POLL_SECONDS = 0.2
 _progress = None  # in a worker: the shared byte counter
+_failure: NlpdataError | None = None  # in a worker: why it could not be set up
 
 
 def default_workers() -> int:
@@ -103,12 +104,15 @@ def _death_message(task: str, workers: int) -> str:
 
 
 def _start_worker(parent: int, counter, initializer, initargs) -> None:
-    global _progress
+    global _progress, _failure
     _progress = counter
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    initializer(*initargs)
+    try:
+        initializer(*initargs)
+    except NlpdataError as error:  # raised here, the pool would only say that it is broken
+        _failure = error
 
 
 def _end_with(parent: int) -> None:
@@ -118,6 +122,8 @@ def _end_with(parent: int) -> None:
 
 
 def _call(function, task):
+    if _failure is not None:
+        raise _failure
     return function(task, _report)
 
 

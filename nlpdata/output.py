@@ -13,6 +13,11 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 from nlpdata.errors import DataError, NlpdataError, UsageError
 from nlpdata.records import committing_marker, meta_path, read_meta, record_stem, split_shard, sync_folder, write_meta
 
@@ -40,6 +45,11 @@ def output_set(output: str, meta: str | None = None) -> OutputSet:
         raise UsageError(
             f"--output names the record file, e.g. out/train.tfrecord. Received: {output!r}"
             + (", a folder." if not name else ", which readers' patterns would not match.")
+        )
+    if "," in output:
+        raise UsageError(
+            f"--output names one set of records. Received: {output!r}. For several files give one name, and "
+            "--num-shards."
         )
     if split_shard(output)[2] > 1 or re.search(r"-of-\d{5,}$", name):
         raise UsageError(
@@ -118,7 +128,7 @@ def _read_marker(target: OutputSet) -> dict | None:
     try:
         marked = json.loads(committing_marker(target.output).read_text())
         return {"key": str(marked["key"]), "files": [str(name) for name in marked["files"]]}
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError):  # not one of ours, or damaged
         return {"key": "", "files": []}
@@ -142,7 +152,7 @@ def work_key(key: dict) -> str:
 
 
 class WorkFolder:
-    """The work folder of an output; one that was left by an equal run is used further.
+    """The work folder of an output; one that was left by an equal run is used further. Only one run at a time has it.
 
     Args:
       target: the output.
@@ -152,18 +162,48 @@ class WorkFolder:
 
     def __init__(self, target: OutputSet, key: str, log):
         self.path = target.folder / f".{target.stem}.work"
+        self._lock = None
         try:
+            self._take(target)
             stored = (self.path / "key").read_text() if (self.path / "key").exists() else None
-            if self.path.exists() and stored != key:
+            if stored != key and any(path.name != "lock" for path in self.path.iterdir()):
                 log(f"{self.path} was left by a run with other options or inputs; it is deleted.")
-                shutil.rmtree(self.path)
-            self.resumed = self.path.exists()
+                self._clear()
+            self.resumed = stored == key
             if self.resumed:
                 log(f"{self.path} was left by an equal run; its finished parts are used.")
-            self.path.mkdir(exist_ok=True)
+                for path in self.path.glob("*.tmp"):
+                    path.unlink()
             (self.path / "key").write_text(key)
         except OSError as error:
             raise DataError(f"cannot use the work folder {self.path}: {error.strerror or error}") from None
+
+    def _take(self, target: OutputSet) -> None:
+        self.path.mkdir(exist_ok=True)
+        if fcntl is None:
+            return
+        self._lock = open(self.path / "lock", "a")  # noqa: SIM115 (held until close, or the end of the process)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise UsageError(
+                f"another run is making {target.output} now (it holds {self.path}). Wait until it ends, or use another "
+                "--output."
+            ) from None
+        except OSError:  # some network file systems have no locks
+            self.close()
+
+    def _clear(self) -> None:
+        for path in self.path.iterdir():
+            if path.name != "lock":
+                path.unlink()
+
+    def close(self) -> None:
+        """Lets another run have the folder."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def result(self, name: str) -> dict | None:
         """The stored result of a finished task."""
@@ -178,7 +218,7 @@ class WorkFolder:
 
 def store_result(folder: Path, name: str, result: dict) -> None:
     """Marks a task as finished, in one step."""
-    temporary = folder / f"{name}.json.tmp"
+    temporary = folder / f"{name}.json.{os.getpid()}.tmp"
     temporary.write_text(json.dumps(result))
     os.replace(temporary, folder / f"{name}.json")
 

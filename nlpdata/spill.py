@@ -7,6 +7,7 @@ equal ranges hold about equally many records.
     run file: magic, count, bytes | keys uint64 (n,) | ties uint64 (n, 3) | ends int64 (n,) | records, in key order
 """
 
+import contextlib
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -64,13 +65,19 @@ class SpillWriter:
         self._clear()
         order = _order(sort_keys, ties)
         path = f"{self._prefix}-{len(self.runs)}.run"
-        with open(path + ".tmp", "wb") as file:
-            file.write(np.array([_MAGIC, len(order), len(payload)], np.uint64).tobytes())
-            file.write(sort_keys[order].tobytes())
-            file.write(ties[order].tobytes())
-            file.write(np.cumsum(lengths[order]).tobytes())
-            file.write(_gather(payload, lengths, order))
-        os.replace(path + ".tmp", path)
+        temporary = f"{path}.{os.getpid()}.tmp"
+        try:
+            with open(temporary, "wb") as file:
+                file.write(np.array([_MAGIC, len(order), len(payload)], np.uint64).tobytes())
+                file.write(sort_keys[order].tobytes())
+                file.write(ties[order].tobytes())
+                file.write(np.cumsum(lengths[order]).tobytes())
+                file.write(_gather(payload, lengths, order))
+            os.replace(temporary, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
         self.runs.append(path)
 
 

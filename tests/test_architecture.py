@@ -26,6 +26,8 @@ LEVEL = {part: level for level, parts in enumerate(PRETRAIN_LEVELS) for part in 
 # The single exception: nlpdata's command line names pipelines in one lazy registry line, as "module:attribute".
 REGISTRY_LINES_TO_PIPELINES = 1
 
+LONGEST_FILE = 430  # lines
+
 _LAZY = re.compile(r"(?:nlpdata|pipelines|pretrain)(?:\.\w+)*(?::\w+)?")
 
 
@@ -128,6 +130,19 @@ def test_every_part_of_pretrain_has_its_level():
 )
 def test_the_rule_tells_right_from_wrong(module, source, allowed):
     assert (not faults(module, imported(source, module))) is allowed
+
+
+def test_nlpdata_imports_no_framework():
+    for module, path in modules().items():
+        if module.startswith("nlpdata."):
+            names = {name.partition(".")[0] for name in imported(path.read_text(encoding="utf-8"), module)}
+            assert not names & set(HEAVY), module
+
+
+def test_files_stay_readable():
+    lengths = {module: len(path.read_text(encoding="utf-8").splitlines()) for module, path in modules().items()}
+    assert len(lengths) > 20
+    assert not {module: length for module, length in lengths.items() if length > LONGEST_FILE}
 
 
 HEAVY = ("apache_beam", "tensorflow", "keras", "tensorflow_datasets", "jax", "torch")

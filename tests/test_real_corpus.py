@@ -6,7 +6,7 @@ import pytest
 from nlpdata.corpus import find_files, plan_chunks, read_blocks
 from nlpdata.pretraining.create import create_pretraining
 from nlpdata.tokenizers import load_tokenizer
-from nlpdata.verify import verify
+from nlpdata.verification import verify
 from tests.shared import shared
 
 L, P = 128, 20
@@ -49,7 +49,7 @@ def made(request, model, tmp_path_factory):
 
 @pytest.mark.slow
 def test_every_sentence_is_accounted_for(made, model):
-    objective, result, columns = made
+    _, result, columns = made
     counters = result.counters
     assert counters["sentences"] == counters["sentences_used"] + sum(counters["dropped"].values())
     assert counters["examples"] == len(columns["input_ids"])

@@ -30,7 +30,8 @@ from nlpdata.records import pretraining_features
 from nlpdata.tokenizers import Tokenizer
 
 SPLITS = ("train", "eval")
-BATCH_TOKENS = 1 << 17  # cells (examples x length) laid out, masked and encoded at a time
+BATCH_TOKENS = 1 << 18  # cells (examples x length) laid out, masked and encoded at a time
+_NO_TOKENS, _NO_LENGTHS = np.zeros(0, np.int32), np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -160,8 +161,8 @@ class _Builder:
     def __init__(self, file, file_index, recipe: Recipe, counters: Counter):
         self._file, self._file_index, self._recipe, self._counters = file, file_index, recipe, counters
         self._file_key = keys.fold_int(recipe.seed_key, file.file_id)
-        self._open: _Document | None = None
-        self._held_tokens, self._held_lengths = np.zeros(0, np.int32), np.zeros(0, np.int64)
+        self._open: _Document | None
+        self._hold_nothing()
 
     def add(self, block: Block) -> Iterator[Keyed]:
         """The examples that this block completes."""
@@ -203,7 +204,7 @@ class _Builder:
             keep = self._offer_candidates(document, tokens, ends, start, stop, final, entries)
             if final:
                 self._count_document(document)
-                self._hold(None, tokens, ends, stop, stop)
+                self._hold_nothing()
             else:
                 self._hold(document, tokens, ends, min(keep, self._first_needed(document, start, ends)), stop)
         return documents, chunks, entries
@@ -213,7 +214,7 @@ class _Builder:
         key = keys.fold_int(self._file_key, offset)
         for_eval = (keys.draw_int(key, Purpose.EVAL_SPLIT) >> 32) < round(options.eval_fraction * 2**32)
         duplicates = 1 if for_eval else self._duplicates(key)
-        duplicate_keys = keys.fold(key, np.arange(duplicates)).tolist()
+        duplicate_keys = [keys.fold_int(key, duplicate) for duplicate in range(duplicates)]
         short = [keys.fold_int(k, Purpose.SHORT_SEQUENCE) for k in duplicate_keys]
         pair = [keys.fold_int(k, Purpose.PAIR) for k in duplicate_keys] if options.objective == "nsp" else []
         budget = self._recipe.layout.budget
@@ -272,12 +273,14 @@ class _Builder:
             return int(np.searchsorted(ends, token, "right")) - 1
         return min(document.starts) - document.first + start
 
-    def _hold(self, document: _Document | None, tokens, ends, keep: int, stop: int) -> None:
+    def _hold_nothing(self) -> None:
+        self._open, self._held_tokens, self._held_lengths = None, _NO_TOKENS, _NO_LENGTHS
+
+    def _hold(self, document: _Document, tokens, ends, keep: int, stop: int) -> None:
         self._open = document
-        if document is not None:
-            start = stop - (document.sentences - document.first)
-            document.first_token += int(ends[keep] - ends[start])
-            document.first += keep - start
+        start = stop - (document.sentences - document.first)
+        document.first_token += int(ends[keep] - ends[start])
+        document.first += keep - start
         self._held_tokens = tokens[ends[keep] : ends[stop]].copy()
         self._held_lengths = np.diff(ends[keep : stop + 1])
 
@@ -355,16 +358,17 @@ class _Builder:
 
     def _wait(self, documents, number, duplicate, example, bounds, example_keys, ends, tokens, rows):
         """Entries of examples that want a random B: one a document."""
-        for i in np.unique(number[rows]).tolist():
-            own = np.flatnonzero(rows & (number == i))
+        waiting = np.flatnonzero(rows)
+        found, first = np.unique(number[waiting], return_index=True)  # `number` ascends
+        for i, own in zip(found.tolist(), np.split(waiting, first[1:]), strict=False):
             start, stop = ends[bounds[own, 0]], ends[bounds[own, 1]]
             body = np.concatenate([tokens[a:b] for a, b in zip(start.tolist(), stop.tolist(), strict=True)])
-            waiting = random_next.Waiting(
+            entry = random_next.Waiting(
                 example_keys[own], duplicate[own], example[own], bounds[own, 3], stop - start, body
             )
             document = documents[i]
             document.waiting_parts += 1
-            yield self._keyed("waiting", document, [waiting.pack(self._recipe.token_dtype)], document.waiting_parts)
+            yield self._keyed("waiting", document, [entry.pack(self._recipe.token_dtype)], document.waiting_parts)
 
 
 def _count_real(lengths: np.ndarray, line_counts: Sequence[int]) -> list[int]:

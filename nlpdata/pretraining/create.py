@@ -8,30 +8,24 @@ Every finished task leaves a small result file, so an interrupted run goes on wh
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
-from nlpdata.corpus import Chunk, CorpusFile, find_files, fingerprint, plan_chunks, read_blocks
+from nlpdata.corpus import CorpusFile, find_files, fingerprint, plan_chunks
 from nlpdata.errors import DataError, UsageError
 from nlpdata.local import Progress, default_workers, run_tasks
-from nlpdata.output import OutputSet, WorkFolder, check_output, commit, output_set, store_result, work_key
+from nlpdata.output import OutputSet, WorkFolder, check_output, commit, output_set, set_files, work_key
 from nlpdata.pretraining import random_next
-from nlpdata.pretraining.build import SPLITS, Keyed, Recipe, build_bucket, build_examples
+from nlpdata.pretraining.build import SPLITS
 from nlpdata.pretraining.options import PretrainingOptions
+from nlpdata.pretraining.summary import corpus_warnings, dropped_by_reason, meta_content
+from nlpdata.pretraining.tasks import Indexed, Setup, disk_errors, make_bucket, make_chunk, make_shard, set_up
 from nlpdata.records import FORMAT_VERSION, record_stem, shard_names
-from nlpdata.spill import Merge, SpillWriter
-from nlpdata.tfrecord import ShardWriter
-from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
+from nlpdata.spill import Merge
+from nlpdata.tokenizers import Tokenizer, load_tokenizer
 
 SHARD_BYTES = 112 << 20  # records of a shard, unless their number is given
 MIN_CHUNK_BYTES, MAX_CHUNK_BYTES = 1 << 20, 16 << 20
-LONG_DOCUMENT = 10_000  # sentences; more is probably a corpus without blank lines
-WAITING_BYTES = 8 << 20  # waiting examples held at a time
-
-TASK_TYPES = {"sop": "albert_pretraining", "nsp": "bert_pretraining", "none": "mlm_pretraining"}
-LABEL_NAMES = {"sop": ["in_order", "swapped"], "nsp": ["next", "random"]}
 
 
 @dataclass(frozen=True)
@@ -42,130 +36,6 @@ class CreationResult:
     meta: dict[str, str]
     counters: dict
     warnings: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class _Setup:
-    """What a worker needs; picklable."""
-
-    options: PretrainingOptions
-    tokenizer: TokenizerSpec
-    folder: Path
-
-
-_recipe: Recipe | None = None
-_setup: _Setup | None = None
-
-
-def _set_up(setup: _Setup) -> None:
-    global _recipe, _setup
-    _setup = setup
-    _recipe = Recipe(setup.options, load_tokenizer(setup.tokenizer))
-
-
-class _Spills:
-    """Run files of one task, by kind and split."""
-
-    def __init__(self, name: str):
-        self._name = name
-        self._writers: dict[tuple[str, str], SpillWriter] = {}
-
-    def add(self, item: Keyed) -> None:
-        writer = self._writers.get((item.kind, item.split))
-        if writer is None:
-            prefix = _setup.folder / f"{self._name}-{item.kind}-{item.split}"
-            writer = self._writers[item.kind, item.split] = SpillWriter(prefix)
-        writer.add(item.sort_keys, item.ties, item.payload, item.lengths)
-
-    def finish(self, counters: Counter) -> dict:
-        for writer in self._writers.values():
-            writer.flush()
-        runs = {f"{kind}-{split}": writer.runs for (kind, split), writer in self._writers.items()}
-        runs = {key: [Path(run).name for run in names] for key, names in runs.items()}
-        result = {"counters": dict(counters), "runs": runs}
-        store_result(_setup.folder, self._name, result)
-        return result
-
-
-def _make_chunk(task: tuple[int, Chunk], report) -> dict:
-    file_index, chunk = task
-    counters: Counter = Counter()
-    spills = _Spills(f"chunk-{chunk.index:06d}")
-    options = _recipe.options
-
-    def blocks():
-        for block in read_blocks(chunk, invalid_utf8=options.invalid_utf8, text_key=options.text_key):
-            yield block
-            report(block.bytes_read)
-
-    with _disk_errors("tokenizing", chunk.file.path):
-        for item in build_examples(blocks(), chunk.file, file_index, _recipe, counters):
-            spills.add(item)
-        return spills.finish(counters)
-
-
-def _make_bucket(task: tuple[int, str, list, list[str], list[str]], report) -> dict:
-    number, split, buckets, candidate_runs, waiting_runs = task
-    counters: Counter = Counter()
-    spills = _Spills(f"bucket-{number:06d}")
-    with _disk_errors("drawing random segments", _setup.folder):
-        candidates = Merge([_setup.folder / run for run in candidate_runs])
-        waiting = Merge([_setup.folder / run for run in waiting_runs])
-        for low, high, _ in buckets:
-            parts = list(candidates.read(low, high))
-            document_keys = np.concatenate([part[0] for part in parts])
-            entries = [entry for part in parts for entry in random_next.iterate_entries(part[3], part[2])]
-            queue = (
-                (sort_keys, ties, list(random_next.iterate_entries(payload, lengths)))
-                for sort_keys, ties, lengths, payload in waiting.scan(low, high, WAITING_BYTES)
-            )
-            for item in build_bucket(split, (document_keys, entries), queue, _recipe, counters):
-                spills.add(item)
-        report(1)
-        return spills.finish(counters)
-
-
-def _make_shard(task: tuple[str, int, int, str, list[str]], report) -> dict:
-    split, index, count, name, runs = task
-    with _disk_errors("writing shards", _setup.folder):
-        low, high = (-(-(i << 64) // count) for i in (index, index + 1))
-        with ShardWriter(_setup.folder / name, _recipe.options.compression) as writer:
-            for _, _, lengths, payload in Merge([_setup.folder / run for run in runs]).read(low, high):
-                writer.write(payload, len(lengths))
-                report(len(payload))
-        info = asdict(writer.close())
-        store_result(_setup.folder, name, info)
-        return info
-
-
-class _Indexed:
-    """A task function over (index, task) pairs; picklable."""
-
-    def __init__(self, function):
-        self._function = function
-
-    def __call__(self, item, report):
-        return self._function(item[1], report)
-
-
-class _disk_errors:
-    """Turns an OSError of a stage into a message with the stage and the file."""
-
-    def __init__(self, stage: str, what):
-        self._stage, self._what = stage, what
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, traceback):
-        if isinstance(error, OSError):
-            raise DataError(
-                f"{self._stage} ({self._what}): {error.strerror or error}"
-                + (f" ({error.filename})" if error.filename else "")
-                + ". Nothing was put in place; finished parts are kept in the work folder"
-            ) from error
-        if isinstance(error, MemoryError):
-            raise DataError(f"{self._stage} ({self._what}): memory ran out. Use fewer --workers") from error
 
 
 def create_pretraining(
@@ -217,12 +87,16 @@ def create_pretraining(
     if chunk_size is None:  # not of the workers: a run that was interrupted may go on with fewer
         share = sum(file.size for file in files) // (default_workers() * 8)
         chunk_size = min(max(share, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES)
+    warnings += _older_eval_set(output, options)
     for line in [*warnings, *loaded.notes]:
         log(line)
     run = _Run(targets, files, loaded, options, num_shards, workers, chunk_size, log, progress)
     run.open_work_folder(overwrite)
-    with _disk_errors("create-pretraining", run.folder):
-        return run.execute(warnings)
+    try:
+        with disk_errors("create-pretraining", run.folder):
+            return run.execute(warnings)
+    finally:
+        run.close()
 
 
 def _targets(output: str, meta: str | None, options: PretrainingOptions) -> dict[str, OutputSet]:
@@ -232,6 +106,14 @@ def _targets(output: str, meta: str | None, options: PretrainingOptions) -> dict
         suffix = output[len(str(record_stem(output))) :] or ".tfrecord"
         targets["eval"] = output_set(f"{record_stem(output)}.eval{suffix}")
     return targets
+
+
+def _older_eval_set(output: str, options: PretrainingOptions) -> list[str]:
+    """A warning, where an eval set of an older run would stay beside training records that may hold its documents."""
+    left = [] if options.eval_fraction else set_files(output_set(f"{record_stem(output)}.eval.tfrecord"))
+    if not left:
+        return []
+    return [f"{left[0]} is of another run, and its documents may be in the new training set: do not evaluate on it"]
 
 
 class _Run:
@@ -270,6 +152,9 @@ class _Run:
         check_output(list(self._targets.values()), overwrite, digest)
         self._work = WorkFolder(self._targets["train"], digest, self._log)
 
+    def close(self) -> None:
+        self._work.close()
+
     def execute(self, warnings: list[str]) -> CreationResult:
         self._make_chunks()
         if self._options.objective == "nsp":
@@ -278,8 +163,8 @@ class _Run:
         shards = self._make_shards()
         meta = self._commit(shards)
         self._work.remove()
-        warnings = warnings + self._warnings()
-        for line in warnings[len(warnings) - len(self._warnings()) :]:
+        warnings = warnings + corpus_warnings(self._counters)
+        for line in warnings[len(warnings) - len(corpus_warnings(self._counters)) :]:
             self._log(f"warning: {line}")
         return CreationResult(
             {
@@ -296,16 +181,16 @@ class _Run:
         results = {i: self._stored(task_name) for i, task_name in enumerate(task_names)}
         left = [(i, task) for i, task in enumerate(tasks) if results[i] is None]
         progress = Progress(name, total, quiet=not self._progress)
-        setup = _Setup(self._options, self._tokenizer.spec, self._work.path)
+        setup = Setup(self._options, self._tokenizer.spec, self._work.path)
         if left:
             for (i, _), result in run_tasks(
-                _Indexed(function),
+                Indexed(function),
                 left,
                 workers=self._workers,
-                initializer=_set_up,
+                initializer=set_up,
                 initargs=(setup,),
                 on_progress=progress,
-                describe=lambda item: describe(item[1]),
+                describe=lambda item: f"{describe(item[1])} ({name})",
             ):
                 results[i] = result
         progress.close()
@@ -341,7 +226,7 @@ class _Run:
         index = {file.path: i for i, file in enumerate(self._files)}
         results = self._stage(
             "tokenizing",
-            _make_chunk,
+            make_chunk,
             [(index[chunk.file.path], chunk) for chunk in self._chunks],
             [f"chunk-{chunk.index:06d}" for chunk in self._chunks],
             sum(file.size for file in self._files),
@@ -365,7 +250,7 @@ class _Run:
                 tasks.append((len(tasks), split, buckets[at : at + step], candidates, waiting))
         names = [f"bucket-{i:06d}" for i in range(len(tasks))]
         results = self._stage(
-            "random segments", _make_bucket, tasks, names, len(tasks), lambda task: f"bucket {task[0]}"
+            "random segments", make_bucket, tasks, names, len(tasks), lambda task: f"bucket {task[0]}"
         )
         self._collect(results)
 
@@ -386,11 +271,7 @@ class _Run:
             if self._counters[f"examples_{split}"]:
                 continue
             self._work.remove()
-            dropped = ", ".join(
-                f"{count} {reason.removeprefix('dropped/')}"
-                for reason, count in sorted(self._counters.items())
-                if reason.startswith("dropped/") and count
-            )
+            dropped = ", ".join(f"{count} {reason}" for reason, count in dropped_by_reason(self._counters).items())
             documents, fraction = self._counters["documents"], self._options.eval_fraction
             other = next((name for name in self._targets if self._counters[f"examples_{name}"]), None)
             if other:  # the text is fine, its division is not
@@ -415,7 +296,7 @@ class _Run:
                 names.append(Path(name).name)
                 tasks.append((split, i, count, Path(name).name, runs))
         total = sum(Merge([self._work.path / run for run in self._runs[f"records-{s}"]]).bytes for s in self._targets)
-        results = self._stage("writing shards", _make_shard, tasks, names, total, lambda task: task[3])
+        results = self._stage("writing shards", make_shard, tasks, names, total, lambda task: task[3])
         shards: dict[str, list[dict]] = {split: [] for split in self._targets}
         for task, info in zip(tasks, results, strict=True):
             shards[task[0]].append(info)
@@ -427,45 +308,10 @@ class _Run:
         for split, target in self._targets.items():
             copy = self._work.path / f"{target.stem}.tokenizer{suffix}"
             shutil.copyfile(self._tokenizer.path, copy)
-            metas[split] = self._meta(split, shards[split], copy.name)
+            metas[split] = meta_content(
+                split, self._options, self._tokenizer, copy.name, shards[split], self._files, self._counters
+            )
             finished = [self._work.path / info["file"] for info in shards[split]]
             sets.append((target, finished, [copy], metas[split]))
         commit(sets, work_key(self._key))
         return metas
-
-    def _meta(self, split: str, shards: list[dict], tokenizer_file: str) -> dict:
-        options = self._options.affecting_bytes()
-        counters = {name: count for name, count in sorted(self._counters.items()) if "/" not in name}
-        dropped = {name.split("/")[1]: count for name, count in sorted(self._counters.items()) if "/" in name and count}
-        counters |= {"dropped": dropped, "examples": self._counters[f"examples_{split}"]}
-        return {
-            "format_version": FORMAT_VERSION,
-            "task_type": TASK_TYPES[options["objective"]],
-            "objective": options["objective"],
-            "split": split,
-            "label_names": LABEL_NAMES.get(options["objective"], []),
-            "train_data_size": self._counters["examples_train"],
-            "eval_data_size": self._counters["examples_eval"],
-            "max_seq_length": options["max_seq_length"],
-            "max_predictions_per_seq": options["max_predictions_per_seq"],
-            "options": options,
-            "seed": options["seed"],
-            "tokenizer": {"file": tokenizer_file, **self._tokenizer.meta()},
-            "shards": [{name: info[name] for name in ("file", "records", "crc32c")} for info in shards],
-            "inputs": [{"file": file.name, "bytes": file.size} for file in self._files],
-            "counters": counters,
-        }
-
-    def _warnings(self) -> list[str]:
-        counters, found = self._counters, []
-        lone, documents = counters["one_sentence_documents"], counters["documents"]
-        if documents and lone * 2 > documents:
-            found.append(
-                f"{lone} of {documents} documents ({lone / documents:.0%}) hold one sentence. Is there a blank line "
-                "after every sentence? A blank line ends a document"
-            )
-        if counters["longest_document"] > LONG_DOCUMENT:
-            found.append(
-                f"a document of {counters['longest_document']} sentences: is a blank line missing between documents?"
-            )
-        return found

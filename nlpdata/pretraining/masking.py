@@ -74,7 +74,7 @@ class _Units:
 
     Attributes:
       tokens: flat index (row * L + position) of every maskable token, ascending.
-      starts: index into `tokens` where each word starts, with len(tokens) at the end; int64 (words + 1 + padding,).
+      starts: index into `tokens` where each word starts, with len(tokens) at the end; int64 (words + 1,).
       row: row of each word, int64 (words,).
       first, count: first word and number of words of each row, int64 (n,).
     """
@@ -118,8 +118,7 @@ def _find_units(ids, lengths, word_start, rule) -> _Units:
     begin = np.flatnonzero(begins)
     row = tokens[begin] // width
     count = np.bincount(row, minlength=n)
-    # Behind the last word: entries that let a span look max_ngram words ahead without a check.
-    starts = np.concatenate([begin, np.full(rule.max_ngram + 1, len(tokens))])
+    starts = np.append(begin, len(tokens))
     return _Units(tokens, starts, row, np.cumsum(count) - count, count)
 
 
@@ -133,7 +132,7 @@ def _choose_tokens(units: _Units, budget, example_keys, rule) -> np.ndarray:
     order = _random_order(units, index, draws)
     span = _span_lengths(units.count[units.row] - index, draws, rule)
     covered, left = _cover(units, order, span, budget, rule.max_ngram)
-    lengths = np.diff(units.starts[: words + 1])
+    lengths = np.diff(units.starts)
     chosen = np.repeat(covered, lengths)
     # Every word of such a row is longer than its budget: the first pieces of the first word drawn.
     for r in np.flatnonzero((left == budget) & (units.count > 0)):
@@ -176,28 +175,30 @@ def _cover(units: _Units, order, span, budget, max_ngram) -> tuple[np.ndarray, n
 
     Returns which words are covered, bool (words,), and what is left of each row's budget, int64 (n,).
     """
-    covered = np.zeros(len(units.row) + max_ngram, bool)
+    covered = np.zeros(len(units.row), bool)
     left = budget.copy()
     rows = np.flatnonzero((units.count > 0) & (budget > 0))
+    ahead = np.arange(max_ngram)
     for turn in range(int(units.count.max())):
-        rows = rows[(left[rows] > 0) & (units.count[rows] > turn)]
+        room = left[rows]
+        going = (room > 0) & (units.count[rows] > turn)
+        rows, room = rows[going], room[going]
         if not len(rows):
             break
         word = order[units.first[rows] + turn]
-        start, room, words = units.starts[word], left[rows], span[word]
+        start, words = units.starts[word], span[word]
         size = units.starts[word + words] - start
         for _ in range(max_ngram - 1):  # too long for what is left: one word fewer
-            words = words - ((size > room) & (words > 1))
+            long = (size > room) & (words > 1)
+            if not long.any():
+                break
+            words = words - long
             size = units.starts[word + words] - start
-        free = (size <= room) & ~covered[word]
-        for ahead in range(1, max_ngram):
-            free &= ~(covered[word + ahead] & (words > ahead))
-        word, words = word[free], words[free]
-        covered[word] = True
-        for ahead in range(1, max_ngram):
-            covered[word[words > ahead] + ahead] = True
-        left[rows[free]] -= size[free]
-    return covered[: len(units.row)], left
+        spans = word[:, None] + np.minimum(ahead, words[:, None] - 1)  # the span's words, its last one repeated
+        free = (size <= room) & ~covered[spans].any(axis=1)
+        covered[spans[free]] = True
+        left[rows] = room - size * free
+    return covered, left
 
 
 def _replace(ids, chosen, example_keys, rule) -> MaskedBatch:

@@ -52,6 +52,8 @@ def begins_word(piece: str) -> bool:
     """
     if piece.startswith((WORD_MARK, "<")):
         return True
+    if piece.isascii() and piece.isalpha():
+        return False
     categories = [unicodedata.category(c) for c in piece]
     core = [(c, kind) for c, kind in zip(piece, categories, strict=True) if kind[0] != "M" and kind != "Cf"]
     if any(kind[0] == "N" or is_unspaced(c) for c, kind in core):

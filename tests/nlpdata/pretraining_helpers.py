@@ -95,7 +95,7 @@ def build_all(paths, tokenizer, block_bytes=1 << 20, chunk_size=1 << 30, options
     build.encode_examples = encode
     try:
         for chunk in plan_chunks(files, chunk_size):
-            blocks = read_blocks(chunk, block_bytes=block_bytes)
+            blocks = read_blocks(chunk, block_bytes=block_bytes, invalid_utf8=options.invalid_utf8)
             index = files.index(chunk.file)
             for batch in build_examples(blocks, chunk.file, index, recipe, counters):
                 keyed[batch.kind].append(batch)

@@ -35,7 +35,7 @@ def test_gzip_is_reproducible(tmp_path):
 
 
 def test_file_is_removed_on_error(tmp_path):
-    with pytest.raises(RuntimeError), ShardWriter(tmp_path / "x") as writer:
+    with pytest.raises(RuntimeError), ShardWriter(tmp_path / "x") as writer:  # noqa: PT012
         writer.write(b"abc", 1)
         raise RuntimeError
     assert not list(tmp_path.iterdir())

@@ -1,0 +1,67 @@
+"""What create_pretraining says of its result: the meta file's content, and warnings about the corpus."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from nlpdata.corpus import CorpusFile
+from nlpdata.pretraining.options import PretrainingOptions
+from nlpdata.records import FORMAT_VERSION
+from nlpdata.tokenizers import Tokenizer
+
+LONG_DOCUMENT = 10_000  # sentences; more is probably a corpus without blank lines
+TASK_TYPES = {"sop": "albert_pretraining", "nsp": "bert_pretraining", "none": "mlm_pretraining"}
+LABEL_NAMES = {"sop": ["in_order", "swapped"], "nsp": ["next", "random"]}
+
+
+def dropped_by_reason(counters: Counter) -> dict[str, int]:
+    """The sentences that were left out: reason -> count, reasons with none left out."""
+    reasons = {name.removeprefix("dropped/"): count for name, count in counters.items() if name.startswith("dropped/")}
+    return {reason: count for reason, count in sorted(reasons.items()) if count}
+
+
+def meta_content(
+    split: str,
+    options: PretrainingOptions,
+    tokenizer: Tokenizer,
+    tokenizer_file: str,
+    shards: Sequence[dict],
+    files: Sequence[CorpusFile],
+    counters: Counter,
+) -> dict:
+    """The meta file of one split: see nlpdata.records. It holds no time, host or absolute path."""
+    chosen = options.affecting_bytes()
+    counts = {name: count for name, count in sorted(counters.items()) if "/" not in name}
+    counts |= {"dropped": dropped_by_reason(counters), "examples": counters[f"examples_{split}"]}
+    return {
+        "format_version": FORMAT_VERSION,
+        "task_type": TASK_TYPES[chosen["objective"]],
+        "objective": chosen["objective"],
+        "split": split,
+        "label_names": LABEL_NAMES.get(chosen["objective"], []),
+        "train_data_size": counters["examples_train"],
+        "eval_data_size": counters["examples_eval"],
+        "max_seq_length": chosen["max_seq_length"],
+        "max_predictions_per_seq": chosen["max_predictions_per_seq"],
+        "options": chosen,
+        "seed": chosen["seed"],
+        "tokenizer": {"file": tokenizer_file, **tokenizer.meta()},
+        "shards": [{name: info[name] for name in ("file", "records", "crc32c")} for info in shards],
+        "inputs": [{"file": file.name, "bytes": file.size} for file in files],
+        "counters": counts,
+    }
+
+
+def corpus_warnings(counters: Counter) -> list[str]:
+    """What looks wrong about the corpus."""
+    found = []
+    lone, documents = counters["one_sentence_documents"], counters["documents"]
+    if documents and lone * 2 > documents:
+        found.append(
+            f"{lone} of {documents} documents ({lone / documents:.0%}) hold one sentence. Is there a blank line "
+            "after every sentence? A blank line ends a document"
+        )
+    if counters["longest_document"] > LONG_DOCUMENT:
+        found.append(
+            f"a document of {counters['longest_document']} sentences: is a blank line missing between documents?"
+        )
+    return found

@@ -1,0 +1,158 @@
+"""The tasks of create_pretraining, as they run in a worker: a chunk, a bucket, a shard.
+
+A task writes its files into the work folder, then its result; where the result is, the files are whole.
+"""
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from nlpdata.corpus import Chunk, read_blocks
+from nlpdata.errors import DataError
+from nlpdata.output import store_result
+from nlpdata.pretraining import random_next
+from nlpdata.pretraining.build import Keyed, Recipe, build_bucket, build_examples
+from nlpdata.pretraining.options import PretrainingOptions
+from nlpdata.spill import Merge, SpillWriter
+from nlpdata.tfrecord import ShardWriter
+from nlpdata.tokenizers import TokenizerSpec, load_tokenizer
+
+WAITING_BYTES = 8 << 20  # waiting examples held at a time
+_KEPT = "Nothing was put in place; finished parts are kept in the work folder: the same command goes on from there"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a worker needs; picklable."""
+
+    options: PretrainingOptions
+    tokenizer: TokenizerSpec
+    folder: Path
+
+
+_setup: Setup | None = None
+
+
+def set_up(setup: Setup) -> None:
+    global _setup
+    _setup = setup
+
+
+def _recipe() -> Recipe:
+    """Made where a task asks for it first: writing shards needs none, and stages in one process share it."""
+    return _make_recipe(_setup.options, _setup.tokenizer)
+
+
+@lru_cache(maxsize=1)
+def _make_recipe(options: PretrainingOptions, tokenizer: TokenizerSpec) -> Recipe:
+    return Recipe(options, load_tokenizer(tokenizer))
+
+
+class _Spills:
+    """Run files of one task, by kind and split."""
+
+    def __init__(self, name: str):
+        self._name = name
+        self._writers: dict[tuple[str, str], SpillWriter] = {}
+
+    def add(self, item: Keyed) -> None:
+        writer = self._writers.get((item.kind, item.split))
+        if writer is None:
+            prefix = _setup.folder / f"{self._name}-{item.kind}-{item.split}"
+            writer = self._writers[item.kind, item.split] = SpillWriter(prefix)
+        writer.add(item.sort_keys, item.ties, item.payload, item.lengths)
+
+    def finish(self, counters: Counter) -> dict:
+        for writer in self._writers.values():
+            writer.flush()
+        runs = {f"{kind}-{split}": writer.runs for (kind, split), writer in self._writers.items()}
+        runs = {key: [Path(run).name for run in names] for key, names in runs.items()}
+        result = {"counters": dict(counters), "runs": runs}
+        store_result(_setup.folder, self._name, result)
+        return result
+
+
+def make_chunk(task: tuple[int, Chunk], report) -> dict:
+    file_index, chunk = task
+    counters: Counter = Counter()
+    spills = _Spills(f"chunk-{chunk.index:06d}")
+    options = _setup.options
+
+    def blocks():
+        for block in read_blocks(chunk, invalid_utf8=options.invalid_utf8, text_key=options.text_key):
+            yield block
+            report(block.bytes_read)
+
+    with disk_errors("tokenizing", chunk.file.path):
+        for item in build_examples(blocks(), chunk.file, file_index, _recipe(), counters):
+            spills.add(item)
+        return spills.finish(counters)
+
+
+def make_bucket(task: tuple[int, str, list, list[str], list[str]], report) -> dict:
+    number, split, buckets, candidate_runs, waiting_runs = task
+    counters: Counter = Counter()
+    spills = _Spills(f"bucket-{number:06d}")
+    with disk_errors("drawing random segments", _setup.folder):
+        candidates = Merge([_setup.folder / run for run in candidate_runs])
+        waiting = Merge([_setup.folder / run for run in waiting_runs])
+        for low, high, _ in buckets:
+            parts = list(candidates.read(low, high))
+            document_keys = np.concatenate([part[0] for part in parts])
+            entries = [entry for part in parts for entry in random_next.iterate_entries(part[3], part[2])]
+            queue = (
+                (sort_keys, ties, list(random_next.iterate_entries(payload, lengths)))
+                for sort_keys, ties, lengths, payload in waiting.scan(low, high, WAITING_BYTES)
+            )
+            for item in build_bucket(split, (document_keys, entries), queue, _recipe(), counters):
+                spills.add(item)
+        report(1)
+        return spills.finish(counters)
+
+
+def make_shard(task: tuple[str, int, int, str, list[str]], report) -> dict:
+    _, index, count, name, runs = task
+    with disk_errors("writing shards", _setup.folder):
+        low, high = (-(-(i << 64) // count) for i in (index, index + 1))
+        with ShardWriter(_setup.folder / name, _setup.options.compression) as writer:
+            for _, _, lengths, payload in Merge([_setup.folder / run for run in runs]).read(low, high):
+                writer.write(payload, len(lengths))
+                report(len(payload))
+        info = asdict(writer.close())
+        store_result(_setup.folder, name, info)
+        return info
+
+
+class Indexed:
+    """A task function over (index, task) pairs; picklable."""
+
+    def __init__(self, function):
+        self._function = function
+
+    def __call__(self, item, report):
+        return self._function(item[1], report)
+
+
+class disk_errors:
+    """Turns an OSError of a stage into a message with the stage and the file."""
+
+    def __init__(self, stage: str, what):
+        self._stage, self._what = stage, what
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        if isinstance(error, DataError) and self._stage == "writing shards":
+            raise DataError(f"{self._stage}: {error}. {_KEPT}") from error
+        if isinstance(error, OSError):
+            raise DataError(
+                f"{self._stage} ({self._what}): {error.strerror or error}"
+                + (f" ({error.filename})" if error.filename else "")
+                + f". {_KEPT}"
+            ) from error
+        if isinstance(error, MemoryError):
+            raise DataError(f"{self._stage} ({self._what}): memory ran out. Use fewer --workers") from error

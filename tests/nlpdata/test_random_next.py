@@ -1,0 +1,239 @@
+"""Random second segments: buckets, candidate starts, and the draw of B."""
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nlpdata import keys
+from nlpdata.pretraining.random_next import (
+    MAX_CANDIDATES,
+    SLOT_BITS,
+    CandidateCollector,
+    Waiting,
+    bucket_key,
+    choose_second,
+    fill_bucket,
+    iterate_entries,
+    plan_buckets,
+    read_bucket,
+    slot_shift,
+    whole_document,
+)
+
+DTYPE = np.dtype(np.uint16)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, (1 << SLOT_BITS) - 1), st.integers(0, 3), st.integers(1, 150)), max_size=60),
+    st.booleans(),
+)
+def test_plan_buckets(slots, by_file):
+    documents = {}
+    for slot, file, count in slots:
+        documents[(file << SLOT_BITS | slot) if by_file else slot] = count
+    documents = dict(sorted(documents.items()))
+    shift = slot_shift(by_file)
+    buckets = plan_buckets(documents, by_file)
+    assert sum(count for *_, count in buckets) == sum(documents.values())
+    for (_, high, _), (low, _, _) in zip(buckets, buckets[1:], strict=False):  # noqa: RUF007
+        assert high <= low
+    by_files = Counter()
+    for slot, count in documents.items():
+        by_files[slot >> SLOT_BITS] += count
+    for low, high, count in buckets:
+        inside = [slot for slot in documents if low <= slot << shift < high]
+        assert count == sum(documents[slot] for slot in inside)
+        assert all((slot + 1) << shift <= high for slot in inside)
+        file = inside[0] >> SLOT_BITS
+        if by_file:
+            assert {slot >> SLOT_BITS for slot in inside} == {file}
+        assert count >= min(64, by_files[file] if by_file else sum(documents.values()))
+        # No bucket is larger than needed, but for the last of a file, which takes a short rest.
+        if sum(documents[slot] for slot in inside[:-1]) >= 64:
+            later = [slot for slot in documents if slot > inside[-1] and (not by_file or slot >> SLOT_BITS == file)]
+            assert not later
+
+
+def test_plan_buckets_by_hand():
+    shift = slot_shift(False)
+    assert plan_buckets({}, False) == []
+    assert plan_buckets({7: 3}, False) == [(7 << shift, 8 << shift, 3)]
+    expected = [(0, 3 << shift, 64), (5 << shift, 10 << shift, 100)]
+    assert plan_buckets({0: 60, 2: 4, 5: 70, 9: 30}, False) == expected
+    assert plan_buckets({4095: 64}, False) == [(4095 << shift, 1 << 64, 64)]
+    by_file = slot_shift(True)
+    expected = [(4095 << by_file, 4096 << by_file, 10), (4096 << by_file, 4097 << by_file, 10)]
+    assert plan_buckets({4095: 10, 4096: 10}, True) == expected
+
+
+def test_bucket_key():
+    hashed = bucket_key(99, None)
+    assert hashed == keys.draw_int(99, keys.Purpose.BUCKET)
+    assert bucket_key(99, 5) >> 44 == 5
+    assert bucket_key(99, 5) >> slot_shift(True) == 5 << SLOT_BITS | hashed >> slot_shift(False)
+
+
+def random_document(rng, sentences, longest=12):
+    lengths = np.array([rng.randrange(1, longest) for _ in range(sentences)])
+    tokens = np.array([rng.randrange(5, 60_000) for _ in range(int(lengths.sum()))], np.int32)
+    return tokens, lengths
+
+
+def collect(tokens, lengths, duplicate_keys, window, cuts):
+    """Feeds a document in pieces, with foreign text in front, keeping only what the collector wants shown again."""
+    collector = CandidateCollector(duplicate_keys, window)
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    borders = sorted({*(cut % (len(lengths) + 1) for cut in cuts), len(lengths)} - {0})
+    kept = 0  # the first sentence that is held
+    for border in borders:
+        held = np.concatenate([[2, 3], lengths[kept:border]])
+        held_tokens = np.array([*[1] * 5, *tokens[ends[kept] : ends[border]]])
+        held_ends = np.concatenate([[0], np.cumsum(held)])
+        kept += collector.add(held_tokens, held_ends, 2, len(held), kept - 2, border == len(lengths)) - 2
+    return collector.pack(DTYPE)
+
+
+def texts(entry, duplicates, window):
+    """What each duplicate's candidates read, in order of their starts: {duplicate: [[sentence, ...], ...]}."""
+    bucket = read_bucket(np.array([1], np.uint64), [memoryview(entry)], DTYPE)
+    found = []
+    for duplicate in range(duplicates):
+        first, count = bucket.first[0, duplicate], bucket.count[0, duplicate]
+        found.append([])
+        for candidate in range(first, first + count):
+            start = bucket.ends[bucket.starts[candidate]]
+            stop = min(bucket.limits[candidate], start + window)
+            found[-1].append(bucket.tokens[start:stop].tolist())
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 1 << 30),
+    st.sampled_from([1, 2, 5, 63, 64, 65, 100, 200]),
+    st.sampled_from([1, 5, 16, 40]),
+    st.lists(st.integers(0, 1000), max_size=6),
+)
+def test_collector_equals_whole_document(seed, sentences, window, cuts):
+    """A document in pieces offers the same texts, and so the same B's, as one that is held whole."""
+    rng = random.Random(seed)
+    tokens, lengths = random_document(rng, sentences)
+    duplicate_keys = [keys.fold_int(seed, d) for d in range(3)]
+    whole = whole_document(tokens, lengths, duplicate_keys, DTYPE)
+    pieces = collect(tokens, lengths, duplicate_keys, window, cuts)
+    assert texts(whole, 3, window) == texts(pieces, 3, window)
+    assert [len(rows) for rows in texts(whole, 3, window)] == [min(sentences, MAX_CANDIDATES)] * 3
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    possible = [tokens[end : end + window].tolist() for end in ends[:-1]]
+    assert all(text in possible for rows in texts(whole, 3, window) for text in rows)
+    # The drawn B's as well: sentences end where they did.
+    other = whole_document(*random_document(rng, 4), duplicate_keys, DTYPE)
+    waiting = waiting_examples(200, wanted=lambda i: 1 + i % window, duplicates=3)
+    drawn = []
+    for entry in (whole, pieces):
+        bucket = read_bucket(np.array([1, 2], np.uint64), [memoryview(entry), memoryview(other)], DTYPE)
+        start, length = choose_second(bucket, np.ones(200, int), waiting, window)
+        drawn.append([bucket.tokens[s : s + n].tolist() for s, n in zip(start, length, strict=True)])
+    assert drawn[0] == drawn[1]
+
+
+def test_candidates_of_a_long_document_are_a_fair_sample():
+    tokens, lengths = np.arange(5, 205, dtype=np.int32), np.ones(200, np.int64)
+    counts = np.zeros(205)
+    draws = 400
+    entry = whole_document(tokens, lengths, [keys.fold_int(5, d) for d in range(draws)], DTYPE)
+    for rows in texts(entry, draws, 1):
+        assert len({row[0] for row in rows}) == 64
+        for row in rows:
+            counts[row[0]] += 1
+    share = 64 / 200
+    assert (np.abs(counts[5:] - draws * share) < 4.5 * (draws * share * (1 - share)) ** 0.5).all()
+
+
+def waiting_examples(n, wanted=lambda i: 9, duplicates=1):
+    return Waiting(
+        keys.draw(77, np.arange(n)),
+        np.arange(n) % duplicates,
+        np.arange(n),
+        np.array([wanted(i) for i in range(n)]),
+        np.full(n, 2),
+        np.arange(2 * n).astype(DTYPE),
+    )
+
+
+def test_waiting_survives_packing():
+    waiting = waiting_examples(7, wanted=lambda i: i + 1, duplicates=3)
+    found = Waiting.unpack(waiting.pack(DTYPE), DTYPE)
+    for name in Waiting.__dataclass_fields__:
+        np.testing.assert_array_equal(getattr(found, name), getattr(waiting, name))
+
+
+def make_bucket(sizes, duplicates=2):
+    """Documents of sentences of four tokens; no token occurs twice."""
+    entries, sentences, at = [], [], 5
+    for number, size in enumerate(sizes):
+        tokens = np.arange(at, at + 4 * size, dtype=np.int32)
+        at += 4 * size
+        sentences.append(tokens.reshape(size, 4).tolist())
+        entries.append(whole_document(tokens, np.full(size, 4), [number * 10 + d for d in range(duplicates)], DTYPE))
+    views = list(iterate_entries(b"".join(entries), np.array([len(entry) for entry in entries])))
+    return read_bucket(np.arange(len(sizes)).astype(np.uint64), views, DTYPE), sentences
+
+
+@pytest.mark.parametrize("window", [6, 8, 40])
+def test_second_segment(window):
+    """B is text of another document from a sentence on: whole sentences until enough, cut at the window."""
+    bucket, documents = make_bucket([1, 3, 10, 70])
+    n = 4000
+    own = np.arange(n) % 4
+    waiting = waiting_examples(n, wanted=lambda i: 1 + i % 37, duplicates=2)
+    start, length = choose_second(bucket, own, waiting, window)
+    for i in range(n):
+        text = bucket.tokens[start[i] : start[i] + length[i]].tolist()
+        (document,) = [d for d, sentences in enumerate(documents) if [text[0]] in [s[:1] for s in sentences]]
+        assert document != own[i]
+        flat = [token for sentence in documents[document] for token in sentence]
+        rest = flat[flat.index(text[0]) :]
+        enough = -(-int(waiting.wanted[i]) // 4) * 4
+        assert text == rest[: min(enough, window)]
+
+
+def test_other_documents_and_starts_are_evenly_drawn():
+    bucket, documents = make_bucket([5, 2, 4, 8])
+    n = 20_000
+    start, _ = choose_second(bucket, np.full(n, 2), waiting_examples(n), 100)
+    counts = Counter(bucket.tokens[start].tolist())
+    for document in (0, 1, 3):
+        size = len(documents[document])
+        for sentence in documents[document]:
+            share = 1 / 3 / size
+            assert abs(counts.pop(sentence[0]) / n - share) < 4.5 * (share / n) ** 0.5
+    assert not counts
+
+
+def test_documents_with_fewer_duplicates():
+    """With weights, documents differ in their number of duplicates: a duplicate beyond it takes an earlier one's."""
+    one = whole_document(np.arange(5, 9, dtype=np.int32), np.array([2, 2]), [1], DTYPE)
+    three = whole_document(np.arange(9, 13, dtype=np.int32), np.array([1, 3]), [2, 3, 4], DTYPE)
+    bucket = read_bucket(np.array([3, 4], np.uint64), [memoryview(one), memoryview(three)], DTYPE)
+    start, length = choose_second(bucket, np.arange(300) % 2, waiting_examples(300, duplicates=3), 9)
+    for i in range(300):
+        text = bucket.tokens[start[i] : start[i] + length[i]].tolist()
+        assert text in ([[9, 10, 11, 12], [10, 11, 12]] if i % 2 == 0 else [[5, 6, 7, 8], [7, 8]])
+
+
+def test_fill_bucket():
+    bucket, _ = make_bucket([4, 4])
+    waiting = waiting_examples(30)
+    start, length = choose_second(bucket, np.arange(30) % 2, waiting, 40)
+    tokens, segments = fill_bucket(bucket, np.arange(30) % 2, waiting, 40)
+    assert segments.label.tolist() == [1] * 30
+    for i in range(30):
+        a, b = segments.start_a[i], segments.start_b[i]
+        assert tokens[a : a + segments.length_a[i]].tolist() == [2 * i, 2 * i + 1]
+        assert tokens[b : b + segments.length_b[i]].tolist() == bucket.tokens[start[i] : start[i] + length[i]].tolist()
