@@ -26,6 +26,7 @@ LEVEL = {part: level for level, parts in enumerate(PRETRAIN_LEVELS) for part in 
 # The single exception: nlpdata's command line names pipelines in one lazy registry line, as "module:attribute".
 REGISTRY_LINES_TO_PIPELINES = 1
 
+HEAVY = ("apache_beam", "tensorflow", "keras", "tensorflow_datasets", "jax", "torch")
 LONGEST_FILE = 430  # lines
 
 _LAZY = re.compile(r"(?:nlpdata|pipelines|pretrain)(?:\.\w+)*(?::\w+)?")
@@ -145,7 +146,6 @@ def test_files_stay_readable():
     assert not {module: length for module, length in lengths.items() if length > LONGEST_FILE}
 
 
-HEAVY = ("apache_beam", "tensorflow", "keras", "tensorflow_datasets", "jax", "torch")
 _PROBE = f"""
 import sys
 
