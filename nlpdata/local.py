@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 
 from nlpdata.errors import DataError, NlpdataError
 
@@ -62,7 +63,8 @@ def run_tasks(
     )
     running = {}
     try:
-        running = {pool.submit(_call, function, task): task for task in tasks}
+        with _interrupts_held():  # workers inherit it: an interrupt is the parent's to handle, from their first moment
+            running = {pool.submit(_call, function, task): task for task in tasks}
         while running:
             done, _ = wait(running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
             on_progress(counter.value)
@@ -101,6 +103,19 @@ def _death_message(task: str, workers: int) -> str:
         f"ran out (look for 'Out of memory' in the system log): use fewer --workers (now {workers}) or more memory. "
         "Finished parts are kept: the same command goes on from there"
     )
+
+
+@contextmanager
+def _interrupts_held():
+    """Holds SIGINT back, to be delivered at the end."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start_worker(parent: int, counter, initializer, initargs) -> None:

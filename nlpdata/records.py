@@ -17,23 +17,24 @@ words "quick" and "jumped" were chosen for prediction:
     masked_lm_weights   1.0   1.0   1.0                                                             float32[P]
     next_sentence_labels  0                                                                         int64[1]
 
-input_ids             The tokens after masking: [CLS] A [SEP] B [SEP], or [CLS] A [SEP] where there is one segment; padded with
-                      the id of [PAD]. Of the predictions, 80% read [MASK], 10% a random word, 10% the true word ("##ed" above).
-input_mask            1 for a token, 0 for padding. (Records of the Cerebras documents have it the other way round; ours never.)
+input_ids             The tokens after masking: [CLS] A [SEP] B [SEP], or [CLS] A [SEP] where there is one segment;
+                      padded with the id of [PAD]. Of the predictions, 80% read [MASK] here, 10% a random word, 10%
+                      the true word ("##ed" above).
+input_mask            1 for a token, 0 for padding. (Foreign records may have it the other way round; ours never.)
 segment_ids           0 for [CLS], A and the [SEP] behind it; 1 for B and its [SEP]; 0 for padding.
 token_boundary        1 where a word starts; special tokens are words of their own; 0 for padding.
 masked_lm_positions   Where predictions are, in rising order; unused places at the end are 0.
 masked_lm_ids         The true token at each of those positions; unused places are 0.
-masked_lm_weights     1.0 for a prediction, 0.0 for an unused place. With P = 5 the example above would end
+masked_lm_weights     1.0 for a prediction, 0.0 for an unused place. With P = 5 the example above would have
                       masked_lm_positions 2 5 6 0 0, masked_lm_ids 11 13 14 0 0, masked_lm_weights 1 1 1 0 0.
-next_sentence_labels  Objective sop: 0 = A and B in their order, 1 = swapped. Objective nsp: 0 = B follows A, 1 = B is from another
-                      document. Absent with objective none.
+next_sentence_labels  Objective sop: 0 = A and B in their order, 1 = swapped. Objective nsp: 0 = B follows A, 1 = B is
+                      from another document. Absent with objective none.
 
-With dynamic masking the three masked_* features are absent, input_ids are the true tokens, and the loader masks each epoch
-anew. Feature names "v2" call input_ids `input_word_ids` and segment_ids `input_type_ids`; all else is equal.
+With dynamic masking the three masked_* features are absent, input_ids are the true tokens, and the loader masks each
+epoch anew. Feature names "v2" call input_ids `input_word_ids` and segment_ids `input_type_ids`; all else is equal.
 
-Files: a set of records is one file X.tfrecord, or the shards X.tfrecord-00000-of-00003, ...; its meta file is X.meta.json.
-While a set is being replaced, the marker .X.committing stands beside it, and every reader refuses.
+Files: a set of records is one file X.tfrecord, or the shards X.tfrecord-00000-of-00003, ...; its meta file is
+X.meta.json. While a set is being replaced, the marker .X.committing stands beside it, and every reader refuses.
 """
 
 import json
@@ -111,6 +112,8 @@ def features_of_meta(meta: dict | None) -> tuple[Feature, ...] | None:
     if not meta or meta.get("format_version") is None or meta.get("task_type") not in TASK_TYPES.values():
         return None
     options = meta.get("options", {})
+    if "max_seq_length" not in meta or ("max_predictions_per_seq" not in meta and options.get("masking") != "dynamic"):
+        return None
     return pretraining_features(
         meta["max_seq_length"],
         meta.get("max_predictions_per_seq", 0),
@@ -124,7 +127,7 @@ def features_of_meta(meta: dict | None) -> tuple[Feature, ...] | None:
 
 
 def split_shard(path) -> tuple[Path, int, int]:
-    """(the set's name, shard index, shard count): `X.tfrecord-00001-of-00003` -> (X.tfrecord, 1, 3); others (path, 0, 1)."""
+    """(the set's name, shard index, count): `X.tfrecord-00001-of-00003` -> (X.tfrecord, 1, 3); others (path, 0, 1)."""
     path = Path(path)
     match = _SHARD.match(path.name)
     if not match:
@@ -133,7 +136,7 @@ def split_shard(path) -> tuple[Path, int, int]:
 
 
 def record_stem(output) -> Path:
-    """The set's name without its shard and record suffix: `a/X.tfrecord-00001-of-00003`, `a/X.tf_record`, `a/X` -> `a/X`."""
+    """The name without shard and record suffix: `a/X.tfrecord-00001-of-00003`, `a/X.tf_record`, `a/X` -> `a/X`."""
     path = split_shard(output)[0]
     for suffix in _SUFFIXES:
         if path.name.endswith(suffix) and path.name != suffix:
@@ -179,16 +182,22 @@ def shard_names(output, num_shards: int) -> list[str]:
 
 
 def find_meta(path) -> Path | None:
-    """The meta file of a record file: `X.meta.json` beside it, else the folder's `meta.json` if that one names the file."""
+    """The meta file of a record file: `X.meta.json` beside it, else the folder's `meta.json`.
+
+    The latter counts if it lists the file or, an older tool's, lists none and has a `task_type`.
+    """
     own = meta_path(path)
     if own.exists():
         return own
     folder = Path(path).parent / "meta.json"
-    if folder.exists():
-        files = {shard.get("file") for shard in read_meta(folder).get("shards", [])}
-        if not files or Path(path).name in files:
-            return folder
-    return None
+    if not folder.exists():
+        return None
+    try:
+        meta = read_meta(folder)
+    except DataError:  # some other program's file of this common name
+        return None
+    files = {shard["file"] for shard in meta.get("shards", [])}
+    return folder if Path(path).name in files or (not files and "task_type" in meta) else None
 
 
 # ----------------------------------------------------------------------------------------------------------- meta file
@@ -260,6 +269,12 @@ def read_meta(path) -> dict:
         raise DataError(f"{path}: not a meta file: {error}") from error
     if not isinstance(meta, dict):
         raise DataError(f"{path}: not a meta file: received a JSON {type(meta).__name__}, expected an object")
+    shards = meta.get("shards", [])
+    if not isinstance(shards, list) or not all(isinstance(s, dict) and isinstance(s.get("file"), str) for s in shards):
+        raise DataError(f"{path}: shards is {str(shards)[:80]}, expected a list of objects with a file each")
+    for key in ("options", "tokenizer"):
+        if not isinstance(meta.get(key, {}), dict):
+            raise DataError(f"{path}: {key} is {str(meta[key])[:80]}, expected an object")
     version = meta.get("format_version", FORMAT_VERSION)
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise DataError(f"{path}: format_version is {version!r}, expected a whole number from 1 to {FORMAT_VERSION}")

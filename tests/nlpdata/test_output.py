@@ -461,7 +461,15 @@ def larger_arguments(folder, out, model, workers):
 def start_and_wait(arguments, out):
     """Starts the command, and returns when some of its parts are finished."""
     command = [sys.executable, "-m", "nlpdata", *map(str, arguments)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0)
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        process_group=0,
+        # A background shell starts its children with SIGINT ignored, and this test may run in one.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     deadline = time.monotonic() + 60
     while len(list(work_folder(out).glob("chunk-*.json"))) < 3:
         assert process.poll() is None, process.communicate()

@@ -98,6 +98,8 @@ def test_meta_faults(tmp_path):
         ("[1]", "received a JSON list"),
         (json.dumps({"format_version": FORMAT_VERSION + 1}), "upgrade nlpdata"),
         ('{"format_version": "one"}', "format_version is 'one'"),
+        ('{"shards": [{"records": 1}]}', "shards is .* expected a list of objects with a file each"),
+        ('{"tokenizer": "spm.model"}', "tokenizer is spm.model, expected an object"),
     ):
         path.write_text(text)
         with pytest.raises(DataError, match=message):
@@ -130,6 +132,9 @@ def test_find_meta(tmp_path):
     write_meta(tmp_path / "meta.json", {"shards": [{"file": "train.tfrecord"}]})
     assert find_meta(tmp_path / "train.tfrecord") == tmp_path / "meta.json"
     assert find_meta(tmp_path / "other.tfrecord") is None
+    for text, found in (("[]", None), ('{"a": 1}', None), ('{"task_type": "x"}', tmp_path / "meta.json")):
+        (tmp_path / "meta.json").write_text(text)
+        assert find_meta(tmp_path / "train.tfrecord") == found
     write_meta(tmp_path / "train.meta.json", {})
     assert find_meta(tmp_path / "train.tfrecord-00000-of-00002") == tmp_path / "train.meta.json"
 
