@@ -4,10 +4,9 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from nlpdata.corpus.scan import SPACE, Part, Window, skip_line
+from nlpdata.corpus.scan import SPACE, Part, Scanner, Window, skip_line
 from nlpdata.corpus.source import Source, place
 from nlpdata.corpus.types import MAX_LINE_BYTES, Chunk, CorpusFile
 from nlpdata.errors import DataError
@@ -30,7 +29,7 @@ def _open_window(source: Source, start: int) -> Window:
     return window
 
 
-class JsonScanner:
+class JsonScanner(Scanner):
     """Iterates over the lines of a chunk that are not blank, each a span of a part; like `TextScanner`.
 
     The offset of a document is that of its line.
@@ -43,17 +42,6 @@ class JsonScanner:
         self.window = _open_window(source, chunk.start)
         self.mark = None if chunk.start else 0  # input used by earlier parts
         self.done = self.remaining == 0
-
-    def __iter__(self) -> Iterator[Part]:
-        wanted = self.block_bytes
-        while not self.done:
-            self.window.fill(wanted)
-            part = self._next()
-            if part:
-                yield part
-                wanted = self.block_bytes
-            else:
-                wanted = self.window.more_than_now(self.block_bytes)
 
     def _next(self) -> Part | None:
         window, data = self.window, self.window.data

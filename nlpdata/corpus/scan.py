@@ -221,7 +221,36 @@ class Part:
     overlong: int = 0
 
 
-class TextScanner:
+class Scanner:
+    """Iterates over the parts of a chunk: what `_next` finds in the window, which is filled as far as it takes.
+
+    Attributes:
+      window: what is read and not used yet (None only with `done`).
+      block_bytes: about how much a part holds.
+      done: nothing is left.
+    """
+
+    window: "Window | None"
+    block_bytes: int
+    done: bool
+
+    def __iter__(self) -> Iterator[Part]:
+        wanted = self.block_bytes
+        while not self.done:
+            self.window.fill(wanted)
+            part = self._next()
+            if part:
+                yield part
+                wanted = self.block_bytes
+            else:
+                wanted = self.window.more_than_now(self.block_bytes)
+
+    def _next(self) -> Part | None:
+        """The next part; None where it takes more data, or none is left (`done`)."""
+        raise NotImplementedError
+
+
+class TextScanner(Scanner):
     """Iterates over the documents of a chunk, in parts of about `block_bytes`.
 
     A document that ends in the next block moves there whole if what is here of it is under half a block. Between
@@ -239,21 +268,7 @@ class TextScanner:
         # Input used by earlier parts; a later chunk's whitespace in front belongs to the chunk before it.
         self.mark = None if chunk.start else 0
 
-    def __iter__(self) -> Iterator[Part]:
-        if self.done:
-            return
-        wanted = self.block_bytes
-        while not self.done:
-            self.window.fill(wanted)
-            part = self._next()
-            if part:
-                yield part
-                wanted = self.block_bytes
-            else:
-                wanted = self.window.more_than_now(self.block_bytes)
-
     def _next(self) -> Part | None:
-        """The next part; None where it takes more data, or none is left (`done`)."""
         window, data = self.window, self.window.data
         separators, first = [], 0
         if self.inside:

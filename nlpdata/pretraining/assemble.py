@@ -28,6 +28,12 @@ class Segments:
     length_b: np.ndarray
     label: np.ndarray
 
+    def take(self, rows) -> "Segments":
+        """The examples of a slice, a mask or indices."""
+        return Segments(
+            self.start_a[rows], self.length_a[rows], self.start_b[rows], self.length_b[rows], self.label[rows]
+        )
+
 
 def split_and_swap(ends: np.ndarray, first: np.ndarray, stop: np.ndarray, example_keys: np.ndarray) -> Segments:
     """Sentence-order pairs: a chunk is split at a random sentence; half of the pairs are swapped (label 1).

@@ -95,7 +95,7 @@ class Recipe:
         for at in range(0, len(example_keys), step):
             part = slice(at, at + step)
             batch_keys = example_keys[part]
-            batch = Segments(*(getattr(segments, name)[part] for name in segments.__dataclass_fields__))
+            batch = segments.take(part)
             columns = make_columns(tokens, batch, batch_keys, self.layout)
             payload, lengths = encode_examples(self.features, columns)
             yield Keyed("records", split, keys.draw(batch_keys, Purpose.ORDER), ties[part], payload, lengths)
@@ -353,7 +353,7 @@ class _Builder:
         for split, rows in ((SPLITS[0], ~for_eval), (SPLITS[1], for_eval)):
             self._counters[f"examples_{split}"] += int(rows.sum())
             if rows.any():
-                chosen = Segments(*(getattr(segments, name)[rows] for name in segments.__dataclass_fields__))
+                chosen = segments.take(rows)
                 yield from recipe.encode(split, tokens, chosen, example_keys[ready][rows], ties[ready][rows])
 
     def _wait(self, documents, number, duplicate, example, bounds, example_keys, ends, tokens, rows):

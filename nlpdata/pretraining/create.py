@@ -163,8 +163,8 @@ class _Run:
         shards = self._make_shards()
         meta = self._commit(shards)
         self._work.remove()
-        warnings = warnings + corpus_warnings(self._counters)
-        for line in warnings[len(warnings) - len(corpus_warnings(self._counters)) :]:
+        found = corpus_warnings(self._counters)
+        for line in found:
             self._log(f"warning: {line}")
         return CreationResult(
             {
@@ -173,7 +173,7 @@ class _Run:
             },
             {split: str(target.meta) for split, target in self._targets.items()},
             meta["train"]["counters"],
-            warnings,
+            [*warnings, *found],
         )
 
     def _stage(self, name, function, tasks, task_names, total, describe) -> list[dict]:
@@ -287,15 +287,15 @@ class _Run:
             )
 
     def _make_shards(self) -> dict[str, list[dict]]:
-        tasks, names = [], []
+        tasks, names, total = [], [], 0
         for split, target in self._targets.items():
             runs = self._runs[f"records-{split}"]
             size = Merge([self._work.path / run for run in runs]).bytes
+            total += size
             count = self._num_shards if self._num_shards and split == "train" else -(-size // SHARD_BYTES)
             for i, name in enumerate(shard_names(target.output, count)):
                 names.append(Path(name).name)
                 tasks.append((split, i, count, Path(name).name, runs))
-        total = sum(Merge([self._work.path / run for run in self._runs[f"records-{s}"]]).bytes for s in self._targets)
         results = self._stage("writing shards", make_shard, tasks, names, total, lambda task: task[3])
         shards: dict[str, list[dict]] = {split: [] for split in self._targets}
         for task, info in zip(tasks, results, strict=True):

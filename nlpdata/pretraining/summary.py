@@ -5,11 +5,10 @@ from collections.abc import Sequence
 
 from nlpdata.corpus import CorpusFile
 from nlpdata.pretraining.options import PretrainingOptions
-from nlpdata.records import FORMAT_VERSION
+from nlpdata.records import FORMAT_VERSION, TASK_TYPES
 from nlpdata.tokenizers import Tokenizer
 
 LONG_DOCUMENT = 10_000  # sentences; more is probably a corpus without blank lines
-TASK_TYPES = {"sop": "albert_pretraining", "nsp": "bert_pretraining", "none": "mlm_pretraining"}
 LABEL_NAMES = {"sop": ["in_order", "swapped"], "nsp": ["next", "random"]}
 
 

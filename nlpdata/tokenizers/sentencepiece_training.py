@@ -9,7 +9,7 @@ is about that lone "▁"); it counts as a word of its own in whole-word masking,
 import hashlib
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import sentencepiece
 
@@ -60,36 +60,21 @@ class SentencePieceVocabularyTrainer:
 
     def train(self, lines: Iterator[str]) -> TrainedVocabulary:
         options = self.options
-        failures: list[BaseException] = []
-        model = io.BytesIO()
-        try:
-            # From an iterator into a stream: a model stores its training options, and paths would be among them.
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=keep_failures(lines, failures),
-                model_writer=model,
-                model_type=options.type,
-                vocab_size=options.vocab_size,
-                character_coverage=options.character_coverage,
-                hard_vocab_limit=options.hard_vocab_limit,
-                pad_id=0,
-                unk_id=1,
-                bos_id=-1,
-                eos_id=-1,
-                pad_piece=PAD,
-                unk_piece=UNKNOWN,
-                control_symbols=list(CONTROL_SYMBOLS),
-                user_defined_symbols=list(options.user_defined_symbols),
-                max_sentence_length=options.max_line_bytes,  # longer lines are sorted out, and counted, before
-                input_sentence_size=0,  # sampling is done before, by key
-                shuffle_input_sentence=False,
-                num_threads=THREADS,
-                minloglevel=4,
-            )
-        except RuntimeError as error:
-            if failures:  # what the lines raised, such as a DataError with file and offset
-                raise failures[0] from None
-            raise _explained(str(error), options) from None
-        content = model.getvalue()
+        content = train_model(
+            lines,
+            lambda message: _explained(message, options),
+            model_type=options.type,
+            vocab_size=options.vocab_size,
+            character_coverage=options.character_coverage,
+            hard_vocab_limit=options.hard_vocab_limit,
+            pad_id=0,
+            unk_id=1,
+            pad_piece=PAD,
+            unk_piece=UNKNOWN,
+            control_symbols=list(CONTROL_SYMBOLS),
+            user_defined_symbols=list(options.user_defined_symbols),
+            max_sentence_length=options.max_line_bytes,  # longer lines are sorted out, and counted, before
+        )
         processor = sentencepiece.SentencePieceProcessor(model_proto=content)
         size = processor.get_piece_size()
         rows = [f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in range(size)]
@@ -105,7 +90,37 @@ class SentencePieceVocabularyTrainer:
         return TrainedVocabulary({".model": content, ".vocab": "".join(rows).encode()}, size, sidecar)
 
 
-def keep_failures(lines: Iterator[str], failures: list[BaseException]) -> Iterator[str]:
+def train_model(lines: Iterator[str], explained: Callable[[str], Exception], **settings) -> bytes:
+    """Trains a model without <s> and </s>, the same on every machine; its content.
+
+    Args:
+      lines: normalised text.
+      explained: the error to raise for a message of SentencePiece's trainer.
+      settings: further settings of SentencePieceTrainer.
+    """
+    failures: list[BaseException] = []
+    model = io.BytesIO()
+    try:
+        # From an iterator into a stream: a model stores its training options, and paths would be among them.
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=_keep_failures(lines, failures),
+            model_writer=model,
+            bos_id=-1,
+            eos_id=-1,
+            input_sentence_size=0,  # sampling is done before, by key
+            shuffle_input_sentence=False,
+            num_threads=THREADS,
+            minloglevel=4,
+            **settings,
+        )
+    except RuntimeError as error:
+        if failures:  # what the lines raised, such as a DataError with file and offset
+            raise failures[0] from None
+        raise explained(str(error)) from None
+    return model.getvalue()
+
+
+def _keep_failures(lines: Iterator[str], failures: list[BaseException]) -> Iterator[str]:
     """SentencePiece makes a RuntimeError of whatever its iterator raises: keep the original."""
     try:
         for line in lines:

@@ -24,6 +24,7 @@ import numpy as np
 from nlpdata.corpus import Chunk, find_files, plan_chunks, read_blocks
 from nlpdata.errors import DataError, NlpdataError, UsageError
 from nlpdata.keys import ROOT, draw, fold
+from nlpdata.local import default_workers
 from nlpdata.tokenizers import SIDECAR_SUFFIX
 
 # type -> "module:class", imported when used; the class is called with the TrainingOptions.
@@ -226,7 +227,7 @@ def _utf8_length(line: str) -> int:
 
 def _count(reader, chunks: list[Chunk], workers: int | None) -> Counter:
     """The counts of all chunks together, by several processes where there are several chunks."""
-    workers = min(workers or os.cpu_count() or 1, len(chunks))
+    workers = min(workers or default_workers(), len(chunks))
     count = partial(_count_chunk, reader)
     if workers <= 1:
         return sum(map(count, chunks), Counter())

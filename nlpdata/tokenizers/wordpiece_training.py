@@ -9,14 +9,13 @@ Entries: [PAD] 0, [UNK] 1, [CLS] 2, [SEP] 3, [MASK] 4, the alphabet, then merges
 """
 
 import hashlib
-import io
 from collections.abc import Iterator, Sequence
 
 import sentencepiece
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.text.bert import basic_tokens, split_words
-from nlpdata.tokenizers.sentencepiece_training import THREADS, keep_failures
+from nlpdata.tokenizers.sentencepiece_training import train_model
 from nlpdata.tokenizers.training import ALBERT_SYMBOLS, TrainedVocabulary, TrainingOptions
 from nlpdata.tokenizers.wordpiece import SPECIAL_TOKENS
 
@@ -65,32 +64,20 @@ class WordPieceVocabularyTrainer:
 
     def _merges(self, lines: Iterator[str]) -> list[str]:
         """SentencePiece's pieces in the order of its merges, then its alphabet."""
-        failures: list[BaseException] = []
-        model = io.BytesIO()
-        try:
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=keep_failures(lines, failures),
-                model_writer=model,
-                model_type="bpe",
-                vocab_size=2 * self.options.vocab_size,  # some of its pieces give no entry of their own
-                character_coverage=self.options.character_coverage,
-                hard_vocab_limit=False,
-                normalization_rule_name="identity",
-                split_by_unicode_script=False,
-                split_by_number=False,
-                unk_id=0,
-                bos_id=-1,
-                eos_id=-1,
-                max_sentence_length=1 << 30,
-                input_sentence_size=0,
-                num_threads=THREADS,
-                minloglevel=4,
-            )
-        except RuntimeError as error:
-            if failures:
-                raise failures[0] from None
-            raise DataError(f"SentencePiece could not train the vocabulary: {error}") from None
-        processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+        content = train_model(
+            lines,
+            lambda message: DataError(f"SentencePiece could not train the vocabulary: {message}"),
+            model_type="bpe",
+            vocab_size=2 * self.options.vocab_size,  # some of its pieces give no entry of their own
+            character_coverage=self.options.character_coverage,
+            hard_vocab_limit=False,
+            normalization_rule_name="identity",
+            split_by_unicode_script=False,
+            split_by_number=False,
+            unk_id=0,
+            max_sentence_length=1 << 30,
+        )
+        processor = sentencepiece.SentencePieceProcessor(model_proto=content)
         return [processor.id_to_piece(i) for i in range(1, processor.get_piece_size())]
 
 
