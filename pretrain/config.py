@@ -1,0 +1,146 @@
+"""The typed configuration of an experiment: what to learn (task), how to train (trainer), on what (runtime).
+
+Field names are the TensorFlow Model Garden's where it has them, so that its YAML files load. A tagged choice is written
+as there: `encoder: {type: bert, bert: {hidden_size: 256}}`; here it is a Choice whose options are the dataclass that
+the chosen part declares as its `config_class`.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, WARMUPS, Registry
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a registry's parts, with its options.
+
+    Attributes:
+      type: name in the registry, or "module:attribute".
+      options: instance of the part's `config_class`.
+    """
+
+    type: str
+    options: Any
+
+
+def choice(registry: Registry, type: str, **options):
+    """A dataclass field that holds a Choice of `registry`; by default `type` with these options."""
+    return field(
+        default_factory=lambda: Choice(type, registry.get(type).config_class(**options)),
+        metadata={"registry": registry},
+    )
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Records to read, and how to make batches of them."""
+
+    input_path: str | list[str] = ""
+    """Record files: a path, a pattern, a list, or several separated by commas."""
+    meta_path: str = ""
+    """Meta file of the records; empty: found beside them."""
+    global_batch_size: int = 32
+    """Examples a step, all replicas and micro-steps together."""
+    is_training: bool = True
+    """Shuffled anew each epoch; else in file order, once."""
+    drop_remainder: bool = True
+    """Leave the last, smaller batch of an epoch out. Without training it is padded and counted right instead."""
+    seed: int = 12345
+    """Seed of the order and of dynamic masking."""
+    seq_length: int | None = None
+    """Expected length of the records; null takes what they have."""
+    max_predictions_per_seq: int | None = None
+    """Expected predictions a record; with dynamic masking, how many to make. Null takes the meta file's."""
+    masked_lm_prob: float | None = None
+    """Dynamic masking only: share of the tokens to predict. Null takes the meta file's; evaluation uses 0.15."""
+    invert_mask: bool = False
+    """The input_mask of these (foreign) records is 1 on padding."""
+    prefetch_buffer_size: int = 4
+    """Batches made ahead, in a thread."""
+
+
+@dataclass(frozen=True)
+class EvalDataConfig(DataConfig):
+    is_training: bool = False
+    drop_remainder: bool = False
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Encoder and what all tasks' heads share."""
+
+    encoder: Choice = choice(ENCODERS, "bert")
+
+
+@dataclass(frozen=True)
+class TaskConfig:
+    """What every task has; a task extends it with its own fields and declares it as its `config_class`."""
+
+    init_checkpoint: str = ""
+    """Start from these weights: a checkpoint of any supported format."""
+    model: ModelConfig = field(default_factory=ModelConfig)
+    train_data: DataConfig = field(default_factory=DataConfig)
+    validation_data: EvalDataConfig = field(default_factory=EvalDataConfig)
+
+
+@dataclass(frozen=True)
+class OptimizationConfig:
+    optimizer: Choice = choice(OPTIMIZERS, "adamw")
+    learning_rate: Choice = choice(SCHEDULES, "polynomial")
+    warmup: Choice | None = choice(WARMUPS, "linear")
+
+
+@dataclass(frozen=True)
+class TrainerConfig:
+    type: str = "default"
+    """Name in the registry of trainers, or module:attribute."""
+    optimizer_config: OptimizationConfig = field(default_factory=OptimizationConfig)
+    train_steps: int | None = None
+    """Steps in all; null: int(examples / global_batch_size) * num_train_epochs."""
+    num_train_epochs: int = 1
+    gradient_accumulation_steps: int = 1
+    """Micro-steps a step: the batch is cut into so many parts, one after the other."""
+    steps_per_loop: int = 10
+    """Steps between two looks at the loss (the device runs ahead of the host in between)."""
+    summary_interval: int = 10
+    """Steps between two lines of metrics.jsonl and TensorBoard; a multiple of steps_per_loop."""
+    checkpoint_interval: int = 1000
+    max_to_keep: int = 5
+    validation_interval: int = 1000
+    validation_steps: int = -1
+    """Batches of an evaluation; -1: all."""
+    best_checkpoint_export_subdir: str = ""
+    """Folder in the model_dir for the best checkpoint; empty: none is kept."""
+    best_checkpoint_eval_metric: str = "loss"
+    best_checkpoint_metric_comp: str = "lower"
+    """higher or lower: which value of the metric is better."""
+    log_example_digest: bool = False
+    """Write a digest of the examples of each step to metrics.jsonl."""
+    tensorboard: bool = True
+
+
+@dataclass(frozen=True)
+class RuntimeConfig:
+    distribution_strategy: str = "auto"
+    """auto, off, one_device, mirrored, multi_worker_mirrored or tpu; auto mirrors over the GPUs that are there."""
+    num_replicas: int | None = None
+    """Devices to use; null: all. On CPU, logical devices are made for more than one."""
+    tpu: str = ""
+    """Name or address of the TPU."""
+    mixed_precision_dtype: str = "float32"
+    """float32, bfloat16 or float16 (with loss scaling)."""
+    loss_scale: str | float = "dynamic"
+    """For float16: dynamic, or a fixed factor."""
+    enable_xla: bool = False
+    seed: int = 12345
+    """Seed of initial weights and dropout."""
+
+
+@dataclass(frozen=True)
+class ExperimentConfig:
+    task: Any
+    """Instance of the config_class of the task named by `task_type`."""
+    task_type: str = "pretraining"
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    runtime: RuntimeConfig = field(default_factory=RuntimeConfig)

@@ -1,0 +1,81 @@
+"""Registries: a name and "module:attribute", imported when first asked for. A new part is one file and one line.
+
+ENCODERS.get("albert")            the class AlbertEncoder; its attribute `config_class` is the dataclass of its options
+ENCODERS.get("albrt")             UsageError that names the closest entries
+ENCODERS.get("my.module:Encoder") a user's own part, without registering it
+"""
+
+import importlib
+from difflib import get_close_matches
+
+from nlpdata.errors import UsageError
+
+
+class Registry:
+    """Named parts of one kind.
+
+    Args:
+      kind: what the parts are, for messages, e.g. "encoder".
+      entries: name -> "module:attribute".
+    """
+
+    def __init__(self, kind: str, entries: dict[str, str]):
+        self.kind = kind
+        self._entries = dict(entries)
+
+    def names(self) -> list[str]:
+        return sorted(self._entries)
+
+    def register(self, name: str, target: str) -> None:
+        """Adds a part; a name that is taken by another target is a ValueError."""
+        if self._entries.get(name, target) != target:
+            raise ValueError(f"{self.kind} {name!r} is already {self._entries[name]!r}, not {target!r}")
+        self._entries[name] = target
+
+    def get(self, name: str):
+        """The part of that name, or at that "module:attribute"."""
+        target = self._entries.get(name, name if ":" in name else None)
+        if target is None:
+            close = get_close_matches(name, self._entries, 3, 0.5)
+            raise UsageError(
+                f"unknown {self.kind} {name!r}."
+                + (f" Closest: {', '.join(close)}." if close else "")
+                + f" Known: {', '.join(self.names())}; or name your own as module:attribute."
+            )
+        module, attribute = target.split(":", 1)
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except (ModuleNotFoundError, AttributeError) as error:
+            if name in self._entries:
+                raise
+            raise UsageError(
+                f"{self.kind} {name!r} cannot be imported: {error}. It must be module:attribute, with the module on the "
+                "import path (PYTHONPATH)."
+            ) from None
+
+
+ENCODERS = Registry(
+    "encoder", {"albert": "pretrain.encoders.albert:AlbertEncoder", "bert": "pretrain.encoders.bert:BertEncoder"}
+)
+TASKS = Registry("task", {"pretraining": "pretrain.tasks.pretraining:PretrainingTask"})
+OPTIMIZERS = Registry(
+    "optimizer", {"adamw": "pretrain.optimizers.adamw:AdamW", "lamb": "pretrain.optimizers.lamb:Lamb"}
+)
+SCHEDULES = Registry(
+    "learning rate",
+    {
+        "constant": "pretrain.optimizers.schedules:Constant",
+        "polynomial": "pretrain.optimizers.schedules:Polynomial",
+    },
+)
+WARMUPS = Registry("warm-up", {"linear": "pretrain.optimizers.schedules:LinearWarmup"})
+TRAINERS = Registry("trainer", {"default": "pretrain.training.trainer:Trainer"})
+ENGINES = Registry("backend", {"tensorflow": "pretrain.training.tensorflow_engine:TensorFlowEngine"})
+EXPERIMENTS = Registry(
+    "experiment",
+    {
+        "albert/pretraining": "pretrain.experiments.pretraining:albert_pretraining",
+        "bert/local": "pretrain.experiments.pretraining:bert_local",
+        "bert/pretraining": "pretrain.experiments.pretraining:bert_pretraining",
+    },
+)
