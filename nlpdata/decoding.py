@@ -1,8 +1,12 @@
 """Serialized tf.train.Examples -> numpy arrays, a batch at a time.
 
-Records written by one program share their layout: the same features in the same order. Such a batch is walked in
-lockstep, all records at once, and each feature's varints are decoded in one pass. Anything else that is a valid Example
-(another order of features, unpacked lists, absent ones) takes the slow path, record by record.
+A batch takes the first of three ways that fits it:
+
+1. Records that share their layout, the same features in the same order, as ours do, are walked in lockstep, all records
+   at once, and each feature's values are decoded in one pass.
+2. Records with the features in any order (protobuf keeps no order in maps), some absent or empty, are walked one by one
+   to find where the values are; decoding is as before.
+3. Anything else that is a valid Example (unpacked lists, unknown fields, merged messages) is parsed value by value.
 
 Wire format: protobuf.dev, "Encoding"; messages: tensorflow/core/example/{example,feature}.proto.
 """
@@ -23,7 +27,7 @@ class MalformedExample(ValueError):
 
 
 class _Irregular(Exception):
-    """The records of a batch do not share one simple layout."""
+    """A batch is not as this way of decoding wants it."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +55,15 @@ class Column:
 def decode_examples(data: bytes | np.ndarray, starts: np.ndarray, stops: np.ndarray) -> dict[str, Column]:
     """Decodes records data[starts[i] : stops[i]]; MalformedExample where one is not an Example."""
     buffer = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data
-    try:
-        return _decode_in_lockstep(buffer, starts.astype(np.int64), stops.astype(np.int64))
-    except (_Irregular, IndexError):
-        return _decode_one_by_one(buffer, starts, stops)
+    for decode in (_decode_in_lockstep, _decode_any_order):
+        try:
+            return decode(buffer, starts.astype(np.int64), stops.astype(np.int64))
+        except (_Irregular, IndexError, ValueError):  # malformed bytes are named on the last way
+            continue
+    return _decode_one_by_one(buffer, starts, stops)
+
+
+# ----------------------------------------------------------------------------------------------- 1: records in lockstep
 
 
 def _decode_in_lockstep(buffer, at, stops) -> dict[str, Column]:
@@ -110,10 +119,10 @@ def _lengths(buffer, at):
 def _name(buffer, at):
     """Reads the feature name, which all records must share."""
     size, at = _lengths(buffer, at)
-    _require((size == size[0]).all())
+    _require((size == size[0]).all() and (at + size <= len(buffer)).all())
     names = buffer[at[:, None] + np.arange(int(size[0]))]
     _require((names == names[0]).all())
-    return names[0].tobytes().decode("utf-8", "replace"), at + size
+    return names[0].tobytes().decode(), at + size
 
 
 def _join(buffer, at, size) -> np.ndarray:
@@ -149,7 +158,76 @@ def _varints(data, size) -> Column:
     return Column("int64", values, counts)
 
 
-# ------------------------------------------------------------------------------------------------------- the slow path
+# ------------------------------------------------------------------------------------------- 2: features in any order
+
+
+def _decode_any_order(buffer, starts, stops) -> dict[str, Column]:
+    data, records = buffer.tobytes(), []
+    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+        records.append(_find_values(data, start, stop))
+    columns = {}
+    for name in dict.fromkeys(name for record in records for name in record):
+        kinds, at, size = zip(*[record.get(name, (None, 0, 0)) for record in records], strict=True)
+        kinds = set(kinds) - {None}
+        _require(len(kinds) <= 1)
+        if "bytes" in kinds:
+            columns[name.decode()] = _byte_strings(data, at, size)
+            continue
+        at, size = np.array(at), np.array(size)
+        columns[name.decode()] = (_floats if "float32" in kinds else _varints)(_join(buffer, at, size), size)
+    return columns
+
+
+def _byte_strings(data: bytes, starts, sizes) -> Column:
+    values, counts = [], []
+    for at, size in zip(starts, sizes, strict=True):
+        stop, before = at + size, len(values)
+        while at < stop:
+            end, at = _block(data, at, 0x0A)
+            _require(end <= stop)
+            values.append(data[at:end])
+            at = end
+        counts.append(len(values) - before)
+    return Column("bytes", values, np.array(counts, np.int64))
+
+
+def _find_values(data: bytes, at: int, stop: int) -> dict[bytes, tuple[str | None, int, int]]:
+    """Feature name -> (dtype or None for an empty feature, first byte of its values, number of bytes)."""
+    found = {}
+    if at == stop:
+        return found
+    end, at = _block(data, at, 0x0A)
+    _require(end == stop)
+    while at < stop:
+        end, at = _block(data, at, 0x0A)
+        name_end, name_at = _block(data, at, 0x0A)
+        name = data[name_at:name_end]
+        feature_end, at = _block(data, name_end, 0x12)
+        _require(feature_end == end <= stop and name not in found)
+        kind, list_end = None, at
+        if at < end:
+            kind = _KINDS.get(data[at])
+            _require(kind is not None)
+            list_end, at = _block(data, at, data[at])
+            if at < list_end and kind != "bytes":
+                list_end, at = _block(data, at, 0x0A)
+        _require(list_end == end)
+        found[name] = (kind, at, end - at)
+        at = end
+    return found
+
+
+def _block(data: bytes, at: int, tag: int) -> tuple[int, int]:
+    """Where the content of the field at `at` ends and starts; the field must have this tag."""
+    _require(data[at] == tag)
+    size = data[at + 1]
+    if size < 0x80:
+        return at + 2 + size, at + 2
+    size, at = _varint(data, at + 1)
+    return at + size, at
+
+
+# ------------------------------------------------------------------------------------------------ 3: any valid Example
 
 
 def _decode_one_by_one(buffer, starts, stops) -> dict[str, Column]:
@@ -159,14 +237,15 @@ def _decode_one_by_one(buffer, starts, stops) -> dict[str, Column]:
             parsed.append(parse_example(buffer[start:stop].tobytes()))
         except (ValueError, IndexError) as error:
             raise MalformedExample(i, f"not a tf.train.Example ({error})") from None
-    columns = {}
+    columns, absent = {}, (None, [])
     for name in dict.fromkeys(name for record in parsed for name in record):
-        kinds = {record[name][0] for record in parsed if name in record and record[name][0]}
-        if len(kinds) > 1:
-            raise MalformedExample(0, f"feature {name!r} is {' and '.join(sorted(kinds))} in different records")
-        dtype = kinds.pop() if kinds else "int64"
-        values = [value for record in parsed for value in record.get(name, (None, []))[1]]
-        counts = np.array([len(record.get(name, (None, []))[1]) for record in parsed], np.int64)
+        kinds = [record.get(name, absent)[0] for record in parsed]
+        dtype = next(filter(None, kinds), "int64")
+        for i, kind in enumerate(kinds):
+            if kind not in (None, dtype):
+                raise MalformedExample(i, f"feature {name!r} is {kind} here and {dtype} in a record before")
+        values = [value for record in parsed for value in record.get(name, absent)[1]]
+        counts = np.array([len(record.get(name, absent)[1]) for record in parsed], np.int64)
         columns[name] = Column(dtype, values if dtype == "bytes" else np.array(values, dtype), counts)
     return columns
 
@@ -183,9 +262,9 @@ def parse_example(record: bytes) -> dict[str, tuple[str | None, list]]:
             name, feature = "", b""
             for part, part_wire, value in _fields(pair):
                 if part == 1 and part_wire == 2:
-                    name = value.decode("utf-8", "replace")
+                    name = value.decode()
                 elif part == 2 and part_wire == 2:
-                    feature = value
+                    feature += value  # messages that stand twice are merged, and so are their bytes
             features[name] = _parse_feature(feature)
     return features
 
@@ -200,13 +279,13 @@ def _parse_feature(body: bytes) -> tuple[str | None, list]:
         for item, item_wire, value in _fields(content):
             if item != 1:
                 continue
-            if dtype == "bytes":
+            if dtype == "bytes" and item_wire == 2:
                 values.append(value)
-            elif dtype == "float32":
+            elif dtype == "float32" and item_wire in (2, 5):
                 values += np.frombuffer(value, "<f4").tolist()
-            elif item_wire == 0:
+            elif dtype == "int64" and item_wire == 0:
                 values.append(_signed(value))
-            else:
+            elif dtype == "int64" and item_wire == 2:
                 at = 0
                 while at < len(value):
                     number_, at = _varint(value, at)

@@ -54,35 +54,45 @@ def _summary(records: Records, note: str) -> str:
     lines.append("features: " + ", ".join(f"{f.name} {f.dtype}[{f.width}]" for f in records.features))
     if note:
         lines.append(note)
-    return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ") for line in lines)
+    return "\n".join(_fill(line, "", "  ") for line in lines)
 
 
 def _describe(number: int, where: str, record: dict, tokenizer: Tokenizer | None, label_names) -> str:
     get = record.get
     ids = get("input_ids", get("input_word_ids"))
-    if ids is None:
+    mask, segment = get("input_mask"), get("segment_ids", get("input_type_ids"))
+    if ids is None or not len(ids) or any(other is not None and len(other) != len(ids) for other in (mask, segment)):
         return f"#{number} ({where})\n" + "\n".join(f"  {name}: {values}" for name, values in record.items())
-    mask = get("input_mask")
-    length = int(mask.sum()) if mask is not None else len(ids)
+    length = int((mask == 1).sum()) if mask is not None else len(ids)
     words = _words(ids[:length], record, tokenizer)
     head = f"#{number} ({where})  {length} tokens, {len(ids) - length} padding ({1 - length / len(ids):.0%})"
     weights = get("masked_lm_weights")
     if weights is not None:
-        head += f", {int(weights.sum())} masked"
+        head += f", {int((weights > 0).sum())} masked"
     label = get("next_sentence_labels")
-    if label is not None:
+    if label is not None and len(label):
         value = int(label[0])
         name = label_names[value] if label_names and 0 <= value < len(label_names) else ""
         head += f", label {value}" + (f" ({name})" if name else "")
-    segment = get("segment_ids", get("input_type_ids"))
     segment = segment[:length] if segment is not None else np.zeros(length, int)
     lines = [head]
     for value, name in ((0, "A"), (1, "B")):
         if (segment == value).any():
             text = " ".join(word for word, own in zip(words, segment == value, strict=True) if own)
-            indent = " " * 5
-            lines.append(textwrap.fill(text, _WIDTH, initial_indent=f"  {name}: ", subsequent_indent=indent))
+            lines.append(_fill(text, f"  {name}: ", " " * 5))
     return "\n".join(lines)
+
+
+def _fill(text: str, first: str, rest: str) -> str:
+    """Lines of at most _WIDTH; words (pieces of the vocabulary, paths) stay whole."""
+    return textwrap.fill(
+        text,
+        _WIDTH,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _words(ids, record, tokenizer) -> list[str]:
@@ -96,7 +106,8 @@ def _words(ids, record, tokenizer) -> list[str]:
         ]
 
     words = pieces(ids)
-    if "masked_lm_positions" not in record:
+    columns = [record.get(f"masked_lm_{name}") for name in ("positions", "ids", "weights")]
+    if any(column is None or len(column) != len(columns[0]) for column in columns):
         return words
     chosen = np.flatnonzero(record["masked_lm_weights"] > 0)
     truths = pieces(record["masked_lm_ids"][chosen])

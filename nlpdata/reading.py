@@ -23,7 +23,8 @@ from nlpdata.example import masked_crc
 from nlpdata.records import Feature, find_meta, read_meta, refuse_while_committing
 
 _BATCH = 256  # records decoded at a time
-_FRAME = 16  # bytes of a record's framing: length, its CRC, the data's CRC
+_HEAD = struct.Struct("<QI")  # before a record: its length and the length's CRC; the data's CRC follows the data
+_HEADER, _FOOTER = _HEAD.size, 4
 
 
 def find_records(paths) -> list[Path]:
@@ -107,43 +108,35 @@ def _decompress(file, path):
 
 def _index(data, path) -> tuple[np.ndarray, np.ndarray]:
     starts, lengths = [], []
+    known: dict[bytes, int] = {}  # header -> length; a file has few distinct ones
     at, size = 0, len(data)
-    unpack = struct.Struct("<Q").unpack_from
     while at < size:
-        if size - at < _FRAME:
-            raise DataError(f"{path}: record {len(starts)} at byte {at} is cut off: the file ends after {size} bytes")
-        (length,) = unpack(data, at)
-        if length > size - at - _FRAME:
-            _refuse(data, at, length, path, len(starts))
-        starts.append(at + 12)
+        header = data[at : at + _HEADER]
+        length = known.get(header)
+        if length is None:
+            length = known[header] = _length(header, path, len(starts), at)
+        starts.append(at + _HEADER)
         lengths.append(length)
-        at += length + _FRAME
+        at += _HEADER + length + _FOOTER
+    if at > size:
+        raise DataError(
+            f"{path}: record {len(starts) - 1} at byte {starts[-1] - _HEADER} is cut off: "
+            f"{at - size} of its bytes are missing"
+        )
     starts, lengths = np.array(starts, np.int64), np.array(lengths, np.int64)
-    if len(starts):
-        _check_length_crcs(data, starts, lengths, path)
     return starts, starts + lengths
 
 
-def _refuse(data, at, length, path, record):
-    (stored,) = struct.unpack_from("<I", data, at + 8)
-    if masked_crc(data[at : at + 8]) == stored:
-        missing = at + length + _FRAME - len(data)
-        raise DataError(f"{path}: record {record} at byte {at} is cut off: {missing} of its bytes are missing")
-    what = "is not a TFRecord file" if record == 0 else f"is damaged at record {record}, byte {at}"
-    raise DataError(f"{path} {what}: the length there fails its checksum (bytes {data[at : at + 12].hex(' ')})")
-
-
-def _check_length_crcs(data, starts, lengths, path) -> None:
-    buffer = np.frombuffer(data, np.uint8)
-    stored = buffer[starts[:, None] - 4 + np.arange(4)].copy().view("<u4")[:, 0]
-    unique, index = np.unique(lengths, return_inverse=True)
-    expected = np.array([masked_crc(struct.pack("<Q", length)) for length in unique.tolist()], np.uint32)
-    wrong = np.flatnonzero(stored != expected[index])
-    if len(wrong):
-        record = int(wrong[0])
-        raise DataError(
-            f"{path} is damaged at record {record}, byte {starts[record] - 12}: wrong checksum of the length"
-        )
+def _length(header: bytes, path, record: int, at: int) -> int:
+    """The length in a record's header; DataError where it fails its checksum."""
+    if len(header) < _HEADER:
+        what = "is not a TFRecord file" if record == 0 else f"is cut off in record {record} at byte {at}"
+        raise DataError(f"{path} {what}: it ends after {at + len(header)} bytes")
+    length, stored = _HEAD.unpack(header)
+    if masked_crc(header[:8]) != stored:
+        what = "is not a TFRecord file" if record == 0 else f"is damaged at record {record}, byte {at}"
+        raise DataError(f"{path} {what}: the length there fails its checksum (bytes {header.hex(' ')})")
+    return length
 
 
 class Records:
@@ -183,7 +176,10 @@ class Records:
             return {name: rows[0] for name, rows in self._batch(np.array([index % len(self)])).items()}
         if isinstance(index, slice):
             index = np.arange(*index.indices(len(self)))
-        index = np.asarray(index, np.int64)
+        index = np.asarray(index)
+        if index.ndim != 1 or (len(index) and index.dtype.kind not in "iu"):
+            raise TypeError(f"records are indexed by whole numbers, received {index.dtype} of shape {index.shape}")
+        index = index.astype(np.int64)
         if len(index) and (index.min() < -len(self) or index.max() >= len(self)):
             raise IndexError(f"records {index.min()}..{index.max()} of {len(self)}")
         return self._batch(np.where(index < 0, index + len(self), index))
@@ -251,7 +247,10 @@ def open_records(paths) -> Records:
 def file_crc(path) -> str:
     """crc32c of a file as stored, 8 hexadecimal digits."""
     crc = 0
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            crc = google_crc32c.extend(crc, block)
+    try:
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                crc = google_crc32c.extend(crc, block)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
     return f"{crc:08x}"

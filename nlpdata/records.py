@@ -56,6 +56,8 @@ FEATURE_NAMES = ("v1", "v2")
 V2_NAMES = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
 TASK_TYPES = {"sop": "albert_pretraining", "nsp": "bert_pretraining", "none": "mlm_pretraining"}
 
+_SPECIAL = {"pad": 0, "unk": 0, "cls": 0, "sep": 0, "mask": 0}  # the special ids that a meta file gives
+
 _SUFFIXES = (".tfrecord", ".tf_record")
 _SHARD = re.compile(r"^(?P<base>.+)-(?P<index>\d{5,})-of-(?P<count>\d{5,})$")
 
@@ -269,12 +271,6 @@ def read_meta(path) -> dict:
         raise DataError(f"{path}: not a meta file: {error}") from error
     if not isinstance(meta, dict):
         raise DataError(f"{path}: not a meta file: received a JSON {type(meta).__name__}, expected an object")
-    shards = meta.get("shards", [])
-    if not isinstance(shards, list) or not all(isinstance(s, dict) and isinstance(s.get("file"), str) for s in shards):
-        raise DataError(f"{path}: shards is {str(shards)[:80]}, expected a list of objects with a file each")
-    for key in ("options", "tokenizer"):
-        if not isinstance(meta.get(key, {}), dict):
-            raise DataError(f"{path}: {key} is {str(meta[key])[:80]}, expected an object")
     version = meta.get("format_version", FORMAT_VERSION)
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise DataError(f"{path}: format_version is {version!r}, expected a whole number from 1 to {FORMAT_VERSION}")
@@ -282,4 +278,28 @@ def read_meta(path) -> dict:
         raise DataError(
             f"{path}: written in format {version}; this nlpdata reads formats up to {FORMAT_VERSION}: upgrade nlpdata"
         )
+    _check_meta(path, meta)
     return meta
+
+
+def _check_meta(path, meta: dict) -> None:
+    """What readers rely on, where it is there: DataError for anything else under these keys."""
+    shards, tokenizer = meta.get("shards", []), meta.get("tokenizer", {})
+    of_shard = {"file": str, "records": int, "crc32c": str}
+    if not isinstance(shards, list) or not all(
+        isinstance(shard, dict) and all(isinstance(shard.get(key), kind) for key, kind in of_shard.items())
+        for shard in shards
+    ):
+        raise DataError(f"{path}: shards is {str(shards)[:80]}, expected a list of objects with {', '.join(of_shard)}")
+    if not isinstance(meta.get("options", {}), dict):
+        raise DataError(f"{path}: options is {str(meta['options'])[:80]}, expected an object")
+    special = tokenizer.get("special_ids", _SPECIAL) if isinstance(tokenizer, dict) else {}
+    if not isinstance(special, dict) or not all(isinstance(special.get(name), int) for name in _SPECIAL):
+        raise DataError(
+            f"{path}: tokenizer is {str(tokenizer)[:80]}, expected an object whose special_ids give {', '.join(_SPECIAL)}"
+        )
+    if "shards" in meta and meta.get("task_type") in TASK_TYPES.values():
+        try:
+            features_of_meta({"format_version": FORMAT_VERSION} | meta)
+        except (KeyError, TypeError, AttributeError, UsageError) as error:
+            raise DataError(f"{path}: says too little of its records, or what is unknown: {error}") from None

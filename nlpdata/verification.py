@@ -70,8 +70,11 @@ def verify(paths) -> VerifyReport:
         meta = _read_meta(base, report)
         if meta is not None:
             _check_set(base, files, meta, report)
+        if not (meta or {}).get("shards"):
+            _check_numbers(base, files, report)
+        rules = _Rules(meta)  # of the whole set: its files must agree
         for path in files:
-            _check_file(path, meta, report)
+            _check_file(path, meta, rules, report)
     return report
 
 
@@ -99,9 +102,10 @@ def _check_set(base: Path, files: list[Path], meta: dict, report: VerifyReport) 
     for path in files:
         if expected and path.name not in expected:
             report.add("extra file", f"{path}: not in the meta file, which lists {', '.join(sorted(expected))}")
-        elif expected and file_crc(path) != expected[path.name]["crc32c"]:
-            wanted = expected[path.name]["crc32c"]
-            report.add("file checksum", f"{path}: crc32c is {file_crc(path)}, the meta file says {wanted}")
+        elif expected:
+            wanted, found = expected[path.name]["crc32c"], file_crc(path)
+            if found != wanted:
+                report.add("file checksum", f"{path}: crc32c is {found}, the meta file says {wanted}")
     tokenizer = meta.get("tokenizer", {})
     if "file" in tokenizer and "sha256" in tokenizer:
         file = base.parent / tokenizer["file"]
@@ -111,7 +115,16 @@ def _check_set(base: Path, files: list[Path], meta: dict, report: VerifyReport) 
             report.add("tokenizer", f"{file}: is not the tokenizer of these records (its sha256 differs)")
 
 
-def _check_file(path: Path, meta: dict | None, report: VerifyReport) -> None:
+def _check_numbers(base: Path, files: list[Path], report: VerifyReport) -> None:
+    """Whether all shards are there that their names promise; for sets without a list of them."""
+    for count in sorted({split_shard(path)[2] for path in files} - {1}):
+        present = {split_shard(path)[1] for path in base.parent.iterdir() if split_shard(path)[::2] == (base, count)}
+        if len(present) < count:
+            first = next(i for i in range(count) if i not in present)
+            report.add("missing file", f"{base}: {len(present)} of {count} shards are there; {first:05d} is missing")
+
+
+def _check_file(path: Path, meta: dict | None, rules: "_Rules", report: VerifyReport) -> None:
     report.files += 1
     try:
         file = RecordFile(path)
@@ -122,29 +135,36 @@ def _check_file(path: Path, meta: dict | None, report: VerifyReport) -> None:
     promised = {shard["file"]: shard["records"] for shard in (meta or {}).get("shards", [])}.get(path.name)
     if promised is not None and promised != len(file):
         report.add("record count", f"{path}: {len(file)} records, the meta file says {promised}")
-    rules = _Rules(meta)
     for first in range(0, len(file), _BATCH):
         stop = min(first + _BATCH, len(file))
         intact = [i for i in range(first, stop) if file.crc_matches(i)]
         for i in sorted(set(range(first, stop)) - set(intact)):
             report.add("record checksum", f"{path}, record {i}: the data fails its checksum")
         for rows, batch in _decode(file, intact, path, report):
-            for kind, broken, describe in rules.check(batch):
+            for kind, broken, describe in rules.check(batch, len(rows)):
                 for at in np.flatnonzero(broken):
                     report.add(kind, f"{path}, record {rows[at]}: {describe(at)}")
 
 
 def _decode(file: RecordFile, rows: list[int], path, report) -> Iterator[tuple[list[int], dict]]:
     """The columns of records; a record that is no Example is reported and left out."""
-    while rows:
+
+    def decode(rows):
         parts = [file.record(i) for i in rows]
         stops = np.cumsum([len(part) for part in parts])
+        return decode_examples(b"".join(parts), stops - [len(part) for part in parts], stops)
+
+    while rows:
         try:
-            yield rows, decode_examples(b"".join(parts), stops - [len(part) for part in parts], stops)
+            yield rows, decode(rows)
             return
         except MalformedExample as error:
-            report.add("not an Example", f"{path}, record {rows[error.record]}: {error.reason}")
-            rows = rows[: error.record] + rows[error.record + 1 :]
+            good, rows = rows[: error.record], rows[error.record :]
+            if good:  # those before it are in order; next time it is the first
+                yield good, decode(good)
+                continue
+            report.add("not an Example", f"{path}, record {rows[0]}: {error.reason}")
+            rows = rows[1:]
 
 
 class _Rules:
@@ -158,13 +178,13 @@ class _Rules:
         features = features_of_meta(meta if "shards" in meta else None)
         self.shape = {f.name: (f.dtype, f.width) for f in features} if features else None
 
-    def check(self, columns: dict):
+    def check(self, columns: dict, count: int):
         """Yields (kind, broken bool (n,), describe(row) -> text) for each rule that some record breaks."""
         if self.shape is None:
             self.shape = {name: (column.dtype, int(column.counts[0])) for name, column in columns.items()}
         sound = None
         for name in [*self.shape, *(name for name in columns if name not in self.shape)]:
-            broken, describe = self._shape_fault(name, columns)
+            broken, describe = self._shape_fault(name, columns, count)
             if broken.any():
                 yield "shape", broken, describe
             sound = ~broken if sound is None else sound & ~broken
@@ -179,15 +199,14 @@ class _Rules:
                 position = np.cumsum(sound) - 1
                 yield kind, full, lambda at, d=describe, p=position: d(p[at])
 
-    def _shape_fault(self, name, columns):
+    def _shape_fault(self, name, columns, count):
         column = columns.get(name)
-        size = len(next(iter(columns.values())).counts)
         if name not in self.shape:
             dtype, counts = column.dtype, column.counts
             return counts > 0, lambda at: f"has a feature {name!r} ({counts[at]} of {dtype}) that the set does not have"
         dtype, width = self.shape[name]
         if column is None:
-            return np.ones(size, bool), lambda at: f"lacks feature {name!r}; expected {width} values of {dtype}"
+            return np.ones(count, bool), lambda at: f"lacks feature {name!r}; expected {width} values of {dtype}"
         wrong = (column.counts != width) | (column.dtype != dtype)
         return (
             wrong,
@@ -197,75 +216,91 @@ class _Rules:
         )
 
     def _content(self, rows):
-        if "input_ids" in rows and "input_mask" in rows:
+        """Rules about values. One that builds on another leaves out the records that break the other."""
+        sequence = [rows[name] for name in ("input_ids", "input_mask", "segment_ids", "token_boundary") if name in rows]
+        masked = [rows.get(f"masked_lm_{name}") for name in ("positions", "ids", "weights")]
+        labels = rows.get("next_sentence_labels")
+        has_sequence, has_masked = "input_ids" in rows and "input_mask" in rows, all(c is not None for c in masked)
+        for present, columns, what in (
+            (has_sequence, sequence, "input_ids, input_mask, segment_ids, token_boundary"),
+            (has_masked, masked, "masked_lm_positions, masked_lm_ids, masked_lm_weights"),
+            (labels is not None, [labels], "next_sentence_labels"),
+        ):
+            if present and not _numbers_of_one_width(columns):
+                broken = np.ones(len(columns[0]), bool)
+                yield "shape", broken, lambda at, what=what: f"{what}: expected numbers, the same count of each"
+                return
+        if has_sequence:
             yield from self._sequence(rows)
-        if "masked_lm_positions" in rows and "masked_lm_ids" in rows and "masked_lm_weights" in rows:
-            yield from self._masks(rows)
-        if "next_sentence_labels" in rows:
-            label = rows["next_sentence_labels"][:, 0]
-            yield "label", (label < 0) | (label > 1), lambda at: f"next_sentence_labels is {label[at]}, expected 0 or 1"
+        if has_masked:
+            yield from self._masks(rows, *masked)
+        if labels is not None:
+            label = labels[:, 0]
+            yield (
+                "label",
+                (label != 0) & (label != 1),
+                lambda at: f"next_sentence_labels is {label[at]}, expected 0 or 1",
+            )
 
     def _sequence(self, rows):
         ids, mask = rows["input_ids"], rows["input_mask"]
         n, width = ids.shape
         lengths = (mask == 1).sum(axis=1)
         prefix = np.arange(width) < lengths[:, None]
-        yield "input_mask", (mask != prefix).any(axis=1), lambda at: "input_mask is not ones followed by zeros"
-        limit = self.vocab_size or np.iinfo(np.int64).max
-        outside = (ids < 0) | (ids >= limit)
+        fine = (mask == prefix).all(axis=1)
+        yield "input_mask", ~fine, lambda at: "input_mask is not ones followed by zeros"
+        outside = self._outside(ids)
         yield (
             "input_ids",
             outside.any(axis=1),
-            lambda at: (
-                f"input_ids[{int(np.argmax(outside[at]))}] is {ids[at][outside[at]][0]}, expected 0 to {limit - 1}"
-            ),
+            lambda at: f"input_ids[{np.argmax(outside[at])}] is {ids[at][outside[at]][0]}, expected {self._range}",
         )
-        row = np.arange(n)
+        segment = rows.get("segment_ids", np.zeros_like(ids))
+        padded = fine & ((segment == 0) | prefix).all(axis=1)
+        ordered = ((segment == 0) | (segment == 1)).all(axis=1) & ~((np.diff(segment) < 0) & prefix[:, 1:]).any(axis=1)
+        yield "segment_ids", fine & ~(padded & ordered), lambda at: "segment_ids are not 0 then 1, and 0 on padding"
         if self.special:
             pad, cls, sep = (self.special[name] for name in ("pad", "cls", "sep"))
-            yield "padding", ((ids != pad) & ~prefix).any(axis=1), lambda at: f"padding holds ids other than {pad}"
+            rest = (ids != pad) & ~prefix & ~outside & fine[:, None]
+            yield "padding", rest.any(axis=1), lambda at: f"padding holds ids other than {pad}"
             yield "[CLS]", ids[:, 0] != cls, lambda at: f"starts with id {ids[at, 0]}, expected [CLS] ({cls})"
-            last = ids[row, np.maximum(lengths - 1, 0)]
-            yield "[SEP]", last != sep, lambda at: f"ends with id {last[at]}, expected [SEP] ({sep})"
+            last = ids[np.arange(n), np.maximum(lengths - 1, 0)]
+            yield "[SEP]", fine & (last != sep), lambda at: f"ends with id {last[at]}, expected [SEP] ({sep})"
+            fine &= last == sep
             pairs = 2 if "next_sentence_labels" in rows else 1
-            found = (ids == sep).sum(axis=1)
-            yield "[SEP]", found != pairs, lambda at: f"holds [SEP] {found[at]} times, expected {pairs}"
-        if "segment_ids" in rows:
-            segment = rows["segment_ids"]
-            falls = (np.diff(segment, axis=1) < 0) & prefix[:, 1:]
-            wrong = ((segment < 0) | (segment > 1) | ((segment != 0) & ~prefix)).any(axis=1) | falls.any(axis=1)
-            yield "segment_ids", wrong, lambda at: "segment_ids are not 0 then 1, and 0 on padding"
+            is_sep = (ids == sep) & prefix
+            found = is_sep.sum(axis=1)
+            yield "[SEP]", fine & (found != pairs), lambda at: f"holds [SEP] {found[at]} times, expected {pairs}"
+            behind = (np.cumsum(is_sep, axis=1) - is_sep > 0) & prefix
+            wrong = fine & (found == pairs) & padded & ordered & (segment != behind).any(axis=1)
+            if "segment_ids" in rows:
+                yield "segment_ids", wrong, lambda at: "segment_ids do not change behind the first [SEP]"
         if "token_boundary" in rows:
             boundary = rows["token_boundary"]
-            wrong = ((boundary != 0) & (boundary != 1)) | ((boundary != 0) & ~prefix)
+            wrong = ((boundary != 0) & (boundary != 1)) | ((boundary != 0) & ~prefix & fine[:, None])
             yield "token_boundary", wrong.any(axis=1), lambda at: "token_boundary is not 0 or 1, and 0 on padding"
 
-    def _masks(self, rows):
-        positions, labels, weights = (rows[f"masked_lm_{name}"] for name in ("positions", "ids", "weights"))
-        n, width = positions.shape
+    def _masks(self, rows, positions, labels, weights):
         count = (weights == 1).sum(axis=1)
-        used = np.arange(width) < count[:, None]
-        yield (
-            "masked_lm_weights",
-            (weights != used).any(axis=1),
-            lambda at: "masked_lm_weights is not ones followed by zeros",
-        )
-        yield "no prediction", count == 0, lambda at: "has no masked position"
-        rest = ((positions != 0) | (labels != 0)) & ~used
+        used = np.arange(positions.shape[1]) < count[:, None]
+        fine = (weights == used).all(axis=1)
+        yield "masked_lm_weights", ~fine, lambda at: "masked_lm_weights is not ones followed by zeros"
+        yield "no prediction", fine & (count == 0), lambda at: "has no masked position"
+        rest = ((positions != 0) | (labels != 0)) & ~used & fine[:, None]
         yield "masked_lm padding", rest.any(axis=1), lambda at: "masked_lm positions or ids behind the last are not 0"
-        falls = (np.diff(positions, axis=1) <= 0) & used[:, 1:]
-        yield "masked_lm_positions", falls.any(axis=1), lambda at: "masked_lm_positions do not ascend"
-        lengths = (rows["input_mask"] == 1).sum(axis=1) if "input_mask" in rows else np.full(n, 1 << 62)
-        outside = ((positions < 0) | (positions >= lengths[:, None])) & used
+        used &= fine[:, None]
+        limits = (rows["input_mask"] == 1).sum(axis=1) if "input_mask" in rows else np.full(len(used), 1 << 62)
+        outside = ((positions < 0) | (positions >= limits[:, None])) & used
         yield (
             "masked_lm_positions",
             outside.any(axis=1),
-            lambda at: f"masks position {positions[at][outside[at]][0]} of a sequence of {lengths[at]}",
+            lambda at: f"masks position {positions[at][outside[at]][0]} of a sequence of {limits[at]}",
         )
-        limit = self.vocab_size or np.iinfo(np.int64).max
-        strange = ((labels < 0) | (labels >= limit)) & used
+        falls = (np.diff(positions) <= 0) & used[:, 1:]
+        falls = falls.any(axis=1) & ~outside.any(axis=1)
+        yield "masked_lm_positions", falls, lambda at: "masked_lm_positions do not ascend"
         special = [self.special[name] for name in ("pad", "cls", "sep", "mask")] if self.special else []
-        strange |= np.isin(labels, special) & used
+        strange = (self._outside(labels) | np.isin(labels, special)) & used
         yield (
             "masked_lm_ids",
             strange.any(axis=1),
@@ -274,8 +309,21 @@ class _Rules:
         if self.special and "input_ids" in rows:
             ids = rows["input_ids"]
             at_masks = np.take_along_axis(ids, np.clip(positions, 0, ids.shape[1] - 1), axis=1)
-            on_special = np.isin(at_masks, [self.special["cls"], self.special["sep"]]) & used
+            ends = [self.special["cls"], self.special["sep"]]
+            on_special = np.isin(at_masks, ends) & used & ~outside
             yield "masked special token", on_special.any(axis=1), lambda at: "masks [CLS] or [SEP]"
+
+    def _outside(self, ids):
+        return (ids < 0) | (ids >= self.vocab_size) if self.vocab_size else ids < 0
+
+    @property
+    def _range(self) -> str:
+        return f"0 to {self.vocab_size - 1}" if self.vocab_size else "0 or more"
+
+
+def _numbers_of_one_width(columns) -> bool:
+    width = columns[0].shape[1]
+    return width > 0 and all(column.shape[1] == width and column.dtype != object for column in columns)
 
 
 def _pick(column, sound, width):

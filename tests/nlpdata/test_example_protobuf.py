@@ -1,4 +1,4 @@
-"""Encoding is byte for byte protobuf's, decoding agrees with it; the only tests of the codec that load TensorFlow."""
+"""Encoding is byte for byte protobuf's; the only tests of the codec that load TensorFlow."""
 
 import hypothesis.extra.numpy as hnp
 import numpy as np
@@ -6,8 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nlpdata.decoding import decode_examples
-from nlpdata.example import encode_examples, masked_crc, varint
+from nlpdata.example import encode_examples, masked_crc
 from nlpdata.records import Feature, pretraining_features
 
 tf = pytest.importorskip("tensorflow")
@@ -38,15 +37,12 @@ def assert_equals_protobuf(features, columns, count):
     assert data == b"".join(expected)
 
 
-# Every name ends with a character that no name holds, so that none is the start of another: for such a pair upb
-# (protobuf for Python) has an order of its own, the longer first, where protobuf for C++ and we order by bytes.
-NAMES = st.text(st.characters(exclude_characters="/", exclude_categories=["Cs"]), max_size=6) | st.just("n" * 200)
-
-
 @st.composite
 def batches(draw):
     count = draw(st.integers(0, 5))
-    names = draw(st.lists(NAMES.map(lambda name: name + "/"), unique=True, max_size=5))
+    names = draw(st.lists(st.text(max_size=6) | st.just("n" * 200), unique=True, max_size=5))
+    # Protobuf's Python runtime sorts a name behind those that it begins; see example.py.
+    names = [name for name in names if not any(other != name and other.startswith(name) for other in names)]
     features, columns = [], {}
     for name in names:
         dtype = draw(st.sampled_from(["int64", "float32", "bytes"]))
@@ -69,7 +65,7 @@ def batches(draw):
     return features, columns, count
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(batches())
 def test_any_batch(batch):
     features, columns, count = batch
@@ -115,83 +111,3 @@ def test_the_file_is_tensorflows_own(tmp_path):
         for row in range(1000):
             writer.write(protobuf(features, columns, row))
     assert (tmp_path / "x").read_bytes() == encode_examples(features, columns)[0]
-
-
-@st.composite
-def examples(draw):
-    """(features, records): records of the same features, each written in a way of its own."""
-    names = draw(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), unique=True, max_size=4))
-    features = [
-        Feature(n, draw(st.sampled_from(["int64", "float32", "bytes"])), draw(st.integers(0, 5))) for n in names
-    ]
-    values = {
-        "int64": st.sampled_from([0, 1, 127]) | st.integers(-(2**63), 2**63 - 1),
-        "float32": st.floats(width=32),
-        "bytes": st.binary(max_size=4),
-    }
-    records = []
-    for _ in range(draw(st.integers(0, 12))):
-        row = {f.name: draw(st.lists(values[f.dtype], min_size=f.width, max_size=f.width)) for f in features}
-        records.append((row, draw(st.sampled_from(["plain", "plain", "plain", "reversed", "unpacked", "split"]))))
-    return features, records
-
-
-def write_by_hand(features, row, manner) -> bytes:
-    """A serialized Example in a manner that protobuf reads but seldom writes."""
-
-    def block(tag, content):
-        return tag + varint(len(content)) + content
-
-    body = b""
-    for f in features[::-1] if manner == "reversed" else features:
-        if f.dtype == "bytes":
-            pieces = [block(b"\x0a", value) for value in row[f.name]]
-        elif f.dtype == "float32":
-            pieces = [np.float32(value).astype("<f4").tobytes() for value in row[f.name]]
-        else:
-            pieces = [varint(value % 2**64) for value in row[f.name]]
-        if f.dtype != "bytes" and manner == "unpacked":
-            pieces = [(b"\x0d" if f.dtype == "float32" else b"\x08") + piece for piece in pieces]
-        elif f.dtype != "bytes":
-            cut = len(pieces) // 2 if manner == "split" else len(pieces)
-            pieces = [block(b"\x0a", b"".join(part)) for part in (pieces[:cut], pieces[cut:]) if part]
-        tag = {"bytes": b"\x0a", "float32": b"\x12", "int64": b"\x1a"}[f.dtype]
-        entry = block(b"\x0a", f.name.encode()) + block(b"\x12", block(tag, b"".join(pieces)))
-        body += block(b"\x0a", entry)
-        if manner == "split":
-            body += b"\x78\x05"  # an unknown field
-    return block(b"\x0a", body)
-
-
-def assert_decodes(features, records):
-    if not records:
-        return
-    stops = np.cumsum([len(record) for record in records])
-    columns = decode_examples(b"".join(records), stops - [len(record) for record in records], stops)
-    assert set(columns) == {f.name for f in features}
-    for f in features:
-        column = columns[f.name]
-        assert column.counts.tolist() == [f.width] * len(records)
-        assert column.dtype == f.dtype or not f.width
-        for row, record in zip(column.rows(), records, strict=True):
-            slot = tf.train.Example.FromString(record).features.feature[f.name]
-            truth = {"int64": slot.int64_list, "float32": slot.float_list, "bytes": slot.bytes_list}[f.dtype].value
-            np.testing.assert_array_equal(row, np.array(list(truth), row.dtype))
-
-
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-@given(examples())
-def test_decodes_any_example(batch):
-    features, records = batch
-    assert_decodes(features, [write_by_hand(features, *record) for record in records] * 3)
-
-
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-@given(batches())
-def test_decodes_what_is_encoded(batch):
-    features, columns, count = batch
-    data, lengths = encode_examples(features, columns)
-    starts = np.cumsum(lengths) - lengths
-    records = [data[s + 12 : s + n - 4] for s, n in zip(starts, lengths, strict=True)] * 5
-    assert_decodes(features, records)
-    assert len(records) == count * 5 if features else not records

@@ -98,7 +98,7 @@ def test_meta_faults(tmp_path):
         ("[1]", "received a JSON list"),
         (json.dumps({"format_version": FORMAT_VERSION + 1}), "upgrade nlpdata"),
         ('{"format_version": "one"}', "format_version is 'one'"),
-        ('{"shards": [{"records": 1}]}', "shards is .* expected a list of objects with a file each"),
+        ('{"shards": [{"records": 1}]}', "shards is .* expected a list of objects with file, records, crc32c"),
         ('{"tokenizer": "spm.model"}', "tokenizer is spm.model, expected an object"),
     ):
         path.write_text(text)
@@ -129,7 +129,7 @@ def test_features_of_meta():
 
 def test_find_meta(tmp_path):
     assert find_meta(tmp_path / "train.tfrecord") is None
-    write_meta(tmp_path / "meta.json", {"shards": [{"file": "train.tfrecord"}]})
+    write_meta(tmp_path / "meta.json", {"shards": [{"file": "train.tfrecord", "records": 1, "crc32c": "00000000"}]})
     assert find_meta(tmp_path / "train.tfrecord") == tmp_path / "meta.json"
     assert find_meta(tmp_path / "other.tfrecord") is None
     for text, found in (("[]", None), ('{"a": 1}', None), ('{"task_type": "x"}', tmp_path / "meta.json")):
