@@ -16,7 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 
-from nlpdata.errors import DataError, NlpdataError
+from nlpdata.errors import DataError, NlpdataError, UsageError
 
 _POLL_SECONDS = 0.2
 _progress = None  # in a worker: the shared byte counter
@@ -48,18 +48,19 @@ def run_tasks(
       on_progress: called now and then with all bytes reported so far.
       describe: names a task in messages.
 
-    Raises DataError where a worker dies; errors of the function come through as they are.
+    Raises DataError where a worker dies, UsageError where none can start; errors of the function come through as they
+    are.
     """
     if workers == 1 or len(tasks) == 1:
         yield from _run_here(function, tasks, initializer, initargs, on_progress)
         return
     context = multiprocessing.get_context("spawn")
-    counter = context.Value("q", 0)
+    counter, started = context.Value("q", 0), context.Value("b", 0)
     pool = ProcessPoolExecutor(
         min(workers, len(tasks)),
         mp_context=context,
         initializer=_start_worker,
-        initargs=(os.getpid(), counter, initializer, initargs),
+        initargs=(os.getpid(), counter, started, initializer, initargs),
     )
     running = {}
     try:
@@ -73,6 +74,8 @@ def run_tasks(
                 try:
                     yield task, future.result()
                 except BrokenProcessPool:
+                    if not started.value:
+                        raise UsageError(_no_start_message(workers)) from None
                     raise DataError(_death_message(describe(task), workers)) from None
     except BaseException:
         for future in running:
@@ -105,6 +108,14 @@ def _death_message(task: str, workers: int) -> str:
     )
 
 
+def _no_start_message(workers: int) -> str:
+    return (
+        "no worker process could start. Each imports the program that called nlpdata before it works, and that failed "
+        'or ran the call again (its own error is above). Put the call under `if __name__ == "__main__":`, in a file '
+        f"rather than on standard input; or use one worker (workers=1, now {workers})"
+    )
+
+
 @contextmanager
 def _interrupts_held():
     """Holds SIGINT back, to be delivered at the end."""
@@ -118,9 +129,10 @@ def _interrupts_held():
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _start_worker(parent: int, counter, initializer, initargs) -> None:
+def _start_worker(parent: int, counter, started, initializer, initargs) -> None:
     global _progress, _failure
     _progress = counter
+    started.value = 1
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()

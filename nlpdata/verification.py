@@ -51,7 +51,10 @@ class VerifyReport:
         ]
         lines += [f"not checked: {text}" for text in self.not_checked]
         total = sum(self.counts.values())
-        lines.append(f"{self.files} files, {self.records} records: " + (f"{total} faults" if total else "no faults"))
+        lines.append(
+            f"{_count(self.files, 'file')}, {_count(self.records, 'record')}: "
+            + (_count(total, "fault") if total else "no faults")
+        )
         return "\n".join(lines)
 
 
@@ -332,3 +335,7 @@ def _pick(column, sound, width):
         return column.rows()[sound]
     starts = (np.cumsum(column.counts) - column.counts)[sound]
     return np.asarray(column.values)[starts[:, None] + np.arange(width)]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

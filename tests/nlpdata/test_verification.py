@@ -134,7 +134,7 @@ def test_each_rule(tmp_path, names, feature, position, value, kind, message):
     report = verify(make_set(tmp_path, [batch(EXAMPLE), second], names=names))
     assert report.faults == [f"{tmp_path}/x.tfrecord-00001-of-00002, record 7: {message}"]
     assert report.counts == {kind: 1}
-    assert str(report).endswith("2 files, 20 records: 1 faults")
+    assert str(report).endswith("2 files, 20 records: 1 fault")
 
 
 def test_no_prediction(tmp_path):
@@ -162,7 +162,7 @@ def test_twenty_of_a_kind_are_listed_and_all_are_counted(tmp_path):
     assert report.counts == {"label": 1500, "input_ids": 2}
     assert len(report.faults) == MAX_SHOWN + 2
     assert f"{tmp_path}/x.tfrecord, record 2999: input_ids[1] is 77, expected 0 to 15" in report.faults
-    assert str(report).splitlines()[-2:] == ["... 1480 more: label", "1 files, 3000 records: 1502 faults"]
+    assert str(report).splitlines()[-2:] == ["... 1480 more: label", "1 file, 3000 records: 1502 faults"]
 
 
 def test_records_of_another_shape(tmp_path):
