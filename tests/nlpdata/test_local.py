@@ -1,9 +1,13 @@
 """The pool of processes: what is said where it cannot start."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
 
 CALL = """
 import nlpdata.local
@@ -19,7 +23,10 @@ def test_program_that_workers_cannot_import(tmp_path, stdin):
     script = tmp_path / "script.py"
     script.write_text(CALL)
     command = [sys.executable, *([] if stdin else [str(script)])]
-    ended = subprocess.run(command, input=CALL if stdin else "", capture_output=True, text=True, timeout=60)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(
+        command, input=CALL if stdin else "", capture_output=True, text=True, timeout=60, env=environment
+    )
     last = ended.stderr.splitlines()[-1]
     assert ended.returncode == 1
     assert last.startswith("nlpdata.errors.UsageError: no worker process could start.")
