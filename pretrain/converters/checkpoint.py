@@ -1,0 +1,106 @@
+"""What every reader returns, and how a name table turns a source's tensors into ours."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from nlpdata.errors import DataError, UsageError
+from pretrain.config import Choice
+from pretrain.converters.names import Row, expand
+from pretrain.encoders.model_config import read_model_config
+
+CONFIG_FILES = ("bert_config.json", "albert_config.json", "config.json")
+
+# Tensors that belong to training, not to the model: pattern of the name -> why it is not used.
+_TRAINING = (
+    (r"/(adam_[mv]|Adam(_1)?)$|\.OPTIMIZER_SLOT|^optimizer/", "optimizer slot"),
+    (r"^(global_step|save_counter|_CHECKPOINTABLE_OBJECT_GRAPH|Variable)$", "counter or bookkeeping"),
+    (r"position_ids$", "position numbers, which we count ourselves"),
+)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Weights of an encoder and its heads.
+
+    Attributes:
+      format: name of the format it was read from.
+      source: where it was read from, for messages.
+      encoder: the encoder that it is of.
+      weights: path in our models -> float32 array in our layout.
+      unused: the source's other tensors -> why they are not used.
+      extras: what travels along: label_names (in id order), do_lower_case, tokenizer_file.
+    """
+
+    format: str
+    source: str
+    encoder: Choice
+    weights: dict[str, np.ndarray]
+    unused: dict[str, str] = field(default_factory=dict)
+    extras: dict = field(default_factory=dict)
+
+
+def find_model_config(given: Choice | None, folders: list[Path], source: str) -> Choice:
+    """The configuration that was given, else the one beside the weights; UsageError where there is none."""
+    if given is not None:
+        return given
+    for folder in folders:
+        if any((folder / name).is_file() for name in CONFIG_FILES):
+            return read_model_config(str(folder))
+    raise UsageError(
+        f"{source}: holds no model configuration, and weights alone do not tell it (number of heads, activation, ...). "
+        f"Name one with --model_config: a file, or a name such as bert_base_uncased. Expected beside the weights: "
+        f"{', '.join(CONFIG_FILES)}."
+    )
+
+
+def rows_of(table: list[Row], encoder: Choice) -> list[Row]:
+    """The table's rows for an encoder of this shape."""
+    options = encoder.options
+    return list(
+        expand(
+            table,
+            options.num_hidden_layers,
+            getattr(options, "num_hidden_groups", 0),
+            getattr(options, "inner_group_num", 0),
+        )
+    )
+
+
+def take(tensors: Mapping[str, np.ndarray], table: list[Row], encoder: Choice, source: str):
+    """Reads what the table names.
+
+    Args:
+      tensors: name in the source -> array; looked up only where used.
+
+    Returns (weights by our path, float32; unused names with reasons).
+    DataError where tensors are there for more layers than the configuration has.
+    """
+    rows = rows_of(table, encoder)
+    weights, used = {}, set()
+    for row in rows:
+        if row.theirs in tensors:
+            array = np.asarray(tensors[row.theirs])
+            weights[row.ours] = np.ascontiguousarray(row.to_ours(array), dtype=np.float32)
+            used.add(row.theirs)
+    patterns = [re.compile(re.sub(r"\\\{[igj]\\\}", r"\\d+", re.escape(row.theirs)) + "$") for row in table]
+    unused = {}
+    for name in tensors:
+        if name in used:
+            continue
+        if any(pattern.match(name) for pattern in patterns):
+            raise DataError(
+                f"{source}: has {name}, which the configuration ({_shape_words(encoder)}) has no layer for. Is it the "
+                "configuration of another model size?"
+            )
+        unused[name] = next((why for pattern, why in _TRAINING if re.search(pattern, name)), "unknown to this encoder")
+    return weights, unused
+
+
+def _shape_words(encoder: Choice) -> str:
+    options = encoder.options
+    names = ("num_hidden_layers", "num_hidden_groups", "inner_group_num")
+    return ", ".join(f"{name} {getattr(options, name)}" for name in names if hasattr(options, name))

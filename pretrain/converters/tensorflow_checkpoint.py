@@ -1,0 +1,117 @@
+"""TensorFlow checkpoints: those of google-research/bert and /albert, TF1 Hub modules, TF2 SavedModels, the Model Garden.
+
+All of them keep their tensors in the same kind of file pair (PREFIX.index, PREFIX.data-*). TF1 names a tensor after its
+variable. TF2 names it after the objects that hold it, and states the variable's name in the object graph; that name is
+what our tables use, so that a checkpoint and a SavedModel of the same model are read alike.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from nlpdata.errors import DataError, UsageError
+from pretrain.config import Choice
+from pretrain.converters.checkpoint import Checkpoint, find_model_config, take
+from pretrain.converters.names import GARDEN, TF1
+
+_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+
+
+def find_prefix(path: Path) -> Path | None:
+    """The checkpoint that a path means: a prefix, its .index file, a folder of checkpoints, or a SavedModel's folder."""
+    if path.name.endswith(".index") and path.is_file():
+        return path.with_name(path.name.removesuffix(".index"))
+    if path.with_name(f"{path.name}.index").is_file():
+        return path
+    if not path.is_dir():
+        return None
+    if (path / "variables" / "variables.index").is_file():
+        return path / "variables" / "variables"
+    if (path / "checkpoint").is_file():
+        import tensorflow as tf
+
+        latest = tf.train.latest_checkpoint(str(path))
+        if latest:
+            return Path(latest)
+    found = sorted(path.glob("*.index"))
+    if len(found) > 1:
+        raise UsageError(
+            f"{path}: holds {len(found)} checkpoints and no file `checkpoint` that says which is the latest. Name one: "
+            f"{', '.join(str(f).removesuffix('.index') for f in found[:4])}"
+        )
+    return found[0].with_name(found[0].name.removesuffix(".index")) if found else None
+
+
+class _Tensors(Mapping):
+    """Tensors of a checkpoint by the name of their variable, read when asked for."""
+
+    def __init__(self, prefix: Path):
+        import tensorflow as tf
+
+        self._prefix = prefix
+        try:
+            self._reader = tf.train.load_checkpoint(str(prefix))
+            self._keys = {name: name for name in self._reader.get_variable_to_shape_map()}
+            if _GRAPH in self._keys:
+                self._keys |= self._variable_names()
+        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+            raise DataError(f"{prefix}: cannot be read as a TensorFlow checkpoint: {_first_line(error)}") from None
+
+    def _variable_names(self) -> dict[str, str]:
+        from google.protobuf.message import DecodeError
+        from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+        graph = trackable_object_graph_pb2.TrackableObjectGraph()
+        try:
+            graph.ParseFromString(self._reader.get_tensor(_GRAPH))
+        except DecodeError as error:
+            raise DataError(f"{self._prefix}: the object graph is damaged: {error}") from None
+        named = {}
+        for node in graph.nodes:
+            for attribute in node.attributes:
+                if attribute.full_name and attribute.checkpoint_key in self._keys:
+                    named[attribute.full_name] = attribute.checkpoint_key
+        for key in named.values():
+            self._keys.pop(key, None)
+        return named
+
+    def __getitem__(self, name):
+        import tensorflow as tf
+
+        try:
+            return self._reader.get_tensor(self._keys[name])
+        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+            raise DataError(f"{self._prefix}: {name} cannot be read: {_first_line(error)}") from None
+
+    def __contains__(self, name):
+        return name in self._keys
+
+    def __iter__(self):
+        return iter(self._keys)
+
+    def __len__(self):
+        return len(self._keys)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
+    """Reads a TensorFlow checkpoint or SavedModel; None where the path is neither."""
+    prefix = find_prefix(path)
+    if prefix is None:
+        return None
+    tensors = _Tensors(prefix)
+    if "bert/embeddings/word_embeddings" in tensors:
+        kind, tables = "tf1", TF1
+    elif "word_embeddings/embeddings" in tensors:
+        kind, tables = "tf2", GARDEN
+    else:
+        raise DataError(
+            f"{prefix}: a TensorFlow checkpoint, but not of BERT or ALBERT: no word embeddings under a known name. It holds "
+            f"{', '.join(sorted(tensors)[:4])}, ..."
+        )
+    folders = [prefix.parent, prefix.parent.parent / "assets", prefix.parent.parent]
+    encoder = find_model_config(model_config, folders if prefix.name == "variables" else folders[:1], str(path))
+    weights, unused = take(tensors, tables[encoder.type], encoder, str(prefix))
+    return Checkpoint(kind, str(path), encoder, weights, unused)
