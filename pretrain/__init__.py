@@ -1,1 +1,22 @@
-"""Pretraining and fine-tuning of BERT-family encoders: records to weights to scores."""
+"""Pretraining and fine-tuning of BERT-family encoders: records to weights to scores.
+
+    import pretrain
+    model = pretrain.load("albert_base_v2/")        # any supported checkpoint, heads included
+
+Functions are imported when first used, so that `import pretrain` costs nothing.
+"""
+
+import importlib
+
+_EXPORTS = {"load": "pretrain.converters.load"}
+__all__ = [*_EXPORTS]
+
+
+def __getattr__(name: str):
+    if name in _EXPORTS:
+        return getattr(importlib.import_module(_EXPORTS[name]), name)
+    raise AttributeError(f"module 'pretrain' has no attribute {name!r}")
+
+
+def __dir__():
+    return __all__

@@ -71,6 +71,15 @@ SCHEDULES = Registry(
 WARMUPS = Registry("warm-up", {"linear": "pretrain.optimizers.schedules:LinearWarmup"})
 TRAINERS = Registry("trainer", {"default": "pretrain.training.trainer:Trainer"})
 ENGINES = Registry("backend", {"tensorflow": "pretrain.training.tensorflow_engine:TensorFlowEngine"})
+FORMATS = Registry(
+    "checkpoint format",
+    {
+        "h5": "pretrain.converters.keras_h5:read",
+        "hugging_face": "pretrain.converters.hugging_face:read",
+        "native": "pretrain.converters.native:read",
+        "tensorflow": "pretrain.converters.tensorflow_checkpoint:read",
+    },
+)
 EXPERIMENTS = Registry(
     "experiment",
     {

@@ -82,7 +82,11 @@ def _bert_tf1() -> list[Row]:
     ours, theirs = "encoder/layer_{i}", "bert/encoder/layer_{i}"
     return [
         *_google_embeddings(),
-        *(row for part in ("query", "key", "value") for row in _dense(f"{ours}/attention/{part}", f"{theirs}/attention/self/{part}/")),
+        *(
+            row
+            for part in ("query", "key", "value")
+            for row in _dense(f"{ours}/attention/{part}", f"{theirs}/attention/self/{part}/")
+        ),
         *_dense(f"{ours}/attention/output", f"{theirs}/attention/output/dense/"),
         *_norm(f"{ours}/attention/layer_norm", f"{theirs}/attention/output/LayerNorm/"),
         *_dense(f"{ours}/feed_forward/intermediate", f"{theirs}/intermediate/dense/"),
@@ -97,7 +101,11 @@ def _albert_tf1() -> list[Row]:
     return [
         *_google_embeddings(),
         *_dense("encoder/embedding_projection", "bert/encoder/embedding_hidden_mapping_in/"),
-        *(row for part in ("query", "key", "value") for row in _dense(f"{ours}/attention/{part}", f"{theirs}/attention_1/self/{part}/")),
+        *(
+            row
+            for part in ("query", "key", "value")
+            for row in _dense(f"{ours}/attention/{part}", f"{theirs}/attention_1/self/{part}/")
+        ),
         *_dense(f"{ours}/attention/output", f"{theirs}/attention_1/output/dense/"),
         *_norm(f"{ours}/attention/layer_norm", f"{theirs}/LayerNorm/"),
         *_dense(f"{ours}/feed_forward/intermediate", f"{theirs}/ffn_1/intermediate/dense/"),
@@ -121,7 +129,11 @@ def _bert_hugging_face() -> list[Row]:
     return [
         *(Row(f"encoder/embeddings/{name}", f"bert.embeddings.{name}.weight") for name in names),
         *_torch_norm("encoder/embeddings/layer_norm", "bert.embeddings.LayerNorm"),
-        *(row for part in ("query", "key", "value") for row in _torch(f"{ours}/attention/{part}", f"{theirs}.attention.self.{part}")),
+        *(
+            row
+            for part in ("query", "key", "value")
+            for row in _torch(f"{ours}/attention/{part}", f"{theirs}.attention.self.{part}")
+        ),
         *_torch(f"{ours}/attention/output", f"{theirs}.attention.output.dense"),
         *_torch_norm(f"{ours}/attention/layer_norm", f"{theirs}.attention.output.LayerNorm"),
         *_torch(f"{ours}/feed_forward/intermediate", f"{theirs}.intermediate.dense"),
@@ -144,7 +156,11 @@ def _albert_hugging_face() -> list[Row]:
         *(Row(f"encoder/embeddings/{name}", f"albert.embeddings.{name}.weight") for name in names),
         *_torch_norm("encoder/embeddings/layer_norm", "albert.embeddings.LayerNorm"),
         *_torch("encoder/embedding_projection", "albert.encoder.embedding_hidden_mapping_in"),
-        *(row for part in ("query", "key", "value") for row in _torch(f"{ours}/attention/{part}", f"{theirs}.attention.{part}")),
+        *(
+            row
+            for part in ("query", "key", "value")
+            for row in _torch(f"{ours}/attention/{part}", f"{theirs}.attention.{part}")
+        ),
         *_torch(f"{ours}/attention/output", f"{theirs}.attention.dense"),
         *_torch_norm(f"{ours}/attention/layer_norm", f"{theirs}.attention.LayerNorm"),
         *_torch(f"{ours}/feed_forward/intermediate", f"{theirs}.ffn"),
@@ -173,7 +189,9 @@ def _garden(ours: str, theirs: str, projection: bool) -> list[Row]:
         *(
             row
             for part in ("query", "key", "value")
-            for row in _dense(f"{ours}/attention/{part}", f"{attention}/{part}/", kind="heads_out", bias_kind="heads_out")
+            for row in _dense(
+                f"{ours}/attention/{part}", f"{attention}/{part}/", kind="heads_out", bias_kind="heads_out"
+            )
         ),
         *_dense(f"{ours}/attention/output", f"{attention}/attention_output/", kind="heads_in"),
         *_norm(f"{ours}/attention/layer_norm", f"{theirs}/self_attention_layer_norm/"),
@@ -197,7 +215,11 @@ def _kamalkraj() -> list[Row]:
         Row("encoder/embeddings/position_embeddings", f"{model}/embedding_postprocessor/position_embeddings"),
         *_norm("encoder/embeddings/layer_norm", f"{model}/embedding_postprocessor/layer_norm/"),
         *_dense("encoder/embedding_projection", f"{model}/embedding_postprocessor/embedding_hidden_mapping_in/"),
-        *(row for part in ("query", "key", "value") for row in _dense(f"{ours}/attention/{part}", f"{layer}/self_attention/{part}/")),
+        *(
+            row
+            for part in ("query", "key", "value")
+            for row in _dense(f"{ours}/attention/{part}", f"{layer}/self_attention/{part}/")
+        ),
         *_dense(f"{ours}/attention/output", f"{layer}/self_attention_output/"),
         *_norm(f"{ours}/attention/layer_norm", f"{layer}/self_attention_layer_norm/"),
         *_dense(f"{ours}/feed_forward/intermediate", f"{layer}/intermediate/"),

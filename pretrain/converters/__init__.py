@@ -1,0 +1,49 @@
+"""Checkpoints of every supported format, read as weights by our paths, and written as others expect them.
+
+checkpoint = read_checkpoint("albert_base_v2/")     finds out which format it is
+report = assign(model, checkpoint)                  what matched, what is missing, what was not used
+"""
+
+from pathlib import Path
+
+from nlpdata.errors import UsageError
+from pretrain.config import Choice
+from pretrain.converters.archives import unpacked
+from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.report import LoadReport, assign
+from pretrain.registry import FORMATS
+
+__all__ = ["Checkpoint", "LoadReport", "assign", "read_checkpoint"]
+
+
+def read_checkpoint(path: str, model_config: Choice | None = None) -> Checkpoint:
+    """Reads a checkpoint of any supported format.
+
+    Args:
+      path: a folder, a prefix, a file or an archive (.tar.gz) of it.
+      model_config: the encoder's configuration; needed where the checkpoint has none.
+
+    Raises UsageError where there is no checkpoint or no configuration, DataError where it is damaged.
+    """
+    given = Path(path).expanduser()
+    with unpacked(given) as place:
+        for name in FORMATS.names():
+            checkpoint = FORMATS.get(name)(place, model_config)
+            if checkpoint is not None:
+                return checkpoint
+    raise UsageError(_nothing_found(given))
+
+
+def _nothing_found(path: Path) -> str:
+    known = (
+        "Known: our own run folders and checkpoints, TensorFlow checkpoints (prefix or folder), TF-Hub modules and "
+        "SavedModels (folder or .tar.gz), tf2_model.h5, Hugging Face folders"
+    )
+    if not path.exists():
+        beside = sorted(p.name for p in path.parent.glob("*"))[:5] if path.parent.is_dir() else []
+        there = f" {path.parent} holds {', '.join(beside)}." if beside else ""
+        return f"{path}: no such file, folder or checkpoint prefix.{there} {known}."
+    if path.is_dir():
+        names = sorted(p.name for p in path.iterdir())[:6]
+        return f"{path}: no checkpoint in this folder. It holds {', '.join(names) or 'nothing'}. {known}."
+    return f"{path}: not a checkpoint of a known format. {known}."

@@ -1,0 +1,103 @@
+"""Hugging Face folders: config.json with model.safetensors (one file or sharded), or a legacy pytorch_model.bin.
+
+Model, ForPreTraining, ForMaskedLM, ForSequenceClassification and ForQuestionAnswering of Bert and Albert; the names of a
+bare model lack the prefix "bert." or "albert.".
+"""
+
+import json
+import re
+from collections import ChainMap
+from pathlib import Path
+
+import numpy as np
+
+from nlpdata.errors import DataError
+from pretrain.config import Choice
+from pretrain.converters import torch_pickle
+from pretrain.converters.checkpoint import Checkpoint, find_model_config, take
+from pretrain.converters.names import HUGGING_FACE
+from pretrain.converters.safetensors import Safetensors
+
+_INDEX = "model.safetensors.index.json"
+_WEIGHTS = ("model.safetensors", _INDEX, "pytorch_model.bin")
+# The decoder is the word embedding, and its bias the head's, stored again.
+_TIED = {
+    "cls.predictions.decoder.weight": "encoder/embeddings/word_embeddings",
+    "predictions.decoder.weight": "encoder/embeddings/word_embeddings",
+    "cls.predictions.decoder.bias": "masked_lm/output_bias",
+    "predictions.decoder.bias": "masked_lm/output_bias",
+}
+
+
+def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
+    """Reads a Hugging Face folder, or its file of weights; None where the path is neither."""
+    folder = path.parent if path.name in _WEIGHTS else path
+    found = [folder / name for name in _WEIGHTS if (folder / name).is_file()]
+    if not found:
+        return None
+    weights_file = path if path in found else found[0]
+    encoder = find_model_config(model_config, [folder], str(path))
+    tensors = _prefixed(_read_tensors(weights_file), encoder.type)
+    weights, unused = take(tensors, HUGGING_FACE[encoder.type], encoder, str(weights_file))
+    if not weights:
+        raise DataError(
+            f"{weights_file}: no weight has a name of a {encoder.type} model. It holds {', '.join(sorted(tensors)[:4])}, ..."
+        )
+    for name, ours in _TIED.items():
+        if name in unused and ours in weights:
+            if not np.array_equal(tensors[name], weights[ours]):
+                raise DataError(
+                    f"{weights_file}: {name} differs from {ours}: its output layer is not tied to the embeddings, as it is "
+                    "in our models"
+                )
+            unused[name] = f"the same as {ours}"
+    return Checkpoint("hf", str(path), encoder, weights, unused, _labels(folder))
+
+
+def _read_tensors(path: Path):
+    if path.name == "pytorch_model.bin":
+        return torch_pickle.read_tensors(path)
+    if path.name != _INDEX:
+        return Safetensors(path)
+    try:
+        index = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
+        files = sorted({str(file) for file in index.values()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{path}: not an index of safetensors files: {error}") from None
+    if any("/" in file or not (path.parent / file).is_file() for file in files):
+        absent = [file for file in files if "/" in file or not (path.parent / file).is_file()]
+        raise DataError(f"{path}: names {', '.join(absent)}, which is not beside it")
+    return ChainMap(*(Safetensors(path.parent / file) for file in files))
+
+
+def _prefixed(tensors, kind: str) -> dict:
+    """The tensors under a task model's names, also where a bare model left the prefix out; LayerNorm's old names too."""
+    bare = not any(name.startswith(f"{kind}.") for name in tensors)
+    inner = re.compile(r"(embeddings|encoder|pooler)\.")
+    named = {}
+    for name in tensors:
+        full = f"{kind}.{name}" if bare and inner.match(name) else name
+        full = full.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+        named[full] = name
+    return _Renamed(tensors, named)
+
+
+class _Renamed(dict):
+    """Tensors under other names, still read only when used: {their new name: old name}."""
+
+    def __init__(self, tensors, names):
+        super().__init__(names)
+        self._tensors = tensors
+
+    def __getitem__(self, name):
+        return self._tensors[super().__getitem__(name)]
+
+
+def _labels(folder: Path) -> dict:
+    """Label names in id order, from config.json, where they are more than LABEL_0, LABEL_1, ..."""
+    try:
+        labels = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("id2label")
+        names = [labels[key] for key in sorted(labels, key=int)]
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+    return {} if all(re.fullmatch(r"LABEL_\d+", str(name)) for name in names) else {"label_names": names}

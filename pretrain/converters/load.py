@@ -1,0 +1,56 @@
+"""A checkpoint as a model, with all heads that it holds."""
+
+from pretrain.config import Choice
+from pretrain.converters import assign, read_checkpoint
+from pretrain.converters.checkpoint import Checkpoint
+from pretrain.encoders.model import EncoderModel, build_encoder
+from pretrain.layers.classifier_head import ClassifierHead
+from pretrain.layers.masked_lm_head import MaskedLMHead
+from pretrain.layers.sentence_pair_head import SentencePairHead
+from pretrain.layers.span_head import SpanHead
+
+
+def load(path: str, model_config: Choice | None = None) -> EncoderModel:
+    """The model of a checkpoint of any supported format.
+
+        outputs = load("albert_base_v2/")({"input_ids": ids, "input_mask": mask, "segment_ids": segments})
+
+    Args:
+      path: the checkpoint, as for `--init_checkpoint`.
+      model_config: the encoder's configuration, where the checkpoint has none (pretrain.encoders.model_config).
+
+    Returns a model whose call takes arrays int32 (b, L) and, optionally, masked_lm_positions (b, P), and returns, as far as
+    the checkpoint has them: sequence_output (b, L, H), pooled_output (b, H), mlm_logits (b, P, V), or (b, L, V) without
+    positions, sentence_logits (b, 2), and logits of a classifier (b, classes) or of spans (b, L, 2).
+
+    Raises UsageError where there is no checkpoint, DataError where it is damaged or misses weights of the encoder.
+    """
+    checkpoint = read_checkpoint(path, model_config)
+    model = build_model(checkpoint)
+    assign(model, checkpoint)
+    return model
+
+
+def build_model(checkpoint: Checkpoint) -> EncoderModel:
+    """The encoder and the heads of a checkpoint, with initial weights."""
+    encoder = build_encoder(checkpoint.encoder)
+    weights, size = checkpoint.weights, encoder.hidden_size
+    heads = {}
+    if "masked_lm/output_bias" in weights:
+        heads["masked_lm"] = MaskedLMHead(
+            hidden_size=size,
+            embedding_size=encoder.embedding_size,
+            vocab_size=encoder.vocab_size,
+            hidden_act=encoder.hidden_act,
+            layer_norm_eps=encoder.layer_norm_eps,
+        )
+    if "sentence_pair/logits/kernel" in weights:
+        heads["sentence_pair"] = SentencePairHead(hidden_size=size, pooler="sentence_pair/pooler/kernel" in weights)
+    if "classifier/logits/kernel" in weights:
+        classes = weights["classifier/logits/kernel"].shape[1]
+        heads["classifier"] = ClassifierHead(hidden_size=size, num_classes=classes)
+    if "span/logits/kernel" in weights:
+        heads["span"] = SpanHead(hidden_size=size)
+    model = EncoderModel(encoder, heads)
+    model.build()
+    return model

@@ -1,0 +1,94 @@
+"""Giving a model the weights of a checkpoint, and the account of what matched."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nlpdata.errors import DataError, UsageError
+from pretrain.converters.checkpoint import Checkpoint
+from pretrain.encoders.model import EncoderModel, weights_by_path
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What became of the weights.
+
+    Attributes:
+      source: where they came from.
+      format: its format.
+      matched: paths that were loaded.
+      missing: paths of the model that the checkpoint lacks -> how they start instead.
+      unused: the checkpoint's other tensors -> why.
+    """
+
+    source: str
+    format: str
+    matched: list[str]
+    missing: dict[str, str]
+    unused: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self):
+        lines = [f"{self.source} ({self.format}): {len(self.matched)} weights matched"]
+        for title, items in (("missing", self.missing), ("unused", self.unused)):
+            lines += [f"  {title}: {', '.join(names)} ({why})" for why, names in _by_reason(items)]
+        return "\n".join(lines)
+
+
+def _by_reason(items: dict[str, str]):
+    reasons: dict[str, list[str]] = {}
+    for name, why in items.items():
+        reasons.setdefault(why, []).append(name)
+    for why, names in reasons.items():
+        shown = names if len(names) <= 4 else [*names[:3], f"... {len(names)} in all"]
+        yield why, shown
+
+
+def assign(model: EncoderModel, checkpoint: Checkpoint, replace: tuple[str, ...] = ()) -> LoadReport:
+    """Loads what a checkpoint and a built model have in common.
+
+    Args:
+      model: built; what the checkpoint lacks keeps its initial value.
+      replace: heads (first part of the path) whose weights may have another shape in the checkpoint: those keep their
+        initial values, and the report says so.
+
+    Raises DataError where a shape differs, UsageError where nothing matches.
+    """
+    own = weights_by_path(model)
+    found = dict(checkpoint.weights)
+    unused = dict(checkpoint.unused)
+    wrong = []
+    for path in sorted(found.keys() & own.keys()):
+        shapes = tuple(found[path].shape), tuple(own[path].shape)
+        if shapes[0] != shapes[1]:
+            if path.split("/")[0] in replace:
+                unused[path] = "another shape: a head of its own is trained"
+                del found[path]
+            else:
+                wrong.append(f"{path} is {shapes[0]}, the model's {shapes[1]}")
+    if wrong:
+        raise DataError(
+            f"{checkpoint.source}: shapes differ: {'; '.join(wrong[:3])}{' ...' if len(wrong) > 3 else ''}. Is the model "
+            "configuration that of this checkpoint?"
+        )
+    matched = sorted(found.keys() & own.keys())
+    if not matched:
+        raise UsageError(
+            f"{checkpoint.source}: none of its {len(found)} weights belongs to this model. It has {_sample(found)}; the model "
+            f"has {_sample(own)}"
+        )
+    for path in matched:
+        own[path].assign(np.asarray(found[path], np.float32))
+    unused |= {path: "this model has no such head" for path in found.keys() - own.keys()}
+    missing = {path: _initial(path) for path in own if path not in found}
+    return LoadReport(checkpoint.source, checkpoint.format, matched, missing, unused)
+
+
+def _initial(path: str) -> str:
+    role = path.rsplit("/", 1)[-1]
+    return {"gamma": "start at 1", "beta": "start at 0", "bias": "start at 0", "output_bias": "start at 0"}.get(
+        role, "start at random"
+    )
+
+
+def _sample(names) -> str:
+    return ", ".join(sorted(names)[:2]) + (", ..." if len(names) > 2 else "")

@@ -1,0 +1,99 @@
+"""Reading and writing safetensors files (github.com/huggingface/safetensors): 8 bytes length, JSON header, raw data.
+
+Read with memory mapping, so that a tensor costs nothing until it is used; bfloat16, which numpy does not know, becomes
+float32.
+"""
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from nlpdata.errors import DataError
+
+_DTYPES = {
+    **{"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16, "BOOL": np.bool_},
+    **{"I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8},
+    **{"U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8},
+}
+_LONGEST_HEADER = 100_000_000  # bytes, as in the reference implementation
+
+
+class Safetensors(Mapping):
+    """The tensors of one file by name. DataError where the file is damaged."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        try:
+            self._data = np.memmap(path, np.uint8, "r")
+        except (OSError, ValueError) as error:
+            raise DataError(f"{path}: cannot be read: {error}") from None
+        self._entries, self.metadata = self._read_header()
+
+    def _read_header(self) -> tuple[dict, dict]:
+        size = len(self._data)
+        length = int.from_bytes(self._data[:8].tobytes(), "little") if size >= 8 else size
+        if size < 8 or length > min(size - 8, _LONGEST_HEADER):
+            raise DataError(f"{self.path}: not a safetensors file, or truncated: {size} bytes, header of {length}")
+        try:
+            header = json.loads(self._data[8 : 8 + length].tobytes())
+            metadata = header.pop("__metadata__", {})
+            entries = {name: self._check(name, entry, size - 8 - length) for name, entry in header.items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"{self.path}: the safetensors header is damaged: {error}") from None
+        self._start = 8 + length
+        return entries, metadata
+
+    def _check(self, name: str, entry: dict, size: int):
+        begin, end = entry["data_offsets"]
+        shape, dtype = tuple(entry["shape"]), entry["dtype"]
+        if dtype not in _DTYPES:
+            raise DataError(f"{self.path}: tensor {name} has dtype {dtype!r}. Known: {', '.join(_DTYPES)}")
+        if any(not isinstance(n, int) or n < 0 for n in (begin, end, *shape)):
+            raise ValueError(f"tensor {name} has shape {shape} and offsets {begin} to {end}")
+        expected = math.prod(shape) * np.dtype(_DTYPES[dtype]).itemsize
+        if end - begin != expected or end > size:
+            raise DataError(
+                f"{self.path}: tensor {name} {shape} {dtype} needs {expected} bytes; the file has {min(end, size) - begin} "
+                "for it. Is it truncated?"
+            )
+        return begin, end, shape, dtype
+
+    def __getitem__(self, name) -> np.ndarray:
+        begin, end, shape, dtype = self._entries[name]
+        raw = self._data[self._start + begin : self._start + end]
+        array = np.frombuffer(raw, _DTYPES[dtype]) if len(raw) else np.zeros(0, _DTYPES[dtype])
+        if dtype == "BF16":  # the upper half of a float32
+            array = (array.astype(np.uint32) << 16).view(np.float32)
+        return array.reshape(shape)
+
+    def __iter__(self):
+        return iter(self._entries)
+
+    def __len__(self):
+        return len(self._entries)
+
+
+def write(path: Path, tensors: Mapping[str, np.ndarray], metadata: dict[str, str]) -> None:
+    """Writes float32 tensors in the order of their names, in one step."""
+    header, at = {"__metadata__": metadata}, 0
+    names = sorted(tensors)
+    for name in names:
+        size = tensors[name].size * 4
+        header[name] = {"dtype": "F32", "shape": list(tensors[name].shape), "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            for name in names:
+                file.write(np.ascontiguousarray(tensors[name], np.float32).tobytes())
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
