@@ -5,6 +5,7 @@ inner layer of ALBERT. Kernels of ours are (in, out). Sources of the names: the 
 google-research/albert, transformers' modeling_bert.py and modeling_albert.py, kamalkraj/ALBERT-TF2.0's converter.py.
 """
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,7 +27,7 @@ class Row:
     theirs: str
     kind: str = "same"
 
-    def to_ours(self, array: np.ndarray, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    def to_ours(self, array: np.ndarray) -> np.ndarray:
         """Their array in our layout."""
         if self.kind == "transposed":
             return array.T
@@ -53,6 +54,11 @@ def _dense(ours: str, theirs: str, kernel="kernel", bias="bias", kind="same", bi
 
 def _norm(ours: str, theirs: str, gamma="gamma", beta="beta") -> list[Row]:
     return [Row(f"{ours}/gamma", f"{theirs}{gamma}"), Row(f"{ours}/beta", f"{theirs}{beta}")]
+
+
+def _qkv(ours: str, dense, theirs: str, end: str = "/") -> list[Row]:
+    """Query, key and value of a layer; `theirs` and `end` stand around these words."""
+    return [row for x in ("query", "key", "value") for row in dense(f"{ours}/attention/{x}", f"{theirs}{x}{end}")]
 
 
 def _google_heads() -> list[Row]:
@@ -82,11 +88,7 @@ def _bert_tf1() -> list[Row]:
     ours, theirs = "encoder/layer_{i}", "bert/encoder/layer_{i}"
     return [
         *_google_embeddings(),
-        *(
-            row
-            for part in ("query", "key", "value")
-            for row in _dense(f"{ours}/attention/{part}", f"{theirs}/attention/self/{part}/")
-        ),
+        *_qkv(ours, _dense, f"{theirs}/attention/self/"),
         *_dense(f"{ours}/attention/output", f"{theirs}/attention/output/dense/"),
         *_norm(f"{ours}/attention/layer_norm", f"{theirs}/attention/output/LayerNorm/"),
         *_dense(f"{ours}/feed_forward/intermediate", f"{theirs}/intermediate/dense/"),
@@ -101,11 +103,7 @@ def _albert_tf1() -> list[Row]:
     return [
         *_google_embeddings(),
         *_dense("encoder/embedding_projection", "bert/encoder/embedding_hidden_mapping_in/"),
-        *(
-            row
-            for part in ("query", "key", "value")
-            for row in _dense(f"{ours}/attention/{part}", f"{theirs}/attention_1/self/{part}/")
-        ),
+        *_qkv(ours, _dense, f"{theirs}/attention_1/self/"),
         *_dense(f"{ours}/attention/output", f"{theirs}/attention_1/output/dense/"),
         *_norm(f"{ours}/attention/layer_norm", f"{theirs}/LayerNorm/"),
         *_dense(f"{ours}/feed_forward/intermediate", f"{theirs}/ffn_1/intermediate/dense/"),
@@ -129,11 +127,7 @@ def _bert_hugging_face() -> list[Row]:
     return [
         *(Row(f"encoder/embeddings/{name}", f"bert.embeddings.{name}.weight") for name in names),
         *_torch_norm("encoder/embeddings/layer_norm", "bert.embeddings.LayerNorm"),
-        *(
-            row
-            for part in ("query", "key", "value")
-            for row in _torch(f"{ours}/attention/{part}", f"{theirs}.attention.self.{part}")
-        ),
+        *_qkv(ours, _torch, f"{theirs}.attention.self.", ""),
         *_torch(f"{ours}/attention/output", f"{theirs}.attention.output.dense"),
         *_torch_norm(f"{ours}/attention/layer_norm", f"{theirs}.attention.output.LayerNorm"),
         *_torch(f"{ours}/feed_forward/intermediate", f"{theirs}.intermediate.dense"),
@@ -156,11 +150,7 @@ def _albert_hugging_face() -> list[Row]:
         *(Row(f"encoder/embeddings/{name}", f"albert.embeddings.{name}.weight") for name in names),
         *_torch_norm("encoder/embeddings/layer_norm", "albert.embeddings.LayerNorm"),
         *_torch("encoder/embedding_projection", "albert.encoder.embedding_hidden_mapping_in"),
-        *(
-            row
-            for part in ("query", "key", "value")
-            for row in _torch(f"{ours}/attention/{part}", f"{theirs}.attention.{part}")
-        ),
+        *_qkv(ours, _torch, f"{theirs}.attention.", ""),
         *_torch(f"{ours}/attention/output", f"{theirs}.attention.dense"),
         *_torch_norm(f"{ours}/attention/layer_norm", f"{theirs}.attention.LayerNorm"),
         *_torch(f"{ours}/feed_forward/intermediate", f"{theirs}.ffn"),
@@ -186,13 +176,7 @@ def _garden(ours: str, theirs: str, projection: bool) -> list[Row]:
         Row("encoder/embeddings/token_type_embeddings", "type_embeddings/embeddings"),
         *_norm("encoder/embeddings/layer_norm", "embeddings/layer_norm/"),
         *(_dense("encoder/embedding_projection", "embedding_projection/") if projection else []),
-        *(
-            row
-            for part in ("query", "key", "value")
-            for row in _dense(
-                f"{ours}/attention/{part}", f"{attention}/{part}/", kind="heads_out", bias_kind="heads_out"
-            )
-        ),
+        *_qkv(ours, functools.partial(_dense, kind="heads_out", bias_kind="heads_out"), f"{attention}/"),
         *_dense(f"{ours}/attention/output", f"{attention}/attention_output/", kind="heads_in"),
         *_norm(f"{ours}/attention/layer_norm", f"{theirs}/self_attention_layer_norm/"),
         *_dense(f"{ours}/feed_forward/intermediate", f"{theirs}/intermediate/"),
@@ -215,11 +199,7 @@ def _kamalkraj() -> list[Row]:
         Row("encoder/embeddings/position_embeddings", f"{model}/embedding_postprocessor/position_embeddings"),
         *_norm("encoder/embeddings/layer_norm", f"{model}/embedding_postprocessor/layer_norm/"),
         *_dense("encoder/embedding_projection", f"{model}/embedding_postprocessor/embedding_hidden_mapping_in/"),
-        *(
-            row
-            for part in ("query", "key", "value")
-            for row in _dense(f"{ours}/attention/{part}", f"{layer}/self_attention/{part}/")
-        ),
+        *_qkv(ours, _dense, f"{layer}/self_attention/"),
         *_dense(f"{ours}/attention/output", f"{layer}/self_attention_output/"),
         *_norm(f"{ours}/attention/layer_norm", f"{layer}/self_attention_layer_norm/"),
         *_dense(f"{ours}/feed_forward/intermediate", f"{layer}/intermediate/"),
