@@ -1,0 +1,49 @@
+"""Multi-head self-attention of BERT, with its residual connection and layer normalisation."""
+
+import keras
+from keras import ops
+
+from pretrain.layers.dropout import Dropout
+from pretrain.layers.layer_norm import LayerNorm
+
+
+class SelfAttention(keras.layers.Layer):
+    """layer_norm(x + dropout(output(heads(x)))), as in "Attention Is All You Need" and google-research/bert.
+
+    call(x (b, L, hidden), mask_adder (b, 1, 1, L) float32, added to the scores) -> (b, L, hidden). Scores become
+    probabilities in float32.
+    """
+
+    def __init__(
+        self, *, hidden_size, num_attention_heads, hidden_dropout_prob, attention_probs_dropout_prob, layer_norm_eps
+    ):
+        super().__init__(name="attention")
+        self.hidden_size, self.heads = hidden_size, num_attention_heads
+        self.query, self.key, self.value, self.output_dense = (
+            keras.layers.Dense(hidden_size, kernel_initializer="zeros", name=name)
+            for name in ("query", "key", "value", "output")
+        )
+        self.probs_dropout = Dropout(attention_probs_dropout_prob, name="probs_dropout")
+        self.dropout = Dropout(hidden_dropout_prob)
+        self.layer_norm = LayerNorm(hidden_size, layer_norm_eps)
+
+    def build(self, input_shape=None):
+        for dense in (self.query, self.key, self.value, self.output_dense):
+            dense.build((None, None, self.hidden_size))
+        self.layer_norm.build()
+
+    def call(self, x, mask_adder, training=False):
+        query, key, value = (self._split(dense(x)) for dense in (self.query, self.key, self.value))
+        query = query * (self.hidden_size // self.heads) ** -0.5
+        scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
+        probs = ops.softmax(ops.cast(scores, "float32") + mask_adder)
+        probs = self.probs_dropout(ops.cast(probs, self.compute_dtype), training=training)
+        context = ops.transpose(ops.matmul(probs, value), (0, 2, 1, 3))
+        context = ops.reshape(context, ops.shape(x))
+        return self.layer_norm(x + self.dropout(self.output_dense(context), training=training))
+
+    def _split(self, x):
+        """(b, L, hidden) -> (b, heads, L, hidden / heads)"""
+        batch, length = ops.shape(x)[:2]
+        x = ops.reshape(x, (batch, length, self.heads, self.hidden_size // self.heads))
+        return ops.transpose(x, (0, 2, 1, 3))

@@ -1,0 +1,90 @@
+"""Dropout without hidden state: what is dropped follows from the key of the forward pass.
+
+    with dropout_scope(key):                     # key: int32 or uint32 tensor (2,), e.g. (seed, step)
+        outputs = model(inputs, training=True)
+
+The n-th dropout of a pass mixes n into the key, so layers, and the uses of one shared layer, draw independent masks; and
+a resumed step needs nothing but its key. Bits come from the generator that is cheapest where it runs: Philox on
+TensorFlow, the device's own on JAX, and on JAX's CPU a hash of the counter (lowbias32 of C. Wellons' hash-prospector).
+"""
+
+import contextlib
+import contextvars
+import itertools
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+_scope = contextvars.ContextVar("dropout_scope", default=None)
+_GOLDEN = 0x9E3779B1  # odd: products with different counts differ modulo 2**32
+
+
+@contextlib.contextmanager
+def dropout_scope(key):
+    """Everything inside draws its dropout from `key`, int32 or uint32 (2,)."""
+    token = _scope.set((key, itertools.count(1)))
+    try:
+        yield
+    finally:
+        _scope.reset(token)
+
+
+class Dropout(keras.layers.Layer):
+    """Zeroes a share `rate` of the inputs and divides the rest by what is kept; the identity unless training.
+
+    The rate holds to 1 / 65536. Raises RuntimeError when training outside a dropout_scope.
+    """
+
+    def __init__(self, rate: float, name: str = "dropout"):
+        super().__init__(name=name)
+        self.rate = rate
+
+    def call(self, inputs, training=False):
+        if not training or self.rate == 0:
+            return inputs
+        if _scope.get() is None:
+            raise RuntimeError("training with dropout needs a dropout_scope(key) around the forward pass")
+        key, counter = _scope.get()
+        dropped = round(self.rate * 65536)
+        kept = _random_bits(ops.shape(inputs), key, next(counter)) >= dropped
+        return inputs * (ops.cast(kept, inputs.dtype) * (65536 / (65536 - dropped)))
+
+
+def _random_bits(shape, key, count: int):
+    """Uniform integers 0..65535 of this shape, in an integer type that compares with them."""
+    return _GENERATORS[keras.backend.backend()](shape, key, count * _GOLDEN % 2**32)
+
+
+def _tensorflow_bits(shape, key, salt: int):
+    import tensorflow as tf
+
+    seed = tf.bitcast(key, tf.int32) + tf.constant([salt - 2**32 if salt >= 2**31 else salt, 0], tf.int32)
+    size = tf.reduce_prod(shape)
+    words = tf.random.stateless_uniform([(size + 1) // 2], seed, minval=None, maxval=None, dtype=tf.uint32)
+    halves = tf.reshape(tf.bitcast(words, tf.uint16), [-1])
+    return tf.cast(tf.reshape(halves[:size], shape), tf.int32)
+
+
+def _jax_bits(shape, key, salt: int):
+    import jax
+    import jax.numpy as jnp
+
+    first, second = jnp.asarray(key).astype(jnp.uint32)
+    first += np.uint32(salt)
+    if jax.default_backend() != "cpu":
+        state = jnp.stack([first, second, first ^ second, first + second])
+        return jax.lax.rng_bit_generator(state, shape, dtype=jnp.uint16)[1].astype(jnp.int32)
+    x = jax.lax.iota(jnp.uint32, math.prod(shape)) ^ _mix(first)
+    return (_mix(_mix(x) + second) >> 16).astype(jnp.int32).reshape(shape)
+
+
+def _mix(x):
+    """lowbias32 on uint32."""
+    x = (x ^ (x >> 16)) * np.uint32(0x7FEB352D)
+    x = (x ^ (x >> 15)) * np.uint32(0x846CA68B)
+    return x ^ (x >> 16)
+
+
+_GENERATORS = {"tensorflow": _tensorflow_bits, "jax": _jax_bits}

@@ -1,0 +1,53 @@
+"""The sum of word, position and segment embeddings, normalised."""
+
+import keras
+from keras import ops
+
+from pretrain.layers.dropout import Dropout
+from pretrain.layers.layer_norm import LayerNorm
+
+
+class Embeddings(keras.layers.Layer):
+    """int32 input_ids and segment_ids (b, L) -> (b, L, embedding_size); positions count from 0.
+
+    Rows are looked up and summed in float32 and rounded to the model's precision at the end. Segment rows are computed,
+    not gathered: a gather's gradient would add the whole batch up into two rows, one element after the other.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocab_size,
+        embedding_size,
+        max_position_embeddings,
+        type_vocab_size,
+        hidden_dropout_prob,
+        layer_norm_eps,
+    ):
+        super().__init__(name="embeddings")
+        self.rows = {
+            "word_embeddings": vocab_size,
+            "position_embeddings": max_position_embeddings,
+            "token_type_embeddings": type_vocab_size,
+        }
+        self.size = embedding_size
+        self.layer_norm = LayerNorm(embedding_size, layer_norm_eps)
+        self.dropout = Dropout(hidden_dropout_prob)
+
+    def build(self, input_shape=None):
+        self.word_embeddings, self.position_embeddings, self.token_type_embeddings = (
+            self.add_weight(name=name, shape=(rows, self.size), initializer="zeros", autocast=False)
+            for name, rows in self.rows.items()
+        )
+        self.layer_norm.build()
+
+    def call(self, input_ids, segment_ids, training=False):
+        words = ops.take(self.word_embeddings, input_ids, axis=0)
+        positions = self.position_embeddings[: input_ids.shape[1]]
+        return self.dropout(self.layer_norm(words + positions + self._segments(segment_ids)), training=training)
+
+    def _segments(self, segment_ids):
+        table = ops.convert_to_tensor(self.token_type_embeddings)
+        if table.shape[0] == 2:
+            return table[0] + ops.cast(segment_ids, table.dtype)[..., None] * (table[1] - table[0])
+        return ops.matmul(ops.one_hot(segment_ids, table.shape[0], dtype=table.dtype), table)

@@ -1,0 +1,29 @@
+"""The position-wise feed-forward part of a BERT layer, with its residual connection and layer normalisation."""
+
+import keras
+
+from pretrain.layers.activations import ACTIVATIONS
+from pretrain.layers.dropout import Dropout
+from pretrain.layers.layer_norm import LayerNorm
+
+
+class FeedForward(keras.layers.Layer):
+    """layer_norm(x + dropout(output(activation(intermediate(x))))), (b, L, hidden) -> (b, L, hidden)."""
+
+    def __init__(self, *, hidden_size, intermediate_size, hidden_act, hidden_dropout_prob, layer_norm_eps):
+        super().__init__(name="feed_forward")
+        self.sizes = hidden_size, intermediate_size
+        self.activation = ACTIVATIONS[hidden_act]
+        self.intermediate = keras.layers.Dense(intermediate_size, kernel_initializer="zeros", name="intermediate")
+        self.output_dense = keras.layers.Dense(hidden_size, kernel_initializer="zeros", name="output")
+        self.dropout = Dropout(hidden_dropout_prob)
+        self.layer_norm = LayerNorm(hidden_size, layer_norm_eps)
+
+    def build(self, input_shape=None):
+        for dense, size in zip((self.intermediate, self.output_dense), self.sizes, strict=True):
+            dense.build((None, None, size))
+        self.layer_norm.build()
+
+    def call(self, x, training=False):
+        inner = self.output_dense(self.activation(self.intermediate(x)))
+        return self.layer_norm(x + self.dropout(inner, training=training))

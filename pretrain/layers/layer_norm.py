@@ -1,0 +1,23 @@
+"""Layer normalisation over the last axis, in float32 whatever the precision of the model."""
+
+import keras
+from keras import ops
+
+
+class LayerNorm(keras.layers.Layer):
+    """gamma * (x - mean) / sqrt(variance + epsilon) + beta, float (..., size) -> the model's precision, same shape."""
+
+    def __init__(self, size: int, epsilon: float, name: str = "layer_norm"):
+        super().__init__(name=name, autocast=False)
+        self.size, self.epsilon = size, epsilon
+
+    def build(self, input_shape=None):
+        self.gamma = self.add_weight(name="gamma", shape=(self.size,), initializer="ones")
+        self.beta = self.add_weight(name="beta", shape=(self.size,), initializer="zeros")
+
+    def call(self, inputs):
+        x = ops.cast(inputs, "float32")
+        centred = x - ops.mean(x, axis=-1, keepdims=True)
+        variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
+        normed = centred * ops.rsqrt(variance + self.epsilon)
+        return ops.cast(normed * self.gamma + self.beta, self.compute_dtype)

@@ -1,0 +1,33 @@
+"""Masked language model head: scores of the vocabulary, with the word embeddings as output weights."""
+
+import keras
+from keras import ops
+
+from pretrain.layers.activations import ACTIVATIONS
+from pretrain.layers.layer_norm import LayerNorm
+
+
+class MaskedLMHead(keras.layers.Layer):
+    """Computes "mlm_logits": (b, P, V) at inputs["masked_lm_positions"] (b, P) where given, else (b, L, V) everywhere."""
+
+    def __init__(self, *, hidden_size, embedding_size, vocab_size, hidden_act, layer_norm_eps, name="masked_lm"):
+        super().__init__(name=name)
+        self.hidden_size, self.vocab_size = hidden_size, vocab_size
+        self.activation = ACTIVATIONS[hidden_act]
+        self.transform = keras.layers.Dense(embedding_size, kernel_initializer="zeros", name="transform")
+        self.layer_norm = LayerNorm(embedding_size, layer_norm_eps)
+
+    def build(self, input_shape=None):
+        self.transform.build((None, None, self.hidden_size))
+        self.layer_norm.build()
+        self.output_bias = self.add_weight(name="output_bias", shape=(self.vocab_size,), initializer="zeros")
+
+    def call(self, encoded, inputs, training=False):
+        hidden = encoded["sequence_output"]
+        if "masked_lm_positions" in inputs:
+            # As a product with one-hot rows: no scatter in its gradient, and no ragged gather on accelerators.
+            chosen = ops.one_hot(inputs["masked_lm_positions"], ops.shape(hidden)[1], dtype=hidden.dtype)
+            hidden = ops.matmul(chosen, hidden)
+        hidden = self.layer_norm(self.activation(self.transform(hidden)))
+        table = ops.cast(encoded["word_embeddings"], hidden.dtype)
+        return {"mlm_logits": ops.matmul(hidden, ops.transpose(table)) + self.output_bias}

@@ -1,0 +1,45 @@
+"""One layer of BERT: self-attention, then feed-forward."""
+
+import keras
+
+from pretrain.layers.attention import SelfAttention
+from pretrain.layers.feed_forward import FeedForward
+
+
+class TransformerLayer(keras.layers.Layer):
+    """(b, L, hidden), mask_adder (b, 1, 1, L) -> (b, L, hidden). Normalised after each part, as BERT does."""
+
+    def __init__(
+        self,
+        *,
+        name,
+        hidden_size,
+        num_attention_heads,
+        intermediate_size,
+        hidden_act,
+        hidden_dropout_prob,
+        attention_probs_dropout_prob,
+        layer_norm_eps,
+    ):
+        super().__init__(name=name)
+        self.attention = SelfAttention(
+            hidden_size=hidden_size,
+            num_attention_heads=num_attention_heads,
+            hidden_dropout_prob=hidden_dropout_prob,
+            attention_probs_dropout_prob=attention_probs_dropout_prob,
+            layer_norm_eps=layer_norm_eps,
+        )
+        self.feed_forward = FeedForward(
+            hidden_size=hidden_size,
+            intermediate_size=intermediate_size,
+            hidden_act=hidden_act,
+            hidden_dropout_prob=hidden_dropout_prob,
+            layer_norm_eps=layer_norm_eps,
+        )
+
+    def build(self, input_shape=None):
+        self.attention.build()
+        self.feed_forward.build()
+
+    def call(self, x, mask_adder, training=False):
+        return self.feed_forward(self.attention(x, mask_adder, training=training), training=training)

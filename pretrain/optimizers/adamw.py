@@ -1,0 +1,85 @@
+"""AdamW as in google-research/bert (optimization.py): decoupled decay times the learning rate."""
+
+from dataclasses import dataclass, field
+
+import keras
+from keras import ops
+
+from pretrain.optimizers.decay import is_decayed
+
+
+@dataclass(frozen=True)
+class AdamWConfig:
+    beta_1: float = 0.9
+    beta_2: float = 0.999
+    epsilon: float = 1e-6
+    weight_decay_rate: float = 0.01
+    exclude_from_weight_decay: list[str] = field(default_factory=list)
+    """Regular expressions of weights that must not decay, besides biases and layer normalisation, which never do."""
+    bias_correction: bool = False
+    """Divide the moments by 1 - beta ** step, as Adam's paper and most libraries do; BERT does not."""
+    gradient_clip_norm: float | None = 1.0
+    """Scale gradients down to this global norm; 0 or null: never."""
+
+
+class AdamW(keras.optimizers.Optimizer):
+    """weight -= learning_rate * (m / (sqrt(v) + epsilon) + weight_decay_rate * weight); m, v: moments of the gradient.
+
+    Arguments: the fields of AdamWConfig, less gradient_clip_norm, which is the engine's.
+    """
+
+    config_class = AdamWConfig
+
+    def __init__(
+        self,
+        learning_rate,
+        *,
+        beta_1=0.9,
+        beta_2=0.999,
+        epsilon=1e-6,
+        weight_decay_rate=0.01,
+        exclude_from_weight_decay=(),
+        bias_correction=False,
+        name="adamw",
+    ):
+        super().__init__(learning_rate=learning_rate, name=name)
+        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+        self.weight_decay_rate, self.exclude_from_weight_decay = weight_decay_rate, list(exclude_from_weight_decay)
+        self.bias_correction = bias_correction
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self._moments, self._velocities = self.add_optimizer_variables(variables, ["momentum", "velocity"])
+
+    def update_step(self, gradient, variable, learning_rate):
+        update = self.adam_update(gradient, variable)
+        if self.weight_decay_rate and is_decayed(variable.path, self.exclude_from_weight_decay):
+            update = update + ops.cast(self.weight_decay_rate, variable.dtype) * variable
+        self.assign_sub(variable, ops.cast(learning_rate, variable.dtype) * update)
+
+    def adam_update(self, gradient, variable):
+        """Moves the moments on; what Adam would subtract, before decay and learning rate."""
+        index = self._get_variable_index(variable)
+        m, v = self._moments[index], self._velocities[index]
+        gradient = ops.cast(gradient, variable.dtype)
+        new_m = m + (1 - self.beta_1) * (gradient - m)
+        new_v = v + (1 - self.beta_2) * (ops.square(gradient) - v)
+        self.assign(m, new_m)
+        self.assign(v, new_v)
+        if self.bias_correction:
+            step = ops.cast(self.iterations + 1, variable.dtype)
+            new_m = new_m / (1 - ops.power(ops.cast(self.beta_1, variable.dtype), step))
+            new_v = new_v / (1 - ops.power(ops.cast(self.beta_2, variable.dtype), step))
+        return new_m / (ops.sqrt(new_v) + self.epsilon)
+
+    def get_config(self):
+        return super().get_config() | {
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+            "weight_decay_rate": self.weight_decay_rate,
+            "exclude_from_weight_decay": self.exclude_from_weight_decay,
+            "bias_correction": self.bias_correction,
+        }

@@ -1,0 +1,118 @@
+"""Learning rates: pure functions of the step.
+
+The first step is step 0. Polynomial decay counts from step 0, with or without warm-up, as in google-research/bert and
+the Model Garden; warm-up rises in a straight line to the value that the decay has at step `warmup_steps`, so nothing
+jumps there (in google-research/bert it rises to the initial rate, and jumps down to the decayed one).
+
+    Polynomial(1e-4, 1000) after LinearWarmup of 100 steps: step 0 -> 0, 50 -> 4.5e-5, 100 -> 9e-5, 1000 -> 0
+"""
+
+from dataclasses import dataclass
+
+import keras
+from keras import ops
+
+from nlpdata.errors import UsageError
+
+
+@dataclass(frozen=True)
+class ConstantConfig:
+    learning_rate: float = 1e-4
+
+
+class Constant(keras.optimizers.schedules.LearningRateSchedule):
+    """The same rate at every step."""
+
+    config_class = ConstantConfig
+
+    def __init__(self, learning_rate: float):
+        self.learning_rate = learning_rate
+
+    @classmethod
+    def for_run(cls, config: ConstantConfig, train_steps: int) -> "Constant":
+        return cls(config.learning_rate)
+
+    def __call__(self, step):
+        return ops.cast(ops.full(ops.shape(step), self.learning_rate), "float32")
+
+    def get_config(self):
+        return {"learning_rate": self.learning_rate}
+
+
+@dataclass(frozen=True)
+class PolynomialConfig:
+    initial_learning_rate: float = 1e-4
+    end_learning_rate: float = 0.0
+    decay_steps: int | None = None
+    """Steps until end_learning_rate, which then stays; null: all steps of the run."""
+    power: float = 1.0
+
+
+class Polynomial(keras.optimizers.schedules.LearningRateSchedule):
+    """end + (initial - end) * (1 - min(step, decay_steps) / decay_steps) ** power"""
+
+    config_class = PolynomialConfig
+
+    def __init__(
+        self, initial_learning_rate: float, decay_steps: int, end_learning_rate: float = 0.0, power: float = 1.0
+    ):
+        if decay_steps < 1:
+            raise UsageError(f"decay_steps must be above 0. Received: {decay_steps}")
+        self.initial_learning_rate, self.end_learning_rate = initial_learning_rate, end_learning_rate
+        self.decay_steps, self.power = decay_steps, power
+
+    @classmethod
+    def for_run(cls, config: PolynomialConfig, train_steps: int) -> "Polynomial":
+        steps = train_steps if config.decay_steps is None else config.decay_steps
+        return cls(config.initial_learning_rate, steps, config.end_learning_rate, config.power)
+
+    def __call__(self, step):
+        left = 1.0 - ops.minimum(ops.cast(step, "float32") / self.decay_steps, 1.0)
+        return self.end_learning_rate + (self.initial_learning_rate - self.end_learning_rate) * left**self.power
+
+    def get_config(self):
+        return {
+            "initial_learning_rate": self.initial_learning_rate,
+            "decay_steps": self.decay_steps,
+            "end_learning_rate": self.end_learning_rate,
+            "power": self.power,
+        }
+
+
+@dataclass(frozen=True)
+class LinearWarmupConfig:
+    warmup_steps: int | None = None
+    """Null: a tenth of the run."""
+    warmup_learning_rate: float = 0.0
+    """Where it starts."""
+
+
+class LinearWarmup(keras.optimizers.schedules.LearningRateSchedule):
+    """A straight line from warmup_learning_rate at step 0 to `after` at step `warmup_steps`, then `after`."""
+
+    config_class = LinearWarmupConfig
+
+    def __init__(self, after, warmup_steps: int, warmup_learning_rate: float = 0.0):
+        if warmup_steps < 0:
+            raise UsageError(f"warmup_steps must not be negative. Received: {warmup_steps}")
+        self.after, self.warmup_steps, self.warmup_learning_rate = after, warmup_steps, warmup_learning_rate
+
+    @classmethod
+    def for_run(cls, config: LinearWarmupConfig, train_steps: int, after) -> "LinearWarmup":
+        steps = train_steps // 10 if config.warmup_steps is None else config.warmup_steps
+        return cls(after, steps, config.warmup_learning_rate)
+
+    def __call__(self, step):
+        if not self.warmup_steps:
+            return self.after(step)
+        share = ops.cast(step, "float32") / self.warmup_steps
+        target = self.after(self.warmup_steps)
+        rising = self.warmup_learning_rate + (target - self.warmup_learning_rate) * share
+        return ops.where(share < 1.0, rising, self.after(step))
+
+    def get_config(self):
+        return {
+            "after": self.after,
+            "warmup_steps": self.warmup_steps,
+            "warmup_learning_rate": self.warmup_learning_rate,
+        }

@@ -1,0 +1,1 @@
+"""Tasks: a dataset, a model with heads, a loss and metrics."""

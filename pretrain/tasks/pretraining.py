@@ -1,0 +1,86 @@
+"""Masked language model and, unless switched off, sentence pairs: next sentence (BERT) or sentence order (ALBERT)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from keras import ops
+
+from pretrain.config import DataConfig, TaskConfig
+from pretrain.encoders.model import EncoderModel, build_encoder, initialize_weights
+from pretrain.layers.masked_lm_head import MaskedLMHead
+from pretrain.layers.sentence_pair_head import SentencePairHead
+from pretrain.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class PretrainingConfig(TaskConfig):
+    use_next_sentence_label: bool = True
+    """Learn from next_sentence_labels too (next sentence or sentence order); false where records have none."""
+
+
+class PretrainingTask(Task):
+    """Records of `nlpdata create-pretraining`, or others' with the same features, to an encoder and its heads."""
+
+    config_class = PretrainingConfig
+
+    def build_model(self, seed: int = 0) -> EncoderModel:
+        encoder = build_encoder(self.config.model.encoder)
+        heads = {
+            "masked_lm": MaskedLMHead(
+                hidden_size=encoder.hidden_size,
+                embedding_size=encoder.embedding_size,
+                vocab_size=encoder.vocab_size,
+                hidden_act=encoder.hidden_act,
+                layer_norm_eps=encoder.layer_norm_eps,
+            )
+        }
+        if self.config.use_next_sentence_label:
+            heads["sentence_pair"] = SentencePairHead(hidden_size=encoder.hidden_size)
+        model = EncoderModel(encoder, heads)
+        model.build()
+        initialize_weights(model, seed)
+        return model
+
+    def build_inputs(self, config: DataConfig):
+        from pretrain.data import pretraining_batches
+
+        return pretraining_batches(config, self.config)
+
+    def denominators(self, batch):
+        real = batch.get("is_real_example", np.ones(len(batch["input_ids"])))
+        predictions = (batch["masked_lm_weights"] * np.reshape(real, (-1, 1))).sum(dtype=np.float64)
+        result = {"masked_lm": np.float32(max(predictions, 1.0))}
+        if self.config.use_next_sentence_label:
+            result["next_sentence"] = np.float32(max(np.sum(real), 1.0))
+        return result
+
+    def losses(self, model, batch, training):
+        outputs = model(batch, training=training)
+        weights = ops.cast(batch["masked_lm_weights"], "float32")
+        examples = ops.ones_like(weights[:, 0])
+        if "is_real_example" in batch:
+            examples = ops.reshape(ops.cast(batch["is_real_example"], "float32"), (-1,))
+            weights = weights * examples[:, None]
+        loss, correct = _classification(outputs["mlm_logits"], batch["masked_lm_ids"], weights)
+        sums = {"masked_lm": loss}
+        statistics = {"masked_lm_correct": correct, "masked_lm_weight": ops.sum(weights)}
+        if self.config.use_next_sentence_label:
+            labels = ops.reshape(batch["next_sentence_labels"], (-1,))
+            sums["next_sentence"], statistics["next_sentence_correct"] = _classification(
+                outputs["sentence_logits"], labels, examples
+            )
+            statistics["next_sentence_weight"] = ops.sum(examples)
+        return sums, statistics
+
+    def build_metrics(self):
+        names = ["masked_lm", "next_sentence"] if self.config.use_next_sentence_label else ["masked_lm"]
+        metrics = {f"{name}_accuracy": (f"{name}_correct", f"{name}_weight") for name in names}
+        return metrics | {f"{name}_loss": (f"{name}_loss", f"{name}_weight") for name in names}
+
+
+def _classification(logits, labels, weights):
+    """(weighted sum of the cross entropies, weighted number of right predictions); logits (..., classes), float32 inside."""
+    logits = ops.cast(logits, "float32")
+    losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+    correct = ops.cast(ops.equal(ops.cast(ops.argmax(logits, axis=-1), labels.dtype), labels), "float32")
+    return ops.sum(weights * losses), ops.sum(weights * correct)

@@ -1,0 +1,98 @@
+"""What a task is: everything about what is learned, nothing about how steps are taken (optimizer, devices, engine).
+
+A task sums. `losses` returns the SUM over examples of each loss term, and of each statistic; `denominators` computes, from
+the data alone, what the whole step's sums are divided by. So micro-steps and replicas add up to exactly the step that one
+device would take on the whole batch. A term T has the statistic "T_loss" (its sum) and, after division, a metric "T_loss".
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+
+from pretrain.config import DataConfig, TaskConfig
+from pretrain.encoders.model import EncoderModel
+
+
+class Task(ABC):
+    """Base class. A subclass has at least build_model, build_inputs, denominators, losses and build_metrics.
+
+    A batch is a dict of arrays whose first axis counts examples: numpy on the host (denominators), the backend's tensors
+    in losses and steps. Examples whose "is_real_example" is 0 fill an evaluation's last batch and must count nowhere.
+    """
+
+    config_class = TaskConfig
+    """Dataclass of the task's configuration, TaskConfig or a subclass."""
+
+    def __init__(self, config: TaskConfig):
+        self.config = config
+
+    @abstractmethod
+    def build_model(self, seed: int = 0) -> EncoderModel:
+        """A built model whose initial weights follow from the seed."""
+
+    @abstractmethod
+    def build_inputs(self, config: DataConfig):
+        """Batches of the training or validation data: a pretrain.data.Batches."""
+
+    @abstractmethod
+    def denominators(self, batch: Mapping[str, np.ndarray]) -> dict[str, np.float32]:
+        """What the sum of each loss term is divided by, for the whole step's batch; never 0."""
+
+    @abstractmethod
+    def losses(self, model, batch, training: bool) -> tuple[dict, dict]:
+        """({term: sum over examples}, {statistic: sum over examples}), scalars in float32."""
+
+    @abstractmethod
+    def build_metrics(self) -> dict[str, tuple[str, str]]:
+        """Metric -> (statistic above, statistic below the line). Each loss term has one, named "<term>_loss"."""
+
+    def initialize(self, model):
+        """Loads config.init_checkpoint, if any; returns the LoadReport of what matched."""
+        if not self.config.init_checkpoint:
+            return None
+        from pretrain.converters import assign, read_checkpoint
+
+        report = assign(model, read_checkpoint(self.config.init_checkpoint).weights)
+        print(report)
+        return report
+
+    def loss(self, model, batch, denominators, training: bool = True):
+        """(the loss of a step or its share of a micro-step, statistics), to differentiate."""
+        sums, statistics = self.losses(model, batch, training)
+        total = sum(value / denominators[term] for term, value in sums.items())
+        return total, _with_loss_statistics(sums, statistics)
+
+    def train_step(self, context, batch, denominators):
+        """One optimizer update; returns the statistics. Override it to change what is done with the gradients.
+
+        Args:
+          context: the engine's: value_and_grad(fn, batch, denominators) -> ((loss, statistics), gradients), with fn called
+            as loss above, over all micro-steps and replicas; and apply(gradients), which clips and updates.
+        """
+        (_, statistics), gradients = context.value_and_grad(self.loss, batch, denominators)
+        context.apply(gradients)
+        return statistics
+
+    def validation_step(self, model, batch) -> tuple[dict, dict]:
+        """(statistics, outputs per example by name, for metrics that need all of them at once)."""
+        return _with_loss_statistics(*self.losses(model, batch, training=False)), {}
+
+    def aggregate_logs(self, state: dict | None, statistics: Mapping, outputs: Mapping | None = None) -> dict:
+        """Adds a step's statistics to `state` (None at the start), on the host, in float64; returns it."""
+        state = {} if state is None else state
+        for name, value in statistics.items():
+            state[name] = state.get(name, 0.0) + float(value)
+        return state
+
+    def reduce_aggregated_logs(self, state: Mapping) -> dict[str, float]:
+        """The metrics of all steps in `state`, each divided once; "loss" is the sum of the terms' losses."""
+        metrics = {
+            metric: state[above] / state[below] if state[below] else 0.0
+            for metric, (above, below) in self.build_metrics().items()
+        }
+        return {"loss": sum(value for name, value in metrics.items() if name.endswith("_loss"))} | metrics
+
+
+def _with_loss_statistics(sums, statistics) -> dict:
+    return {f"{term}_loss": value for term, value in sums.items()} | statistics
