@@ -36,7 +36,7 @@ class SelfAttention(keras.layers.Layer):
         query, key, value = (self._split(dense(x)) for dense in (self.query, self.key, self.value))
         query = query * (self.hidden_size // self.heads) ** -0.5
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
-        probs = ops.softmax(ops.cast(scores, "float32") + mask_adder)
+        probs = ops.softmax(ops.cast(scores, "float32") + ops.cast(mask_adder, "float32"))
         probs = self.probs_dropout(ops.cast(probs, self.compute_dtype), training=training)
         context = ops.transpose(ops.matmul(probs, value), (0, 2, 1, 3))
         context = ops.reshape(context, ops.shape(x))

@@ -8,12 +8,12 @@ class LayerNorm(keras.layers.Layer):
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta, float (..., size) -> the model's precision, same shape."""
 
     def __init__(self, size: int, epsilon: float, name: str = "layer_norm"):
-        super().__init__(name=name, autocast=False)
+        super().__init__(name=name)
         self.size, self.epsilon = size, epsilon
 
     def build(self, input_shape=None):
-        self.gamma = self.add_weight(name="gamma", shape=(self.size,), initializer="ones")
-        self.beta = self.add_weight(name="beta", shape=(self.size,), initializer="zeros")
+        self.gamma = self.add_weight(name="gamma", shape=(self.size,), initializer="ones", autocast=False)
+        self.beta = self.add_weight(name="beta", shape=(self.size,), initializer="zeros", autocast=False)
 
     def call(self, inputs):
         x = ops.cast(inputs, "float32")

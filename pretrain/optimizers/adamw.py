@@ -52,16 +52,14 @@ class AdamW(keras.optimizers.Optimizer):
             return
         super().build(variables)
         self._moments, self._velocities = self.add_optimizer_variables(variables, ["momentum", "velocity"])
+        self._decayed = [is_decayed(variable.path, self.exclude_from_weight_decay) for variable in variables]
 
     def update_step(self, gradient, variable, learning_rate):
-        update = self.adam_update(gradient, variable)
-        if self.weight_decay_rate and is_decayed(variable.path, self.exclude_from_weight_decay):
-            update = update + ops.cast(self.weight_decay_rate, variable.dtype) * variable
+        update = self._decayed_update(gradient, variable, self._get_variable_index(variable))
         self.assign_sub(variable, ops.cast(learning_rate, variable.dtype) * update)
 
-    def adam_update(self, gradient, variable):
-        """Moves the moments on; what Adam would subtract, before decay and learning rate."""
-        index = self._get_variable_index(variable)
+    def _decayed_update(self, gradient, variable, index):
+        """Moves the moments on; returns what is subtracted from the variable, before the learning rate."""
         m, v = self._moments[index], self._velocities[index]
         gradient = ops.cast(gradient, variable.dtype)
         new_m = m + (1 - self.beta_1) * (gradient - m)
@@ -72,7 +70,10 @@ class AdamW(keras.optimizers.Optimizer):
             step = ops.cast(self.iterations + 1, variable.dtype)
             new_m = new_m / (1 - ops.power(ops.cast(self.beta_1, variable.dtype), step))
             new_v = new_v / (1 - ops.power(ops.cast(self.beta_2, variable.dtype), step))
-        return new_m / (ops.sqrt(new_v) + self.epsilon)
+        update = new_m / (ops.sqrt(new_v) + self.epsilon)
+        if self.weight_decay_rate and self._decayed[index]:
+            update = update + self.weight_decay_rate * variable
+        return update
 
     def get_config(self):
         return super().get_config() | {

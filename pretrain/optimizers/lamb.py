@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from keras import ops
 
 from pretrain.optimizers.adamw import AdamW, AdamWConfig
-from pretrain.optimizers.decay import is_decayed
 
 
 @dataclass(frozen=True)
@@ -32,21 +31,24 @@ class Lamb(AdamW):
         super().__init__(learning_rate, bias_correction=bias_correction, name=name, **options)
         self.exclude_from_layer_adaptation = exclude_from_layer_adaptation
 
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        exclude = self.exclude_from_layer_adaptation
+        self._adapted = self._decayed
+        if exclude is not None:
+            self._adapted = [
+                not any(re.search(pattern, variable.path) for pattern in exclude) for variable in variables
+            ]
+
     def update_step(self, gradient, variable, learning_rate):
-        update = self.adam_update(gradient, variable)
-        decayed = is_decayed(variable.path, self.exclude_from_weight_decay)
-        if decayed and self.weight_decay_rate:
-            update = update + ops.cast(self.weight_decay_rate, variable.dtype) * variable
+        index = self._get_variable_index(variable)
+        update = self._decayed_update(gradient, variable, index)
         rate = ops.cast(learning_rate, variable.dtype)
-        if self._is_adapted(variable.path):
+        if self._adapted[index]:
             rate = rate * _trust_ratio(variable, update)
         self.assign_sub(variable, rate * update)
-
-    def _is_adapted(self, path: str) -> bool:
-        exclude = self.exclude_from_layer_adaptation
-        if exclude is None:
-            return is_decayed(path, self.exclude_from_weight_decay)
-        return not any(re.search(pattern, path) for pattern in exclude)
 
     def get_config(self):
         return super().get_config() | {"exclude_from_layer_adaptation": self.exclude_from_layer_adaptation}

@@ -33,7 +33,7 @@ class Constant(keras.optimizers.schedules.LearningRateSchedule):
         return cls(config.learning_rate)
 
     def __call__(self, step):
-        return ops.cast(ops.full(ops.shape(step), self.learning_rate), "float32")
+        return ops.full_like(ops.cast(step, "float32"), self.learning_rate)
 
     def get_config(self):
         return {"learning_rate": self.learning_rate}

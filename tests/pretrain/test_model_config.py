@@ -1,0 +1,110 @@
+"""Published configurations: names, Google's files, Hugging Face's."""
+
+import json
+import logging
+
+import pytest
+
+from nlpdata.errors import DataError, UsageError
+from pretrain.encoders.albert import AlbertConfig
+from pretrain.encoders.bert import BertConfig
+from pretrain.encoders.model_config import model_config_names, read_model_config
+from tests.shared import shared
+
+
+def test_every_published_shape_reads():
+    names = model_config_names()
+    assert len(names) >= 40
+    for name in names:
+        choice = read_model_config(name)
+        assert choice.type == name.split("_")[0]
+        assert choice.options.hidden_act == "gelu_tanh"
+        assert choice.options.intermediate_size == 4 * choice.options.hidden_size
+        assert choice.options.max_position_embeddings == 512
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "hidden", "heads", "vocabulary", "dropout"),
+    [
+        ("bert_tiny", 2, 128, 2, 30522, 0.1),
+        ("bert_mini", 4, 256, 4, 30522, 0.1),
+        ("bert_small", 4, 512, 8, 30522, 0.1),
+        ("bert_medium", 8, 512, 8, 30522, 0.1),
+        ("bert_base_uncased", 12, 768, 12, 30522, 0.1),
+        ("bert_large_cased", 24, 1024, 16, 28996, 0.1),
+        ("bert_base_multilingual_cased", 12, 768, 12, 119547, 0.1),
+        ("bert_base_chinese", 12, 768, 12, 21128, 0.1),
+        ("bert_l10_h256", 10, 256, 4, 30522, 0.1),
+        ("albert_base_v1", 12, 768, 12, 30000, 0.1),
+        ("albert_base_v2", 12, 768, 12, 30000, 0),
+        ("albert_large_v1", 24, 1024, 16, 30000, 0.1),
+        ("albert_xlarge_v2", 24, 2048, 16, 30000, 0),
+        ("albert_xxlarge_v1", 12, 4096, 64, 30000, 0),
+    ],
+)
+def test_published_shapes(name, layers, hidden, heads, vocabulary, dropout):
+    options = read_model_config(name).options
+    assert (options.num_hidden_layers, options.hidden_size, options.num_attention_heads) == (layers, hidden, heads)
+    assert (options.vocab_size, options.hidden_dropout_prob) == (vocabulary, dropout)
+
+
+def test_google_gelu_is_the_approximation_and_hugging_face_gelu_is_exact(tmp_path):
+    google = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "hidden_act": "gelu"}
+    (tmp_path / "bert_config.json").write_text(json.dumps(google))
+    assert read_model_config(tmp_path).options.hidden_act == "gelu_tanh"
+    (tmp_path / "config.json").write_text(json.dumps(google | {"model_type": "bert"}))
+    assert read_model_config(str(tmp_path / "config.json")).options.hidden_act == "gelu"
+    (tmp_path / "config.json").write_text(json.dumps(google | {"model_type": "albert", "hidden_act": "gelu_new"}))
+    albert = read_model_config(tmp_path / "config.json")
+    assert albert.type == "albert"
+    assert albert.options.hidden_act == "gelu_new"
+    assert albert.options.embedding_projection is True
+
+
+def test_fields_without_effect_are_named(tmp_path, caplog):
+    with caplog.at_level(logging.INFO):
+        assert isinstance(read_model_config("albert_base_v1").options, AlbertConfig)
+    assert (
+        "albert_base_v1: no effect here: down_scale_factor, gap_size, net_structure_type, num_memory_blocks"
+        in caplog.text
+    )
+
+
+def test_hugging_face_folders_read():
+    bert = read_model_config(shared("oracle", "hf", "bert_for_pretraining_gelu"))
+    assert isinstance(bert.options, BertConfig)
+    assert bert.options.hidden_act == "gelu"
+    assert read_model_config(shared("oracle", "hf", "albert_for_pretraining")).type == "albert"
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
+        ("{", DataError, "bert_config.json: no JSON"),
+        ("[1]", DataError, r"expected a JSON object with the fields of an encoder, found '\[1\]'"),
+        ('{"hiden_size": 8}', UsageError, "unknown field 'hiden_size'. Closest: hidden_size"),
+        ('{"hidden_size": 8}', UsageError, "vocab_size, num_hidden_layers missing"),
+        ('{"model_type": "roberta"}', UsageError, "model_type 'roberta' is not supported. Supported: albert, bert"),
+        (
+            '{"model_type": "bert", "position_embedding_type": "relative_key"}',
+            UsageError,
+            "position_embedding_type 'relative_key' is not supported, only 'absolute'",
+        ),
+        (
+            '{"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 3}',
+            UsageError,
+            "bert_config.json: hidden_size must be a multiple",
+        ),
+    ],
+)
+def test_bad_files_are_refused(tmp_path, content, error, message):
+    (tmp_path / "bert_config.json").write_text(content)
+    with pytest.raises(error, match=message):
+        read_model_config(tmp_path)
+
+
+def test_unknown_names_and_empty_folders_are_refused(tmp_path):
+    with pytest.raises(UsageError, match="no model configuration 'albert_bse_v2'.*Closest: albert_base_v2"):
+        read_model_config("albert_bse_v2")
+    with pytest.raises(UsageError, match="Expected one of bert_config.json, albert_config.json, config.json"):
+        read_model_config(tmp_path)
