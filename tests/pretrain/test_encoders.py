@@ -177,7 +177,7 @@ def test_inputs_of_wrong_shape_or_missing_are_refused():
     inputs = batch()
     with pytest.raises(UsageError, match=r"must all be \(batch, length\).*\(5, 11\)"):
         model(inputs | {"input_mask": inputs["input_mask"][:, :11]})
-    with pytest.raises(UsageError, match="needs input_mask. Received: input_ids"):
+    with pytest.raises(UsageError, match=r"needs input_mask. Received: input_ids"):
         model({"input_ids": inputs["input_ids"], "segment_ids": inputs["segment_ids"]})
 
 

@@ -104,7 +104,7 @@ def test_bad_files_are_refused(tmp_path, content, error, message):
 
 
 def test_unknown_names_and_empty_folders_are_refused(tmp_path):
-    with pytest.raises(UsageError, match="no model configuration 'albert_bse_v2'.*Closest: albert_base_v2"):
+    with pytest.raises(UsageError, match=r"no model configuration 'albert_bse_v2'.*Closest: albert_base_v2"):
         read_model_config("albert_bse_v2")
-    with pytest.raises(UsageError, match="Expected one of bert_config.json, albert_config.json, config.json"):
+    with pytest.raises(UsageError, match=r"Expected one of bert_config.json, albert_config.json, config.json"):
         read_model_config(tmp_path)
