@@ -71,6 +71,7 @@ SCHEDULES = Registry(
 WARMUPS = Registry("warm-up", {"linear": "pretrain.optimizers.schedules:LinearWarmup"})
 TRAINERS = Registry("trainer", {"default": "pretrain.training.trainer:Trainer"})
 ENGINES = Registry("backend", {"tensorflow": "pretrain.training.tensorflow_engine:TensorFlowEngine"})
+CHECKPOINT_FORMATS = Registry("checkpoint format", {"native": "pretrain.converters.native:read"})
 EXPERIMENTS = Registry(
     "experiment",
     {
