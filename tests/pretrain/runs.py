@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from dataclasses import replace
@@ -82,23 +83,22 @@ def lines(model_dir, split="train") -> list[dict]:
 
 def curve(model_dir) -> dict[int, tuple]:
     """step -> (loss, learning rate, digest) of every train line."""
-    return {l["step"]: (l.get("loss"), l.get("learning_rate"), l.get("example_digest")) for l in lines(model_dir)}
+    return {line["step"]: (line.get("loss"), line.get("learning_rate"), line.get("example_digest")) for line in lines(model_dir)}
 
-def process(config: ExperimentConfig, model_dir, mode="train", **environment) -> subprocess.Popen:
-    """The same in a process of its own; its exit code is what the command's would be."""
-    code = (
+def process(*jobs, cores: int | None = None, **environment) -> subprocess.Popen:
+    """Runs experiments, (config, model_dir, mode) each, in a process of its own, which exits as the command would."""
+    limit = f"import os; os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:{cores}])\n" if cores else ""
+    code = limit + (
         "import pickle, sys\n"
         "from nlpdata.errors import NlpdataError\n"
         "from pretrain.training import run_experiment\n"
-        "config, model_dir, mode = pickle.loads(sys.stdin.buffer.read())\n"
         "try:\n"
-        "    run_experiment(config, model_dir, mode)\n"
+        "    for job in pickle.loads(sys.stdin.buffer.read()):\n"
+        "        run_experiment(*job)\n"
         "except NlpdataError as error:\n"
-        "    print(f'error: {error}', file=sys.stderr)\n"
+        "    print(f'error: {error}')\n"
         "    sys.exit(error.exit_code)\n"
     )
-    import pickle
-
     started = subprocess.Popen(
         [sys.executable, "-c", code],
         stdin=subprocess.PIPE,
@@ -107,10 +107,23 @@ def process(config: ExperimentConfig, model_dir, mode="train", **environment) ->
         cwd=ROOT,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", **environment},
     )
-    started.stdin.write(pickle.dumps((config, str(model_dir), mode)))
+    started.stdin.write(pickle.dumps([(config, str(model_dir), mode) for config, model_dir, mode in jobs]))
     started.stdin.close()
     started.stdin = None
     return started
+
+
+def finish(started: subprocess.Popen, timeout: float = 600) -> tuple[int, str]:
+    """(exit code, all it printed)."""
+    output, _ = started.communicate(timeout=timeout)
+    return started.returncode, output.decode()
+
+
+def max_difference(a: dict[int, tuple], b: dict[int, tuple]) -> float:
+    """Largest difference of the losses of two curves over the same steps."""
+    assert a.keys() == b.keys()
+    return max(abs(a[step][0] - b[step][0]) for step in a)
+
 
 def changed(config: ExperimentConfig, section: str, **fields) -> ExperimentConfig:
     """The configuration with other fields in one section: trainer, runtime, task, task.train_data, ..."""
