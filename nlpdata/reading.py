@@ -169,6 +169,11 @@ class Records:
     def __len__(self) -> int:
         return int(self._offsets[-1])
 
+    @property
+    def counts(self) -> list[int]:
+        """Records of each file, in the order of `paths`."""
+        return np.diff(self._offsets).tolist()
+
     def __getitem__(self, index):
         if isinstance(index, int | np.integer):
             if not -len(self) <= index < len(self):

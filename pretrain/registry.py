@@ -71,7 +71,7 @@ SCHEDULES = Registry(
 WARMUPS = Registry("warm-up", {"linear": "pretrain.optimizers.schedules:LinearWarmup"})
 TRAINERS = Registry("trainer", {"default": "pretrain.training.trainer:Trainer"})
 ENGINES = Registry("backend", {"tensorflow": "pretrain.training.tensorflow_engine:TensorFlowEngine"})
-FORMATS = Registry(
+CHECKPOINT_FORMATS = Registry(
     "checkpoint format",
     {
         "h5": "pretrain.converters.keras_h5:read",

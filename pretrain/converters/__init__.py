@@ -11,7 +11,7 @@ from pretrain.config import Choice
 from pretrain.converters.archives import unpacked
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.report import LoadReport, assign
-from pretrain.registry import FORMATS
+from pretrain.registry import CHECKPOINT_FORMATS
 
 __all__ = ["Checkpoint", "LoadReport", "assign", "read_checkpoint"]
 
@@ -27,8 +27,8 @@ def read_checkpoint(path: str, model_config: Choice | None = None) -> Checkpoint
     """
     given = Path(path).expanduser()
     with unpacked(given) as place:
-        for name in FORMATS.names():
-            checkpoint = FORMATS.get(name)(place, model_config)
+        for name in CHECKPOINT_FORMATS.names():
+            checkpoint = CHECKPOINT_FORMATS.get(name)(place, model_config)
             if checkpoint is not None:
                 return checkpoint
     raise UsageError(_nothing_found(given))

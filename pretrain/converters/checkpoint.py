@@ -29,27 +29,27 @@ class Checkpoint:
     Attributes:
       format: name of the format it was read from.
       source: where it was read from, for messages.
-      encoder: the encoder that it is of.
+      encoder: the encoder that it is of; None where a checkpoint of ours is of no encoder.
       weights: path in our models -> float32 array in our layout.
       unused: the source's other tensors -> why they are not used.
-      extras: what travels along: label_names (in id order), do_lower_case, tokenizer_file.
+      extras: what travels along: label_names (in id order), facts about the data that it was trained on.
     """
 
     format: str
     source: str
-    encoder: Choice
+    encoder: Choice | None
     weights: dict[str, np.ndarray]
     unused: dict[str, str] = field(default_factory=dict)
     extras: dict = field(default_factory=dict)
 
 
 def find_model_config(given: Choice | None, folders: list[Path], source: str) -> Choice:
-    """The configuration that was given, else the one beside the weights; UsageError where there is none."""
-    if given is not None:
-        return given
+    """The configuration beside the weights, else the one that was given; UsageError where there is none."""
     for folder in folders:
         if any((folder / name).is_file() for name in CONFIG_FILES):
             return read_model_config(str(folder))
+    if given is not None:
+        return given
     raise UsageError(
         f"{source}: holds no model configuration, and weights alone do not tell it (number of heads, activation, ...). "
         f"Name one with --model_config: a file, or a name such as bert_base_uncased. Expected beside the weights: "

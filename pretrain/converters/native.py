@@ -1,54 +1,111 @@
-"""Our own checkpoints: a folder with weights.npz (arrays by path) and config.json (the encoder), made in one step.
+"""Our own checkpoints: a folder with `state.npz` (arrays) and `state.json` (all else).
 
-    step-00001000/ weights.npz   path -> float32 array, e.g. "encoder/embeddings/word_embeddings"
-                   config.json   {"type": "bert", "bert": {...}, "extras": {...}}
+    model_dir/checkpoints/step-00001000/state.npz     model/<path> weights, optimizer/<path>, engine/<name>
+                                        state.json    step, data facts, encoder, configuration, versions, ...
 
-A folder of checkpoints (a model_dir, or its `checkpoints`) means its newest one.
+A folder of that name is whole: it is written under another name, synced and then renamed. state.npz carries a checksum of
+every array.
 """
 
 import json
+import os
+import shutil
 import zipfile
-from dataclasses import asdict
+import zlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, UsageError
+from nlpdata.records import sync_folder
 from pretrain.config import Choice
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.registry import ENCODERS
 
-WEIGHTS, CONFIG = "weights.npz", "config.json"
+ARRAYS, INFO = "state.npz", "state.json"
+FORMAT_VERSION = 1
 
 
-def write(folder: Path, weights: dict[str, np.ndarray], encoder: Choice, extras: dict | None = None) -> None:
-    """Writes a checkpoint's files into an existing folder; the caller gives it its final name when all is there."""
-    described = {"type": encoder.type, encoder.type: asdict(encoder.options), "extras": extras or {}}
-    (folder / CONFIG).write_text(json.dumps(described, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    np.savez(folder / WEIGHTS, **{name: np.asarray(array) for name, array in sorted(weights.items())})
+def write(folder: Path, arrays: Mapping[str, np.ndarray], info: Mapping) -> None:
+    """Writes a checkpoint in one step: whatever happens, `folder` is whole or is not there.
 
-
-def find(path: Path) -> Path | None:
-    """The checkpoint folder that a path means: itself, or the newest one below it."""
-    if path.name == WEIGHTS and path.is_file():
-        return path.parent
-    if (path / WEIGHTS).is_file():
-        return path
-    newest = sorted([*path.glob("step-*"), *path.glob("checkpoints/step-*")])
-    return newest[-1] if newest else None
-
-
-def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
-    """Reads one of our checkpoints; None where the path holds none. DataError where it is damaged."""
-    folder = find(path)
-    if folder is None or not (folder / WEIGHTS).is_file():
-        return None
+    Raises DataError where the disk refuses (full, read only).
+    """
+    folder = Path(folder)
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     try:
-        described = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        kind = described["type"]
-        encoder = model_config or Choice(kind, ENCODERS.get(kind).config_class(**described[kind]))
-        with np.load(folder / WEIGHTS, allow_pickle=False) as stored:
-            weights = {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{folder}: a damaged checkpoint: {error}") from None
-    return Checkpoint("native", str(folder), encoder, weights, {}, described.get("extras", {}))
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        with open(temporary / ARRAYS, "wb") as file:
+            np.savez(file, **arrays)
+            _sync(file)
+        with open(temporary / INFO, "w", encoding="utf-8") as file:
+            json.dump({"format_version": FORMAT_VERSION, **info}, file, indent=1, sort_keys=True)
+            _sync(file)
+        sync_folder(temporary)
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.replace(temporary, folder)
+        sync_folder(folder.parent)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise DataError(
+            f"cannot write the checkpoint {folder}: {error.strerror or error}. Earlier checkpoints are whole; make room "
+            "and run the same command again to go on from the newest."
+        ) from None
+
+
+def _sync(file) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def read_info(folder: Path) -> dict:
+    """The content of state.json. DataError where it is missing or damaged."""
+    try:
+        info = json.loads((Path(folder) / INFO).read_text(encoding="utf-8"))
+        if not isinstance(info.get("step"), int):
+            raise ValueError("it has no step")
+    except (OSError, ValueError, AttributeError) as error:
+        raise DataError(f"{folder} is damaged: {INFO}: {error}") from None
+    if info.get("format_version", 0) > FORMAT_VERSION:
+        raise DataError(f"{folder} was written by a later version (format {info['format_version']}): update nlpdata")
+    return info
+
+
+def read_arrays(folder: Path, prefix: str = "") -> dict[str, np.ndarray]:
+    """The arrays whose name starts with `prefix`, which is cut off. DataError where the file is missing or damaged."""
+    path = Path(folder) / ARRAYS
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name[len(prefix) :]: file[name] for name in file.files if name.startswith(prefix)}
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{folder} is damaged: {ARRAYS}: {error}") from None
+
+
+def finished(folder) -> list[Path]:
+    """The whole checkpoints step-... in a folder, oldest first."""
+    return sorted(Path(folder).glob("step-*[0-9]"))
+
+
+def step_folder(folder, step: int) -> Path:
+    return Path(folder, f"step-{step:08d}")
+
+
+def read(path, model_config: Choice | None = None) -> Checkpoint | None:
+    """The checkpoint at `path`: its folder, or the newest of a folder of them or of a run. None for anything else."""
+    path = Path(path)
+    folder = path.parent if path.name in (ARRAYS, INFO) else path
+    if not (folder / INFO).exists():
+        found = finished(folder) or finished(folder / "checkpoints")
+        if not found and (folder / "checkpoints").is_dir():
+            raise UsageError(f"checkpoint {path}: the run has no finished checkpoint yet.")
+        if not found:
+            return None
+        folder = found[-1]
+    info = read_info(folder)
+    stored = info.get("encoder")
+    encoder = Choice(stored["type"], ENCODERS.get(stored["type"]).config_class(**stored["options"])) if stored else None
+    weights = read_arrays(folder, "model/")
+    return Checkpoint("native", str(folder), encoder or model_config, weights, {}, info.get("data", {}))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
+from pretrain.config import Choice
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.encoders.model import EncoderModel, weights_by_path
 
@@ -19,6 +20,7 @@ class LoadReport:
       matched: paths that were loaded.
       missing: paths of the model that the checkpoint lacks -> how they start instead.
       unused: the checkpoint's other tensors -> why.
+      differences: fields in which the two encoders differ although their weights fit, e.g. the activation.
     """
 
     source: str
@@ -26,11 +28,13 @@ class LoadReport:
     matched: list[str]
     missing: dict[str, str]
     unused: dict[str, str] = field(default_factory=dict)
+    differences: list[str] = field(default_factory=list)
 
     def __str__(self):
         lines = [f"{self.source} ({self.format}): {len(self.matched)} weights matched"]
         for title, items in (("missing", self.missing), ("unused", self.unused)):
             lines += [f"  {title}: {', '.join(names)} ({why})" for why, names in _by_reason(items)]
+        lines += [f"  warning: {difference}" for difference in self.differences]
         return "\n".join(lines)
 
 
@@ -43,16 +47,40 @@ def _by_reason(items: dict[str, str]):
         yield why, shown
 
 
-def assign(model: EncoderModel, checkpoint: Checkpoint, replace: tuple[str, ...] = ()) -> LoadReport:
+# Fields that shapes of weights do not show, and that change what a model computes.
+_INVISIBLE = ("hidden_act", "layer_norm_eps", "num_attention_heads", "num_hidden_layers")
+
+
+def _differences(model: Choice | None, checkpoint: Checkpoint) -> list[str]:
+    """What the two encoders' configurations say differently; UsageError where they are of different types."""
+    if model is None or checkpoint.encoder is None:
+        return []
+    if model.type != checkpoint.encoder.type:
+        raise UsageError(
+            f"{checkpoint.source} holds an encoder of type {checkpoint.encoder.type}, the model's is {model.type}. Name "
+            "the checkpoint's configuration with --model_config."
+        )
+    own, theirs = model.options, checkpoint.encoder.options
+    pairs = [(name, getattr(theirs, name, None), getattr(own, name, None)) for name in _INVISIBLE]
+    return [
+        f"{name} is {there!r} in the checkpoint, {here!r} in this model" for name, there, here in pairs if there != here
+    ]
+
+
+def assign(
+    model: EncoderModel, checkpoint: Checkpoint, encoder: Choice | None = None, replace: tuple[str, ...] = ()
+) -> LoadReport:
     """Loads what a checkpoint and a built model have in common.
 
     Args:
       model: built; what the checkpoint lacks keeps its initial value.
+      encoder: the configuration of the model's encoder, to be compared with the checkpoint's.
       replace: heads (first part of the path) whose weights may have another shape in the checkpoint: those keep their
         initial values, and the report says so.
 
     Raises DataError where a shape differs, UsageError where nothing matches.
     """
+    differences = _differences(encoder, checkpoint)
     own = weights_by_path(model)
     found = dict(checkpoint.weights)
     unused = dict(checkpoint.unused)
@@ -80,7 +108,7 @@ def assign(model: EncoderModel, checkpoint: Checkpoint, replace: tuple[str, ...]
         own[path].assign(np.asarray(found[path], np.float32))
     unused |= {path: "this model has no such head" for path in found.keys() - own.keys()}
     missing = {path: _initial(path) for path in own if path not in found}
-    return LoadReport(checkpoint.source, checkpoint.format, matched, missing, unused)
+    return LoadReport(checkpoint.source, checkpoint.format, matched, missing, unused, differences)
 
 
 def _initial(path: str) -> str:

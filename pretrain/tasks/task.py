@@ -53,7 +53,8 @@ class Task(ABC):
             return None
         from pretrain.converters import assign, read_checkpoint
 
-        report = assign(model, read_checkpoint(self.config.init_checkpoint).weights)
+        encoder = getattr(getattr(self.config, "model", None), "encoder", None)
+        report = assign(model, read_checkpoint(self.config.init_checkpoint, encoder), encoder)
         print(report)
         return report
 

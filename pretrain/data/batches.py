@@ -1,0 +1,148 @@
+"""Batches by step number, their digest, and a thread that makes them ahead."""
+
+import hashlib
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nlpdata.errors import UsageError
+from pretrain.config import DataConfig
+from pretrain.data.order import shuffled
+
+_READ_AT_ONCE = 256  # records: decoding is vectorised over them
+
+Transform = Callable[[dict[str, np.ndarray], np.ndarray, int], dict[str, np.ndarray]]
+
+
+class Batches:
+    """What the examples of every step are.
+
+    Training goes through all examples once an epoch, in an order of its own; evaluation through the first
+    `steps_per_epoch` batches in file order. A last batch that is not full is left out, or filled up with copies whose
+    "is_real_example" is 0 (int32 (batch,)), so that all batches have one shape.
+
+    Args:
+      records: len() and records[int64 array] -> name -> array (n, width), e.g. nlpdata.open_records(...).
+      config: see DataConfig.
+      transform: (rows, example numbers int64 (n,), epoch) -> the arrays of a batch, row by row.
+      name: of the data, for messages.
+
+    Attributes:
+      num_examples: of an epoch; those of the last, smaller batch included.
+      steps_per_epoch: batches of an epoch.
+      batch_size: examples a batch, those of all hosts.
+      facts: what a checkpoint keeps about the data, e.g. the checksum of its tokenizer.
+
+    Raises UsageError where there are fewer examples than a batch.
+    """
+
+    def __init__(
+        self, records, config: DataConfig, transform: Transform, name: str = "data", facts: Mapping | None = None
+    ):
+        self.num_examples, self.batch_size = len(records), config.global_batch_size
+        self.name, self.facts = name, dict(facts or {})
+        self._records, self._config, self._transform = records, config, transform
+        self._host = (0, 1)
+        self._block: tuple[tuple[int, int], dict] | None = None
+        whole, rest = divmod(self.num_examples, self.batch_size)
+        self._fills_up = not config.drop_remainder
+        self.steps_per_epoch = whole + (1 if rest and self._fills_up else 0)
+        if not self.steps_per_epoch:
+            raise UsageError(
+                f"{name}: {self.num_examples} examples are fewer than one batch of {self.batch_size}. Make more records, "
+                f"or set global_batch_size to {self.num_examples} or less."
+                if self.num_examples
+                else f"{name}: the record files hold no examples."
+            )
+
+    def for_host(self, index: int, count: int) -> "Batches":
+        """The same batches, of which `batch` returns the part of host `index` of `count`."""
+        if self.batch_size % count:
+            raise UsageError(
+                f"{self.name}: global_batch_size {self.batch_size} cannot be split over {count} hosts. "
+                f"Use a multiple of {count}."
+            )
+        part = object.__new__(Batches)
+        part.__dict__.update(self.__dict__)
+        part._host, part._block = (index, count), None
+        return part
+
+    def batch(self, step: int) -> dict[str, np.ndarray]:
+        """The batch of a step (from 0): name -> array (batch_size / hosts, ...); integers are int32, others float32."""
+        epoch, in_epoch = divmod(step, self.steps_per_epoch)
+        steps = max(1, _READ_AT_ONCE * self._host[1] // self.batch_size)
+        first = in_epoch - in_epoch % steps
+        block = self._block
+        if block is None or block[0] != (epoch, first):
+            stop = min(first + steps, self.steps_per_epoch)
+            block = self._block = ((epoch, first), self._read(epoch, first, stop))
+        rows = self.batch_size // self._host[1]
+        at = (in_epoch - first) * rows
+        return {name: values[at : at + rows] for name, values in block[1].items()}
+
+    def _read(self, epoch: int, start: int, stop: int) -> dict[str, np.ndarray]:
+        index, count = self._host
+        rows = self.batch_size // count
+        mine = np.arange(index * rows, (index + 1) * rows)
+        positions = (np.arange(start, stop)[:, None] * self.batch_size + mine).reshape(-1)
+        real = positions < self.num_examples
+        examples = np.where(real, positions, 0)
+        if self._config.is_training:
+            examples = shuffled(examples, self.num_examples, self._config.seed, epoch)
+        batch = self._transform(self._records[examples], examples, epoch)
+        if self._fills_up:
+            batch["is_real_example"] = real.astype(np.int32)
+        return batch
+
+
+def example_digest(batch: Mapping[str, np.ndarray]) -> str:
+    """16 hexadecimal digits that stand for the arrays of a batch: names, types, shapes and values."""
+    digest = hashlib.blake2b(digest_size=8)
+    for name in sorted(batch):
+        values = np.ascontiguousarray(batch[name])
+        digest.update(f"{name} {values.dtype.str} {values.shape};".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()
+
+
+def prefetch(function: Callable[[int], Any], steps: Sequence[int], ahead: int) -> Iterator[tuple[int, Any]]:
+    """Yields (step, function(step)), computed in a thread up to `ahead` steps before they are asked for.
+
+    What the function raises is raised here, at the step that it belongs to. Closing the generator ends the thread.
+    """
+    ready: queue.Queue = queue.Queue(max(1, ahead))
+    ended = threading.Event()
+
+    def put(item) -> bool:
+        while not ended.is_set():
+            try:
+                ready.put(item, timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def work():
+        for step in steps:
+            try:
+                item = (step, function(step), None)
+            except BaseException as error:
+                put((step, None, error))
+                return
+            if not put(item):
+                return
+
+    thread = threading.Thread(target=work, name="prefetch", daemon=True)
+    thread.start()
+    try:
+        for _ in steps:
+            step, result, error = ready.get()
+            if error is not None:
+                raise error
+            yield step, result
+    finally:
+        ended.set()
+        thread.join()

@@ -1,0 +1,256 @@
+"""Pretraining records to batches: what the meta file, the configuration and the records say must agree before step 0."""
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from nlpdata import keys
+from nlpdata.errors import DataError, UsageError
+from nlpdata.keys import Purpose
+from nlpdata.pretraining.masking import MaskingRule, mask_batch
+from nlpdata.reading import Records, find_records
+from nlpdata.records import TASK_TYPES, V2_NAMES, find_meta, read_meta, split_shard
+from pretrain.config import DataConfig, TaskConfig
+from pretrain.data.batches import Batches
+
+EVALUATION_PROB = 0.15  # of dynamic records, whatever training masks: evaluations stay comparable
+_EVALUATION_KEY = 0x6576616C  # "eval": the masks of an evaluation depend on nothing else
+_MASKED = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
+_SEQUENCE = ("input_ids", "input_mask", "segment_ids")
+
+
+def pretraining_batches(config: DataConfig, task: TaskConfig, log=print) -> Batches:
+    """Batches of pretraining records, ours or another tool's.
+
+    Args:
+      config: which records.
+      task: whose model and objective they must fit; has use_next_sentence_label.
+      log: takes notes for the user.
+
+    A batch has input_ids, input_mask, segment_ids int32 (b, L); masked_lm_positions, masked_lm_ids int32 (b, P),
+    masked_lm_weights float32 (b, P); next_sentence_labels int32 (b, 1) where the task uses it.
+
+    Raises UsageError where configuration and records do not fit, DataError where a record file is damaged.
+    """
+    name = f"task.{'train_data' if config.is_training else 'validation_data'}"
+    records = Records(_find(config, name))
+    if not len(records):
+        raise DataError(f"{name}: no examples in {', '.join(map(str, records.paths[:5]))}")
+    meta = _read_metas(config, records, name)
+    source = _Source(records, meta, config, task, name, log)
+    return Batches(records, config, source.transform, name, source.facts())
+
+
+def _find(config: DataConfig, name: str) -> list[Path]:
+    paths = config.input_path
+    if isinstance(paths, str):
+        paths = [paths] if os.path.exists(paths) else [part.strip() for part in paths.split(",") if part.strip()]
+    if not paths:
+        raise UsageError(f"{name}.input_path is empty. Name the record files, e.g. 'out/train.tfrecord*'.")
+    try:
+        return find_records(paths)
+    except UsageError as error:
+        raise UsageError(f"{name}.input_path: {error}") from None
+
+
+def _read_metas(config: DataConfig, records: Records, name: str) -> dict:
+    """The meta file's content ({} where there is none), after comparing the sets of records with it and each other."""
+    if config.meta_path:
+        return read_meta(config.meta_path)
+    counts = dict(zip(records.paths, records.counts, strict=True))
+    metas: dict[Path, dict] = {}
+    for path in records.paths:
+        base = split_shard(path)[0]
+        if base not in metas:
+            found = find_meta(path)
+            metas[base] = read_meta(found) if found else {}
+        for shard in metas[base].get("shards", []):
+            if shard["file"] == path.name and shard.get("records", counts[path]) != counts[path]:
+                raise DataError(
+                    f"{path} holds {counts[path]} records, its meta file says {shard['records']}: the file is not whole. "
+                    "Make or copy it again."
+                )
+    first, *others = metas.items()
+    for base, meta in others:
+        for what, value in _identity(meta).items():
+            if value != _identity(first[1])[what]:
+                raise UsageError(
+                    f"{name}.input_path mixes records that differ in {what}: {first[0]} has "
+                    f"{_identity(first[1])[what]}, {base} has {value}."
+                )
+    return first[1]
+
+
+def _identity(meta: Mapping) -> dict:
+    """What must be equal in all sets of records that are read together."""
+    tokenizer = meta.get("tokenizer", {})
+    return {"tokenizer checksum": tokenizer.get("sha256"), "task_type": meta.get("task_type")}
+
+
+class _Source:
+    """Records that were found to fit; `transform` makes a batch's arrays of their rows."""
+
+    def __init__(self, records: Records, meta: Mapping, config: DataConfig, task: TaskConfig, name: str, log):
+        self._records, self._meta, self._config, self._name = records, meta, config, name
+        self._uses_pairs = getattr(task, "use_next_sentence_label", False)
+        self._encoder = task.model.encoder.options
+        self._rename = {new: old for old, new in V2_NAMES.items()}
+        self._widths = {self._rename.get(f.name, f.name): f.width for f in records.features}
+        self._check_features()
+        self._check_shards()
+        self._check_meta()
+        self._rule = self._masking_rule() if self._is_dynamic() else None
+        if not meta:
+            log(f"{name}: no meta file beside {records.paths[0]}; from its first record: {self._describe()}")
+
+    def facts(self) -> dict:
+        """What must not change between the runs of one model."""
+        return {"tokenizer_sha256": self._meta.get("tokenizer", {}).get("sha256"), "seq_length": self._length}
+
+    def _describe(self) -> str:
+        predictions = self._widths.get("masked_lm_positions")
+        return f"max_seq_length {self._length}" + (f", max_predictions_per_seq {predictions}" if predictions else "")
+
+    def _is_dynamic(self) -> bool:
+        return not any(name in self._widths for name in _MASKED)
+
+    @property
+    def _length(self) -> int:
+        return self._widths["input_ids"]
+
+    def _check_features(self) -> None:
+        needed = [*_SEQUENCE, *(() if self._is_dynamic() else _MASKED)]
+        if self._uses_pairs:
+            needed.append("next_sentence_labels")
+        missing = [name for name in needed if name not in self._widths]
+        if missing == ["next_sentence_labels"]:
+            raise UsageError(
+                f"{self._name}: the records have no next_sentence_labels (objective none), and "
+                "task.use_next_sentence_label is true. Set it to false, or make records with --objective sop or nsp."
+            )
+        if missing:
+            raise UsageError(
+                f"{self._name}: {self._records.paths[0]} holds no pretraining records: {', '.join(missing)} is missing. "
+                f"Its records have {', '.join(f.name for f in self._records.features)}."
+            )
+
+    def _check_shards(self) -> None:
+        """Reads the first and last record of every file, which finds most files of another kind before the first step."""
+        stops = np.cumsum(self._records.counts)
+        ends = np.concatenate([stops - self._records.counts, stops - 1])[np.tile(self._records.counts, 2) > 0]
+        self.transform_rows(self._records[np.unique(ends)], np.unique(ends))
+
+    def _check_meta(self) -> None:
+        meta, name, encoder = self._meta, self._name, self._encoder
+        predictions = self._widths.get("masked_lm_positions")
+        for what, found, expected, where in (
+            ("max_seq_length", self._length, self._config.seq_length, f"{name}.seq_length"),
+            (
+                "max_predictions_per_seq",
+                predictions,
+                self._config.max_predictions_per_seq,
+                f"{name}.max_predictions_per_seq",
+            ),
+            ("max_seq_length", self._length, meta.get("max_seq_length"), "the meta file"),
+            ("max_predictions_per_seq", predictions, meta.get("max_predictions_per_seq"), "the meta file"),
+        ):
+            if found is not None and expected is not None and found != expected:
+                raise UsageError(
+                    f"{name}: the records have {what} {found}, {where} says {expected}. Set it to {found} (or leave it "
+                    f"out), or make records with --{what.replace('_', '-')} {expected}."
+                )
+        known = [*TASK_TYPES.values(), "pretraining", None]
+        if meta.get("task_type") not in known:
+            raise UsageError(
+                f"{name}: the meta file says task_type {meta['task_type']!r}; this task learns from "
+                f"{', '.join(TASK_TYPES.values())}. Was another task meant?"
+            )
+        vocab_size = meta.get("tokenizer", {}).get("vocab_size", 0)
+        if vocab_size > encoder.vocab_size:
+            raise UsageError(
+                f"{name}: the records' tokenizer has {vocab_size} entries, the model vocab_size {encoder.vocab_size}: ids "
+                f"beyond it have no embedding. Set task.model.encoder's vocab_size to {vocab_size}."
+            )
+        if self._length > encoder.max_position_embeddings:
+            raise UsageError(
+                f"{name}: the records have max_seq_length {self._length}, the model max_position_embeddings "
+                f"{encoder.max_position_embeddings}. Make records with --max-seq-length "
+                f"{encoder.max_position_embeddings} or less, or use a model with more positions."
+            )
+
+    def _masking_rule(self) -> MaskingRule:
+        tokenizer, options = self._meta.get("tokenizer", {}), self._meta.get("options", {})
+        if "special_ids" not in tokenizer or "token_boundary" not in self._widths:
+            raise UsageError(
+                f"{self._name}: the records are not masked, and to mask them takes a meta file with the tokenizer's "
+                "special_ids and a feature token_boundary. Make them with nlpdata create-pretraining --masking dynamic."
+            )
+        prob = self._config.masked_lm_prob
+        if not self._config.is_training:
+            if prob not in (None, EVALUATION_PROB):
+                raise UsageError(f"{self._name}.masked_lm_prob is {prob}; evaluation always masks {EVALUATION_PROB}.")
+            prob = EVALUATION_PROB
+        prob = options.get("masked_lm_prob", 0.15) if prob is None else prob
+        made = self._config.max_predictions_per_seq or self._meta.get("max_predictions_per_seq")
+        special = tokenizer["special_ids"]
+        return MaskingRule(
+            masked_lm_prob=prob,
+            max_predictions=made or math.ceil(self._length * prob),
+            max_ngram=options.get("max_ngram", 3),
+            whole_word=options.get("whole_word", True),
+            favor_shorter_ngram=options.get("favor_shorter_ngram", True),
+            mask_id=special["mask"],
+            special_ids=tuple({special[role] for role in ("pad", "cls", "sep", "mask")}),
+            ordinary_ids=np.concatenate([np.arange(a, b, dtype=np.int32) for a, b in tokenizer["ordinary_ids"]]),
+        )
+
+    def transform(self, rows: dict[str, np.ndarray], examples: np.ndarray, epoch: int) -> dict[str, np.ndarray]:
+        """The arrays of a batch; see pretraining_batches."""
+        batch = self.transform_rows(rows, examples)
+        boundary = rows.get("token_boundary")
+        if self._rule is not None:
+            lengths = batch["input_mask"].sum(axis=1)
+            masked = mask_batch(batch["input_ids"], lengths, boundary, self._example_keys(examples, epoch), self._rule)
+            batch["input_ids"] = masked.input_ids
+            batch |= dict(zip(_MASKED, (masked.positions, masked.label_ids, masked.weights), strict=True))
+        return batch
+
+    def transform_rows(self, rows: dict[str, np.ndarray], examples: np.ndarray) -> dict[str, np.ndarray]:
+        """The features that the task reads, in their types and checked, still without dynamic masks."""
+        rows = {self._rename.get(name, name): values for name, values in rows.items()}
+        names = [*_SEQUENCE, *(name for name in _MASKED if name in rows)]
+        names += ["next_sentence_labels"] if self._uses_pairs else []
+        # Labels of 2^31 and more would wrap around into the range: the check looks at the values as they are stored.
+        for name, limit in (("input_ids", self._encoder.vocab_size), ("masked_lm_ids", self._encoder.vocab_size),
+                            ("masked_lm_positions", self._length), ("next_sentence_labels", 2),
+                            ("segment_ids", self._encoder.type_vocab_size), ("input_mask", 2)):  # fmt: skip
+            if name in names:
+                self._check_range(name, rows[name], limit, examples)
+        batch = {name: rows[name].astype(np.float32 if name == "masked_lm_weights" else np.int32) for name in names}
+        if self._config.invert_mask:
+            batch["input_mask"] = 1 - batch["input_mask"]
+        return batch
+
+    def _check_range(self, name: str, values: np.ndarray, limit: int, examples: np.ndarray) -> None:
+        if values.dtype == object or values.min() < 0 or values.max() >= limit:
+            wrong = (
+                np.zeros(1, np.int64)
+                if values.dtype == object
+                else np.flatnonzero(((values < 0) | (values >= limit)).any(1))
+            )
+            row = values[wrong[0]]
+            found = row[0] if values.dtype == object else row[(row < 0) | (row >= limit)][0]
+            raise DataError(
+                f"{self._records.where(int(examples[wrong[0]]))}: {name} holds {found}, expected 0 to {limit - 1}. "
+                "Do the records belong to this model (vocab_size, type_vocab_size)?"
+            )
+
+    def _example_keys(self, examples: np.ndarray, epoch: int) -> np.ndarray:
+        if self._config.is_training:
+            key = keys.fold_int(keys.fold_int(keys.ROOT, self._config.seed), epoch)
+        else:
+            key = keys.fold_int(keys.ROOT, _EVALUATION_KEY)
+        return keys.fold(keys.fold(np.uint64(key), examples.astype(np.uint64)), Purpose.MASKING)

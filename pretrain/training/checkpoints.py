@@ -1,0 +1,93 @@
+"""The checkpoints of a run: writing, keeping the newest N, finding the newest whole one, and the best by a metric."""
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from nlpdata.errors import DataError
+from pretrain.converters import native
+
+
+class Checkpoints:
+    """The checkpoints in `<model_dir>/checkpoints/step-00000010/`.
+
+    Args:
+      model_dir: of the run.
+      max_to_keep: older ones are removed once more are finished.
+      log: takes notes for the user.
+    """
+
+    def __init__(self, model_dir, max_to_keep: int = 5, log: Callable[[str], None] = print):
+        self.folder, self.max_to_keep, self._log = Path(model_dir, "checkpoints"), max_to_keep, log
+
+    def save(self, step: int, arrays: Mapping[str, np.ndarray], info: Mapping) -> Path:
+        """Writes the checkpoint of a step, then removes the oldest ones beyond max_to_keep."""
+        self._remove_unfinished()
+        written = native.step_folder(self.folder, step)
+        native.write(written, arrays, {"step": step, **info})
+        for old in native.finished(self.folder)[: -self.max_to_keep]:
+            shutil.rmtree(old, ignore_errors=True)
+        return written
+
+    def newest(self) -> tuple[Path, dict, dict[str, np.ndarray]] | None:
+        """(folder, info, arrays) of the newest whole checkpoint, or None. Says which damaged ones were skipped."""
+        for folder in reversed(native.finished(self.folder)):
+            try:
+                return folder, native.read_info(folder), native.read_arrays(folder)
+            except DataError as error:
+                self._log(f"warning: {error}; it is skipped, the one before is used")
+        return None
+
+    def _remove_unfinished(self) -> None:
+        """Removes what a killed run of this machine left half written."""
+        for path in self.folder.glob(".step-*.tmp"):
+            process = path.name.split(".")[-2]
+            if not (process.isdigit() and _is_alive(int(process))):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+class BestCheckpoint:
+    """The best checkpoint so far by a metric of the evaluation, as `<folder>/step-00000010/`.
+
+    Args:
+      folder: where it is kept.
+      metric: name of the metric.
+      higher: whether higher is better.
+    """
+
+    def __init__(self, folder, metric: str, higher: bool):
+        self.folder, self.metric, self._higher = Path(folder), metric, higher
+
+    def value(self) -> float | None:
+        """The metric of the checkpoint that is kept; None where there is none."""
+        for folder in reversed(native.finished(self.folder)):
+            try:
+                return native.read_info(folder)["best"][self.metric]
+            except (DataError, KeyError):
+                continue
+        return None
+
+    def offer(self, value: float, step: int, arrays: Callable[[], Mapping[str, np.ndarray]], info: Mapping) -> bool:
+        """Keeps the checkpoint if it is better than the one that is kept; returns whether it is."""
+        best = self.value()
+        if best is not None and not (value > best if self._higher else value < best):
+            return False
+        written = native.step_folder(self.folder, step)
+        native.write(written, arrays(), {"step": step, **info, "best": {self.metric: value}})
+        for other in native.finished(self.folder):
+            if other != written:
+                shutil.rmtree(other, ignore_errors=True)
+        return True

@@ -1,0 +1,127 @@
+"""Devices: from the runtime's configuration to a tf.distribute strategy."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from nlpdata.errors import DataError, UsageError
+from pretrain.config import RuntimeConfig
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A strategy, and this process's place: (index, count) of hosts."""
+
+    strategy: tf.distribute.Strategy
+    host: tuple[int, int] = (0, 1)
+
+
+def distribute(runtime: RuntimeConfig, log: Callable[[str], None] = print) -> Distribution:
+    """The devices that the configuration asks for.
+
+    Must come before TensorFlow does anything else where logical CPU devices, several hosts or a TPU are asked for.
+    Raises UsageError where there are fewer devices than asked for.
+    """
+    kind = runtime.distribution_strategy
+    if kind in _KINDS:
+        return _KINDS[kind](runtime, log)
+    raise UsageError(f"runtime.distribution_strategy is {kind!r}, expected one of {', '.join(sorted(_KINDS))}.")
+
+
+def _auto(runtime, log) -> Distribution:
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    if os.environ.get("TF_CONFIG"):
+        log("TF_CONFIG is set, but runtime.distribution_strategy is auto: this process trains alone")
+    if gpus > 1 or (runtime.num_replicas or 1) > 1:
+        return _mirrored(runtime, log)
+    return _one_device(runtime, log)
+
+
+def _one_device(runtime, log) -> Distribution:
+    if (runtime.num_replicas or 1) > 1:
+        raise UsageError(
+            f"runtime.num_replicas is {runtime.num_replicas}, but distribution_strategy {runtime.distribution_strategy} uses "
+            "one device. Use mirrored."
+        )
+    log(f"devices: {'one GPU' if tf.config.list_physical_devices('GPU') else 'no GPU found, the CPU'}")
+    return Distribution(tf.distribute.get_strategy())
+
+
+def _mirrored(runtime, log) -> Distribution:
+    gpus = tf.config.list_physical_devices("GPU")
+    wanted = runtime.num_replicas or len(gpus) or 1
+    if gpus and wanted > len(gpus):
+        raise UsageError(f"runtime.num_replicas is {wanted}, but there are {len(gpus)} GPUs. Use {len(gpus)} or less.")
+    if gpus:
+        log(f"devices: {wanted} of {len(gpus)} GPUs, mirrored")
+        return Distribution(tf.distribute.MirroredStrategy([f"/gpu:{i}" for i in range(wanted)]))
+    log(f"devices: no GPU found; mirrored over {wanted} logical CPU device{'s' if wanted > 1 else ''}")
+    make_logical_cpus(wanted)
+    return Distribution(tf.distribute.MirroredStrategy([f"/cpu:{i}" for i in range(wanted)]))
+
+
+def make_logical_cpus(count: int) -> None:
+    """Makes one CPU look like `count` devices. UsageError where TensorFlow has started with fewer."""
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    try:
+        made = tf.config.get_logical_device_configuration(cpu) or []
+        if len(made) < count:
+            tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
+    except RuntimeError:
+        there = len(tf.config.list_logical_devices("CPU"))
+        if there < count:
+            raise UsageError(
+                f"runtime.num_replicas is {count}, but TensorFlow has already started with {there} logical CPU devices. "
+                "Set it in a fresh process."
+            ) from None
+
+
+def _multi_worker(runtime, log) -> Distribution:
+    text = os.environ.get("TF_CONFIG", "")
+    try:
+        cluster = json.loads(text)
+        workers, task = cluster["cluster"]["worker"], cluster["task"]
+        index = int(task["index"]) + (len(cluster["cluster"].get("chief", [])) if task["type"] == "worker" else 0)
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(
+            "distribution_strategy multi_worker_mirrored reads the cluster from the environment variable TF_CONFIG, e.g. "
+            '{"cluster": {"worker": ["host1:12345", "host2:12345"]}, "task": {"type": "worker", "index": 0}}. '
+            f"Received: {text[:200]!r}."
+        ) from None
+    count = len(workers) + len(cluster["cluster"].get("chief", []))
+    gpus = tf.config.list_physical_devices("GPU")
+    implementation = tf.distribute.experimental.CommunicationImplementation
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=implementation.NCCL if gpus else implementation.RING
+    )
+    log(
+        f"devices: host {index} of {count}, {len(gpus) or 'no'} GPU{'' if len(gpus) == 1 else 's'} here; waiting for all hosts"
+    )
+    return Distribution(tf.distribute.MultiWorkerMirroredStrategy(communication_options=options), (index, count))
+
+
+def _tpu(runtime, log) -> Distribution:
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(runtime.tpu or "")
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
+        raise DataError(
+            f"no TPU can be reached at runtime.tpu = {runtime.tpu!r} ({str(error)[:200]}). Run on the TPU's host with "
+            "tpu: local, or give its name; without a TPU use distribution_strategy mirrored or one_device."
+        ) from None
+    log(f"devices: TPU {runtime.tpu or 'of this environment'}")
+    return Distribution(tf.distribute.TPUStrategy(resolver))
+
+
+_KINDS = {
+    "auto": _auto,
+    "off": _one_device,
+    "one_device": _one_device,
+    "mirrored": _mirrored,
+    "multi_worker_mirrored": _multi_worker,
+    "tpu": _tpu,
+}

@@ -1,0 +1,73 @@
+"""What an engine is: it takes steps on devices. The trainer above it knows no backend, the task inside it no device.
+
+A step, in any engine:
+  1. each replica cuts its share of the batch into micro-batches and sums, over them, the gradients of
+     task.loss(model, micro_batch, denominators); the denominators are those of the whole step's batch;
+  2. gradients and statistics are summed over replicas;
+  3. the summed gradients are clipped by their global norm, and the optimizer applies them.
+So neither the number of replicas nor that of micro-steps changes the step, but for rounding. Dropout depends on
+(runtime.seed, step, replica, micro-step) alone: the state of a run is its weights, the optimizer's variables and the step.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class Context(Protocol):
+    """What Task.train_step gets: the two things that only an engine can do."""
+
+    def value_and_grad(self, fn, batch, denominators):
+        """((loss, statistics), gradients) of fn(model, micro_batch, denominators), summed over micro-steps and replicas."""
+
+    def apply(self, gradients) -> None:
+        """Clips the gradients (a list, in the order of model.trainable_variables) and updates the weights."""
+
+
+class Engine(ABC):
+    """One model on some devices.
+
+    Attributes:
+      model: the model, as the task built it.
+      replicas: copies of the model, over all hosts.
+      host: (index, count): this process and how many there are.
+    """
+
+    model: Any
+    replicas: int
+    host: tuple[int, int]
+
+    @abstractmethod
+    def train_step(
+        self, step: int, batch: Mapping[str, np.ndarray], denominators: Mapping[str, float]
+    ) -> dict[str, Any]:
+        """Takes a step (counted from 0) on this host's part of its batch.
+
+        Returns the sums of statistics over the whole batch, as values that float() waits for.
+        """
+
+    @abstractmethod
+    def validation_step(self, batch: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """(sums of statistics over the whole batch, outputs of this host's examples, in the order of the batch)."""
+
+    @abstractmethod
+    def learning_rate(self, step: int) -> float:
+        """The rate that the step of that number uses."""
+
+    @abstractmethod
+    def state(self) -> dict[str, np.ndarray]:
+        """All that a later process needs to go on: "model/<path>", "optimizer/<path>", "engine/<name>"."""
+
+    @abstractmethod
+    def load_state(self, state: Mapping[str, np.ndarray], weights_only: bool = False) -> None:
+        """Sets what state() returned; with weights_only, only "model/...". DataError where names or shapes differ."""
+
+    @abstractmethod
+    def trace(self, batch: Mapping[str, np.ndarray], denominators: Mapping[str, float]) -> None:
+        """Builds the training step for batches of this shape, and takes none."""
+
+    @abstractmethod
+    def compile(self, batch: Mapping[str, np.ndarray], denominators: Mapping[str, float]) -> None:
+        """Compiles the training step too; the state is afterwards what it was."""

@@ -1,0 +1,231 @@
+"""run_experiment: from a configuration to a trained, evaluated or checked model."""
+
+import importlib.metadata
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from nlpdata.errors import UsageError
+from pretrain.config import ExperimentConfig
+from pretrain.data.batches import Batches
+from pretrain.registry import ENGINES, TASKS, TRAINERS
+from pretrain.training.checkpoints import Checkpoints
+from pretrain.training.plot import plot_loss
+
+MODES = ("train", "eval", "train_and_eval", "validate_only", "compile_only")
+
+
+def run_experiment(
+    config: ExperimentConfig, model_dir, mode: str = "train", log: Callable[[str], None] = print
+) -> dict[str, float]:
+    """Runs an experiment.
+
+    Args:
+      config: what to learn, how, on what.
+      model_dir: the run's folder. If it holds checkpoints, the run goes on from the newest whole one, step for step as if
+        it had not been interrupted.
+      mode: train; eval; train_and_eval (evaluates on the way and at the end); validate_only (builds, traces, checks data,
+        labels and checkpoint names; takes no step and writes nothing); compile_only (compiles too).
+      log: takes notes for the user.
+
+    Returns the metrics of the last evaluation ({} where there was none).
+
+    Raises UsageError, DataError, and Interrupted (SIGTERM, SIGINT; a checkpoint is saved).
+    """
+    if mode not in MODES:
+        raise UsageError(f"mode is {mode!r}, expected one of {', '.join(MODES)}.")
+    return _Run(config, Path(model_dir), mode, log).execute()
+
+
+class _Run:
+    def __init__(self, config: ExperimentConfig, model_dir: Path, mode: str, log):
+        self._config, self._model_dir, self._mode, self._log = config, model_dir, mode, log
+        self._trains = mode != "eval"
+        self._evaluates = mode in ("eval", "train_and_eval")
+
+    def execute(self) -> dict[str, float]:
+        config = self._config
+        self._task = TASKS.get(config.task_type)(config.task)
+        self._train_data = self._task.build_inputs(config.task.train_data) if self._trains else None
+        self._validation_data = self._build_validation_data()
+        self._train_steps = self._count_steps() if self._trains else None
+        found = Checkpoints(self._model_dir, log=self._log).newest()
+        if found and self._mode == "train" and found[1]["step"] >= self._train_steps:
+            self._say_done(found[1]["step"])
+            return {}
+        self._engine = ENGINES.get(keras.backend.backend())(self._task, config, self._train_steps, self._log)
+        self._check_batch_sizes()
+        step, interval = self._restore(found) if found else self._start()
+        if self._mode in ("validate_only", "compile_only"):
+            return self._check_only()
+        return self._run(step, interval)
+
+    def _build_validation_data(self) -> Batches | None:
+        data = self._config.task.validation_data
+        if self._evaluates or (self._mode != "train" and data.input_path):
+            return self._task.build_inputs(data)
+        return None
+
+    def _count_steps(self) -> int:
+        """trainer.train_steps, or int(examples / batch) * epochs."""
+        trainer, data = self._config.trainer, self._train_data
+        whole = data.num_examples // data.batch_size
+        steps = trainer.train_steps if trainer.train_steps is not None else whole * trainer.num_train_epochs
+        if steps < 1:
+            raise UsageError(
+                f"0 steps: {data.num_examples} examples, global_batch_size {data.batch_size}, num_train_epochs "
+                f"{trainer.num_train_epochs}, train_steps {trainer.train_steps}."
+            )
+        self._log(
+            f"{data.num_examples} examples, {data.steps_per_epoch} steps of {data.batch_size} an epoch; {steps} steps in all"
+        )
+        return steps
+
+    def _say_done(self, step: int) -> None:
+        self._log(
+            f"nothing to do: {self._model_dir} holds a checkpoint of step {step}, and the run has {self._train_steps} "
+            "steps. Raise train_steps (or num_train_epochs) to go on, or use another model_dir."
+        )
+
+    def _check_batch_sizes(self) -> None:
+        replicas, micro_steps = self._engine.replicas, self._config.trainer.gradient_accumulation_steps
+        for data, parts, what in (
+            (self._train_data, replicas * micro_steps, f"{replicas} replicas x {micro_steps} micro-steps"),
+            (self._validation_data, replicas, f"{replicas} replicas"),
+        ):
+            if data is not None and data.batch_size % parts:
+                below, above = data.batch_size // parts * parts, -(-data.batch_size // parts) * parts
+                near = f"{below} or {above}" if below else f"{above}"
+                raise UsageError(
+                    f"{data.name}.global_batch_size {data.batch_size} cannot be split over {what}. Use a multiple of {parts}, "
+                    f"e.g. {near}."
+                )
+
+    # ---------------------------------------------------------------------------------------------------------- weights
+
+    def _start(self) -> tuple[int, list]:
+        """A run without checkpoints: initial weights, or those of init_checkpoint."""
+        start = self._config.task.init_checkpoint
+        if self._mode == "eval" and not start:
+            raise UsageError(
+                f"nothing to evaluate: {self._model_dir} holds no checkpoint (checkpoints/step-...). Is it the model_dir "
+                "of the run? Or name weights with init_checkpoint."
+            )
+        report = self._task.initialize(self._engine.model)
+        if self._mode == "eval":
+            self._log(f"warning: step 0: {self._model_dir} holds no checkpoint; {start} is evaluated, as it was loaded")
+        elif report is not None:
+            self._log(f"step 0, from the weights of {start}")
+        return 0, []
+
+    def _restore(self, found) -> tuple[int, list]:
+        folder, info, arrays = found
+        if self._config.task.init_checkpoint and self._trains:
+            self._log(f"init_checkpoint {self._config.task.init_checkpoint} is not used: the run goes on from {folder}")
+        self._compare(info)
+        self._engine.load_state(arrays, weights_only=not self._trains)
+        if self._trains:
+            self._log(f"going on from {folder}, after step {info['step']} of {self._train_steps}")
+        elif info["step"] == 0:
+            self._log(f"warning: {folder} is of step 0: this model was not trained")
+        return info["step"], info.get("interval", [])
+
+    def _compare(self, info: Mapping) -> None:
+        """Warns of what makes the curve differ from an uninterrupted run's; refuses another vocabulary."""
+        own = self._info()
+        then, now = info.get("data", {}), own["data"]
+        old, new = then.get("tokenizer_sha256"), now.get("tokenizer_sha256")
+        if old and new and old != new:
+            raise UsageError(
+                f"the records were made with another tokenizer (sha256 {new[:12]}...) than those that this run was trained "
+                f"on ({old[:12]}...): its ids mean other words. Use the run's records, or another model_dir."
+            )
+        if not self._trains:
+            return
+        for what, before, after in (
+            ("CPU cores", info.get("cores"), own["cores"]),
+            ("seed", info.get("seed"), own["seed"]),
+            ("replicas", info.get("replicas"), own["replicas"]),
+            ("versions", info.get("versions"), own["versions"]),
+            *(
+                (f"train data's {name}", then.get(name), now.get(name))
+                for name in ("num_examples", "batch_size", "seed")
+            ),
+        ):
+            if before is not None and before != after:
+                self._log(
+                    f"warning: {what} {before} before, {after} now: the curve will not equal the uninterrupted run's bit for "
+                    "bit"
+                )
+
+    def _info(self) -> dict:
+        """What a checkpoint says about the run."""
+        config, data = self._config, self._train_data or self._validation_data
+        encoder = getattr(getattr(config.task, "model", None), "encoder", None)
+        return {
+            "backend": keras.backend.backend(),
+            "config": asdict(config),
+            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            "data": {
+                **data.facts,
+                "num_examples": data.num_examples,
+                "batch_size": data.batch_size,
+                "seed": config.task.train_data.seed,
+            },
+            "encoder": {"type": encoder.type, "options": asdict(encoder.options)} if encoder else None,
+            "replicas": self._engine.replicas,
+            "seed": config.runtime.seed,
+            "versions": _versions("keras", keras.backend.backend(), "numpy"),
+        }
+
+    # ------------------------------------------------------------------------------------------------------------- runs
+
+    def _check_only(self) -> dict:
+        batch = self._train_data.for_host(*self._engine.host).batch(0)
+        denominators = self._task.denominators(batch)
+        act = self._engine.trace if self._mode == "validate_only" else self._engine.compile
+        act(batch, denominators)
+        weights = sum(int(np.prod(weight.shape)) for weight in self._engine.model.weights)
+        shapes = ", ".join(f"{name} {values.shape}" for name, values in batch.items())
+        self._log(
+            f"{'validated' if self._mode == 'validate_only' else 'validated and compiled'}; no step was taken. "
+            f"{weights:,} weights, {self._train_steps} steps, {self._engine.replicas} replicas; a batch: {shapes}"
+        )
+        return {}
+
+    def _run(self, step: int, interval: list) -> dict[str, float]:
+        trainer = TRAINERS.get(self._config.trainer.type)(
+            self._config,
+            self._task,
+            self._engine,
+            self._model_dir,
+            train_data=self._train_data,
+            validation_data=self._validation_data,
+            train_steps=self._train_steps or 0,
+            step=step,
+            interval=interval,
+            info=self._info(),
+            log=self._log,
+        )
+        if self._mode == "eval":
+            return trainer.evaluate()
+        if step >= self._train_steps:
+            self._say_done(step)
+        metrics = trainer.train() if self._mode == "train" else trainer.train_and_evaluate()
+        if self._engine.host[0] == 0:
+            plot_loss(self._model_dir, self._log)
+        return metrics or {}
+
+
+def _versions(*packages: str) -> dict[str, str]:
+    found = {}
+    for package in packages:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:  # e.g. tensorflow-cpu provides tensorflow
+            found[package] = getattr(importlib.import_module(package), "__version__", "unknown")
+    return found

@@ -1,0 +1,98 @@
+"""metrics.jsonl, and the line that shows how a run goes."""
+
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from nlpdata.errors import DataError
+
+METRICS = "metrics.jsonl"
+
+
+class MetricsLog:
+    """metrics.jsonl in the model_dir: one JSON object a line, with `step` and `split` (train or eval) first.
+
+    Args:
+      model_dir: of the run.
+      step: the run goes on after this step; lines past it are cut, as is half a line of a killed run. None keeps all.
+    """
+
+    def __init__(self, model_dir, step: int | None = None):
+        self.path = Path(model_dir, METRICS)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            kept = [line for line in read_lines(self.path) if step is None or line["step"] <= step]
+            temporary = self.path.with_name(f".{METRICS}.tmp")
+            temporary.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+            os.replace(temporary, self.path)
+            self._file = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 (closed in close)
+        except OSError as error:
+            raise DataError(f"cannot write {self.path}: {error.strerror or error}") from None
+
+    def write(self, step: int, split: str, values: Mapping) -> None:
+        """Appends a line, all of it at once."""
+        try:
+            self._file.write(json.dumps({"step": step, "split": split, **values}) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise DataError(f"cannot write {self.path}: {error.strerror or error}") from None
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_lines(path) -> list[dict]:
+    """The whole lines of a metrics.jsonl; none where there is no file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return []
+    lines = []
+    for line in text.splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict) and isinstance(value.get("step"), int):
+            lines.append(value)
+    return lines
+
+
+class LiveLine:
+    """Step, loss, learning rate, tokens a second, padding and time left: one line that is rewritten on a terminal, else
+    a line at a time."""
+
+    def __init__(self, train_steps: int, stream=None):
+        self._train_steps, self._stream = train_steps, stream or sys.stderr
+        self._open = False
+
+    def show(self, step: int, values: Mapping, seconds_a_step: float) -> None:
+        left = (self._train_steps - step) * seconds_a_step
+        parts = [f"step {step}/{self._train_steps}", f"loss {values['loss']:.4f}", f"lr {values['learning_rate']:.3g}"]
+        if "tokens_per_second" in values:
+            parts += [f"{values['tokens_per_second']:,.0f} tokens/s", f"{values['padding']:.0%} padding"]
+        parts.append(f"{duration(left)} left")
+        text = "  ".join(parts)
+        terminal = self._stream.isatty()
+        self._stream.write(f"\r{text}\033[K" if terminal else f"{text}\n")
+        self._stream.flush()
+        self._open = terminal
+
+    def end(self) -> None:
+        """Leaves the line, so that what follows stands below it."""
+        if self._open:
+            self._stream.write("\n")
+            self._stream.flush()
+            self._open = False
+
+
+def duration(seconds: float) -> str:
+    """5s, 3m05s, 2h04m, 3d02h."""
+    seconds = math.ceil(max(seconds, 0))
+    for unit, size, part, part_size in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}{seconds % size // part_size:02d}{part}"
+    return f"{seconds}s"

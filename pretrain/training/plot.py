@@ -1,0 +1,30 @@
+"""The loss curve as a picture, from metrics.jsonl."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pretrain.training.logs import METRICS, read_lines
+
+
+def plot_loss(model_dir, log: Callable[[str], None] = print) -> Path | None:
+    """Draws `<model_dir>/loss.png`; None, and says so, where matplotlib is absent or nothing was logged."""
+    lines = [line for line in read_lines(Path(model_dir, METRICS)) if isinstance(line.get("loss"), int | float)]
+    if not lines:
+        return None
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        log("no loss.png: matplotlib is not installed (pip install 'nlpdata[plot]'); the figures are in metrics.jsonl")
+        return None
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for split, style in (("train", "-"), ("eval", "o-")):
+        points = [(line["step"], line["loss"]) for line in lines if line.get("split") == split]
+        if points:
+            axes.plot(*zip(*points, strict=True), style, label=split, markersize=4)
+    axes.set(xlabel="step", ylabel="loss")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    path = Path(model_dir, "loss.png")
+    figure.savefig(path, dpi=120, metadata={"Software": None})
+    return path

@@ -1,0 +1,263 @@
+"""The engine on TensorFlow, with tf.distribute: one device, several of one host, several hosts, TPU."""
+
+from collections.abc import Callable, Mapping
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from nlpdata.errors import DataError, UsageError
+from pretrain.config import ExperimentConfig, RuntimeConfig
+from pretrain.encoders.model import weights_by_path
+from pretrain.layers.dropout import dropout_scope
+from pretrain.optimizers import build_optimizer
+from pretrain.training.distribution import distribute
+from pretrain.training.engine import Engine
+
+_SUM = tf.distribute.ReduceOp.SUM
+_PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+
+
+class TensorFlowEngine(Engine):
+    """See Engine. Makes the devices, the model and the optimizer.
+
+    Args:
+      task: what is learned.
+      config: of the experiment; its runtime and trainer sections are read.
+      train_steps: length of the run, for the learning rate; None: no optimizer, evaluation only.
+      log: takes notes for the user.
+    """
+
+    def __init__(
+        self, task, config: ExperimentConfig, train_steps: int | None = None, log: Callable[[str], None] = print
+    ):
+        self._task, self._runtime = task, config.runtime
+        distribution = distribute(config.runtime, log)
+        self._strategy, self.host = distribution.strategy, distribution.host
+        self.replicas = self._strategy.num_replicas_in_sync
+        self._local_replicas = max(1, self.replicas // self.host[1])
+        self._micro_steps = config.trainer.gradient_accumulation_steps
+        with self._strategy.scope():
+            self.model = _build_model(task, config.runtime)
+            self._optimizer = self._loss_scale = None
+            if train_steps is not None:
+                self._optimizer, self._clip_norm = build_optimizer(config.trainer.optimizer_config, train_steps)
+                self._optimizer.build(self.model.trainable_variables)
+                # Gradients are summed over replicas before they are clipped, so not by the optimizer again.
+                self._optimizer._all_reduce_sum_gradients = list
+                if config.runtime.mixed_precision_dtype == "float16":
+                    self._loss_scale = _LossScale(config.runtime.loss_scale)
+        whole = config.runtime.enable_xla and self.replicas == 1
+        self._replica_step = tf.function(self._step_on_replica, jit_compile=True) if whole else self._step_on_replica
+        if config.runtime.enable_xla and not whole:
+            tf.config.optimizer.set_jit("autoclustering")
+        self._train = tf.function(self._step_on_all)
+        self._validate = tf.function(self._validation_on_all)
+
+    # ------------------------------------------------------------------------------------------------------------ steps
+
+    def train_step(self, step, batch, denominators):
+        return self._first(self._train(*self._arguments(step, batch, denominators)))
+
+    def validation_step(self, batch):
+        statistics, outputs = self._validate(self._feed(batch))
+        parts = {name: self._strategy.experimental_local_results(value) for name, value in outputs.items()}
+        return self._first(statistics), {
+            name: np.concatenate([np.asarray(part) for part in values]) for name, values in parts.items()
+        }
+
+    def trace(self, batch, denominators):
+        self._train.get_concrete_function(*self._arguments(0, batch, denominators))
+
+    def compile(self, batch, denominators):
+        before = self.state()
+        self.train_step(0, batch, denominators)
+        self.load_state(before)
+
+    def learning_rate(self, step):
+        rate = self._optimizer._learning_rate
+        scheduled = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
+        return float(rate(step) if scheduled else self._optimizer.learning_rate)
+
+    def _arguments(self, step, batch, denominators):
+        return (
+            tf.constant(step, tf.int64),
+            self._feed(batch),
+            {name: tf.constant(value, tf.float32) for name, value in denominators.items()},
+        )
+
+    def _feed(self, batch: Mapping[str, np.ndarray]) -> dict:
+        """This host's arrays as tensors, one part a replica."""
+        if self.replicas == 1:
+            return {name: tf.constant(values) for name, values in batch.items()}
+        parts = {name: np.split(values, self._local_replicas) for name, values in batch.items()}
+        return {
+            name: self._strategy.experimental_distribute_values_from_function(
+                lambda context, split=split: tf.constant(split[context.replica_id_in_sync_group % self._local_replicas])
+            )
+            for name, split in parts.items()
+        }
+
+    def _first(self, statistics) -> dict:
+        """The statistics of one replica: they are the same on all."""
+        return {name: self._strategy.experimental_local_results(value)[0] for name, value in statistics.items()}
+
+    def _step_on_all(self, step, batch, denominators):
+        return self._strategy.run(self._replica_step, args=(step, batch, denominators))
+
+    def _step_on_replica(self, step, batch, denominators):
+        replica = tf.distribute.get_replica_context()
+        if self.host[1] > 1:  # each host has computed those of its own examples
+            denominators = replica.all_reduce(_SUM, {k: v / self._local_replicas for k, v in denominators.items()})
+        return self._task.train_step(_ReplicaContext(self, step), batch, denominators)
+
+    def _validation_on_all(self, batch):
+        def validate(batch):
+            statistics, outputs = self._task.validation_step(self.model, batch)
+            return tf.distribute.get_replica_context().all_reduce(_SUM, statistics), outputs
+
+        return self._strategy.run(validate, args=(batch,))
+
+    # ------------------------------------------------------------------------------------------------------------ state
+
+    def _variables(self) -> dict:
+        named = {f"model/{path}": variable for path, variable in weights_by_path(self.model).items()}
+        if self._optimizer is not None:
+            named |= {f"optimizer/{variable.path}": variable for variable in self._optimizer.variables}
+        if self._loss_scale is not None:
+            named |= {f"engine/{name}": variable for name, variable in self._loss_scale.variables().items()}
+        return named
+
+    def state(self):
+        return {name: np.asarray(keras.ops.convert_to_numpy(value)) for name, value in self._variables().items()}
+
+    def load_state(self, state, weights_only=False):
+        own = {k: v for k, v in self._variables().items() if k.startswith("model/") or not weights_only}
+        state = {k: v for k, v in state.items() if k.startswith("model/") or not weights_only}
+        wrong = [f"{name}: not in the checkpoint" for name in sorted(own.keys() - state.keys())]
+        wrong += [f"{name}: only in the checkpoint" for name in sorted(state.keys() - own.keys())]
+        wrong += [
+            f"{name}: {tuple(own[name].shape)}, in the checkpoint {state[name].shape}"
+            for name in sorted(own.keys() & state.keys())
+            if tuple(own[name].shape) != state[name].shape
+        ]
+        if wrong:
+            raise DataError(
+                "the checkpoint does not fit this model and optimizer. Was the configuration changed? Use another model_dir, "
+                "and init_checkpoint for what shall be taken over.\n  " + "\n  ".join(wrong[:10])
+            )
+        for name, variable in own.items():
+            variable.assign(state[name])
+
+
+def _build_model(task, runtime: RuntimeConfig):
+    precision = runtime.mixed_precision_dtype
+    if precision not in _PRECISIONS:
+        raise UsageError(f"runtime.mixed_precision_dtype is {precision!r}, expected one of {', '.join(_PRECISIONS)}.")
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(_PRECISIONS[precision])
+    try:
+        return task.build_model(seed=runtime.seed)
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+class _ReplicaContext:
+    """See engine.Context: one step on one replica, while it is traced."""
+
+    def __init__(self, engine: TensorFlowEngine, step):
+        self._engine, self._step = engine, step
+        self._replica = tf.distribute.get_replica_context()
+
+    def value_and_grad(self, fn, batch, denominators):
+        count = self._engine._micro_steps
+        scale = self._engine._loss_scale
+        micro = {name: tf.reshape(x, [count, x.shape[0] // count, *x.shape[1:]]) for name, x in batch.items()}
+        weights = [variable.value for variable in self._engine.model.trainable_variables]
+        names: list[str] = []
+
+        def one(index):
+            with tf.GradientTape() as tape, dropout_scope(self._dropout_key(index)):
+                loss, statistics = fn(self._engine.model, {k: x[index] for k, x in micro.items()}, denominators)
+                scaled = loss if scale is None else loss * scale.factor
+            gradients = tape.gradient(scaled, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+            names[:] = statistics
+            values = tf.stack([tf.cast(value, tf.float32) for value in (loss, *statistics.values())])
+            return values, [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+        values, gradients = one(0) if count == 1 else _sum_over(one, count, weights)
+        values, gradients = self._replica.all_reduce(_SUM, [values, gradients])
+        if scale is not None:
+            gradients = [gradient / scale.factor for gradient in gradients]
+        loss, *sums = tf.unstack(values, len(names) + 1)
+        return (loss, dict(zip(names, sums, strict=True))), gradients
+
+    def _dropout_key(self, micro_step):
+        engine = self._engine
+        replica = tf.cast(self._replica.replica_id_in_sync_group, tf.int64)
+        pass_number = (self._step * engine.replicas + replica) * engine._micro_steps + tf.cast(micro_step, tf.int64)
+        return tf.stack([tf.cast(pass_number, tf.int32), tf.constant(engine._runtime.seed % 2**31, tf.int32)])
+
+    def apply(self, gradients):
+        engine = self._engine
+        if engine._loss_scale is None:
+            self._clip_and_apply(gradients)
+        else:
+            finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients])
+            engine._loss_scale.update(finite)
+            self._replica.merge_call(self._apply_if, args=(finite, gradients))
+
+    def _apply_if(self, strategy, finite, gradients):
+        # A condition may hold no merge_call, of which apply makes one on every replica: so all replicas merge before it.
+        tf.cond(
+            strategy.experimental_local_results(finite)[0],
+            lambda: self._clip_and_apply(gradients) or True,
+            lambda: False,
+        )
+
+    def _clip_and_apply(self, gradients):
+        engine = self._engine
+        if engine._clip_norm:
+            gradients, _ = tf.clip_by_global_norm(gradients, engine._clip_norm)
+        engine._optimizer.apply(gradients, engine.model.trainable_variables)
+
+
+def _sum_over(micro_step, count: int, weights):
+    """Sums (values, gradients) of micro_step(0..count-1), which is traced once."""
+    values = tf.TensorArray(tf.float32, count)
+    totals = [tf.zeros(weight.shape, weight.dtype) for weight in weights]
+
+    def body(index, values, totals):
+        value, gradients = micro_step(index)
+        return index + 1, values.write(index, value), [a + b for a, b in zip(totals, gradients, strict=True)]
+
+    _, values, totals = tf.while_loop(lambda i, *_: i < count, body, (0, values, totals), parallel_iterations=1)
+    return tf.reduce_sum(values.stack(), axis=0), totals
+
+
+class _LossScale:
+    """The factor on the loss that keeps float16 gradients from vanishing.
+
+    Dynamic (Micikevicius et al., "Mixed precision training", 2017): halved where a gradient overflows, and that step is
+    skipped; doubled after 2000 steps without.
+    """
+
+    _GROWTH_STEPS, _START = 2000, 2.0**15
+
+    def __init__(self, setting: str | float):
+        self._dynamic = setting == "dynamic"
+        options = {"trainable": False, "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA}
+        self.factor = tf.Variable(self._START if self._dynamic else float(setting), dtype=tf.float32, **options)
+        self._good_steps = tf.Variable(0, dtype=tf.int64, **options)
+
+    def variables(self) -> dict:
+        return {"loss_scale": self.factor, "loss_scale_good_steps": self._good_steps}
+
+    def update(self, finite) -> None:
+        if not self._dynamic:
+            return
+        good = tf.where(finite, self._good_steps + 1, 0)
+        grown = good >= self._GROWTH_STEPS
+        factor = tf.where(finite, self.factor * tf.where(grown, 2.0, 1.0), tf.maximum(self.factor / 2, 1.0))
+        self.factor.assign(factor)
+        self._good_steps.assign(tf.where(grown, tf.zeros_like(good), good))

@@ -1,0 +1,313 @@
+"""The step loop: when to look at the loss, log, save, evaluate and stop. Knows neither backend nor devices."""
+
+import contextlib
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nlpdata.errors import DataError, UsageError
+from pretrain.config import ExperimentConfig
+from pretrain.data.batches import Batches, example_digest, prefetch
+from pretrain.training.checkpoints import BestCheckpoint, Checkpoints
+from pretrain.training.engine import Engine
+from pretrain.training.interrupts import Interrupted, SignalWatch
+from pretrain.training.logs import LiveLine, MetricsLog, read_lines
+from pretrain.training.tensorboard import TensorBoardLog
+
+EVAL_RESULTS = "eval_results.json"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A step's input, made in the prefetching thread.
+
+    Attributes:
+      batch: this host's part of it.
+      denominators: see Task.denominators.
+      digest: of the batch, where the configuration wants it.
+      tokens, places: real tokens, and room for tokens (0 where a batch has no input_mask).
+    """
+
+    batch: dict[str, np.ndarray]
+    denominators: dict[str, float]
+    digest: str | None
+    tokens: int
+    places: int
+
+
+class Trainer:
+    """Takes the steps of one run.
+
+    A trainer of your own overrides what it needs, e.g. `finished`, `after_summary` or `take_step`, and is named by
+    trainer.type.
+
+    Args:
+      config: of the experiment.
+      task: what is learned.
+      engine: what takes the steps; its weights are the run's.
+      model_dir: of the run.
+      train_data, validation_data: Batches; None where the mode does not use them.
+      train_steps: length of the run.
+      step: steps that were taken before (a resumed run).
+      interval: statistics of the steps since the last line of metrics.jsonl (a resumed run).
+      info: what every checkpoint says besides the trainer's own.
+      log: takes notes for the user.
+    """
+
+    def __init__(
+        self,
+        config: ExperimentConfig,
+        task,
+        engine: Engine,
+        model_dir,
+        *,
+        train_data: Batches | None = None,
+        validation_data: Batches | None = None,
+        train_steps: int = 0,
+        step: int = 0,
+        interval: list[dict] | None = None,
+        info: Mapping | None = None,
+        log: Callable[[str], None] = print,
+    ):
+        self.config, self.task, self.engine, self.model_dir = config, task, engine, Path(model_dir)
+        self.train_steps, self.step = train_steps, step
+        self.metrics: dict[str, float] = {}  # of the last evaluation
+        self._settings, self._info, self._log = config.trainer, dict(info or {}), log
+        self._is_chief = engine.host[0] == 0
+        self._train_data = train_data and train_data.for_host(*engine.host)
+        self._validation_data = validation_data and validation_data.for_host(*engine.host)
+        self._checkpoints = Checkpoints(model_dir, self._settings.max_to_keep, log)
+        self._interval: list[dict] = list(interval or [])  # statistics since the last summary, by step
+        self._fetched = len(self._interval)  # how many of them are numbers; the others are still on the device
+        self._tokens = self._places = self._timed_steps = 0
+        self._seconds = 0.0
+        self._signals = SignalWatch()
+
+    # -------------------------------------------------------------------------------------------------- what may change
+
+    def finished(self) -> bool:
+        """Whether training ends here; asked before every step."""
+        return self.step >= self.train_steps
+
+    def take_step(self, step: int, prepared: Prepared) -> dict:
+        """Takes one step; returns the sums of its statistics."""
+        return self.engine.train_step(step, prepared.batch, prepared.denominators)
+
+    def after_summary(self, metrics: Mapping[str, float]) -> None:
+        """Called with the metrics of every train line of metrics.jsonl, once it is written."""
+
+    def after_evaluation(self, metrics: Mapping[str, float]) -> None:
+        """Called with the metrics of every evaluation, once they are written."""
+
+    # --------------------------------------------------------------------------------------------------------- training
+
+    def train(self) -> None:
+        """Trains to the end. Interrupted (after saving) on SIGTERM or SIGINT; DataError where the loss is no number."""
+        self._run(evaluating=False)
+
+    def train_and_evaluate(self) -> dict[str, float]:
+        """Trains to the end and evaluates every validation_interval steps and at the end; returns the last metrics."""
+        self._run(evaluating=True)
+        return self.metrics
+
+    def _run(self, evaluating: bool) -> None:
+        self._open_logs(self.step)
+        try:
+            with self._signals:
+                if evaluating and self.step and self._evaluation_due() and not self._evaluated():
+                    self._evaluate_and_log()  # the run was interrupted between the checkpoint and this evaluation
+                self._train_loop(evaluating)
+        finally:
+            self._close_logs()
+
+    def _train_loop(self, evaluating: bool) -> None:
+        ahead = self.config.task.train_data.prefetch_buffer_size
+        with contextlib.closing(prefetch(self._prepare, range(self.step, self.train_steps), ahead)) as steps:
+            while not self.finished():
+                self._advance(*next(steps))
+                if evaluating and self._evaluation_due():
+                    self._evaluate_and_log()
+
+    def _advance(self, step: int, prepared: Prepared) -> None:
+        """One step, and what is due after it."""
+        started = time.perf_counter()
+        self._interval.append(self.take_step(step, prepared))
+        self.step = step + 1
+        self._tokens += prepared.tokens
+        self._places += prepared.places
+        self._timed_steps += 1
+        ending = self.finished() or self._signals.received is not None
+        if ending or self.step % self._settings.steps_per_loop == 0:
+            self._look()
+        self._seconds += time.perf_counter() - started
+        summary = self._summarize(prepared.digest)
+        if ending or self.step % self._settings.checkpoint_interval == 0:
+            self._save()
+        if summary:
+            self.after_summary(summary)
+        if self._signals.received is not None:
+            raise Interrupted(
+                f"interrupted after step {self.step} of {self.train_steps}; the checkpoint is saved. Run the same command "
+                "again to go on.",
+                self._signals.received,
+            )
+
+    def _prepare(self, step: int) -> Prepared:
+        batch = self._train_data.batch(step)
+        mask = batch.get("input_mask")
+        return Prepared(
+            batch,
+            self.task.denominators(batch),
+            example_digest(batch) if self._settings.log_example_digest else None,
+            0 if mask is None else int(mask.sum()),
+            0 if mask is None else mask.size,
+        )
+
+    def _look(self) -> None:
+        """Waits for the device, and stops where a statistic is no number."""
+        for at in range(self._fetched, len(self._interval)):
+            values = {name: float(value) for name, value in self._interval[at].items()}
+            self._interval[at] = values
+            bad = [name for name, value in values.items() if not math.isfinite(value)]
+            if bad:
+                step = self.step - len(self._interval) + at + 1
+                raise DataError(
+                    f"{bad[0]} is {values[bad[0]]} at step {step}: training has diverged, and nothing since the last "
+                    "checkpoint is saved. Lower the learning rate, lengthen the warm-up, or check gradient_clip_norm"
+                    + (" and the loss scale." if self.config.runtime.mixed_precision_dtype == "float16" else ".")
+                )
+        self._fetched = len(self._interval)
+
+    def _summarize(self, digest: str | None) -> dict | None:
+        """Writes the metrics of the steps since the last summary, where one is due."""
+        extra = {} if digest is None else {"example_digest": digest}
+        if self.step % self._settings.summary_interval and not self.finished():
+            if extra and self._is_chief:
+                self._lines.write(self.step, "train", extra)
+            return None
+        self._look()
+        values = self._reduce(self._interval) | {"learning_rate": self.engine.learning_rate(self.step - 1)}
+        self._interval, self._fetched = [], 0
+        seconds_a_step = self._seconds / max(self._timed_steps, 1)
+        if self._places:
+            values["tokens_per_second"] = self._tokens * self.engine.host[1] / max(self._seconds, 1e-9)
+            values["padding"] = 1 - self._tokens / self._places
+        self._tokens = self._places = self._timed_steps = 0
+        self._seconds = 0.0
+        if self._is_chief:
+            self._lines.write(self.step, "train", values | extra)
+            if self._boards:
+                self._boards["train"].write(self.step, values)
+            self._live.show(self.step, values, seconds_a_step)
+        return values
+
+    def _reduce(self, statistics: list[dict]) -> dict[str, float]:
+        state = None
+        for values in statistics:
+            state = self.task.aggregate_logs(state, values)
+        return self.task.reduce_aggregated_logs(state)
+
+    def _save(self) -> None:
+        if not self._is_chief:
+            return
+        self._look()
+        info = {**self._info, "interval": self._interval}
+        self._checkpoints.save(self.step, self.engine.state(), info)
+
+    # ------------------------------------------------------------------------------------------------------- evaluation
+
+    def evaluate(self) -> dict[str, float]:
+        """Evaluates the weights as they are; writes eval_results.json and a line of metrics.jsonl; returns the metrics."""
+        self._open_logs(None)
+        try:
+            with self._signals:
+                return self._evaluate_and_log()
+        finally:
+            self._close_logs()
+
+    def _evaluation_due(self) -> bool:
+        return self.step % self._settings.validation_interval == 0 or self.finished()
+
+    def _evaluated(self) -> bool:
+        return any(line["step"] == self.step and line.get("split") == "eval" for line in read_lines(self._lines.path))
+
+    def _evaluate_and_log(self) -> dict[str, float]:
+        metrics = self.metrics = self._evaluate()
+        if self._is_chief:
+            self._live.end()
+            self._log(f"evaluation at step {self.step}: " + "  ".join(f"{k} {v:.4f}" for k, v in metrics.items()))
+            self._lines.write(self.step, "eval", metrics)
+            if self._boards:
+                self._boards["eval"].write(self.step, metrics)
+            _write_json(self.model_dir / EVAL_RESULTS, {"step": self.step, **metrics})
+            self._offer_as_best(metrics)
+        self.after_evaluation(metrics)
+        return metrics
+
+    def _evaluate(self) -> dict[str, float]:
+        data, limit = self._validation_data, self._settings.validation_steps
+        count = data.steps_per_epoch if limit < 0 else min(limit, data.steps_per_epoch)
+        state, examples = None, 0
+        for _, batch in prefetch(data.batch, range(count), self.config.task.validation_data.prefetch_buffer_size):
+            statistics, outputs = self.engine.validation_step(batch)
+            real = batch.get("is_real_example")
+            if real is not None:
+                outputs = {name: values[real.astype(bool)] for name, values in outputs.items()}
+            statistics = {name: float(value) for name, value in statistics.items()}
+            state = self.task.aggregate_logs(state, statistics, outputs)
+            examples += data.batch_size
+            if self._signals.received is not None:
+                raise Interrupted("interrupted during an evaluation; its results are not kept.", self._signals.received)
+        return self.task.reduce_aggregated_logs(state) | {"examples": min(examples, data.num_examples)}
+
+    def _offer_as_best(self, metrics: Mapping[str, float]) -> None:
+        settings = self._settings
+        if not settings.best_checkpoint_export_subdir:
+            return
+        name = settings.best_checkpoint_eval_metric
+        if name not in metrics:
+            raise UsageError(
+                f"trainer.best_checkpoint_eval_metric is {name!r}; the evaluation has {', '.join(sorted(metrics))}."
+            )
+        higher = settings.best_checkpoint_metric_comp == "higher"
+        best = BestCheckpoint(self.model_dir / settings.best_checkpoint_export_subdir, name, higher)
+        if best.offer(metrics[name], self.step, self._weights, self._info):
+            self._log(f"best {name} so far: {metrics[name]:.4f}, kept in {best.folder}")
+
+    def _weights(self) -> dict[str, np.ndarray]:
+        return {name: values for name, values in self.engine.state().items() if name.startswith("model/")}
+
+    # ------------------------------------------------------------------------------------------------------------- logs
+
+    def _open_logs(self, step: int | None) -> None:
+        """Opens the logs; lines past `step` are cut, None keeps all."""
+        if not self._is_chief:
+            return
+        self._lines = MetricsLog(self.model_dir, step)
+        self._live = LiveLine(self.train_steps)
+        self._boards = {}
+        if self._settings.tensorboard:
+            folder = self.model_dir / "tensorboard"
+            self._boards = {split: TensorBoardLog(folder / split, step or 0) for split in ("train", "eval")}
+
+    def _close_logs(self) -> None:
+        if self._is_chief:
+            self._live.end()
+            for log in (self._lines, *self._boards.values()):
+                log.close()
+
+
+def _write_json(path: Path, values: Mapping) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise DataError(f"cannot write {path}: {error.strerror or error}") from None

@@ -1,0 +1,24 @@
+"""Records for the tests of training: made once by nlpdata from made-up text, 200 pieces, sequences of 32."""
+
+import pytest
+
+import nlpdata
+from tests.nlpdata.conftest import as_text, random_documents, tiny_model  # noqa: F401 (a fixture)
+
+
+@pytest.fixture(scope="session")
+def record_sets(tmp_path_factory, tiny_model):  # noqa: F811
+    """name -> path of records: static, dynamic, no pairs ("none"); read only."""
+    folder = tmp_path_factory.mktemp("records")
+    (folder / "text.txt").write_text(as_text(random_documents(120, seed=3)))
+    sets = {}
+    for name, options in {
+        "static": {"masking": "static", "dupe_factor": 2, "num_shards": 3},
+        "dynamic": {"masking": "dynamic", "num_shards": 2},
+        "none": {"objective": "none", "dupe_factor": 1},
+    }.items():
+        nlpdata.create_pretraining(
+            str(folder / "text.txt"), str(folder / name), tiny_model, max_seq_length=32, workers=1, **options
+        )
+        sets[name] = f"{folder / name}.tfrecord*"
+    return sets

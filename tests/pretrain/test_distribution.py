@@ -1,0 +1,143 @@
+"""Replicas, micro-steps, hosts: none of them changes the curve."""
+
+import json
+import socket
+
+import pytest
+
+from tests.pretrain.runs import changed, curve, experiment, finish, lines, max_difference, process, run, tiny
+
+STEPS = 50
+
+
+@pytest.fixture(scope="module")
+def curves(record_sets, tmp_path_factory):
+    """(replicas, micro-steps) -> curve of 50 steps: float32, no dropout, clipping on, the same batches and weights."""
+    folder = tmp_path_factory.mktemp("curves")
+    base = experiment(
+        record_sets["static"],
+        encoder=tiny(dropout=0.0),
+        trainer={"train_steps": STEPS},
+        optimizer={"gradient_clip_norm": 0.3},
+        learning_rate=5e-3,
+    )
+    jobs = {}
+    for replicas, micro_steps in ((2, 1), (2, 2), (1, 1), (1, 2)):
+        config = changed(base, "trainer", gradient_accumulation_steps=micro_steps)
+        if replicas > 1:
+            config = changed(config, "runtime", distribution_strategy="mirrored", num_replicas=replicas)
+        jobs[replicas, micro_steps] = (config, folder / f"{replicas}-{micro_steps}", "train")
+    unclipped = experiment(
+        record_sets["static"], encoder=tiny(dropout=0.0), optimizer={"gradient_clip_norm": None}, learning_rate=5e-3,
+        trainer={"train_steps": STEPS},
+    )  # fmt: skip
+    jobs["unclipped"] = (unclipped, folder / "unclipped", "train")
+    code, said = finish(process(*jobs.values()))
+    assert code == 0, said
+    assert "mirrored over 2 logical CPU devices" in said
+    return {key: curve(model_dir) for key, (_, model_dir, _) in jobs.items()}
+
+
+@pytest.mark.slow
+def test_replicas_and_micro_steps_give_the_curve_of_one_device(curves):
+    assert len(curves[1, 1]) == STEPS
+    for key in ((1, 2), (2, 1), (2, 2)):
+        assert max_difference(curves[1, 1], curves[key]) < 1e-5, key
+    assert curves[1, 1][1][0] - curves[1, 1][STEPS][0] > 0.1  # it learned: the curves are no flat lines
+
+
+@pytest.mark.slow
+def test_clipping_acted_in_those_runs(curves):
+    assert max_difference(curves[1, 1], curves["unclipped"]) > 1e-3
+
+
+@pytest.mark.slow
+def test_mixed_precision_and_loss_scaling_on_two_replicas(record_sets, tmp_path):
+    base = experiment(
+        record_sets["static"],
+        trainer={"gradient_accumulation_steps": 2, "train_steps": 8},
+        runtime={"distribution_strategy": "mirrored", "num_replicas": 2},
+    )
+    jobs = {
+        "float16": changed(base, "runtime", mixed_precision_dtype="float16"),
+        "fixed": changed(base, "runtime", mixed_precision_dtype="float16", loss_scale=128.0),
+        "bfloat16": changed(base, "runtime", mixed_precision_dtype="bfloat16"),
+        "float32": base,
+    }
+    code, said = finish(process(*((config, tmp_path / name, "train") for name, config in jobs.items())))
+    assert code == 0, said
+    curves = {name: curve(tmp_path / name) for name in jobs}
+    for name in ("float16", "fixed", "bfloat16"):
+        assert 0 < max_difference(curves["float32"], curves[name]) < 0.1, name
+
+
+def test_batch_that_replicas_cannot_share(record_sets, tmp_path):
+    from nlpdata.errors import UsageError
+
+    config = experiment(record_sets["static"], batch_size=16, trainer={"gradient_accumulation_steps": 3})
+    with pytest.raises(
+        UsageError, match=r"train_data.global_batch_size 16 cannot be split over 1 replicas x 3 .* 15 or 18"
+    ):
+        run(config, tmp_path)
+
+
+def test_more_replicas_than_devices(record_sets, tmp_path):
+    from nlpdata.errors import UsageError
+
+    config = experiment(record_sets["static"], runtime={"distribution_strategy": "one_device", "num_replicas": 2})
+    with pytest.raises(UsageError, match="num_replicas is 2, but distribution_strategy one_device uses one device"):
+        run(config, tmp_path)
+
+
+def test_no_gpu_is_said(record_sets, tmp_path):
+    said = run(experiment(record_sets["static"], trainer={"train_steps": 1}), tmp_path)
+    assert any("no GPU found" in line for line in said)
+
+
+def test_tpu_that_is_not_there(record_sets, tmp_path):
+    from nlpdata.errors import DataError
+
+    config = experiment(record_sets["static"], runtime={"distribution_strategy": "tpu", "tpu": "no-such-tpu"})
+    with pytest.raises(DataError, match=r"no TPU can be reached at runtime.tpu = 'no-such-tpu'"):
+        run(config, tmp_path)
+
+
+def test_multi_worker_without_a_cluster(record_sets, tmp_path, monkeypatch):
+    from nlpdata.errors import UsageError
+
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    config = experiment(record_sets["static"], runtime={"distribution_strategy": "multi_worker_mirrored"})
+    with pytest.raises(UsageError, match=r"TF_CONFIG, e.g. .*Received: ''"):
+        run(config, tmp_path)
+
+
+def _free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("localhost", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+@pytest.mark.slow
+def test_two_hosts_give_the_curve_of_one(record_sets, tmp_path):
+    trainer = {"train_steps": 12, "log_example_digest": True}
+    config = experiment(
+        record_sets["static"], eval_path=record_sets["none"], encoder=tiny(dropout=0.0), trainer=trainer
+    )
+    config = changed(config, "task.validation_data", input_path=record_sets["static"])
+    two = changed(config, "runtime", distribution_strategy="multi_worker_mirrored")
+    workers = [f"localhost:{port}" for port in _free_ports(2)]
+    started = []
+    for index in range(2):
+        cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
+        job = (two, tmp_path / "two", "train_and_eval")
+        started.append(process(job, TF_CONFIG=json.dumps(cluster)))
+    results = [finish(each, 300) for each in started]
+    assert [code for code, _ in results] == [0, 0], results
+    run(config, tmp_path / "one", "train_and_eval")
+    assert max_difference(curve(tmp_path / "one"), curve(tmp_path / "two")) < 1e-5
+    one, other = lines(tmp_path / "one", "eval")[-1], lines(tmp_path / "two", "eval")[-1]
+    assert other["examples"] == one["examples"] and abs(one["loss"] - other["loss"]) < 1e-4

@@ -1,0 +1,108 @@
+"""A run that was killed goes on as if nothing had happened."""
+
+import os
+import random
+import time
+
+import pytest
+
+from tests.pretrain.runs import changed, curve, experiment, finish, lines, max_difference, process, tiny
+
+STEPS = 60
+
+
+@pytest.fixture(scope="module")
+def config(record_sets):
+    """With dropout and dynamic masking, a line a step, checkpoints at odd places."""
+    return experiment(
+        record_sets["dynamic"],
+        eval_path=record_sets["dynamic"],
+        trainer={
+            "train_steps": STEPS, "log_example_digest": True, "checkpoint_interval": 7, "max_to_keep": 2,
+            "steps_per_loop": 3, "summary_interval": 2, "validation_interval": 20,
+        },
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(config, tmp_path_factory):
+    model_dir = tmp_path_factory.mktemp("uninterrupted") / "run"
+    code, said = finish(process((config, model_dir, "train_and_eval")))
+    assert code == 0, said
+    return model_dir
+
+
+def _wait_for_step(started, model_dir, step):
+    metrics = model_dir / "metrics.jsonl"
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline and started.poll() is None:
+        if metrics.exists() and any(line["step"] >= step for line in lines(model_dir)):
+            return
+        time.sleep(0.02)
+    assert started.poll() is not None, "no progress"
+
+
+@pytest.mark.slow
+def test_kill_9_at_random_steps_leaves_no_trace(config, uninterrupted, tmp_path):
+    model_dir, rng, kills = tmp_path / "run", random.Random(), 0
+    for low, high in ((1, 6), (9, 25), (26, 50)):
+        started = process((config, model_dir, "train_and_eval"))
+        _wait_for_step(started, model_dir, rng.randint(low, high))
+        started.kill()
+        code, _ = finish(started)
+        kills += code == -9
+    assert kills == 3
+    code, said = finish(process((config, model_dir, "train_and_eval")))
+    assert code == 0, said
+    assert "going on from" in said
+    expected = curve(uninterrupted)
+    assert len(expected) == STEPS and all(digest for _, _, digest in expected.values())
+    assert curve(model_dir) == expected  # losses, rates and digests, to the last bit
+    assert lines(model_dir, "eval") == lines(uninterrupted, "eval")
+    assert not list((model_dir / "checkpoints").glob(".*"))
+
+
+@pytest.mark.slow
+def test_another_number_of_cores_is_said_and_hardly_matters(record_sets, tmp_path):
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two CPU cores")
+    config = experiment(record_sets["static"], trainer={"train_steps": 35, "checkpoint_interval": 5})
+    model_dir = tmp_path / "run"
+    code, said = finish(process((changed(config, "trainer", train_steps=35), tmp_path / "two", "train")))
+    assert code == 0, said
+    started = process((config, model_dir, "train"))
+    _wait_for_step(started, model_dir, 5)
+    started.kill()
+    finish(started)
+    code, said = finish(process((config, model_dir, "train"), cores=1))
+    assert code == 0, said
+    assert f"CPU cores {len(os.sched_getaffinity(0))} before, 1 now" in said
+    assert max_difference(curve(tmp_path / "two"), curve(model_dir)) < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "expected"), [(15, 143), (2, 130)])
+def test_a_signal_saves_and_leaves_with_its_code(config, uninterrupted, tmp_path, number, expected):
+    model_dir = tmp_path / "run"
+    started = process((config, model_dir, "train_and_eval"))
+    _wait_for_step(started, model_dir, 3)
+    started.send_signal(number)
+    code, said = finish(started)
+    assert code == expected, said
+    assert "the checkpoint is saved" in said
+    stopped = max(line["step"] for line in lines(model_dir))
+    assert (model_dir / "checkpoints" / f"step-{stopped:08d}").exists() and stopped % 7
+    code, said = finish(process((config, model_dir, "train_and_eval")))
+    assert code == 0, said
+    assert curve(model_dir) == curve(uninterrupted)
+
+
+def test_resume_at_the_end_of_a_long_run_skips_nothing(record_sets, tmp_path):
+    """huggingface/transformers#8876: the position is computed, not replayed."""
+    from pretrain.data import pretraining_batches
+
+    config = experiment(record_sets["static"], encoder=tiny())
+    batches = pretraining_batches(config.task.train_data, config.task)
+    started = time.monotonic()
+    batches.batch(10**9)
+    assert time.monotonic() - started < 1
