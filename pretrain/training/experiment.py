@@ -11,6 +11,7 @@ import numpy as np
 
 from nlpdata.errors import UsageError
 from pretrain.config import ExperimentConfig
+from pretrain.converters import read_checkpoint
 from pretrain.data.batches import Batches
 from pretrain.registry import ENGINES, TASKS, TRAINERS
 from pretrain.training.checkpoints import Checkpoints
@@ -115,6 +116,8 @@ class _Run:
                 f"nothing to evaluate: {self._model_dir} holds no checkpoint (checkpoints/step-...). Is it the model_dir "
                 "of the run? Or name weights with init_checkpoint."
             )
+        if start:
+            self._check_tokenizer(read_checkpoint(start).facts)
         report = self._task.initialize(self._engine.model)
         if self._mode == "eval":
             self._log(f"warning: step 0: {self._model_dir} holds no checkpoint; {start} is evaluated, as it was loaded")
@@ -135,17 +138,12 @@ class _Run:
         return info["step"], info.get("interval", [])
 
     def _compare(self, info: Mapping) -> None:
-        """Warns of what makes the curve differ from an uninterrupted run's; refuses another vocabulary."""
-        own = self._info()
-        then, now = info.get("data", {}), own["data"]
-        old, new = then.get("tokenizer_sha256"), now.get("tokenizer_sha256")
-        if old and new and old != new:
-            raise UsageError(
-                f"the records were made with another tokenizer (sha256 {new[:12]}...) than those that this run was trained "
-                f"on ({old[:12]}...): its ids mean other words. Use the run's records, or another model_dir."
-            )
+        """Refuses another vocabulary; warns of what makes the curve differ from an uninterrupted run's."""
+        self._check_tokenizer(info.get("data", {}))
         if not self._trains:
             return
+        own = self._info()
+        then, now = info.get("data", {}), own["data"]
         for what, before, after in (
             ("CPU cores", info.get("cores"), own["cores"]),
             ("seed", info.get("seed"), own["seed"]),
@@ -161,6 +159,16 @@ class _Run:
                     f"warning: {what} {before} before, {after} now: the curve will not equal the uninterrupted run's bit for "
                     "bit"
                 )
+
+    def _check_tokenizer(self, then: Mapping) -> None:
+        """Refuses a vocabulary that is not the one of the weights."""
+        old = then.get("tokenizer_sha256")
+        new = (self._train_data or self._validation_data).facts.get("tokenizer_sha256")
+        if old and new and old != new:
+            raise UsageError(
+                f"the records were made with another tokenizer (sha256 {new[:12]}...) than those that the weights were trained "
+                f"on ({old[:12]}...): its ids mean other words. Use records of that tokenizer, or train from scratch."
+            )
 
     def _info(self) -> dict:
         """What a checkpoint says about the run."""

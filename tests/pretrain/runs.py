@@ -94,9 +94,16 @@ def curve(model_dir) -> dict[int, tuple]:
     }
 
 
-def process(*jobs, cores: int | None = None, **environment) -> subprocess.Popen:
-    """Runs experiments, (config, model_dir, mode) each, in a process of its own, which exits as the command would."""
+def process(*jobs, cores: int | None = None, file_size: int | None = None, **environment) -> subprocess.Popen:
+    """Runs experiments, (config, model_dir, mode) each, in a process of its own, which exits as the command would.
+
+    Args:
+      cores: CPU cores that it may use.
+      file_size: largest file in bytes that it may write: a full disk.
+    """
     limit = f"import os; os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:{cores}])\n" if cores else ""
+    if file_size:
+        limit += f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({file_size}, {file_size}))\n"
     code = limit + (
         "import pickle, sys\n"
         "from nlpdata.errors import NlpdataError\n"

@@ -55,7 +55,7 @@ def test_an_epoch_is_a_permutation(n, seed, number):
 
 
 def test_order_is_uniform_and_new_each_epoch():
-    n, epochs = 12, 6000
+    n, epochs = 12, 1500
     counts = np.zeros((n, n))
     for number in range(epochs):
         counts[np.arange(n), shuffled(np.arange(n), n, 7, number)] += 1
@@ -71,7 +71,9 @@ def test_places_in_a_billion_examples_cost_nothing():
     started = time.perf_counter()
     order = shuffled(np.arange(10**9 - 1000, 10**9), 10**9, 1, 3)
     assert time.perf_counter() - started < 0.5
-    assert len(set(order.tolist())) == 1000 and order.min() >= 0 and order.max() < 10**9
+    assert len(set(order.tolist())) == 1000
+    assert order.min() >= 0
+    assert order.max() < 10**9
 
 
 # ------------------------------------------------------------------------------------------------------------- batches
@@ -123,7 +125,8 @@ def test_types_and_shapes(record_sets):
 def test_evaluation_counts_every_example_once_in_file_order(record_sets):
     batches = pretraining_batches(evaluation(record_sets["static"]), task())
     records = open_records(record_sets["static"])
-    assert batches.steps_per_epoch == -(-len(records) // 16) and len(records) % 16
+    assert batches.steps_per_epoch == -(-len(records) // 16)
+    assert len(records) % 16
     real = [batch["is_real_example"].astype(bool) for batch in epoch(batches)]
     seen = np.concatenate([batch["input_ids"][mask] for batch, mask in zip(epoch(batches), real, strict=True)])
     np.testing.assert_array_equal(seen, records[:]["input_ids"])
@@ -147,7 +150,9 @@ def test_dynamic_masks_are_new_each_epoch_and_fixed_in_evaluation(record_sets):
         by_example(pretraining_batches(config, task()), 1),
     )
     both = first.keys() & second.keys()
-    assert len(both) > 400 and np.mean([first[key] == second[key] for key in both]) < 0.1
+    # These sequences have about seven words, of which one or two fit the budget: independent draws agree in a third.
+    assert len(both) > 400
+    assert np.mean([first[key] == second[key] for key in both]) < 0.45
     held_out = pretraining_batches(evaluation(record_sets["dynamic"]), task())
     other_seed = pretraining_batches(evaluation(record_sets["dynamic"], seed=99), task())
     assert [example_digest(b) for b in epoch(held_out)] == [example_digest(b) for b in epoch(other_seed)]
@@ -160,7 +165,7 @@ def test_training_may_mask_more_but_evaluation_always_15_percent(record_sets):
     more = pretraining_batches(train(record_sets["dynamic"], masked_lm_prob=0.4, max_predictions_per_seq=13), task())
     batch = more.batch(0)
     assert batch["masked_lm_weights"].sum() / batch["input_mask"].sum() == pytest.approx(0.4, abs=0.03)
-    with pytest.raises(UsageError, match="masked_lm_prob is 0.4; evaluation always masks 0.15"):
+    with pytest.raises(UsageError, match=r"masked_lm_prob is 0.4; evaluation always masks 0.15"):
         pretraining_batches(evaluation(record_sets["dynamic"], masked_lm_prob=0.4), task())
 
 
@@ -211,7 +216,9 @@ def test_foreign_records_without_a_meta_file(tmp_path):
     batches = pretraining_batches(evaluation(tmp_path / "a.tfrecord", global_batch_size=8), task(), said.append)
     np.testing.assert_array_equal(batches.batch(0)["input_ids"], columns["input_word_ids"])
     np.testing.assert_array_equal(batches.batch(0)["segment_ids"], columns["input_type_ids"])
-    assert len(said) == 1 and "no meta file" in said[0] and "max_seq_length 16, max_predictions_per_seq 3" in said[0]
+    assert len(said) == 1
+    assert "no meta file" in said[0]
+    assert "max_seq_length 16, max_predictions_per_seq 3" in said[0]
 
 
 def test_a_mask_that_is_1_on_padding(tmp_path):
@@ -230,10 +237,8 @@ def test_records_of_another_length_among_the_shards(tmp_path):
 def test_ids_beyond_the_vocabulary_name_the_record(tmp_path):
     _write_foreign(tmp_path / "a.tfrecord", vocabulary=100)
     columns = _write_foreign(tmp_path / "b.tfrecord", vocabulary=300, count=6)
-    batches = None
     with pytest.raises(DataError, match=r"b.tfrecord, record \d+: (input|masked_lm)_ids holds \d+, expected 0 to 199"):
-        batches = pretraining_batches(train(tmp_path / "b.tfrecord", global_batch_size=6), task())
-        batches.batch(0)
+        epoch(pretraining_batches(train(tmp_path / "b.tfrecord", global_batch_size=6), task()))
     assert columns["input_ids"].max() >= 200
 
 

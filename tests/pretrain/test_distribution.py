@@ -140,4 +140,5 @@ def test_two_hosts_give_the_curve_of_one(record_sets, tmp_path):
     run(config, tmp_path / "one", "train_and_eval")
     assert max_difference(curve(tmp_path / "one"), curve(tmp_path / "two")) < 1e-5
     one, other = lines(tmp_path / "one", "eval")[-1], lines(tmp_path / "two", "eval")[-1]
-    assert other["examples"] == one["examples"] and abs(one["loss"] - other["loss"]) < 1e-4
+    assert other["examples"] == one["examples"]
+    assert abs(one["loss"] - other["loss"]) < 1e-4
