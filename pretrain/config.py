@@ -2,13 +2,13 @@
 
 Field names are the TensorFlow Model Garden's where it has them, so that its YAML files load. A tagged choice is written
 as there: `encoder: {type: bert, bert: {hidden_size: 256}}`; here it is a Choice whose options are the dataclass that
-the chosen part declares as its `config_class`.
+the chosen part declares as its `config_class`. config_tree.py makes these dataclasses from files and overrides.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, WARMUPS, Registry
+from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS, Registry
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,19 @@ class Choice:
     options: Any
 
 
+def choose(registry: Registry, type: str, **options) -> Choice:
+    """The part of that name, with these options and defaults for the others."""
+    return Choice(type, registry.config_class(type)(**options))
+
+
 def choice(registry: Registry, type: str, **options):
     """A dataclass field that holds a Choice of `registry`; by default `type` with these options."""
-    return field(
-        default_factory=lambda: Choice(type, registry.get(type).config_class(**options)),
-        metadata={"registry": registry},
-    )
+    return field(default_factory=lambda: choose(registry, type, **options), metadata={"registry": registry})
+
+
+def at_least(minimum: float, default):
+    """A dataclass field for a number of at least `minimum`."""
+    return field(default=default, metadata={"minimum": minimum})
 
 
 @dataclass(frozen=True)
@@ -37,31 +44,33 @@ class DataConfig:
     """Records to read, and how to make batches of them."""
 
     input_path: str | list[str] = ""
-    """Record files: a path, a pattern, a list, or several separated by commas."""
+    """Record files: a path, a pattern, a list, or several separated by commas; toy:nsp makes small ones itself."""
     meta_path: str = ""
     """Meta file of the records; empty: found beside them."""
-    global_batch_size: int = 32
+    global_batch_size: int = at_least(1, 32)
     """Examples a step, all replicas and micro-steps together."""
     is_training: bool = True
     """Shuffled anew each epoch; else in file order, once."""
     drop_remainder: bool = True
     """Leave the last, smaller batch of an epoch out. Without training it is padded and counted right instead."""
-    seed: int = 12345
+    seed: int = at_least(0, 12345)
     """Seed of the order and of dynamic masking."""
-    seq_length: int | None = None
+    seq_length: int | None = at_least(1, None)
     """Expected length of the records; null takes what they have."""
-    max_predictions_per_seq: int | None = None
+    max_predictions_per_seq: int | None = at_least(1, None)
     """Expected predictions a record; with dynamic masking, how many to make. Null takes the meta file's."""
-    masked_lm_prob: float | None = None
+    masked_lm_prob: float | None = at_least(0, None)
     """Dynamic masking only: share of the tokens to predict. Null takes the meta file's; evaluation uses 0.15."""
     invert_mask: bool = False
     """The input_mask of these (foreign) records is 1 on padding."""
-    prefetch_buffer_size: int = 4
+    prefetch_buffer_size: int = at_least(1, 4)
     """Batches made ahead, in a thread."""
 
 
 @dataclass(frozen=True)
 class EvalDataConfig(DataConfig):
+    """Records to evaluate on: in file order, the last batch padded."""
+
     is_training: bool = False
     drop_remainder: bool = False
 
@@ -86,6 +95,8 @@ class TaskConfig:
 
 @dataclass(frozen=True)
 class OptimizationConfig:
+    """Optimizer, learning rate by step, and how it warms up (null: not at all)."""
+
     optimizer: Choice = choice(OPTIMIZERS, "adamw")
     learning_rate: Choice = choice(SCHEDULES, "polynomial")
     warmup: Choice | None = choice(WARMUPS, "linear")
@@ -93,28 +104,30 @@ class OptimizationConfig:
 
 @dataclass(frozen=True)
 class TrainerConfig:
+    """How long to train, and what to do between steps."""
+
     type: str = "default"
     """Name in the registry of trainers, or module:attribute."""
     optimizer_config: OptimizationConfig = field(default_factory=OptimizationConfig)
-    train_steps: int | None = None
+    train_steps: int | None = at_least(1, None)
     """Steps in all; null: int(examples / global_batch_size) * num_train_epochs."""
-    num_train_epochs: int = 1
-    gradient_accumulation_steps: int = 1
+    num_train_epochs: int = at_least(1, 1)
+    gradient_accumulation_steps: int = at_least(1, 1)
     """Micro-steps a step: the batch is cut into so many parts, one after the other."""
-    steps_per_loop: int = 10
+    steps_per_loop: int = at_least(1, 10)
     """Steps between two looks at the loss (the device runs ahead of the host in between)."""
-    summary_interval: int = 10
+    summary_interval: int = at_least(1, 10)
     """Steps between two lines of metrics.jsonl and TensorBoard; a multiple of steps_per_loop."""
-    checkpoint_interval: int = 1000
-    max_to_keep: int = 5
-    validation_interval: int = 1000
-    validation_steps: int = -1
+    checkpoint_interval: int = at_least(1, 1000)
+    max_to_keep: int = at_least(1, 5)
+    validation_interval: int = at_least(1, 1000)
+    validation_steps: int = at_least(-1, -1)
     """Batches of an evaluation; -1: all."""
     best_checkpoint_export_subdir: str = ""
     """Folder in the model_dir for the best checkpoint; empty: none is kept."""
     best_checkpoint_eval_metric: str = "loss"
-    best_checkpoint_metric_comp: str = "lower"
-    """higher or lower: which value of the metric is better."""
+    best_checkpoint_metric_comp: Literal["higher", "lower"] = "lower"
+    """Which value of the metric is better."""
     log_example_digest: bool = False
     """Write a digest of the examples of each step to metrics.jsonl."""
     tensorboard: bool = True
@@ -122,25 +135,30 @@ class TrainerConfig:
 
 @dataclass(frozen=True)
 class RuntimeConfig:
-    distribution_strategy: str = "auto"
-    """auto, off, one_device, mirrored, multi_worker_mirrored or tpu; auto mirrors over the GPUs that are there."""
-    num_replicas: int | None = None
+    """What the run computes on, and in which precision."""
+
+    distribution_strategy: Literal["auto", "off", "one_device", "mirrored", "multi_worker_mirrored", "tpu"] = "auto"
+    """auto mirrors over the GPUs that are there; off and one_device use one."""
+    num_replicas: int | None = at_least(1, None)
     """Devices to use; null: all. On CPU, logical devices are made for more than one."""
     tpu: str = ""
     """Name or address of the TPU."""
-    mixed_precision_dtype: str = "float32"
-    """float32, bfloat16 or float16 (with loss scaling)."""
-    loss_scale: str | float = "dynamic"
+    mixed_precision_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """float16 is trained with loss scaling."""
+    loss_scale: Literal["dynamic"] | float = "dynamic"
     """For float16: dynamic, or a fixed factor."""
     enable_xla: bool = False
-    seed: int = 12345
+    seed: int = at_least(0, 12345)
     """Seed of initial weights and dropout."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ExperimentConfig:
-    task: Any
-    """Instance of the config_class of the task named by `task_type`."""
+    """A whole experiment."""
+
     task_type: str = "pretraining"
+    """Name in the registry of tasks, or module:attribute."""
+    task: Any = field(metadata={"registry": TASKS, "type_field": "task_type"})
+    """Instance of that task's config_class."""
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)

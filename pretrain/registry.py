@@ -3,9 +3,13 @@
 ENCODERS.get("albert")            the class AlbertEncoder; its attribute `config_class` is the dataclass of its options
 ENCODERS.get("albrt")             UsageError that names the closest entries
 ENCODERS.get("my.module:Encoder") a user's own part, without registering it
+
+A part's options are the dataclass in its attribute `config_class`. So that reading a configuration needs no Keras, which
+takes seconds to import, the built-in parts also name that dataclass in a module of its own (`configs`).
 """
 
 import importlib
+from dataclasses import is_dataclass
 from difflib import get_close_matches
 
 from nlpdata.errors import UsageError
@@ -17,11 +21,13 @@ class Registry:
     Args:
       kind: what the parts are, for messages, e.g. "encoder".
       entries: name -> "module:attribute".
+      configs: name -> "module:attribute" of the dataclass of its options, where that is lighter to import than the part.
     """
 
-    def __init__(self, kind: str, entries: dict[str, str]):
+    def __init__(self, kind: str, entries: dict[str, str], configs: dict[str, str] | None = None):
         self.kind = kind
         self._entries = dict(entries)
+        self._configs = dict(configs or {})
 
     def names(self) -> list[str]:
         return sorted(self._entries)
@@ -42,9 +48,8 @@ class Registry:
                 + (f" Closest: {', '.join(close)}." if close else "")
                 + f" Known: {', '.join(self.names())}; or name your own as module:attribute."
             )
-        module, attribute = target.split(":", 1)
         try:
-            return getattr(importlib.import_module(module), attribute)
+            return _import(target)
         except (ModuleNotFoundError, AttributeError) as error:
             if name in self._entries:
                 raise
@@ -53,13 +58,38 @@ class Registry:
                 "import path (PYTHONPATH)."
             ) from None
 
+    def config_class(self, name: str) -> type:
+        """The dataclass of the options of the part of that name."""
+        if name in self._configs:
+            return _import(self._configs[name])
+        part = self.get(name)
+        if not is_dataclass(getattr(part, "config_class", None)):
+            raise UsageError(
+                f"{self.kind} {name!r} declares no options: give it an attribute `config_class`, a dataclass, e.g. "
+                "`config_class = MyConfig`."
+            )
+        return part.config_class
+
+
+def _import(target: str):
+    module, attribute = target.split(":", 1)
+    return getattr(importlib.import_module(module), attribute)
+
 
 ENCODERS = Registry(
-    "encoder", {"albert": "pretrain.encoders.albert:AlbertEncoder", "bert": "pretrain.encoders.bert:BertEncoder"}
+    "encoder",
+    {"albert": "pretrain.encoders.albert:AlbertEncoder", "bert": "pretrain.encoders.bert:BertEncoder"},
+    {"albert": "pretrain.encoders.configs:AlbertConfig", "bert": "pretrain.encoders.configs:BertConfig"},
 )
-TASKS = Registry("task", {"pretraining": "pretrain.tasks.pretraining:PretrainingTask"})
+TASKS = Registry(
+    "task",
+    {"pretraining": "pretrain.tasks.pretraining:PretrainingTask"},
+    {"pretraining": "pretrain.tasks.configs:PretrainingConfig"},
+)
 OPTIMIZERS = Registry(
-    "optimizer", {"adamw": "pretrain.optimizers.adamw:AdamW", "lamb": "pretrain.optimizers.lamb:Lamb"}
+    "optimizer",
+    {"adamw": "pretrain.optimizers.adamw:AdamW", "lamb": "pretrain.optimizers.lamb:Lamb"},
+    {"adamw": "pretrain.optimizers.configs:AdamWConfig", "lamb": "pretrain.optimizers.configs:LambConfig"},
 )
 SCHEDULES = Registry(
     "learning rate",
@@ -67,8 +97,16 @@ SCHEDULES = Registry(
         "constant": "pretrain.optimizers.schedules:Constant",
         "polynomial": "pretrain.optimizers.schedules:Polynomial",
     },
+    {
+        "constant": "pretrain.optimizers.configs:ConstantConfig",
+        "polynomial": "pretrain.optimizers.configs:PolynomialConfig",
+    },
 )
-WARMUPS = Registry("warm-up", {"linear": "pretrain.optimizers.schedules:LinearWarmup"})
+WARMUPS = Registry(
+    "warm-up",
+    {"linear": "pretrain.optimizers.schedules:LinearWarmup"},
+    {"linear": "pretrain.optimizers.configs:LinearWarmupConfig"},
+)
 TRAINERS = Registry("trainer", {"default": "pretrain.training.trainer:Trainer"})
 ENGINES = Registry("backend", {"tensorflow": "pretrain.training.tensorflow_engine:TensorFlowEngine"})
 CHECKPOINT_FORMATS = Registry(

@@ -1,0 +1,156 @@
+"""A value of a configuration file, flag or override -> the type that a dataclass field declares.
+
+YAML's own typing depends on its version and surprises (`off` is false, 010 is 8, 1e-4 is text), so files are read as
+text and the field's type decides: `off` is text for a text field, false for a switch. Values from Python keep their type.
+"""
+
+import math
+import re
+import types
+import typing
+from difflib import get_close_matches
+from typing import Any, Literal, Union
+
+_BOOLEANS = {
+    **dict.fromkeys(("true", "yes", "on", "1", "t", "y"), True),
+    **dict.fromkeys(("false", "no", "off", "0", "f", "n"), False),
+}
+_WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")
+
+
+class _TooSmall(ValueError):
+    """The type fits, the number is below the minimum."""
+
+
+def closest(name: str, known) -> str:
+    """' Closest: x, y.' or nothing, to append to a message."""
+    near = get_close_matches(str(name), list(map(str, known)), 3, 0.6)
+    return f" Closest: {', '.join(near)}." if near else ""
+
+
+def parse_value(hint, value, minimum: float | None = None):
+    """The value as the type `hint`: bool, int, float, str, None, Literal, list, tuple, dict, a union of these, or Any.
+
+    Args:
+      hint: the declared type.
+      value: text (of a file or an override), or a Python value.
+      minimum: the least value of a number.
+
+    Raises:
+      ValueError: it is none; the message says what was expected and received.
+    """
+    if value is not None and hint in _SCALARS:
+        result = _SCALARS[hint](value)
+        if minimum is not None and result < minimum:
+            raise _TooSmall(f"must be at least {minimum:g}. Received: {result}.")
+        return result
+    if hint is str and value is None:
+        return ""  # the unset value of a text field
+    if hint is Any:
+        return _guess(value)
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _union(arguments, value, minimum)
+    if origin is Literal:
+        found = [word for word in arguments if word == value or str(word) == value]
+        if found:
+            return found[0]
+        raise ValueError(
+            f"must be one of {', '.join(map(str, arguments))}. Received: {value!r}.{closest(value, arguments)}"
+        )
+    if (origin or hint) in (list, tuple):
+        if not isinstance(value, list | tuple):
+            raise ValueError(f"expected a list, e.g. [a, b]. Received: {value!r}.")
+        item = arguments[0] if arguments else Any
+        return (origin or hint)(parse_value(item, each, minimum) for each in value)
+    if (origin or hint) is dict:
+        if not isinstance(value, dict):
+            raise ValueError(f"expected names with values, e.g. {{a: 1}}. Received: {value!r}.")
+        key_hint, value_hint = arguments or (str, Any)
+        return {parse_value(key_hint, k): parse_value(value_hint, v, minimum) for k, v in value.items()}
+    raise ValueError(f"expected {describe(hint)}. Received: {value!r}.")
+
+
+def describe(hint) -> str:
+    """A type in words, e.g. "a whole number or null"."""
+    words = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
+    if hint in words:
+        return words[hint]
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (Union, types.UnionType):
+        return " or ".join(map(describe, arguments))
+    if origin is Literal:
+        return " or ".join(map(str, arguments))
+    return {list: "a list", tuple: "a list", dict: "names with values"}.get(origin or hint, str(hint))
+
+
+def _boolean(value) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in _BOOLEANS:
+        return _BOOLEANS[value.lower()]
+    raise ValueError(f"expected true or false. Received: {value!r}.")
+
+
+def _integer(value) -> int:
+    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
+        return int(value)
+    try:
+        number = _number(value)
+    except ValueError:
+        number = math.nan
+    if not number.is_integer():
+        raise ValueError(f"expected a whole number. Received: {value!r}.")
+    return int(value) if isinstance(value, int) else int(number)
+
+
+def _number(value) -> float:
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except (ValueError, OverflowError):
+            number = math.nan
+        if math.isfinite(number):
+            return number
+    raise ValueError(f"expected a number, e.g. 0.001 or 1e-3. Received: {value!r}.")
+
+
+def _text(value) -> str:
+    if isinstance(value, str):
+        return value
+    raise ValueError(f"expected text. Received: {value!r}.")
+
+
+_SCALARS = {bool: _boolean, int: _integer, float: _number, str: _text}
+
+
+def _union(members, value, minimum):
+    """The first member that fits; text is tried last, since it fits everything."""
+    if type(None) in members and (value is None or (value == "" and str not in members)):
+        return None
+    tried = [member for member in members if member is not type(None)]
+    for member in sorted(tried, key=lambda member: member is str):
+        try:
+            return parse_value(member, value, minimum)
+        except _TooSmall:
+            raise
+        except ValueError:
+            if len(tried) == 1:
+                raise
+    raise ValueError(f"expected {' or '.join(map(describe, members))}. Received: {value!r}.")
+
+
+def _guess(value):
+    """Text that reads as a number, true or false as that; everything else as it is."""
+    if isinstance(value, dict):
+        return {key: _guess(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_guess(each) for each in value]
+    if not isinstance(value, str):
+        return value
+    for parse in (_integer, _number):
+        try:
+            return parse(value)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(value.lower(), value)

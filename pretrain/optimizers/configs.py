@@ -1,0 +1,49 @@
+"""Options of optimizers, learning rates and warm-up, without Keras: reading a configuration must not import it."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class AdamWConfig:
+    beta_1: float = 0.9
+    beta_2: float = 0.999
+    epsilon: float = 1e-6
+    weight_decay_rate: float = 0.01
+    exclude_from_weight_decay: list[str] = field(default_factory=list)
+    """Regular expressions of weights that must not decay, besides biases and layer normalisation, which never do."""
+    bias_correction: bool = False
+    """Divide the moments by 1 - beta ** step, as Adam's paper and most libraries do; BERT does not."""
+    gradient_clip_norm: float | None = 1.0
+    """Scale gradients down to this global norm; 0 or null: never."""
+
+
+@dataclass(frozen=True)
+class LambConfig(AdamWConfig):
+    bias_correction: bool = True
+    """Divide the moments by 1 - beta ** step, as in the paper; google-research/albert does not."""
+    exclude_from_layer_adaptation: list[str] | None = None
+    """Regular expressions of weights without trust ratio; null: those that do not decay, as the authors' code has it."""
+
+
+@dataclass(frozen=True)
+class ConstantConfig:
+    learning_rate: float = 1e-4
+
+
+@dataclass(frozen=True)
+class PolynomialConfig:
+    initial_learning_rate: float = 1e-4
+    end_learning_rate: float = 0.0
+    decay_steps: int | None = None
+    """Steps until end_learning_rate, which then stays; null: all steps of the run."""
+    power: float = 1.0
+
+
+@dataclass(frozen=True)
+class LinearWarmupConfig:
+    warmup_steps: int | None = None
+    """Null: warmup_proportion of the run."""
+    warmup_proportion: float = 0.1
+    """Share of the steps, where warmup_steps does not say how many."""
+    warmup_learning_rate: float = 0.0
+    """Where it starts."""

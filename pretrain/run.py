@@ -1,0 +1,164 @@
+"""python -m pretrain.run: flags in, one experiment run. Nothing heavy is imported before it is needed.
+
+Exit codes: 0 done; 1 data or disk faults; 2 wrong options; 130 interrupted; 143 terminated.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Callable, MutableMapping, Sequence
+
+from nlpdata.errors import NlpdataError, UsageError
+from pretrain.config import ExperimentConfig
+from pretrain.config_tree import to_tree, with_layers
+from pretrain.config_values import closest
+from pretrain.config_yaml import dump_yaml, read_yaml
+from pretrain.flags import fields_of, help_text, parse_flags
+from pretrain.overrides import parse_overrides
+from pretrain.registry import ENGINES, EXPERIMENTS
+
+MODES = ("train", "eval", "train_and_eval")
+_ARCHITECTURE_FLAGS = {"albert_config_file": "albert", "bert_config_file": "bert"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code."""
+    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
+    logging.getLogger("pretrain").setLevel(logging.INFO)
+    try:
+        return _main(parse_flags(sys.argv[1:] if argv is None else argv))
+    except NlpdataError as error:
+        _log(f"pretrain.run: error: {error}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        _log("pretrain.run: interrupted. The same command goes on from the last checkpoint.")
+        return 130
+
+
+def _main(values: dict) -> int:
+    if values.get("help"):
+        print(help_text())
+        return 0
+    if values.get("experiment") in ("help", "list"):
+        print("\n".join(experiment_lines()))
+        return 0
+    mode = run_mode(values)
+    os.environ["KERAS_BACKEND"] = choose_backend(values.get("backend"), os.environ)
+    if "tfhub_cache_dir" in values:
+        os.environ["TFHUB_CACHE_DIR"] = values["tfhub_cache_dir"]
+    config = resolve(values, _log)
+    if values.get("print_config"):
+        print(dump_yaml(config), end="")
+        return 0
+    model_dir = values.get("model_dir")
+    if not model_dir:
+        raise UsageError("--model_dir is missing: the folder for checkpoints and logs, e.g. --model_dir=run1.")
+    from pretrain.training import run_experiment
+
+    run_experiment(config, model_dir, mode, _log)
+    return 0
+
+
+def resolve(values: dict, log: Callable[[str], None] = print) -> ExperimentConfig:
+    """The configuration that flags describe: experiment < config files in order < flags < overrides.
+
+    Args:
+      values: as parse_flags returns them.
+      log: takes notes for the user.
+    """
+    layers = [(path, read_yaml(path)) for path in values.get("config_file", ())]
+    layers += _flag_layers(values)
+    layers += [("--params_override", parse_overrides(text)) for text in values.get("params_override", ())]
+    return with_layers(_experiment(values), layers, log)
+
+
+def run_mode(values: dict) -> str:
+    """One of MODES, or validate_only or compile_only."""
+    only = [name for name in ("validate_only", "compile_only") if values.get(name)]
+    if len(only) == 2:
+        raise UsageError("--validate_only and --compile_only exclude each other; --compile_only does both.")
+    asked = {"do_train": values.get("do_train", False), "do_eval": values.get("do_eval", False)}
+    older = {(True, False): "train", (False, True): "eval", (True, True): "train_and_eval"}.get(tuple(asked.values()))
+    mode = values.get("mode", older)
+    if mode is None:
+        if "do_train" in values or "do_eval" in values:
+            raise UsageError("neither --do_train nor --do_eval is on: nothing to do. Give one, or --mode.")
+        mode = "train"
+    if mode not in MODES:
+        instead = " Predictions: `python -m pretrain.predict`." if mode == "predict" else closest(mode, MODES)
+        raise UsageError(f"--mode must be one of {', '.join(MODES)}. Received: {mode!r}.{instead}")
+    return only[0] if only else mode
+
+
+def choose_backend(flag: str | None, environment: MutableMapping[str, str]) -> str:
+    """The Keras backend to use: the flag, else KERAS_BACKEND, else auto; auto takes TensorFlow."""
+    wanted, source = (flag, "--backend") if flag else (environment.get("KERAS_BACKEND") or "auto", "KERAS_BACKEND")
+    if wanted == "auto":
+        return "tensorflow"
+    if wanted not in ENGINES.names():
+        known = ["auto", *ENGINES.names()]
+        raise UsageError(
+            f"{source}={wanted}: there is no engine for this backend.{closest(wanted, known)} Known: {', '.join(known)}."
+        )
+    return wanted
+
+
+def experiment_lines() -> list[str]:
+    """Name and description of each registered experiment."""
+    width = max(map(len, EXPERIMENTS.names()))
+    return [f"{name:<{width}}  {EXPERIMENTS.get(name).__doc__.strip().splitlines()[0]}" for name in EXPERIMENTS.names()]
+
+
+def _experiment(values: dict) -> ExperimentConfig:
+    implied = [f"{encoder}/pretraining" for flag, encoder in _ARCHITECTURE_FLAGS.items() if flag in values]
+    name = values.get("experiment") or next(iter(implied), None)
+    if not name:
+        raise UsageError("--experiment is missing. There are:\n  " + "\n  ".join(experiment_lines()))
+    return EXPERIMENTS.get(name)()
+
+
+def _flag_layers(values: dict) -> list[tuple[str, dict]]:
+    """One layer a flag, in the table's order: a choice's type comes before its options."""
+    layers = []
+    for flag in ("model_config", *_ARCHITECTURE_FLAGS):
+        if flag in values:
+            layers.append((f"--{flag}", {"task": {"model": {"encoder": _architecture(flag, values[flag])}}}))
+    if values.get("tpu") and "strategy_type" not in values:
+        layers.append(("--tpu", {"runtime": {"distribution_strategy": "tpu"}}))
+    for flag, path, value in fields_of(values):
+        if flag.name == "init_checkpoint" and str(value).endswith(".mdl"):
+            raise UsageError(
+                f"--{flag.name}={value}: Cerebras's .mdl checkpoints cannot be read. Give a checkpoint of TensorFlow, "
+                "Keras (.h5), TensorFlow Hub or Hugging Face of the same model."
+            )
+        if flag.name == "tpu" and not value:  # --tpu=$TPU_NAME with nothing in it
+            continue
+        layers.append((f"--{flag.name}", _nested(path, value)))
+    return layers
+
+
+def _architecture(flag: str, name_or_path: str) -> dict:
+    from pretrain.encoders.model_config import read_model_config
+
+    encoder = read_model_config(name_or_path)
+    expected = _ARCHITECTURE_FLAGS.get(flag, encoder.type)
+    if encoder.type != expected:
+        raise UsageError(
+            f"--{flag}={name_or_path}: this file describes an encoder of type {encoder.type!r}, not {expected!r}. "
+            f"Use --model_config, or --{encoder.type}_config_file."
+        )
+    return to_tree(encoder)
+
+
+def _nested(path: str, value) -> dict:
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    return value
+
+
+def _log(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,335 @@
+"""`python -m pretrain.run`: from a command line to a configuration, a message or a run."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from nlpdata.errors import UsageError
+from pretrain.flags import parse_flags
+from pretrain.run import choose_backend, main, resolve, run_mode
+
+
+def config_of(line, notes=None):
+    return resolve(parse_flags(shlex.split(line)), [].append if notes is None else notes.append)
+
+
+@pytest.fixture
+def no_backend(monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
+
+
+def failure(capsys, line, code=2):
+    assert main(shlex.split(line)) == code
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return captured.err
+
+
+# ------------------------------------------------------------------------------------------------------- configuration
+
+
+def test_precedence_is_experiment_files_in_order_flags_overrides(tmp_path):
+    (tmp_path / "a.yaml").write_text("trainer: {max_to_keep: 2, checkpoint_interval: 2, summary_interval: 2}\n")
+    (tmp_path / "b.yaml").write_text("trainer: {checkpoint_interval: 3, summary_interval: 3, steps_per_loop: 3}\n")
+    config = config_of(
+        f"--experiment=bert/pretraining --params_override=trainer.steps_per_loop=5 --steps_per_loop=4 "
+        f"--save_checkpoints_steps=4 --config_file={tmp_path}/a.yaml --config_file={tmp_path}/b.yaml"
+    )
+    trainer = config.trainer
+    assert (trainer.max_to_keep, trainer.summary_interval, trainer.checkpoint_interval, trainer.steps_per_loop) == (
+        *(2, 3),
+        *(4, 5),
+    )
+    assert trainer.validation_interval == 1000
+
+
+def test_epochs_flag_clears_steps_of_a_file(tmp_path):
+    (tmp_path / "a.yaml").write_text("trainer: {train_steps: 500}\n")
+    line = f"--experiment=bert/pretraining --config_file={tmp_path}/a.yaml"
+    assert config_of(line).trainer.train_steps == 500
+    assert config_of(f"{line} --num_train_epochs=3").trainer.train_steps is None
+    assert config_of(f"{line} --num_train_epochs=3 --num_train_steps=7").trainer.train_steps == 7
+
+
+def test_flags_reach_their_fields():
+    config = config_of(
+        "--experiment=bert/pretraining --optimizer=lamb --weight_decay=.02 --learning_rate=1e-4 --warmup_proportion=.2 "
+        "--strategy_type=one --seed=7 --max_seq_length=128 --mixed_precision_dtype=bf16 --enable_xla"
+    )
+    optimization = config.trainer.optimizer_config
+    assert (optimization.optimizer.type, optimization.optimizer.options.weight_decay_rate) == ("lamb", 0.02)
+    assert optimization.learning_rate.options.initial_learning_rate == 1e-4
+    assert optimization.warmup.options.warmup_proportion == 0.2
+    assert (config.runtime.distribution_strategy, config.runtime.mixed_precision_dtype) == ("one_device", "bfloat16")
+    assert (config.runtime.seed, config.task.train_data.seed, config.runtime.enable_xla) == (7, 7, True)
+    assert (config.task.train_data.seq_length, config.task.validation_data.seq_length) == (128, 128)
+
+
+def test_learning_rate_flag_fits_a_constant_rate_too():
+    config = config_of(
+        "--experiment=bert/pretraining --learning_rate=3e-4 "
+        "--params_override=trainer.optimizer_config.learning_rate.type=constant"
+    )
+    assert config.trainer.optimizer_config.learning_rate.type == "constant"
+
+
+def test_tpu_flag_names_the_tpu_and_chooses_it_unless_it_is_empty():
+    assert config_of("--experiment=bert/pretraining --tpu=").runtime.distribution_strategy == "auto"
+    runtime = config_of("--experiment=bert/pretraining --tpu=my-tpu").runtime
+    assert (runtime.tpu, runtime.distribution_strategy) == ("my-tpu", "tpu")
+
+
+@pytest.mark.parametrize("name", ["bert/pretraining", "albert/pretraining", "bert/local"])
+def test_experiments_need_no_file(name):
+    config = config_of(f"--experiment={name}")
+    assert config.trainer.train_steps is None
+    assert config.task.model.encoder.type == name.split("/")[0]
+
+
+def test_an_experiment_of_ones_own():
+    config = config_of("--experiment=pretrain.experiments.pretraining:bert_local")
+    assert config == config_of("--experiment=bert/local")
+
+
+# ------------------------------------------------------------------------------------------------------ lines of others
+
+GARDEN = """--experiment=bert/sentence_prediction --mode=train_and_eval --model_dir=gs://some_bucket/my_output_dir
+ --config_file=configs/experiments/glue_mnli_matched.yaml --tfhub_cache_dir=out/hub_cache --tpu=my-tpu
+ --params_override=task.train_data.input_path=gs://some_bucket/datasets/mnli_train.tf_record,\
+task.validation_data.input_path=gs://some_bucket/datasets/mnli_eval.tf_record,\
+task.hub_module_url=https://tfhub.dev/tensorflow/bert_en_uncased_L-12_H-768_A-12/3,runtime.distribution_strategy=tpu"""
+
+
+def test_garden_readme_line_with_an_experiment_that_exists(tmp_path):
+    """The README's line, with its task replaced by one that is there, and its file by one of the same form."""
+    file = tmp_path / "glue.yaml"
+    file.write_text(
+        "trainer:\n  train_steps: 36813\n  optimizer_config:\n    learning_rate:\n      polynomial: {power: 1}\n"
+    )
+    line = GARDEN.replace("bert/sentence_prediction", "bert/pretraining").replace(
+        "configs/experiments/glue_mnli_matched.yaml", str(file)
+    )
+    config = config_of(line)
+    assert config.task.train_data.input_path == "gs://some_bucket/datasets/mnli_train.tf_record"
+    assert config.task.init_checkpoint == "https://tfhub.dev/tensorflow/bert_en_uncased_L-12_H-768_A-12/3"
+    assert (config.runtime.distribution_strategy, config.runtime.tpu) == ("tpu", "my-tpu")
+    assert config.trainer.train_steps == 36813
+    assert run_mode(parse_flags(shlex.split(line))) == "train_and_eval"
+
+
+def test_garden_readme_line_as_it_stands(capsys, no_backend):
+    assert "there is no configuration file configs/experiments/glue_mnli_matched.yaml" in failure(capsys, GARDEN)
+    without = GARDEN.replace("--config_file=configs/experiments/glue_mnli_matched.yaml", "")
+    assert "unknown experiment 'bert/sentence_prediction'" in failure(capsys, without)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--config_file=/nlp/bert/experiments/wiki_books_pretrain.yaml",
+        "--config_file=configs/experiments/glue_mnli_matched.yaml --config_file=configs/models/bert_en_uncased_base.yaml",
+    ],
+)
+def test_garden_config_file_lines(flags):
+    assert parse_flags(shlex.split(flags))["config_file"] == [word.split("=")[1] for word in flags.split()]
+
+
+def test_garden_params_override_line():
+    values = parse_flags(["--params_override=task.train_data.input_path=/some/path,task.hub_module_url=/some/tfhub"])
+    config = resolve({"experiment": "bert/pretraining", **values})
+    assert (config.task.train_data.input_path, config.task.init_checkpoint) == ("/some/path", "/some/tfhub")
+
+
+def test_garden_gin_line(capsys, no_backend):
+    assert "--gin_file has no meaning here" in failure(capsys, "--gin_file=/nlp/gin/talking_gated_encoder.gin")
+
+
+def test_garden_local_line():
+    line = "-- --experiment=bert/local --model_dir=/tmp/tfnlp_sandbox/ --mode=train --alsologtostderr"
+    values = parse_flags(shlex.split(line))
+    assert (values["model_dir"], run_mode(values)) == ("/tmp/tfnlp_sandbox/", "train")
+    assert resolve(values).task.train_data.input_path == "toy:nsp"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            "--mode=train --params path/to/yaml --model_dir path/to/model_dir --validate_only",
+            "--params has no meaning here",
+        ),
+        (
+            "--mode=train --params path/to/yaml --model_dir path/to/model_dir --compile_only",
+            "--params has no meaning here",
+        ),
+        (
+            "--mode train --cs_ip x.x.x.x --params /path/to/yaml --model_dir /path/to/model_dir "
+            "--checkpoint_path /path/to/pretrained_checkpoint.mdl",
+            "--cs_ip has no meaning here: training runs on CPU, GPU or TPU",
+        ),
+        (
+            "--mode train --params /path/to/yaml --model_dir /path/to/model_dir "
+            "--checkpoint_path /path/to/pretrained_checkpoint.mdl",
+            "--params has no meaning here",
+        ),
+        (
+            "--experiment=bert/pretraining --mode train --model_dir x --checkpoint_path /path/to/pretrained_checkpoint.mdl",
+            "Cerebras's .mdl checkpoints cannot be read",
+        ),
+    ],
+)
+def test_cerebras_lines(capsys, no_backend, line, message):
+    assert message in failure(capsys, line)
+
+
+def albert_json(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"vocab_size": 1000, "embedding_size": 16, "hidden_size": 32, "num_hidden_layers": 2,
+                                "num_attention_heads": 4, "intermediate_size": 64, "num_hidden_groups": 1,
+                                "inner_group_num": 1, "hidden_act": "gelu", "max_position_embeddings": 512,
+                                "type_vocab_size": 2, "initializer_range": 0.02}))  # fmt: skip
+    return path
+
+
+def test_albert_line(tmp_path):
+    line = (
+        f"--albert_config_file={albert_json(tmp_path)} --do_train --init_checkpoint=base/tf2_model_full.h5 "
+        "--input_files=processed_data/train.tf_record --meta_data_file_path=processed_data/train_meta_data "
+        "--output_dir=pretrained_model --strategy_type=mirror --train_batch_size=128 --num_train_epochs=3"
+    )
+    values = parse_flags(shlex.split(line))
+    config = resolve(values)
+    assert config.task.model.encoder.type == "albert"
+    assert config.task.model.encoder.options.embedding_size == 16
+    assert (config.trainer.num_train_epochs, config.trainer.train_steps) == (3, None)
+    assert config.trainer.optimizer_config.optimizer.type == "lamb"
+    data = config.task.train_data
+    assert (data.global_batch_size, data.input_path) == (128, "processed_data/train.tf_record")
+    assert data.meta_path == "processed_data/train_meta_data"
+    assert config.task.init_checkpoint == "base/tf2_model_full.h5"
+    assert config.runtime.distribution_strategy == "mirrored"
+    assert (values["model_dir"], run_mode(values)) == ("pretrained_model", "train")
+
+
+def test_an_architecture_file_of_the_other_kind(tmp_path):
+    with pytest.raises(UsageError, match="describes an encoder of type 'albert', not 'bert'"):
+        config_of(f"--bert_config_file={albert_json(tmp_path)}")
+
+
+def test_model_config_by_name():
+    encoder = config_of("--experiment=albert/pretraining --model_config=albert_large_v2").task.model.encoder
+    assert (encoder.type, encoder.options.hidden_size) == ("albert", 1024)
+    with pytest.raises(UsageError, match="albert_base_v2"):
+        config_of("--experiment=albert/pretraining --model_config=albert_bas_v2")
+
+
+# ------------------------------------------------------------------------------------------------------- mode, backend
+
+
+@pytest.mark.parametrize(
+    ("line", "mode"),
+    [
+        ("", "train"),
+        ("--mode=eval", "eval"),
+        ("--do_train", "train"),
+        ("--do_train=True --do_eval=True", "train_and_eval"),
+        ("--do_eval", "eval"),
+        ("--mode=train --validate_only", "validate_only"),
+        ("--mode=train --compile_only", "compile_only"),
+    ],
+)
+def test_modes(line, mode):
+    assert run_mode(parse_flags(shlex.split(line))) == mode
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("--mode=trian", "Received: 'trian'. Closest: train"),
+        ("--mode=predict", "python -m pretrain.predict"),
+        ("--mode=continuous_eval", "must be one of train, eval, train_and_eval"),
+        ("--nodo_train", "nothing to do"),
+        ("--validate_only --compile_only", "exclude each other"),
+    ],
+)
+def test_wrong_modes(line, message):
+    with pytest.raises(UsageError) as caught:
+        run_mode(parse_flags(shlex.split(line)))
+    assert message in str(caught.value)
+
+
+def test_backend_is_the_flag_then_the_environment_then_auto():
+    assert choose_backend("tensorflow", {"KERAS_BACKEND": "jax"}) == "tensorflow"
+    assert choose_backend(None, {"KERAS_BACKEND": "tensorflow"}) == "tensorflow"
+    assert choose_backend("auto", {"KERAS_BACKEND": "torch"}) == "tensorflow"
+    assert choose_backend(None, {}) == "tensorflow"
+    with pytest.raises(UsageError, match="KERAS_BACKEND=torch: there is no engine for this backend"):
+        choose_backend(None, {"KERAS_BACKEND": "torch"})
+    with pytest.raises(UsageError, match="there is no engine for this backend.* Closest: tensorflow"):
+        choose_backend("tensorflw", {})
+
+
+# --------------------------------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "--experiment is missing. There are:\n  albert/pretraining"),
+        ("--experiment=bert/pretrainin", "unknown experiment 'bert/pretrainin'. Closest: bert/pretraining"),
+        ("--experiment=bert/local", "--model_dir is missing"),
+        (
+            "--experiment=bert/local --train_batch_size=many",
+            "--train_batch_size: task.train_data.global_batch_size: expected",
+        ),
+        ("--experiment=bert/local --params_override=trainer.train_stps=1", "--params_override: trainer.train_stps:"),
+        ("--experiment=bert/local --num_train_steps=0", "trainer.train_steps: must be at least 1. Received: 0."),
+        ("--experiment=bert/local --backend=jaxx", "--backend=jaxx"),
+    ],
+)
+def test_wrong_options_exit_2(capsys, no_backend, line, message):
+    assert message in failure(capsys, line)
+
+
+def run_process(line, code=None):
+    """The exit code, stdout and stderr of a process that fails where one of the heavy modules was imported."""
+    program = code or (
+        "import sys\nfrom pretrain.run import main\ncode = main(sys.argv[1:])\n"
+        "heavy = {'tensorflow', 'keras', 'jax', 'torch', 'apache_beam'} & set(sys.modules)\n"
+        "assert not heavy, heavy\nsys.exit(code)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        [sys.executable, "-c", program, *shlex.split(line)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "shown"),
+    [
+        ("--help", 0, "--model_config"),
+        ("--experiment=help", 0, "bert/local          Tiny BERT"),
+        ("--experiment=albert/pretraining --model_config=albert_base_v2 --print_config", 0, "hidden_size: 768"),
+        ("--experiment=bert/local --params_override=task.model.encoder.hiden_size=3", 2, "Closest: hidden_size"),
+        ("--experiment=bert/local --wat", 2, "no flag --wat"),
+    ],
+)
+def test_help_and_errors_load_no_framework(line, code, shown):
+    done = run_process(line)
+    assert done.returncode == code, done.stderr
+    assert shown in done.stdout + done.stderr
+
+
+def test_printed_configuration_is_a_config_file(tmp_path, capsys, no_backend):
+    line = "--experiment=bert/pretraining --train_batch_size=8 --optimizer=lamb"
+    assert main([*line.split(), "--print_config"]) == 0
+    (tmp_path / "all.yaml").write_text(capsys.readouterr().out)
+    assert config_of(f"--experiment=albert/pretraining --config_file={tmp_path}/all.yaml") == config_of(line)
