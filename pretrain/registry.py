@@ -104,8 +104,14 @@ SCHEDULES = Registry(
 )
 WARMUPS = Registry(
     "warm-up",
-    {"linear": "pretrain.optimizers.schedules:LinearWarmup"},
-    {"linear": "pretrain.optimizers.configs:LinearWarmupConfig"},
+    {
+        "linear": "pretrain.optimizers.schedules:LinearWarmup",
+        "polynomial": "pretrain.optimizers.schedules:PolynomialWarmup",
+    },
+    {
+        "linear": "pretrain.optimizers.configs:LinearWarmupConfig",
+        "polynomial": "pretrain.optimizers.configs:PolynomialWarmupConfig",
+    },
 )
 TRAINERS = Registry("trainer", {"default": "pretrain.training.trainer:Trainer"})
 ENGINES = Registry("backend", {"tensorflow": "pretrain.training.tensorflow_engine:TensorFlowEngine"})

@@ -106,6 +106,6 @@ def read(path, model_config: Choice | None = None) -> Checkpoint | None:
         folder = found[-1]
     info = read_info(folder)
     stored = info.get("encoder")
-    encoder = Choice(stored["type"], ENCODERS.get(stored["type"]).config_class(**stored["options"])) if stored else None
+    encoder = Choice(stored["type"], ENCODERS.config_class(stored["type"])(**stored["options"])) if stored else None
     weights = read_arrays(folder, "model/")
     return Checkpoint("native", str(folder), encoder or model_config, weights, {}, info.get("data", {}))

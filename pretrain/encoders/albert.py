@@ -4,41 +4,12 @@ BERT with small embeddings projected to the hidden size, and layers that share w
 `inner_group_num` inner layers of group i * num_hidden_groups // num_hidden_layers, one after the other.
 """
 
-from dataclasses import dataclass
-
 import keras
 
-from nlpdata.errors import UsageError
-from pretrain.encoders.bert import BertConfig, attention_mask_adder
+from pretrain.encoders.bert import attention_mask_adder
+from pretrain.encoders.configs import AlbertConfig
 from pretrain.layers.embeddings import Embeddings
 from pretrain.layers.transformer import TransformerLayer
-
-
-@dataclass(frozen=True, kw_only=True)
-class AlbertConfig(BertConfig):
-    """Shape of an ALBERT encoder, in the published JSON's names; defaults are ALBERT-base v2."""
-
-    vocab_size: int = 30000
-    hidden_dropout_prob: float = 0.0
-    attention_probs_dropout_prob: float = 0.0
-    embedding_size: int = 128
-    num_hidden_groups: int = 1
-    inner_group_num: int = 1
-    embedding_projection: bool | None = None
-    """A dense layer between embeddings and layers; null: where the two sizes differ, as published. Must be there then."""
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.num_hidden_groups > self.num_hidden_layers:
-            raise UsageError(
-                f"num_hidden_groups must not exceed num_hidden_layers. Received: {self.num_hidden_groups} and "
-                f"{self.num_hidden_layers}"
-            )
-        if self.embedding_projection is False and self.embedding_size != self.hidden_size:
-            raise UsageError(
-                "embedding_projection can be false only where embedding_size equals hidden_size. Received: "
-                f"{self.embedding_size} and {self.hidden_size}"
-            )
 
 
 class AlbertEncoder(keras.layers.Layer):

@@ -1,63 +1,13 @@
 """BERT (Devlin et al., 2018, arXiv 1810.04805), as google-research/bert computes it."""
 
-from dataclasses import dataclass
-
 import keras
 from keras import ops
 
-from nlpdata.errors import UsageError
-from pretrain.layers.activations import ACTIVATIONS
+from pretrain.encoders.configs import BertConfig
 from pretrain.layers.embeddings import Embeddings
 from pretrain.layers.transformer import TransformerLayer
 
 _MASKED = -10000.0  # added to the scores of padding
-
-
-@dataclass(frozen=True, kw_only=True)
-class BertConfig:
-    """Shape of a BERT encoder, in the published JSON's names; defaults are BERT-base, uncased."""
-
-    vocab_size: int = 30522
-    hidden_size: int = 768
-    num_hidden_layers: int = 12
-    num_attention_heads: int = 12
-    intermediate_size: int = 3072
-    hidden_act: str = "gelu_tanh"
-    """gelu (exact), gelu_new or gelu_tanh (one approximation, what google-research/bert computes), relu."""
-    hidden_dropout_prob: float = 0.1
-    attention_probs_dropout_prob: float = 0.1
-    max_position_embeddings: int = 512
-    """Longest sequence."""
-    type_vocab_size: int = 2
-    """Number of segments."""
-    initializer_range: float = 0.02
-    """Standard deviation of the initial weights, a normal distribution cut at two of them."""
-    layer_norm_eps: float = 1e-12
-
-    def __post_init__(self):
-        for name in _SIZES:
-            value = getattr(self, name, 1)
-            if type(value) is not int or value < 1:
-                raise UsageError(f"{name} must be a whole number above 0. Received: {value!r}")
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            if not 0 <= getattr(self, name) < 1:
-                raise UsageError(f"{name} must be at least 0 and below 1. Received: {getattr(self, name)!r}")
-        for name in ("initializer_range", "layer_norm_eps"):
-            if not getattr(self, name) > 0:
-                raise UsageError(f"{name} must be above 0. Received: {getattr(self, name)!r}")
-        if self.hidden_act not in ACTIVATIONS:
-            raise UsageError(f"hidden_act must be one of {', '.join(ACTIVATIONS)}. Received: {self.hidden_act!r}")
-        if self.hidden_size % self.num_attention_heads:
-            raise UsageError(
-                f"hidden_size must be a multiple of num_attention_heads. Received: {self.hidden_size} and "
-                f"{self.num_attention_heads}"
-            )
-
-
-_SIZES = (
-    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
-    *("max_position_embeddings", "type_vocab_size", "embedding_size", "num_hidden_groups", "inner_group_num"),
-)
 
 
 class BertEncoder(keras.layers.Layer):

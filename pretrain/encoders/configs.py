@@ -1,7 +1,9 @@
 """Options of the encoders, without Keras: reading a configuration must not import it."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
+
+from nlpdata.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +27,32 @@ class BertConfig:
     """Standard deviation of the initial weights, a normal distribution cut at two of them."""
     layer_norm_eps: float = 1e-12
 
+    def __post_init__(self):
+        for name in _SIZES:
+            value = getattr(self, name, 1)
+            if type(value) is not int or value < 1:
+                raise UsageError(f"{name} must be a whole number above 0. Received: {value!r}")
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UsageError(f"{name} must be at least 0 and below 1. Received: {getattr(self, name)!r}")
+        for name in ("initializer_range", "layer_norm_eps"):
+            if not getattr(self, name) > 0:
+                raise UsageError(f"{name} must be above 0. Received: {getattr(self, name)!r}")
+        activations = get_args(BertConfig.__annotations__["hidden_act"])
+        if self.hidden_act not in activations:
+            raise UsageError(f"hidden_act must be one of {', '.join(activations)}. Received: {self.hidden_act!r}")
+        if self.hidden_size % self.num_attention_heads:
+            raise UsageError(
+                f"hidden_size must be a multiple of num_attention_heads. Received: {self.hidden_size} and "
+                f"{self.num_attention_heads}"
+            )
+
+
+_SIZES = (
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
+    *("max_position_embeddings", "type_vocab_size", "embedding_size", "num_hidden_groups", "inner_group_num"),
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class AlbertConfig(BertConfig):
@@ -38,3 +66,16 @@ class AlbertConfig(BertConfig):
     inner_group_num: int = 1
     embedding_projection: bool | None = None
     """A dense layer between embeddings and layers; null: where the two sizes differ, as published. Must be there then."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.num_hidden_groups > self.num_hidden_layers:
+            raise UsageError(
+                f"num_hidden_groups must not exceed num_hidden_layers. Received: {self.num_hidden_groups} and "
+                f"{self.num_hidden_layers}"
+            )
+        if self.embedding_projection is False and self.embedding_size != self.hidden_size:
+            raise UsageError(
+                "embedding_projection can be false only where embedding_size equals hidden_size. Received: "
+                f"{self.embedding_size} and {self.hidden_size}"
+            )

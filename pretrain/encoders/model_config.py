@@ -78,7 +78,7 @@ def encoder_choice(values: dict, source: str) -> Choice:
         kind = "albert" if not _ALBERT_ONLY.isdisjoint(values) else "bert"
     if kind not in ("albert", "bert"):
         raise UsageError(f"{source}: model_type {kind!r} is not supported. Supported: albert, bert.")
-    config_class = ENCODERS.get(kind).config_class
+    config_class = ENCODERS.config_class(kind)
     known = {field.name for field in fields(config_class)}
     options = {key: value for key, value in values.items() if key in known}
     unused = _check_others(set(values) - known, values, source, hugging_face, known)

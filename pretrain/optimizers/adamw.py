@@ -1,25 +1,10 @@
 """AdamW as in google-research/bert (optimization.py): decoupled decay times the learning rate."""
 
-from dataclasses import dataclass, field
-
 import keras
 from keras import ops
 
+from pretrain.optimizers.configs import AdamWConfig
 from pretrain.optimizers.decay import is_decayed
-
-
-@dataclass(frozen=True)
-class AdamWConfig:
-    beta_1: float = 0.9
-    beta_2: float = 0.999
-    epsilon: float = 1e-6
-    weight_decay_rate: float = 0.01
-    exclude_from_weight_decay: list[str] = field(default_factory=list)
-    """Regular expressions of weights that must not decay, besides biases and layer normalisation, which never do."""
-    bias_correction: bool = False
-    """Divide the moments by 1 - beta ** step, as Adam's paper and most libraries do; BERT does not."""
-    gradient_clip_norm: float | None = 1.0
-    """Scale gradients down to this global norm; 0 or null: never."""
 
 
 class AdamW(keras.optimizers.Optimizer):

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from pretrain.config import at_least
+
 
 @dataclass(frozen=True)
 class AdamWConfig:
@@ -27,12 +29,12 @@ class LambConfig(AdamWConfig):
 
 @dataclass(frozen=True)
 class ConstantConfig:
-    learning_rate: float = 1e-4
+    learning_rate: float = at_least(0, 1e-4)
 
 
 @dataclass(frozen=True)
 class PolynomialConfig:
-    initial_learning_rate: float = 1e-4
+    initial_learning_rate: float = at_least(0, 1e-4)
     end_learning_rate: float = 0.0
     decay_steps: int | None = None
     """Steps until end_learning_rate, which then stays; null: all steps of the run."""
@@ -43,7 +45,12 @@ class PolynomialConfig:
 class LinearWarmupConfig:
     warmup_steps: int | None = None
     """Null: warmup_proportion of the run."""
-    warmup_proportion: float = 0.1
+    warmup_proportion: float = at_least(0, 0.1)
     """Share of the steps, where warmup_steps does not say how many."""
     warmup_learning_rate: float = 0.0
     """Where it starts."""
+
+
+@dataclass(frozen=True)
+class PolynomialWarmupConfig(LinearWarmupConfig):
+    power: float = 1.0

@@ -1,19 +1,11 @@
 """LAMB (You et al., 2019, arXiv 1904.00962, algorithm 2), with phi the identity."""
 
 import re
-from dataclasses import dataclass
 
 from keras import ops
 
-from pretrain.optimizers.adamw import AdamW, AdamWConfig
-
-
-@dataclass(frozen=True)
-class LambConfig(AdamWConfig):
-    bias_correction: bool = True
-    """Divide the moments by 1 - beta ** step, as in the paper; google-research/albert does not."""
-    exclude_from_layer_adaptation: list[str] | None = None
-    """Regular expressions of weights without trust ratio; null: those that do not decay, as the authors' code has it."""
+from pretrain.optimizers.adamw import AdamW
+from pretrain.optimizers.configs import LambConfig
 
 
 class Lamb(AdamW):

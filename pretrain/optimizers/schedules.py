@@ -7,17 +7,13 @@ jumps there (in google-research/bert it rises to the initial rate, and jumps dow
     Polynomial(1e-4, 1000) after LinearWarmup of 100 steps: step 0 -> 0, 50 -> 4.5e-5, 100 -> 9e-5, 1000 -> 0
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict
 
 import keras
 from keras import ops
 
 from nlpdata.errors import UsageError
-
-
-@dataclass(frozen=True)
-class ConstantConfig:
-    learning_rate: float = 1e-4
+from pretrain.optimizers.configs import ConstantConfig, LinearWarmupConfig, PolynomialConfig, PolynomialWarmupConfig
 
 
 class Constant(keras.optimizers.schedules.LearningRateSchedule):
@@ -37,15 +33,6 @@ class Constant(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self):
         return {"learning_rate": self.learning_rate}
-
-
-@dataclass(frozen=True)
-class PolynomialConfig:
-    initial_learning_rate: float = 1e-4
-    end_learning_rate: float = 0.0
-    decay_steps: int | None = None
-    """Steps until end_learning_rate, which then stays; null: all steps of the run."""
-    power: float = 1.0
 
 
 class Polynomial(keras.optimizers.schedules.LearningRateSchedule):
@@ -79,35 +66,31 @@ class Polynomial(keras.optimizers.schedules.LearningRateSchedule):
         }
 
 
-@dataclass(frozen=True)
-class LinearWarmupConfig:
-    warmup_steps: int | None = None
-    """Null: a tenth of the run."""
-    warmup_learning_rate: float = 0.0
-    """Where it starts."""
+class PolynomialWarmup(keras.optimizers.schedules.LearningRateSchedule):
+    """From warmup_learning_rate at step 0 to `after` at step `warmup_steps`, as (step / warmup_steps) ** power rises."""
 
+    config_class = PolynomialWarmupConfig
 
-class LinearWarmup(keras.optimizers.schedules.LearningRateSchedule):
-    """A straight line from warmup_learning_rate at step 0 to `after` at step `warmup_steps`, then `after`."""
-
-    config_class = LinearWarmupConfig
-
-    def __init__(self, after, warmup_steps: int, warmup_learning_rate: float = 0.0):
+    def __init__(self, after, warmup_steps: int, warmup_learning_rate: float = 0.0, power: float = 1.0):
         if warmup_steps < 0:
             raise UsageError(f"warmup_steps must not be negative. Received: {warmup_steps}")
-        self.after, self.warmup_steps, self.warmup_learning_rate = after, warmup_steps, warmup_learning_rate
+        self.after, self.warmup_steps = after, warmup_steps
+        self.warmup_learning_rate, self.power = warmup_learning_rate, power
 
     @classmethod
-    def for_run(cls, config: LinearWarmupConfig, train_steps: int, after) -> "LinearWarmup":
-        steps = train_steps // 10 if config.warmup_steps is None else config.warmup_steps
-        return cls(after, steps, config.warmup_learning_rate)
+    def for_run(cls, config: LinearWarmupConfig, train_steps: int, after) -> "PolynomialWarmup":
+        options = asdict(config)
+        proportion = options.pop("warmup_proportion")
+        if options["warmup_steps"] is None:
+            options["warmup_steps"] = int(train_steps * proportion)
+        return cls(after, **options)
 
     def __call__(self, step):
         if not self.warmup_steps:
             return self.after(step)
         share = ops.cast(step, "float32") / self.warmup_steps
         target = self.after(self.warmup_steps)
-        rising = self.warmup_learning_rate + (target - self.warmup_learning_rate) * share
+        rising = self.warmup_learning_rate + (target - self.warmup_learning_rate) * share**self.power
         return ops.where(share < 1.0, rising, self.after(step))
 
     def get_config(self):
@@ -115,4 +98,11 @@ class LinearWarmup(keras.optimizers.schedules.LearningRateSchedule):
             "after": self.after,
             "warmup_steps": self.warmup_steps,
             "warmup_learning_rate": self.warmup_learning_rate,
+            "power": self.power,
         }
+
+
+class LinearWarmup(PolynomialWarmup):
+    """The same in a straight line."""
+
+    config_class = LinearWarmupConfig

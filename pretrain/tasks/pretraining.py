@@ -1,21 +1,14 @@
 """Masked language model and, unless switched off, sentence pairs: next sentence (BERT) or sentence order (ALBERT)."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from keras import ops
 
-from pretrain.config import DataConfig, TaskConfig
+from pretrain.config import DataConfig
 from pretrain.encoders.model import EncoderModel, build_encoder, initialize_weights
 from pretrain.layers.masked_lm_head import MaskedLMHead
 from pretrain.layers.sentence_pair_head import SentencePairHead
+from pretrain.tasks.configs import PretrainingConfig
 from pretrain.tasks.task import Task
-
-
-@dataclass(frozen=True)
-class PretrainingConfig(TaskConfig):
-    use_next_sentence_label: bool = True
-    """Learn from next_sentence_labels too (next sentence or sentence order); false where records have none."""
 
 
 class PretrainingTask(Task):

@@ -11,9 +11,11 @@ import numpy as np
 
 from nlpdata.errors import UsageError
 from pretrain.config import ExperimentConfig
+from pretrain.config_yaml import compare_saved, save
 from pretrain.converters import read_checkpoint
 from pretrain.data.batches import Batches
 from pretrain.registry import ENGINES, TASKS, TRAINERS
+from pretrain.toy import with_toy_records
 from pretrain.training.checkpoints import Checkpoints
 from pretrain.training.plot import plot_loss
 
@@ -44,7 +46,13 @@ def run_experiment(
 
 class _Run:
     def __init__(self, config: ExperimentConfig, model_dir: Path, mode: str, log):
-        self._config, self._model_dir, self._mode, self._log = config, model_dir, mode, log
+        self._config, self._model_dir, self._mode, self._log = (
+            with_toy_records(config, model_dir, log),
+            model_dir,
+            mode,
+            log,
+        )
+        self._given = config
         self._trains = mode != "eval"
         self._evaluates = mode in ("eval", "train_and_eval")
 
@@ -221,12 +229,21 @@ class _Run:
         )
         if self._mode == "eval":
             return trainer.evaluate()
+        if self._engine.host[0] == 0:
+            self._keep_config()
         if step >= self._train_steps:
             self._say_done(step)
         metrics = trainer.train() if self._mode == "train" else trainer.train_and_evaluate()
         if self._engine.host[0] == 0:
             plot_loss(self._model_dir, self._log)
         return metrics or {}
+
+    def _keep_config(self) -> None:
+        """Saves the configuration in the model_dir; says in what it differs from that of the run before."""
+        changes = compare_saved(self._given, self._model_dir)
+        if changes:
+            self._log(f"the configuration differs from the one saved in {self._model_dir}: " + "; ".join(changes))
+        save(self._given, self._model_dir)
 
 
 def _versions(*packages: str) -> dict[str, str]:

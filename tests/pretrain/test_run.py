@@ -269,7 +269,7 @@ def test_backend_is_the_flag_then_the_environment_then_auto():
     assert choose_backend(None, {}) == "tensorflow"
     with pytest.raises(UsageError, match="KERAS_BACKEND=torch: there is no engine for this backend"):
         choose_backend(None, {"KERAS_BACKEND": "torch"})
-    with pytest.raises(UsageError, match="there is no engine for this backend.* Closest: tensorflow"):
+    with pytest.raises(UsageError, match=r"there is no engine for this backend\. Closest: tensorflow"):
         choose_backend("tensorflw", {})
 
 
