@@ -1,6 +1,7 @@
 """Pretraining and fine-tuning of BERT-family encoders: records to weights to scores.
 
     import pretrain
+    pretrain.run_experiment(pretrain.experiment("bert/local"), "run1")
     model = pretrain.load("albert_base_v2/")        # any supported checkpoint, heads included
 
 Functions are imported when first used, so that `import pretrain` costs nothing.
@@ -8,7 +9,11 @@ Functions are imported when first used, so that `import pretrain` costs nothing.
 
 import importlib
 
-_EXPORTS = {"load": "pretrain.converters.load"}
+_EXPORTS = {
+    "experiment": "pretrain.experiments",
+    "load": "pretrain.converters.load",
+    "run_experiment": "pretrain.training.experiment",
+}
 __all__ = [*_EXPORTS]
 
 

@@ -13,6 +13,7 @@ from pretrain.config import ExperimentConfig
 from pretrain.config_tree import to_tree, with_layers
 from pretrain.config_values import closest
 from pretrain.config_yaml import dump_yaml, read_yaml
+from pretrain.experiments import experiment_lines
 from pretrain.flags import fields_of, help_text, parse_flags
 from pretrain.overrides import parse_overrides
 from pretrain.registry import ENGINES, EXPERIMENTS
@@ -101,12 +102,6 @@ def choose_backend(flag: str | None, environment: MutableMapping[str, str]) -> s
             f"{source}={wanted}: there is no engine for this backend.{closest(wanted, known)} Known: {', '.join(known)}."
         )
     return wanted
-
-
-def experiment_lines() -> list[str]:
-    """Name and description of each registered experiment."""
-    width = max(map(len, EXPERIMENTS.names()))
-    return [f"{name:<{width}}  {EXPERIMENTS.get(name).__doc__.strip().splitlines()[0]}" for name in EXPERIMENTS.names()]
 
 
 def _experiment(values: dict) -> ExperimentConfig:

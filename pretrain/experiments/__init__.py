@@ -1,1 +1,21 @@
 """Named, complete configurations: a function of no arguments -> ExperimentConfig; its docstring's first line lists it."""
+
+from collections.abc import Callable
+
+from pretrain.config import ExperimentConfig
+from pretrain.config_tree import with_layers
+from pretrain.registry import EXPERIMENTS
+
+
+def experiment(name: str, *layers: dict, log: Callable[[str], None] = print) -> ExperimentConfig:
+    """The registered experiment (or that at module:attribute) with trees of changes over it, lowest first.
+
+    experiment("bert/pretraining", {"trainer": {"train_steps": 1000}, "task": {"model": {"encoder": {"type": "albert"}}}})
+    """
+    return with_layers(EXPERIMENTS.get(name)(), [(f"layer {i}", layer) for i, layer in enumerate(layers)], log)
+
+
+def experiment_lines() -> list[str]:
+    """Name and description of each registered experiment."""
+    width = max(map(len, EXPERIMENTS.names()))
+    return [f"{name:<{width}}  {EXPERIMENTS.get(name).__doc__.strip().splitlines()[0]}" for name in EXPERIMENTS.names()]

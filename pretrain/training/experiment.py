@@ -46,13 +46,8 @@ def run_experiment(
 
 class _Run:
     def __init__(self, config: ExperimentConfig, model_dir: Path, mode: str, log):
-        self._config, self._model_dir, self._mode, self._log = (
-            with_toy_records(config, model_dir, log),
-            model_dir,
-            mode,
-            log,
-        )
-        self._given = config
+        self._given, self._config = config, with_toy_records(config, model_dir, log)
+        self._model_dir, self._mode, self._log = model_dir, mode, log
         self._trains = mode != "eval"
         self._evaluates = mode in ("eval", "train_and_eval")
 
@@ -157,10 +152,7 @@ class _Run:
             ("seed", info.get("seed"), own["seed"]),
             ("replicas", info.get("replicas"), own["replicas"]),
             ("versions", info.get("versions"), own["versions"]),
-            *(
-                (f"train data's {name}", then.get(name), now.get(name))
-                for name in ("num_examples", "batch_size", "seed")
-            ),
+            *((f"train data's {name}", then.get(name), now.get(name)) for name in ("num_examples", "batch_size", "seed")),
         ):
             if before is not None and before != after:
                 self._log(
