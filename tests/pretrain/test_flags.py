@@ -1,11 +1,13 @@
 """Flags as absl reads them, old spellings, and the table itself."""
 
+from pathlib import Path
+
 import pytest
 
 from nlpdata.errors import UsageError
 from pretrain.config import ExperimentConfig
 from pretrain.config_tree import Place, merged, to_tree
-from pretrain.flags import ACCEPTED, FIELDS, FLAGS, REFUSED, fields_of, help_text, parse_flags
+from pretrain.flags import ACCEPTED, FIELDS, FLAGS, REFUSED, RUN, fields_of, help_text, parse_flags
 from pretrain.registry import EXPERIMENTS
 
 
@@ -83,3 +85,13 @@ def test_help_names_every_flag():
         assert f"--{flag.name}" in text or flag in REFUSED, flag.name
     assert all(flag.help for flag in FLAGS if flag not in (*ACCEPTED, *REFUSED))
     assert all(len(line) <= 120 for line in text.splitlines())
+
+
+def test_the_guide_has_every_flag_with_its_fields():
+    guide = (Path(__file__).parents[2] / "docs" / "pretraining.md").read_text(encoding="utf-8")
+    for flag in (*RUN, *FIELDS):
+        also = ", ".join(f"`--{alias}`" for alias in flag.aliases)
+        row = f"| `--{flag.name}` | {also} | {flag.help} | {', '.join(f'`{path}`' for path in flag.fields)} |"
+        assert row in guide, row
+    assert all(f"`--{flag.name}`" in guide for flag in (*ACCEPTED, *REFUSED))
+    assert all(f"`{name}`" in guide for name in EXPERIMENTS.names())

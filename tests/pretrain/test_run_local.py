@@ -16,7 +16,12 @@ def run(capsys, *argv) -> tuple[int, str]:
 @pytest.mark.slow
 def test_local_run_resume_and_evaluation(tmp_path, capsys):
     model_dir = tmp_path / "run"
-    line = ["--experiment=bert/local", f"--model_dir={model_dir}", "--alsologtostderr", "--params_override=trainer.max_to_keep=2"]
+    line = [
+        "--experiment=bert/local",
+        f"--model_dir={model_dir}",
+        "--alsologtostderr",
+        "--params_override=trainer.max_to_keep=2",
+    ]
 
     code, said = run(capsys, *line, "--mode=train", "--num_train_steps=20")
     assert code == 0, said
@@ -55,7 +60,7 @@ def test_local_run_resume_and_evaluation(tmp_path, capsys):
         (["--experiment=albert/pretraining", "--input_files=none/*.tfrecord"], 2, "none/*.tfrecord"),
         (["--experiment=bert/local", "--train_batch_size=9999"], 2, "fewer than one batch"),
         (["--experiment=bert/local", "--max_seq_length=64"], 2, "the records have max_seq_length 32"),
-        (["--experiment=bert/local", "--params_override=task.model.encoder.vocab_size=10"], 2, "75 entries"),
+        (["--experiment=bert/local", "--params_override=task.model.encoder.vocab_size=10"], 1, "belong to this model"),
         (["--experiment=albert/pretraining", "--input_files=toy:sop", "--init_checkpoint=no/such"], 2, "no/such"),
         (["--experiment=bert/local", "--validate_only"], 0, "validated; no step was taken"),
     ],
