@@ -16,6 +16,7 @@ import typer
 
 from nlpdata.cli import app
 from nlpdata.records import pretraining_features
+from pretrain.flags import FLAGS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
