@@ -152,7 +152,10 @@ class _Run:
             ("seed", info.get("seed"), own["seed"]),
             ("replicas", info.get("replicas"), own["replicas"]),
             ("versions", info.get("versions"), own["versions"]),
-            *((f"train data's {name}", then.get(name), now.get(name)) for name in ("num_examples", "batch_size", "seed")),
+            *(
+                (f"train data's {name}", then.get(name), now.get(name))
+                for name in ("num_examples", "batch_size", "seed")
+            ),
         ):
             if before is not None and before != after:
                 self._log(
