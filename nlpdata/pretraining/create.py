@@ -19,13 +19,14 @@ from nlpdata.pretraining import random_next
 from nlpdata.pretraining.build import SPLITS
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.pretraining.summary import corpus_warnings, dropped_by_reason, meta_content
-from nlpdata.pretraining.tasks import Indexed, Setup, disk_errors, make_bucket, make_chunk, make_shard, set_up
+from nlpdata.pretraining.tasks import Indexed, Setup, disk_errors, make_buckets, make_chunk, make_shard, set_up
 from nlpdata.records import FORMAT_VERSION, record_stem, shard_names
 from nlpdata.spill import Merge
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
 
 SHARD_BYTES = 112 << 20  # records of a shard, unless their number is given
 MIN_CHUNK_BYTES, MAX_CHUNK_BYTES = 1 << 20, 16 << 20
+BUCKETS_BYTES = 4 << 20  # candidates of the buckets of a task; not of the workers either
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,16 @@ def _targets(output: str, meta: str | None, options: PretrainingOptions) -> dict
         suffix = output[len(str(record_stem(output))) :] or ".tfrecord"
         targets["eval"] = output_set(f"{record_stem(output)}.eval{suffix}")
     return targets
+
+
+def _groups(buckets: list[tuple[int, int, int]], count: int) -> list[list[tuple[int, int, int]]]:
+    """Adjacent buckets in about `count` groups of about equally many documents."""
+    total, done = sum(documents for _, _, documents in buckets), 0
+    groups: dict[int, list] = {}
+    for bucket in buckets:
+        groups.setdefault(done * count // total, []).append(bucket)
+        done += bucket[2]
+    return list(groups.values())
 
 
 def _older_eval_set(output: str, options: PretrainingOptions) -> list[str]:
@@ -240,17 +251,16 @@ class _Run:
         for split in SPLITS:
             candidates = self._runs.get(f"candidates-{split}", [])
             waiting = self._runs.get(f"waiting-{split}", [])
-            histogram = Merge([self._work.path / run for run in candidates]).histogram(random_next.slot_shift(by_file))
-            buckets = random_next.plan_buckets(histogram, by_file)
+            merge = Merge([self._work.path / run for run in candidates])
+            buckets = random_next.plan_buckets(merge.histogram(random_next.slot_shift(by_file)), by_file)
             for low, _, documents in buckets:
                 if documents < 2:
                     self._refuse_lone_document(split, low >> 44 if by_file else None)
-            step = max(1, -(-len(buckets) // (self._workers * 16)))
-            for at in range(0, len(buckets), step):
-                tasks.append((len(tasks), split, buckets[at : at + step], candidates, waiting))
+            for group in _groups(buckets, -(-merge.bytes // BUCKETS_BYTES)):
+                tasks.append((len(tasks), split, group, candidates, waiting))
         names = [f"bucket-{i:06d}" for i in range(len(tasks))]
         results = self._stage(
-            "random segments", make_bucket, tasks, names, len(tasks), lambda task: f"bucket {task[0]}"
+            "random segments", make_buckets, tasks, names, len(tasks), lambda task: f"bucket {task[0]}"
         )
         self._collect(results)
 

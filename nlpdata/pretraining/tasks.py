@@ -14,7 +14,7 @@ from nlpdata.corpus import Chunk, read_blocks
 from nlpdata.errors import DataError
 from nlpdata.output import store_result
 from nlpdata.pretraining import random_next
-from nlpdata.pretraining.build import Keyed, Recipe, build_bucket, build_examples
+from nlpdata.pretraining.build import Keyed, Recipe, build_buckets, build_examples
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.spill import Merge, SpillWriter
 from nlpdata.tfrecord import ShardWriter
@@ -92,23 +92,20 @@ def make_chunk(task: tuple[int, Chunk], report) -> dict:
         return spills.finish(counters)
 
 
-def make_bucket(task: tuple[int, str, list, list[str], list[str]], report) -> dict:
+def make_buckets(task: tuple[int, str, list, list[str], list[str]], report) -> dict:
     number, split, buckets, candidate_runs, waiting_runs = task
     counters: Counter = Counter()
     spills = _Spills(f"bucket-{number:06d}")
+    low, high = buckets[0][0], buckets[-1][1]
+    recipe = _recipe()
     with disk_errors("drawing random segments", _setup.folder):
-        candidates = Merge([_setup.folder / run for run in candidate_runs])
-        waiting = Merge([_setup.folder / run for run in waiting_runs])
-        for low, high, _ in buckets:
-            parts = list(candidates.read(low, high))
-            document_keys = np.concatenate([part[0] for part in parts])
-            entries = [entry for part in parts for entry in random_next.iterate_entries(part[3], part[2])]
-            queue = (
-                (sort_keys, ties, list(random_next.iterate_entries(payload, lengths)))
-                for sort_keys, ties, lengths, payload in waiting.scan(low, high, WAITING_BYTES)
-            )
-            for item in build_bucket(split, (document_keys, entries), queue, _recipe(), counters):
-                spills.add(item)
+        parts = list(Merge([_setup.folder / run for run in candidate_runs]).read(low, high))
+        document_keys, lengths = (np.concatenate([part[i] for part in parts]) for i in (0, 2))
+        payload = b"".join([part[3] for part in parts])
+        candidates = random_next.read_candidates(buckets, document_keys, lengths, payload, recipe.token_dtype)
+        waiting = Merge([_setup.folder / run for run in waiting_runs]).scan(low, high, WAITING_BYTES)
+        for item in build_buckets(split, candidates, waiting, recipe, counters):
+            spills.add(item)
         report(1)
         return spills.finish(counters)
 
