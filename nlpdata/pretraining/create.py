@@ -192,7 +192,7 @@ class _Run:
         results = {i: self._stored(task_name) for i, task_name in enumerate(task_names)}
         left = [(i, task) for i, task in enumerate(tasks) if results[i] is None]
         progress = Progress(name, total, quiet=not self._progress)
-        setup = Setup(self._options, self._tokenizer.spec, self._work.path)
+        setup = Setup(self._options, self._tokenizer, self._work.path)
         if left:
             for (i, _), result in run_tasks(
                 Indexed(function),

@@ -18,7 +18,7 @@ from nlpdata.pretraining.build import Keyed, Recipe, build_buckets, build_exampl
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.spill import Merge, SpillWriter
 from nlpdata.tfrecord import ShardWriter
-from nlpdata.tokenizers import TokenizerSpec, load_tokenizer
+from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
 
 WAITING_BYTES = 8 << 20  # waiting examples held at a time
 _KEPT = "Nothing was put in place; finished parts are kept in the work folder: the same command goes on from there"
@@ -26,11 +26,14 @@ _KEPT = "Nothing was put in place; finished parts are kept in the work folder: t
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker needs; picklable."""
+    """What a worker needs. Pickled, it takes the tokenizer's spec along, and a worker loads it when it first needs it."""
 
     options: PretrainingOptions
-    tokenizer: TokenizerSpec
+    tokenizer: Tokenizer | TokenizerSpec
     folder: Path
+
+    def __reduce__(self):
+        return Setup, (self.options, self.tokenizer.spec, self.folder)
 
 
 _setup: Setup | None = None
@@ -47,8 +50,8 @@ def _recipe() -> Recipe:
 
 
 @lru_cache(maxsize=1)
-def _make_recipe(options: PretrainingOptions, tokenizer: TokenizerSpec) -> Recipe:
-    return Recipe(options, load_tokenizer(tokenizer))
+def _make_recipe(options: PretrainingOptions, tokenizer: Tokenizer | TokenizerSpec) -> Recipe:
+    return Recipe(options, load_tokenizer(tokenizer) if isinstance(tokenizer, TokenizerSpec) else tokenizer)
 
 
 class _Spills:
