@@ -109,16 +109,6 @@ def _targets(output: str, meta: str | None, options: PretrainingOptions) -> dict
     return targets
 
 
-def _groups(buckets: list[tuple[int, int, int]], count: int) -> list[list[tuple[int, int, int]]]:
-    """Adjacent buckets in about `count` groups of about equally many documents."""
-    total, done = sum(documents for _, _, documents in buckets), 0
-    groups: dict[int, list] = {}
-    for bucket in buckets:
-        groups.setdefault(done * count // total, []).append(bucket)
-        done += bucket[2]
-    return list(groups.values())
-
-
 def _older_eval_set(output: str, options: PretrainingOptions) -> list[str]:
     """A warning, where an eval set of an older run would stay beside training records that may hold its documents."""
     left = [] if options.eval_fraction else set_files(output_set(f"{record_stem(output)}.eval.tfrecord"))
@@ -256,7 +246,7 @@ class _Run:
             for low, _, documents in buckets:
                 if documents < 2:
                     self._refuse_lone_document(split, low >> 44 if by_file else None)
-            for group in _groups(buckets, -(-merge.bytes // BUCKETS_BYTES)):
+            for group in random_next.group_buckets(buckets, -(-merge.bytes // BUCKETS_BYTES)):
                 tasks.append((len(tasks), split, group, candidates, waiting))
         names = [f"bucket-{i:06d}" for i in range(len(tasks))]
         results = self._stage(

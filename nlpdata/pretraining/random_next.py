@@ -63,6 +63,16 @@ def _join_short(buckets: list[list[int]], at: int) -> None:
         del buckets[at]
 
 
+def group_buckets(buckets: Sequence[tuple[int, int, int]], count: int) -> list[list[tuple[int, int, int]]]:
+    """Adjacent buckets in at most `count` groups of about equally many documents, each to be filled at once."""
+    total, done = sum(documents for _, _, documents in buckets), 0
+    groups: dict[int, list] = {}
+    for bucket in buckets:
+        groups.setdefault(done * count // total, []).append(bucket)
+        done += bucket[2]
+    return list(groups.values())
+
+
 class CandidateCollector:
     """The candidate starts of one document, in every duplicate, from its sentences as they come.
 

@@ -18,6 +18,7 @@ from nlpdata.pretraining.random_next import (
     bucket_key,
     choose_second,
     fill_second,
+    group_buckets,
     pack_waiting,
     plan_buckets,
     read_candidates,
@@ -71,6 +72,16 @@ def test_plan_buckets_by_hand():
     by_file = slot_shift(True)
     expected = [(4095 << by_file, 4096 << by_file, 10), (4096 << by_file, 4097 << by_file, 10)]
     assert plan_buckets({4095: 10, 4096: 10}, True) == expected
+
+
+@given(st.lists(st.integers(2, 200), max_size=60), st.integers(1, 80))
+def test_group_buckets(sizes, count):
+    buckets = [(i, i + 1, size) for i, size in enumerate(sizes)]
+    groups = group_buckets(buckets, count)
+    assert [bucket for group in groups for bucket in group] == buckets
+    assert len(groups) <= count
+    for group in groups:
+        assert sum(size for _, _, size in group[:-1]) <= sum(sizes) / count
 
 
 def test_bucket_key():
