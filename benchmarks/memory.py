@@ -8,6 +8,7 @@ largest resident set of a process of the command, as the kernel counts it (VmHWM
 """
 
 import argparse
+import itertools
 import shutil
 import sys
 import tempfile
@@ -36,20 +37,15 @@ TARGETS = {"memory": "<= 400"}
 
 def write_text(corpus: Path, folder: Path, megabytes: int, one_document: bool) -> None:
     """Files of so many megabytes together, cut at a line; without blank lines where it is to be one document."""
-    left, turn, one = megabytes * 10**6, 0, folder / "one.txt"
-    while left > 0:
-        for path in sorted((corpus / "en").glob("*.txt")):
-            data = path.read_bytes()[:left]
-            data = data[: data.rindex(b"\n") + 1]
-            left -= len(data) + (len(data) < 1000)
-            if one_document:
-                with open(one, "ab") as file:
-                    file.write(data.replace(b"\n\n", b"\n"))
-            elif data:
-                (folder / f"{turn:02d}-{path.name}").write_bytes(data)
-            if left <= 0:
-                break
-        turn += 1
+    left = megabytes * 10**6
+    for number, path in enumerate(itertools.cycle(sorted((corpus / "en").glob("*.txt")))):
+        data = path.read_bytes()
+        part = data if len(data) <= left else data[: data.rfind(b"\n", 0, left) + 1]
+        with open(folder / ("one.txt" if one_document else f"{number:03d}-{path.name}"), "ab") as file:
+            file.write(part.replace(b"\n\n", b"\n") if one_document else part)
+        left -= len(part)
+        if len(part) < len(data) or not left:
+            return
 
 
 def main() -> None:
