@@ -180,14 +180,14 @@ class _Builder:
         held = len(self._held_lengths)
         tokens = np.concatenate([self._held_tokens, tokens]) if held else tokens
         ends = np.concatenate([[0], np.cumsum(np.concatenate([self._held_lengths, lengths]))]).astype(np.int64)
-        documents, chunks, entries = self._cut(block, counts, ends, tokens, held)
+        documents, chunks, offers = self._cut(block, counts, ends, tokens, held)
         yield from self._finish(documents, chunks, ends, tokens)
-        yield from entries
+        yield from self._candidates(offers, ends, tokens)
 
     def _cut(self, block, counts, ends, tokens, held):
         """Cuts every document of a block into chunks, and keeps what the next block needs of the last one."""
         ends_list = ends.tolist()
-        documents, chunks, entries, whole = [], _Chunks(), [], []
+        documents, chunks, offers = [], _Chunks(), []
         stop = 0
         for number, (offset, count) in enumerate(zip(block.offsets, counts, strict=True)):
             start = stop
@@ -201,13 +201,13 @@ class _Builder:
             final = not (block.ends_inside and number == len(counts) - 1)
             documents.append(document)
             self._cut_document(document, number, ends_list, start, stop, final, chunks)
-            keep = self._offer_candidates(document, tokens, ends, start, stop, final, whole, entries)
+            keep = self._offer_candidates(document, tokens, ends, start, stop, final, offers)
             if final:
                 self._count_document(document)
                 self._hold_nothing()
             else:
                 self._hold(document, tokens, ends, min(keep, self._first_needed(document, start, ends)), stop)
-        return documents, chunks, entries + self._whole_candidates(whole, tokens, ends)
+        return documents, chunks, offers
 
     def _new_document(self, offset: int) -> _Document:
         options = self._recipe.options
@@ -284,41 +284,37 @@ class _Builder:
         self._held_tokens = tokens[ends[keep] : ends[stop]].copy()
         self._held_lengths = np.diff(ends[keep : stop + 1])
 
-    def _offer_candidates(self, document: _Document, tokens, ends, start, stop, final, whole, entries) -> int:
-        """Adds a complete document to `whole`, or its entry, where it was too large, to `entries`.
-
-        Returns the first sentence to be shown again.
-        """
+    def _offer_candidates(self, document: _Document, tokens, ends, start, stop, final, offers) -> int:
+        """Adds the document to `offers` when it is complete; returns the first sentence to be shown again."""
         options = self._recipe.options
         if options.objective != "nsp" or not document.duplicate_keys:
             return stop
         window = options.max_seq_length
-        if final and document.collector is None and ends[stop] - ends[start] <= random_next.MAX_CANDIDATES * window:
-            if stop > start:
-                whole.append((document, start, stop))
-            return stop
-        document.collector = document.collector or random_next.CandidateCollector(document.duplicate_keys, window)
-        keep = document.collector.add(tokens, ends, start, stop, document.first - start, final)
-        if not final:
-            return keep
+        if not final or document.collector or ends[stop] - ends[start] > random_next.MAX_CANDIDATES * window:
+            document.collector = document.collector or random_next.CandidateCollector(document.duplicate_keys, window)
+            keep = document.collector.add(tokens, ends, start, stop, document.first - start, final)
+            if not final:
+                return keep
         if document.sentences:
-            entries.append(self._candidates([document], document.collector.pack(self._recipe.token_dtype)))
+            offers.append((document, start, stop))
         return stop
 
-    def _whole_candidates(self, whole: list[tuple[_Document, int, int]], tokens, ends) -> list[Keyed]:
-        found = []
+    def _candidates(self, offers: list[tuple[_Document, int, int]], ends, tokens) -> Iterator[Keyed]:
+        """The entries of the documents that have become complete: of those held whole all at once."""
+        dtype = self._recipe.token_dtype
         for split in SPLITS:
-            own = [each for each in whole if each[0].split == split]
-            if own:
-                documents, start, stop = zip(*own, strict=True)
-                duplicate_keys, dtype = [document.duplicate_keys for document in documents], self._recipe.token_dtype
+            whole = [offer for offer in offers if offer[0].split == split and not offer[0].collector]
+            if whole:
+                documents, start, stop = zip(*whole, strict=True)
+                duplicate_keys = [document.duplicate_keys for document in documents]
                 bounds = np.array(start), np.array(stop)
                 packed = random_next.whole_documents(tokens, ends, *bounds, duplicate_keys, dtype)
-                found.append(self._candidates(documents, packed))
-        return found
+                yield self._offered(documents, packed)
+        for document, _, _ in offers:
+            if document.collector:
+                yield self._offered([document], document.collector.pack(dtype))
 
-    def _candidates(self, documents: Sequence[_Document], packed: tuple[bytes, np.ndarray]) -> Keyed:
-        """Entries of documents of one split."""
+    def _offered(self, documents: Sequence[_Document], packed: tuple[bytes, np.ndarray]) -> Keyed:
         ties = self._ties(np.array([document.offset for document in documents], np.uint64), np.uint64(0))
         return Keyed("candidates", documents[0].split, self._bucket_keys(documents), ties, *packed)
 
