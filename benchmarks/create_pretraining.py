@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from measure import Report, cpu_of, in_turn, run_command
+from measure import CommandCost, Report, cpu_of, in_turn, run_command
 from preparation import ROOT, Corpus, command, core_stages, disk_stages, trained
 
 from nlpdata import keys
@@ -108,20 +108,20 @@ def measure_length(corpus: Corpus, report: Report, length: int, args, name: str 
 
 def measure_workers(corpus: Corpus, report: Report, args) -> None:
     """Wall time of 2 workers against 1, and what each process takes; the machine must be idle."""
-    costs = {}
-    for workers in (1, 2, 1, 2)[: 2 * args.rounds]:
-        cost = command(
-            corpus.patterns, corpus.tokenizer_path, args.work / "run", workers, max_seq_length=128, dupe_factor=1
-        )
-        if workers not in costs or cost.wall < costs[workers].wall:
-            costs[workers] = cost
-    for workers, cost in costs.items():
-        peaks = "  ".join(f"{peak:.0f}" for peak in (cost.peak, *cost.children_peak))
-        value = f"{cost.wall:.1f} s wall, {cost.cpu:.1f} CPU s; peak RSS of each process {peaks} MB"
-        highest = max(cost.peak, *cost.children_peak, 0)
-        report.add(f"128: command, sop, {workers} workers", value, highest, "memory")
-    ratio = costs[1].wall / costs[2].wall
-    report.add("2 workers / 1, wall", f"{ratio:.2f}x", ratio, "workers")
+    for dupe in (1, 10):
+        best: dict[int, CommandCost] = {}
+        for workers in (1, 2) * args.rounds:
+            options = {"workers": workers, "max_seq_length": 128, "dupe_factor": dupe}
+            cost = command(corpus.patterns, corpus.tokenizer_path, args.work / "run", **options)
+            if workers not in best or cost.wall < best[workers].wall:
+                best[workers] = cost
+        head = f"128: command, sop, dupe {dupe}, "
+        for workers, cost in best.items():
+            peaks = [cost.peak, *cost.children_peak]
+            value = f"{cost.wall:.1f} s wall, {cost.cpu:.1f} CPU s, {' / '.join(f'{peak:.0f}' for peak in peaks)} MB"
+            report.add(f"{head}{workers} workers: peak RSS of each process", value, max(peaks), "memory")
+        ratio = best[1].wall / best[2].wall
+        report.add(f"{head}2 workers / 1, wall", f"{ratio:.2f}x", ratio, "workers")
 
 
 def measure_encoder(corpus: Corpus, report: Report, length: int, rounds: int) -> None:
