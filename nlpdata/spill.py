@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-BUFFER_BYTES = 32 << 20  # records that a writer holds before it sorts and writes them
-MERGE_BYTES = 32 << 20  # records that a merge holds at a time
+BUFFER_BYTES = 16 << 20  # records that a writer holds before it sorts and writes them
+MERGE_BYTES = 16 << 20  # records that a merge holds at a time
 
 _MAGIC = 0x315F4E55525F4C4E
 _TIE = 3
@@ -68,12 +68,12 @@ class SpillWriter:
         path = f"{self._prefix}-{len(self.runs)}.run"
         temporary = f"{path}.{os.getpid()}.tmp"
         try:
-            with open(temporary, "wb") as file:
+            with open(temporary, "wb", buffering=1 << 20) as file:
                 file.write(np.array([_MAGIC, len(order), len(payload)], np.uint64).tobytes())
                 file.write(sort_keys[order].tobytes())
                 file.write(ties[order].tobytes())
                 file.write(np.cumsum(lengths[order]).tobytes())
-                file.write(_gather(payload, lengths, order))
+                file.writelines(_in_order(payload, lengths, order))
             os.replace(temporary, path)
         except OSError:
             with contextlib.suppress(OSError):
@@ -90,12 +90,12 @@ def _order(sort_keys, ties) -> np.ndarray:
     return order
 
 
-def _gather(payload: bytes, lengths: np.ndarray, order: np.ndarray) -> bytes:
+def _in_order(payload: bytes, lengths: np.ndarray, order: np.ndarray) -> list[memoryview]:
     """The records of `payload` in another order."""
     ends = np.cumsum(lengths)
     stops, starts = ends[order].tolist(), (ends - lengths)[order].tolist()
     view = memoryview(payload)
-    return b"".join([view[start:stop] for start, stop in zip(starts, stops, strict=True)])
+    return [view[start:stop] for start, stop in zip(starts, stops, strict=True)]
 
 
 class _Run:
@@ -184,7 +184,7 @@ class Merge:
             sort_keys, ties, lengths, payload = _join(parts)
             del parts
             order = _order(sort_keys, ties)
-            yield sort_keys[order], ties[order], lengths[order], _gather(payload, lengths, order)
+            yield sort_keys[order], ties[order], lengths[order], b"".join(_in_order(payload, lengths, order))
 
     def scan(self, low: int, high: int, piece_bytes: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, bytes]]:
         """Yields what `read` does, in no particular order, in pieces of about piece_bytes however equal the keys are."""
