@@ -217,7 +217,7 @@ def _table(do_lower_case: bool) -> _Table:
 @cache
 def _decomposed() -> list[str]:
     """Step 3 for every code unit; surrogates stay."""
-    # All at once, each between separators: that is ten times as fast as one by one.
+    # All at once, each between separators: that takes half the time of one by one.
     text = unicodedata.normalize("NFKD", _SEPARATOR.join(map(chr, range(0x10000))))
     combining = dict.fromkeys(code for code in range(0x10000) if unicodedata.combining(chr(code)))
     return text.translate(combining).split(_SEPARATOR)
