@@ -5,6 +5,7 @@ import glob
 import os
 import statistics
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -131,6 +132,31 @@ class Stages:
                 return function(*args, **kwargs)
 
         return timed
+
+
+class Report:
+    """Rows of a table: what, measured, target, met or short. `targets`: name -> "<= limit" or ">= limit"."""
+
+    def __init__(self, targets: Mapping[str, str]):
+        self._targets = targets
+        self._rows: list[list[str]] = []
+
+    def add(self, what: str, value: str, number: float | None = None, target: str | None = None) -> None:
+        """A row; it is said on standard error at once. `number` is what `target`, a name, is about."""
+        limit = self._targets[target] if target else ""
+        verdict = ""
+        if limit:
+            sign, bound = limit.split()
+            verdict = "met" if (number >= float(bound) if sign == ">=" else number <= float(bound)) else "short"
+        self._rows.append([what, value, limit, verdict])
+        print(f"{what}: {value}", file=sys.stderr, flush=True)
+
+    def ratio(self, what: str, cost: float, raw: float, target: str | None) -> None:
+        """A cost in CPU seconds as a ratio to that of raw encode."""
+        self.add(f"{what} / raw", f"{cost / raw:.2f} ({cost:.2f} s)", cost / raw, target)
+
+    def __str__(self) -> str:
+        return table(["what", "measured", "target", ""], self._rows)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -11,12 +11,13 @@ import contextlib
 import itertools
 import os
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-BUFFER_BYTES = 32 << 20  # records that a writer holds before it sorts and writes them
-MERGE_BYTES = 32 << 20  # records that a merge holds at a time
+BUFFER_BYTES = 16 << 20  # records that a writer holds before it sorts and writes them
+MERGE_BYTES = 16 << 20  # records that a merge holds at a time
 
 _MAGIC = 0x315F4E55525F4C4E
 _TIE = 3
@@ -67,12 +68,12 @@ class SpillWriter:
         path = f"{self._prefix}-{len(self.runs)}.run"
         temporary = f"{path}.{os.getpid()}.tmp"
         try:
-            with open(temporary, "wb") as file:
+            with open(temporary, "wb", buffering=1 << 20) as file:
                 file.write(np.array([_MAGIC, len(order), len(payload)], np.uint64).tobytes())
                 file.write(sort_keys[order].tobytes())
                 file.write(ties[order].tobytes())
                 file.write(np.cumsum(lengths[order]).tobytes())
-                file.write(_gather(payload, lengths, order))
+                file.writelines(_in_order(payload, lengths, order))
             os.replace(temporary, path)
         except OSError:
             with contextlib.suppress(OSError):
@@ -89,12 +90,12 @@ def _order(sort_keys, ties) -> np.ndarray:
     return order
 
 
-def _gather(payload: bytes, lengths: np.ndarray, order: np.ndarray) -> bytes:
+def _in_order(payload: bytes, lengths: np.ndarray, order: np.ndarray) -> list[memoryview]:
     """The records of `payload` in another order."""
     ends = np.cumsum(lengths)
     stops, starts = ends[order].tolist(), (ends - lengths)[order].tolist()
     view = memoryview(payload)
-    return b"".join([view[start:stop] for start, stop in zip(starts, stops, strict=True)])
+    return [view[start:stop] for start, stop in zip(starts, stops, strict=True)]
 
 
 class _Run:
@@ -110,21 +111,26 @@ class _Run:
         if os.path.getsize(path) != expected:
             raise OSError(f"{path} is damaged: {os.path.getsize(path)} bytes instead of {expected}")
 
+    @cached_property
     def keys(self) -> np.ndarray:
+        """All keys, ascending: uint64 (count,)."""
         return np.memmap(self.path, np.uint64, "r", 24, (self.count,)) if self.count else np.zeros(0, np.uint64)
 
     def between(self, low: int, high: int) -> tuple[int, int]:
         """The rows with low <= key < high."""
-        sort_keys = self.keys()
-        first = int(np.searchsorted(sort_keys, np.uint64(low)))
-        return first, self.count if high >= 1 << 64 else int(np.searchsorted(sort_keys, np.uint64(high)))
+        first = int(np.searchsorted(self.keys, np.uint64(low)))
+        return first, self.count if high >= 1 << 64 else int(np.searchsorted(self.keys, np.uint64(high)))
 
     def bytes_of(self, first: int, last: int) -> int:
         """Payload bytes of rows first : last."""
         if last <= first:
             return 0
-        ends = np.memmap(self.path, np.int64, "r", 24 + self.count * 8 * (1 + _TIE), (self.count,))
-        return int(ends[last - 1]) - (int(ends[first - 1]) if first else 0)
+        at = 24 + self.count * 8 * (1 + _TIE)
+        with open(self.path, "rb") as file:
+            begin, end = (
+                int(self._array(file, at + 8 * (row - 1), np.int64, 1)[0]) if row else 0 for row in (first, last)
+            )
+        return end - begin
 
     def read_rows(self, first: int, last: int):
         """Keys, ties, lengths and payload of rows first : last."""
@@ -159,7 +165,7 @@ class Merge:
         """Number of records by the upper bits of their key: {key >> shift: count}, ascending."""
         total: dict[int, int] = {}
         for run in self._runs:
-            slots, counts = np.unique(np.asarray(run.keys()) >> np.uint64(shift), return_counts=True)
+            slots, counts = np.unique(run.keys >> np.uint64(shift), return_counts=True)
             for slot, count in zip(slots.tolist(), counts.tolist(), strict=True):
                 total[slot] = total.get(slot, 0) + count
         return dict(sorted(total.items()))
@@ -175,16 +181,27 @@ class Merge:
             parts = [part for part in (run.read_rows(*run.between(begin, end)) for run in self._runs) if len(part[0])]
             if not parts:
                 continue
-            sort_keys, ties, lengths = (np.concatenate([part[i] for part in parts]) for i in range(3))
-            payload = b"".join([part[3] for part in parts])
+            sort_keys, ties, lengths, payload = _join(parts)
             del parts
             order = _order(sort_keys, ties)
-            yield sort_keys[order], ties[order], lengths[order], _gather(payload, lengths, order)
+            yield sort_keys[order], ties[order], lengths[order], b"".join(_in_order(payload, lengths, order))
 
     def scan(self, low: int, high: int, piece_bytes: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, bytes]]:
         """Yields what `read` does, in no particular order, in pieces of about piece_bytes however equal the keys are."""
+        parts, size = [], 0
         for run in self._runs:
             first, last = run.between(low, high)
             step = max(1, (last - first) * piece_bytes // max(run.bytes_of(first, last), 1))
             for at in range(first, last, step):
-                yield run.read_rows(at, min(at + step, last))
+                parts.append(run.read_rows(at, min(at + step, last)))
+                size += len(parts[-1][3])
+                if size >= piece_bytes:
+                    yield _join(parts)
+                    parts, size = [], 0
+        if parts:
+            yield _join(parts)
+
+
+def _join(parts) -> tuple[np.ndarray, np.ndarray, np.ndarray, bytes]:
+    """Pieces one after the other, as one."""
+    return *(np.concatenate([part[i] for part in parts]) for i in range(3)), b"".join([part[3] for part in parts])

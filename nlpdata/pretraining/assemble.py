@@ -11,6 +11,7 @@ import numpy as np
 from nlpdata import keys
 from nlpdata.keys import Purpose
 from nlpdata.pretraining.masking import MaskingRule, mask_batch
+from nlpdata.pretraining.ragged import copy_slices
 
 
 @dataclass(frozen=True)
@@ -125,10 +126,10 @@ def make_columns(
     ids = np.full((n, width), layout.pad_id, np.int32)
     ids[:, 0] = layout.cls_id
     row = np.arange(n)
-    _copy_slices(tokens, segments.start_a, segments.length_a, ids, row * width + 1)
+    copy_slices(tokens, segments.start_a, segments.length_a, ids, row * width + 1)
     ids[row, second - 1] = layout.sep_id
     if layout.pairs:
-        _copy_slices(tokens, segments.start_b, segments.length_b, ids, row * width + second)
+        copy_slices(tokens, segments.start_b, segments.length_b, ids, row * width + second)
         ids[row, lengths - 1] = layout.sep_id
     position = np.arange(width)
     real = position < lengths[:, None]
@@ -151,12 +152,3 @@ def make_columns(
         columns["masked_lm_weights"] = masked.weights
     columns["input_word_ids" if v2 else "input_ids"] = ids
     return columns
-
-
-def _copy_slices(source, start, length, target, offset) -> None:
-    """Copies source[start[i] : start[i] + length[i]] to the flat `target` from offset[i] on, for all i at once."""
-    before = np.cumsum(length) - length
-    running = np.arange(int(length.sum()))
-    target.reshape(-1)[running + np.repeat(offset - before, length)] = source[
-        running + np.repeat(start - before, length)
-    ]

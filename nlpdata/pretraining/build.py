@@ -1,7 +1,7 @@
 """Blocks of text -> encoded records: the pure core that the local executor and every Beam runner call.
 
 `build_examples` reads the blocks of one chunk and yields batches of finished records, and, for next-sentence examples,
-entries for the buckets that draw a random second segment; `build_bucket` finishes those. Nothing here depends on the
+entries for the buckets that draw a random second segment; `build_buckets` finishes those. Nothing here depends on the
 size of chunks, blocks or batches, except memory: a document is never held whole, its duplicates are cut side by side
 over one stream of tokens.
 """
@@ -26,6 +26,7 @@ from nlpdata.pretraining.chunking import (
 )
 from nlpdata.pretraining.masking import MaskingRule
 from nlpdata.pretraining.options import PretrainingOptions
+from nlpdata.pretraining.ragged import Ragged
 from nlpdata.records import pretraining_features
 from nlpdata.tokenizers import Tokenizer
 
@@ -126,7 +127,6 @@ class _Document:
     first: int = 0
     first_token: int = 0
     sentences: int = 0
-    waiting_parts: int = 0
     collector: random_next.CandidateCollector | None = None
 
 
@@ -180,14 +180,14 @@ class _Builder:
         held = len(self._held_lengths)
         tokens = np.concatenate([self._held_tokens, tokens]) if held else tokens
         ends = np.concatenate([[0], np.cumsum(np.concatenate([self._held_lengths, lengths]))]).astype(np.int64)
-        documents, chunks, entries = self._cut(block, counts, ends, tokens, held)
+        documents, chunks, offers = self._cut(block, counts, ends, tokens, held)
         yield from self._finish(documents, chunks, ends, tokens)
-        yield from entries
+        yield from self._candidates(offers, ends, tokens)
 
     def _cut(self, block, counts, ends, tokens, held):
         """Cuts every document of a block into chunks, and keeps what the next block needs of the last one."""
         ends_list = ends.tolist()
-        documents, chunks, entries = [], _Chunks(), []
+        documents, chunks, offers = [], _Chunks(), []
         stop = 0
         for number, (offset, count) in enumerate(zip(block.offsets, counts, strict=True)):
             start = stop
@@ -201,13 +201,13 @@ class _Builder:
             final = not (block.ends_inside and number == len(counts) - 1)
             documents.append(document)
             self._cut_document(document, number, ends_list, start, stop, final, chunks)
-            keep = self._offer_candidates(document, tokens, ends, start, stop, final, entries)
+            keep = self._offer_candidates(document, tokens, ends, start, stop, final, offers)
             if final:
                 self._count_document(document)
                 self._hold_nothing()
             else:
                 self._hold(document, tokens, ends, min(keep, self._first_needed(document, start, ends)), stop)
-        return documents, chunks, entries
+        return documents, chunks, offers
 
     def _new_document(self, offset: int) -> _Document:
         options = self._recipe.options
@@ -284,35 +284,48 @@ class _Builder:
         self._held_tokens = tokens[ends[keep] : ends[stop]].copy()
         self._held_lengths = np.diff(ends[keep : stop + 1])
 
-    def _offer_candidates(self, document: _Document, tokens, ends, start, stop, final, entries) -> int:
-        """Adds the document's entry when it is complete; returns the first sentence to be shown again."""
-        options, dtype = self._recipe.options, self._recipe.token_dtype
+    def _offer_candidates(self, document: _Document, tokens, ends, start, stop, final, offers) -> int:
+        """Adds the document to `offers` when it is complete; returns the first sentence to be shown again."""
+        options = self._recipe.options
         if options.objective != "nsp" or not document.duplicate_keys:
             return stop
         window = options.max_seq_length
-        whole = final and document.collector is None and ends[stop] - ends[start] <= random_next.MAX_CANDIDATES * window
-        if whole:
-            if stop == start:
-                return stop
-            body = tokens[ends[start] : ends[stop]], np.diff(ends[start : stop + 1])
-            entry = random_next.whole_document(*body, document.duplicate_keys, dtype)
-        else:
+        if not final or document.collector or ends[stop] - ends[start] > random_next.MAX_CANDIDATES * window:
             document.collector = document.collector or random_next.CandidateCollector(document.duplicate_keys, window)
             keep = document.collector.add(tokens, ends, start, stop, document.first - start, final)
             if not final:
                 return keep
-            if not document.sentences:
-                return stop
-            entry = document.collector.pack(dtype)
-        entries.append(self._keyed("candidates", document, [entry], 0))
+        if document.sentences:
+            offers.append((document, start, stop))
         return stop
 
-    def _keyed(self, kind: str, document: _Document, payloads: list[bytes], part: int) -> Keyed:
-        by_file = self._recipe.options.nsp_scope == "file"
-        sort_key = random_next.bucket_key(document.key, self._file_index if by_file else None)
-        tie = np.array([[self._file.file_id, document.offset, part]], np.uint64)
-        lengths = np.array([len(payload) for payload in payloads])
-        return Keyed(kind, document.split, np.array([sort_key], np.uint64), tie, b"".join(payloads), lengths)
+    def _candidates(self, offers: list[tuple[_Document, int, int]], ends, tokens) -> Iterator[Keyed]:
+        """The entries of the documents that have become complete: of those held whole all at once."""
+        dtype = self._recipe.token_dtype
+        for split in SPLITS:
+            whole = [offer for offer in offers if offer[0].split == split and not offer[0].collector]
+            if whole:
+                documents, start, stop = zip(*whole, strict=True)
+                duplicate_keys = [document.duplicate_keys for document in documents]
+                bounds = np.array(start), np.array(stop)
+                packed = random_next.whole_documents(tokens, ends, *bounds, duplicate_keys, dtype)
+                yield self._offered(documents, packed)
+        for document, _, _ in offers:
+            if document.collector:
+                yield self._offered([document], document.collector.pack(dtype))
+
+    def _offered(self, documents: Sequence[_Document], packed: tuple[bytes, np.ndarray]) -> Keyed:
+        ties = self._ties(np.array([document.offset for document in documents], np.uint64), np.uint64(0))
+        return Keyed("candidates", documents[0].split, self._bucket_keys(documents), ties, *packed)
+
+    def _bucket_keys(self, documents: Sequence[_Document]) -> np.ndarray:
+        file_index = self._file_index if self._recipe.options.nsp_scope == "file" else None
+        return np.array([random_next.bucket_key(document.key, file_index) for document in documents], np.uint64)
+
+    def _ties(self, offsets: np.ndarray, rest) -> np.ndarray:
+        ties = np.empty((len(offsets), 3), np.uint64)
+        ties[:, 0], ties[:, 1], ties[:, 2] = self._file.file_id, offsets, rest
+        return ties
 
     def _count_document(self, document: _Document) -> None:
         counters, sentences = self._counters, document.sentences
@@ -338,37 +351,22 @@ class _Builder:
             table[i, : len(document.duplicate_keys)] = document.duplicate_keys
         example_keys = keys.fold(table[number, duplicate], example)
         offsets = np.array([document.offset for document in documents], np.uint64)
-        ties = np.empty((len(number), 3), np.uint64)
-        ties[:, 0] = self._file.file_id
-        ties[:, 1] = offsets[number]
-        ties[:, 2] = duplicate.astype(np.uint64) << np.uint64(32) | example.astype(np.uint64)
-
-        ready = np.ones(len(number), bool)
-        if objective == "nsp":
-            ready = bounds[:, 3] == 0
-            yield from self._wait(documents, number, duplicate, example, bounds, example_keys, ends, tokens, ~ready)
-        segments, cut = _segments(objective, ends, bounds[ready], example_keys[ready], recipe.layout.budget)
-        for_eval = np.array([document.split == "eval" for document in documents])[number[ready]]
-        self._counters["tokens_truncated"] += int(cut[duplicate[ready] == 0].sum())
-        for split, rows in ((SPLITS[0], ~for_eval), (SPLITS[1], for_eval)):
-            self._counters[f"examples_{split}"] += int(rows.sum())
-            if rows.any():
-                chosen = segments.take(rows)
-                yield from recipe.encode(split, tokens, chosen, example_keys[ready][rows], ties[ready][rows])
-
-    def _wait(self, documents, number, duplicate, example, bounds, example_keys, ends, tokens, rows):
-        """Entries of examples that want a random B: one a document."""
-        waiting = np.flatnonzero(rows)
-        found, first = np.unique(number[waiting], return_index=True)  # `number` ascends
-        for i, own in zip(found.tolist(), np.split(waiting, first[1:]), strict=False):
-            start, stop = ends[bounds[own, 0]], ends[bounds[own, 1]]
-            body = np.concatenate([tokens[a:b] for a, b in zip(start.tolist(), stop.tolist(), strict=True)])
-            entry = random_next.Waiting(
-                example_keys[own], duplicate[own], example[own], bounds[own, 3], stop - start, body
-            )
-            document = documents[i]
-            document.waiting_parts += 1
-            yield self._keyed("waiting", document, [entry.pack(self._recipe.token_dtype)], document.waiting_parts)
+        ties = self._ties(offsets[number], duplicate.astype(np.uint64) << np.uint64(32) | example.astype(np.uint64))
+        for_eval = np.array([document.split == "eval" for document in documents])[number]
+        waits = bounds[:, 3] > 0 if objective == "nsp" else np.zeros(len(number), bool)
+        for split, own in ((SPLITS[0], ~for_eval), (SPLITS[1], for_eval)):
+            rows = np.flatnonzero(own & waits)
+            if len(rows):
+                sort_keys = self._bucket_keys(documents)[number[rows]]
+                start, stop = ends[bounds[rows, 0]], ends[bounds[rows, 1]]
+                first = Ragged(tokens, start, stop - start)
+                packed = random_next.pack_waiting(bounds[rows, 3], first, recipe.token_dtype)
+                yield Keyed("waiting", split, sort_keys, ties[rows], *packed)
+            rows = np.flatnonzero(own & ~waits)
+            segments, cut = _segments(objective, ends, bounds[rows], example_keys[rows], recipe.layout.budget)
+            self._counters["tokens_truncated"] += int(cut[duplicate[rows] == 0].sum())
+            self._counters[f"examples_{split}"] += len(rows)
+            yield from recipe.encode(split, tokens, segments, example_keys[rows], ties[rows])
 
 
 def _count_real(lengths: np.ndarray, line_counts: Sequence[int]) -> list[int]:
@@ -390,35 +388,27 @@ def _segments(objective, ends, bounds, example_keys, budget) -> tuple[Segments, 
     return truncate(segments, budget, example_keys)
 
 
-def build_bucket(
+def build_buckets(
     split: str,
-    candidates: tuple[np.ndarray, Sequence[memoryview]],
-    waiting: Iterable[tuple[np.ndarray, np.ndarray, Sequence[memoryview]]],
+    candidates: random_next.Candidates,
+    waiting: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray, bytes]],
     recipe: Recipe,
     counters: Counter,
 ) -> Iterator[Keyed]:
-    """Finishes the examples of one bucket that wait for a random second segment.
+    """Finishes the examples of adjacent buckets that wait for a random second segment.
 
     Args:
-      split: the bucket's split.
-      candidates: bucket keys (ascending) and entries of its documents, two at least.
-      waiting: batches of (bucket keys, ties, entries), in any order.
+      split: the buckets' split.
+      candidates: of their documents.
+      waiting: batches of (bucket keys, ties, lengths, payload) of the entries, in any order.
       recipe: see Recipe.
       counters: is added to.
     """
-    document_keys, entries = candidates
-    bucket = random_next.read_bucket(document_keys, entries, recipe.token_dtype)
-    for sort_keys, ties, packed in waiting:
-        parts = [random_next.Waiting.unpack(entry, recipe.token_dtype) for entry in packed]
-        sizes = [len(part.wanted) for part in parts]
-        merged = random_next.Waiting(
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in parts[0].__dataclass_fields__)
-        )
-        document = np.repeat(np.searchsorted(document_keys, sort_keys), sizes)
-        tokens, segments = random_next.fill_bucket(bucket, document, merged, recipe.options.max_seq_length)
-        segments, cut = truncate(segments, recipe.layout.budget, merged.example_keys)
-        counters["tokens_truncated"] += int(cut[merged.duplicates == 0].sum())
+    for sort_keys, ties, lengths, payload in waiting:
+        examples = random_next.read_waiting(recipe.seed_key, ties, lengths, payload, recipe.token_dtype)
+        document = np.searchsorted(candidates.document_keys, sort_keys)
+        tokens, segments = random_next.fill_second(candidates, document, examples, recipe.options.max_seq_length)
+        segments, cut = truncate(segments, recipe.layout.budget, examples.example_keys)
+        counters["tokens_truncated"] += int(cut[examples.duplicates == 0].sum())
         counters[f"examples_{split}"] += len(document)
-        record_ties = np.repeat(ties, sizes, axis=0)
-        record_ties[:, 2] = merged.duplicates.astype(np.uint64) << np.uint64(32) | merged.examples.astype(np.uint64)
-        yield from recipe.encode(split, tokens, segments, merged.example_keys, record_ties)
+        yield from recipe.encode(split, tokens, segments, examples.example_keys, ties)

@@ -19,13 +19,14 @@ from nlpdata.pretraining import random_next
 from nlpdata.pretraining.build import SPLITS
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.pretraining.summary import corpus_warnings, dropped_by_reason, meta_content
-from nlpdata.pretraining.tasks import Indexed, Setup, disk_errors, make_bucket, make_chunk, make_shard, set_up
+from nlpdata.pretraining.tasks import Indexed, Setup, disk_errors, make_buckets, make_chunk, make_shard, set_up
 from nlpdata.records import FORMAT_VERSION, record_stem, shard_names
 from nlpdata.spill import Merge
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
 
 SHARD_BYTES = 112 << 20  # records of a shard, unless their number is given
 MIN_CHUNK_BYTES, MAX_CHUNK_BYTES = 1 << 20, 16 << 20
+BUCKETS_BYTES = 4 << 20  # candidates of the buckets of a task; not of the workers either
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ class _Run:
         results = {i: self._stored(task_name) for i, task_name in enumerate(task_names)}
         left = [(i, task) for i, task in enumerate(tasks) if results[i] is None]
         progress = Progress(name, total, quiet=not self._progress)
-        setup = Setup(self._options, self._tokenizer.spec, self._work.path)
+        setup = Setup(self._options, self._tokenizer, self._work.path)
         if left:
             for (i, _), result in run_tasks(
                 Indexed(function),
@@ -240,17 +241,16 @@ class _Run:
         for split in SPLITS:
             candidates = self._runs.get(f"candidates-{split}", [])
             waiting = self._runs.get(f"waiting-{split}", [])
-            histogram = Merge([self._work.path / run for run in candidates]).histogram(random_next.slot_shift(by_file))
-            buckets = random_next.plan_buckets(histogram, by_file)
+            merge = Merge([self._work.path / run for run in candidates])
+            buckets = random_next.plan_buckets(merge.histogram(random_next.slot_shift(by_file)), by_file)
             for low, _, documents in buckets:
                 if documents < 2:
                     self._refuse_lone_document(split, low >> 44 if by_file else None)
-            step = max(1, -(-len(buckets) // (self._workers * 16)))
-            for at in range(0, len(buckets), step):
-                tasks.append((len(tasks), split, buckets[at : at + step], candidates, waiting))
+            for group in random_next.group_buckets(buckets, -(-merge.bytes // BUCKETS_BYTES)):
+                tasks.append((len(tasks), split, group, candidates, waiting))
         names = [f"bucket-{i:06d}" for i in range(len(tasks))]
         results = self._stage(
-            "random segments", make_bucket, tasks, names, len(tasks), lambda task: f"bucket {task[0]}"
+            "random segments", make_buckets, tasks, names, len(tasks), lambda task: f"bucket {task[0]}"
         )
         self._collect(results)
 

@@ -6,7 +6,7 @@ bucket, so that no step needs more than a bucket's candidates in memory. An exam
 its first segment until the candidates of its bucket are known.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from nlpdata import keys
 from nlpdata.keys import Purpose
 from nlpdata.pretraining.assemble import Segments
+from nlpdata.pretraining.ragged import Ragged, pack_rows, unpack_rows
 
 MAX_CANDIDATES = 64  # starts that a document offers in one duplicate
 BUCKET_DOCUMENTS = 64  # documents that a bucket holds at least
@@ -62,6 +63,16 @@ def _join_short(buckets: list[list[int]], at: int) -> None:
         del buckets[at]
 
 
+def group_buckets(buckets: Sequence[tuple[int, int, int]], count: int) -> list[list[tuple[int, int, int]]]:
+    """Adjacent buckets in at most `count` groups of about equally many documents, each to be filled at once."""
+    total, done = sum(documents for _, _, documents in buckets), 0
+    groups: dict[int, list] = {}
+    for bucket in buckets:
+        groups.setdefault(done * count // total, []).append(bucket)
+        done += bucket[2]
+    return list(groups.values())
+
+
 class CandidateCollector:
     """The candidate starts of one document, in every duplicate, from its sentences as they come.
 
@@ -108,49 +119,87 @@ class CandidateCollector:
         bounds = np.minimum(ends[start : last + 1], limit)
         return tokens[bounds[0] : bounds[-1]].copy(), np.diff(bounds)
 
-    def pack(self, dtype) -> bytes:
-        """The document's entry: every start is a span of its own."""
+    def pack(self, dtype) -> tuple[bytes, np.ndarray]:
+        """The document's entry, as pack_candidates: every start is a span of its own."""
         spans = [[best[number][1:] for number in sorted(best)] for best in self._best]
         flat = [span for duplicate in spans for span in duplicate]
         lengths = np.concatenate([span[1] for span in flat])
         span_ends = np.cumsum([len(span[1]) for span in flat])
         starts = span_ends - [len(span[1]) for span in flat]
         tokens = np.concatenate([span[0] for span in flat])
-        return pack_candidates(tokens, lengths, span_ends, [len(d) for d in spans], starts, dtype)
+        columns = [np.array([len(d) for d in spans]), starts, lengths, span_ends, tokens]
+        return pack_candidates([Ragged.joined(column, np.array([len(column)])) for column in columns], dtype)
 
 
-def whole_document(tokens: np.ndarray, lengths: np.ndarray, duplicate_keys: Sequence[int], dtype: np.dtype) -> bytes:
-    """The entry of a document that is small enough to be kept whole: one span, starts by number."""
-    count = len(lengths)
+def whole_documents(
+    tokens: np.ndarray,
+    ends: np.ndarray,
+    start: np.ndarray,
+    stop: np.ndarray,
+    duplicate_keys: Sequence[Sequence[int]],
+    dtype: np.dtype,
+) -> tuple[bytes, np.ndarray]:
+    """The entries of documents that are small enough to be kept whole: one span each, starts by number.
+
+    Args:
+      tokens, ends: flat tokens, and where sentences end (see nlpdata.pretraining.chunking).
+      start, stop: first sentence and last + 1 of each document, int64 (n,).
+      duplicate_keys: the keys of (document, duplicate), by document.
+      dtype: of the tokens in the entries.
+    """
+    count = stop - start
+    offered = [_offered_starts(*each) for each in zip(count.tolist(), duplicate_keys, strict=True)]
+    sets, widths = (np.array([rows.shape[axis] for rows in offered]) for axis in (0, 1))
+    columns = [
+        Ragged.joined(np.repeat(widths, sets), sets),
+        Ragged.joined(np.concatenate([rows.reshape(-1) for rows in offered]), sets * widths),
+        Ragged(np.diff(ends), start, count),
+        Ragged.joined(count, np.ones_like(count)),
+        Ragged(tokens, ends[start], ends[stop] - ends[start]),
+    ]
+    return pack_candidates(columns, dtype)
+
+
+def _offered_starts(count: int, duplicate_keys: Sequence[int]) -> np.ndarray:
+    """The candidate starts among `count` sentences, ascending, (sets, starts): one set for all duplicates if all."""
     if count <= MAX_CANDIDATES:
-        starts = [np.arange(count)] * len(duplicate_keys)
-    else:
-        hashes = keys.draw(keys.fold(np.array(duplicate_keys, np.uint64), Purpose.CANDIDATE)[:, None], np.arange(count))
-        starts = np.sort(np.argpartition(hashes, MAX_CANDIDATES, axis=1)[:, :MAX_CANDIDATES], axis=1)
-    return pack_candidates(tokens, lengths, [count], [len(s) for s in starts], np.concatenate(starts), dtype)
+        return np.arange(count)[None]
+    hashes = keys.draw(keys.fold(np.array(duplicate_keys, np.uint64), Purpose.CANDIDATE)[:, None], np.arange(count))
+    return np.sort(np.argpartition(hashes, MAX_CANDIDATES, axis=1)[:, :MAX_CANDIDATES], axis=1)
 
 
-def pack_candidates(tokens, lengths, span_ends, starts_by_duplicate, starts, dtype) -> bytes:
-    """One document's entry: sentences as tokens and lengths, where spans end, and the starts of each duplicate."""
-    head = np.array([len(starts_by_duplicate), len(lengths), len(tokens), len(span_ends)], np.uint32)
-    parts = [head]
-    parts += [np.asarray(part, np.uint32) for part in (starts_by_duplicate, starts, lengths, span_ends)]
-    return b"".join([part.tobytes() for part in parts] + [tokens.astype(dtype).tobytes()])
+def pack_candidates(columns: Sequence[Ragged], dtype: np.dtype) -> tuple[bytes, np.ndarray]:
+    """Entries of documents and their lengths in bytes.
+
+    Args:
+      columns: the number of starts in each duplicate (one number where all duplicates have the same), the starts, the
+        tokens of each sentence, the sentence where each span ends, and the tokens; numbers count in the document.
+      dtype: of the tokens in the entries.
+    """
+    return pack_rows(columns, _candidate_dtypes(dtype))
+
+
+def _candidate_dtypes(dtype: np.dtype) -> list[np.dtype]:
+    return [np.dtype(np.uint32)] * 4 + [np.dtype(dtype)]
 
 
 @dataclass(frozen=True)
-class Bucket:
-    """The candidates of a bucket's documents.
+class Candidates:
+    """The candidates of the documents of adjacent buckets.
 
     Attributes:
       document_keys: uint64 (documents,), ascending; a document's position here is its number.
+      bucket_first, bucket_size: int64 (documents,), first document and number of documents of each one's bucket.
       tokens, ends: flat tokens of all sentences, and their cumulative counts with a leading 0.
       starts: sentence of each candidate start, document by document, duplicate by duplicate.
       limits: token where the span of each start ends.
       first, count: int64 (documents, duplicates), the starts of a document in a duplicate.
+      duplicates: int64 (documents,), the duplicates with starts of their own.
     """
 
     document_keys: np.ndarray
+    bucket_first: np.ndarray
+    bucket_size: np.ndarray
     tokens: np.ndarray
     ends: np.ndarray
     starts: np.ndarray
@@ -160,101 +209,116 @@ class Bucket:
     duplicates: np.ndarray
 
 
-def read_bucket(document_keys: np.ndarray, entries: Sequence[memoryview], dtype) -> Bucket:
-    """Unpacks the entries of pack_candidates of a bucket's documents, in key order."""
-    itemsize = np.dtype(dtype).itemsize
-    tokens, lengths, starts, spans, by_duplicate = [], [], [], [], []
-    sentence = 0
-    for entry in entries:
-        duplicates, sentences, count, span_count = np.frombuffer(entry, np.uint32, 4).tolist()
-        numbers = np.frombuffer(entry, np.uint32, offset=16, count=duplicates)
-        at = 16 + 4 * duplicates
-        offered = int(numbers.sum())
-        body = np.frombuffer(entry, np.uint32, offered + sentences + span_count, at).astype(np.int64)
-        at += 4 * len(body)
-        span_ends = body[offered + sentences :]
-        own = body[:offered]
-        by_duplicate.append(numbers.astype(np.int64))
-        spans.append(span_ends[np.searchsorted(span_ends, own, "right")] + sentence)
-        starts.append(own + sentence)
-        lengths.append(body[offered : offered + sentences])
-        tokens.append(np.frombuffer(entry, dtype, count, at))
-        assert at + count * itemsize == len(entry)
-        sentence += sentences
-    ends = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
-    widest = max(len(numbers) for numbers in by_duplicate)
-    count = np.zeros((len(entries), widest), np.int64)
-    for document, numbers in enumerate(by_duplicate):
-        count[document, : len(numbers)] = numbers
+def read_candidates(
+    buckets: Sequence[tuple[int, int, int]],
+    document_keys: np.ndarray,
+    lengths: np.ndarray,
+    payload: bytes,
+    dtype: np.dtype,
+) -> Candidates:
+    """Unpacks the entries of the documents of adjacent buckets.
+
+    Args:
+      buckets: as plan_buckets gives them.
+      document_keys, lengths, payload: the entries, in key order: bucket keys, lengths in bytes, one after the other.
+      dtype: of the tokens.
+    """
+    sets, own, sentences, spans, tokens = unpack_rows(payload, lengths, _candidate_dtypes(dtype))
+    ends = np.concatenate([[0], np.cumsum(sentences.values, dtype=np.int64)])
+    starts = own.values + np.repeat(sentences.starts, own.counts)
+    span_ends = spans.values + np.repeat(sentences.starts, spans.counts)
+    limits = ends[span_ends[np.searchsorted(span_ends, starts, "right")]]
+    count = np.zeros((len(sets.counts), int(sets.counts.max())), np.int64)
+    document = np.repeat(np.arange(len(sets.counts)), sets.counts)
+    count[document, np.arange(len(document)) - np.repeat(sets.starts, sets.counts)] = sets.values
     first = (np.cumsum(count) - count.reshape(-1)).reshape(count.shape)
-    duplicates = np.array([len(numbers) for numbers in by_duplicate])
-    limits = ends[np.concatenate(spans)]
-    flat = np.concatenate(tokens).astype(np.int32)
-    return Bucket(document_keys, flat, ends, np.concatenate(starts), limits, first, count, duplicates)
+    borders = np.searchsorted(document_keys, np.array([low for low, _, _ in buckets], np.uint64))
+    size = np.diff(borders, append=len(document_keys))
+    return Candidates(
+        document_keys=document_keys,
+        bucket_first=np.repeat(borders, size),
+        bucket_size=np.repeat(size, size),
+        tokens=tokens.values,
+        ends=ends,
+        starts=starts,
+        limits=limits,
+        first=first,
+        count=count,
+        duplicates=sets.counts,
+    )
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """Examples that wait for a random B: keys uint64, duplicates, examples, wanted, lengths int64 (n,); flat tokens."""
+    """Examples that wait for a random B.
+
+    Attributes:
+      example_keys: uint64 (n,).
+      duplicates, wanted: int64 (n,), the duplicate of the document, and the tokens wanted of B.
+      first: the first segments.
+    """
 
     example_keys: np.ndarray
     duplicates: np.ndarray
-    examples: np.ndarray
     wanted: np.ndarray
-    lengths: np.ndarray
-    tokens: np.ndarray
-
-    def pack(self, dtype) -> bytes:
-        numbers = np.stack([self.duplicates, self.examples, self.wanted, self.lengths]).astype(np.uint32)
-        head = np.array([len(self.wanted), len(self.tokens)], np.uint32)
-        body = self.tokens.astype(dtype).tobytes()
-        return head.tobytes() + self.example_keys.tobytes() + numbers.tobytes() + body
-
-    @classmethod
-    def unpack(cls, entry, dtype) -> "Waiting":
-        count, tokens = np.frombuffer(entry, np.uint32, 2).tolist()
-        example_keys = np.frombuffer(entry, np.uint64, count, 8)
-        numbers = np.frombuffer(entry, np.uint32, 4 * count, 8 + 8 * count).reshape(4, count).astype(np.int64)
-        return cls(example_keys, *numbers, np.frombuffer(entry, dtype, tokens, 8 + 24 * count))
+    first: Ragged
 
 
-def choose_second(bucket: Bucket, document: np.ndarray, waiting: Waiting, window: int) -> tuple[np.ndarray, np.ndarray]:
+def pack_waiting(wanted: np.ndarray, first: Ragged, dtype: np.dtype) -> tuple[bytes, np.ndarray]:
+    """The entries of waiting examples and their lengths in bytes; all else about them follows from their ties."""
+    return pack_rows([Ragged.joined(wanted, np.ones_like(wanted)), first], [np.dtype(np.uint32), dtype])
+
+
+def read_waiting(seed_key: int, ties: np.ndarray, lengths: np.ndarray, payload: bytes, dtype: np.dtype) -> Waiting:
+    """Unpacks entries of pack_waiting.
+
+    Args:
+      seed_key: the key of the seed.
+      ties: uint64 (n, 3): file id, offset of the document, duplicate << 32 | example.
+      lengths, payload, dtype: as in read_candidates.
+    """
+    wanted, first = unpack_rows(payload, lengths, [np.dtype(np.uint32), dtype])
+    duplicates = ties[:, 2] >> np.uint64(32)
+    document_keys = keys.fold(keys.fold(seed_key, ties[:, 0]), ties[:, 1])
+    example_keys = keys.fold(keys.fold(document_keys, duplicates), ties[:, 2] & np.uint64(0xFFFFFFFF))
+    return Waiting(example_keys, duplicates.astype(np.int64), wanted.values.astype(np.int64), first)
+
+
+def choose_second(
+    candidates: Candidates, document: np.ndarray, waiting: Waiting, window: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Draws B for waiting examples: whole sentences from a random start of another document until enough tokens.
 
     Args:
-      bucket: of two or more documents.
-      document: number of each example's own document in the bucket, int64 (n,).
+      candidates: of buckets of two or more documents.
+      document: number of each example's own document in `candidates`, int64 (n,); B's is of the same bucket.
       waiting: the examples.
       window: most tokens of a B.
 
     Returns:
-      start and length of each B in bucket.tokens, int64 (n,).
+      start and length of each B in candidates.tokens, int64 (n,).
     """
-    other = keys.below(keys.draw(waiting.example_keys, Purpose.OTHER_DOCUMENT), len(bucket.document_keys) - 1)
+    others = candidates.bucket_size[document] - 1
+    other = keys.below(keys.draw(waiting.example_keys, Purpose.OTHER_DOCUMENT), others)
+    other += candidates.bucket_first[document]
     other += other >= document
-    duplicate = waiting.duplicates % bucket.duplicates[other]
-    offered = bucket.count[other, duplicate]
+    duplicate = waiting.duplicates % candidates.duplicates[other]
+    offered = candidates.count[other, duplicate]
     pick = keys.below(keys.draw(waiting.example_keys, Purpose.OTHER_START), offered)
-    candidate = bucket.first[other, duplicate] + pick
-    begin = bucket.ends[bucket.starts[candidate]]
-    end = bucket.ends[np.searchsorted(bucket.ends, begin + waiting.wanted).clip(max=len(bucket.ends) - 1)]
-    end = np.minimum(np.minimum(end, bucket.limits[candidate]), begin + window)
+    candidate = candidates.first[other, duplicate] + pick
+    ends = candidates.ends
+    begin = ends[candidates.starts[candidate]]
+    end = ends[np.searchsorted(ends, begin + waiting.wanted).clip(max=len(ends) - 1)]
+    end = np.minimum(np.minimum(end, candidates.limits[candidate]), begin + window)
     return begin, end - begin
 
 
-def fill_bucket(bucket: Bucket, document: np.ndarray, waiting: Waiting, window: int) -> tuple[np.ndarray, Segments]:
+def fill_second(
+    candidates: Candidates, document: np.ndarray, waiting: Waiting, window: int
+) -> tuple[np.ndarray, Segments]:
     """Waiting examples with their drawn B: the flat tokens that the segments index, and the segments (label 1)."""
-    start_b, length_b = choose_second(bucket, document, waiting, window)
-    start_a = np.cumsum(waiting.lengths) - waiting.lengths
-    tokens = np.concatenate([waiting.tokens.astype(np.int32), bucket.tokens])
-    label = np.ones(len(start_a), np.int64)
-    return tokens, Segments(start_a, waiting.lengths, start_b + len(waiting.tokens), length_b, label)
-
-
-def iterate_entries(payload: bytes, lengths: np.ndarray) -> Iterator[memoryview]:
-    """The entries that stand one after the other in `payload`."""
-    view = memoryview(payload)
-    stop = 0
-    for length in lengths.tolist():
-        start, stop = stop, stop + length
-        yield view[start:stop]
+    start_b, length_b = choose_second(candidates, document, waiting, window)
+    first = waiting.first
+    tokens = np.concatenate([first.values, candidates.tokens])
+    label = np.ones(len(document), np.int64)
+    return tokens, Segments(first.starts, first.counts, start_b + len(first.values), length_b, label)

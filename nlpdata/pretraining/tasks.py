@@ -14,11 +14,11 @@ from nlpdata.corpus import Chunk, read_blocks
 from nlpdata.errors import DataError
 from nlpdata.output import store_result
 from nlpdata.pretraining import random_next
-from nlpdata.pretraining.build import Keyed, Recipe, build_bucket, build_examples
+from nlpdata.pretraining.build import Keyed, Recipe, build_buckets, build_examples
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.spill import Merge, SpillWriter
 from nlpdata.tfrecord import ShardWriter
-from nlpdata.tokenizers import TokenizerSpec, load_tokenizer
+from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
 
 WAITING_BYTES = 8 << 20  # waiting examples held at a time
 _KEPT = "Nothing was put in place; finished parts are kept in the work folder: the same command goes on from there"
@@ -26,11 +26,14 @@ _KEPT = "Nothing was put in place; finished parts are kept in the work folder: t
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker needs; picklable."""
+    """What a worker needs. Pickled, it takes the tokenizer's spec along, and a worker loads it when it first needs it."""
 
     options: PretrainingOptions
-    tokenizer: TokenizerSpec
+    tokenizer: Tokenizer | TokenizerSpec
     folder: Path
+
+    def __reduce__(self):
+        return Setup, (self.options, self.tokenizer.spec, self.folder)
 
 
 _setup: Setup | None = None
@@ -47,8 +50,8 @@ def _recipe() -> Recipe:
 
 
 @lru_cache(maxsize=1)
-def _make_recipe(options: PretrainingOptions, tokenizer: TokenizerSpec) -> Recipe:
-    return Recipe(options, load_tokenizer(tokenizer))
+def _make_recipe(options: PretrainingOptions, tokenizer: Tokenizer | TokenizerSpec) -> Recipe:
+    return Recipe(options, load_tokenizer(tokenizer) if isinstance(tokenizer, TokenizerSpec) else tokenizer)
 
 
 class _Spills:
@@ -92,23 +95,20 @@ def make_chunk(task: tuple[int, Chunk], report) -> dict:
         return spills.finish(counters)
 
 
-def make_bucket(task: tuple[int, str, list, list[str], list[str]], report) -> dict:
+def make_buckets(task: tuple[int, str, list, list[str], list[str]], report) -> dict:
     number, split, buckets, candidate_runs, waiting_runs = task
     counters: Counter = Counter()
     spills = _Spills(f"bucket-{number:06d}")
+    low, high = buckets[0][0], buckets[-1][1]
+    recipe = _recipe()
     with disk_errors("drawing random segments", _setup.folder):
-        candidates = Merge([_setup.folder / run for run in candidate_runs])
-        waiting = Merge([_setup.folder / run for run in waiting_runs])
-        for low, high, _ in buckets:
-            parts = list(candidates.read(low, high))
-            document_keys = np.concatenate([part[0] for part in parts])
-            entries = [entry for part in parts for entry in random_next.iterate_entries(part[3], part[2])]
-            queue = (
-                (sort_keys, ties, list(random_next.iterate_entries(payload, lengths)))
-                for sort_keys, ties, lengths, payload in waiting.scan(low, high, WAITING_BYTES)
-            )
-            for item in build_bucket(split, (document_keys, entries), queue, _recipe(), counters):
-                spills.add(item)
+        parts = list(Merge([_setup.folder / run for run in candidate_runs]).read(low, high))
+        document_keys, lengths = (np.concatenate([part[i] for part in parts]) for i in (0, 2))
+        payload = b"".join([part[3] for part in parts])
+        candidates = random_next.read_candidates(buckets, document_keys, lengths, payload, recipe.token_dtype)
+        waiting = Merge([_setup.folder / run for run in waiting_runs]).scan(low, high, WAITING_BYTES)
+        for item in build_buckets(split, candidates, waiting, recipe, counters):
+            spills.add(item)
         report(1)
         return spills.finish(counters)
 

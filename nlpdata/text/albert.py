@@ -120,6 +120,9 @@ def _wide_block(block: str, *, do_lower_case: bool, keep_accents: bool) -> str:
     return table.apply(block, codes, flags) if seen & (_CHANGES | _LEAVES) else block
 
 
+_SEPARATOR = "\U0010ffff"  # no character; nothing changes it, and it changes nothing beside it
+
+
 class _Table:
     """What steps 3 and 4 make of each UTF-16 code unit.
 
@@ -132,25 +135,26 @@ class _Table:
         self.flags = np.zeros(0x10000, dtype=np.uint8)
         self.first = np.arange(0x10000, dtype=np.uint16)
         self.replacement: dict[int, np.ndarray] = {}
-        for code, text in enumerate(_decomposed()):
-            character = chr(code)
-            done = text.lower() if do_lower_case else text
-            flag = 0
-            if 0xD800 <= code < 0xE000 or (do_lower_case and "\u03a3" in text):
-                flag = _LEAVES
-            elif not done:
-                flag = _CHANGES | _DROPPED
-            elif len(done) > 1 or done > "\uffff":
-                flag = _CHANGES | _GROWS
-                self.replacement[code] = _utf16(done)
-            elif done != character:
-                flag = _CHANGES
-                self.first[code] = ord(done)
-            if character.isspace() and code not in (0x0A, 0x20):
-                flag |= _SPACE
-            if character in "`'":
-                flag |= _QUOTE
-            self.flags[code] = flag
+        texts = _decomposed()
+        done = _SEPARATOR.join(texts).lower().split(_SEPARATOR) if do_lower_case else texts
+        for code, text in enumerate(done):
+            if text != chr(code):
+                self._change(code, text)
+        if do_lower_case:
+            self.flags[[code for code, text in enumerate(texts) if "\u03a3" in text]] = _LEAVES
+        self.flags[0xD800:0xE000] = _LEAVES
+        self.flags[[code for code in range(0x10000) if chr(code).isspace() and code not in (0x0A, 0x20)]] |= _SPACE
+        self.flags[[ord("`"), ord("'")]] |= _QUOTE
+
+    def _change(self, code: int, text: str) -> None:
+        if not text:
+            self.flags[code] = _CHANGES | _DROPPED
+        elif len(text) > 1 or text > "\uffff":
+            self.flags[code] = _CHANGES | _GROWS
+            self.replacement[code] = _utf16(text)
+        else:
+            self.flags[code] = _CHANGES
+            self.first[code] = ord(text)
 
     def apply(self, block: str, codes: np.ndarray, flags: np.ndarray) -> str:
         """Steps 3 and 4. `codes` are the block's code units, `flags` what the table says of them."""
@@ -187,10 +191,9 @@ class _Table:
     def _fold(self, block: str) -> str:
         """Steps 3 and 4 without a table."""
         block = unicodedata.normalize("NFKD", block)
-        low, high = _combining()
-        block = low.sub("", block)
-        if block and max(block) > "\uffff":
-            block = high.sub("", block)
+        marks = "".join(sorted(c for c in set(block) if unicodedata.combining(c)))
+        if marks:
+            block = re.sub(f"[{marks}]", "", block)
         return block.lower() if self.do_lower_case else block
 
 
@@ -214,12 +217,10 @@ def _table(do_lower_case: bool) -> _Table:
 @cache
 def _decomposed() -> list[str]:
     """Step 3 for every code unit; surrogates stay."""
-    out = [chr(code) for code in range(0x10000)]
-    for code, character in enumerate(out):
-        if not character.isascii():
-            text = unicodedata.normalize("NFKD", character)
-            out[code] = "".join(c for c in text if not unicodedata.combining(c))
-    return out
+    # All at once, each between separators: that takes half the time of one by one.
+    text = unicodedata.normalize("NFKD", _SEPARATOR.join(map(chr, range(0x10000))))
+    combining = dict.fromkeys(code for code in range(0x10000) if unicodedata.combining(chr(code)))
+    return text.translate(combining).split(_SEPARATOR)
 
 
 def _utf16(text: str) -> np.ndarray:
@@ -229,16 +230,3 @@ def _utf16(text: str) -> np.ndarray:
 
 def _text(codes: np.ndarray) -> str:
     return codes.tobytes().decode("utf-16-le", "surrogatepass")
-
-
-@cache
-def _combining() -> tuple[re.Pattern, re.Pattern]:
-    """Combining characters up to U+FFFF, and above: one class of both is matched range by range, 50 times slower."""
-    found = [chr(c) for c in range(0x110000) if unicodedata.combining(chr(c))]
-    return tuple(
-        re.compile(f"[{''.join(part)}]")
-        for part in (
-            [c for c in found if c <= "\uffff"],
-            [c for c in found if c > "\uffff"],
-        )
-    )

@@ -8,7 +8,7 @@ import numpy as np
 
 from nlpdata.corpus import find_files, plan_chunks, read_blocks
 from nlpdata.pretraining import build, random_next
-from nlpdata.pretraining.build import Recipe, build_bucket, build_examples
+from nlpdata.pretraining.build import Recipe, build_buckets, build_examples
 from nlpdata.pretraining.options import PretrainingOptions
 
 PAD, UNK, CLS, SEP, MASK = range(5)
@@ -65,7 +65,7 @@ class Built:
                     zip(
                         keyed.sort_keys.tolist(),
                         map(tuple, keyed.ties.tolist()),
-                        map(bytes, random_next.iterate_entries(keyed.payload, keyed.lengths)),
+                        slices(keyed),
                         strict=True,
                     )
                 )
@@ -108,26 +108,40 @@ def build_all(paths, tokenizer, block_bytes=1 << 20, chunk_size=1 << 30, options
     return Built(keyed, counters, joined)
 
 
+def slices(keyed) -> list[bytes]:
+    """The byte strings of a Keyed."""
+    ends = np.cumsum(keyed.lengths).tolist()
+    return [keyed.payload[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
 def _fill_buckets(split, keyed, recipe, counters):
     by_file = recipe.options.nsp_scope == "file"
-    candidates = sorted(
-        (int(k.sort_keys[0]), tuple(k.ties[0].tolist()), k.payload) for k in keyed["candidates"] if k.split == split
+    candidates, waiting = (
+        sorted(
+            (key, tuple(tie), entry)
+            for k in keyed[kind]
+            if k.split == split
+            for key, tie, entry in zip(k.sort_keys.tolist(), k.ties.tolist(), slices(k), strict=True)
+        )
+        for kind in ("candidates", "waiting")
     )
     if not candidates:
         return
     shift = random_next.slot_shift(by_file)
     slots = Counter(key >> shift for key, _, _ in candidates)
-    for low, high, _ in random_next.plan_buckets(dict(sorted(slots.items())), by_file):
-        own = [entry for entry in candidates if low <= entry[0] < high]
-        waiting = [
-            (k.sort_keys, k.ties, [memoryview(k.payload)])
-            for k in keyed["waiting"]
-            if k.split == split and low <= int(k.sort_keys[0]) < high
-        ]
-        document_keys = np.array([key for key, _, _ in own], np.uint64)
-        entries = [memoryview(payload) for _, _, payload in own]
-        if waiting:
-            yield from build_bucket(split, (document_keys, entries), waiting, recipe, counters)
+    for bucket in random_next.plan_buckets(dict(sorted(slots.items())), by_file):
+        document_keys, _, *packed = _between(candidates, bucket)
+        found = random_next.read_candidates([bucket], document_keys, *packed, recipe.token_dtype)
+        examples = _between(waiting, bucket)
+        if len(examples[0]):
+            yield from build_buckets(split, found, [examples], recipe, counters)
+
+
+def _between(entries, bucket):
+    """(keys, ties, lengths, payload) of a bucket's entries, as nlpdata.spill gives them."""
+    own = [entry for entry in entries if bucket[0] <= entry[0] < bucket[1]]
+    sort_keys, ties = (np.array([entry[i] for entry in own], np.uint64) for i in range(2))
+    return sort_keys, ties, np.array([len(entry[2]) for entry in own]), b"".join(entry[2] for entry in own)
 
 
 def decode_example(framed: bytes) -> dict[str, list]:

@@ -373,12 +373,16 @@ def test_worker_that_cannot_be_set_up_says_why():
         list(tasks)
 
 
-def test_fewer_workers_go_on_from_there(create, tmp_path, crash_at, monkeypatch):
+@pytest.mark.parametrize("objective", ["sop", "nsp"])
+def test_fewer_workers_go_on_from_there(create, tmp_path, crash_at, monkeypatch, objective):
+    more = ("--objective", objective)
+    assert create(*more, output="whole/x.tfrecord").code == 0
     crash_at(0)
     with pytest.raises(Crash):
-        create(workers=2)
+        create(*more, workers=2)
     monkeypatch.undo()
-    assert "finished parts are used" in create(workers=1).err
+    assert "finished parts are used" in create(*more, workers=1).err
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
 # ---------------------------------------------------------------------------------------------------------- full disks

@@ -1,0 +1,72 @@
+"""Ragged columns: many slices of flat arrays at once, and rows of several such columns as byte strings.
+
+    row: count of each column uint32 (columns,) | values of column 0 | values of column 1 | ...
+
+Rows stand one after the other, none is padded; all of it is in units of two bytes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+_UNIT = np.dtype(np.uint16)
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Row i is values[starts[i] : starts[i] + counts[i]]; starts and counts int64 (n,)."""
+
+    values: np.ndarray
+    starts: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def joined(cls, values: np.ndarray, counts: np.ndarray) -> "Ragged":
+        """Rows that stand one after the other in `values`."""
+        return cls(values, np.cumsum(counts) - counts, counts)
+
+
+def copy_slices(source, start, length, target, offset) -> None:
+    """Copies source[start[i] : start[i] + length[i]] to the flat `target` from offset[i] on, for all i at once."""
+    before = np.cumsum(length) - length
+    running = np.arange(int(length.sum()))
+    target.reshape(-1)[running + np.repeat(offset - before, length)] = source[
+        running + np.repeat(start - before, length)
+    ]
+
+
+def pack_rows(columns: Sequence[Ragged], dtypes: Sequence[np.dtype]) -> tuple[bytes, np.ndarray]:
+    """The rows of columns of equal n as bytes: (all rows one after the other, length of each in bytes int64 (n,)).
+
+    Values are written in `dtypes`, one a column, of two bytes or a multiple.
+    """
+    head = np.stack([column.counts for column in columns], axis=1).astype(np.uint32).view(_UNIT)
+    widths = [np.dtype(dtype).itemsize // _UNIT.itemsize for dtype in dtypes]
+    sizes = head.shape[1] + sum(column.counts * width for column, width in zip(columns, widths, strict=True))
+    units = np.empty(int(sizes.sum()), _UNIT)
+    at = np.cumsum(sizes) - sizes
+    units[at[:, None] + np.arange(head.shape[1])] = head
+    at = at + head.shape[1]
+    for column, dtype, width in zip(columns, dtypes, widths, strict=True):
+        source = np.ascontiguousarray(column.values, dtype).view(_UNIT)
+        copy_slices(source, column.starts * width, column.counts * width, units, at)
+        at += column.counts * width
+    return units.tobytes(), sizes * _UNIT.itemsize
+
+
+def unpack_rows(payload: bytes, lengths: np.ndarray, dtypes: Sequence[np.dtype]) -> list[Ragged]:
+    """The columns of rows that pack_rows has written with the same `dtypes`; in each, rows stand one after the other."""
+    units = np.frombuffer(payload, _UNIT)
+    at = (np.cumsum(lengths) - lengths) // _UNIT.itemsize
+    head = 2 * len(dtypes)
+    counts = units[at[:, None] + np.arange(head)].view(np.uint32).astype(np.int64)
+    at = at + head
+    columns = []
+    for dtype, count in zip(map(np.dtype, dtypes), counts.T, strict=True):
+        size = count * (dtype.itemsize // _UNIT.itemsize)
+        found = np.empty(int(size.sum()), _UNIT)
+        copy_slices(units, at, size, found, np.cumsum(size) - size)
+        columns.append(Ragged.joined(found.view(dtype), count))
+        at = at + size
+    return columns
