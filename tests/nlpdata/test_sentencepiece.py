@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.tokenizers import TokenizerSpec, load_tokenizer, ranges, tokenizer_kind
+from nlpdata.tokenizers import TokenizerSpec, load_tokenizer, ranges
+from nlpdata.tokenizers.files import tokenizer_kind
 from nlpdata.tokenizers.scripts import begins_word, byte_begins_word
 from nlpdata.tokenizers.sentencepiece import SentencePieceTokenizer
 from tests.shared import shared
