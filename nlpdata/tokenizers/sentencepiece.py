@@ -48,7 +48,8 @@ class SentencePieceTokenizer(Tokenizer):
         described = {}
         if is_json(content):
             fast = parse_tokenizer_json(spec.path, content)
-            described, content = unigram_options(spec.path, fast), unigram_model(spec.path, fast)
+            content = unigram_model(spec.path, fast)  # refuses what the options could not be read from
+            described = unigram_options(spec.path, fast)
         self._model = _parse(Path(spec.path), content)
         self.vocab_size = self._model.get_piece_size()
         self._all_pieces = self._model.id_to_piece(list(range(self.vocab_size)))

@@ -106,8 +106,6 @@ def test_options_of_a_tokenizer_json_beside_a_vocab(tmp_path):
     save(tmp_path / "tokenizer.json", fast(normalizer={"lowercase": False, "strip_accents": True}))
     t = load_tokenizer(tmp_path)
     assert lower_and_accents(t) == (False, False)
-    save(tmp_path / "tokenizer.json", fast(["x", *SMALL], normalizer={"lowercase": False}))  # of another vocabulary
-    assert load_tokenizer(tmp_path).options()["do_lower_case"]
 
 
 def test_chinese_characters_left_in_their_words(tmp_path):
@@ -118,21 +116,36 @@ def test_chinese_characters_left_in_their_words(tmp_path):
     assert t.meta()["tokenize_chinese_chars"] is False
 
 
-def test_added_tokens_outside_the_vocabulary_are_told(tmp_path):
+def test_special_tokens_outside_the_vocabulary_are_told(tmp_path):
     write(tmp_path / "vocab.txt", SMALL)
     save(tmp_path / "added_tokens.json", {"[DOC]": len(SMALL)})
-    save(tmp_path / "tokenizer_config.json", {"do_lower_case": True})
+    config = {"do_lower_case": True, "additional_special_tokens": ["[DOC]"]}
+    save(tmp_path / "tokenizer_config.json", config)
     t = load_tokenizer(tmp_path)
     assert t.vocab_size == len(SMALL)
     assert "[DOC]" in t.notes[0]
+
+
+@pytest.mark.parametrize("where", ["added_tokens.json", "tokenizer_config.json", "tokenizer.json"])
+def test_tokens_looked_for_in_unsplit_text_are_refused(tmp_path, where):
+    token = {"id": len(SMALL), "content": "covid-19", "special": False}
+    if where == "tokenizer.json":
+        save(tmp_path / where, fast(added_tokens=[token]))
+    else:
+        write(tmp_path / "vocab.txt", SMALL)
+        values = {"added_tokens.json": {"covid-19": len(SMALL)}}
+        values["tokenizer_config.json"] = {"added_tokens_decoder": {str(len(SMALL)): token}}
+        save(tmp_path / where, values[where])
+    with pytest.raises(UsageError, match="covid-19"):
+        load_tokenizer(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
         ({"model": {"type": "BPE"}}, "type BPE, expected WordPiece"),
-        ({"model": {"type": "Unigram"}}, "spiece.model"),
-        ({"model": {"continuing_subword_prefix": ""}}, "'##'"),
+        ({"model": {"type": "Unigram"}}, "the normalizer is BertNormalizer; expected ALBERT's"),
+        ({"model": {"continuing_subword_prefix": ""}}, "prefix of pieces inside words"),
         ({"normalizer": {"type": "Sequence"}}, "Sequence, expected BertNormalizer"),
         ({"normalizer": {"clean_text": False}}, "clean_text"),
         ({"pre_tokenizer": {"type": "Whitespace"}}, "BertPreTokenizer"),
@@ -144,12 +157,6 @@ def test_added_tokens_outside_the_vocabulary_are_told(tmp_path):
 def test_tokenizer_json_refused(tmp_path, changes, said):
     with pytest.raises((DataError, UsageError), match=said):
         load_tokenizer(save(tmp_path / "tokenizer.json", fast(**changes)))
-
-
-def test_unigram_with_its_model_beside_names_the_model(tmp_path):
-    (tmp_path / "spiece.model").write_bytes(b"x")
-    with pytest.raises(UsageError, match=r"spiece\.model, which lies beside it"):
-        load_tokenizer(save(tmp_path / "tokenizer.json", fast(model={"type": "Unigram"})))
 
 
 @pytest.mark.parametrize(
