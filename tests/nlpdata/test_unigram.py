@@ -110,7 +110,7 @@ def test_a_copy_beside_records_loads_from_the_meta_file(small, tmp_path):
     save(folder / "tokenizer.json", converted(small, lower=False))
     (tmp_path / "text.txt").write_text("\n".join(SENTENCES) + "\n\n" + "\n".join(SENTENCES) + "\n", encoding="utf-8")
     create_pretraining(
-        str(tmp_path / "text.txt"), str(folder), str(tmp_path / "out" / "train"), max_seq_length=32, workers=1
+        str(tmp_path / "text.txt"), str(tmp_path / "out" / "train"), str(folder), max_seq_length=32, workers=1
     )
     entry = json.loads((tmp_path / "out" / "train.meta.json").read_text())["tokenizer"]
     assert entry["file"] == "train.tokenizer.hf.json"
