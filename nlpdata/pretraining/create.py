@@ -23,6 +23,7 @@ from nlpdata.pretraining.tasks import Indexed, Setup, disk_errors, make_buckets,
 from nlpdata.records import FORMAT_VERSION, record_stem, shard_names
 from nlpdata.spill import Merge
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
+from nlpdata.tokenizers.files import copy_name
 
 SHARD_BYTES = 112 << 20  # records of a shard, unless their number is given
 MIN_CHUNK_BYTES, MAX_CHUNK_BYTES = 1 << 20, 16 << 20
@@ -304,9 +305,8 @@ class _Run:
 
     def _commit(self, shards: dict[str, list[dict]]) -> dict[str, dict]:
         metas, sets = {}, []
-        suffix = ".txt" if self._tokenizer.path.endswith(".txt") else Path(self._tokenizer.path).suffix
         for split, target in self._targets.items():
-            copy = self._work.path / f"{target.stem}.tokenizer{suffix}"
+            copy = self._work.path / copy_name(target.stem, self._tokenizer.path)
             shutil.copyfile(self._tokenizer.path, copy)
             metas[split] = meta_content(
                 split, self._options, self._tokenizer, copy.name, shards[split], self._files, self._counters

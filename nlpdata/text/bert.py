@@ -1,60 +1,169 @@
-"""BERT's basic tokenization: cleaned, optionally lower-cased words and punctuation.
+"""BERT's basic tokenizer: from a line of text to words and punctuation marks, on whole blocks of lines.
 
-Rules of BasicTokenizer in google-research/bert (tokenization.py): NUL, U+FFFD and control characters (Cc, Cf) go;
-whitespace (Zs, tab, line ends) separates; CJK ideographs stand alone; lower-casing, then accents (Mn after NFD) go;
-punctuation (ASCII that is no letter, digit or space, and Unicode P*) stands alone.
+The rule is `BasicTokenizer` of google-research/bert's tokenization.py, in its order:
 
-All of it is local to a word of `split_words`, so words can be remembered.
+1. drop U+0000, U+FFFD and every control or format character (Cc, Cf) other than tab, LF and CR;
+2. every CJK ideograph becomes a word of its own;
+3. split at whitespace as `str.split()` knows it;
+4. lower-case, if do_lower_case;
+5. canonical decomposition (NFD) without nonspacing marks (Mn), unless accents are kept;
+6. every punctuation character (category P*, and all of ASCII that is neither letter, digit nor space) becomes a token.
+
+Characters that step 1 drops join what stands around them, though `str.split()` would split at some of them (U+000B,
+U+000C, U+001C to U+001F, U+0085). Categories are those of this Python's Unicode database.
+
+`BasicTokenizer` takes the rule apart for tables of words: a token depends on nothing but the whitespace-separated word
+that it stands in, so `words` finds the words of a block of lines (steps 1 to 3, of step 1 only what decides where words
+end), and `tokens` the tokens of words (the rest), which need to be known once a word.
 """
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 
-# Control characters that str.split takes for whitespace and the original removes.
-_SPLITTING_CONTROLS = "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
-_REMOVE_CONTROLS = dict.fromkeys(map(ord, _SPLITTING_CONTROLS))
-_IDEOGRAPH = re.compile(
-    "([\u4e00-\u9fff\u3400-\u4dbf\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f"
-    "\U0002b820-\U0002ceaf\uf900-\ufaff\U0002f800-\U0002fa1f])"
+import numpy as np
+
+# Between lines in the result of `words`, and between words in that of `tokens`: a character that no text keeps.
+SEPARATOR = "\0"
+
+# Step 2: the blocks of CJK ideographs that google-research/bert names, first and last code point.
+IDEOGRAPHS = (
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF),
+    (0x2F800, 0x2FA1F),
 )
-_ASCII_TOKEN = re.compile(r"[A-Za-z0-9]+|[!-/:-@\[-`{-~]")
-_ASCII_CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
+_ASCII_CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_ASCII_PUNCTUATION = "".join(c for c in map(chr, range(33, 127)) if not c.isalnum())
+_ASCII_SPACED = {c: f" {c} " for c in _ASCII_PUNCTUATION}
+_SPLIT_BUT_DROPPED = "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
+_MANY = 64  # from so many characters on one pass with a table is faster than one replacement a character
+_BEFORE, _AFTER, _HIGH = 1, 2, 4
 
 
-def split_words(lines: Sequence[str]) -> list[list[str]]:
-    """The words of each line: ideographs are words of their own, control characters never separate."""
-    text = "\n".join(lines)
-    if any(character in text for character in _SPLITTING_CONTROLS):
-        lines = [line.translate(_REMOVE_CONTROLS) for line in lines]
-    return [
-        line.split() if line.isascii() else " ".join(_IDEOGRAPH.split(line)).split()  # split keeps the ideographs
-        for line in lines
-    ]
+def is_ideograph(character: str) -> bool:
+    """True for the characters that stand alone (step 2). Kana, Hangul and later extensions of Han do not."""
+    code = ord(character)
+    return code >= 0x3400 and any(first <= code <= last for first, last in IDEOGRAPHS)
 
 
-def basic_tokens(word: str, do_lower_case: bool, keep_accents: bool) -> list[str]:
-    """The basic tokens of one word of `split_words`; may be empty."""
-    if word.isascii():
-        word = _ASCII_CONTROLS.sub("", word)
-        return _ASCII_TOKEN.findall(word.lower() if do_lower_case else word)
-    word = "".join([c for c in word if not _is_removed(c)])
-    if do_lower_case:
-        word = word.lower()
-    if not keep_accents:
-        word = "".join([c for c in unicodedata.normalize("NFD", word) if unicodedata.category(c) != "Mn"])
-    spaced = "".join([f" {c} " if _is_punctuation(c) else c for c in word])
-    return spaced.split()
-
-
-def _is_removed(character: str) -> bool:
+def is_dropped(character: str) -> bool:
+    """True for the characters that step 1 drops."""
     if character in "\0\ufffd":
         return True
-    return unicodedata.category(character) in ("Cc", "Cf") and character not in "\t\n\r"
+    return character not in "\t\n\r" and unicodedata.category(character) in ("Cc", "Cf")
 
 
-def _is_punctuation(character: str) -> bool:
-    code = ord(character)
-    if code < 128:
-        return 33 <= code <= 47 or 58 <= code <= 64 or 91 <= code <= 96 or 123 <= code <= 126
-    return unicodedata.category(character).startswith("P")
+def is_punctuation(character: str) -> bool:
+    """True for the characters that step 6 makes tokens; "$", "^" and "`" are among them, though Unicode says symbol."""
+    return character in _ASCII_PUNCTUATION or unicodedata.category(character)[0] == "P"
+
+
+class BasicTokenizer:
+    """The rule, on blocks of lines.
+
+    tokenize_chinese_chars: False leaves step 2 out, as some models for Japanese and Korean do.
+    """
+
+    def __init__(self, *, do_lower_case: bool, keep_accents: bool, tokenize_chinese_chars: bool = True):
+        self.do_lower_case = do_lower_case
+        self.keep_accents = keep_accents
+        self.tokenize_chinese_chars = tokenize_chinese_chars
+
+    def words(self, lines: Sequence[str]) -> list[str]:
+        """The words of all lines, with one SEPARATOR between each two lines; no word is empty or holds whitespace."""
+        block = f" {SEPARATOR} ".join(lines)
+        if block.count(SEPARATOR) >= max(len(lines), 1):
+            block = f" {SEPARATOR} ".join([line.replace(SEPARATOR, "") for line in lines])
+        for character in _SPLIT_BUT_DROPPED:
+            if character in block:
+                block = block.replace(character, "")
+        if self.tokenize_chinese_chars and not block.isascii():
+            block = _space_ideographs(block)
+        return block.split()
+
+    def tokens(self, words: Sequence[str]) -> list[str]:
+        """The basic tokens of all words that `words` found, with one SEPARATOR between each two words."""
+        # Spaces and the separator neither continue a word for lower-casing (final sigma) nor combine in NFD, so that
+        # the block gives what its words one by one would.
+        block = f" {SEPARATOR} ".join(words)
+        if not block.isascii() or _ASCII_CONTROL.search(block):
+            block = _replace(block, {c: "" for c in set(block) if c != SEPARATOR and is_dropped(c)})
+        if self.do_lower_case:
+            block = block.lower()
+        if block.isascii():
+            return _replace(block, _ASCII_SPACED).split()
+        if not self.keep_accents:
+            block = unicodedata.normalize("NFD", block)
+        return _replace(block, self._replacements(set(block))).split()
+
+    def lines(self, lines: Sequence[str]) -> list[str]:
+        """The basic tokens of each line, with a space between them."""
+        if not lines:
+            return []
+        spaced = " ".join(self.words(lines)).split(SEPARATOR)
+        return [line.strip() for line in " ".join(self.tokens(spaced)).split(SEPARATOR)]
+
+    def _replacements(self, characters: Iterable[str]) -> dict[str, str]:
+        """What becomes of those characters that do not stay as they are, in steps 5 and 6."""
+        table = {}
+        for character in characters:
+            if is_punctuation(character):
+                table[character] = f" {character} "
+            elif not self.keep_accents and unicodedata.category(character) == "Mn":
+                table[character] = ""
+        return table
+
+
+def _replace(block: str, table: dict[str, str]) -> str:
+    """The block with each character that is a key of the table replaced by its value (which may hold only itself
+    and spaces)."""
+    if len(table) > _MANY:
+        return block.translate(str.maketrans(table))
+    for character, replacement in table.items():
+        if character in block:
+            block = block.replace(character, replacement)
+    return block
+
+
+def _space_ideographs(block: str) -> str:
+    """Step 2: a space before and after every ideograph."""
+    try:
+        units = np.frombuffer(block.encode("utf-16-le"), dtype="<u2")
+    except UnicodeEncodeError:  # a lone surrogate, which JSON escapes can hold
+        return "".join(f" {c} " if is_ideograph(c) else c for c in block)
+    if units.max() < IDEOGRAPHS[0][0]:
+        return block
+    kinds = _ideograph_units()[units]
+    high = np.flatnonzero(kinds == _HIGH)
+    if high.size:  # a pair of surrogates: the second one decides
+        code = 0x10000 + ((units[high].astype(np.int32) - 0xD800) << 10) + (units[high + 1].astype(np.int32) - 0xDC00)
+        hit = np.zeros(high.size, dtype=bool)
+        for first, last in IDEOGRAPHS:
+            hit |= (code >= first) & (code <= last)
+        kinds[high] = np.where(hit, _BEFORE, 0)
+        kinds[high[hit] + 1] = _AFTER
+    if not kinds.any():
+        return block
+    after = kinds & _AFTER != 0
+    ends = np.cumsum(1 + (kinds & _BEFORE != 0) + after)
+    spaced = np.full(ends[-1], 0x20, dtype="<u2")
+    spaced[ends - 1 - after] = units
+    return spaced.tobytes().decode("utf-16-le")
+
+
+@cache
+def _ideograph_units() -> np.ndarray:
+    """uint8 (65536,): for each UTF-16 code unit, where spaces go (_BEFORE and _AFTER), or _HIGH: ask the next one."""
+    kinds = np.zeros(0x10000, dtype=np.uint8)
+    for first, last in IDEOGRAPHS:
+        if last < 0x10000:
+            kinds[first : last + 1] = _BEFORE | _AFTER
+        else:
+            kinds[0xD800 + ((first - 0x10000) >> 10) : 0xD800 + ((last - 0x10000) >> 10) + 1] = _HIGH
+    return kinds

@@ -11,17 +11,15 @@ import sentencepiece
 
 from nlpdata.errors import DataError
 from nlpdata.text.albert import normalize_lines
-from nlpdata.tokenizers import (
-    OPTIONS,
-    Tokenizer,
-    TokenizerSpec,
-    read_checked,
-    refuse_sentencepiece_vocab,
-    stored_options,
-)
+from nlpdata.tokenizers import SPECIAL_ROLES, Tokenizer, TokenizerSpec
+from nlpdata.tokenizers.files import read_checked, refuse_sentencepiece_vocab
+from nlpdata.tokenizers.hf import is_json, parse_tokenizer_json
 from nlpdata.tokenizers.scripts import WORD_MARK, begins_word, byte_begins_word
+from nlpdata.tokenizers.stored import complete_special_tokens, stored_options
+from nlpdata.tokenizers.unigram import unigram_model, unigram_options
 
 ALBERT_OPTIONS = {"do_lower_case": True, "keep_accents": False, "digit_comma": True}
+SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -41,50 +39,63 @@ class SentencePieceTokenizer(Tokenizer):
     kind = "sentencepiece"
 
     def __init__(self, spec: TokenizerSpec):
-        """Loads the file at spec.path; DataError if it is no model or lacks special pieces, UsageError if absent."""
+        """Loads the file at spec.path, a model or a tokenizer.json of the type Unigram.
+
+        DataError if it is none or lacks special pieces; UsageError if it is absent, or asks for what cannot be done.
+        """
         self.path = spec.path
-        content, self.sha256 = read_checked(spec)
+        content, self.sha256 = read_checked(spec.path, spec.sha256)
+        described = {}
+        if is_json(content):
+            fast = parse_tokenizer_json(spec.path, content)
+            content = unigram_model(spec.path, fast)  # refuses what the options could not be read from
+            described = unigram_options(spec.path, fast)
         self._model = _parse(Path(spec.path), content)
         self.vocab_size = self._model.get_piece_size()
         self._all_pieces = self._model.id_to_piece(list(range(self.vocab_size)))
-        self._find_special_pieces()
         self.notes: list[str] = []
-        self.spec = self._complete(spec)
+        self.spec = self._complete(spec, described)
+        self._find_special_pieces()
         self._split = _digit_comma_table(self._model, self._all_pieces) if self.spec.digit_comma else None
 
     def _find_special_pieces(self) -> None:
-        model = self._model
+        model, names = self._model, self.spec.special_tokens
         self.unk_id = model.unk_id()
-        known = {piece: model.piece_to_id(piece) for piece in ("<pad>", "[CLS]", "[SEP]", "[MASK]")}
-        missing = [piece for piece, i in known.items() if self._all_pieces[i] != piece]
+        pad, _, cls, sep, mask = names[: len(SPECIAL_ROLES)]
+        ids = {piece: model.piece_to_id(piece) for piece in names}  # unk_id for what is no piece
         if model.pad_id() >= 0:
-            known["<pad>"] = model.pad_id()
-            missing = [piece for piece in missing if piece != "<pad>"]
+            ids[pad] = model.pad_id()
+        missing = [piece for piece in (pad, cls, sep, mask) if ids[piece] == self.unk_id]
         if missing:
             raise DataError(
                 f"{self.path} lacks the special pieces {', '.join(missing)} (it has {self.vocab_size} pieces, the "
                 f"first: {' '.join(self._all_pieces[:5])}), so sequences cannot be built with it. Train a vocabulary "
                 "that has them: nlpdata train-tokenizer --input 'data/*.txt' --output tok/spm --vocab-size 30000"
             )
-        self.pad_id, self.cls_id, self.sep_id, self.mask_id = known.values()
+        self.pad_id, self.cls_id, self.sep_id, self.mask_id = (ids[piece] for piece in (pad, cls, sep, mask))
+        self._special = {*ids.values(), self.unk_id}
 
-    def _complete(self, spec: TokenizerSpec) -> TokenizerSpec:
-        """The spec with every option decided: given, else stored beside the file, else ALBERT's."""
-        given = {name: getattr(spec, name) for name in OPTIONS if getattr(spec, name) is not None}
+    def _complete(self, spec: TokenizerSpec, described: dict) -> TokenizerSpec:
+        """The spec with every option decided: given, else stored beside the file or described in it, else ALBERT's."""
+        given = {name: getattr(spec, name) for name in ALBERT_OPTIONS if getattr(spec, name) is not None}
         stored = {}
-        if len(given) < len(OPTIONS):
+        if len(given) < len(ALBERT_OPTIONS) or spec.special_tokens is None:
             stored = stored_options(Path(spec.path), self.sha256)
-            if stored is None and not given.keys() >= {"do_lower_case", "keep_accents"}:
-                self.notes.append(
-                    f"{spec.path} has no normalisation options beside it, so it is taken as an ALBERT vocabulary: "
-                    f"text {_describe(ALBERT_OPTIONS | given)}. "
-                    "Where that is wrong, say so with --do-lower-case/--no-do-lower-case and --keep-accents"
-                )
-        options = ALBERT_OPTIONS | (stored or {}) | given
-        return replace(spec, kind=self.kind, sha256=self.sha256, **options)
+        special = spec.special_tokens or complete_special_tokens(
+            SPECIAL_PIECES, stored.get("special_tokens", ()), described.get("special_tokens", ())
+        )
+        known = {name: value for name, value in (stored | described).items() if name in ALBERT_OPTIONS}
+        if not known and not given.keys() >= {"do_lower_case", "keep_accents"}:
+            self.notes.append(
+                f"{spec.path} has no normalisation options beside it, so it is taken as an ALBERT vocabulary: "
+                f"text {_describe(ALBERT_OPTIONS | given)}. "
+                "Where that is wrong, say so with --do-lower-case/--no-do-lower-case and --keep-accents"
+            )
+        options = ALBERT_OPTIONS | known | given
+        return replace(spec, kind=self.kind, sha256=self.sha256, special_tokens=special, **options)
 
     def options(self) -> dict:
-        return {name: getattr(self.spec, name) for name in OPTIONS}
+        return {name: getattr(self.spec, name) for name in ALBERT_OPTIONS}
 
     def normalize(self, lines: Sequence[str]) -> list[str]:
         return normalize_lines(lines, do_lower_case=self.spec.do_lower_case, keep_accents=self.spec.keep_accents)
@@ -111,8 +122,7 @@ class SentencePieceTokenizer(Tokenizer):
     @cached_property
     def ordinary_ids(self) -> np.ndarray:
         """int32, ascending: neither unknown, control, unused nor a single byte of byte fallback."""
-        model = self._model
-        special = {self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id}
+        model, special = self._model, self._special
         return np.array(
             [
                 i
@@ -126,8 +136,7 @@ class SentencePieceTokenizer(Tokenizer):
     @cached_property
     def word_start(self) -> np.ndarray:
         """bool (vocab_size,): see `nlpdata.tokenizers.scripts.begins_word`; control pieces are words of their own."""
-        model = self._model
-        special = {self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id}
+        model, special = self._model, self._special
         starts = np.zeros(self.vocab_size, dtype=bool)
         for i, piece in enumerate(self._all_pieces):
             if model.is_byte(i):
@@ -208,6 +217,8 @@ def _has_normalizer(content: bytes) -> bool:
     """True if field 3 of the model message (normalizer_spec) is there: it comes last, and a model that was cut
     exactly between two of its pieces is still a valid message."""
     position, fields = 0, set()
+    while content[position : position + 1] == b"\n" and b"\0" <= content[position + 1 : position + 2] < b"\x80":
+        position += 2 + content[position + 1]  # a short piece (field 1): nearly all of the file, so without calls
     while position < len(content):
         tag, position = _varint(content, position)
         fields.add(tag >> 3)

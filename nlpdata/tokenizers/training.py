@@ -25,7 +25,7 @@ from nlpdata.corpus import Chunk, find_files, plan_chunks, read_blocks
 from nlpdata.errors import DataError, NlpdataError, UsageError
 from nlpdata.keys import ROOT, draw, fold
 from nlpdata.local import default_workers
-from nlpdata.tokenizers import SIDECAR_SUFFIX
+from nlpdata.tokenizers.files import SIDECAR_SUFFIX
 
 # type -> "module:class", imported when used; the class is called with the TrainingOptions.
 TRAINERS = {

@@ -1,200 +1,231 @@
 """WordPiece vocabularies, as BERT uses them.
 
-Words repeat, so each distinct whitespace-separated word is tokenized once and remembered as rows of a flat table of
-ids; a block of text is one dictionary look-up a word and one numpy gather. The memory holds at most MEMO_WORDS words
-(about 200 bytes each) between blocks and starts afresh when it is full; ids never depend on it.
+Words repeat, so each distinct word between spaces is tokenized once and remembered. The memory is bounded: at most
+2^18 words and 2^17 basic tokens, 16 characters each on average, and what one block of text adds. Full, it takes
+about 80 MB (see `WordMemo`); ids never depend on it.
 """
 
-import re
-from array import array
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from nlpdata.errors import DataError, UsageError
-from nlpdata.text.bert import basic_tokens, split_words
-from nlpdata.tokenizers import Tokenizer, TokenizerSpec, read_checked, stored_options
+from nlpdata.text.bert import BasicTokenizer
+from nlpdata.tokenizers import SPECIAL_ROLES, Tokenizer, TokenizerSpec
+from nlpdata.tokenizers.files import read_checked, refuse_sentencepiece_vocab
+from nlpdata.tokenizers.hf import is_json, parse_tokenizer_json, wordpiece_entries, wordpiece_options
+from nlpdata.tokenizers.stored import complete_special_tokens, stored_options
+from nlpdata.tokenizers.word_memo import WordMemo
+from nlpdata.tokenizers.wordpiece_vocabulary import (
+    CONTINUATION,
+    SPECIAL_TOKENS,
+    is_cased,
+    ordinary_ids,
+    read_vocabulary,
+    special_ids,
+    word_starts,
+)
 
-MEMO_WORDS = 1 << 18  # words and basic tokens remembered: about 50 MB each when full
-MAX_WORD_CHARACTERS = 200  # a longer word is [UNK], as in google-research/bert
-SPECIAL_TOKENS = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
-_UNUSED = re.compile(r"\[unused\d+\]")
-_UPPER = re.compile("[A-Z]")
+MAX_WORD_CHARACTERS = 200  # a longer word is [UNK]: google-research/bert (Hugging Face's is 100)
+MEMO_WORDS = 1 << 18  # between spaces, punctuation and all
+MEMO_TOKENS = 1 << 17  # after the basic tokenizer
+_BLOCK = 1 << 19  # characters that are tokenized together
 
 
 class WordPieceTokenizer(Tokenizer):
-    """A BERT vocabulary: greedy longest match over basic tokens (google-research/bert, tokenization.py).
+    """A vocab.txt with BERT's basic tokenizer: token for token what `FullTokenizer` of google-research/bert returns.
 
-    `normalize` leaves lines as they are: cleaning and lower-casing are part of what is remembered of a word.
-    Literal "[MASK]" and the like in the text are text.
+    Special tokens are never found in text: a literal "[MASK]" is "[", "mask" and "]", as in the original, and entries
+    named as special tokens match nothing even if they have no brackets.
+    Where neither the caller nor a file beside the vocabulary says so, text is lower-cased unless the vocabulary
+    has capitals, which is said in `notes`. Threads may share an instance.
     """
 
     kind = "wordpiece"
 
     def __init__(self, spec: TokenizerSpec):
-        """Loads the vocabulary at spec.path; DataError if it is none, or lacks special tokens."""
+        """Loads the file at spec.path, a vocab.txt or a tokenizer.json; UsageError if it is absent or of another
+        kind, DataError if it is damaged or lacks special tokens."""
         self.path = spec.path
-        content, self.sha256 = read_checked(spec)
-        self._pieces = parse_vocabulary(Path(spec.path), content)
-        self._ids = {piece: i for i, piece in enumerate(self._pieces)}
-        self.vocab_size = len(self._pieces)
-        missing = [token for token in SPECIAL_TOKENS.values() if token not in self._ids]
-        if missing:
-            raise DataError(
-                f"{spec.path} lacks {', '.join(missing)}, which BERT's examples need. Expected a vocab.txt of a BERT "
-                "model; `nlpdata train-tokenizer --type wordpiece` makes one"
-            )
-        for name, token in SPECIAL_TOKENS.items():
-            setattr(self, f"{name}_id", self._ids[token])
-        special = set(SPECIAL_TOKENS.values())
-        ordinary = [i for i, p in enumerate(self._pieces) if p not in special and not _UNUSED.fullmatch(p)]
-        self.ordinary_ids = np.array(ordinary, np.int32)
-        self.word_start = np.array([not piece.startswith("##") for piece in self._pieces])
+        content, self.sha256 = read_checked(spec.path, spec.sha256)
+        refuse_sentencepiece_vocab(Path(spec.path), content)
+        described = {}
+        if is_json(content):
+            fast = parse_tokenizer_json(spec.path, content)
+            self._entries, described = wordpiece_entries(spec.path, fast), wordpiece_options(spec.path, fast)
+        else:
+            self._entries = read_vocabulary(spec.path, content)
+        self.vocab_size = len(self._entries)
         self.notes: list[str] = []
-        self.spec = self._complete(spec)
-        self._longest = max(len(piece) for piece in self._pieces)
-        self._forget()
+        stored = stored_options(Path(spec.path), self.sha256)
+        special = spec.special_tokens or complete_special_tokens(
+            SPECIAL_TOKENS, stored.get("special_tokens", ()), described.get("special_tokens", ())
+        )
+        self._reserve(special)
+        options = self._decide(spec, described | stored)
+        self.spec = replace(spec, kind=self.kind, sha256=self.sha256, special_tokens=special, **options)
+        self._basic = BasicTokenizer(**options)
+        match = LongestMatch(self._entries, self._reserved, self.unk_id)
+        self._tokens = WordMemo(match.encode, MEMO_TOKENS)
+        self._words = WordMemo(lambda words: self._tokens.encode(self._basic.tokens(words)), MEMO_WORDS)
+        self._lock = threading.Lock()
 
-    def _complete(self, spec: TokenizerSpec) -> TokenizerSpec:
-        stored = stored_options(Path(spec.path), self.sha256) or {}
-        lower = spec.do_lower_case if spec.do_lower_case is not None else stored.get("do_lower_case")
-        if lower is None:
-            cased = any(_UPPER.search(p) for p in self._pieces if p not in SPECIAL_TOKENS.values())
-            lower = not cased
-            why = (
-                "upper-case entries, so text is kept as it is"
-                if cased
-                else "no upper-case entries, so text is lower-cased"
-            )
+    def _reserve(self, special: tuple[str, ...]) -> None:
+        """Ids of the special tokens; the others than SPECIAL_ROLES may be absent, which is said."""
+        count = len(SPECIAL_ROLES)
+        ids = special_ids(self.path, self._entries, special[:count])
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = ids
+        others = set(special[count:])
+        found = {i: entry for i, entry in enumerate(self._entries) if entry in others} if others else {}
+        self._reserved = {*ids, *found}
+        if absent := sorted(others - set(found.values())):
             self.notes.append(
-                f"{spec.path} has no normalisation options beside it; it has {why}. Where that is wrong, say so with "
-                "--do-lower-case/--no-do-lower-case and --keep-accents"
+                f"{len(absent)} special tokens named beside {self.path} are not in it ({', '.join(absent[:5])}); they are "
+                f"not used, and the vocabulary has {self.vocab_size} entries"
             )
-        accents = spec.keep_accents if spec.keep_accents is not None else stored.get("keep_accents")
-        return replace(spec, do_lower_case=lower, keep_accents=not lower if accents is None else accents)
 
-    def _forget(self) -> None:
-        self._words = _Memo(self._word)
-        self._tokens = _Memo(self._wordpiece)
-        self._table = array("i")  # ids of all remembered words, one after the other
-        self._lengths = array("q")
+    def _decide(self, spec: TokenizerSpec, known: dict) -> dict[str, bool]:
+        """Every option: given, else known from files, else told from the vocabulary."""
+        cased = is_cased(self._entries, self.ordinary_ids)
+        lower = spec.do_lower_case
+        if lower is None:
+            lower = known.get("do_lower_case")
+            if lower is None:
+                lower = not cased
+                found = "have capitals, so text is not" if cased else "have no capitals, so text is"
+                self.notes.append(
+                    f"{spec.path} has no normalisation options beside it; its entries {found} lower-cased. Where that is "
+                    "wrong, say so with --do-lower-case or --no-do-lower-case"
+                )
+        elif lower == cased:
+            found = (
+                "not lower-cased, but text is: its entries with capitals are never used"
+                if cased
+                else "lower-cased, but text is not: words with capitals become [UNK]"
+            )
+            self.notes.append(f"{spec.path} was made from text that was {found}")
+        keep = spec.keep_accents if spec.keep_accents is not None else known.get("keep_accents")
+        chinese = spec.tokenize_chinese_chars
+        return {
+            "do_lower_case": lower,
+            "keep_accents": not lower if keep is None else keep,
+            "tokenize_chinese_chars": known.get("tokenize_chinese_chars", True) if chinese is None else chinese,
+        }
+
+    def options(self) -> dict:
+        names = ("do_lower_case", "keep_accents", "tokenize_chinese_chars")
+        return {name: getattr(self.spec, name) for name in names}
 
     def normalize(self, lines: Sequence[str]) -> list[str]:
+        """The lines as they are: normalisation is part of what is remembered of each word."""
         return list(lines)
 
     def encode_normalized(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        split = split_words(lines)
-        counts = np.fromiter(map(len, split), np.int64, len(split))
-        total = int(counts.sum())
-        words = np.fromiter(map(self._words.__getitem__, chain.from_iterable(split)), np.int64, total)
-        table, lengths = np.array(self._table, np.int32), np.array(self._lengths, np.int64)
-        ids, line_lengths = _gather(table, lengths, words, counts)
-        if max(len(self._words), len(self._tokens)) > MEMO_WORDS:
-            self._forget()
-        return ids, line_lengths
-
-    def _word(self, word: str) -> int:
-        """Tokenizes a word that is new; its number in the table."""
-        tokens = basic_tokens(word, self.spec.do_lower_case, self.spec.keep_accents)
-        size = len(self._table)
-        for token in tokens:
-            self._table.extend(self._tokens[token])
-        self._lengths.append(len(self._table) - size)
-        return len(self._lengths) - 1
-
-    def _wordpiece(self, token: str) -> list[int]:
-        """Greedy longest match of one basic token."""
-        known = self._ids
-        if token in known:
-            return [known[token]]
-        if len(token) > MAX_WORD_CHARACTERS:
-            return [self.unk_id]
-        ids, start, size = [], 0, len(token)
-        while start < size:
-            prefix = "##" if start else ""
-            stop = min(size, start + self._longest)
-            while stop > start and (piece := prefix + token[start:stop]) not in known:
-                stop -= 1
-            if stop == start:
-                return [self.unk_id]
-            ids.append(known[piece])
-            start = stop
-        return ids
+        parts = [(np.zeros(0, np.int32), np.zeros(0, np.int64))]
+        with self._lock:
+            for start, stop in _blocks(lines):
+                parts.append(self._words.encode(self._basic.words(lines[start:stop])))
+        ids, lengths = zip(*parts, strict=True)
+        return np.concatenate(ids), np.concatenate(lengths)
 
     def pieces(self, ids) -> list[str]:
-        return [self._pieces[int(i)] for i in ids]
+        return [self._entries[i] for i in np.asarray(ids).tolist()]
 
     def decode(self, ids) -> str:
-        return " ".join(self.pieces(ids)).replace(" ##", "")
+        return " ".join(self.pieces(ids)).replace(f" {CONTINUATION}", "")
 
-    def options(self) -> dict:
-        return {"do_lower_case": self.spec.do_lower_case, "keep_accents": self.spec.keep_accents}
+    @cached_property
+    def ordinary_ids(self) -> np.ndarray:
+        """int32, ascending: neither special nor unused."""
+        return ordinary_ids(self._entries, self._reserved)
 
-
-class _Memo(dict):
-    """A dictionary that computes what it does not hold."""
-
-    def __init__(self, compute):
-        super().__init__()
-        self._compute = compute
-
-    def __missing__(self, key):
-        value = self[key] = self._compute(key)
-        return value
+    @cached_property
+    def word_start(self) -> np.ndarray:
+        """bool (vocab_size,): the entry does not begin with "##"."""
+        return word_starts(self._entries)
 
 
-def _gather(table, lengths, words, counts) -> tuple[np.ndarray, np.ndarray]:
-    """Ids of a sequence of words, and ids of each line of counts[i] words."""
-    sizes = lengths[words] if len(words) else np.zeros(0, np.int64)
-    ends = np.cumsum(sizes)
-    starts = (np.cumsum(lengths) - lengths)[words] if len(words) else sizes
-    ids = table[np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)]
-    borders = np.concatenate([[0], ends])[np.concatenate([[0], np.cumsum(counts)])]
-    return ids, np.diff(borders)
+class LongestMatch:
+    """Greedy longest match first, the `WordpieceTokenizer` of google-research/bert.
 
-
-def parse_vocabulary(path: Path, content: bytes) -> list[str]:
-    """The entries of a vocab.txt: an entry's id is its line number from 0. Lines end at LF or CRLF, nowhere else.
-
-    DataError, with line numbers, for duplicates and blank lines (which would shift or collide ids) and for files of
-    another kind.
+    Of all prefixes of the rest of a word only those are tried whose length some entry with the same first three
+    characters has.
     """
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} is not a vocabulary: byte {error.start} is not UTF-8. Expected one entry a line; a SentencePiece "
-            "model's name ends in .model"
-        ) from None
-    if "\0" in text:
-        raise DataError(f"{path} is not a vocabulary: it holds NUL bytes. Expected one entry a line")
-    lines = text.split("\n")
-    while lines and not lines[-1].strip("\r"):
-        lines.pop()
-    pieces = [line.removesuffix("\r") for line in lines]
-    if not pieces:
-        raise UsageError(f"{path} is empty. Expected a vocabulary, one entry a line")
-    # Not strip: entries may be or hold U+2028 and the like, which the text cannot reach but which have ids.
-    blank = [i + 1 for i, piece in enumerate(pieces) if not piece.strip(" \t")]
-    if blank:
-        raise DataError(
-            f"{path}: blank line {_some(blank)}. An entry's id is its line number, and readers disagree about blank "
-            "lines; put the missing entry, or e.g. [unused0], there"
-        )
-    first: dict[str, int] = {}
-    double = []
-    for i, piece in enumerate(pieces):
-        if piece in first:
-            double.append(f"{i + 1} ({piece!r}, first on line {first[piece] + 1})")
-        else:
-            first[piece] = i
-    if double:
-        raise DataError(f"{path}: duplicate entries on line {_some(double)}. Each entry must have one id")
-    return pieces
+
+    def __init__(self, entries: Sequence[str], reserved: set[int], unk_id: int):
+        """reserved: ids that no text may have."""
+        self._unk_id = unk_id
+        self._first: dict[str, int] = {}
+        self._next: dict[str, int] = {}
+        for i, entry in enumerate(entries):
+            if i in reserved:
+                continue
+            if entry.startswith(CONTINUATION):
+                self._next[entry[len(CONTINUATION) :]] = i
+            else:
+                self._first[entry] = i
+        self._first_lengths = _lengths(self._first)
+        self._next_lengths = _lengths(self._next)
+
+    def encode(self, tokens: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Basic tokens, none empty -> ids int32 of all of them, and how many each has, int64 (len(tokens),)."""
+        ids, lengths = [], []
+        first = self._first
+        for token in tokens:
+            whole = first.get(token)
+            if whole is not None and len(token) <= MAX_WORD_CHARACTERS:
+                ids.append(whole)
+                lengths.append(1)
+            else:
+                pieces = self._match(token)
+                ids += pieces
+                lengths.append(len(pieces))
+        return np.array(ids, dtype=np.int32), np.array(lengths, dtype=np.int64)
+
+    def _match(self, token: str) -> list[int]:
+        if len(token) > MAX_WORD_CHARACTERS:
+            return [self._unk_id]
+        ids = []
+        table, lengths = self._first, self._first_lengths
+        start, stop = 0, len(token)
+        while start < stop:
+            for length in lengths.get(token[start : start + 3], _SHORT):
+                piece = table.get(token[start : start + length])  # near the end the slice is shorter than `length`
+                if piece is not None:
+                    break
+            else:
+                return [self._unk_id]
+            ids.append(piece)
+            start += length
+            table, lengths = self._next, self._next_lengths
+        return ids
 
 
-def _some(items: list) -> str:
-    return ", ".join(str(item) for item in items[:5]) + (f" and {len(items) - 5} more" if len(items) > 5 else "")
+_SHORT = (2, 1)
+
+
+def _lengths(table: dict[str, int]) -> dict[str, tuple[int, ...]]:
+    """First three characters -> the lengths of the entries that begin with them, and 2 and 1, longest first."""
+    found: dict[str, int] = {}  # bit n: an entry of length n
+    for entry in table:
+        if len(entry) >= 3:
+            prefix = entry[:3]
+            found[prefix] = found.get(prefix, 0) | 1 << len(entry)
+    tuples = {
+        bits: tuple(n for n in range(bits.bit_length() - 1, 2, -1) if bits >> n & 1) for bits in {*found.values()}
+    }
+    return {prefix: tuples[bits] + _SHORT for prefix, bits in found.items()}
+
+
+def _blocks(lines: Sequence[str]) -> list[tuple[int, int]]:
+    """[start, stop) of blocks of whole lines with about _BLOCK characters each."""
+    sizes = np.fromiter(map(len, lines), dtype=np.int64, count=len(lines))
+    if sizes.sum() <= _BLOCK:
+        return [(0, len(lines))] if len(lines) else []
+    block_of_line = (np.cumsum(sizes) - 1) // _BLOCK
+    cuts = [0, *(np.flatnonzero(np.diff(block_of_line)) + 1).tolist(), len(lines)]
+    return list(pairwise(cuts))

@@ -14,13 +14,12 @@ from collections.abc import Iterator, Sequence
 import sentencepiece
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.text.bert import basic_tokens, split_words
+from nlpdata.text.bert import BasicTokenizer
 from nlpdata.tokenizers.sentencepiece_training import train_model
 from nlpdata.tokenizers.training import ALBERT_SYMBOLS, TrainedVocabulary, TrainingOptions
-from nlpdata.tokenizers.wordpiece import SPECIAL_TOKENS
+from nlpdata.tokenizers.wordpiece_vocabulary import CONTINUATION, SPECIAL_TOKENS
 
 _MARK = "▁"
-_CONTINUES = "##"
 
 
 class WordPieceVocabularyTrainer:
@@ -30,6 +29,7 @@ class WordPieceVocabularyTrainer:
 
     def __init__(self, options: TrainingOptions):
         self.options = options
+        self._basic = BasicTokenizer(do_lower_case=options.do_lower_case, keep_accents=options.keep_accents)
         if options.user_defined_symbols not in ((), ALBERT_SYMBOLS):
             raise UsageError("--user-defined-symbol belongs to SentencePiece vocabularies, not to --type wordpiece")
         if options.vocab_size <= len(SPECIAL_TOKENS):
@@ -37,11 +37,7 @@ class WordPieceVocabularyTrainer:
 
     def normalize(self, lines: Sequence[str]) -> list[str]:
         """The basic tokens of each line, one space between them."""
-        lower, accents = self.options.do_lower_case, self.options.keep_accents
-        return [
-            " ".join([token for word in words for token in basic_tokens(word, lower, accents)])
-            for words in split_words(lines)
-        ]
+        return self._basic.lines(lines)
 
     def train(self, lines: Iterator[str]) -> TrainedVocabulary:
         options = self.options
@@ -83,9 +79,9 @@ class WordPieceVocabularyTrainer:
 
 def _entries(pieces: list[str], wanted: int, options: TrainingOptions) -> list[str]:
     alphabet = sorted({piece for piece in pieces if len(piece) == 1 and piece != _MARK})
-    entries = dict.fromkeys(SPECIAL_TOKENS.values())
+    entries = dict.fromkeys(SPECIAL_TOKENS)
     entries |= dict.fromkeys(alphabet)
-    entries |= dict.fromkeys(_CONTINUES + character for character in alphabet)
+    entries |= dict.fromkeys(CONTINUATION + character for character in alphabet)
     if len(entries) > wanted:
         raise UsageError(
             f"--vocab-size: received {wanted}, but the special tokens and the alphabet of this corpus alone are "
@@ -96,5 +92,5 @@ def _entries(pieces: list[str], wanted: int, options: TrainingOptions) -> list[s
         if len(entries) == wanted:
             break
         if piece != _MARK:
-            entries.setdefault(piece[1:] if piece.startswith(_MARK) else _CONTINUES + piece)
+            entries.setdefault(piece[1:] if piece.startswith(_MARK) else CONTINUATION + piece)
     return list(entries)

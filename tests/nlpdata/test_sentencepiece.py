@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.tokenizers import TokenizerSpec, load_tokenizer, ranges, tokenizer_kind
+from nlpdata.tokenizers import TokenizerSpec, load_tokenizer, ranges
+from nlpdata.tokenizers.files import tokenizer_kind
 from nlpdata.tokenizers.scripts import begins_word, byte_begins_word
 from nlpdata.tokenizers.sentencepiece import SentencePieceTokenizer
 from tests.shared import shared
@@ -376,7 +377,7 @@ def test_vocab_instead_of_model(model_path, tmp_path, name):
 def test_no_model(tmp_path, content):
     path = tmp_path / "x.model"
     path.write_bytes(content)
-    with pytest.raises(DataError, match="empty" if not content else "not a SentencePiece model"):
+    with pytest.raises(DataError, match="empty" if not content else "not a (SentencePiece model|tokenizer.json)"):
         load_tokenizer(path)
 
 
@@ -406,7 +407,7 @@ def test_folders(model_path, tmp_path):
     with pytest.raises(UsageError, match="holds no tokenizer"):
         load_tokenizer(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")
-    with pytest.raises(UsageError, match=r"tokenizer\.json alone"):
+    with pytest.raises(DataError, match=r"not a tokenizer\.json"):
         load_tokenizer(tmp_path)
     shutil.copy(model_path, tmp_path / "a.model")
     assert load_tokenizer(tmp_path).path == str(tmp_path / "a.model")

@@ -1,0 +1,122 @@
+"""What files beside a tokenizer file say about its use: ours, and those of Hugging Face folders."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from nlpdata.errors import DataError, UsageError
+from nlpdata.tokenizers import OPTIONS, SPECIAL_ROLES
+from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX, meta_of_copy
+from nlpdata.tokenizers.hf import parse_tokenizer_json, refuse_added, wordpiece_options
+
+_USUAL = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<pad>", "<unk>"}  # special, said or not
+
+
+def stored_options(path: Path, sha256: str) -> dict:
+    """Fields of TokenizerSpec that lie beside a tokenizer file; empty if nothing does.
+
+    Looked for in the order of this list: `<prefix>.tokenizer.json`, which train-tokenizer writes; the meta file of
+    the records beside which a copy of the tokenizer lies (`<stem>.tokenizer.model`, `<stem>.meta.json`); Hugging
+    Face's files. `special_tokens` from those may hold None for roles they do not name. DataError if one of the first
+    two belongs to other content (checksum).
+    """
+    sidecar = path.with_suffix(SIDECAR_SUFFIX)
+    if sidecar.exists() and sidecar != path:
+        return _checked_options(_read_json(sidecar), sidecar, path, sha256)
+    meta = meta_of_copy(path)
+    if meta is not None and meta.exists():
+        entry = _read_json(meta).get("tokenizer")
+        if isinstance(entry, Mapping) and entry.get("file") == path.name:
+            return _checked_options(entry, meta, path, sha256)
+    return _folder_options(path)
+
+
+def _checked_options(stored: Mapping, source: Path, path: Path, sha256: str) -> dict:
+    if stored.get("sha256") != sha256:
+        raise DataError(
+            f"{source} was written for another {path.name}: it says sha256 {stored.get('sha256')}, the file has "
+            f"{sha256}. Restore the file that belongs to it, or remove {source.name} and give the options yourself"
+        )
+    options = {name: stored[name] for name in OPTIONS if name in stored}
+    for name, value in options.items():
+        if not isinstance(value, bool):
+            raise DataError(f"{source}: {name} is {value!r}, expected true or false")
+    if stored.get("special_tokens"):
+        options["special_tokens"] = tuple(stored["special_tokens"])
+    return options
+
+
+def _folder_options(path: Path) -> dict:
+    """tokenizer_config.json, before special_tokens_map.json, before a tokenizer.json beside a vocab.txt."""
+    config_file, map_file = path.with_name("tokenizer_config.json"), path.with_name("special_tokens_map.json")
+    config = _read_json(config_file) if config_file.exists() else {}
+    options = _config_options(config_file, config)
+    special = _special_tokens(_read_json(map_file) if map_file.exists() else {}, config)
+    searched = _added(path, config) - set(special)
+    refuse_added(str(path.parent), sorted(searched - _USUAL))
+    if any(special):
+        options["special_tokens"] = special
+    fast_file = path.with_name(FAST)
+    if path.suffix == ".txt" and "do_lower_case" not in options and fast_file.exists():
+        fast = parse_tokenizer_json(str(fast_file), fast_file.read_bytes())
+        options = wordpiece_options(str(fast_file), fast) | options
+    return options
+
+
+def _config_options(file: Path, config: Mapping) -> dict:
+    for name in (*OPTIONS, "strip_accents", "do_basic_tokenize"):
+        if not isinstance(config.get(name, None), bool | None):
+            raise DataError(f"{file}: {name} is {config[name]!r}, expected true, false or null")
+    words = config.get("word_tokenizer_type") or "basic"
+    if config.get("do_basic_tokenize") is False or words != "basic":
+        what = f"word_tokenizer_type {words}" if words != "basic" else "do_basic_tokenize false"
+        raise UsageError(f"{file} says {what}; expected BERT's basic tokenizer: with another one the ids would differ")
+    options = {name: config[name] for name in OPTIONS if config.get(name) is not None}
+    if config.get("strip_accents") is not None:  # null: as do_lower_case says
+        options["keep_accents"] = not config["strip_accents"]
+    return options
+
+
+def _special_tokens(*configs: Mapping) -> tuple[str | None, ...]:
+    """Entries for SPECIAL_ROLES, None where no file names one, and the other special tokens. Later files win."""
+    roles: dict[str, str | None] = dict.fromkeys(SPECIAL_ROLES)
+    others: dict[str, None] = {}
+    for config in configs:
+        named = {role: _token(config.get(f"{role}_token")) for role in SPECIAL_ROLES}
+        roles |= {role: token for role, token in named.items() if token}
+        extra = [_token(token) for token in config.get("additional_special_tokens") or []]
+        extra += [t.get("content") for t in (config.get("added_tokens_decoder") or {}).values() if t.get("special")]
+        others |= dict.fromkeys(token for token in extra if token)
+    return (*roles.values(), *(token for token in others if token not in roles.values()))
+
+
+def _added(path: Path, config: Mapping) -> set[str]:
+    """Added tokens, of which it is not said that they are special."""
+    file = path.with_name("added_tokens.json")
+    added = set(_read_json(file)) if file.exists() else set()
+    decoder = (config.get("added_tokens_decoder") or {}).values()
+    return added | {token.get("content") for token in decoder if not token.get("special")}
+
+
+def complete_special_tokens(defaults: Sequence[str], *sources: Sequence[str | None]) -> tuple[str, ...]:
+    """Entries for SPECIAL_ROLES from the first source that names one, else the default; then all other ones, once."""
+    roles = [next(filter(None, choices)) for choices in zip(*(s for s in sources if s), defaults, strict=False)]
+    others = dict.fromkeys(token for source in sources for token in source[len(roles) :] if token not in roles)
+    return (*roles, *others)
+
+
+def _token(value) -> str | None:
+    """The text of a special token in a JSON file: a string, or an object with `content`."""
+    if isinstance(value, Mapping):
+        value = value.get("content")
+    return value if isinstance(value, str) and value else None
+
+
+def _read_json(path: Path) -> dict:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read as JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise DataError(f"{path} holds {type(value).__name__}, expected an object")
+    return value

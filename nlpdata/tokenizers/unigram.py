@@ -1,0 +1,152 @@
+"""tokenizer.json of the type Unigram (ALBERT's fast tokenizer), as the model that SentencePiece loads.
+
+A Unigram vocabulary is what a SentencePiece model holds: pieces with scores, and a table of character replacements.
+So it is written as one, field by field of sentencepiece_model.proto (google/sentencepiece), and encoded by the library
+itself. Around it, Hugging Face's normalizer is ALBERT's normalisation in single steps, which become our options.
+
+Ids are those of the SentencePiece path with these options. Hugging Face's differ where text holds nonspacing marks
+without a combining class, such as vowel signs of Thai and Hindi: its StripAccents drops them, ALBERT's code does not.
+"""
+
+import base64
+import re
+import struct
+from collections.abc import Mapping
+
+from nlpdata.errors import DataError, UsageError
+from nlpdata.tokenizers.hf import added_tokens, model_type
+from nlpdata.tokenizers.scripts import WORD_MARK
+
+_NORMAL, _UNKNOWN, _CONTROL, _BYTE = 1, 2, 3, 6  # ModelProto.SentencePiece.Type
+_BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")
+# The normalizer as letters, one a step (see `_letter`), of which ALBERT's and XLNet's converters write these.
+_CHAIN = re.compile("Q`Q'(?P<accents>DA)?(?P<lower>L)?(?P<table>P)?S?")
+
+
+def unigram_model(path: str, fast: Mapping) -> bytes:
+    """The serialized SentencePiece model; UsageError, DataError for a file that cannot be one."""
+    if model_type(fast) != "Unigram":
+        raise UsageError(f"{path} holds a tokenizer of the type {model_type(fast)}, expected Unigram")
+    _check_split(path, fast.get("pre_tokenizer"))
+    _chain(path, fast)
+    model = fast["model"]
+    vocabulary, unknown = model.get("vocab"), model.get("unk_id")
+    try:
+        pieces = [(str(piece), float(score)) for piece, score in vocabulary]
+        special = added_tokens(path, fast)
+        misplaced = [token for token, i in special.items() if not (i < len(pieces) and pieces[i][0] == token)]
+        unknown_piece = pieces[unknown][0]
+    except (TypeError, ValueError, IndexError, KeyError):
+        raise DataError(
+            f"{path}: expected model.vocab as a list of [piece, score] and model.unk_id as one's number"
+        ) from None
+    if misplaced:
+        raise UsageError(
+            f"{path}: the added tokens {', '.join(misplaced[:5])} are no pieces of model.vocab at their ids"
+        )
+    message = b"".join(
+        _bytes(1, _bytes(1, piece.encode()) + _float(2, score) + _int(3, _type(i, piece, unknown, special, model)))
+        for i, (piece, score) in enumerate(pieces)
+    )
+    trainer = _int(3, 1) + _int(4, len(pieces)) + _int(35, bool(model.get("byte_fallback")))
+    trainer += _int(40, unknown) + b"".join(_int(field, -1) for field in (41, 42, 43))  # no bos, eos, pad
+    trainer += _bytes(45, unknown_piece.encode())
+    table = next((step["precompiled_charsmap"] for step in _steps(fast) if step.get("type") == "Precompiled"), "")
+    normalizer = _bytes(1, b"tokenizer.json") + _bytes(2, base64.b64decode(table or ""))
+    return message + _bytes(2, trainer) + _bytes(3, normalizer + _int(3, 1) + _int(4, 1) + _int(5, 1))
+
+
+def unigram_options(path: str, fast: Mapping) -> dict:
+    """What a tokenizer.json says of the fields of a TokenizerSpec. It has no digit-comma rule."""
+    chain = _chain(path, fast)
+    vocabulary, unknown = fast["model"]["vocab"], fast["model"]["unk_id"]
+    return {
+        "do_lower_case": bool(chain["lower"]),
+        "keep_accents": not chain["accents"],
+        "digit_comma": False,
+        "special_tokens": (None, vocabulary[unknown][0], None, None, None, *added_tokens(path, fast)),
+    }
+
+
+def _chain(path: str, fast: Mapping) -> re.Match:
+    letters = "".join(map(_letter, _steps(fast)))
+    chain = _CHAIN.fullmatch(letters)
+    if chain is None:
+        found = ", ".join(str(step.get("type")) for step in _steps(fast)) or "none"
+        raise UsageError(
+            f"{path}: the normalizer is {found}; expected ALBERT's: Replace of two backticks and of two apostrophes, "
+            "NFKD with StripAccents or neither, Lowercase or not, Precompiled, Replace of several spaces"
+        )
+    return chain
+
+
+def _steps(fast: Mapping) -> list[Mapping]:
+    """The normalizer's steps, without the Sequences that hold them."""
+    waiting, steps = [fast.get("normalizer")], []
+    while waiting:
+        step = waiting.pop(0)
+        if isinstance(step, Mapping) and step.get("type") == "Sequence":
+            waiting = list(step.get("normalizers") or []) + waiting
+        elif isinstance(step, Mapping):
+            steps.append(step)
+    return steps
+
+
+def _letter(step: Mapping) -> str:
+    kind, pattern = step.get("type"), step.get("pattern") or {}
+    if kind == "Replace":
+        replacements = {("String", "``", '"'): "Q`", ("String", "''", '"'): "Q'", ("Regex", " {2,}", " "): "S"}
+        return next((replacements.get((form, text, step.get("content")), "?") for form, text in pattern.items()), "?")
+    return {"NFKD": "D", "StripAccents": "A", "Lowercase": "L", "Precompiled": "P"}.get(kind, "?")
+
+
+def _check_split(path: str, splitter: Mapping | None) -> None:
+    splitter = splitter or {}
+    parts = splitter.get("pretokenizers", []) if splitter.get("type") == "Sequence" else [splitter]
+    if parts and parts[0].get("type") == "WhitespaceSplit":
+        parts = parts[1:]
+    last = parts[0] if len(parts) == 1 else {}
+    prefix = last.get("prepend_scheme", "always" if last.get("add_prefix_space", True) else "never")
+    if (last.get("type"), last.get("replacement"), prefix, last.get("split", True)) != (
+        "Metaspace",
+        WORD_MARK,
+        "always",
+        True,
+    ):
+        raise UsageError(
+            f"{path}: the pre_tokenizer is {splitter.get('type')} {[part.get('type') for part in parts]}; expected "
+            f"Metaspace with {WORD_MARK} before every word, after WhitespaceSplit or alone"
+        )
+
+
+def _type(i: int, piece: str, unknown: int, special: Mapping, model: Mapping) -> int:
+    if i == unknown:
+        return _UNKNOWN
+    if piece in special:
+        return _CONTROL
+    return _BYTE if model.get("byte_fallback") and _BYTE_PIECE.fullmatch(piece) else _NORMAL
+
+
+# The wire format of protocol buffers: a field is a varint of its number and form, then a varint, 4 bytes, or a length
+# and so many bytes.
+
+
+def _varint(value: int) -> bytes:
+    value &= (1 << 64) - 1  # negative numbers are of 64 bits
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def _int(field: int, value: int) -> bytes:
+    return _varint(field << 3) + _varint(int(value))
+
+
+def _bytes(field: int, value: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(value)) + value
+
+
+def _float(field: int, value: float) -> bytes:
+    return _varint(field << 3 | 5) + struct.pack("<f", value)
