@@ -39,9 +39,8 @@ def main() -> None:
     optimizer.build(model.trainable_variables)
     weights = [variable.value for variable in model.trainable_variables]
 
-    def apply(gradients):
-        gradients, _ = tf.clip_by_global_norm(gradients, clip_norm)
-        optimizer.apply(gradients, model.trainable_variables)
+    def apply(gradients, factor):
+        optimizer.apply([g * factor for g in gradients], model.trainable_variables)
 
     if jit_apply:
         apply = tf.function(apply, jit_compile=True)
@@ -51,7 +50,7 @@ def main() -> None:
         with tf.GradientTape() as tape, dropout_scope(tf.stack([step, 1])):
             loss, statistics = task.loss(model, batch, denominators)
         gradients = [tf.convert_to_tensor(each) for each in tape.gradient(loss, weights)]
-        apply(gradients)
+        apply(gradients, clip_norm / tf.maximum(tf.linalg.global_norm(gradients), clip_norm))
         return loss, statistics
 
     batch = make_batch()
