@@ -18,7 +18,7 @@ import numpy as np
 from keras import ops
 
 _scope = contextvars.ContextVar("dropout_scope", default=None)
-_GOLDEN = 0x9E3779B1  # odd: products with different counts differ modulo 2**32
+_SALTS = (0x9E3779B1, 0x85EBCA6B)  # odd: multiples by different counts differ modulo 2**32
 
 
 @contextlib.contextmanager
@@ -54,25 +54,25 @@ class Dropout(keras.layers.Layer):
 
 def _random_bits(shape, key, count: int):
     """Uniform integers 0..65535 of this shape, in an integer type that compares with them."""
-    return _GENERATORS[keras.backend.backend()](shape, key, count * _GOLDEN % 2**32)
+    salt = np.array([count * each % 2**32 for each in _SALTS], np.uint32)
+    return _GENERATORS[keras.backend.backend()](shape, key, salt)
 
 
-def _tensorflow_bits(shape, key, salt: int):
+def _tensorflow_bits(shape, key, salt: np.ndarray):
     import tensorflow as tf
 
-    seed = tf.bitcast(key, tf.int32) + tf.constant([salt - 2**32 if salt >= 2**31 else salt, 0], tf.int32)
+    seed = tf.bitcast(key, tf.int32) + salt.view(np.int32)
     size = tf.reduce_prod(shape)
     words = tf.random.stateless_uniform([(size + 1) // 2], seed, minval=None, maxval=None, dtype=tf.uint32)
     halves = tf.reshape(tf.bitcast(words, tf.uint16), [-1])
     return tf.cast(tf.reshape(halves[:size], shape), tf.int32)
 
 
-def _jax_bits(shape, key, salt: int):
+def _jax_bits(shape, key, salt: np.ndarray):
     import jax
     import jax.numpy as jnp
 
-    first, second = jnp.asarray(key).astype(jnp.uint32)
-    first += np.uint32(salt)
+    first, second = jnp.asarray(key).astype(jnp.uint32) + salt
     if jax.default_backend() != "cpu":
         state = jnp.stack([first, second, first ^ second, first + second])
         return jax.lax.rng_bit_generator(state, shape, dtype=jnp.uint16)[1].astype(jnp.int32)

@@ -30,4 +30,22 @@ class MaskedLMHead(keras.layers.Layer):
             hidden = ops.matmul(chosen, hidden)
         hidden = self.layer_norm(self.activation(self.transform(hidden)))
         table = ops.cast(encoded["word_embeddings"], hidden.dtype)
-        return {"mlm_logits": ops.matmul(hidden, ops.transpose(table)) + self.output_bias}
+        return {"mlm_logits": _scores(hidden, table) + self.output_bias}
+
+
+@ops.custom_gradient
+def _scores(hidden, table):
+    """hidden (b, n, E) times the transpose of table (V, E): (b, n, V).
+
+    The gradient of a plain product would make that of the transposed table, and then transpose it: a copy as large as
+    the table, in bad order.
+    """
+    rows = ops.reshape(hidden, (-1, hidden.shape[-1]))
+    shape = (-1, *hidden.shape[1:-1], table.shape[0])
+
+    def gradient(upstream):
+        upstream = ops.reshape(upstream, (-1, table.shape[0]))
+        to_hidden = ops.reshape(ops.matmul(upstream, table), ops.shape(hidden))
+        return to_hidden, ops.matmul(ops.transpose(upstream), rows)
+
+    return ops.reshape(ops.matmul(rows, ops.transpose(table)), shape), gradient
