@@ -56,7 +56,8 @@ def test_kill_9_at_random_steps_leaves_no_trace(config, uninterrupted, tmp_path)
     assert code == 0, said
     assert "going on from" in said
     expected = curve(uninterrupted)
-    assert len(expected) == STEPS and all(digest for _, _, digest in expected.values())
+    assert len(expected) == STEPS
+    assert all(digest for _, _, digest in expected.values())
     assert curve(model_dir) == expected  # losses, rates and digests, to the last bit
     assert lines(model_dir, "eval") == lines(uninterrupted, "eval")
     assert not list((model_dir / "checkpoints").glob(".*"))
@@ -91,7 +92,8 @@ def test_a_signal_saves_and_leaves_with_its_code(config, uninterrupted, tmp_path
     assert code == expected, said
     assert "the checkpoint is saved" in said
     stopped = max(line["step"] for line in lines(model_dir))
-    assert (model_dir / "checkpoints" / f"step-{stopped:08d}").exists() and stopped % 7
+    assert (model_dir / "checkpoints" / f"step-{stopped:08d}").exists()
+    assert stopped % 7
     code, said = finish(process((config, model_dir, "train_and_eval")))
     assert code == 0, said
     assert curve(model_dir) == curve(uninterrupted)
