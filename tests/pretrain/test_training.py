@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from pretrain.config import Choice
 from pretrain.converters import native, read_checkpoint
 from pretrain.registry import OPTIMIZERS
 from pretrain.training import run_experiment
-from tests.pretrain.runs import changed, curve, experiment, finish, lines, process, run, tiny
+from tests.pretrain.runs import ROOT, changed, curve, experiment, finish, lines, process, run, tiny
 
 
 @pytest.fixture(scope="module")
@@ -295,3 +296,24 @@ def test_full_disk_while_saving(config, tmp_path):
     assert "cannot write the checkpoint" in said
     assert "make room" in said
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000002"]
+
+
+def test_the_documented_trainer_stops_early(config, tmp_path, monkeypatch):
+    document = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n((?:(?!```).)*class EarlyStopping.*?)```", document, re.DOTALL).group(1)
+    (tmp_path / "my_trainer.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    rising = experiment(
+        config.task.train_data.input_path,
+        eval_path=config.task.validation_data.input_path,
+        trainer={"type": "my_trainer:EarlyStopping", "train_steps": 40, "validation_interval": 2},
+        learning_rate=1.0,
+    )
+    run(rising, tmp_path / "run", "train_and_eval")
+    losses = [line["loss"] for line in lines(tmp_path / "run", "eval")]
+    assert len(losses) == losses.index(min(losses)) + 3 < 20
+    stopped = lines(tmp_path / "run")[-1]["step"]
+    assert stopped == 2 * len(losses)
+    assert native.finished(tmp_path / "run" / "checkpoints")[-1].name == f"step-{stopped:08d}"
+    run(rising, tmp_path / "run", "train_and_eval")  # decides the same when it goes on
+    assert lines(tmp_path / "run")[-1]["step"] == stopped
