@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.config import Choice
-from pretrain.converters import native, read_checkpoint
+from pretrain.converters import assign, native, read_checkpoint
+from pretrain.data import example_digest, pretraining_batches
 from pretrain.registry import OPTIMIZERS
 from pretrain.training import run_experiment
 from tests.pretrain.runs import ROOT, changed, curve, experiment, finish, lines, process, run, tiny
@@ -82,8 +84,6 @@ def test_what_a_checkpoint_knows(finished):
 
 def test_evaluation_is_right_by_plain_arithmetic(finished, config):
     """Every example once, padding never: sums over the records, one by one, against the logged metrics."""
-    from pretrain.converters import assign
-    from pretrain.data import pretraining_batches
     from pretrain.tasks.pretraining import PretrainingTask
 
     model_dir, _, metrics = finished
@@ -150,6 +150,22 @@ def test_init_checkpoint_starts_at_0_and_a_checkpoint_resumes(finished, config, 
     assert any("init_checkpoint" in line and "is not used: the run goes on from" in line for line in said)
     assert any("after step 2 of 4" in line for line in said)
     assert [line["step"] for line in lines(tmp_path)] == [1, 2, 3, 4]
+
+
+def test_resume_at_step_1000_of_1001_takes_one_step(finished, config, tmp_path):
+    """huggingface/transformers#8876: the data's position is computed, not replayed."""
+    newest = native.finished(finished[0] / "checkpoints")[-1]
+    info = native.read_info(newest) | {"step": 1000}
+    native.write(tmp_path / "checkpoints" / "step-00001000", native.read_arrays(newest), info)
+    started = time.monotonic()
+    said = run(changed(config, "trainer", train_steps=1001, log_example_digest=True), tmp_path)
+    assert time.monotonic() - started < 60
+    assert any("after step 1000 of 1001" in line for line in said)
+    (line,) = lines(tmp_path)
+    assert line["step"] == 1001
+    assert line["example_digest"] == example_digest(
+        pretraining_batches(config.task.train_data, config.task).batch(1000)
+    )
 
 
 def test_encoder_only_into_a_model_with_heads(finished, config, tmp_path, capsys):
