@@ -62,11 +62,11 @@ def measure(model_dir: str, pattern: str) -> tuple[dict[str, Tally], int, int]:
     pairs = "sentence_pair/logits/kernel" in checkpoint.weights
     data = EvalDataConfig(input_path=pattern, global_batch_size=128)
     config = PretrainingConfig(
-        model=ModelConfig(checkpoint.config), validation_data=data, use_next_sentence_label=pairs
+        model=ModelConfig(checkpoint.encoder), validation_data=data, use_next_sentence_label=pairs
     )
     task = PretrainingTask(config)
     model = task.build_model()
-    assign(model, checkpoint.weights)
+    assign(model, checkpoint)
     batches = pretraining_batches(data, config)
     meta_file = find_meta(next(iter(sorted(Path(pattern).parent.glob(Path(pattern).name)))))
     tokenizer = load_tokenizer(read_meta(meta_file)["tokenizer"], folder=meta_file.parent)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.converters import assign, native, read_checkpoint
+from pretrain.converters import Checkpoint, assign, native, read_checkpoint
 from pretrain.training.checkpoints import BestCheckpoint, Checkpoints
 from tests.pretrain.runs import ROOT, tiny
 
@@ -152,18 +152,18 @@ def test_read_finds_the_newest_from_any_folder_of_the_run(tmp_path):
         assert found.format == "native"
         assert found.source == str(newest)
         assert list(found.weights) == ["encoder/kernel"]  # no optimizer state
-        assert found.config.type == "albert"
-        assert found.config.options.hidden_size == 64
-        assert found.facts == {"tokenizer_sha256": "ab"}
+        assert found.encoder.type == "albert"
+        assert found.encoder.options.hidden_size == 64
+        assert found.extras == {"tokenizer_sha256": "ab"}
 
 
 def test_what_is_no_checkpoint(tmp_path):
     (tmp_path / "variables").mkdir()
     (tmp_path / "variables" / "variables.index").write_bytes(b"x")
-    with pytest.raises(UsageError, match=r"variables/variables: no such file or folder. There are variables.index"):
+    with pytest.raises(DataError):  # found, as a TensorFlow checkpoint, and damaged
         read_checkpoint(tmp_path / "variables" / "variables")
-    with pytest.raises(UsageError, match=r"not of a known format. Known: .*native"):
-        read_checkpoint(tmp_path)
+    with pytest.raises(UsageError, match="no such file, folder or checkpoint prefix"):
+        read_checkpoint(tmp_path / "nothing")
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     with pytest.raises(UsageError, match="no finished checkpoint"):
         read_checkpoint(tmp_path / "run")
@@ -175,63 +175,11 @@ def test_what_is_no_checkpoint(tmp_path):
         read_checkpoint(later)
 
 
-@pytest.fixture(scope="module")
-def model():
-    return build()
-
-
-def build(encoder="albert", pairs=True, **options):
-    from pretrain.config import ModelConfig
-    from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
-
-    config = PretrainingConfig(model=ModelConfig(tiny(encoder, **options)), use_next_sentence_label=pairs)
-    return PretrainingTask(config).build_model(seed=1)
-
-
-def weights_of(model):
-    from pretrain.encoders.model import weights_by_path
-
-    return {path: np.asarray(weight) for path, weight in weights_by_path(model).items()}
-
-
-def test_assign_reports_what_matched(model):
-    new = {path: np.full_like(value, 0.5) for path, value in weights_of(model).items()}
-    partial = {path: value for path, value in new.items() if path.startswith("encoder/")} | {"other/kernel": np.ones(3)}
-    report = assign(model, partial)
-    assert sorted(report.matched) == sorted(path for path in new if path.startswith("encoder/"))
-    assert report.unused == ["other/kernel"]
-    assert "masked_lm/output_bias" in report.missing
-    assert "sentence_pair/logits/kernel" in report.missing
-    text = str(report)
-    assert f"weights loaded: {len(report.matched)} of the model's {len(new)}" in text
-    assert "missing (keep their initial values)" in text
-    assert "unused: 1" in text
-    assert "other/kernel" in text
-    values = weights_of(model)
-    assert all((values[path] == 0.5).all() for path in report.matched)
-    assert not (values["sentence_pair/logits/kernel"] == 0.5).all()
-
-
-def test_assign_refuses_other_shapes_and_sets_nothing(model):
-    before = weights_of(model)
-    wrong = {path: value + 1 for path, value in before.items()}
-    wrong["encoder/pooler/kernel"] = np.ones((3, 3), np.float32)
-    with pytest.raises(
-        DataError, match=r"1 weights differ in shape(.|\n)*pooler/kernel: the model has \(32, 32\), .*\(3, 3\)"
-    ):
-        assign(model, wrong)
-    for path, value in weights_of(model).items():
-        np.testing.assert_array_equal(value, before[path])
-
-
-def test_assign_that_matches_nothing_is_an_error(model):
-    with pytest.raises(DataError, match=r"0 of \d+ weights match the checkpoint's 1. .*the checkpoint has bert/x"):
-        assign(model, {"bert/x": np.ones(1)})
-
-
 def test_a_model_that_was_not_built_is_not_loaded_in_silence():
+    """tensorflow/tensorflow#35930: loading before building restores nothing."""
     from pretrain.encoders.model import EncoderModel, build_encoder
 
     unbuilt = EncoderModel(build_encoder(tiny()))
-    with pytest.raises(DataError, match="Was the model built"):
-        assign(unbuilt, {"encoder/pooler/kernel": np.ones((32, 32), np.float32)})
+    checkpoint = Checkpoint("native", "run1", None, {"encoder/pooler/kernel": np.ones((32, 32), np.float32)})
+    with pytest.raises(UsageError, match="none of its 1 weights belongs to this model"):
+        assign(unbuilt, checkpoint)
