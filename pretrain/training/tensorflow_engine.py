@@ -125,7 +125,9 @@ class TensorFlowEngine(Engine):
     def _variables(self) -> dict:
         named = {f"model/{path}": variable for path, variable in weights_by_path(self.model).items()}
         if self._optimizer is not None:
-            named |= {f"optimizer/{variable.path}": variable for variable in self._optimizer.variables}
+            optimizer = {f"optimizer/{variable.path}": variable for variable in self._optimizer.variables}
+            assert len(optimizer) == len(self._optimizer.variables), "two optimizer variables of one path"
+            named |= optimizer
         if self._loss_scale is not None:
             named |= {f"engine/{name}": variable for name, variable in self._loss_scale.variables().items()}
         return named
