@@ -215,9 +215,13 @@ class _ReplicaContext:
             self._replica.merge_call(self._apply_if, args=(finite, gradients))
 
     def _apply_if(self, strategy, finite, gradients):
-        # A condition may hold no merge_call, of which apply makes one on every replica: so all replicas merge before it.
-        def apply():
+        # A condition on a replica may hold no merge_call, and apply makes one. So the replicas merge, meet one condition,
+        # and part again inside it.
+        def on_replica(gradients):
             self._engine._optimizer.apply(gradients, self._engine.model.trainable_variables)
+
+        def apply():
+            strategy.extended.call_for_each_replica(on_replica, args=(gradients,))
             return True
 
         tf.cond(strategy.experimental_local_results(finite)[0], apply, lambda: False)
