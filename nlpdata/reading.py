@@ -19,7 +19,7 @@ import numpy as np
 
 from nlpdata.decoding import MalformedExample, decode_examples
 from nlpdata.errors import DataError, UsageError
-from nlpdata.example import masked_crc
+from nlpdata.example import mask_crcs, masked_crc
 from nlpdata.records import Feature, find_meta, read_meta, refuse_while_committing
 
 _BATCH = 256  # records decoded at a time
@@ -75,8 +75,12 @@ class RecordFile:
 
     def crc_matches(self, index: int) -> bool:
         """Whether a record's data fits its checksum."""
+        return masked_crc(self.record(index)) == struct.unpack("<I", self.stored_crc(index))[0]
+
+    def stored_crc(self, index: int) -> bytes:
+        """A record's checksum as stored: 4 bytes, little-endian."""
         stop = int(self.stops[index])
-        return masked_crc(self.record(index)) == struct.unpack("<I", self.data[stop : stop + 4])[0]
+        return self.data[stop : stop + 4]
 
     def __getstate__(self):
         return {"path": self.path}
@@ -224,12 +228,23 @@ class Records:
         file = np.searchsorted(self._offsets, index, "right") - 1
         local = index - self._offsets[file]
         parts = [self._files[f].record(i) for f, i in zip(file.tolist(), local.tolist(), strict=True)]
+        self._check(parts, file, local, index)
         stops = np.cumsum([len(part) for part in parts])
         starts = np.concatenate([[0], stops[:-1]])
         try:
             return decode_examples(b"".join(parts), starts, stops)
         except MalformedExample as error:
             raise DataError(f"{self.where(int(index[error.record]))}: {error.reason}") from None
+
+    def _check(self, parts, file, local, index) -> None:
+        """DataError for the first record whose data fails its checksum."""
+        found = mask_crcs(np.array([google_crc32c.value(part) for part in parts], np.uint32))
+        stored = [self._files[f].stored_crc(i) for f, i in zip(file.tolist(), local.tolist(), strict=True)]
+        wrong = np.flatnonzero(found != np.frombuffer(b"".join(stored), "<u4"))
+        if len(wrong):
+            raise DataError(
+                f"{self.where(int(index[wrong[0]]))}: the data fails its checksum: the file is damaged. Copy or make it again"
+            )
 
     def __getstate__(self):
         return {"paths": self.paths}

@@ -93,17 +93,23 @@ def step_folder(folder, step: int) -> Path:
     return Path(folder, f"step-{step:08d}")
 
 
-def read(path, model_config: Choice | None = None) -> Checkpoint | None:
-    """The checkpoint at `path`: its folder, or the newest of a folder of them or of a run. None for anything else."""
+def locate(path) -> Path | None:
+    """The folder of the checkpoint at `path`: itself, or the newest of a folder of them or of a run. None for others."""
     path = Path(path)
     folder = path.parent if path.name in (ARRAYS, INFO) else path
-    if not (folder / INFO).exists():
-        found = finished(folder) or finished(folder / "checkpoints")
-        if not found and (folder / "checkpoints").is_dir():
-            raise UsageError(f"checkpoint {path}: the run has no finished checkpoint yet.")
-        if not found:
-            return None
-        folder = found[-1]
+    if (folder / INFO).exists():
+        return folder
+    found = finished(folder) or finished(folder / "checkpoints")
+    if not found and (folder / "checkpoints").is_dir():
+        raise UsageError(f"checkpoint {path}: the run has no finished checkpoint yet.")
+    return found[-1] if found else None
+
+
+def read(path, model_config: Choice | None = None) -> Checkpoint | None:
+    """The checkpoint at `path` (see locate). None for anything else."""
+    folder = locate(path)
+    if folder is None:
+        return None
     info = read_info(folder)
     stored = info.get("encoder")
     encoder = Choice(stored["type"], ENCODERS.config_class(stored["type"])(**stored["options"])) if stored else None

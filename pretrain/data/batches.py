@@ -39,7 +39,9 @@ class Batches:
     Raises UsageError where there are fewer examples than a batch.
     """
 
-    def __init__(self, records, config: DataConfig, transform: Transform, name: str = "data", facts: Mapping | None = None):
+    def __init__(
+        self, records, config: DataConfig, transform: Transform, name: str = "data", facts: Mapping | None = None
+    ):
         self.num_examples, self.batch_size = len(records), config.global_batch_size
         self.name, self.facts = name, dict(facts or {})
         self._records, self._config, self._transform = records, config, transform

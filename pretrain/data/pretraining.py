@@ -223,7 +223,6 @@ class _Source:
         rows = {self._rename.get(name, name): values for name, values in rows.items()}
         names = [*_SEQUENCE, *(name for name in _MASKED if name in rows)]
         names += ["next_sentence_labels"] if self._uses_pairs else []
-        # Labels of 2^31 and more would wrap around into the range: the check looks at the values as they are stored.
         for name, limit in (("input_ids", self._encoder.vocab_size), ("masked_lm_ids", self._encoder.vocab_size),
                             ("masked_lm_positions", self._length), ("next_sentence_labels", 2),
                             ("segment_ids", self._encoder.type_vocab_size), ("input_mask", 2)):  # fmt: skip
@@ -235,18 +234,17 @@ class _Source:
         return batch
 
     def _check_range(self, name: str, values: np.ndarray, limit: int, examples: np.ndarray) -> None:
-        if values.dtype == object or values.min() < 0 or values.max() >= limit:
-            wrong = (
-                np.zeros(1, np.int64)
-                if values.dtype == object
-                else np.flatnonzero(((values < 0) | (values >= limit)).any(1))
-            )
-            row = values[wrong[0]]
-            found = row[0] if values.dtype == object else row[(row < 0) | (row >= limit)][0]
-            raise DataError(
-                f"{self._records.where(int(examples[wrong[0]]))}: {name} holds {found}, expected 0 to {limit - 1}. "
-                "Do the records belong to this model (vocab_size, type_vocab_size)?"
-            )
+        if values.dtype != np.int64:
+            raise DataError(f"{self._records.paths[0]}: {name} holds {values.dtype}, expected int64")
+        unsigned = values.view(np.uint64)  # negative values are the largest
+        if unsigned.max() < limit:
+            return
+        row = int(np.flatnonzero((unsigned >= limit).any(axis=1))[0])
+        found = values[row][unsigned[row] >= limit][0]
+        raise DataError(
+            f"{self._records.where(int(examples[row]))}: {name} holds {found}, expected 0 to {limit - 1}. Do the records "
+            "belong to this model (vocab_size, type_vocab_size)?"
+        )
 
     def _example_keys(self, examples: np.ndarray, epoch: int) -> np.ndarray:
         if self._config.is_training:

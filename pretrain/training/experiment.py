@@ -12,7 +12,7 @@ import numpy as np
 from nlpdata.errors import UsageError
 from pretrain.config import ExperimentConfig
 from pretrain.config_yaml import compare_saved, save
-from pretrain.converters import read_checkpoint
+from pretrain.converters import native
 from pretrain.data.batches import Batches
 from pretrain.registry import ENGINES, TASKS, TRAINERS
 from pretrain.toy import with_toy_records
@@ -119,8 +119,9 @@ class _Run:
                 f"nothing to evaluate: {self._model_dir} holds no checkpoint (checkpoints/step-...). Is it the model_dir "
                 "of the run? Or name weights with init_checkpoint."
             )
-        if start:
-            self._check_tokenizer(read_checkpoint(start).facts)
+        own = native.locate(start) if start else None
+        if own:
+            self._check_tokenizer(native.read_info(own).get("data", {}))
         report = self._task.initialize(self._engine.model)
         if self._mode == "eval":
             self._log(f"warning: step 0: {self._model_dir} holds no checkpoint; {start} is evaluated, as it was loaded")

@@ -76,10 +76,18 @@ class LiveLine:
             parts += [f"{values['tokens_per_second']:,.0f} tokens/s", f"{values['padding']:.0%} padding"]
         parts.append(f"{duration(left)} left")
         text = "  ".join(parts)
-        terminal = self._stream.isatty()
-        self._stream.write(f"\r{text}\033[K" if terminal else f"{text}\n")
-        self._stream.flush()
-        self._open = terminal
+        if self._stream.isatty():
+            self.note(text)
+        else:
+            self._stream.write(f"{text}\n")
+            self._stream.flush()
+
+    def note(self, text: str) -> None:
+        """Shows what is going on, on a terminal only."""
+        if self._stream.isatty():
+            self._stream.write(f"\r{text}\033[K")
+            self._stream.flush()
+            self._open = True
 
     def end(self) -> None:
         """Leaves the line, so that what follows stands below it."""

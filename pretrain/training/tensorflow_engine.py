@@ -48,11 +48,13 @@ class TensorFlowEngine(Engine):
                 if config.runtime.mixed_precision_dtype == "float16":
                     self._loss_scale = _LossScale(config.runtime.loss_scale)
         whole = config.runtime.enable_xla and self.replicas == 1
-        self._replica_step = tf.function(self._step_on_replica, jit_compile=True) if whole else self._step_on_replica
+        self._replica_step = self._step_on_replica
+        if whole:
+            self._replica_step = tf.function(self._step_on_replica, jit_compile=True, autograph=False)
         if config.runtime.enable_xla and not whole:
             tf.config.optimizer.set_jit("autoclustering")
-        self._train = tf.function(self._step_on_all)
-        self._validate = tf.function(self._validation_on_all)
+        self._train = tf.function(self._step_on_all, autograph=False)
+        self._validate = tf.function(self._validation_on_all, autograph=False)
 
     # ------------------------------------------------------------------------------------------------------------ steps
 
@@ -123,7 +125,9 @@ class TensorFlowEngine(Engine):
     def _variables(self) -> dict:
         named = {f"model/{path}": variable for path, variable in weights_by_path(self.model).items()}
         if self._optimizer is not None:
-            named |= {f"optimizer/{variable.path}": variable for variable in self._optimizer.variables}
+            optimizer = {f"optimizer/{variable.path}": variable for variable in self._optimizer.variables}
+            assert len(optimizer) == len(self._optimizer.variables), "two optimizer variables of one path"
+            named |= optimizer
         if self._loss_scale is not None:
             named |= {f"engine/{name}": variable for name, variable in self._loss_scale.variables().items()}
         return named
@@ -199,27 +203,28 @@ class _ReplicaContext:
         return tf.stack([tf.cast(pass_number, tf.int32), tf.constant(engine._runtime.seed % 2**31, tf.int32)])
 
     def apply(self, gradients):
-        engine = self._engine
+        engine, clip_norm = self._engine, self._engine._clip_norm
+        norm = tf.linalg.global_norm(gradients) if clip_norm or engine._loss_scale else None
+        if clip_norm:
+            gradients, _ = tf.clip_by_global_norm(gradients, clip_norm, use_norm=norm)
         if engine._loss_scale is None:
-            self._clip_and_apply(gradients)
+            engine._optimizer.apply(gradients, engine.model.trainable_variables)
         else:
-            finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients])
+            finite = tf.math.is_finite(norm)
             engine._loss_scale.update(finite)
             self._replica.merge_call(self._apply_if, args=(finite, gradients))
 
     def _apply_if(self, strategy, finite, gradients):
-        # A condition may hold no merge_call, of which apply makes one on every replica: so all replicas merge before it.
-        tf.cond(
-            strategy.experimental_local_results(finite)[0],
-            lambda: self._clip_and_apply(gradients) or True,
-            lambda: False,
-        )
+        # A condition on a replica may hold no merge_call, and apply makes one. So the replicas merge, meet one condition,
+        # and part again inside it.
+        def on_replica(gradients):
+            self._engine._optimizer.apply(gradients, self._engine.model.trainable_variables)
 
-    def _clip_and_apply(self, gradients):
-        engine = self._engine
-        if engine._clip_norm:
-            gradients, _ = tf.clip_by_global_norm(gradients, engine._clip_norm)
-        engine._optimizer.apply(gradients, engine.model.trainable_variables)
+        def apply():
+            strategy.extended.call_for_each_replica(on_replica, args=(gradients,))
+            return True
+
+        tf.cond(strategy.experimental_local_results(finite)[0], apply, lambda: False)
 
 
 def _sum_over(micro_step, count: int, weights):

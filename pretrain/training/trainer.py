@@ -17,7 +17,7 @@ from pretrain.data.batches import Batches, example_digest, prefetch
 from pretrain.training.checkpoints import BestCheckpoint, Checkpoints
 from pretrain.training.engine import Engine
 from pretrain.training.interrupts import Interrupted, SignalWatch
-from pretrain.training.logs import LiveLine, MetricsLog, read_lines
+from pretrain.training.logs import METRICS, LiveLine, MetricsLog, read_lines
 from pretrain.training.tensorboard import TensorBoardLog
 
 EVAL_RESULTS = "eval_results.json"
@@ -44,8 +44,8 @@ class Prepared:
 class Trainer:
     """Takes the steps of one run.
 
-    A trainer of your own overrides what it needs, e.g. `finished`, `after_summary` or `take_step`, and is named by
-    trainer.type.
+    A trainer of your own overrides what it needs of `finished`, `take_step`, `after_summary` and `after_evaluation`, and is
+    named by trainer.type (docs/extending.md has one).
 
     Args:
       config: of the experiment.
@@ -88,6 +88,7 @@ class Trainer:
         self._tokens = self._places = self._timed_steps = 0
         self._seconds = 0.0
         self._signals = SignalWatch()
+        self._saved_step = step
 
     # -------------------------------------------------------------------------------------------------- what may change
 
@@ -130,19 +131,23 @@ class Trainer:
         ahead = self.config.task.train_data.prefetch_buffer_size
         with contextlib.closing(prefetch(self._prepare, range(self.step, self.train_steps), ahead)) as steps:
             while not self.finished():
-                self._advance(*next(steps))
+                started = time.perf_counter()
+                step, prepared = next(steps)
+                self._advance(step, prepared, started)
                 if evaluating and self._evaluation_due():
                     self._evaluate_and_log()
+        if self._saved_step != self.step:  # what follows a step, e.g. its evaluation, decided that it was the last
+            self._save()
 
-    def _advance(self, step: int, prepared: Prepared) -> None:
-        """One step, and what is due after it."""
-        started = time.perf_counter()
+    def _advance(self, step: int, prepared: Prepared, started: float) -> None:
+        """One step, and what is due after it; the wait for its batch began at `started`."""
         self._interval.append(self.take_step(step, prepared))
         self.step = step + 1
         self._tokens += prepared.tokens
         self._places += prepared.places
         self._timed_steps += 1
-        ending = self.finished() or self._signals.received is not None
+        signal = self._signals.received
+        ending = signal is not None or self.finished()
         if ending or self.step % self._settings.steps_per_loop == 0:
             self._look()
         self._seconds += time.perf_counter() - started
@@ -151,11 +156,11 @@ class Trainer:
             self._save()
         if summary:
             self.after_summary(summary)
-        if self._signals.received is not None:
+        if signal is not None:
             raise Interrupted(
                 f"interrupted after step {self.step} of {self.train_steps}; the checkpoint is saved. Run the same command "
                 "again to go on.",
-                self._signals.received,
+                signal,
             )
 
     def _prepare(self, step: int) -> Prepared:
@@ -219,6 +224,7 @@ class Trainer:
         self._look()
         info = {**self._info, "interval": self._interval}
         self._checkpoints.save(self.step, self.engine.state(), info)
+        self._saved_step = self.step
 
     # ------------------------------------------------------------------------------------------------------- evaluation
 
@@ -235,13 +241,15 @@ class Trainer:
         return self.step % self._settings.validation_interval == 0 or self.finished()
 
     def _evaluated(self) -> bool:
-        return any(line["step"] == self.step and line.get("split") == "eval" for line in read_lines(self._lines.path))
+        return any(
+            line["step"] == self.step and line.get("split") == "eval" for line in read_lines(self.model_dir / METRICS)
+        )
 
     def _evaluate_and_log(self) -> dict[str, float]:
         metrics = self.metrics = self._evaluate()
         if self._is_chief:
             self._live.end()
-            self._log(f"evaluation at step {self.step}: " + "  ".join(f"{k} {v:.4f}" for k, v in metrics.items()))
+            self._log(f"evaluation at step {self.step}: " + "  ".join(f"{k} {v:.6g}" for k, v in metrics.items()))
             self._lines.write(self.step, "eval", metrics)
             if self._boards:
                 self._boards["eval"].write(self.step, metrics)
@@ -254,7 +262,10 @@ class Trainer:
         data, limit = self._validation_data, self._settings.validation_steps
         count = data.steps_per_epoch if limit < 0 else min(limit, data.steps_per_epoch)
         state, examples = None, 0
-        for _, batch in prefetch(data.batch, range(count), self.config.task.validation_data.prefetch_buffer_size):
+        ahead = self.config.task.validation_data.prefetch_buffer_size
+        for step, batch in prefetch(data.batch, range(count), ahead):
+            if self._is_chief:
+                self._live.note(f"evaluating, batch {step + 1} of {count}")
             statistics, outputs = self.engine.validation_step(batch)
             real = batch.get("is_real_example")
             if real is not None:

@@ -1,0 +1,185 @@
+"""Checkpoints: all or nothing, keep N, damaged ones skipped, the best by a metric; and reading them as weights."""
+
+import json
+import resource
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from nlpdata.errors import DataError, UsageError
+from pretrain.converters import Checkpoint, assign, native, read_checkpoint
+from pretrain.training.checkpoints import BestCheckpoint, Checkpoints
+from tests.pretrain.runs import ROOT, tiny
+
+
+def arrays(seed=0):
+    rng = np.random.default_rng(seed)
+    return {"model/encoder/kernel": rng.random((5, 4), np.float32), "optimizer/iterations": np.array(seed)}
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def checkpoints(tmp_path, said):
+    return Checkpoints(tmp_path, 3, said.append)
+
+
+def test_what_is_written_is_read(checkpoints):
+    folder = checkpoints.save(7, arrays(7), {"seed": 5, "interval": [{"a": 0.1 + 0.2}]})
+    assert folder.name == "step-00000007"
+    found, info, values = checkpoints.newest()
+    assert found == folder
+    assert info["step"] == 7
+    assert info["seed"] == 5
+    assert info["interval"] == [{"a": 0.1 + 0.2}]  # floats to the last bit
+    assert values.keys() == arrays().keys()
+    for name, value in arrays(7).items():
+        np.testing.assert_array_equal(values[name], value)
+        assert values[name].dtype == value.dtype
+
+
+def test_equal_states_are_equal_bytes(tmp_path):
+    native.write(tmp_path / "a", arrays(), {"step": 1})
+    native.write(tmp_path / "b", arrays(), {"step": 1})
+    for name in (native.ARRAYS, native.INFO):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_the_newest_n_are_kept(checkpoints):
+    for step in (2, 4, 100, 6):
+        checkpoints.save(step, arrays(step), {})
+    assert [folder.name for folder in native.finished(checkpoints.folder)] == [
+        "step-00000004", "step-00000006", "step-00000100",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "no arrays", "no info", "half info", "empty"])
+def test_a_damaged_newest_is_skipped_with_a_message(checkpoints, said, damage):
+    checkpoints.save(1, arrays(1), {})
+    folder = checkpoints.save(2, arrays(2), {})
+    state, info = folder / native.ARRAYS, folder / native.INFO
+    data = bytearray(state.read_bytes())
+    if damage == "cut":
+        state.write_bytes(data[:-100])
+    elif damage == "flip":
+        data[data.index(arrays(2)["model/encoder/kernel"].tobytes()) + 3] ^= 64
+        state.write_bytes(data)
+    elif damage == "half info":
+        info.write_text(info.read_text()[:20])
+    elif damage == "empty":
+        state.write_bytes(b"")
+    else:
+        (state if damage == "no arrays" else info).unlink()
+    found, content, _ = checkpoints.newest()
+    assert found.name == "step-00000001"
+    assert content["step"] == 1
+    assert len(said) == 1
+    assert "step-00000002 is damaged" in said[0]
+    assert "skipped, the one before is used" in said[0]
+
+
+def test_none_whole_is_none(checkpoints, said):
+    assert checkpoints.newest() is None
+    assert said == []
+    (checkpoints.save(2, arrays(), {}) / native.INFO).unlink()
+    assert checkpoints.newest() is None
+    assert len(said) == 1
+
+
+def test_what_a_killed_run_left_is_no_checkpoint_and_goes(checkpoints):
+    left = checkpoints.folder / ".step-00000009.999999999.tmp"
+    left.mkdir(parents=True)
+    (left / native.ARRAYS).write_bytes(b"half")
+    assert checkpoints.newest() is None
+    checkpoints.save(10, arrays(), {})
+    assert not left.exists()
+
+
+def test_full_disk_while_saving_leaves_the_older_ones_whole(checkpoints, tmp_path):
+    checkpoints.save(1, arrays(), {})
+    code = (
+        "import numpy as np, resource, sys\n"
+        "from nlpdata.errors import DataError\n"
+        "from pretrain.training.checkpoints import Checkpoints\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "try:\n"
+        f"    Checkpoints({str(tmp_path)!r}).save(2, {{'model/a': np.ones((500, 500), np.float32)}}, {{}})\n"
+        "except DataError as error:\n"
+        "    print(error)\n"
+        "    sys.exit(error.exit_code)\n"
+    )
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "cannot write the checkpoint" in done.stdout
+    assert "Earlier checkpoints are whole" in done.stdout
+    assert [path.name for path in checkpoints.folder.iterdir()] == ["step-00000001"]
+    assert checkpoints.newest()[0].name == "step-00000001"
+
+
+def test_best_by_a_metric(tmp_path):
+    best = BestCheckpoint(tmp_path / "best", "accuracy", higher=True)
+    offered = [
+        best.offer(value, step, lambda: arrays(), {}) for step, value in ((1, 0.5), (2, 0.4), (3, 0.5), (4, 0.6))
+    ]
+    assert offered == [True, False, False, True]
+    assert [folder.name for folder in native.finished(best.folder)] == ["step-00000004"]
+    lower = BestCheckpoint(tmp_path / "low", "loss", higher=False)
+    assert [lower.offer(value, step, arrays, {}) for step, value in ((1, 0.5), (2, 0.6), (3, 0.4))] == [
+        True,
+        False,
+        True,
+    ]
+    assert lower.value() == 0.4
+
+
+# ------------------------------------------------------------------------------------------------------ as weights
+
+
+def test_read_finds_the_newest_from_any_folder_of_the_run(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "run")
+    encoder = {"type": "albert", "options": {"vocab_size": 300, "hidden_size": 64, "num_attention_heads": 4}}
+    for step in (1, 2):
+        checkpoints.save(step, arrays(step), {"encoder": encoder, "data": {"tokenizer_sha256": "ab"}})
+    newest = tmp_path / "run" / "checkpoints" / "step-00000002"
+    for path in (tmp_path / "run", newest.parent, newest, newest / native.ARRAYS, newest / native.INFO):
+        found = read_checkpoint(path)
+        assert found.format == "native"
+        assert found.source == str(newest)
+        assert list(found.weights) == ["encoder/kernel"]  # no optimizer state
+        assert found.encoder.type == "albert"
+        assert found.encoder.options.hidden_size == 64
+        assert found.extras == {"tokenizer_sha256": "ab"}
+
+
+def test_what_is_no_checkpoint(tmp_path):
+    (tmp_path / "variables").mkdir()
+    (tmp_path / "variables" / "variables.index").write_bytes(b"x")
+    with pytest.raises(DataError):  # found, as a TensorFlow checkpoint, and damaged
+        read_checkpoint(tmp_path / "variables" / "variables")
+    with pytest.raises(UsageError, match="no such file, folder or checkpoint prefix"):
+        read_checkpoint(tmp_path / "nothing")
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    with pytest.raises(UsageError, match="no finished checkpoint"):
+        read_checkpoint(tmp_path / "run")
+    later = tmp_path / "later"
+    native.write(later, arrays(), {"step": 1})
+    info = json.loads((later / native.INFO).read_text()) | {"format_version": 99}
+    (later / native.INFO).write_text(json.dumps(info))
+    with pytest.raises(DataError, match="written by a later version"):
+        read_checkpoint(later)
+
+
+def test_a_model_that_was_not_built_is_not_loaded_in_silence():
+    """tensorflow/tensorflow#35930: loading before building restores nothing."""
+    from pretrain.encoders.model import EncoderModel, build_encoder
+
+    unbuilt = EncoderModel(build_encoder(tiny()))
+    checkpoint = Checkpoint("native", "run1", None, {"encoder/pooler/kernel": np.ones((32, 32), np.float32)})
+    with pytest.raises(UsageError, match="none of its 1 weights belongs to this model"):
+        assign(unbuilt, checkpoint)

@@ -1,0 +1,106 @@
+"""metrics.jsonl, TensorBoard, the live line, the plot."""
+
+import io
+import json
+
+import pytest
+
+from pretrain.training.logs import LiveLine, MetricsLog, duration, read_lines
+from pretrain.training.plot import plot_loss
+from pretrain.training.tensorboard import TensorBoardLog
+
+
+def test_lines_past_the_restored_step_are_cut(tmp_path):
+    log = MetricsLog(tmp_path)
+    for step in range(1, 7):
+        log.write(step, "train", {"loss": 1 / step})
+    log.write(4, "eval", {"loss": 2.0})
+    log.close()
+    with open(log.path, "a") as file:
+        file.write('{"step": 3, "split": "tr')  # killed in the middle of a line
+    again = MetricsLog(tmp_path, 4)
+    again.write(5, "train", {"loss": 9.0})
+    again.close()
+    lines = [json.loads(line) for line in log.path.read_text().splitlines()]
+    assert [(line["step"], line["split"]) for line in lines] == [
+        (1, "train"), (2, "train"), (3, "train"), (4, "train"), (4, "eval"), (5, "train"),
+    ]  # fmt: skip
+    assert lines[2]["loss"] == 1 / 3
+    assert lines[-1]["loss"] == 9.0
+    MetricsLog(tmp_path).close()
+    assert len(read_lines(log.path)) == 6
+    assert read_lines(tmp_path / "absent") == []
+
+
+@pytest.mark.slow
+def test_tensorboard_events_are_read_by_tensorflow(tmp_path):
+    import tensorflow as tf
+
+    log = TensorBoardLog(tmp_path, 0)
+    log.write(300, {"loss": 1.5, "masked_lm_accuracy": 0.25, "example_digest": "text"})
+    log.close()
+    resumed = TensorBoardLog(tmp_path, 300)
+    resumed.close()
+    events = list(tf.compat.v1.train.summary_iterator(str(log.path)))
+    assert events[0].file_version == "brain.Event:2"
+    assert events[1].step == 300
+    assert events[1].wall_time > 1e9
+    assert {value.tag: value.simple_value for value in events[1].summary.value} == {
+        "loss": 1.5,
+        "masked_lm_accuracy": 0.25,
+    }
+    start = list(tf.compat.v1.train.summary_iterator(str(resumed.path)))[1]
+    assert start.step == 301
+    assert start.session_log.status == tf.compat.v1.SessionLog.START
+
+
+def test_live_line():
+    stream = io.StringIO()
+    line = LiveLine(1000, stream)
+    values = {"loss": 7.12345, "learning_rate": 1e-4, "tokens_per_second": 12345.6, "padding": 0.083}
+    line.show(400, values, 0.5)
+    assert stream.getvalue() == "step 400/1000  loss 7.1235  lr 0.0001  12,346 tokens/s  8% padding  5m00s left\n"
+
+
+def test_live_line_on_a_terminal_stays_one_line():
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    line = LiveLine(10, stream)
+    for step in (1, 2):
+        line.show(step, {"loss": 1.0, "learning_rate": 0.1}, 1)
+    line.end()
+    line.end()
+    assert stream.getvalue().count("\n") == 1
+    assert stream.getvalue().count("\r") == 2
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0s"), (59.2, "1m00s"), (7440, "2h04m"), (266400, "3d02h"), (-1, "0s")]
+)
+def test_duration(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_loss_plot(tmp_path):
+    pytest.importorskip("matplotlib")
+    log = MetricsLog(tmp_path)
+    for step in range(1, 20):
+        log.write(step, "train", {"loss": 1 / step})
+    log.write(10, "eval", {"loss": 0.2})
+    log.close()
+    path = plot_loss(tmp_path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert path.stat().st_size > 5000
+
+
+def test_without_matplotlib_it_says_so(tmp_path, monkeypatch):
+    import sys
+
+    log = MetricsLog(tmp_path)
+    log.write(1, "train", {"loss": 1.0})
+    log.close()
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    said = []
+    assert plot_loss(tmp_path, said.append) is None
+    assert "pip install 'nlpdata[plot]'" in said[0]
+    assert not (tmp_path / "loss.png").exists()
