@@ -4,6 +4,7 @@ The encoder's weights lie in the group `albert_model`, those of the heads in `cl
 embedding a second time.
 """
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -70,19 +71,49 @@ _FULL_LAYERS = (
 
 def write(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes tf2_model.h5, with all heads tf2_model_full.h5 too, and config.json into a folder."""
+    encoder, heads = _groups(checkpoint)
+    write_google_config(folder / "config.json", checkpoint.encoder)
+    _write_file(folder / "tf2_model.h5", _ENCODER_LAYERS, {"albert_model": encoder})
+    if heads:
+        _write_file(folder / "tf2_model_full.h5", _FULL_LAYERS, {"albert_model": encoder, "cls": heads})
+
+
+def write_one(folder: Path, checkpoint: Checkpoint, encoder_only: bool) -> Path:
+    """Writes tf2_model.h5 or tf2_model_full.h5 into a folder that holds other things, in one step; returns the file.
+
+    UsageError where the file exists.
+    """
+    path = folder / ("tf2_model.h5" if encoder_only else "tf2_model_full.h5")
+    if path.exists():
+        raise UsageError(f"{path} already exists. Remove it, or convert into a new folder: SOURCE DEST --format h5.")
+    encoder, heads = _groups(checkpoint)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        if encoder_only:
+            _write_file(temporary, _ENCODER_LAYERS, {"albert_model": encoder})
+        else:
+            _write_file(temporary, _FULL_LAYERS, {"albert_model": encoder, "cls": heads})
+        os.replace(temporary, path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def _groups(checkpoint: Checkpoint) -> tuple[dict, dict]:
+    """The arrays of the groups albert_model and cls; the latter empty unless all heads are there."""
     table = KAMALKRAJ.get(checkpoint.encoder.type)
     options = checkpoint.encoder.options
     if table is None or (options.num_hidden_groups, options.inner_group_num) != (1, 1):
         raise UsageError(f"{checkpoint.source}: format h5 holds an ALBERT of one shared layer only")
     refuse_unwritten(checkpoint, table, "h5")
-    write_google_config(folder / "config.json", checkpoint.encoder)
     tensors = give(checkpoint, table)
     encoder = {name: array for name, array in tensors.items() if name.startswith("albert_model/")}
     heads = {name: array for name, array in tensors.items() if name.startswith("cls/")}
-    _write_file(folder / "tf2_model.h5", _ENCODER_LAYERS, {"albert_model": encoder})
-    if len(heads) == sum(row.theirs.startswith("cls/") for row in table):
-        full = {"albert_model": encoder, "cls": {_TIED: tensors[_TIED]} | heads}
-        _write_file(folder / "tf2_model_full.h5", _FULL_LAYERS, full)
+    if len(heads) < sum(row.theirs.startswith("cls/") for row in table):
+        return encoder, {}
+    return encoder, {_TIED: tensors[_TIED]} | heads
 
 
 def _write_file(path: Path, layers: tuple[str, ...], groups: dict[str, dict[str, np.ndarray]]) -> None:

@@ -6,15 +6,23 @@ from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.tokenizer_files import write_tokenizer
 from pretrain.registry import CHECKPOINT_WRITERS as WRITERS
 
 
-def write_checkpoint(folder: str | os.PathLike, checkpoint: Checkpoint, format: str) -> None:
+def write_checkpoint(
+    folder: str | os.PathLike,
+    checkpoint: Checkpoint,
+    format: str,
+    tokenizer: Path | None = None,
+    do_lower_case: bool | None = None,
+) -> None:
     """Writes a checkpoint as a new folder; whatever happens, the folder is whole or is not there.
 
     Args:
       folder: must not exist, or be empty.
       format: native, hf, tf1, h5, savedmodel or hub.
+      tokenizer, do_lower_case: the tokenizer's file, and whether it lower-cases, to go into the folder.
 
     Raises UsageError for an unknown format, a model that it has no place for, or a folder with content; DataError where the
     disk refuses.
@@ -27,6 +35,8 @@ def write_checkpoint(folder: str | os.PathLike, checkpoint: Checkpoint, format: 
     try:
         temporary.mkdir(parents=True)
         write(temporary, checkpoint)
+        if tokenizer is not None:
+            write_tokenizer(temporary, checkpoint, tokenizer, format, do_lower_case)
         if folder.exists():
             folder.rmdir()
         os.replace(temporary, folder)
