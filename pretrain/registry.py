@@ -124,6 +124,17 @@ CHECKPOINT_FORMATS = Registry(
         "tensorflow": "pretrain.converters.tensorflow_checkpoint:read",
     },
 )
+CHECKPOINT_WRITERS = Registry(
+    "format",
+    {
+        "h5": "pretrain.converters.keras_h5:write",
+        "hf": "pretrain.converters.hugging_face:write",
+        "hub": "pretrain.converters.saved_model:write_hub",
+        "native": "pretrain.converters.native:write_model",
+        "savedmodel": "pretrain.converters.saved_model:write",
+        "tf1": "pretrain.converters.tensorflow_checkpoint:write",
+    },
+)
 EXPERIMENTS = Registry(
     "experiment",
     {

@@ -104,3 +104,24 @@ def _shape_words(encoder: Choice) -> str:
     options = encoder.options
     names = ("num_hidden_layers", "num_hidden_groups", "inner_group_num")
     return ", ".join(f"{name} {getattr(options, name)}" for name in names if hasattr(options, name))
+
+
+def give(checkpoint: Checkpoint, table: list[Row]) -> dict[str, np.ndarray]:
+    """The checkpoint's weights under the table's names, in its layout; the way back from `take`."""
+    heads = checkpoint.encoder.options.num_attention_heads
+    return {
+        row.theirs: np.ascontiguousarray(row.to_theirs(checkpoint.weights[row.ours], heads))
+        for row in rows_of(table, checkpoint.encoder)
+        if row.ours in checkpoint.weights
+    }
+
+
+def refuse_unwritten(checkpoint: Checkpoint, table: list[Row], format: str) -> None:
+    """UsageError where the format has no place for some of the weights."""
+    known = {row.ours for row in rows_of(table, checkpoint.encoder)}
+    left = sorted(checkpoint.weights.keys() - known)
+    if left:
+        raise UsageError(
+            f"{checkpoint.source}: format {format} has no place for {', '.join(left[:3])}{', ...' if len(left) > 3 else ''}. "
+            "Choose another --format, e.g. native."
+        )

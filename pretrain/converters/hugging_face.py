@@ -1,4 +1,4 @@
-"""Hugging Face folders: config.json with model.safetensors (one file or sharded), or a legacy pytorch_model.bin.
+"""Hugging Face folders, read and written: config.json with model.safetensors (one file or sharded), or a legacy pytorch_model.bin.
 
 Model, ForPreTraining, ForMaskedLM, ForSequenceClassification and ForQuestionAnswering of Bert and Albert; the names of a
 bare model lack the prefix "bert." or "albert.".
@@ -7,16 +7,16 @@ bare model lack the prefix "bert." or "albert.".
 import json
 import re
 from collections import ChainMap
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, UsageError
 from pretrain.config import Choice
-from pretrain.converters import torch_pickle
-from pretrain.converters.checkpoint import Checkpoint, find_model_config, take
+from pretrain.converters import safetensors, torch_pickle
+from pretrain.converters.checkpoint import Checkpoint, find_model_config, give, refuse_unwritten, take
 from pretrain.converters.names import HUGGING_FACE
-from pretrain.converters.safetensors import Safetensors
 
 _INDEX = "model.safetensors.index.json"
 _WEIGHTS = ("model.safetensors", _INDEX, "pytorch_model.bin")
@@ -58,7 +58,7 @@ def _read_tensors(path: Path):
     if path.name == "pytorch_model.bin":
         return torch_pickle.read_tensors(path)
     if path.name != _INDEX:
-        return Safetensors(path)
+        return safetensors.Safetensors(path)
     try:
         index = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
         files = sorted({str(file) for file in index.values()})
@@ -67,7 +67,7 @@ def _read_tensors(path: Path):
     if any("/" in file or not (path.parent / file).is_file() for file in files):
         absent = [file for file in files if "/" in file or not (path.parent / file).is_file()]
         raise DataError(f"{path}: names {', '.join(absent)}, which is not beside it")
-    return ChainMap(*(Safetensors(path.parent / file) for file in files))
+    return ChainMap(*(safetensors.Safetensors(path.parent / file) for file in files))
 
 
 def _prefixed(tensors, kind: str) -> dict:
@@ -101,3 +101,62 @@ def _labels(folder: Path) -> dict:
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
     return {} if all(re.fullmatch(r"LABEL_\d+", str(name)) for name in names) else {"label_names": names}
+
+
+# Our activations under Hugging Face's names.
+_ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_new", "gelu_tanh": "gelu_new", "relu": "relu"}
+_NOT_THEIRS = ("embedding_projection",)  # fields of ours that their configuration does not have
+
+
+def write(folder: Path, checkpoint: Checkpoint) -> None:
+    """Writes config.json and model.safetensors into an existing folder, for AutoModel and its kin."""
+    table = HUGGING_FACE[checkpoint.encoder.type]
+    refuse_unwritten(checkpoint, table, "hf")
+    weights = dict(checkpoint.weights)
+    if checkpoint.encoder.type == "albert" and "encoder/embedding_projection/kernel" not in weights:
+        # Theirs always has the projection; the identity computes the same.
+        size = checkpoint.encoder.options.hidden_size
+        weights["encoder/embedding_projection/kernel"] = np.eye(size, dtype=np.float32)
+        weights["encoder/embedding_projection/bias"] = np.zeros(size, np.float32)
+    tensors = give(replace(checkpoint, weights=weights), table)
+    architecture = _architecture(checkpoint)
+    if architecture.endswith("Model"):
+        prefix = f"{checkpoint.encoder.type}."
+        tensors = {name.removeprefix(prefix): array for name, array in tensors.items()}
+    safetensors.write(folder / "model.safetensors", tensors, {"format": "pt"})
+    config = json.dumps(_config(checkpoint, architecture), indent=2, sort_keys=True)
+    (folder / "config.json").write_text(config + "\n", encoding="utf-8")
+
+
+def _architecture(checkpoint: Checkpoint) -> str:
+    """The class of transformers that has these heads."""
+    name = {"bert": "Bert", "albert": "Albert"}[checkpoint.encoder.type]
+    heads = {path.split("/")[0] for path in checkpoint.weights} - {"encoder"}
+    classes = {
+        frozenset(): "Model",
+        frozenset({"masked_lm"}): "ForMaskedLM",
+        frozenset({"masked_lm", "sentence_pair"}): "ForPreTraining",
+        frozenset({"sentence_pair"}): "ForNextSentencePrediction",
+        frozenset({"classifier"}): "ForSequenceClassification",
+        frozenset({"span"}): "ForQuestionAnswering",
+    }
+    if frozenset(heads) not in classes or name + classes[frozenset(heads)] == "AlbertForNextSentencePrediction":
+        raise UsageError(
+            f"{checkpoint.source}: transformers has no class of {name} with the heads {', '.join(sorted(heads))}. Write the "
+            "encoder alone with --encoder_only, or use another --format."
+        )
+    return name + classes[frozenset(heads)]
+
+
+def _config(checkpoint: Checkpoint, architecture: str) -> dict:
+    options = {k: v for k, v in asdict(checkpoint.encoder.options).items() if k not in _NOT_THEIRS}
+    options["hidden_act"] = _ACTIVATIONS[options["hidden_act"]]
+    config = {"architectures": [architecture], "model_type": checkpoint.encoder.type, "pad_token_id": 0} | options
+    if architecture.endswith("ForMaskedLM") or architecture.endswith("ForPreTraining"):
+        config["tie_word_embeddings"] = True
+    labels = checkpoint.extras.get("label_names")
+    if "classifier/logits/bias" in checkpoint.weights:
+        names = labels or [f"LABEL_{i}" for i in range(len(checkpoint.weights["classifier/logits/bias"]))]
+        config["id2label"] = {str(i): name for i, name in enumerate(names)}
+        config["label2id"] = {name: i for i, name in enumerate(names)}
+    return config

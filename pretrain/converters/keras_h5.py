@@ -1,16 +1,18 @@
-"""tf2_model.h5 and tf2_model_full.h5 of kamalkraj/ALBERT-TF2.0: Keras 2 weight files of an ALBERT of one shared layer.
+"""tf2_model.h5 and tf2_model_full.h5 of kamalkraj/ALBERT-TF2.0: Keras 2 files of an ALBERT of one shared layer.
 
 The encoder's weights lie in the group `albert_model`, those of the heads in `cls`, where the full file stores the word
 embedding a second time.
 """
 
+import os
 from pathlib import Path
 
 import numpy as np
 
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, UsageError
 from pretrain.config import Choice
-from pretrain.converters.checkpoint import Checkpoint, find_model_config, take
+from pretrain.converters.checkpoint import Checkpoint, find_model_config, give, refuse_unwritten, take
+from pretrain.converters.google_config import write_google_config
 from pretrain.converters.names import KAMALKRAJ
 
 _TIED = "albert_model/word_embeddings/embeddings"
@@ -56,3 +58,74 @@ def _read_tensors(path: Path) -> tuple[dict, dict]:
     except (OSError, RuntimeError, KeyError) as error:
         raise DataError(f"{path}: cannot be read as HDF5: {error}") from None
     return tensors, again
+
+
+# The inputs and layers of that repository's two models, in the order in which Keras 2 matches them.
+_ENCODER_LAYERS = ("input_word_ids", "input_mask", "input_type_ids", "albert_model")
+_FULL_LAYERS = (
+    *_ENCODER_LAYERS,
+    *("masked_lm_positions", "cls", "masked_lm_ids", "masked_lm_weights", "next_sentence_labels"),
+    "al_bert_pretrain_loss_and_metric_layer",
+)
+
+
+def write(folder: Path, checkpoint: Checkpoint) -> None:
+    """Writes tf2_model.h5, with all heads tf2_model_full.h5 too, and config.json into a folder."""
+    encoder, heads = _groups(checkpoint)
+    write_google_config(folder / "config.json", checkpoint.encoder)
+    _write_file(folder / "tf2_model.h5", _ENCODER_LAYERS, {"albert_model": encoder})
+    if heads:
+        _write_file(folder / "tf2_model_full.h5", _FULL_LAYERS, {"albert_model": encoder, "cls": heads})
+
+
+def write_one(folder: Path, checkpoint: Checkpoint, encoder_only: bool) -> Path:
+    """Writes tf2_model.h5 or tf2_model_full.h5 into a folder that holds other things, in one step; returns the file.
+
+    UsageError where the file exists.
+    """
+    path = folder / ("tf2_model.h5" if encoder_only else "tf2_model_full.h5")
+    if path.exists():
+        raise UsageError(f"{path} already exists. Remove it, or convert into a new folder: SOURCE DEST --format h5.")
+    encoder, heads = _groups(checkpoint)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        if encoder_only:
+            _write_file(temporary, _ENCODER_LAYERS, {"albert_model": encoder})
+        else:
+            _write_file(temporary, _FULL_LAYERS, {"albert_model": encoder, "cls": heads})
+        os.replace(temporary, path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def _groups(checkpoint: Checkpoint) -> tuple[dict, dict]:
+    """The arrays of the groups albert_model and cls; the latter empty unless all heads are there."""
+    table = KAMALKRAJ.get(checkpoint.encoder.type)
+    options = checkpoint.encoder.options
+    if table is None or (options.num_hidden_groups, options.inner_group_num) != (1, 1):
+        raise UsageError(f"{checkpoint.source}: format h5 holds an ALBERT of one shared layer only")
+    refuse_unwritten(checkpoint, table, "h5")
+    tensors = give(checkpoint, table)
+    encoder = {name: array for name, array in tensors.items() if name.startswith("albert_model/")}
+    heads = {name: array for name, array in tensors.items() if name.startswith("cls/")}
+    if len(heads) < sum(row.theirs.startswith("cls/") for row in table):
+        return encoder, {}
+    return encoder, {_TIED: tensors[_TIED]} | heads
+
+
+def _write_file(path: Path, layers: tuple[str, ...], groups: dict[str, dict[str, np.ndarray]]) -> None:
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        file.attrs["backend"] = "tensorflow"
+        file.attrs["keras_version"] = "2.2.4-tf"
+        file.attrs["layer_names"] = [name.encode() for name in layers]
+        for layer in layers:
+            group = file.create_group(layer)
+            tensors = groups.get(layer, {})
+            group.attrs["weight_names"] = [f"{name}:0".encode() for name in tensors]
+            for name, array in tensors.items():
+                group.create_dataset(f"{name}:0", data=array)

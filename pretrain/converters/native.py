@@ -13,6 +13,7 @@ import shutil
 import zipfile
 import zlib
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -37,13 +38,7 @@ def write(folder: Path, arrays: Mapping[str, np.ndarray], info: Mapping) -> None
     try:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
-        with open(temporary / ARRAYS, "wb") as file:
-            np.savez(file, **arrays)
-            _sync(file)
-        with open(temporary / INFO, "w", encoding="utf-8") as file:
-            json.dump({"format_version": FORMAT_VERSION, **info}, file, indent=1, sort_keys=True)
-            _sync(file)
-        sync_folder(temporary)
+        _write_files(temporary, arrays, info)
         if folder.exists():
             shutil.rmtree(folder)
         os.replace(temporary, folder)
@@ -54,6 +49,23 @@ def write(folder: Path, arrays: Mapping[str, np.ndarray], info: Mapping) -> None
             f"cannot write the checkpoint {folder}: {error.strerror or error}. Earlier checkpoints are whole; make room "
             "and run the same command again to go on from the newest."
         ) from None
+
+
+def write_model(folder: Path, checkpoint: Checkpoint) -> None:
+    """Writes the files of a checkpoint of weights alone into an existing folder."""
+    encoder = {"type": checkpoint.encoder.type, "options": asdict(checkpoint.encoder.options)}
+    arrays = {f"model/{path}": array for path, array in checkpoint.weights.items()}
+    _write_files(folder, arrays, {"step": 0, "encoder": encoder, "data": checkpoint.extras})
+
+
+def _write_files(folder: Path, arrays: Mapping[str, np.ndarray], info: Mapping) -> None:
+    with open(folder / ARRAYS, "wb") as file:
+        np.savez(file, **arrays)
+        _sync(file)
+    with open(folder / INFO, "w", encoding="utf-8") as file:
+        json.dump({"format_version": FORMAT_VERSION, **info}, file, indent=1, sort_keys=True)
+        _sync(file)
+    sync_folder(folder)
 
 
 def _sync(file) -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.config import Choice
-from pretrain.converters.checkpoint import Checkpoint, find_model_config, take
+from pretrain.converters.checkpoint import Checkpoint, find_model_config, give, refuse_unwritten, take
+from pretrain.converters.google_config import write_google_config
 from pretrain.converters.names import GARDEN, TF1
+from pretrain.converters.saved_model import ROOT, read_description
 
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
@@ -102,6 +104,10 @@ def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
     if prefix is None:
         return None
     tensors = _Tensors(prefix)
+    own = read_description(path)
+    if own and f"{ROOT}encoder/embeddings/word_embeddings" in tensors:
+        weights = {name.removeprefix(ROOT): tensors[name] for name in tensors if name.startswith(ROOT)}
+        return Checkpoint("savedmodel", str(path), own[0], weights, {}, own[1])
     if "bert/embeddings/word_embeddings" in tensors:
         kind, tables = "tf1", TF1
     elif "word_embeddings/embeddings" in tensors:
@@ -115,3 +121,18 @@ def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
     encoder = find_model_config(model_config, folders if prefix.name == "variables" else folders[:1], str(path))
     weights, unused = take(tensors, tables[encoder.type], encoder, str(prefix))
     return Checkpoint(kind, str(path), encoder, weights, unused)
+
+
+def write(folder: Path, checkpoint: Checkpoint) -> None:
+    """Writes a checkpoint as google-research/bert and /albert name it, with its JSON configuration, into a folder."""
+    import tensorflow as tf
+
+    kind = checkpoint.encoder.type
+    refuse_unwritten(checkpoint, TF1[kind], "tf1")
+    name = {"bert": "bert_model.ckpt", "albert": "model.ckpt-best"}[kind]
+    tensors = give(checkpoint, TF1[kind])
+    names = sorted(tensors)
+    arrays = [tf.constant(tensors[n]) for n in names]
+    tf.raw_ops.SaveV2(prefix=str(folder / name), tensor_names=names, shape_and_slices=[""] * len(names), tensors=arrays)
+    (folder / "checkpoint").write_text(f'model_checkpoint_path: "{name}"\n', encoding="utf-8")
+    write_google_config(folder / f"{kind}_config.json", checkpoint.encoder)

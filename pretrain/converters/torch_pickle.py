@@ -1,13 +1,15 @@
 """Legacy pytorch_model.bin files, read without running what they contain.
 
-Such a file is a zip archive: a pickle that describes tensors, and their raw storages. The pickle may name any function
-to call; this reader knows the four that a plain file of weights needs and refuses every other.
+A pickle describes tensors as pieces of raw storages; the storages lie beside it in a zip archive (PyTorch 1.6 and later)
+or behind it in the same file (earlier). A pickle may name any function to call; this reader knows the few that a plain
+file of weights needs and refuses every other.
 """
 
 import math
 import pickle
 import zipfile
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +17,7 @@ import numpy as np
 
 from nlpdata.errors import DataError
 
+_MAGIC = 0x1950A86A20F9469CFC6C  # first pickle of the earlier format
 _STORAGES = {
     "FloatStorage": np.float32,
     "DoubleStorage": np.float64,
@@ -28,22 +31,24 @@ _STORAGES = {
 
 
 class _Storage(NamedTuple):
-    name: str
-    dtype: type
-    bfloat16: bool
+    key: str
+    kind: str
     size: int
 
 
-class _Unpickler(pickle.Unpickler):
-    """Unpickles tensors only."""
+class _Tensor(NamedTuple):
+    storage: _Storage
+    offset: int
+    shape: tuple
+    strides: tuple
 
-    def __init__(self, file, archive: zipfile.ZipFile, root: str):
-        super().__init__(file)
-        self._archive, self._root = archive, root
+
+class _Unpickler(pickle.Unpickler):
+    """Unpickles descriptions of tensors only."""
 
     def find_class(self, module, name):
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-            return self._tensor
+            return lambda storage, offset, shape, strides, *_: _Tensor(storage, offset, tuple(shape), tuple(strides))
         if (module, name) == ("torch._utils", "_rebuild_parameter"):
             return lambda tensor, *_: tensor
         if (module, name) == ("collections", "OrderedDict"):
@@ -53,44 +58,68 @@ class _Unpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it asks for {module}.{name}, which weights do not need")
 
     def persistent_load(self, pid):
-        _, storage, key, _, size = pid
-        return _Storage(f"{self._root}/data/{key}", _STORAGES[storage], storage == "BFloat16Storage", size)
-
-    def _tensor(self, storage: _Storage, offset, shape, strides, *_):
-        raw = np.frombuffer(self._archive.read(storage.name), storage.dtype)
-        if storage.bfloat16:
-            raw = (raw.astype(np.uint32) << 16).view(np.float32)
-        last = (
-            offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True)) if math.prod(shape) else offset
-        )
-        if min(offset, *strides, *shape, 0) < 0 or last >= max(len(raw), 1):
-            raise pickle.UnpicklingError(f"a tensor of shape {tuple(shape)} lies outside its storage of {len(raw)}")
-        steps = tuple(step * raw.itemsize for step in strides)
-        return np.lib.stride_tricks.as_strided(raw[offset:], shape, steps).copy()
+        _, kind, key, _, size, *_ = pid
+        return _Storage(str(key), str(kind), int(size))
 
 
 def read_tensors(path: Path) -> dict[str, np.ndarray]:
     """The tensors of a pytorch_model.bin by name. DataError where it is damaged or holds anything but tensors."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            pickles = [name for name in archive.namelist() if name.endswith("/data.pkl")]
-            if len(pickles) != 1:
-                raise DataError(f"{path}: a zip archive, but not of PyTorch weights: it holds no data.pkl")
-            with archive.open(pickles[0]) as file:
-                content = _Unpickler(file, archive, pickles[0].removesuffix("/data.pkl")).load()
-    except zipfile.BadZipFile:
-        raise DataError(
-            f"{path}: not a PyTorch file of version 1.6 or later, or damaged. Convert it where it was made: "
-            "model.save_pretrained(folder, safe_serialization=True)."
-        ) from None
+        with open(path, "rb") as file:
+            described, raw = (_read_archive if zipfile.is_zipfile(file) else _read_stream)(file)
+            if not isinstance(described, dict) or not all(isinstance(t, _Tensor) for t in described.values()):
+                raise pickle.UnpicklingError("it holds more than a dictionary of tensors")
+            return {str(name): _build(tensor, raw) for name, tensor in described.items()}
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (pickle.UnpicklingError, ValueError, TypeError, KeyError, EOFError, IndexError, AttributeError) as error:
+    except _FAULTS as error:
         raise DataError(
-            f"{path}: refused: {error}. Only files of plain tensors are read; save the model with "
-            "safe_serialization=True."
+            f"{path}: not a file of PyTorch weights, damaged, or refused: {error or 'it ends too early'}. Only plain "
+            "tensors are read; save the model with safe_serialization=True."
         ) from None
-    tensors = content if isinstance(content, dict) else {}
-    if not tensors or not all(isinstance(value, np.ndarray) for value in tensors.values()):
-        raise DataError(f"{path}: holds no dictionary of tensors")
-    return dict(tensors)
+
+
+# What pickle, zipfile and the unpacking of what they return raise for files that are not what they should be.
+_FAULTS = (
+    *(pickle.UnpicklingError, zipfile.BadZipFile, EOFError, ValueError, TypeError, KeyError, IndexError),
+    *(AttributeError, OverflowError, MemoryError, NotImplementedError, RuntimeError),
+)
+
+
+def _read_archive(file) -> tuple[object, Callable[[str], bytes]]:
+    archive = zipfile.ZipFile(file)
+    pickles = [name for name in archive.namelist() if name.endswith("/data.pkl")]
+    if len(pickles) != 1:
+        raise pickle.UnpicklingError("a zip archive without a data.pkl")
+    root = pickles[0].removesuffix("/data.pkl")
+    with archive.open(pickles[0]) as content:
+        return _Unpickler(content).load(), lambda key: archive.read(f"{root}/data/{key}")
+
+
+def _read_stream(file) -> tuple[object, Callable[[str], bytes]]:
+    file.seek(0)
+    if _Unpickler(file).load() != _MAGIC:
+        raise pickle.UnpicklingError("its first bytes are not PyTorch's")
+    _Unpickler(file).load(), _Unpickler(file).load()  # version, and facts about the machine
+    described = _Unpickler(file).load()
+    sizes = {t.storage.key: t.storage for t in described.values() if isinstance(t, _Tensor)}
+    storages = {}
+    for key in _Unpickler(file).load():
+        count = int.from_bytes(file.read(8), "little")
+        width = np.dtype(_STORAGES[sizes[key].kind]).itemsize if key in sizes else 4
+        storages[str(key)] = file.read(count * width)
+    return described, storages.__getitem__
+
+
+def _build(tensor: _Tensor, raw: Callable[[str], bytes]) -> np.ndarray:
+    values = np.frombuffer(raw(tensor.storage.key), _STORAGES[tensor.storage.kind])
+    if tensor.storage.kind == "BFloat16Storage":  # the upper half of a float32
+        values = (values.astype(np.uint32) << 16).view(np.float32)
+    extent = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.strides, strict=True))
+    last = tensor.offset + (extent if math.prod(tensor.shape) else -1)
+    if min(tensor.offset, *tensor.strides, *tensor.shape, 0) < 0 or last >= len(values):
+        raise pickle.UnpicklingError(
+            f"a tensor of shape {tensor.shape} lies outside its storage of {len(values)} values"
+        )
+    steps = tuple(step * values.itemsize for step in tensor.strides)
+    return np.lib.stride_tricks.as_strided(values[tensor.offset :], tensor.shape, steps).copy()

@@ -43,7 +43,7 @@ class Embeddings(keras.layers.Layer):
 
     def call(self, input_ids, segment_ids, training=False):
         words = ops.take(self.word_embeddings, input_ids, axis=0)
-        positions = self.position_embeddings[: input_ids.shape[1]]
+        positions = ops.convert_to_tensor(self.position_embeddings)[: ops.shape(input_ids)[1]]
         return self.dropout(self.layer_norm(words + positions + self._segments(segment_ids)), training=training)
 
     def _segments(self, segment_ids):

@@ -1,0 +1,81 @@
+"""python -m pretrain.convert SOURCE DEST --format hf: a checkpoint of any supported format, written in another.
+
+The command line of kamalkraj/ALBERT-TF2.0's converter works too:
+python -m pretrain.convert --tf_hub_path=base/ --model_type=albert --version=2 --model=base
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import typer
+
+from nlpdata.errors import NlpdataError, UsageError
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@app.command()
+def convert_command(
+    source: Annotated[str | None, typer.Argument(help="Checkpoint: folder, prefix, file or .tar.gz.")] = None,
+    dest: Annotated[str | None, typer.Argument(help="New folder.")] = None,
+    format: Annotated[
+        Literal["native", "hf", "tf1", "h5", "savedmodel", "hub"] | None, typer.Option(help="What to write.")
+    ] = None,
+    model_config: Annotated[
+        str | None, typer.Option("--model_config", "--model-config", help="Configuration, where the source has none.")
+    ] = None,
+    encoder_only: Annotated[
+        bool, typer.Option("--encoder_only", "--encoder-only", help="Leave the heads out.")
+    ] = False,
+    tokenizer: Annotated[str | None, typer.Option(help="Tokenizer file.  [default: the source's]")] = None,
+    do_lower_case: Annotated[
+        bool | None,
+        typer.Option("--do_lower_case/--nodo_lower_case", help="Whether it lower-cases, if not as stored with it."),
+    ] = None,
+    tf_hub_path: Annotated[
+        str | None, typer.Option("--tf_hub_path", help="Older form: module, written into itself.")
+    ] = None,
+    model_type: Annotated[
+        Literal["albert", "albert_encoder"], typer.Option("--model_type", help="Older form: with heads or without.")
+    ] = "albert",
+    version: Annotated[Literal["1", "2"], typer.Option(help="Older form: version of the module.")] = "2",
+    model: Annotated[
+        Literal["base", "large", "xlarge", "xxlarge"], typer.Option(help="Older form: size of the model.")
+    ] = "base",
+) -> None:
+    """Convert a checkpoint to another format."""
+    from pretrain.converters import read_checkpoint
+    from pretrain.converters.convert import convert, convert_hub_module
+    from pretrain.encoders.model_config import read_model_config
+
+    if tf_hub_path is not None:
+        written = convert_hub_module(tf_hub_path, model_type == "albert_encoder", f"albert_{model}_v{version}", print)
+        print(f"written: {written}")
+        return
+    for name, value in (("SOURCE", source), ("DEST", dest), ("--format", format)):
+        if value is None:
+            raise UsageError(f"{name} is missing: python -m pretrain.convert SOURCE DEST --format hf")
+    checkpoint = read_checkpoint(source, read_model_config(model_config) if model_config else None)
+    convert(
+        checkpoint, dest, format, encoder_only=encoder_only, tokenizer=tokenizer, do_lower_case=do_lower_case, log=print
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code when called with argv, else exits."""
+    code = 0
+    try:
+        app(sys.argv[1:] if argv is None else list(argv), prog_name="python -m pretrain.convert", standalone_mode=True)
+    except NlpdataError as error:
+        print(f"pretrain.convert: error: {error}", file=sys.stderr)
+        code = error.exit_code
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    if argv is None:
+        sys.exit(code)
+    return code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Converting: a checkpoint that was read, written in another format, with its tokenizer, and an account of what became of it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from nlpdata.errors import UsageError
+from pretrain.converters import keras_h5, read_checkpoint
+from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.load import build_model
+from pretrain.converters.report import assign
+from pretrain.converters.tokenizer_files import find_tokenizer
+from pretrain.converters.write import write_checkpoint
+from pretrain.encoders.model import initialize_weights, weights_by_path
+from pretrain.encoders.model_config import read_model_config
+
+_SEED = 12345  # of weights that a module lacks
+
+
+def convert(
+    checkpoint: Checkpoint,
+    dest: str,
+    format: str,
+    *,
+    encoder_only: bool = False,
+    tokenizer: str | None = None,
+    do_lower_case: bool | None = None,
+    log: Callable[[str], None] = lambda line: None,
+) -> None:
+    """Writes a checkpoint as a new folder, after checking that it makes a whole model.
+
+    Args:
+      dest: the new folder.
+      format: see pretrain.converters.write.
+      encoder_only: leave the heads out.
+      tokenizer: its tokenizer file; default: the one beside the source, if there is one.
+      do_lower_case: whether that lower-cases, if not as stored with it.
+      log: receives the account of what was matched, missing and unused.
+
+    Raises UsageError, DataError.
+    """
+    if encoder_only:
+        kept = {path: array for path, array in checkpoint.weights.items() if path.startswith("encoder/")}
+        checkpoint = replace(checkpoint, weights=kept)
+    report = assign(build_model(checkpoint), checkpoint)  # shapes and names are right, or this raises
+    log(str(report))
+    missing = [path for path in report.missing if path.startswith("encoder/")]
+    if missing:
+        raise UsageError(
+            f"{checkpoint.source}: {len(missing)} weights of the encoder are missing, e.g. {missing[0]}: nothing was written"
+        )
+    path = Path(tokenizer) if tokenizer else find_tokenizer(Path(checkpoint.source))
+    log(f"tokenizer: {path}" if path else "tokenizer: none beside the source; name one with --tokenizer")
+    write_checkpoint(dest, checkpoint, format, path, do_lower_case)
+    log(f"written: {dest} ({format})")
+
+
+def convert_hub_module(path: str, encoder_only: bool, model_name: str, log: Callable[[str], None]) -> Path:
+    """Writes tf2_model.h5 or tf2_model_full.h5 into an ALBERT module's own folder, as kamalkraj/ALBERT-TF2.0 does.
+
+    Published modules have no weights for sentence order: those of the full file then start at random, and it is said.
+
+    Args:
+      path: the module's folder.
+      encoder_only: tf2_model.h5, else tf2_model_full.h5.
+      model_name: configuration of modules that have none (version 1).
+      log: receives what was matched and what was missing.
+
+    Returns the file. UsageError where it exists.
+    """
+    checkpoint = read_checkpoint(path, read_model_config(model_name))
+    if not encoder_only:
+        heads = dict.fromkeys(("masked_lm/output_bias", "sentence_pair/logits/kernel"), np.zeros(0))
+        model = build_model(replace(checkpoint, weights=heads))
+        initialize_weights(model, _SEED)
+        log(str(assign(model, checkpoint)))
+        whole = {name: np.asarray(weight) for name, weight in weights_by_path(model).items()}
+        checkpoint = replace(checkpoint, weights=whole)
+    return keras_h5.write_one(Path(path), checkpoint, encoder_only)

@@ -1,0 +1,107 @@
+"""SavedModels: one to serve (signatures over token ids), and one as TF-Hub's TF2 encoders are (callable, trainable).
+
+Both answer in a process without this package. Their variables carry our paths, so that we read them back; the encoder's
+configuration lies in assets.extra.
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from pretrain.config import Choice
+from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.load import build_model
+from pretrain.converters.report import assign
+from pretrain.encoders.model import EncoderModel
+from pretrain.registry import ENCODERS
+
+ROOT = "model/"  # before our paths in the names of variables
+_CONFIG = Path("assets.extra") / "encoder.json"
+_INPUTS = ("input_ids", "input_mask", "segment_ids")
+_HUB_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
+
+
+def write(folder: Path, checkpoint: Checkpoint) -> None:
+    """Writes a SavedModel whose signature `serving_default` takes int32 (batch, length) and returns all outputs by name.
+
+    Inputs: input_ids, input_mask, segment_ids. A model with a masked LM head has a second signature, `masked_lm`, with
+    masked_lm_positions (batch, predictions), and leaves the scores of all positions out of the first.
+    """
+    import tensorflow as tf
+
+    model = _loaded(checkpoint)
+    heads = [name for name in model.heads if name != "masked_lm"]
+    signatures = {"serving_default": _signature(model, _INPUTS, heads)}
+    if "masked_lm" in model.heads:
+        signatures["masked_lm"] = _signature(model, (*_INPUTS, "masked_lm_positions"), list(model.heads))
+    module = tf.Module()
+    module.model = model
+    _save(module, folder, checkpoint, signatures)
+
+
+def write_hub(folder: Path, checkpoint: Checkpoint) -> None:
+    """Writes an encoder for hub.KerasLayer: called with a dict of input_word_ids, input_mask, input_type_ids.
+
+    It returns pooled_output, sequence_output, and pooled_output again as default. `mlm` takes masked_lm_positions too and
+    adds mlm_logits.
+    """
+    import tensorflow as tf
+
+    model = _loaded(checkpoint)
+
+    def call(inputs, heads):
+        renamed = dict(zip(_HUB_INPUTS, _INPUTS, strict=True))
+        outputs = model({renamed.get(name, name): value for name, value in inputs.items()}, heads=heads)
+        return outputs | {"default": outputs["pooled_output"]}
+
+    specs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in _HUB_INPUTS}
+    module = tf.train.Checkpoint(model=model)
+    module.variables = [weight.value for weight in model.weights]
+    module.trainable_variables = module.variables
+    module.regularization_losses = []
+    module.__call__ = tf.function(lambda inputs, training=False: call(inputs, []))
+    for training in (False, True):
+        module.__call__.get_concrete_function(specs, training=training)
+    if "masked_lm" in model.heads:
+        module.mlm = tf.function(lambda inputs: call(inputs, ["masked_lm"]))
+        with_positions = specs | {
+            "masked_lm_positions": tf.TensorSpec([None, None], tf.int32, name="masked_lm_positions")
+        }
+        module.mlm.get_concrete_function(with_positions)
+    _save(module, folder, checkpoint, None)
+
+
+def _loaded(checkpoint: Checkpoint) -> EncoderModel:
+    model = build_model(checkpoint)
+    assign(model, checkpoint)
+    return model
+
+
+def _signature(model: EncoderModel, names: tuple[str, ...], heads: list[str]):
+    import tensorflow as tf
+
+    specs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in names}
+    return tf.function(lambda **inputs: model(inputs, heads=heads)).get_concrete_function(**specs)
+
+
+def _save(module, folder: Path, checkpoint: Checkpoint, signatures) -> None:
+    import tensorflow as tf
+
+    tf.saved_model.save(module, str(folder), signatures=signatures)
+    (folder / _CONFIG).parent.mkdir(exist_ok=True)
+    described = {
+        "type": checkpoint.encoder.type,
+        "options": asdict(checkpoint.encoder.options),
+        "extras": checkpoint.extras,
+    }
+    (folder / _CONFIG).write_text(json.dumps(described, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def read_description(folder: Path) -> tuple[Choice, dict] | None:
+    """The encoder and the extras of a SavedModel of ours; None of another's."""
+    try:
+        described = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+        options = ENCODERS.get(described["type"]).config_class(**described["options"])
+        return Choice(described["type"], options), described.get("extras", {})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,46 @@
+"""Writing a checkpoint in another format: into a temporary folder beside the target, which then takes its name."""
+
+import os
+import shutil
+from pathlib import Path
+
+from nlpdata.errors import DataError, UsageError
+from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.tokenizer_files import write_tokenizer
+from pretrain.registry import CHECKPOINT_WRITERS as WRITERS
+
+
+def write_checkpoint(
+    folder: str | os.PathLike,
+    checkpoint: Checkpoint,
+    format: str,
+    tokenizer: Path | None = None,
+    do_lower_case: bool | None = None,
+) -> None:
+    """Writes a checkpoint as a new folder; whatever happens, the folder is whole or is not there.
+
+    Args:
+      folder: must not exist, or be empty.
+      format: native, hf, tf1, h5, savedmodel or hub.
+      tokenizer, do_lower_case: the tokenizer's file, and whether it lower-cases, to go into the folder.
+
+    Raises UsageError for an unknown format, a model that it has no place for, or a folder with content; DataError where the
+    disk refuses.
+    """
+    folder = Path(folder)
+    write = WRITERS.get(format)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} already exists. Name a new folder.")
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    try:
+        temporary.mkdir(parents=True)
+        write(temporary, checkpoint)
+        if tokenizer is not None:
+            write_tokenizer(temporary, checkpoint, tokenizer, format, do_lower_case)
+        if folder.exists():
+            folder.rmdir()
+        os.replace(temporary, folder)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

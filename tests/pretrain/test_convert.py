@@ -1,0 +1,174 @@
+"""python -m pretrain.convert, and what transformers makes of its folders."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+
+import numpy as np
+import pytest
+
+from pretrain.convert import main
+from pretrain.converters import read_checkpoint
+from pretrain.converters.load import build_model
+from pretrain.converters.write import write_checkpoint
+from pretrain.encoders.model import weights_by_path
+from tests.pretrain.test_converter_round_trips import make
+from tests.shared import shared
+
+
+def run(*argv, capsys):
+    code = main([str(word) for word in argv])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+@pytest.fixture
+def source(tmp_path):
+    write_checkpoint(tmp_path / "source", make("albert", "pretraining"), "tf1")
+    return tmp_path / "source"
+
+
+@pytest.mark.parametrize("format", ["native", "hf", "h5"])
+def test_convert(source, format, tmp_path, capsys):
+    code, out, _ = run(source, tmp_path / "out", "--format", format, capsys=capsys)
+    assert code == 0
+    assert "weights matched" in out
+    assert f"written: {tmp_path / 'out'} ({format})" in out
+    written = tmp_path / "out" / "tf2_model_full.h5" if format == "h5" else tmp_path / "out"
+    assert read_checkpoint(str(written)).weights.keys() == read_checkpoint(str(source)).weights.keys()
+
+
+def test_encoder_only(source, tmp_path, capsys):
+    assert run(source, tmp_path / "out", "--format", "hf", "--encoder_only", capsys=capsys)[0] == 0
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["architectures"] == ["AlbertModel"]
+    assert all(path.startswith("encoder/") for path in read_checkpoint(str(tmp_path / "out")).weights)
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "message"),
+    [
+        (["nowhere", "{out}", "--format", "hf"], 2, "nowhere: no such file, folder or checkpoint prefix"),
+        (["{source}", "{out}"], 2, "--format is missing"),
+        (["{source}"], 2, "DEST is missing"),
+        (["{source}", "{source}", "--format", "hf"], 2, "already exists. Name a new folder"),
+        (["{empty}", "{out}", "--format", "hf"], 2, "no checkpoint in this folder. It holds nothing"),
+        (["{source}", "{out}", "--format", "hf", "--model_config", "albert_base_v3"], 2, "Closest: albert_base_v2"),
+        (["{source}", "{out}", "--format", "hf", "--tokenizer", "{big}"], 2, "it is another model's tokenizer"),
+    ],
+)
+def test_user_mistakes(source, argv, code, message, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "big.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(str, range(99))]))
+    places = {name: tmp_path / name for name in ("out", "source", "empty")} | {"big": tmp_path / "big.txt"}
+    found, _, err = run(*[word.format(**places) for word in argv], capsys=capsys)
+    assert (found, message in err) == (code, True), err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_wrong_size_of_model_is_said(source, tmp_path, capsys):
+    config = json.loads((source / "albert_config.json").read_text())
+    (source / "albert_config.json").write_text(json.dumps(config | {"hidden_size": 32}))
+    code, _, err = run(source, tmp_path / "out", "--format", "hf", capsys=capsys)
+    assert code == 1
+    assert "shapes differ" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_command_of_albert_tf2(tmp_path, capsys):
+    """Seed document: --tf_hub_path=base/ --model_type=albert --version=2 --model=base, on a module without SOP weights."""
+    with tarfile.open(shared("oracle", "albert_tfhub_v2_nosop", "module.tar.gz")) as archive:
+        archive.extractall(tmp_path / "base", filter="data")
+    words = [f"--tf_hub_path={tmp_path / 'base'}/", "--version=2", "--model=base"]
+    code, out, _ = run(*words, "--model_type=albert", capsys=capsys)
+    assert code == 0
+    assert "missing: sentence_pair/logits/kernel (start at random)" in out
+    assert run(*words, "--model_type=albert_encoder", capsys=capsys)[0] == 0
+    module = read_checkpoint(str(tmp_path / "base")).weights
+    full = read_checkpoint(
+        str(tmp_path / "base" / "tf2_model_full.h5"), read_checkpoint(str(tmp_path / "base")).encoder
+    )
+    assert full.weights.keys() - module.keys() == {"sentence_pair/logits/kernel", "sentence_pair/logits/bias"}
+    for path, array in module.items():
+        np.testing.assert_array_equal(full.weights[path], array)
+    code, _, err = run(*words, "--model_type=albert_encoder", capsys=capsys)
+    assert (code, "tf2_model.h5 already exists" in err) == (2, True)
+
+
+TRANSFORMERS = """
+import json, sys
+import numpy as np, torch, transformers
+folder, out, inputs = sys.argv[1], sys.argv[2], dict(np.load(sys.argv[3]))
+name = json.load(open(folder + "/config.json"))["architectures"][0]
+model, said = getattr(transformers, name).from_pretrained(folder, output_loading_info=True)
+unexpected = [key for key in said["unexpected_keys"] if ".pooler." not in key]  # question answering has no pooler there
+assert not said["missing_keys"] and not unexpected and not said["mismatched_keys"], said
+model.eval()
+with torch.no_grad():
+    found = model(
+        input_ids=torch.tensor(inputs["input_ids"]).long(),
+        attention_mask=torch.tensor(inputs["input_mask"]).long(),
+        token_type_ids=torch.tensor(inputs["segment_ids"]).long(),
+    )
+np.savez(out, **{key: value.numpy() for key, value in found.items()})
+"""
+NAMES = {
+    "last_hidden_state": "sequence_output",
+    "pooler_output": "pooled_output",
+    "prediction_logits": "mlm_logits",
+    "seq_relationship_logits": "sentence_logits",
+    "sop_logits": "sentence_logits",
+    "logits": "logits",
+}
+
+
+def torch_python() -> str:
+    """A Python with torch and transformers: this one, or $PRETRAIN_TORCH_PYTHON."""
+    python = os.environ.get("PRETRAIN_TORCH_PYTHON", sys.executable)
+    probe = subprocess.run([python, "-c", "import torch, transformers"], capture_output=True, check=False)
+    if probe.returncode:
+        pytest.skip("needs torch and transformers, here or in the Python that PRETRAIN_TORCH_PYTHON names")
+    return python
+
+
+@pytest.mark.slow
+def test_transformers_loads_it_and_answers_the_same(tmp_path):
+    python = torch_python()
+    (tmp_path / "ask.py").write_text(TRANSFORMERS)
+    rng = np.random.default_rng(5)
+    mask = (np.arange(12) < np.array([[12], [9], [4]])).astype(np.int32)
+    inputs = {
+        "input_ids": rng.integers(0, 60, (3, 12)).astype(np.int32),
+        "input_mask": mask,
+        "segment_ids": np.array([[0] * 6 + [1] * 6] * 3, np.int32),
+    }
+    np.savez(tmp_path / "inputs.npz", **inputs)
+    for encoder, heads in [
+        ("bert", "pretraining"),
+        ("bert odd", "encoder"),
+        ("bert", "classifier"),
+        ("albert groups", "pretraining"),
+        ("albert square", "span"),
+    ]:
+        checkpoint = make(encoder, heads)
+        folder = tmp_path / f"{encoder}-{heads}".replace(" ", "_")
+        write_checkpoint(folder, checkpoint, "hf")
+        command = [python, tmp_path / "ask.py", folder, tmp_path / "out.npz", tmp_path / "inputs.npz"]
+        asked = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert asked.returncode == 0, asked.stderr[-1500:]
+        model = build_model(checkpoint)
+        for path, weight in weights_by_path(model).items():
+            weight.assign(checkpoint.weights[path])
+        ours = {name: np.asarray(value) for name, value in model(inputs).items()}
+        if heads == "span":
+            ours |= {"start_logits": ours["logits"][..., 0], "end_logits": ours["logits"][..., 1]}
+        theirs = dict(np.load(tmp_path / "out.npz"))
+        assert theirs
+        for name, value in theirs.items():
+            own = ours[NAMES.get(name, name)]
+            real = mask.astype(bool) if own.ndim > 1 and own.shape[1] == 12 else slice(None)
+            assert np.abs(own - value)[real].max() < 2e-5, (encoder, heads, name)
+        shutil.rmtree(folder)

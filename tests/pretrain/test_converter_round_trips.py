@@ -1,0 +1,178 @@
+"""What is written in another format comes back bit for bit, and answers the same."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nlpdata.errors import UsageError
+from pretrain.config import Choice
+from pretrain.converters import read_checkpoint
+from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.load import build_model
+from pretrain.converters.write import WRITERS, write_checkpoint
+from pretrain.encoders.albert import AlbertConfig
+from pretrain.encoders.bert import BertConfig
+from pretrain.encoders.model import weights_by_path
+
+SHAPE = {
+    "vocab_size": 60,
+    "hidden_size": 16,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "max_position_embeddings": 20,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+ENCODERS = {
+    "bert": Choice("bert", BertConfig(**SHAPE)),
+    "albert": Choice("albert", AlbertConfig(**SHAPE, embedding_size=8)),
+    "albert groups": Choice("albert", AlbertConfig(**SHAPE, embedding_size=8, num_hidden_groups=2, inner_group_num=2)),
+    "albert square": Choice("albert", AlbertConfig(**SHAPE, embedding_size=16)),
+    "bert odd": Choice("bert", BertConfig(**SHAPE, type_vocab_size=3, layer_norm_eps=1e-5, hidden_act="gelu")),
+}
+HEADS = {
+    "pretraining": {"masked_lm/output_bias": (60,), "sentence_pair/logits/kernel": (16, 2)},
+    "encoder": {},
+    "classifier": {"classifier/logits/kernel": (16, 3)},
+    "span": {"span/logits/kernel": (16, 2)},
+}
+# Formats that have no place for a model; the message says so (tested below).
+IMPOSSIBLE = {
+    ("tf1", "bert odd"),
+    ("h5", "bert"),
+    ("h5", "bert odd"),
+    ("h5", "albert groups"),
+}
+
+
+def make(encoder: str, heads: str, seed=0) -> Checkpoint:
+    """A checkpoint of random weights, none zero."""
+    rng = np.random.default_rng(seed)
+    shapes = {path: np.zeros(shape, np.float32) for path, shape in HEADS[heads].items()}
+    extras = {"label_names": ["no", "maybe", "yes"]} if heads == "classifier" else {}
+    empty = Checkpoint("native", "here", ENCODERS[encoder], shapes, {}, extras)
+    model = build_model(empty)
+    weights = {
+        path: rng.normal(0, 0.3, weight.shape).astype(np.float32) for path, weight in weights_by_path(model).items()
+    }
+    return replace(empty, weights=weights)
+
+
+# SavedModels take seconds each.
+SAVED = [
+    ("savedmodel", "bert", "pretraining"),
+    ("savedmodel", "albert groups", "classifier"),
+    ("savedmodel", "bert odd", "span"),
+    ("hub", "albert", "pretraining"),
+    ("hub", "bert", "encoder"),
+]
+CASES = [
+    *(
+        (format, encoder, heads)
+        for format in ("native", "hf", "tf1", "h5")
+        for encoder in ENCODERS
+        for heads in HEADS
+        if (format, encoder) not in IMPOSSIBLE and not (format == "h5" and heads in ("classifier", "span"))
+    ),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in SAVED),
+]
+
+
+@pytest.mark.parametrize(("format", "encoder", "heads"), CASES)
+def test_comes_back_bit_for_bit(format, encoder, heads, tmp_path):
+    checkpoint = make(encoder, heads)
+    write_checkpoint(tmp_path / "out", checkpoint, format)
+    place = tmp_path / "out"
+    if format == "h5" and heads == "pretraining":
+        place = place / "tf2_model_full.h5"
+    elif format == "h5":
+        place = place / "tf2_model.h5"
+    again = read_checkpoint(str(place))
+    wanted = dict(checkpoint.weights)
+    if format == "hf" and encoder == "albert square":  # Hugging Face always projects; the identity stands for none
+        wanted["encoder/embedding_projection/kernel"] = np.eye(16, dtype=np.float32)
+        wanted["encoder/embedding_projection/bias"] = np.zeros(16, np.float32)
+    assert again.weights.keys() == wanted.keys()
+    for path, array in wanted.items():
+        np.testing.assert_array_equal(again.weights[path], array, err_msg=path)
+    own, other = checkpoint.encoder.options, again.encoder.options
+    for name in ("num_attention_heads", "layer_norm_eps", "type_vocab_size", "num_hidden_layers"):
+        assert getattr(own, name) == getattr(other, name)
+    assert {"gelu_new": "gelu_tanh"}.get(other.hidden_act, other.hidden_act) == own.hidden_act
+    if format in ("native", "hf", "savedmodel"):
+        assert again.extras.get("label_names") == checkpoint.extras.get("label_names")
+    assert not (tmp_path / "out.tmp").exists()
+
+
+@pytest.mark.parametrize(
+    ("format", "encoder", "message"),
+    [
+        ("tf1", "bert odd", "hidden_act 'gelu': its gelu is the tanh approximation"),
+        ("h5", "albert groups", "one shared layer only"),
+        ("h5", "bert", "one shared layer only"),
+        ("onnx", "bert", "unknown format 'onnx'"),
+    ],
+)
+def test_formats_without_a_place_for_it(format, encoder, message, tmp_path):
+    with pytest.raises(UsageError, match=message):
+        write_checkpoint(tmp_path / "out", make(encoder, "encoder"), format)
+    assert not list(tmp_path.iterdir())
+
+
+def test_heads_that_transformers_has_no_class_for(tmp_path):
+    checkpoint = make("bert", "classifier")
+    more = make("bert", "span").weights | checkpoint.weights
+    with pytest.raises(UsageError, match="no class of Bert with the heads classifier, span"):
+        write_checkpoint(tmp_path / "out", replace(checkpoint, weights=more), "hf")
+
+
+ASK = """
+import json, sys
+import numpy as np, tensorflow as tf
+folder, asked = sys.argv[1:]
+inputs = {name: tf.constant(rows, tf.int32) for name, rows in json.loads(asked).items()}
+model = tf.saved_model.load(folder)
+answers = model.signatures["masked_lm" if "masked_lm_positions" in inputs else "serving_default"](**inputs)
+assert not [name for name in sys.modules if name.split(".")[0] in ("pretrain", "nlpdata")]
+print(json.dumps({name: value.numpy().tolist() for name, value in answers.items()}))
+"""
+
+
+def test_saved_model_answers_without_this_package(tmp_path):
+    checkpoint = make("albert", "pretraining")
+    write_checkpoint(tmp_path / "out", checkpoint, "savedmodel")
+    rng = np.random.default_rng(3)
+    inputs = {
+        "input_ids": rng.integers(0, 60, (2, 9)).tolist(),
+        "input_mask": [[1] * 9, [1] * 6 + [0] * 3],
+        "segment_ids": [[0] * 5 + [1] * 4] * 2,
+        "masked_lm_positions": [[1, 3], [2, 2]],
+    }
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    asked = subprocess.run(
+        [sys.executable, "-c", ASK, str(tmp_path / "out"), json.dumps(inputs)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+        check=False,
+    )
+    assert asked.returncode == 0, asked.stderr[-2000:]
+    answers = json.loads(asked.stdout.splitlines()[-1])
+    model = build_model(checkpoint)
+    for path, weight in weights_by_path(model).items():
+        weight.assign(checkpoint.weights[path])
+    ours = model({name: np.array(rows, np.int32) for name, rows in inputs.items()})
+    assert answers.keys() == ours.keys()
+    for name, value in ours.items():
+        np.testing.assert_allclose(np.array(answers[name]), np.asarray(value), atol=1e-6)
+
+
+def test_every_writer_is_tested():
+    assert {case[0] for case in [*CASES[: -len(SAVED)], *SAVED]} == set(WRITERS.names())
