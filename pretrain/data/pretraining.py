@@ -100,8 +100,8 @@ class _Source:
         self._rename = {new: old for old, new in V2_NAMES.items()}
         self._widths = {self._rename.get(f.name, f.name): f.width for f in records.features}
         self._check_features()
-        self._check_shards()
         self._check_meta()
+        self._check_shards()
         self._rule = self._masking_rule() if self._is_dynamic() else None
         if not meta:
             log(f"{name}: no meta file beside {records.paths[0]}; from its first record: {self._describe()}")

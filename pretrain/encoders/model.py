@@ -72,7 +72,9 @@ def build_encoder(choice: Choice) -> keras.layers.Layer:
 
 
 def weights_by_path(model: keras.layers.Layer) -> dict[str, keras.Variable]:
-    """The weights of a built model by path, without the model's own name."""
+    """The weights of a built model by path, without the model's own name. ValueError for one that is not built."""
+    if not model.built:
+        raise ValueError("the model is not built, it has no weights yet: call model.build()")
     skip = len(model.path) + 1
     return {weight.path[skip:]: weight for weight in model.weights}
 

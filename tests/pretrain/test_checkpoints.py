@@ -181,5 +181,5 @@ def test_a_model_that_was_not_built_is_not_loaded_in_silence():
 
     unbuilt = EncoderModel(build_encoder(tiny()))
     checkpoint = Checkpoint("native", "run1", None, {"encoder/pooler/kernel": np.ones((32, 32), np.float32)})
-    with pytest.raises(UsageError, match="none of its 1 weights belongs to this model"):
+    with pytest.raises(ValueError, match="not built"):
         assign(unbuilt, checkpoint)
