@@ -41,7 +41,7 @@ def _scores(hidden, table):
     the table, in bad order.
     """
     rows = ops.reshape(hidden, (-1, hidden.shape[-1]))
-    shape = (-1, *hidden.shape[1:-1], table.shape[0])
+    shape = (*ops.shape(hidden)[:-1], table.shape[0])
 
     def gradient(upstream):
         upstream = ops.reshape(upstream, (-1, table.shape[0]))
