@@ -16,6 +16,7 @@ import typer
 
 from nlpdata.cli import app
 from nlpdata.records import pretraining_features
+from pretrain.convert import app as convert_app
 from pretrain.flags import FLAGS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,7 +34,7 @@ GIVEN_TOKENIZER = {"corpus.md", "differences.md"}
 _BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9_-]*)")
 _LINK = re.compile(r"\]\(([^)#]+)\)")
-_PATH = re.compile(r"`((?:nlpdata|tests|examples|docs)/[\w./*-]+)`")
+_PATH = re.compile(r"`((?:nlpdata|pretrain|tests|examples|docs)/[\w./*-]+)`")
 
 
 def script(page: str) -> str:
@@ -58,7 +59,7 @@ def tokenizer(tmp_path_factory):
 
 @pytest.fixture
 def reader(tmp_path):
-    """A reader's folder and environment: the corpus, and `nlpdata`, `python3` of this environment on the path."""
+    """A reader's folder and environment: the corpus, and `nlpdata`, `python` of this environment on the path."""
     folder, commands = tmp_path / "work", tmp_path / "bin"
     folder.mkdir()
     commands.mkdir()
@@ -66,7 +67,7 @@ def reader(tmp_path):
         (folder / name).symlink_to(ROOT / name)
     (folder / "data").symlink_to(ROOT / "examples" / "corpus")
     python = shlex.quote(sys.executable)
-    for name, command in (("nlpdata", f"{python} -m nlpdata"), ("python3", python)):
+    for name, command in (("nlpdata", f"{python} -m nlpdata"), ("python3", python), ("python", python)):
         (commands / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
         (commands / name).chmod(0o755)
     environment = os.environ | {"PATH": f"{commands}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
@@ -111,7 +112,8 @@ def test_substitutions_are_of_use():
 
 def test_options_exist():
     known = {"help", *(spelling for flag in FLAGS for spelling in (flag.name, *flag.aliases))}
-    for command in typer.main.get_command(app).commands.values():
+    commands = [*typer.main.get_command(app).commands.values(), typer.main.get_command(convert_app)]
+    for command in commands:
         for option in command.params:
             known |= {name.lstrip("-") for name in [*option.opts, *option.secondary_opts]}
     for page in PAGES:
