@@ -27,9 +27,9 @@ def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
     if encoder.type not in KAMALKRAJ:
         raise DataError(f"{path}: files of this kind hold ALBERT, but the configuration is one of {encoder.type}")
     weights, unused = take(tensors, KAMALKRAJ[encoder.type], encoder, str(path))
-    if not weights:
+    if _TIED not in tensors:
         raise DataError(
-            f"{path}: holds no weights of ALBERT-TF2.0. It holds {', '.join(sorted(tensors)[:4]) or 'nothing'}"
+            f"{path}: holds no word embeddings of ALBERT-TF2.0 ({_TIED}). It holds {', '.join(sorted(tensors)[:4]) or 'nothing'}"
         )
     for name, array in again.items():
         if not np.array_equal(array, tensors[_TIED]):

@@ -1,5 +1,6 @@
 """A checkpoint as a model, with all heads that it holds."""
 
+from nlpdata.errors import UsageError
 from pretrain.config import Choice
 from pretrain.converters import assign, read_checkpoint
 from pretrain.converters.checkpoint import Checkpoint
@@ -32,7 +33,9 @@ def load(path: str, model_config: Choice | None = None) -> EncoderModel:
 
 
 def build_model(checkpoint: Checkpoint) -> EncoderModel:
-    """The encoder and the heads of a checkpoint, with initial weights."""
+    """The encoder and the heads of a checkpoint, with initial weights. UsageError where it does not say of which encoder."""
+    if checkpoint.encoder is None:
+        raise UsageError(f"{checkpoint.source}: does not say of which encoder it is. Name one with --model_config.")
     encoder = build_encoder(checkpoint.encoder)
     weights, size = checkpoint.weights, encoder.hidden_size
     heads = {}

@@ -27,6 +27,11 @@ class Row:
     theirs: str
     kind: str = "same"
 
+    @property
+    def least_dimensions(self) -> int:
+        """How many dimensions their array needs for its kind."""
+        return {"same": 0, "transposed": 2, "heads_out": 2, "heads_in": 3}[self.kind]
+
     def to_ours(self, array: np.ndarray) -> np.ndarray:
         """Their array in our layout."""
         if self.kind == "transposed":

@@ -55,7 +55,7 @@ class _Tensors(Mapping):
             self._keys = {name: name for name in self._reader.get_variable_to_shape_map()}
             if _GRAPH in self._keys:
                 self._keys |= self._variable_names()
-        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
             raise DataError(f"{prefix}: cannot be read as a TensorFlow checkpoint: {_first_line(error)}") from None
 
     def _variable_names(self) -> dict[str, str]:
@@ -81,7 +81,7 @@ class _Tensors(Mapping):
 
         try:
             return self._reader.get_tensor(self._keys[name])
-        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
             raise DataError(f"{self._prefix}: {name} cannot be read: {_first_line(error)}") from None
 
     def __contains__(self, name):

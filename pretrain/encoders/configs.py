@@ -33,10 +33,10 @@ class BertConfig:
             if type(value) is not int or value < 1:
                 raise UsageError(f"{name} must be a whole number above 0. Received: {value!r}")
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            if not 0 <= getattr(self, name) < 1:
+            if not (_is_number(getattr(self, name)) and 0 <= getattr(self, name) < 1):
                 raise UsageError(f"{name} must be at least 0 and below 1. Received: {getattr(self, name)!r}")
         for name in ("initializer_range", "layer_norm_eps"):
-            if not getattr(self, name) > 0:
+            if not (_is_number(getattr(self, name)) and getattr(self, name) > 0):
                 raise UsageError(f"{name} must be above 0. Received: {getattr(self, name)!r}")
         activations = get_args(BertConfig.__annotations__["hidden_act"])
         if self.hidden_act not in activations:
@@ -46,6 +46,10 @@ class BertConfig:
                 f"hidden_size must be a multiple of num_attention_heads. Received: {self.hidden_size} and "
                 f"{self.num_attention_heads}"
             )
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 _SIZES = (

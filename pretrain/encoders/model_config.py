@@ -8,7 +8,6 @@ Google's files say "gelu" for the tanh approximation that Google's code computes
 one and "gelu_new" for the approximation. Both are read as what their authors' code computes.
 """
 
-import json
 import logging
 from dataclasses import fields
 from difflib import get_close_matches
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.config import Choice
+from pretrain.json_files import parse_object
 from pretrain.registry import ENCODERS
 
 _FILES = ("bert_config.json", "albert_config.json", "config.json")
@@ -60,14 +60,8 @@ def read_model_config(name_or_path: str) -> Choice:
 
     Raises UsageError for an unknown name or key, DataError for a file that is no JSON object.
     """
-    source, text = _read(str(name_or_path))
-    try:
-        values = json.loads(text)
-    except ValueError as error:
-        raise DataError(f"{source}: no JSON: {error}") from None
-    if not isinstance(values, dict):
-        raise DataError(f"{source}: expected a JSON object with the fields of an encoder, found {text[:40]!r}")
-    return encoder_choice(values, source)
+    source, raw = _read(str(name_or_path))
+    return encoder_choice(parse_object(raw, source), source)
 
 
 def encoder_choice(values: dict, source: str) -> Choice:
@@ -116,8 +110,8 @@ def _check_others(keys, values, source, hugging_face, known) -> list[str]:
     return sorted(keys & ignored)
 
 
-def _read(name: str) -> tuple[str, str]:
-    """Where the configuration stands, and its text."""
+def _read(name: str) -> tuple[str, bytes]:
+    """Where the configuration stands, and its content."""
     path = Path(name)
     if path.is_dir():
         found = [path / file for file in _FILES if (path / file).is_file()]
@@ -126,12 +120,12 @@ def _read(name: str) -> tuple[str, str]:
         path = found[0]
     if path.is_file():
         try:
-            return str(path), path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{path}: cannot be read: {error}") from None
+            return str(path), path.read_bytes()
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
     packaged = resources.files("model_configs") / f"{name}.json"
     if "/" not in name and packaged.is_file():
-        return name, packaged.read_text(encoding="utf-8")
+        return name, packaged.read_bytes()
     names = model_config_names()
     close = get_close_matches(name, names, 3, 0.5)
     raise UsageError(
