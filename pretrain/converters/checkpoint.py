@@ -85,14 +85,13 @@ def as_weight(array, name: str, source: str) -> np.ndarray:
 def rows_of(table: list[Row], encoder: Choice) -> list[Row]:
     """The table's rows for an encoder of this shape."""
     options = encoder.options
-    return list(
-        expand(
-            table,
-            options.num_hidden_layers,
-            getattr(options, "num_hidden_groups", 0),
-            getattr(options, "inner_group_num", 0),
-        )
-    )
+    counts = {
+        "i": options.num_hidden_layers,
+        "g": getattr(options, "num_hidden_groups", 0),
+        "j": getattr(options, "inner_group_num", 0),
+        "k": getattr(options, "num_feedforward_networks", 1) - 1,
+    }
+    return list(expand(table, counts))
 
 
 def take(tensors: Mapping[str, np.ndarray], table: list[Row], encoder: Choice, source: str):
@@ -111,7 +110,7 @@ def take(tensors: Mapping[str, np.ndarray], table: list[Row], encoder: Choice, s
             array = as_weight(tensors[row.theirs], row.theirs, source)
             weights[row.ours] = np.ascontiguousarray(_to_ours(row, array, source))
             used.add(row.theirs)
-    patterns = [re.compile(re.sub(r"\\\{[igj]\\\}", r"\\d+", re.escape(row.theirs)) + "$") for row in table]
+    patterns = [re.compile(re.sub(r"\\\{[gijk]\\\}", r"\\d+", re.escape(row.theirs)) + "$") for row in table]
     unused = {}
     for name in tensors:
         if name in used:

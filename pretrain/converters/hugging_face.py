@@ -132,7 +132,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> None:
 
 def _architecture(checkpoint: Checkpoint) -> str:
     """The class of transformers that has these heads."""
-    name = {"bert": "Bert", "albert": "Albert"}[checkpoint.encoder.type]
+    name = {"bert": "Bert", "albert": "Albert", "mobilebert": "MobileBert"}[checkpoint.encoder.type]
     heads = {path.split("/")[0] for path in checkpoint.weights} - {"encoder"}
     classes = {
         frozenset(): "Model",

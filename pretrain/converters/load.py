@@ -4,9 +4,8 @@ from nlpdata.errors import UsageError
 from pretrain.config import Choice
 from pretrain.converters import assign, read_checkpoint
 from pretrain.converters.checkpoint import Checkpoint
-from pretrain.encoders.model import EncoderModel, build_encoder
+from pretrain.encoders.model import EncoderModel, build_encoder, masked_lm_head
 from pretrain.layers.classifier_head import ClassifierHead
-from pretrain.layers.masked_lm_head import MaskedLMHead
 from pretrain.layers.sentence_pair_head import SentencePairHead
 from pretrain.layers.span_head import SpanHead
 
@@ -40,13 +39,7 @@ def build_model(checkpoint: Checkpoint) -> EncoderModel:
     weights, size = checkpoint.weights, encoder.hidden_size
     heads = {}
     if "masked_lm/output_bias" in weights:
-        heads["masked_lm"] = MaskedLMHead(
-            hidden_size=size,
-            embedding_size=encoder.embedding_size,
-            vocab_size=encoder.vocab_size,
-            hidden_act=encoder.hidden_act,
-            layer_norm_eps=encoder.layer_norm_eps,
-        )
+        heads["masked_lm"] = masked_lm_head(encoder)
     if "sentence_pair/logits/kernel" in weights:
         heads["sentence_pair"] = SentencePairHead(hidden_size=size, pooler="sentence_pair/pooler/kernel" in weights)
     if "classifier/logits/kernel" in weights:

@@ -20,7 +20,11 @@ from pretrain.json_files import parse_object
 from pretrain.registry import ENCODERS
 
 _FILES = ("bert_config.json", "albert_config.json", "config.json")
-_ALBERT_ONLY = {"embedding_size", "num_hidden_groups", "inner_group_num"}
+# Fields that tell an encoder where the file does not name it.
+_ONLY = {
+    "mobilebert": {"intra_bottleneck_size", "trigram_input"},
+    "albert": {"embedding_size", "num_hidden_groups", "inner_group_num"},
+}
 _HUGGING_FACE = {"model_type", "architectures", "transformers_version"}
 # Fields of published files that no code of their authors (or none that concerns the encoder) reads.
 _NO_EFFECT = {
@@ -33,6 +37,7 @@ _NO_EFFECT_HUGGING_FACE = _HUGGING_FACE | {
     *("_name_or_path", "add_cross_attention", "bos_token_id", "classifier_dropout", "classifier_dropout_prob", "dtype"),
     *(
         "cls_token_id",
+        "true_hidden_size",
         "eos_token_id",
         "finetuning_task",
         "gradient_checkpointing",
@@ -45,6 +50,7 @@ _NO_EFFECT_HUGGING_FACE = _HUGGING_FACE | {
 }
 # Fields whose other values would compute something else: the only value that these encoders have.
 _FIXED = {"position_embedding_type": "absolute", "is_decoder": False, "is_encoder_decoder": False, "pruned_heads": {}}
+_FIXED |= {"trigram_input": True, "use_bottleneck": True, "normalization_type": "no_norm"}  # of MobileBERT
 
 _log = logging.getLogger(__name__)
 
@@ -69,9 +75,9 @@ def encoder_choice(values: dict, source: str) -> Choice:
     hugging_face = not _HUGGING_FACE.isdisjoint(values)
     kind = values.get("model_type") if hugging_face else None
     if kind is None:
-        kind = "albert" if not _ALBERT_ONLY.isdisjoint(values) else "bert"
-    if kind not in ("albert", "bert"):
-        raise UsageError(f"{source}: model_type {kind!r} is not supported. Supported: albert, bert.")
+        kind = next((name for name, keys in _ONLY.items() if not keys.isdisjoint(values)), "bert")
+    if kind not in ("albert", "bert", "mobilebert"):
+        raise UsageError(f"{source}: model_type {kind!r} is not supported. Supported: albert, bert, mobilebert.")
     config_class = ENCODERS.config_class(kind)
     known = {field.name for field in fields(config_class)}
     options = {key: value for key, value in values.items() if key in known}
@@ -79,7 +85,9 @@ def encoder_choice(values: dict, source: str) -> Choice:
     if unused:
         _log.info("%s: no effect here: %s", source, ", ".join(unused))
     if hugging_face:
-        options.setdefault("hidden_act", "gelu" if kind == "bert" else "gelu_new")
+        options.setdefault("hidden_act", {"bert": "gelu", "albert": "gelu_new", "mobilebert": "relu"}[kind])
+        if kind == "mobilebert":
+            options.setdefault("classifier_activation", True)
         if kind == "albert":
             options.setdefault("embedding_projection", True)
     elif options.get("hidden_act", "gelu") == "gelu":

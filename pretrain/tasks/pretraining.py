@@ -4,8 +4,7 @@ import numpy as np
 from keras import ops
 
 from pretrain.config import DataConfig
-from pretrain.encoders.model import EncoderModel, build_encoder, initialize_weights
-from pretrain.layers.masked_lm_head import MaskedLMHead
+from pretrain.encoders.model import EncoderModel, build_encoder, initialize_weights, masked_lm_head
 from pretrain.layers.sentence_pair_head import SentencePairHead
 from pretrain.tasks.configs import PretrainingConfig
 from pretrain.tasks.task import Task
@@ -18,15 +17,7 @@ class PretrainingTask(Task):
 
     def build_model(self, seed: int = 0) -> EncoderModel:
         encoder = build_encoder(self.config.model.encoder)
-        heads = {
-            "masked_lm": MaskedLMHead(
-                hidden_size=encoder.hidden_size,
-                embedding_size=encoder.embedding_size,
-                vocab_size=encoder.vocab_size,
-                hidden_act=encoder.hidden_act,
-                layer_norm_eps=encoder.layer_norm_eps,
-            )
-        }
+        heads = {"masked_lm": masked_lm_head(encoder)}
         if self.config.use_next_sentence_label:
             heads["sentence_pair"] = SentencePairHead(hidden_size=encoder.hidden_size)
         model = EncoderModel(encoder, heads)
