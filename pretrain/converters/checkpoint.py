@@ -22,6 +22,8 @@ _TRAINING = (
     (r"position_ids$", "position numbers, which we count ourselves"),
 )
 
+UNKNOWN = "unknown to this encoder"
+
 
 @dataclass(frozen=True)
 class Checkpoint:
@@ -120,7 +122,7 @@ def take(tensors: Mapping[str, np.ndarray], table: list[Row], encoder: Choice, s
                 f"{source}: has {name}, which the configuration ({_shape_words(encoder)}) has no layer for. Is it the "
                 "configuration of another model size?"
             )
-        unused[name] = next((why for pattern, why in _TRAINING if re.search(pattern, name)), "unknown to this encoder")
+        unused[name] = next((why for pattern, why in _TRAINING if re.search(pattern, name)), UNKNOWN)
     return weights, unused
 
 

@@ -1,13 +1,18 @@
 """A checkpoint as a model, with all heads that it holds."""
 
+import logging
+
 from nlpdata.errors import UsageError
 from pretrain.config import Choice
 from pretrain.converters import assign, read_checkpoint
 from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.report import refuse_gaps
 from pretrain.encoders.model import EncoderModel, build_encoder, masked_lm_head
 from pretrain.layers.classifier_head import ClassifierHead
 from pretrain.layers.sentence_pair_head import SentencePairHead
 from pretrain.layers.span_head import SpanHead
+
+_log = logging.getLogger(__name__)
 
 
 def load(path: str, model_config: Choice | None = None) -> EncoderModel:
@@ -27,7 +32,10 @@ def load(path: str, model_config: Choice | None = None) -> EncoderModel:
     """
     checkpoint = read_checkpoint(path, model_config)
     model = build_model(checkpoint)
-    assign(model, checkpoint)
+    report = assign(model, checkpoint)
+    refuse_gaps(report)
+    if "encoder/pooler/kernel" in report.missing:
+        _log.warning("%s: has no pooler, pooled_output is 0", path)
     return model
 
 
