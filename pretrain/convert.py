@@ -4,13 +4,13 @@ The command line of kamalkraj/ALBERT-TF2.0's converter works too:
 python -m pretrain.convert --tf_hub_path=base/ --model_type=albert --version=2 --model=base
 """
 
-import sys
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import typer
 
-from nlpdata.errors import NlpdataError, UsageError
+from nlpdata.errors import UsageError
+from pretrain.command import run_app
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -64,17 +64,7 @@ def convert_command(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code when called with argv, else exits."""
-    code = 0
-    try:
-        app(sys.argv[1:] if argv is None else list(argv), prog_name="python -m pretrain.convert", standalone_mode=True)
-    except NlpdataError as error:
-        print(f"pretrain.convert: error: {error}", file=sys.stderr)
-        code = error.exit_code
-    except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else 1
-    if argv is None:
-        sys.exit(code)
-    return code
+    return run_app(app, "convert", argv)
 
 
 if __name__ == "__main__":

@@ -78,8 +78,16 @@ def _import(target: str):
 
 ENCODERS = Registry(
     "encoder",
-    {"albert": "pretrain.encoders.albert:AlbertEncoder", "bert": "pretrain.encoders.bert:BertEncoder"},
-    {"albert": "pretrain.encoders.configs:AlbertConfig", "bert": "pretrain.encoders.configs:BertConfig"},
+    {
+        "albert": "pretrain.encoders.albert:AlbertEncoder",
+        "bert": "pretrain.encoders.bert:BertEncoder",
+        "mobilebert": "pretrain.encoders.mobilebert:MobileBertEncoder",
+    },
+    {
+        "albert": "pretrain.encoders.configs:AlbertConfig",
+        "bert": "pretrain.encoders.configs:BertConfig",
+        "mobilebert": "pretrain.encoders.configs:MobileBertConfig",
+    },
 )
 TASKS = Registry(
     "task",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nlpdata.errors import UsageError
 from pretrain.config import Choice
+from pretrain.converters import places
 from pretrain.converters.archives import unpacked
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.report import LoadReport, assign
@@ -20,12 +21,13 @@ def read_checkpoint(path: str, model_config: Choice | None = None) -> Checkpoint
     """Reads a checkpoint of any supported format.
 
     Args:
-      path: a folder, a prefix, a file or an archive (.tar.gz) of it.
+      path: a folder, a prefix, a file or an archive (.tar.gz) of it; the URL of a module, or the id of a Hugging Face model,
+        that is cached (see pretrain.converters.places).
       model_config: the encoder's configuration; needed where the checkpoint has none.
 
     Raises UsageError where there is no checkpoint or no configuration, DataError where it is damaged.
     """
-    given = Path(path).expanduser()
+    given = places.find(str(path))
     with unpacked(given) as place:
         for name in CHECKPOINT_FORMATS.names():
             checkpoint = CHECKPOINT_FORMATS.get(name)(place, model_config)
@@ -42,7 +44,10 @@ def _nothing_found(path: Path) -> str:
     if not path.exists():
         beside = sorted(p.name for p in path.parent.glob("*"))[:5] if path.parent.is_dir() else []
         there = f" {path.parent} holds {', '.join(beside)}." if beside else ""
-        return f"{path}: no such file, folder or checkpoint prefix.{there} {known}."
+        return (
+            f"{path}: no such file, folder or checkpoint prefix.{there} {known}. A Hugging Face id is looked up in that "
+            "library's cache only: download the model on a machine with a network, and name its folder."
+        )
     if path.is_dir():
         names = sorted(p.name for p in path.iterdir())[:6]
         return f"{path}: no checkpoint in this folder. It holds {', '.join(names) or 'nothing'}. {known}."

@@ -1,8 +1,10 @@
 """Archives of checkpoints, as TF-Hub hands them out: unpacked into a temporary folder while they are read."""
 
 import contextlib
+import gzip
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,9 +19,12 @@ def unpacked(path: Path) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory() as folder:
         try:
-            with tarfile.open(path) as archive:
-                archive.extractall(folder, filter="data")
-        except (tarfile.TarError, EOFError, OSError) as error:
+            with (open if path.suffix == ".tar" else gzip.open)(path, "rb") as file:
+                with tarfile.open(fileobj=file) as archive:
+                    archive.extractall(folder, filter="data")
+                while file.read(1 << 20):  # to the end, where the checksum is
+                    pass
+        except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
             raise DataError(f"{path}: cannot be unpacked: {error}") from None
         place = Path(folder)
         inside = list(place.iterdir())

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ from nlpdata.errors import DataError, UsageError
 from pretrain.config import Choice
 from pretrain.converters.names import Row, expand
 from pretrain.encoders.model_config import read_model_config
+from pretrain.registry import ENCODERS
 
 CONFIG_FILES = ("bert_config.json", "albert_config.json", "config.json")
 
@@ -20,6 +21,8 @@ _TRAINING = (
     (r"^(global_step|save_counter|_CHECKPOINTABLE_OBJECT_GRAPH|Variable)$", "counter or bookkeeping"),
     (r"position_ids$", "position numbers, which we count ourselves"),
 )
+
+UNKNOWN = "unknown to this encoder"
 
 
 @dataclass(frozen=True)
@@ -57,17 +60,40 @@ def find_model_config(given: Choice | None, folders: list[Path], source: str) ->
     )
 
 
+def stored_encoder(stored, source: str) -> Choice:
+    """The encoder that a checkpoint of ours describes: {"type": name, "options": {field: value}}. DataError for others."""
+    kind = stored.get("type") if isinstance(stored, dict) else None
+    options = stored.get("options") if isinstance(stored, dict) else None
+    if not isinstance(kind, str) or not isinstance(options, dict):
+        raise DataError(f"{source}: encoder must have a type and options. Received: {str(stored)[:80]}")
+    try:
+        config_class = ENCODERS.config_class(kind)
+        unknown = options.keys() - {field.name for field in fields(config_class)}
+        if unknown:
+            raise UsageError(f"{kind} has no option {', '.join(sorted(unknown))}")
+        return Choice(kind, config_class(**options))
+    except UsageError as error:
+        raise DataError(f"{source}: encoder: {error}") from None
+
+
+def as_weight(array, name: str, source: str) -> np.ndarray:
+    """float32 in memory order. DataError for anything but an array of numbers."""
+    array = np.asarray(array)
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"{source}: {name} holds {array.dtype}, not numbers")
+    return np.ascontiguousarray(array, dtype=np.float32)
+
+
 def rows_of(table: list[Row], encoder: Choice) -> list[Row]:
     """The table's rows for an encoder of this shape."""
     options = encoder.options
-    return list(
-        expand(
-            table,
-            options.num_hidden_layers,
-            getattr(options, "num_hidden_groups", 0),
-            getattr(options, "inner_group_num", 0),
-        )
-    )
+    counts = {
+        "i": options.num_hidden_layers,
+        "g": getattr(options, "num_hidden_groups", 0),
+        "j": getattr(options, "inner_group_num", 0),
+        "k": getattr(options, "num_feedforward_networks", 1) - 1,
+    }
+    return list(expand(table, counts))
 
 
 def take(tensors: Mapping[str, np.ndarray], table: list[Row], encoder: Choice, source: str):
@@ -83,10 +109,10 @@ def take(tensors: Mapping[str, np.ndarray], table: list[Row], encoder: Choice, s
     weights, used = {}, set()
     for row in rows:
         if row.theirs in tensors:
-            array = np.asarray(tensors[row.theirs])
-            weights[row.ours] = np.ascontiguousarray(row.to_ours(array), dtype=np.float32)
+            array = as_weight(tensors[row.theirs], row.theirs, source)
+            weights[row.ours] = np.ascontiguousarray(_to_ours(row, array, source))
             used.add(row.theirs)
-    patterns = [re.compile(re.sub(r"\\\{[igj]\\\}", r"\\d+", re.escape(row.theirs)) + "$") for row in table]
+    patterns = [re.compile(re.sub(r"\\\{[gijk]\\\}", r"\\d+", re.escape(row.theirs)) + "$") for row in table]
     unused = {}
     for name in tensors:
         if name in used:
@@ -96,8 +122,14 @@ def take(tensors: Mapping[str, np.ndarray], table: list[Row], encoder: Choice, s
                 f"{source}: has {name}, which the configuration ({_shape_words(encoder)}) has no layer for. Is it the "
                 "configuration of another model size?"
             )
-        unused[name] = next((why for pattern, why in _TRAINING if re.search(pattern, name)), "unknown to this encoder")
+        unused[name] = next((why for pattern, why in _TRAINING if re.search(pattern, name)), UNKNOWN)
     return weights, unused
+
+
+def _to_ours(row: Row, array: np.ndarray, source: str) -> np.ndarray:
+    if array.ndim < row.least_dimensions:
+        raise DataError(f"{source}: {row.theirs} has the shape {array.shape}, which is no {row.ours}")
+    return row.to_ours(array)
 
 
 def _shape_words(encoder: Choice) -> str:

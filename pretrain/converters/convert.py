@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from nlpdata.errors import UsageError
-from pretrain.converters import keras_h5, read_checkpoint
+from nlpdata.tokenizers import load_tokenizer
+from pretrain.converters import keras_h5, places, read_checkpoint
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.load import build_model
-from pretrain.converters.report import assign
+from pretrain.converters.report import assign, refuse_gaps
 from pretrain.converters.tokenizer_files import find_tokenizer
 from pretrain.converters.write import write_checkpoint
 from pretrain.encoders.model import initialize_weights, weights_by_path
@@ -46,15 +46,19 @@ def convert(
         checkpoint = replace(checkpoint, weights=kept)
     report = assign(build_model(checkpoint), checkpoint)  # shapes and names are right, or this raises
     log(str(report))
-    missing = [path for path in report.missing if path.startswith("encoder/")]
-    if missing:
-        raise UsageError(
-            f"{checkpoint.source}: {len(missing)} weights of the encoder are missing, e.g. {missing[0]}: nothing was written"
-        )
+    refuse_gaps(report)
     path = Path(tokenizer) if tokenizer else find_tokenizer(Path(checkpoint.source))
-    log(f"tokenizer: {path}" if path else "tokenizer: none beside the source; name one with --tokenizer")
+    log(_about_tokenizer(path, checkpoint.encoder.options.vocab_size))
     write_checkpoint(dest, checkpoint, format, path, do_lower_case)
     log(f"written: {dest} ({format})")
+
+
+def _about_tokenizer(path: Path | None, rows: int) -> str:
+    if path is None:
+        return "tokenizer: none beside the source; name one with --tokenizer"
+    entries = load_tokenizer(str(path)).vocab_size
+    gap = f"; warning: {entries} entries, the model has {rows}: is it the model's own?" if entries < rows else ""
+    return f"tokenizer: {path}{gap}"
 
 
 def convert_hub_module(path: str, encoder_only: bool, model_name: str, log: Callable[[str], None]) -> Path:
@@ -63,14 +67,15 @@ def convert_hub_module(path: str, encoder_only: bool, model_name: str, log: Call
     Published modules have no weights for sentence order: those of the full file then start at random, and it is said.
 
     Args:
-      path: the module's folder.
+      path: the module's folder, or the URL of a cached one.
       encoder_only: tf2_model.h5, else tf2_model_full.h5.
       model_name: configuration of modules that have none (version 1).
       log: receives what was matched and what was missing.
 
     Returns the file. UsageError where it exists.
     """
-    checkpoint = read_checkpoint(path, read_model_config(model_name))
+    folder = places.find(path)
+    checkpoint = read_checkpoint(str(folder), read_model_config(model_name))
     if not encoder_only:
         heads = dict.fromkeys(("masked_lm/output_bias", "sentence_pair/logits/kernel"), np.zeros(0))
         model = build_model(replace(checkpoint, weights=heads))
@@ -78,4 +83,4 @@ def convert_hub_module(path: str, encoder_only: bool, model_name: str, log: Call
         log(str(assign(model, checkpoint)))
         whole = {name: np.asarray(weight) for name, weight in weights_by_path(model).items()}
         checkpoint = replace(checkpoint, weights=whole)
-    return keras_h5.write_one(Path(path), checkpoint, encoder_only)
+    return keras_h5.write_one(folder, checkpoint, encoder_only)

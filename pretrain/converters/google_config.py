@@ -24,5 +24,7 @@ def write_google_config(path: Path, encoder: Choice) -> None:
     for fault, there in faults.items():
         if there:
             raise UsageError(f"Google's code, which reads this format, has no {fault}. Use --format hf or native.")
+    if encoder.type == "mobilebert":
+        options |= {"normalization_type": "no_norm", "trigram_input": True, "use_bottleneck": True}
     options["hidden_act"] = "gelu" if activation.startswith("gelu") else activation
     path.write_text(json.dumps(options, indent=2, sort_keys=True) + "\n", encoding="utf-8")

@@ -17,6 +17,7 @@ from pretrain.config import Choice
 from pretrain.converters import safetensors, torch_pickle
 from pretrain.converters.checkpoint import Checkpoint, find_model_config, give, refuse_unwritten, take
 from pretrain.converters.names import HUGGING_FACE
+from pretrain.json_files import read_object
 
 _INDEX = "model.safetensors.index.json"
 _WEIGHTS = ("model.safetensors", _INDEX, "pytorch_model.bin")
@@ -59,13 +60,12 @@ def _read_tensors(path: Path):
         return torch_pickle.read_tensors(path)
     if path.name != _INDEX:
         return safetensors.Safetensors(path)
-    try:
-        index = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
-        files = sorted({str(file) for file in index.values()})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path}: not an index of safetensors files: {error}") from None
-    if any("/" in file or not (path.parent / file).is_file() for file in files):
-        absent = [file for file in files if "/" in file or not (path.parent / file).is_file()]
+    index = read_object(path).get("weight_map")
+    if not isinstance(index, dict):
+        raise DataError(f"{path}: not an index of safetensors files: weight_map is {str(index)[:40]}")
+    files = sorted({str(file) for file in index.values()})
+    absent = [file for file in files if "/" in file or not (path.parent / file).is_file()]
+    if absent:
         raise DataError(f"{path}: names {', '.join(absent)}, which is not beside it")
     return ChainMap(*(safetensors.Safetensors(path.parent / file) for file in files))
 
@@ -95,12 +95,14 @@ class _Renamed(dict):
 
 def _labels(folder: Path) -> dict:
     """Label names in id order, from config.json, where they are more than LABEL_0, LABEL_1, ..."""
-    try:
-        labels = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("id2label")
-        names = [labels[key] for key in sorted(labels, key=int)]
-    except (OSError, ValueError, TypeError, AttributeError):
+    path = folder / "config.json"
+    labels = read_object(path).get("id2label") if path.is_file() else None
+    if labels is None:
         return {}
-    return {} if all(re.fullmatch(r"LABEL_\d+", str(name)) for name in names) else {"label_names": names}
+    if not isinstance(labels, dict) or not all(key.isdecimal() for key in labels):
+        raise DataError(f"{path}: id2label must give a name to each id. Received: {str(labels)[:60]}")
+    names = [str(labels[key]) for key in sorted(labels, key=int)]
+    return {} if all(re.fullmatch(r"LABEL_\d+", name) for name in names) else {"label_names": names}
 
 
 # Our activations under Hugging Face's names.
@@ -130,7 +132,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> None:
 
 def _architecture(checkpoint: Checkpoint) -> str:
     """The class of transformers that has these heads."""
-    name = {"bert": "Bert", "albert": "Albert"}[checkpoint.encoder.type]
+    name = {"bert": "Bert", "albert": "Albert", "mobilebert": "MobileBert"}[checkpoint.encoder.type]
     heads = {path.split("/")[0] for path in checkpoint.weights} - {"encoder"}
     classes = {
         frozenset(): "Model",

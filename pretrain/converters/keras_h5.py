@@ -27,9 +27,9 @@ def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
     if encoder.type not in KAMALKRAJ:
         raise DataError(f"{path}: files of this kind hold ALBERT, but the configuration is one of {encoder.type}")
     weights, unused = take(tensors, KAMALKRAJ[encoder.type], encoder, str(path))
-    if not weights:
+    if _TIED not in tensors:
         raise DataError(
-            f"{path}: holds no weights of ALBERT-TF2.0. It holds {', '.join(sorted(tensors)[:4]) or 'nothing'}"
+            f"{path}: holds no word embeddings of ALBERT-TF2.0 ({_TIED}). It holds {', '.join(sorted(tensors)[:4]) or 'nothing'}"
         )
     for name, array in again.items():
         if not np.array_equal(array, tensors[_TIED]):
@@ -78,13 +78,23 @@ def write(folder: Path, checkpoint: Checkpoint) -> None:
         _write_file(folder / "tf2_model_full.h5", _FULL_LAYERS, {"albert_model": encoder, "cls": heads})
 
 
-def write_one(folder: Path, checkpoint: Checkpoint, encoder_only: bool) -> Path:
+def write_core_model(folder: Path, checkpoint: Checkpoint) -> Path:
+    """Writes tf2_model.h5, replacing an earlier one, and config.json, which it is read with; returns the first.
+
+    UsageError where the format has no place for the model.
+    """
+    _groups(checkpoint)  # refuses what the format has no place for, before anything is written
+    write_google_config(folder / "config.json", checkpoint.encoder)
+    return write_one(folder, checkpoint, encoder_only=True, replace=True)
+
+
+def write_one(folder: Path, checkpoint: Checkpoint, encoder_only: bool, replace: bool = False) -> Path:
     """Writes tf2_model.h5 or tf2_model_full.h5 into a folder that holds other things, in one step; returns the file.
 
-    UsageError where the file exists.
+    UsageError where the file exists and is not to be replaced.
     """
     path = folder / ("tf2_model.h5" if encoder_only else "tf2_model_full.h5")
-    if path.exists():
+    if path.exists() and not replace:
         raise UsageError(f"{path} already exists. Remove it, or convert into a new folder: SOURCE DEST --format h5.")
     encoder, heads = _groups(checkpoint)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")

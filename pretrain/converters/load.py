@@ -1,13 +1,18 @@
 """A checkpoint as a model, with all heads that it holds."""
 
+import logging
+
+from nlpdata.errors import UsageError
 from pretrain.config import Choice
 from pretrain.converters import assign, read_checkpoint
 from pretrain.converters.checkpoint import Checkpoint
-from pretrain.encoders.model import EncoderModel, build_encoder
+from pretrain.converters.report import refuse_gaps
+from pretrain.encoders.model import EncoderModel, build_encoder, masked_lm_head
 from pretrain.layers.classifier_head import ClassifierHead
-from pretrain.layers.masked_lm_head import MaskedLMHead
 from pretrain.layers.sentence_pair_head import SentencePairHead
 from pretrain.layers.span_head import SpanHead
+
+_log = logging.getLogger(__name__)
 
 
 def load(path: str, model_config: Choice | None = None) -> EncoderModel:
@@ -27,23 +32,22 @@ def load(path: str, model_config: Choice | None = None) -> EncoderModel:
     """
     checkpoint = read_checkpoint(path, model_config)
     model = build_model(checkpoint)
-    assign(model, checkpoint)
+    report = assign(model, checkpoint)
+    refuse_gaps(report)
+    if "encoder/pooler/kernel" in report.missing:
+        _log.warning("%s: has no pooler, pooled_output is 0", path)
     return model
 
 
 def build_model(checkpoint: Checkpoint) -> EncoderModel:
-    """The encoder and the heads of a checkpoint, with initial weights."""
+    """The encoder and the heads of a checkpoint, with initial weights. UsageError where it does not say of which encoder."""
+    if checkpoint.encoder is None:
+        raise UsageError(f"{checkpoint.source}: does not say of which encoder it is. Name one with --model_config.")
     encoder = build_encoder(checkpoint.encoder)
     weights, size = checkpoint.weights, encoder.hidden_size
     heads = {}
     if "masked_lm/output_bias" in weights:
-        heads["masked_lm"] = MaskedLMHead(
-            hidden_size=size,
-            embedding_size=encoder.embedding_size,
-            vocab_size=encoder.vocab_size,
-            hidden_act=encoder.hidden_act,
-            layer_norm_eps=encoder.layer_norm_eps,
-        )
+        heads["masked_lm"] = masked_lm_head(encoder)
     if "sentence_pair/logits/kernel" in weights:
         heads["sentence_pair"] = SentencePairHead(hidden_size=size, pooler="sentence_pair/pooler/kernel" in weights)
     if "classifier/logits/kernel" in weights:

@@ -1,11 +1,14 @@
 """Name tables: what each checkpoint format calls the weights that we call by path. Tables, not code; read both ways.
 
 A row is (our path, their name, how to turn theirs into ours). Placeholders: {i} a layer of BERT, {g} a group and {j} an
-inner layer of ALBERT. Kernels of ours are (in, out). Sources of the names: the checkpoints of google-research/bert and
-google-research/albert, transformers' modeling_bert.py and modeling_albert.py, kamalkraj/ALBERT-TF2.0's converter.py.
+inner layer of ALBERT, {k} a further feed-forward part of a layer of MobileBERT. Kernels of ours are (in, out). Sources of
+the names: the checkpoints of google-research/bert, google-research/albert and google-research/google-research/mobilebert,
+transformers' modeling files, kamalkraj/ALBERT-TF2.0's converter.py.
 """
 
 import functools
+import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,6 +29,11 @@ class Row:
     ours: str
     theirs: str
     kind: str = "same"
+
+    @property
+    def least_dimensions(self) -> int:
+        """How many dimensions their array needs for its kind."""
+        return {"same": 0, "transposed": 2, "heads_out": 2, "heads_in": 3}[self.kind]
 
     def to_ours(self, array: np.ndarray) -> np.ndarray:
         """Their array in our layout."""
@@ -214,8 +222,66 @@ def _kamalkraj() -> list[Row]:
     ]
 
 
-TF1 = {"bert": _bert_tf1(), "albert": _albert_tf1()}
-HUGGING_FACE = {"bert": _bert_hugging_face(), "albert": _albert_hugging_face()}
+def _mobilebert(bert: list[Row], dense, norm, layer: str, ffn: str, embeddings: str, extra: str) -> list[Row]:
+    """MobileBERT's rows, given BERT's in the same format, how that names dense layers and norms, and three places."""
+    ours, end = "encoder/layer_{i}", "." if "." in layer else "/"
+    named = {
+        f"{ours}/bottleneck_input": f"{layer}{end}bottleneck{end}input",
+        f"{ours}/bottleneck_attention": f"{layer}{end}bottleneck{end}attention",
+        f"{ours}/bottleneck_output": f"{layer}{end}output{end}bottleneck",
+    }
+    further = f"{ours}/feed_forward_{{k}}"
+    return [
+        *bert,
+        *dense("encoder/embeddings/transformation", f"{embeddings}{end}embedding_transformation"),
+        *(row for to, at in named.items() for row in dense(f"{to}/dense", f"{at}{end}dense")),
+        *(row for to, at in named.items() for row in norm(f"{to}/layer_norm", at)),
+        *dense(f"{further}/intermediate", f"{ffn}{end}intermediate{end}dense"),
+        *dense(f"{further}/output", f"{ffn}{end}output{end}dense"),
+        *norm(f"{further}/layer_norm", f"{ffn}{end}output"),
+        Row("masked_lm/extra_output_weights", extra, "transposed" if end == "." else "same"),
+    ]
+
+
+def _mobilebert_tf1() -> list[Row]:
+    fake = [
+        Row(
+            row.ours,
+            row.theirs.replace("LayerNorm", "FakeLayerNorm") if row.ours.startswith("encoder/") else row.theirs,
+            row.kind,
+        )
+        for row in _bert_tf1()
+    ]
+    return _mobilebert(
+        fake,
+        lambda ours, theirs: _dense(ours, f"{theirs}/"),
+        lambda ours, theirs: _norm(ours, f"{theirs}/FakeLayerNorm/"),
+        "bert/encoder/layer_{i}",
+        "bert/encoder/layer_{i}/ffn_layer_{k}",
+        "bert/embeddings",
+        "cls/predictions/extra_output_weights",
+    )
+
+
+def _mobilebert_hugging_face() -> list[Row]:
+    bert = [Row(row.ours, re.sub(r"^bert\.", "mobilebert.", row.theirs), row.kind) for row in _bert_hugging_face()]
+    return _mobilebert(
+        bert,
+        _torch,
+        lambda ours, theirs: _torch_norm(ours, f"{theirs}.LayerNorm"),
+        "mobilebert.encoder.layer.{i}",
+        "mobilebert.encoder.layer.{i}.ffn.{k}",
+        "mobilebert.embeddings",
+        "cls.predictions.dense.weight",
+    )
+
+
+TF1 = {"bert": _bert_tf1(), "albert": _albert_tf1(), "mobilebert": _mobilebert_tf1()}
+HUGGING_FACE = {
+    "bert": _bert_hugging_face(),
+    "albert": _albert_hugging_face(),
+    "mobilebert": _mobilebert_hugging_face(),
+}
 KAMALKRAJ = {"albert": _kamalkraj()}
 GARDEN = {
     "bert": _garden("encoder/layer_{i}", "transformer/layer_{i}", projection=False),
@@ -223,14 +289,10 @@ GARDEN = {
 }
 
 
-def expand(table: list[Row], layers: int, groups: int = 0, inner: int = 0) -> Iterator[Row]:
-    """The rows with their placeholders filled: {i} in range(layers), {g} in range(groups), {j} in range(inner)."""
+def expand(table: list[Row], counts: dict[str, int]) -> Iterator[Row]:
+    """The rows with their placeholders filled: {i} in range(counts["i"]), and so on."""
     for row in table:
-        if "{i}" in row.ours:
-            fills = [{"i": i} for i in range(layers)]
-        elif "{g}" in row.ours:
-            fills = [{"g": g, "j": j} for g in range(groups) for j in range(inner)]
-        else:
-            fills = [{}]
-        for fill in fills:
+        names = [name for name in counts if f"{{{name}}}" in row.ours]
+        for numbers in itertools.product(*(range(counts[name]) for name in names)):
+            fill = dict(zip(names, numbers, strict=True))
             yield Row(row.ours.format(**fill), row.theirs.format(**fill), row.kind)

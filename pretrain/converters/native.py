@@ -21,8 +21,8 @@ import numpy as np
 from nlpdata.errors import DataError, UsageError
 from nlpdata.records import sync_folder
 from pretrain.config import Choice
-from pretrain.converters.checkpoint import Checkpoint
-from pretrain.registry import ENCODERS
+from pretrain.converters.checkpoint import Checkpoint, as_weight, stored_encoder
+from pretrain.json_files import read_object
 
 ARRAYS, INFO = "state.npz", "state.json"
 FORMAT_VERSION = 1
@@ -75,14 +75,17 @@ def _sync(file) -> None:
 
 def read_info(folder: Path) -> dict:
     """The content of state.json. DataError where it is missing or damaged."""
-    try:
-        info = json.loads((Path(folder) / INFO).read_text(encoding="utf-8"))
-        if not isinstance(info.get("step"), int):
-            raise ValueError("it has no step")
-    except (OSError, ValueError, AttributeError) as error:
-        raise DataError(f"{folder} is damaged: {INFO}: {error}") from None
-    if info.get("format_version", 0) > FORMAT_VERSION:
-        raise DataError(f"{folder} was written by a later version (format {info['format_version']}): update nlpdata")
+    info = read_object(Path(folder) / INFO)
+    version = info.get("format_version", 0)
+    for name, value, kind in (
+        ("step", info.get("step"), int),
+        ("format_version", version, int),
+        ("data", info.get("data", {}), dict),
+    ):
+        if not isinstance(value, kind):
+            raise DataError(f"{folder} is damaged: {INFO}: {name} is {str(value)[:40]}")
+    if version > FORMAT_VERSION:
+        raise DataError(f"{folder} was written by a later version (format {version}): update nlpdata")
     return info
 
 
@@ -124,6 +127,6 @@ def read(path, model_config: Choice | None = None) -> Checkpoint | None:
         return None
     info = read_info(folder)
     stored = info.get("encoder")
-    encoder = Choice(stored["type"], ENCODERS.config_class(stored["type"])(**stored["options"])) if stored else None
-    weights = read_arrays(folder, "model/")
+    encoder = None if stored is None else stored_encoder(stored, str(folder / INFO))
+    weights = {name: as_weight(array, name, str(folder)) for name, array in read_arrays(folder, "model/").items()}
     return Checkpoint("native", str(folder), encoder or model_config, weights, {}, info.get("data", {}))

@@ -6,7 +6,7 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.config import Choice
-from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.checkpoint import UNKNOWN, Checkpoint
 from pretrain.encoders.model import EncoderModel, weights_by_path
 
 
@@ -109,6 +109,18 @@ def assign(
     unused |= {path: "this model has no such head" for path in found.keys() - own.keys()}
     missing = {path: _initial(path) for path in own if path not in found}
     return LoadReport(checkpoint.source, checkpoint.format, matched, missing, unused, differences)
+
+
+def refuse_gaps(report: LoadReport) -> None:
+    """DataError where the encoder misses weights; all but the pooler, which some published models do not have."""
+    gaps = [path for path in report.missing if path.startswith("encoder/") and not path.startswith("encoder/pooler/")]
+    if gaps:
+        unknown = [name for name, why in report.unused.items() if why == UNKNOWN]
+        raise DataError(
+            f"{report.source}: {len(gaps)} weights of the encoder are missing, e.g. {gaps[0]}."
+            + (f" It has names that we do not know: {_sample(unknown)}." if unknown else "")
+            + " Is it whole, and of this model configuration?"
+        )
 
 
 def _initial(path: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError
+from pretrain.json_files import parse_object
 
 _DTYPES = {
     **{"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16, "BOOL": np.bool_},
@@ -38,11 +39,11 @@ class Safetensors(Mapping):
         length = int.from_bytes(self._data[:8].tobytes(), "little") if size >= 8 else size
         if size < 8 or length > min(size - 8, _LONGEST_HEADER):
             raise DataError(f"{self.path}: not a safetensors file, or truncated: {size} bytes, header of {length}")
+        header = parse_object(self._data[8 : 8 + length].tobytes(), f"{self.path}: the safetensors header")
+        metadata = header.pop("__metadata__", {})
         try:
-            header = json.loads(self._data[8 : 8 + length].tobytes())
-            metadata = header.pop("__metadata__", {})
             entries = {name: self._check(name, entry, size - 8 - length) for name, entry in header.items()}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{self.path}: the safetensors header is damaged: {error}") from None
         self._start = 8 + length
         return entries, metadata

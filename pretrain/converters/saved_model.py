@@ -9,11 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from pretrain.config import Choice
-from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.checkpoint import Checkpoint, stored_encoder
 from pretrain.converters.load import build_model
 from pretrain.converters.report import assign
 from pretrain.encoders.model import EncoderModel
-from pretrain.registry import ENCODERS
+from pretrain.json_files import read_object
 
 ROOT = "model/"  # before our paths in the names of variables
 _CONFIG = Path("assets.extra") / "encoder.json"
@@ -99,9 +99,8 @@ def _save(module, folder: Path, checkpoint: Checkpoint, signatures) -> None:
 
 def read_description(folder: Path) -> tuple[Choice, dict] | None:
     """The encoder and the extras of a SavedModel of ours; None of another's."""
-    try:
-        described = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
-        options = ENCODERS.get(described["type"]).config_class(**described["options"])
-        return Choice(described["type"], options), described.get("extras", {})
-    except (OSError, ValueError, KeyError, TypeError):
+    path = folder / _CONFIG
+    if not path.is_file():
         return None
+    described = read_object(path)
+    return stored_encoder(described, str(path)), described.get("extras", {})

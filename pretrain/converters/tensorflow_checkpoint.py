@@ -55,7 +55,7 @@ class _Tensors(Mapping):
             self._keys = {name: name for name in self._reader.get_variable_to_shape_map()}
             if _GRAPH in self._keys:
                 self._keys |= self._variable_names()
-        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
             raise DataError(f"{prefix}: cannot be read as a TensorFlow checkpoint: {_first_line(error)}") from None
 
     def _variable_names(self) -> dict[str, str]:
@@ -81,7 +81,7 @@ class _Tensors(Mapping):
 
         try:
             return self._reader.get_tensor(self._keys[name])
-        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
             raise DataError(f"{self._prefix}: {name} cannot be read: {_first_line(error)}") from None
 
     def __contains__(self, name):
@@ -129,10 +129,10 @@ def write(folder: Path, checkpoint: Checkpoint) -> None:
 
     kind = checkpoint.encoder.type
     refuse_unwritten(checkpoint, TF1[kind], "tf1")
-    name = {"bert": "bert_model.ckpt", "albert": "model.ckpt-best"}[kind]
+    name = {"bert": "bert_model.ckpt", "albert": "model.ckpt-best", "mobilebert": "mobilebert_variables.ckpt"}[kind]
     tensors = give(checkpoint, TF1[kind])
     names = sorted(tensors)
     arrays = [tf.constant(tensors[n]) for n in names]
     tf.raw_ops.SaveV2(prefix=str(folder / name), tensor_names=names, shape_and_slices=[""] * len(names), tensors=arrays)
     (folder / "checkpoint").write_text(f'model_checkpoint_path: "{name}"\n', encoding="utf-8")
-    write_google_config(folder / f"{kind}_config.json", checkpoint.encoder)
+    write_google_config(folder / ("albert_config.json" if kind == "albert" else "bert_config.json"), checkpoint.encoder)

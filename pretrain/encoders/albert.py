@@ -40,6 +40,7 @@ class AlbertEncoder(keras.layers.Layer):
     ):
         super().__init__(name=name)
         self.vocab_size, self.embedding_size, self.hidden_size = vocab_size, embedding_size, hidden_size
+        self.masked_lm_size = self.embedding_size
         self.hidden_act, self.layer_norm_eps = hidden_act, layer_norm_eps
         self.max_position_embeddings, self.initializer_range = max_position_embeddings, initializer_range
         self.embeddings = Embeddings(

@@ -27,30 +27,38 @@ class BertConfig:
     """Standard deviation of the initial weights, a normal distribution cut at two of them."""
     layer_norm_eps: float = 1e-12
 
+    _split_over_heads = "hidden_size"  # no field: the width that the heads share
+
     def __post_init__(self):
         for name in _SIZES:
             value = getattr(self, name, 1)
             if type(value) is not int or value < 1:
                 raise UsageError(f"{name} must be a whole number above 0. Received: {value!r}")
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            if not 0 <= getattr(self, name) < 1:
+            if not (_is_number(getattr(self, name)) and 0 <= getattr(self, name) < 1):
                 raise UsageError(f"{name} must be at least 0 and below 1. Received: {getattr(self, name)!r}")
         for name in ("initializer_range", "layer_norm_eps"):
-            if not getattr(self, name) > 0:
+            if not (_is_number(getattr(self, name)) and getattr(self, name) > 0):
                 raise UsageError(f"{name} must be above 0. Received: {getattr(self, name)!r}")
         activations = get_args(BertConfig.__annotations__["hidden_act"])
         if self.hidden_act not in activations:
             raise UsageError(f"hidden_act must be one of {', '.join(activations)}. Received: {self.hidden_act!r}")
-        if self.hidden_size % self.num_attention_heads:
+        width = getattr(self, self._split_over_heads)
+        if width % self.num_attention_heads:
             raise UsageError(
-                f"hidden_size must be a multiple of num_attention_heads. Received: {self.hidden_size} and "
+                f"{self._split_over_heads} must be a multiple of num_attention_heads. Received: {width} and "
                 f"{self.num_attention_heads}"
             )
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 _SIZES = (
     *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
     *("max_position_embeddings", "type_vocab_size", "embedding_size", "num_hidden_groups", "inner_group_num"),
+    *("intra_bottleneck_size", "num_feedforward_networks"),
 )
 
 
@@ -78,4 +86,35 @@ class AlbertConfig(BertConfig):
             raise UsageError(
                 "embedding_projection can be false only where embedding_size equals hidden_size. Received: "
                 f"{self.embedding_size} and {self.hidden_size}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MobileBertConfig(BertConfig):
+    """Shape of a MobileBERT encoder, in the published JSON's names; defaults are the published model's."""
+
+    hidden_size: int = 512
+    num_hidden_layers: int = 24
+    num_attention_heads: int = 4
+    intermediate_size: int = 512
+    hidden_act: Literal["gelu", "gelu_new", "gelu_tanh", "relu"] = "relu"
+    hidden_dropout_prob: float = 0.0
+    embedding_size: int = 128
+    intra_bottleneck_size: int = 128
+    """Width inside a layer."""
+    use_bottleneck_attention: bool = False
+    """Attention over narrowed vectors only."""
+    key_query_shared_bottleneck: bool = True
+    """Query and key are made of narrowed vectors of their own."""
+    num_feedforward_networks: int = 4
+    classifier_activation: bool = False
+    """A pooler: a dense layer with tanh over the first token; the published model has none."""
+
+    _split_over_heads = "intra_bottleneck_size"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.embedding_size > self.hidden_size:
+            raise UsageError(
+                f"embedding_size must not exceed hidden_size. Received: {self.embedding_size} and {self.hidden_size}"
             )

@@ -11,6 +11,7 @@ import numpy as np
 
 from nlpdata.errors import UsageError
 from pretrain.config import Choice
+from pretrain.layers.masked_lm_head import MaskedLMHead
 from pretrain.registry import ENCODERS
 
 _ENCODER_INPUTS = ("input_ids", "input_mask", "segment_ids")
@@ -69,6 +70,18 @@ class EncoderModel(keras.Model):
 def build_encoder(choice: Choice) -> keras.layers.Layer:
     """The encoder of a configuration, e.g. of task.model.encoder."""
     return ENCODERS.get(choice.type)(**asdict(choice.options))
+
+
+def masked_lm_head(encoder) -> MaskedLMHead:
+    """The masked language model head that fits an encoder."""
+    return MaskedLMHead(
+        hidden_size=encoder.hidden_size,
+        transform_size=encoder.masked_lm_size,
+        embedding_size=encoder.embedding_size,
+        vocab_size=encoder.vocab_size,
+        hidden_act=encoder.hidden_act,
+        layer_norm_eps=encoder.layer_norm_eps,
+    )
 
 
 def weights_by_path(model: keras.layers.Layer) -> dict[str, keras.Variable]:

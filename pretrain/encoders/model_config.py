@@ -8,7 +8,6 @@ Google's files say "gelu" for the tanh approximation that Google's code computes
 one and "gelu_new" for the approximation. Both are read as what their authors' code computes.
 """
 
-import json
 import logging
 from dataclasses import fields
 from difflib import get_close_matches
@@ -17,10 +16,15 @@ from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.config import Choice
+from pretrain.json_files import parse_object
 from pretrain.registry import ENCODERS
 
 _FILES = ("bert_config.json", "albert_config.json", "config.json")
-_ALBERT_ONLY = {"embedding_size", "num_hidden_groups", "inner_group_num"}
+# Fields that tell an encoder where the file does not name it.
+_ONLY = {
+    "mobilebert": {"intra_bottleneck_size", "trigram_input"},
+    "albert": {"embedding_size", "num_hidden_groups", "inner_group_num"},
+}
 _HUGGING_FACE = {"model_type", "architectures", "transformers_version"}
 # Fields of published files that no code of their authors (or none that concerns the encoder) reads.
 _NO_EFFECT = {
@@ -33,6 +37,7 @@ _NO_EFFECT_HUGGING_FACE = _HUGGING_FACE | {
     *("_name_or_path", "add_cross_attention", "bos_token_id", "classifier_dropout", "classifier_dropout_prob", "dtype"),
     *(
         "cls_token_id",
+        "true_hidden_size",
         "eos_token_id",
         "finetuning_task",
         "gradient_checkpointing",
@@ -45,6 +50,7 @@ _NO_EFFECT_HUGGING_FACE = _HUGGING_FACE | {
 }
 # Fields whose other values would compute something else: the only value that these encoders have.
 _FIXED = {"position_embedding_type": "absolute", "is_decoder": False, "is_encoder_decoder": False, "pruned_heads": {}}
+_FIXED |= {"trigram_input": True, "use_bottleneck": True, "normalization_type": "no_norm"}  # of MobileBERT
 
 _log = logging.getLogger(__name__)
 
@@ -60,14 +66,8 @@ def read_model_config(name_or_path: str) -> Choice:
 
     Raises UsageError for an unknown name or key, DataError for a file that is no JSON object.
     """
-    source, text = _read(str(name_or_path))
-    try:
-        values = json.loads(text)
-    except ValueError as error:
-        raise DataError(f"{source}: no JSON: {error}") from None
-    if not isinstance(values, dict):
-        raise DataError(f"{source}: expected a JSON object with the fields of an encoder, found {text[:40]!r}")
-    return encoder_choice(values, source)
+    source, raw = _read(str(name_or_path))
+    return encoder_choice(parse_object(raw, source), source)
 
 
 def encoder_choice(values: dict, source: str) -> Choice:
@@ -75,9 +75,9 @@ def encoder_choice(values: dict, source: str) -> Choice:
     hugging_face = not _HUGGING_FACE.isdisjoint(values)
     kind = values.get("model_type") if hugging_face else None
     if kind is None:
-        kind = "albert" if not _ALBERT_ONLY.isdisjoint(values) else "bert"
-    if kind not in ("albert", "bert"):
-        raise UsageError(f"{source}: model_type {kind!r} is not supported. Supported: albert, bert.")
+        kind = next((name for name, keys in _ONLY.items() if not keys.isdisjoint(values)), "bert")
+    if kind not in ("albert", "bert", "mobilebert"):
+        raise UsageError(f"{source}: model_type {kind!r} is not supported. Supported: albert, bert, mobilebert.")
     config_class = ENCODERS.config_class(kind)
     known = {field.name for field in fields(config_class)}
     options = {key: value for key, value in values.items() if key in known}
@@ -85,7 +85,9 @@ def encoder_choice(values: dict, source: str) -> Choice:
     if unused:
         _log.info("%s: no effect here: %s", source, ", ".join(unused))
     if hugging_face:
-        options.setdefault("hidden_act", "gelu" if kind == "bert" else "gelu_new")
+        options.setdefault("hidden_act", {"bert": "gelu", "albert": "gelu_new", "mobilebert": "relu"}[kind])
+        if kind == "mobilebert":
+            options.setdefault("classifier_activation", True)
         if kind == "albert":
             options.setdefault("embedding_projection", True)
     elif options.get("hidden_act", "gelu") == "gelu":
@@ -116,8 +118,8 @@ def _check_others(keys, values, source, hugging_face, known) -> list[str]:
     return sorted(keys & ignored)
 
 
-def _read(name: str) -> tuple[str, str]:
-    """Where the configuration stands, and its text."""
+def _read(name: str) -> tuple[str, bytes]:
+    """Where the configuration stands, and its content."""
     path = Path(name)
     if path.is_dir():
         found = [path / file for file in _FILES if (path / file).is_file()]
@@ -126,12 +128,12 @@ def _read(name: str) -> tuple[str, str]:
         path = found[0]
     if path.is_file():
         try:
-            return str(path), path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{path}: cannot be read: {error}") from None
+            return str(path), path.read_bytes()
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
     packaged = resources.files("model_configs") / f"{name}.json"
     if "/" not in name and packaged.is_file():
-        return name, packaged.read_text(encoding="utf-8")
+        return name, packaged.read_bytes()
     names = model_config_names()
     close = get_close_matches(name, names, 3, 0.5)
     raise UsageError(

@@ -12,28 +12,43 @@ class SelfAttention(keras.layers.Layer):
 
     call(x (b, L, hidden), mask_adder (b, 1, 1, L) float32, added to the scores) -> (b, L, hidden). Scores become
     probabilities in float32.
+
+    MobileBERT makes query and key of key_input (b, L, key_size) and value of value_input (b, L, value_size) instead of x.
     """
 
     def __init__(
-        self, *, hidden_size, num_attention_heads, hidden_dropout_prob, attention_probs_dropout_prob, layer_norm_eps
+        self,
+        *,
+        hidden_size,
+        num_attention_heads,
+        hidden_dropout_prob,
+        attention_probs_dropout_prob,
+        layer_norm_eps,
+        norm=LayerNorm,
+        key_size=None,
+        value_size=None,
     ):
         super().__init__(name="attention")
         self.hidden_size, self.heads = hidden_size, num_attention_heads
+        self.key_size, self.value_size = key_size or hidden_size, value_size or hidden_size
         self.query, self.key, self.value, self.output_dense = (
             keras.layers.Dense(hidden_size, kernel_initializer="zeros", name=name)
             for name in ("query", "key", "value", "output")
         )
         self.probs_dropout = Dropout(attention_probs_dropout_prob, name="probs_dropout")
         self.dropout = Dropout(hidden_dropout_prob)
-        self.layer_norm = LayerNorm(hidden_size, layer_norm_eps)
+        self.layer_norm = norm(hidden_size, layer_norm_eps)
 
     def build(self, input_shape=None):
-        for dense in (self.query, self.key, self.value, self.output_dense):
-            dense.build((None, None, self.hidden_size))
+        sizes = {self.query: self.key_size, self.key: self.key_size, self.value: self.value_size}
+        for dense, size in (sizes | {self.output_dense: self.hidden_size}).items():
+            dense.build((None, None, size))
         self.layer_norm.build()
 
-    def call(self, x, mask_adder, training=False):
-        query, key, value = (self._split(dense(x)) for dense in (self.query, self.key, self.value))
+    def call(self, x, mask_adder, key_input=None, value_input=None, training=False):
+        key_input, value_input = (x if other is None else other for other in (key_input, value_input))
+        query, key = (self._split(dense(key_input)) for dense in (self.query, self.key))
+        value = self._split(self.value(value_input))
         query = query * (self.hidden_size // self.heads) ** -0.5
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
         probs = ops.softmax(ops.cast(scores, "float32") + ops.cast(mask_adder, "float32"))

@@ -23,6 +23,7 @@ class Embeddings(keras.layers.Layer):
         type_vocab_size,
         hidden_dropout_prob,
         layer_norm_eps,
+        norm=LayerNorm,
     ):
         super().__init__(name="embeddings")
         self.rows = {
@@ -30,21 +31,24 @@ class Embeddings(keras.layers.Layer):
             "position_embeddings": max_position_embeddings,
             "token_type_embeddings": type_vocab_size,
         }
-        self.size = embedding_size
-        self.layer_norm = LayerNorm(embedding_size, layer_norm_eps)
+        self.word_size = self.size = embedding_size
+        self.layer_norm = norm(embedding_size, layer_norm_eps)
         self.dropout = Dropout(hidden_dropout_prob)
 
     def build(self, input_shape=None):
         self.word_embeddings, self.position_embeddings, self.token_type_embeddings = (
-            self.add_weight(name=name, shape=(rows, self.size), initializer="zeros", autocast=False)
-            for name, rows in self.rows.items()
+            self.add_weight(name=name, shape=(rows, size), initializer="zeros", autocast=False)
+            for (name, rows), size in zip(self.rows.items(), (self.word_size, self.size, self.size), strict=True)
         )
         self.layer_norm.build()
 
     def call(self, input_ids, segment_ids, training=False):
-        words = ops.take(self.word_embeddings, input_ids, axis=0)
+        words = self._words(input_ids)
         positions = ops.convert_to_tensor(self.position_embeddings)[: ops.shape(input_ids)[1]]
         return self.dropout(self.layer_norm(words + positions + self._segments(segment_ids)), training=training)
+
+    def _words(self, input_ids):
+        return ops.take(self.word_embeddings, input_ids, axis=0)
 
     def _segments(self, segment_ids):
         table = ops.convert_to_tensor(self.token_type_embeddings)

@@ -10,14 +10,24 @@ from pretrain.layers.layer_norm import LayerNorm
 class FeedForward(keras.layers.Layer):
     """layer_norm(x + dropout(output(activation(intermediate(x))))), (b, L, hidden) -> (b, L, hidden)."""
 
-    def __init__(self, *, hidden_size, intermediate_size, hidden_act, hidden_dropout_prob, layer_norm_eps):
-        super().__init__(name="feed_forward")
+    def __init__(
+        self,
+        *,
+        hidden_size,
+        intermediate_size,
+        hidden_act,
+        hidden_dropout_prob,
+        layer_norm_eps,
+        norm=LayerNorm,
+        name="feed_forward",
+    ):
+        super().__init__(name=name)
         self.sizes = hidden_size, intermediate_size
         self.activation = ACTIVATIONS[hidden_act]
         self.intermediate = keras.layers.Dense(intermediate_size, kernel_initializer="zeros", name="intermediate")
         self.output_dense = keras.layers.Dense(hidden_size, kernel_initializer="zeros", name="output")
         self.dropout = Dropout(hidden_dropout_prob)
-        self.layer_norm = LayerNorm(hidden_size, layer_norm_eps)
+        self.layer_norm = norm(hidden_size, layer_norm_eps)
 
     def build(self, input_shape=None):
         for dense, size in zip((self.intermediate, self.output_dense), self.sizes, strict=True):

@@ -1,4 +1,4 @@
-"""Layer normalisation over the last axis, in float32 whatever the precision of the model."""
+"""Layer normalisation over the last axis, and what MobileBERT has instead; in float32 whatever the precision of the model."""
 
 import keras
 from keras import ops
@@ -21,3 +21,13 @@ class LayerNorm(keras.layers.Layer):
         variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
         normed = centred * ops.rsqrt(variance + self.epsilon)
         return ops.cast(normed * self.gamma + self.beta, self.compute_dtype)
+
+
+class NoNorm(LayerNorm):
+    """gamma * x + beta: what MobileBERT has in the place of layer normalisation."""
+
+    def __init__(self, size: int, epsilon: None = None, name: str = "layer_norm"):
+        super().__init__(size, epsilon, name)
+
+    def call(self, inputs):
+        return ops.cast(ops.cast(inputs, "float32") * self.gamma + self.beta, self.compute_dtype)

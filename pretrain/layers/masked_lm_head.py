@@ -8,19 +8,39 @@ from pretrain.layers.layer_norm import LayerNorm
 
 
 class MaskedLMHead(keras.layers.Layer):
-    """Computes "mlm_logits": (b, P, V) at inputs["masked_lm_positions"] (b, P) where given, else (b, L, V) everywhere."""
+    """Computes "mlm_logits": (b, P, V) at inputs["masked_lm_positions"] (b, P) where given, else (b, L, V) everywhere.
 
-    def __init__(self, *, hidden_size, embedding_size, vocab_size, hidden_act, layer_norm_eps, name="masked_lm"):
+    Args:
+      transform_size: width of what is scored. Where it is more than embedding_size (MobileBERT), the head has output
+        weights of its own for the rest of it.
+    """
+
+    def __init__(
+        self,
+        *,
+        hidden_size,
+        transform_size,
+        embedding_size,
+        vocab_size,
+        hidden_act,
+        layer_norm_eps,
+        name="masked_lm",
+    ):
         super().__init__(name=name)
         self.hidden_size, self.vocab_size = hidden_size, vocab_size
+        self.extra_size = transform_size - embedding_size
         self.activation = ACTIVATIONS[hidden_act]
-        self.transform = keras.layers.Dense(embedding_size, kernel_initializer="zeros", name="transform")
-        self.layer_norm = LayerNorm(embedding_size, layer_norm_eps)
+        self.transform = keras.layers.Dense(transform_size, kernel_initializer="zeros", name="transform")
+        self.layer_norm = LayerNorm(transform_size, layer_norm_eps)
 
     def build(self, input_shape=None):
         self.transform.build((None, None, self.hidden_size))
         self.layer_norm.build()
         self.output_bias = self.add_weight(name="output_bias", shape=(self.vocab_size,), initializer="zeros")
+        self.extra_output_weights = None
+        if self.extra_size:
+            shape = self.vocab_size, self.extra_size
+            self.extra_output_weights = self.add_weight(name="extra_output_weights", shape=shape, initializer="zeros")
 
     def call(self, encoded, inputs, training=False):
         hidden = encoded["sequence_output"]
@@ -30,6 +50,8 @@ class MaskedLMHead(keras.layers.Layer):
             hidden = ops.matmul(chosen, hidden)
         hidden = self.layer_norm(self.activation(self.transform(hidden)))
         table = ops.cast(encoded["word_embeddings"], hidden.dtype)
+        if self.extra_output_weights is not None:
+            table = ops.concatenate([table, ops.cast(self.extra_output_weights, hidden.dtype)], axis=1)
         return {"mlm_logits": _scores(hidden, table) + self.output_bias}
 
 

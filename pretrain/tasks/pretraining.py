@@ -1,11 +1,15 @@
 """Masked language model and, unless switched off, sentence pairs: next sentence (BERT) or sentence order (ALBERT)."""
 
+from pathlib import Path
+
 import numpy as np
 from keras import ops
 
+from nlpdata.errors import UsageError
 from pretrain.config import DataConfig
-from pretrain.encoders.model import EncoderModel, build_encoder, initialize_weights
-from pretrain.layers.masked_lm_head import MaskedLMHead
+from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.keras_h5 import write_core_model
+from pretrain.encoders.model import EncoderModel, build_encoder, initialize_weights, masked_lm_head, weights_by_path
 from pretrain.layers.sentence_pair_head import SentencePairHead
 from pretrain.tasks.configs import PretrainingConfig
 from pretrain.tasks.task import Task
@@ -18,15 +22,7 @@ class PretrainingTask(Task):
 
     def build_model(self, seed: int = 0) -> EncoderModel:
         encoder = build_encoder(self.config.model.encoder)
-        heads = {
-            "masked_lm": MaskedLMHead(
-                hidden_size=encoder.hidden_size,
-                embedding_size=encoder.embedding_size,
-                vocab_size=encoder.vocab_size,
-                hidden_act=encoder.hidden_act,
-                layer_norm_eps=encoder.layer_norm_eps,
-            )
-        }
+        heads = {"masked_lm": masked_lm_head(encoder)}
         if self.config.use_next_sentence_label:
             heads["sentence_pair"] = SentencePairHead(hidden_size=encoder.hidden_size)
         model = EncoderModel(encoder, heads)
@@ -64,6 +60,21 @@ class PretrainingTask(Task):
             )
             statistics["next_sentence_weight"] = ops.sum(examples)
         return sums, statistics
+
+    def finish(self, model, model_dir, log):
+        """ALBERT's encoder as tf2_model.h5, as kamalkraj/ALBERT-TF2.0 leaves it for fine-tuning."""
+        encoder = self.config.model.encoder
+        if encoder.type != "albert":
+            return
+        weights = {
+            path: np.asarray(weight) for path, weight in weights_by_path(model).items() if path.startswith("encoder/")
+        }
+        try:
+            written = write_core_model(Path(model_dir), Checkpoint("native", str(model_dir), encoder, weights))
+        except UsageError as error:
+            log(f"no tf2_model.h5: {error}")
+        else:
+            log(f"core model for fine-tuning: {written}")
 
     def build_metrics(self):
         names = ["masked_lm", "next_sentence"] if self.config.use_next_sentence_label else ["masked_lm"]

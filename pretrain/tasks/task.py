@@ -58,6 +58,9 @@ class Task(ABC):
         print(report)
         return report
 
+    def finish(self, model, model_dir, log) -> None:  # noqa: B027 (most tasks leave nothing)
+        """Called once training has ended, with its weights: leaves in the model_dir what belongs there besides checkpoints."""
+
     def loss(self, model, batch, denominators, training: bool = True):
         """(the loss of a step or its share of a micro-step, statistics), to differentiate."""
         sums, statistics = self.losses(model, batch, training)

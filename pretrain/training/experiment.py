@@ -232,6 +232,7 @@ class _Run:
         metrics = trainer.train() if self._mode == "train" else trainer.train_and_evaluate()
         if self._engine.host[0] == 0:
             plot_loss(self._model_dir, self._log)
+            self._task.finish(self._engine.model, self._model_dir, self._log)
         return metrics or {}
 
     def _keep_config(self) -> None:

@@ -151,6 +151,14 @@ def test_transformers_loads_it_and_answers_the_same(tmp_path):
         ("bert odd", "encoder"),
         ("bert", "classifier"),
         ("albert groups", "pretraining"),
+        ("albert square projected", "encoder"),
+        ("albert exact gelu", "pretraining"),
+        ("albert odd", "encoder"),
+        ("bert exact gelu", "pretraining"),
+        ("mobilebert", "pretraining"),
+        ("mobilebert pooled", "pretraining"),
+        ("mobilebert narrow", "encoder"),
+        ("mobilebert", "classifier"),
         ("albert square", "span"),
     ]:
         checkpoint = make(encoder, heads)

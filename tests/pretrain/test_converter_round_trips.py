@@ -17,6 +17,7 @@ from pretrain.converters.load import build_model
 from pretrain.converters.write import WRITERS, write_checkpoint
 from pretrain.encoders.albert import AlbertConfig
 from pretrain.encoders.bert import BertConfig
+from pretrain.encoders.configs import MobileBertConfig
 from pretrain.encoders.model import weights_by_path
 
 SHAPE = {
@@ -34,7 +35,32 @@ ENCODERS = {
     "albert": Choice("albert", AlbertConfig(**SHAPE, embedding_size=8)),
     "albert groups": Choice("albert", AlbertConfig(**SHAPE, embedding_size=8, num_hidden_groups=2, inner_group_num=2)),
     "albert square": Choice("albert", AlbertConfig(**SHAPE, embedding_size=16)),
+    "mobilebert": Choice(
+        "mobilebert", MobileBertConfig(**SHAPE, embedding_size=8, intra_bottleneck_size=8, num_feedforward_networks=3)
+    ),
+    "mobilebert pooled": Choice(
+        "mobilebert",
+        MobileBertConfig(
+            **SHAPE,
+            embedding_size=16,
+            intra_bottleneck_size=8,
+            num_feedforward_networks=1,
+            key_query_shared_bottleneck=False,
+            classifier_activation=True,
+        ),
+    ),
     "bert odd": Choice("bert", BertConfig(**SHAPE, type_vocab_size=3, layer_norm_eps=1e-5, hidden_act="gelu")),
+}
+# More encoders, for what others compute of them.
+MORE = {
+    "albert square projected": Choice("albert", AlbertConfig(**SHAPE, embedding_size=16, embedding_projection=True)),
+    "albert exact gelu": Choice("albert", AlbertConfig(**SHAPE, embedding_size=8, hidden_act="gelu")),
+    "albert odd": Choice("albert", AlbertConfig(**SHAPE, embedding_size=8, type_vocab_size=3, layer_norm_eps=1e-3)),
+    "bert exact gelu": Choice("bert", BertConfig(**SHAPE, hidden_act="gelu")),
+    "mobilebert narrow": Choice(
+        "mobilebert",
+        MobileBertConfig(**SHAPE, embedding_size=8, intra_bottleneck_size=8, use_bottleneck_attention=True),
+    ),
 }
 HEADS = {
     "pretraining": {"masked_lm/output_bias": (60,), "sentence_pair/logits/kernel": (16, 2)},
@@ -48,6 +74,8 @@ IMPOSSIBLE = {
     ("h5", "bert"),
     ("h5", "bert odd"),
     ("h5", "albert groups"),
+    ("h5", "mobilebert"),
+    ("h5", "mobilebert pooled"),
 }
 
 
@@ -56,7 +84,7 @@ def make(encoder: str, heads: str, seed=0) -> Checkpoint:
     rng = np.random.default_rng(seed)
     shapes = {path: np.zeros(shape, np.float32) for path, shape in HEADS[heads].items()}
     extras = {"label_names": ["no", "maybe", "yes"]} if heads == "classifier" else {}
-    empty = Checkpoint("native", "here", ENCODERS[encoder], shapes, {}, extras)
+    empty = Checkpoint("native", "here", (ENCODERS | MORE)[encoder], shapes, {}, extras)
     model = build_model(empty)
     weights = {
         path: rng.normal(0, 0.3, weight.shape).astype(np.float32) for path, weight in weights_by_path(model).items()
@@ -71,6 +99,7 @@ SAVED = [
     ("savedmodel", "bert odd", "span"),
     ("hub", "albert", "pretraining"),
     ("hub", "bert", "encoder"),
+    ("savedmodel", "mobilebert", "pretraining"),
 ]
 CASES = [
     *(

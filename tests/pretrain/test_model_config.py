@@ -81,7 +81,7 @@ def test_hugging_face_folders_read():
     ("content", "error", "message"),
     [
         ("{", DataError, "bert_config.json: no JSON"),
-        ("[1]", DataError, r"expected a JSON object with the fields of an encoder, found '\[1\]'"),
+        ("[1]", DataError, r"expected a JSON object, \{...\}, found '\[1\]'"),
         ('{"hiden_size": 8}', UsageError, "unknown field 'hiden_size'. Closest: hidden_size"),
         ('{"hidden_size": 8}', UsageError, "vocab_size, num_hidden_layers missing"),
         ('{"model_type": "roberta"}', UsageError, "model_type 'roberta' is not supported. Supported: albert, bert"),

@@ -1,0 +1,23 @@
+"""What the command lines of this package share: errors as one line, and exit codes."""
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from nlpdata.errors import NlpdataError
+
+
+def run_app(app: typer.Typer, name: str, argv: Sequence[str] | None) -> int:
+    """Runs the command line of `pretrain.<name>`; returns the exit code when called with argv, else exits with it."""
+    code = 0
+    try:
+        app(sys.argv[1:] if argv is None else list(argv), prog_name=f"python -m pretrain.{name}", standalone_mode=True)
+    except NlpdataError as error:
+        print(f"pretrain.{name}: error: {error}", file=sys.stderr)
+        code = error.exit_code
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    if argv is None:
+        sys.exit(code)
+    return code

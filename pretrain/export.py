@@ -1,0 +1,69 @@
+"""python -m pretrain.export MODEL_DIR DEST --format savedmodel: a run's newest or best checkpoint, for others to read."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nlpdata.errors import UsageError
+from pretrain.command import run_app
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@app.command()
+def export_command(
+    model_dir: Annotated[str, typer.Argument(help="Folder of a run.")],
+    dest: Annotated[str, typer.Argument(help="New folder.")],
+    format: Annotated[
+        Literal["native", "hf", "tf1", "h5", "savedmodel", "hub"], typer.Option(help="What to write.")
+    ] = "savedmodel",
+    which: Annotated[Literal["newest", "best"], typer.Option(help="Which checkpoint of the run.")] = "newest",
+    encoder_only: Annotated[
+        bool, typer.Option("--encoder_only", "--encoder-only", help="Leave the heads out.")
+    ] = False,
+    tokenizer: Annotated[str | None, typer.Option(help="Tokenizer file to go along.")] = None,
+    do_lower_case: Annotated[
+        bool | None,
+        typer.Option("--do_lower_case/--nodo_lower_case", help="Whether it lower-cases, if not as stored with it."),
+    ] = None,
+) -> None:
+    """Write a run's checkpoint in the format of another tool."""
+    from pretrain.converters import read_checkpoint
+    from pretrain.converters.convert import convert
+
+    folder = find_checkpoint(Path(model_dir).expanduser(), best=which == "best")
+    print(f"checkpoint: {folder}")
+    options = {"encoder_only": encoder_only, "tokenizer": tokenizer, "do_lower_case": do_lower_case}
+    convert(read_checkpoint(str(folder)), dest, format, **options, log=print)
+
+
+def find_checkpoint(model_dir: Path, best: bool) -> Path:
+    """The folder of a run's newest or best checkpoint. UsageError where the run has none."""
+    from pretrain.converters import native
+
+    newest = native.locate(model_dir)
+    if newest is None:
+        raise UsageError(
+            f"{model_dir}: not the folder of a run: it has no checkpoints/step-... For other checkpoints: "
+            "python -m pretrain.convert."
+        )
+    if not best:
+        return newest
+    trainer = native.read_info(newest).get("config", {}).get("trainer", {})
+    subdir = trainer.get("best_checkpoint_export_subdir")
+    found = native.locate(model_dir / subdir) if subdir else None
+    if found is None:
+        why = f"{model_dir / subdir} holds none yet" if subdir else "trainer.best_checkpoint_export_subdir was not set"
+        raise UsageError(f"{model_dir}: this run kept no best checkpoint: {why}. Use --which newest.")
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code when called with argv, else exits."""
+    return run_app(app, "export", argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""JSON files that others wrote: one object, or a DataError that names the file and the fault."""
+
+import json
+from pathlib import Path
+
+from nlpdata.errors import DataError
+
+
+def read_object(path: Path) -> dict:
+    """The JSON object in a file. DataError where there is no such file, or something else in it."""
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+    return parse_object(raw, str(path))
+
+
+def parse_object(raw: bytes, source: str) -> dict:
+    """The JSON object that UTF-8 text describes; `source` is its name in messages. DataError for anything else."""
+    try:
+        values = json.loads(raw.decode("utf-8"))
+    except ValueError as error:
+        raise DataError(f"{source}: no JSON: {error}") from None
+    except RecursionError:
+        raise DataError(f"{source}: no JSON of ours: nested too deeply") from None
+    if not isinstance(values, dict):
+        raise DataError(f"{source}: expected a JSON object, {{...}}, found {raw[:40].decode('utf-8', 'replace')!r}")
+    return values

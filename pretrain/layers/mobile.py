@@ -1,0 +1,129 @@
+"""Layers of MobileBERT (Sun et al., 2020, arXiv 2004.02984): thin layers between wide vectors."""
+
+import keras
+from keras import ops
+
+from pretrain.layers.attention import SelfAttention
+from pretrain.layers.dropout import Dropout
+from pretrain.layers.embeddings import Embeddings
+from pretrain.layers.feed_forward import FeedForward
+from pretrain.layers.layer_norm import NoNorm
+
+
+class TrigramEmbeddings(Embeddings):
+    """Embeddings of (next, this, previous) word, side by side, made hidden_size wide; then positions and segments are added.
+
+    int32 input_ids and segment_ids (b, L) -> (b, L, hidden_size). Past the ends there are zeros.
+    """
+
+    def __init__(self, *, embedding_size, hidden_size, **options):
+        super().__init__(embedding_size=hidden_size, norm=NoNorm, **options)
+        self.word_size = embedding_size
+        self.transformation = keras.layers.Dense(hidden_size, kernel_initializer="zeros", name="transformation")
+
+    def build(self, input_shape=None):
+        super().build()
+        self.transformation.build((None, None, 3 * self.word_size))
+
+    def _words(self, input_ids):
+        words = super()._words(input_ids)
+        zero = ops.zeros_like(words[:, :1])
+        following = ops.concatenate([words[:, 1:], zero], axis=1)
+        preceding = ops.concatenate([zero, words[:, :-1]], axis=1)
+        return self.transformation(ops.concatenate([following, words, preceding], axis=-1))
+
+
+class Bottleneck(keras.layers.Layer):
+    """A dense layer and its scale: (b, L, from_size) -> (b, L, to_size)."""
+
+    def __init__(self, from_size, to_size, name, hidden_dropout_prob=0.0):
+        super().__init__(name=name)
+        self.from_size = from_size
+        self.dense = keras.layers.Dense(to_size, kernel_initializer="zeros", name="dense")
+        self.dropout = Dropout(hidden_dropout_prob)
+        self.layer_norm = NoNorm(to_size)
+
+    def build(self, input_shape=None):
+        self.dense.build((None, None, self.from_size))
+        self.layer_norm.build()
+
+    def call(self, x, residual=None, training=False):
+        x = self.dropout(self.dense(x), training=training)
+        return self.layer_norm(x if residual is None else x + residual)
+
+
+class MobileLayer(keras.layers.Layer):
+    """(b, L, hidden_size), mask_adder (b, 1, 1, L) -> (b, L, hidden_size).
+
+    A bottleneck narrows the input to intra_bottleneck_size, where attention and feed-forward parts work; another widens
+    their result and adds the input.
+
+    Args:
+      use_bottleneck_attention: query, key and value are made of the narrowed input; else the value of the wide one, and
+        query and key of
+      key_query_shared_bottleneck: another narrowed input of their own; else the wide one too.
+      num_feedforward_networks: how many of them, one after the other.
+    """
+
+    def __init__(
+        self,
+        *,
+        name,
+        hidden_size,
+        intra_bottleneck_size,
+        num_attention_heads,
+        intermediate_size,
+        hidden_act,
+        hidden_dropout_prob,
+        attention_probs_dropout_prob,
+        use_bottleneck_attention,
+        key_query_shared_bottleneck,
+        num_feedforward_networks,
+    ):
+        super().__init__(name=name)
+        narrow = intra_bottleneck_size
+        self.use_bottleneck_attention = use_bottleneck_attention
+        self.bottleneck_input = Bottleneck(hidden_size, narrow, "bottleneck_input")
+        self.bottleneck_attention = None
+        if key_query_shared_bottleneck and not use_bottleneck_attention:
+            self.bottleneck_attention = Bottleneck(hidden_size, narrow, "bottleneck_attention")
+        wide = narrow if use_bottleneck_attention else hidden_size
+        self.attention = SelfAttention(
+            hidden_size=narrow,
+            num_attention_heads=num_attention_heads,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=attention_probs_dropout_prob,
+            layer_norm_eps=None,
+            norm=NoNorm,
+            key_size=narrow if self.bottleneck_attention is not None else wide,
+            value_size=wide,
+        )
+        names = [*(f"feed_forward_{k}" for k in range(num_feedforward_networks - 1)), "feed_forward"]
+        self.feed_forwards = [
+            FeedForward(
+                hidden_size=narrow,
+                intermediate_size=intermediate_size,
+                hidden_act=hidden_act,
+                hidden_dropout_prob=0.0,
+                layer_norm_eps=None,
+                norm=NoNorm,
+                name=name,
+            )
+            for name in names
+        ]
+        self.bottleneck_output = Bottleneck(narrow, hidden_size, "bottleneck_output", hidden_dropout_prob)
+
+    def build(self, input_shape=None):
+        parts = [self.bottleneck_input, self.bottleneck_attention, self.attention, *self.feed_forwards]
+        for part in (*parts, self.bottleneck_output):
+            if part is not None:
+                part.build()
+
+    def call(self, x, mask_adder, training=False):
+        narrow = self.bottleneck_input(x)
+        value = narrow if self.use_bottleneck_attention else x
+        key = value if self.bottleneck_attention is None else self.bottleneck_attention(x)
+        inner = self.attention(narrow, mask_adder, key_input=key, value_input=value, training=training)
+        for feed_forward in self.feed_forwards:
+            inner = feed_forward(inner, training=training)
+        return self.bottleneck_output(inner, x, training=training)

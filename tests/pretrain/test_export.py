@@ -1,0 +1,79 @@
+"""python -m pretrain.export, and the tf2_model.h5 that a pretraining run of ALBERT ends with."""
+
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from pretrain.converters import native, read_checkpoint
+from pretrain.export import main
+from pretrain.training import run_experiment
+from tests.pretrain.runs import experiment, tiny
+from tests.pretrain.test_converter_round_trips import make
+
+
+def write_step(folder, step, seed, best_subdir=""):
+    checkpoint = make("bert", "pretraining", seed)
+    arrays = {f"model/{path}": array for path, array in checkpoint.weights.items()}
+    encoder = {"type": "bert", "options": asdict(checkpoint.encoder.options)}
+    trainer = {"best_checkpoint_export_subdir": best_subdir}
+    native.write(
+        folder / f"step-{step:08d}", arrays, {"step": step, "encoder": encoder, "config": {"trainer": trainer}}
+    )
+    return checkpoint.weights
+
+
+def same(folder, weights):
+    read = read_checkpoint(str(folder)).weights
+    assert read.keys() == weights.keys()
+    for path, array in weights.items():
+        np.testing.assert_array_equal(read[path], array)
+
+
+def test_newest_and_best(tmp_path, capsys):
+    write_step(tmp_path / "run" / "checkpoints", 10, 1, "best")
+    newest = write_step(tmp_path / "run" / "checkpoints", 20, 2, "best")
+    best = write_step(tmp_path / "run" / "best", 10, 3, "best")
+    assert main([str(tmp_path / "run"), str(tmp_path / "newest"), "--format", "hf"]) == 0
+    assert "step-00000020" in capsys.readouterr().out
+    assert main([str(tmp_path / "run"), str(tmp_path / "best"), "--format", "hf", "--which", "best"]) == 0
+    same(tmp_path / "newest", newest)
+    same(tmp_path / "best", best)
+
+
+@pytest.mark.parametrize(
+    ("place", "which", "message"),
+    [
+        ("nowhere", "newest", "not the folder of a run"),
+        ("run", "best", "best_checkpoint_export_subdir was not set"),
+        ("started", "newest", "no finished checkpoint yet"),
+    ],
+)
+def test_user_mistakes(place, which, message, tmp_path, capsys):
+    write_step(tmp_path / "run" / "checkpoints", 10, 1)
+    (tmp_path / "started" / "checkpoints").mkdir(parents=True)
+    assert main([str(tmp_path / place), str(tmp_path / "out"), "--which", which]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_of_albert_ends_with_its_core_model(record_sets, tmp_path):
+    notes = []
+    encoder = tiny("albert", dropout=0.0)
+    config = experiment(record_sets["static"], encoder=encoder, trainer={"train_steps": 2})
+    run_experiment(config, tmp_path / "run", "train", notes.append)
+    assert f"core model for fine-tuning: {tmp_path / 'run' / 'tf2_model.h5'}" in notes
+    core = read_checkpoint(str(tmp_path / "run" / "tf2_model.h5"))
+    run = read_checkpoint(str(tmp_path / "run")).weights
+    assert core.encoder == encoder
+    same(tmp_path / "run" / "tf2_model.h5", {path: a for path, a in run.items() if path.startswith("encoder/")})
+
+
+def test_where_the_format_has_no_place_for_it_that_is_said(record_sets, tmp_path):
+    notes = []
+    encoder = tiny("albert", dropout=0.0, hidden_act="gelu")
+    config = experiment(record_sets["static"], encoder=encoder, trainer={"train_steps": 1})
+    run_experiment(config, tmp_path / "run", "train", notes.append)
+    assert any(note.startswith("no tf2_model.h5: ") for note in notes)
+    assert not (tmp_path / "run" / "tf2_model.h5").exists()
+    assert not (tmp_path / "run" / "config.json").exists()
