@@ -52,9 +52,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer-python", required=True, help="interpreter with torch (CPU) and transformers")
     parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--enable_xla", action="store_true", help="compile our step with XLA")
     options = parser.parse_args()
     here = Path(__file__).parent
-    programs = [Program("ours", [sys.executable, str(here / "train_step_ours.py")])]
+    programs = [
+        Program("ours", [sys.executable, str(here / "train_step_ours.py"), *["--enable_xla"] * options.enable_xla])
+    ]
     programs += [Program(name, [options.peer_python, str(here / "train_step_peer.py"), name]) for name in TARGETS]
     for program in programs:
         first = program.step()

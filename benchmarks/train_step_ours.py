@@ -1,16 +1,18 @@
-"""Our side of train_step.py: the pretraining task on BERT-small, in TensorFlow."""
+"""Our side of train_step.py: the pretraining task on BERT-small, by the runner's engine on TensorFlow."""
 
 import sys
 import time
 
 import numpy as np
-import tensorflow as tf
 
-from pretrain.config import Choice, ModelConfig, OptimizationConfig
+from pretrain.config import Choice, ExperimentConfig, ModelConfig, RuntimeConfig
 from pretrain.encoders.bert import BertConfig
-from pretrain.layers.dropout import dropout_scope
-from pretrain.optimizers import build_optimizer
 from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
+from pretrain.training.tensorflow_engine import TensorFlowEngine
+
+SHAPE = BertConfig(
+    hidden_size=512, num_hidden_layers=4, num_attention_heads=8, intermediate_size=2048, hidden_act="gelu"
+)
 
 
 def make_batch() -> dict[str, np.ndarray]:
@@ -27,39 +29,16 @@ def make_batch() -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-    jit = "--jit" in sys.argv
-    jit_apply = "--jit-apply" in sys.argv
-    act = "gelu_tanh" if "--tanh" in sys.argv else "gelu"
-    shape = BertConfig(
-        hidden_size=512, num_hidden_layers=4, num_attention_heads=8, intermediate_size=2048, hidden_act=act
-    )
-    task = PretrainingTask(PretrainingConfig(model=ModelConfig(Choice("bert", shape))))
-    model = task.build_model()
-    optimizer, clip_norm = build_optimizer(OptimizationConfig(), 100_000)
-    optimizer.build(model.trainable_variables)
-    weights = [variable.value for variable in model.trainable_variables]
-
-    def apply(gradients, factor):
-        optimizer.apply([g * factor for g in gradients], model.trainable_variables)
-
-    if jit_apply:
-        apply = tf.function(apply, jit_compile=True)
-
-    @tf.function(jit_compile=jit)
-    def train_step(step, batch, denominators):
-        with tf.GradientTape() as tape, dropout_scope(tf.stack([step, 1])):
-            loss, statistics = task.loss(model, batch, denominators)
-        gradients = [tf.convert_to_tensor(each) for each in tape.gradient(loss, weights)]
-        apply(gradients, clip_norm / tf.maximum(tf.linalg.global_norm(gradients), clip_norm))
-        return loss, statistics
-
+    task = PretrainingTask(PretrainingConfig(model=ModelConfig(Choice("bert", SHAPE))))
+    runtime = RuntimeConfig(distribution_strategy="one_device", enable_xla="--enable_xla" in sys.argv)
+    config = ExperimentConfig(task=task.config, runtime=runtime)
+    engine = TensorFlowEngine(task, config, train_steps=100_000, log=lambda line: None)
     batch = make_batch()
-    denominators = {name: tf.constant(value) for name, value in task.denominators(batch).items()}
-    tensors = {name: tf.constant(value) for name, value in batch.items()}
+    denominators = task.denominators(batch)
     for step, _ in enumerate(sys.stdin):
         start = time.perf_counter()
-        loss, _ = train_step(tf.constant(step, tf.int32), tensors, denominators)
-        float(loss)
+        statistics = engine.train_step(step, batch, denominators)
+        task.aggregate_logs(None, statistics)
         print(time.perf_counter() - start, flush=True)
 
 

@@ -1,6 +1,11 @@
 """The engine on TensorFlow, with tf.distribute: one device, several of one host, several hosts, TPU."""
 
+import os
 from collections.abc import Callable, Mapping
+
+# Arrays of more than 32 MiB otherwise come fresh from the system, page by page, for every operation: a tenth of a step on
+# CPU. Read when TensorFlow makes its first array.
+os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "true")
 
 import keras
 import numpy as np
