@@ -25,7 +25,7 @@ TARGETS = {"stock": 0.65, "gathered": 1.15}
 
 
 class Program:
-    """One that takes a step for each line that it gets, and answers with its seconds."""
+    """One that takes a step for each line that it gets, and answers with its seconds: wall, CPU."""
 
     def __init__(self, name: str, argv: list[str]):
         self.name = name
@@ -35,13 +35,14 @@ class Program:
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
         )
 
-    def step(self) -> float:
+    def step(self) -> tuple[float, float]:
         self._process.stdin.write("step\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
             raise SystemExit(f"{self.name} ended with exit code {self._process.wait()}")
-        return float(answer)
+        wall, cpu = map(float, answer.split())
+        return wall, cpu
 
     def stop(self) -> None:
         self._process.stdin.close()
@@ -60,22 +61,37 @@ def main() -> None:
     ]
     programs += [Program(name, [options.peer_python, str(here / "train_step_peer.py"), name]) for name in TARGETS]
     for program in programs:
-        first = program.step()
+        first, _ = program.step()
         print(f"{program.name}: first step {first:.1f} s, {time.monotonic() - program.start:.1f} s after the start")
         program.step()
-    seconds: dict[str, list[float]] = {program.name: [] for program in programs}
+    seconds: dict[str, list[tuple[float, float]]] = {program.name: [] for program in programs}
     for _ in range(options.rounds):
         for program in programs:
             seconds[program.name].append(program.step())
     for program in programs:
         program.stop()
     rows = []
-    for name, values in seconds.items():
-        ratios = [ours / peer for ours, peer in zip(seconds["ours"], values, strict=True)]
+    for name, steps in seconds.items():
+        wall, cpu = ([step[i] for step in steps] for i in (0, 1))
         target = f"<= {TARGETS[name]}" if name in TARGETS else ""
-        spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-        rows.append([name, f"{statistics.median(values):.2f}", f"{min(values):.2f}", spread, target])
-    print(table(["program", "s/step (median)", "fastest", "ours / it (range)", "target"], rows))
+        ratios = [_ratio(seconds["ours"], steps, i) for i in (0, 1)]
+        rows.append(
+            [
+                name,
+                f"{statistics.median(wall):.2f}",
+                f"{min(wall):.2f}",
+                f"{statistics.median(cpu):.2f}",
+                *ratios,
+                target,
+            ]
+        )
+    print(table(["program", "s/step", "fastest", "CPU s", "ours / it (range)", "the same of CPU", "target"], rows))
+
+
+def _ratio(ours, peer, index: int) -> str:
+    """Median and range of the ratios of paired steps."""
+    ratios = [mine[index] / other[index] for mine, other in zip(ours, peer, strict=True)]
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 
 if __name__ == "__main__":
