@@ -10,6 +10,7 @@ Functions are imported when first used, so that `import nlpdata` costs nothing.
 import importlib
 
 _EXPORTS = {
+    "create_finetuning": "nlpdata.finetuning.create",
     "create_pretraining": "nlpdata.pretraining.create",
     "open_records": "nlpdata.reading",
     "train_tokenizer": "nlpdata.tokenizers.training",

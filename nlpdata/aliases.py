@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from nlpdata.errors import UsageError
+from nlpdata.finetuning.older_flags import finetuning_argv
 
 _TRUE, _FALSE = {"true", "t", "1", "yes", "y"}, {"false", "f", "0", "no", "n"}
 
@@ -38,6 +39,28 @@ ALIASES: dict[tuple[str, str], tuple[str | None, dict[bool, list[str]] | None]] 
     ("create-pretraining", "use-v2-feature-names"): (None, {True: ["--feature-names", "v2"], False: []}),
     ("create-pretraining", "alsologtostderr"): (None, {True: [], False: []}),  # progress goes there anyway
     ("create-pretraining", "logtostderr"): (None, {True: [], False: []}),
+    ("create-finetuning", "input-data-dir"): ("--input", None),
+    ("create-finetuning", "squad-data-file"): ("--input", None),
+    ("create-finetuning", "classification-task-name"): ("--task", None),
+    ("create-finetuning", "data-dir"): ("--input", None),
+    ("create-finetuning", "task-name"): ("--task", None),
+    ("create-finetuning", "spm-model-file"): ("--tokenizer", None),
+    ("create-finetuning", "sp-model-file"): ("--tokenizer", None),
+    ("create-finetuning", "vocab-file"): ("--tokenizer", None),
+    ("create-finetuning", "train-data-output-path"): ("--train-output", None),
+    ("create-finetuning", "eval-data-output-path"): ("--dev-output", None),
+    ("create-finetuning", "test-data-output-path"): ("--test-output", None),
+    ("create-finetuning", "meta-data-file-path"): ("--meta", None),
+    ("create-finetuning", "output-dir"): ("--output", None),
+    ("create-finetuning", "train-file"): ("--input", None),
+    ("create-finetuning", "predict-file"): ("--dev-input", None),
+    ("create-finetuning", "xnli-language"): ("--language", None),
+    ("create-finetuning", "pawsx-language"): ("--language", None),
+    ("create-finetuning", "random-seed"): ("--seed", None),
+    ("create-finetuning", "gzip-compress"): (None, {True: ["--compression", "gzip"], False: []}),
+    ("create-finetuning", "use-v2-feature-names"): (None, {True: ["--feature-names", "v2"], False: []}),
+    ("create-finetuning", "alsologtostderr"): (None, {True: [], False: []}),
+    ("create-finetuning", "logtostderr"): (None, {True: [], False: []}),
     ("train-tokenizer", "input-file"): ("--input", None),
     ("train-tokenizer", "model-prefix"): ("--output", None),
     ("train-tokenizer", "model-type"): ("--type", None),
@@ -54,7 +77,11 @@ def rewrite(command: str, argv: Sequence[str], booleans: frozenset[str], known: 
       known: all its options, without dashes.
     """
     result = []
-    rest = _without_vocab_of_model(list(argv)) if command == "create-pretraining" else list(argv)
+    rest = list(argv)
+    if command in ("create-pretraining", "create-finetuning"):
+        rest = _without_vocab_of_model(rest)
+    if command == "create-finetuning":
+        rest = finetuning_argv(rest)
     while rest:
         word = rest.pop(0)
         if not word.startswith("--") or word == "--":
@@ -90,7 +117,7 @@ def _without_vocab_of_model(argv: list[str]) -> list[str]:
     def name(word: str) -> str:
         return word.partition("=")[0].replace("_", "-")
 
-    if "--spm-model-file" not in map(name, argv):
+    if not {"--spm-model-file", "--sp-model-file"} & set(map(name, argv)):
         return argv
     kept, skip = [], False
     for word in argv:

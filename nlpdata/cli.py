@@ -17,6 +17,7 @@ import typer
 
 from nlpdata.aliases import rewrite
 from nlpdata.errors import NlpdataError, UsageError
+from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.pretraining.options import PretrainingOptions
 
 app = typer.Typer(
@@ -37,11 +38,15 @@ Workers = Annotated[int | None, typer.Option(help="Processes.  [default: one a c
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an older result of the same name.")]
 Lower = Annotated[bool | None, typer.Option("--do-lower-case/--no-do-lower-case", help="Lower-case the text.")]
 Accents = Annotated[bool | None, typer.Option("--keep-accents/--no-keep-accents", help="Keep accents.")]
+DigitComma = Annotated[
+    bool | None,
+    typer.Option("--digit-comma/--no-digit-comma", help="Split pieces such as '9,' (ALBERT vocabularies)."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 
 
 _WITH_RUNNERS = ("train-tokenizer", "create-pretraining")
-_RESUMABLE = ("create-pretraining",)
+_RESUMABLE = ("create-pretraining", "create-finetuning")
 
 
 def _log(line: str) -> None:
@@ -57,7 +62,8 @@ def _with_fields(options_class):
         for option in fields(options_class):
             assert option.default is not MISSING
             name = option.name.replace("_", "-")
-            flags = (f"--{name}/--no-{name}",) if option.type is bool else (f"--{name}",)
+            switch = bool in (option.type, *getattr(option.type, "__args__", ()))
+            flags = (f"--{name}/--no-{name}",) if switch else (f"--{name}",)
             annotation = Annotated[option.type, typer.Option(*flags, help=option.metadata["help"])]
             kind = inspect.Parameter.KEYWORD_ONLY
             parameters.append(inspect.Parameter(option.name, kind, default=option.default, annotation=annotation))
@@ -161,10 +167,7 @@ def create_pretraining_command(
     num_shards: Annotated[int | None, typer.Option(help="Record files.  [default: one for each 112 MiB]")] = None,
     do_lower_case: Lower = None,
     keep_accents: Accents = None,
-    digit_comma: Annotated[
-        bool | None,
-        typer.Option("--digit-comma/--no-digit-comma", help="Split pieces such as '9,' (ALBERT vocabularies)."),
-    ] = None,
+    digit_comma: DigitComma = None,
     workers: Workers = None,
     chunk_size: Annotated[int | None, typer.Option(help="Input bytes of a task; does not change the result.")] = None,
     overwrite: Overwrite = False,
@@ -204,6 +207,63 @@ def create_pretraining_command(
     for split, names in result.files.items():
         shown = names[0] if len(names) == 1 else f"{names[0]} ... ({len(names)} shards)"
         print(f"written: {shown}  {result.meta[split]}")
+
+
+@app.command("create-finetuning")
+@_with_fields(FinetuningOptions)
+def create_finetuning_command(
+    more: MoreInputs = None,
+    *,
+    input: Annotated[list[str] | None, typer.Option("--input", help="The dataset's folder or file.")] = None,
+    output: Annotated[str | None, typer.Option(help="The folder of the records, e.g. out/mrpc.")] = None,
+    tokenizer: Annotated[str | None, typer.Option(help="A SentencePiece .model, a vocab.txt or a folder.")] = None,
+    meta: Annotated[str | None, typer.Option(help="The meta file.  [default: <output>/meta.json]")] = None,
+    train_output: Annotated[str | None, typer.Option(help="Training records under another name.")] = None,
+    dev_output: Annotated[str | None, typer.Option(help="Dev records under another name.")] = None,
+    test_output: Annotated[str | None, typer.Option(help="Test records under another name.")] = None,
+    num_shards: Annotated[
+        int | None, typer.Option(help="Training record files.  [default: one for each 112 MiB]")
+    ] = None,
+    do_lower_case: Lower = None,
+    keep_accents: Accents = None,
+    digit_comma: DigitComma = None,
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    **options,
+) -> None:
+    """Make fine-tuning records: GLUE, XNLI, PAWS-X, IMDB, SQuAD, a TFDS set, or your own files."""
+    from nlpdata.finetuning.create import create_finetuning
+
+    result = create_finetuning(
+        [*(input or []), *(more or [])],
+        output,
+        tokenizer,
+        meta=meta,
+        train_output=train_output,
+        dev_output=dev_output,
+        test_output=test_output,
+        num_shards=num_shards,
+        workers=workers,
+        overwrite=overwrite,
+        do_lower_case=do_lower_case,
+        keep_accents=keep_accents,
+        digit_comma=digit_comma,
+        log=_log,
+        progress=not quiet,
+        **options,
+    )
+    for split, about in result.counters.items():
+        counters = about["counters"]
+        plain = {name: count for name, count in counters.items() if isinstance(count, int) and name != "examples"}
+        rows = [(f"{split}: records", counters["examples"])]
+        rows += [(f"  {name.replace('_', ' ')}", count) for name, count in plain.items()]
+        rows += [(f"  left out, {reason.replace('_', ' ')}", n) for reason, n in counters["dropped"].items()]
+        rows += [(f"  {reason.replace('_', ' ')}", count) for reason, count in counters["notes"].items()]
+        _table(rows)
+    for names in result.files.values():
+        print("written:", names[0] if len(names) == 1 else f"{names[0]} ... ({len(names)} shards)")
+    print("written:", result.meta)
 
 
 @app.command("inspect")

@@ -69,18 +69,30 @@ def _describe(number: int, where: str, record: dict, tokenizer: Tokenizer | None
     weights = get("masked_lm_weights")
     if weights is not None:
         head += f", {int((weights > 0).sum())} masked"
-    label = get("next_sentence_labels")
-    if label is not None and len(label):
-        value = int(label[0])
-        name = label_names[value] if label_names and 0 <= value < len(label_names) else ""
-        head += f", label {value}" + (f" ({name})" if name else "")
+    for label in (get("next_sentence_labels"), get("label_ids")):
+        if label is not None and len(label):
+            head += f", label {_label(label, label_names)}"
     segment = segment[:length] if segment is not None else np.zeros(length, int)
     lines = [head]
     for value, name in ((0, "A"), (1, "B")):
         if (segment == value).any():
             text = " ".join(word for word, own in zip(words, segment == value, strict=True) if own)
             lines.append(_fill(text, f"  {name}: ", " " * 5))
+    if get("start_positions") is not None and get("end_positions") is not None:
+        start, end = int(get("start_positions")[0]), int(get("end_positions")[0])
+        lines.append(f"  answer: {' '.join(words[start : end + 1])} ({start} to {end})" if start else "  answer: none here")
     return "\n".join(lines)
+
+
+def _label(label, names) -> str:
+    """A label with its name; a number; the names of a row of several labels."""
+    if label.dtype.kind == "f":
+        return f"{label[0]:g}"
+    if len(label) > 1:
+        chosen = [names[i] if names else str(i) for i in np.flatnonzero(label).tolist()]
+        return ", ".join(chosen) or "none"
+    value = int(label[0])
+    return f"{value} ({names[value]})" if names and 0 <= value < len(names) else str(value)
 
 
 def _fill(text: str, first: str, rest: str) -> str:

@@ -140,10 +140,12 @@ def _listed(target: OutputSet) -> set[str]:
     try:
         meta = read_meta(target.meta)
         files = {shard["file"] for shard in meta.get("shards", [])}
+        files |= {split["examples"] for split in meta.get("splits", {}).values() if "examples" in split}
         tokenizer = meta.get("tokenizer", {}).get("file", "")
     except (NlpdataError, TypeError, KeyError, AttributeError):  # no meta file of ours: it lists nothing
         return set()
-    return files | ({tokenizer} if tokenizer.startswith(f"{target.stem}.tokenizer.") else set())
+    copies = ("tokenizer.", *(f"{stem}.tokenizer." for stem in (target.stem, target.meta.stem)))
+    return files | ({tokenizer} if tokenizer.startswith(copies) else set())
 
 
 def work_key(key: dict) -> str:

@@ -109,8 +109,14 @@ def pretraining_features(
     return tuple(sorted(features, key=lambda f: f.name))
 
 
-def features_of_meta(meta: dict | None) -> tuple[Feature, ...] | None:
-    """The features that a meta file of a pretraining set promises; None where it says too little (an older tool's)."""
+def features_of_meta(meta: dict | None, file: str = "") -> tuple[Feature, ...] | None:
+    """The features that a meta file promises for its records; None where it says too little (an older tool's).
+
+    file: base name of the record file; the splits of a fine-tuning set may differ.
+    """
+    split = split_of_meta(meta, file)
+    if split is not None:
+        return tuple(Feature(name, dtype, width) for name, dtype, width in split["features"])
     if not meta or meta.get("format_version") is None or meta.get("task_type") not in TASK_TYPES.values():
         return None
     options = meta.get("options", {})
@@ -123,6 +129,12 @@ def features_of_meta(meta: dict | None) -> tuple[Feature, ...] | None:
         options.get("masking", "static"),
         options.get("feature_names", "v1"),
     )
+
+
+def split_of_meta(meta: dict | None, file: str) -> dict | None:
+    """What a fine-tuning set's meta file says of the split that a record file belongs to; None for other sets."""
+    owner = next((shard.get("split") for shard in (meta or {}).get("shards", []) if shard["file"] == file), None)
+    return (meta or {}).get("splits", {}).get(owner)
 
 
 # ---------------------------------------------------------------------------------------------------------- file names

@@ -13,6 +13,7 @@ import numpy as np
 
 from nlpdata.decoding import MalformedExample, decode_examples
 from nlpdata.errors import DataError, NlpdataError
+from nlpdata.finetuning.checks import finetuning_faults
 from nlpdata.reading import RecordFile, file_crc, find_records
 from nlpdata.records import features_of_meta, find_meta, read_meta, refuse_while_committing, split_shard
 
@@ -75,7 +76,7 @@ def verify(paths) -> VerifyReport:
             _check_set(base, files, meta, report)
         if not (meta or {}).get("shards"):
             _check_numbers(base, files, report)
-        rules = _Rules(meta)  # of the whole set: its files must agree
+        rules = _Rules(meta, files[0].name)  # of the whole set: its files must agree
         for path in files:
             _check_file(path, meta, rules, report)
     return report
@@ -173,12 +174,12 @@ def _decode(file: RecordFile, rows: list[int], path, report) -> Iterator[tuple[l
 class _Rules:
     """What the records of one set must hold: from the meta file, or from the first record where there is none."""
 
-    def __init__(self, meta: dict | None):
-        meta = meta or {}
+    def __init__(self, meta: dict | None, file: str):
+        self.meta = meta = meta or {}
         tokenizer = meta.get("tokenizer", {})
         self.special = tokenizer.get("special_ids")
         self.vocab_size = tokenizer.get("vocab_size")
-        features = features_of_meta(meta if "shards" in meta else None)
+        features = features_of_meta(meta if "shards" in meta else None, file)
         self.shape = {f.name: (f.dtype, f.width) for f in features} if features else None
 
     def check(self, columns: dict, count: int):
@@ -244,6 +245,7 @@ class _Rules:
                 (label != 0) & (label != 1),
                 lambda at: f"next_sentence_labels is {label[at]}, expected 0 or 1",
             )
+        yield from finetuning_faults(rows, self.meta)
 
     def _sequence(self, rows):
         ids, mask = rows["input_ids"], rows["input_mask"]
@@ -270,10 +272,12 @@ class _Rules:
             last = ids[np.arange(n), np.maximum(lengths - 1, 0)]
             yield "[SEP]", fine & (last != sep), lambda at: f"ends with id {last[at]}, expected [SEP] ({sep})"
             fine &= last == sep
-            pairs = 2 if "next_sentence_labels" in rows else 1
+            pairs = np.full(n, 2 if "next_sentence_labels" in rows else 1)
+            if self.meta.get("splits"):  # of a fine-tuning set: some records have a second text, some none
+                pairs += (segment == 1).any(axis=1)
             is_sep = (ids == sep) & prefix
             found = is_sep.sum(axis=1)
-            yield "[SEP]", fine & (found != pairs), lambda at: f"holds [SEP] {found[at]} times, expected {pairs}"
+            yield "[SEP]", fine & (found != pairs), lambda at: f"holds [SEP] {found[at]} times, expected {pairs[at]}"
             behind = (np.cumsum(is_sep, axis=1) - is_sep > 0) & prefix
             wrong = fine & (found == pairs) & padded & ordered & (segment != behind).any(axis=1)
             if "segment_ids" in rows:

@@ -39,9 +39,10 @@ def find_tokenizer_file(path: str | Path) -> Path:
 
 
 def is_tokenizer_name(path: Path) -> bool:
-    """True of names that say tokenizer: *.model, *vocab.txt, <stem>.tokenizer.txt, and *.txt with a sidecar."""
+    """True of names that say tokenizer: *.model, *vocab.txt, tokenizer.txt, <stem>.tokenizer.txt, and *.txt with a sidecar."""
     if path.suffix == ".txt":
-        return path.name.endswith(("vocab.txt", ".tokenizer.txt")) or path.with_suffix(SIDECAR_SUFFIX).exists()
+        named = path.name.endswith(("vocab.txt", ".tokenizer.txt")) or path.name == f"{_COPY[1:]}.txt"
+        return named or path.with_suffix(SIDECAR_SUFFIX).exists()
     return path.suffix == ".model"
 
 
@@ -96,6 +97,8 @@ def copy_name(stem: str, path: str | Path) -> str:
 
 def meta_of_copy(path: Path) -> Path | None:
     """The meta file of the records that such a copy lies beside, if its name says that it is one."""
+    if path.name in (f"{_COPY[1:]}.model", f"{_COPY[1:]}.txt"):
+        return path.with_name("meta.json")  # of a folder of fine-tuning records
     for ending in (_FAST_COPY, f"{_COPY}{path.suffix}"):
         if path.name.endswith(ending):
             return path.with_name(path.name.removesuffix(ending) + ".meta.json")

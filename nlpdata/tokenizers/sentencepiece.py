@@ -101,6 +101,11 @@ class SentencePieceTokenizer(Tokenizer):
         return normalize_lines(lines, do_lower_case=self.spec.do_lower_case, keep_accents=self.spec.keep_accents)
 
     def encode_normalized(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        ids, lengths = self._encode_plain(lines)
+        return (ids, lengths) if self._split is None else self._split.apply(ids, lengths)
+
+    def _encode_plain(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """What the model itself says, before digits and commas are split."""
         lines = lines if isinstance(lines, list) else list(lines)
         if not lines:
             return np.zeros(0, np.int32), np.zeros(0, np.int64)
@@ -110,8 +115,50 @@ class SentencePieceTokenizer(Tokenizer):
             lines = [without_surrogates(line) for line in lines]
             encoded = self._model.encode(lines, return_type="numpy", num_threads=1)
         lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
-        ids = np.concatenate(encoded)
-        return (ids, lengths) if self._split is None else self._split.apply(ids, lengths)
+        return np.concatenate(encoded), lengths
+
+    def encode_normalized_with_offsets(
+        self, lines: Sequence[str]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """`encode_normalized`, and where each token begins and ends in its line: int64 (tokens,) each, in characters."""
+        lines = [without_surrogates(line) for line in lines]
+        ids, lengths = self._encode_plain(lines)
+        ends = np.cumsum(self._piece_sizes[ids])
+        sums = np.append(0, ends)[np.append(0, np.cumsum(lengths))]
+        ends -= np.repeat(sums[:-1] + 1, lengths)  # 1: the word mark in front of the line
+        starts = np.maximum(ends - self._piece_sizes[ids], 0)
+        # Pieces spell an ASCII line out, a mark for each space, unless one is unknown: then the sizes do not add up.
+        odd = [
+            i
+            for i, (line, size) in enumerate(zip(lines, np.diff(sums).tolist(), strict=True))
+            if not line.isascii() or (size != len(line) + 1 and line)
+        ]
+        if odd:
+            ids, lengths, starts, ends = self._replace_odd(lines, odd, ids, lengths, starts, ends)
+        if self._split is not None:
+            ids, lengths, starts, ends = self._split.apply_with_offsets(ids, lengths, starts, ends, self._piece_sizes)
+        return ids, lengths, starts, ends
+
+    def _replace_odd(self, lines, odd, ids, lengths, starts, ends):
+        """The same columns, with the tokens of some lines as the model itself places them."""
+        found = self._model.encode([lines[i] for i in odd], return_type="offset_mapping", num_threads=1)
+        stops = np.cumsum(lengths)
+        columns = [np.split(column, stops[:-1]) for column in (ids, starts, ends)]
+        for i, mapping in zip(odd, found, strict=True):
+            places = np.array(mapping["offsets"], np.int64).reshape(-1, 2)
+            for column, values in zip(columns, (np.array(mapping["ids"], np.int32), *places.T), strict=True):
+                column[i] = values
+        lengths = np.fromiter(map(len, columns[0]), np.int64, len(lines))
+        ids, starts, ends = (np.concatenate(column) for column in columns)
+        return ids, lengths, starts, ends
+
+    @cached_property
+    def _piece_sizes(self) -> np.ndarray:
+        """int64 (vocab_size,): characters of each piece, the word mark counted; 0 where the text does not show."""
+        sizes = np.fromiter(map(len, self._all_pieces), np.int64, self.vocab_size)
+        sizes[self.unk_id] = 0
+        sizes[[i for i in range(self.vocab_size) if self._model.is_byte(i)]] = 0
+        return sizes
 
     def pieces(self, ids) -> list[str]:
         return [self._all_pieces[i] for i in np.asarray(ids).tolist()]
@@ -181,6 +228,19 @@ class _DigitCommaTable:
         ]
         line_of_hit = np.repeat(np.arange(lengths.size), lengths)[hits]
         return out, lengths + np.bincount(line_of_hit, weights=counts - 1, minlength=lengths.size).astype(np.int64)
+
+    def apply_with_offsets(self, ids, lengths, starts, ends, sizes):
+        """`apply`, and the same for where the tokens are; `sizes` int64 (vocab,): characters of a piece."""
+        grown = self.lengths[ids]
+        new_ids, new_lengths = self.apply(ids, lengths)
+        parts = np.where(np.repeat(self.affected[ids], grown), sizes[new_ids], 0)
+        # Characters from the end of the old piece: what the parts behind this one have.
+        upto = np.cumsum(parts)
+        behind = np.repeat(np.append(0, upto)[np.cumsum(grown)], grown) - upto
+        old_starts, old_ends = np.repeat(starts, grown), np.repeat(ends, grown)
+        new_ends = np.maximum(old_ends - behind, old_starts)
+        new_starts = np.where(np.repeat(grown > 1, grown), np.maximum(new_ends - parts, old_starts), old_starts)
+        return new_ids, new_lengths, new_starts, new_ends
 
 
 def _digit_comma_table(model, pieces: list[str]) -> _DigitCommaTable | None:

@@ -1,0 +1,117 @@
+"""A split's source -> chunks of checked rows, with a count of what was left out and why.
+
+Chunks do not depend on workers, and records do not depend on chunks: any executor may encode them in any order.
+"""
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from nlpdata.errors import DataError
+from nlpdata.finetuning.datasets import MAX_SHOWN, BadRow, Dataset, Split
+from nlpdata.finetuning.encode import Chunk
+from nlpdata.finetuning.labels import RowReader
+from nlpdata.finetuning.squad import Note, Paragraph
+
+CHUNK_ROWS = 8192
+CHUNK_CHARACTERS = 1 << 20
+
+
+class Tally:
+    """What happened to the rows of a split: `counters`, `dropped` and `notes` by reason.
+
+    Raises DataError at the first bad row, unless bad rows are skipped; then the first few of each reason are logged.
+    """
+
+    def __init__(self, skip: bool, log: Callable[[str], None]):
+        self._skip, self._log = skip, log
+        self.counters: Counter = Counter()
+        self.dropped: Counter = Counter()
+        self.notes: Counter = Counter()
+        self.labels: Counter = Counter()
+
+    def drop(self, bad: BadRow) -> None:
+        if not self._skip:
+            raise DataError(bad.message)
+        self.dropped[bad.reason] += 1
+        if self.dropped[bad.reason] <= MAX_SHOWN:
+            self._log(f"left out ({bad.reason}): {bad.message}")
+
+    def note(self, note: Note) -> None:
+        self.notes[note.reason] += 1
+        if note.message and self.notes[note.reason] <= MAX_SHOWN:
+            self._log(note.message)
+
+
+def read_chunks(dataset: Dataset, split: Split, separator: str, tally: Tally) -> Iterator[Chunk]:
+    """The chunks of a split, in order."""
+    items = _paragraphs(split, tally) if dataset.kind == "squad" else _sentences(dataset, split, separator, tally)
+    rows, characters, first, number = [], 0, 0, 0
+    for row, size in items:
+        rows.append(row)
+        characters += size
+        if len(rows) == CHUNK_ROWS or characters >= CHUNK_CHARACTERS:
+            yield Chunk(split.name, number, first, rows, split.labelled)
+            first, number = first + len(rows), number + 1
+            rows, characters = [], 0
+    if rows:
+        yield Chunk(split.name, number, first, rows, split.labelled)
+
+
+def _sentences(dataset: Dataset, split: Split, separator: str, tally: Tally) -> Iterator[tuple[tuple, int]]:
+    read = RowReader(dataset, split, separator)
+    kept = 0
+    count_labels = split.labelled and dataset.kind == "classification"
+    for row in split.rows():
+        item = row if isinstance(row, BadRow) else read(row)
+        if isinstance(item, BadRow):
+            tally.drop(item)
+            continue
+        kept += 1
+        if count_labels:
+            tally.labels[item[2]] += 1
+        yield item, len(item[0]) + len(item[1] or "")
+    tally.counters["rows"] += kept + tally.dropped.total()
+    tally.counters["rows_used"] += kept
+
+
+def _paragraphs(split: Split, tally: Tally) -> Iterator[tuple[Paragraph, int]]:
+    for item in split.rows():
+        if isinstance(item, BadRow):
+            tally.drop(item)
+        elif isinstance(item, Note):
+            tally.note(item)
+        else:
+            tally.counters["paragraphs"] += 1
+            tally.counters["questions"] += len(item.questions)
+            tally.counters["impossible"] += sum(question.impossible for question in item.questions)
+            yield item, len(item.context) + sum(len(question.text) for question in item.questions)
+
+
+class ExamplesFile:
+    """`dev.examples.jsonl.gz`: a line a question with all that scoring needs, once.
+
+    Keys: example_id, question, context, answers (texts and starts as in the source), is_impossible.
+    """
+
+    def __init__(self, path: Path):
+        self._raw = open(path, "wb")  # noqa: SIM115 (closed below)
+        self._file = gzip.GzipFile("", "wb", 6, self._raw, mtime=0)
+
+    def add(self, paragraphs) -> None:
+        for paragraph in paragraphs:
+            for question in paragraph.questions:
+                line = {
+                    "example_id": question.id,
+                    "question": question.text,
+                    "context": paragraph.context,
+                    "answers": question.answers,
+                    "is_impossible": question.impossible,
+                }
+                self._file.write((json.dumps(line, ensure_ascii=True) + "\n").encode())
+
+    def close(self) -> None:
+        self._file.close()
+        self._raw.close()

@@ -1,0 +1,70 @@
+"""IMDB reviews (Maas et al. 2011): the aclImdb folder, or its tar file as it is downloaded.
+
+The 25,000 labelled reviews of the folder `test` become the dev split, as in the TensorFlow Model Garden. Order: neg
+before pos, reviews by number. `<br />` becomes a space.
+"""
+
+import re
+import tarfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from nlpdata.errors import DataError, UsageError
+from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input
+
+LABELS = ("neg", "pos")
+SPLITS = {"train": "train", "dev": "test"}
+_REVIEW = re.compile(r"(?:^|.*/)(?P<folder>train|test)/(?P<label>neg|pos)/(?P<number>\d+)_\d+\.txt$")
+
+
+def open_imdb(name: str, inputs, options) -> Dataset:
+    """The aclImdb folder, a folder that holds it, or aclImdb_v1.tar.gz."""
+    path = one_input(inputs, "the aclImdb folder or its tar file")
+    if path.is_dir():
+        folder = path / "aclImdb" if (path / "aclImdb").is_dir() else path
+        names = sorted(folder.glob("*/*/*.txt"))
+        found = [(match, file) for file in names if (match := _REVIEW.match(file.as_posix()))]
+        read, files = _read_file, tuple(file for _, file in found)
+    else:
+        try:
+            with tarfile.open(path) as archive:
+                members = {
+                    member.name: archive.extractfile(member).read() for member in archive if _REVIEW.match(member.name)
+                }
+        except (tarfile.TarError, EOFError, OSError) as error:
+            raise DataError(
+                f"{path}: not a whole tar file: {str(error).splitlines()[0].rstrip(':')}. Expected aclImdb_v1.tar.gz; download it again"
+            ) from None
+        found = [(_REVIEW.match(name), name) for name in members]
+        read, files = members.__getitem__, (path,)
+    if not found:
+        raise UsageError(f"--input: {path} holds no reviews; expected train/neg/0_3.txt and so on, as in aclImdb.")
+    reviews = sorted(found, key=lambda item: (item[0]["label"], int(item[0]["number"]), item[0]["folder"]))
+    splits = []
+    for split, folder in SPLITS.items():
+        own = [(file, match["label"]) for match, file in reviews if match["folder"] == folder]
+        if own:
+            names = files if path.is_file() else tuple(file for file, _ in own)
+            splits.append(Split(split, names, partial(_rows, path, own, read)))
+    return Dataset("IMDB", "classification", tuple(splits), LABELS)
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _rows(source: Path, reviews, read) -> Iterator[Row | BadRow]:
+    for name, label in reviews:
+        where = str(name) if source.is_dir() else f"{source}:{name}"
+        try:
+            text = read(name).decode("utf-8")
+        except UnicodeDecodeError as error:
+            yield BadRow(
+                "invalid_utf8", f"{where}: byte {error.start} is not UTF-8. Convert the file, or use --on-bad-row skip"
+            )
+            continue
+        yield Row(text.replace("<br />", " "), None, label, where)

@@ -1,0 +1,68 @@
+"""Rows as a source has them -> rows as the encoder takes them: texts checked, labels turned to ids or numbers."""
+
+import difflib
+import math
+from collections.abc import Callable
+
+from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split
+from nlpdata.finetuning.tabular import label_name, label_parts
+
+_REPAIR = "Correct the row, or use --on-bad-row skip"
+
+
+class RowReader:
+    """Turns the rows of a split into (text_a, text_b, label) or a BadRow.
+
+    label: an id (classification), a float (regression), a list of ids (multilabel); None without labels.
+    """
+
+    def __init__(self, dataset: Dataset, split: Split, separator: str):
+        self._split, self._separator = split, separator
+        self._labels = dataset.labels or ()
+        self._ids = {name: i for i, name in enumerate(self._labels)}
+        self._convert: Callable = {
+            "classification": self._class_id,
+            "regression": self._number,
+            "multilabel": self._class_ids,
+        }[dataset.kind]
+
+    def __call__(self, row: Row) -> tuple | BadRow:
+        text_a, text_b, label, _ = row
+        if not text_a.strip() or (text_b is not None and not text_b.strip()):
+            return self._bad("empty_text", row, "an empty text")
+        if not self._split.labelled:
+            return text_a, text_b, None
+        found = self._ids.get(label) if type(label) is str else None
+        if found is None:
+            found = self._convert(label, row)
+        return found if isinstance(found, BadRow) else (text_a, text_b, found)
+
+    def _bad(self, reason: str, row: Row, what: str) -> BadRow:
+        where = f"{self._split.files[0]}:{row.where}" if isinstance(row.where, int) else row.where
+        return BadRow(reason, f"{where}: {what}. {_REPAIR}")
+
+    def _class_id(self, label, row: Row) -> int | BadRow:
+        name = label_name(label)
+        if name is None or name == "":
+            return self._bad("missing_label", row, f"no label; expected one of {self._known()}")
+        if name in self._ids:
+            return self._ids[name]
+        near = difflib.get_close_matches(name, self._labels, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        return self._bad("unknown_label", row, f"unknown label {name[:60]!r}, expected one of {self._known()}{hint}")
+
+    def _known(self) -> str:
+        return ", ".join(self._labels[:12]) + (" ..." if len(self._labels) > 12 else "")
+
+    def _number(self, label, row: Row) -> float | BadRow:
+        try:
+            value = float(label)
+        except (TypeError, ValueError):
+            value = math.nan
+        if not math.isfinite(value) or isinstance(label, bool):
+            return self._bad("label_type", row, f"the label is {str(label)[:60]!r}, expected a number such as 3.8")
+        return value
+
+    def _class_ids(self, label, row: Row) -> list[int] | BadRow:
+        ids = [self._class_id(name, row) for name in label_parts(label, self._separator)]
+        return next((item for item in ids if isinstance(item, BadRow)), ids)

@@ -1,0 +1,251 @@
+"""SQuAD 1.1 and 2.0, and other files of their form (XQuAD, CMRC, ...): JSON, plain or gzip, to paragraphs.
+
+An answer whose text does not stand at its answer_start is looked for nearby; one that is not found is a bad row in
+training, and in dev only counted, since scoring goes by the texts.
+"""
+
+import gzip
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from nlpdata.errors import DataError, UsageError
+from nlpdata.finetuning.datasets import BadRow, Dataset, Split
+
+NEARBY = 100  # characters: an answer's text within this distance of its answer_start is taken for the one that is meant
+_FORM = '{"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "question": ..., "answers": [...]}]}]}]}'
+
+
+class Question(NamedTuple):
+    """A question about a paragraph. `answer`: characters [start, end) of its first answer; None: has none, or unknown."""
+
+    id: str
+    text: str
+    answer: tuple[int, int] | None
+    answers: list  # as in the file: what scoring compares with
+    impossible: bool
+
+
+class Paragraph(NamedTuple):
+    """A context with its questions."""
+
+    context: str
+    questions: list[Question]
+
+
+class Note(NamedTuple):
+    """What the user should know of a question that is kept; counted by reason, shown if it has a message."""
+
+    reason: str
+    message: str = ""
+
+
+def open_squad(name: str, inputs, options) -> Dataset:
+    """--input is a folder with train*.json and dev*.json, or the training file beside --dev-input and --test-input.
+
+    With --splits dev (or test), --input is that split's file.
+    """
+    if options.max_seq_length - options.max_query_length - 3 < 1:
+        raise UsageError(
+            f"--max-seq-length {options.max_seq_length} leaves no room for text behind a question of --max-query-length "
+            f"{options.max_query_length} and three special tokens. Use --max-query-length "
+            f"{max(options.max_seq_length // 4, 1)}, or longer sequences."
+        )
+    files = dict(_files(inputs, options))
+    if not files:
+        raise UsageError("--input is missing, e.g. --input train-v2.0.json --dev-input dev-v2.0.json.")
+    splits = [
+        Split(
+            split, (path,), partial(read_squad, path, split, options.version_2_with_negative), labelled=split != "test"
+        )
+        for split, path in files.items()
+    ]
+    return Dataset("SQuAD", "squad", tuple(splits))
+
+
+def _files(inputs, options) -> Iterator[tuple[str, Path]]:
+    if len(inputs) > 1:
+        raise UsageError(f"--input: expected one folder or file. Received: {', '.join(inputs)}.")
+    for given in inputs:
+        path = Path(given).expanduser()
+        if path.is_dir():
+            for split in ("train", "dev", "test"):
+                found = sorted(p for p in path.glob(f"{split}*.json*") if p.name.endswith((".json", ".json.gz")))
+                if len(found) > 1:
+                    raise UsageError(f"--input: {path} holds {', '.join(p.name for p in found)}: name one of them.")
+                if found:
+                    yield split, found[0]
+        elif path.exists():
+            only = options.splits if options.splits in ("dev", "test") else "train"
+            yield only, path
+        else:
+            raise UsageError(f"--input: {path} does not exist.")
+    for split, given in (("dev", options.dev_input), ("test", options.test_input)):
+        if given:
+            path = Path(given).expanduser()
+            if not path.is_file():
+                raise UsageError(f"--{split}-input: {path} does not exist.")
+            yield split, path
+
+
+def load_squad(path: Path) -> dict:
+    """The file's JSON. DataError where it is not of SQuAD's form."""
+    try:
+        content = path.read_bytes()
+        if content[:2] == b"\x1f\x8b":
+            content = gzip.decompress(content)
+        value = json.loads(content.decode("utf-8-sig"))
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"{path}:{error.lineno}: not JSON: {error.msg} (column {error.colno}). Expected {_FORM}"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: byte {error.start} is not UTF-8. Expected JSON in UTF-8") from None
+    except (OSError, EOFError) as error:
+        raise DataError(f"{path}: cannot be read: {error}") from None
+    if not isinstance(value, dict) or not isinstance(value.get("data"), list):
+        have = (
+            f"an object with {', '.join(list(value)[:8])}" if isinstance(value, dict) else f"a {type(value).__name__}"
+        )
+        raise DataError(f"{path}: not SQuAD: the file holds {have}. Expected {_FORM}")
+    return value
+
+
+def read_squad(path: Path, split: str, negative: bool | None) -> Iterator[Paragraph | BadRow | Note]:
+    """The paragraphs of a file in their order, with what is wrong or noteworthy between them.
+
+    negative: whether questions without an answer may be (--version-2-with-negative); None: they may.
+    """
+    seen: set[str] = set()
+    for i, entry in enumerate(load_squad(path)["data"]):
+        where = f"{path}: data[{i}]"
+        paragraphs = entry.get("paragraphs") if isinstance(entry, dict) else None
+        if not isinstance(paragraphs, list):
+            raise DataError(f"{where}: not SQuAD: no list of paragraphs. Expected {_FORM}")
+        for j, paragraph in enumerate(paragraphs):
+            place = f"{where}.paragraphs[{j}]"
+            if not isinstance(paragraph, dict) or not isinstance(paragraph.get("qas"), list):
+                raise DataError(f"{place}: not SQuAD: no context with qas. Expected {_FORM}")
+            context = paragraph.get("context")
+            if not isinstance(context, str) or not context.strip():
+                yield _bad("empty_text", place, f"the context is {str(context)[:20]!r}, expected text")
+                continue
+            questions = []
+            for k, qa in enumerate(paragraph["qas"]):
+                for item in _question(qa, context, f"{place}.qas[{k}]", split, negative, seen):
+                    if isinstance(item, Question):
+                        questions.append(item)
+                    else:
+                        yield item
+            if questions:
+                yield Paragraph(context, questions)
+
+
+def _bad(reason: str, where: str, what: str) -> BadRow:
+    return BadRow(reason, f"{where}: {what}. Correct it, or use --on-bad-row skip")
+
+
+def _question(qa, context: str, where: str, split: str, negative: bool | None, seen: set[str]) -> Iterator:
+    """A question, or what is wrong with it; notes go before it."""
+    if not isinstance(qa, dict) or not isinstance(qa.get("id"), str | int) or not isinstance(qa.get("question"), str):
+        raise DataError(f"{where}: not SQuAD: a question needs an id and a question. Expected {_FORM}")
+    name = str(qa["id"])
+    where = f"{where} (id {name})"
+    if name in seen:
+        yield _bad("duplicate_id", where, "an earlier question has the same id, and predictions are kept by id")
+        return
+    seen.add(name)
+    if not qa["question"].strip():
+        yield _bad("empty_text", where, "the question is empty")
+        return
+    impossible = qa.get("is_impossible", False)
+    answers = qa.get("answers") or []
+    if not isinstance(impossible, bool) or not isinstance(answers, list):
+        yield _bad("not_squad", where, "is_impossible must be true or false, and answers a list")
+        return
+    if impossible and negative is False:
+        yield _bad(
+            "impossible_question", where, "it has no answer, and --no-version-2-with-negative excludes such questions"
+        )
+        return
+    answer = None
+    if not impossible and split != "test":
+        if not answers:
+            yield _bad("no_answer", where, "no answers, and is_impossible is not true")
+            return
+        if split == "train" and len(answers) > 1:
+            yield Note("several_answers")  # the first is taken
+        found = _answer(answers[0], context, where)
+        answer, notes = found if isinstance(found, tuple) and not isinstance(found, BadRow) else (None, [found])
+        for note in notes:
+            if isinstance(note, BadRow) and split == "dev":
+                note = Note(note.reason, note.message)
+            yield note
+        if answer is None and split == "train":
+            return
+    yield Question(name, qa["question"], answer, [] if impossible else answers, impossible)
+
+
+def _answer(answer, context: str, where: str):
+    """((start, end), notes) of an answer, or a BadRow."""
+    text = answer.get("text") if isinstance(answer, dict) else None
+    start = answer.get("answer_start") if isinstance(answer, dict) else None
+    if not isinstance(text, str) or not text.strip():
+        return _bad("no_answer", where, f"the answer's text is {text!r}")
+    if not isinstance(start, int) or isinstance(start, bool):
+        return _bad("answer_start", where, f"answer_start is {start!r}, expected a whole number")
+    found = locate(context, text, start)
+    if found is None:
+        shown = context[max(start, 0) : max(start, 0) + len(text)]
+        kind = "answer_start" if not 0 <= start < len(context) else "misaligned_answer"
+        return _bad(
+            kind,
+            where,
+            f"the answer {text[:60]!r} is not at answer_start {start} (there: {shown[:60]!r}; the context has {len(context)} "
+            "characters), nor nearby",
+        )
+    notes = []
+    if found != (start, start + len(text)):
+        notes = [Note("answer_moved", f"{where}: the answer {text[:60]!r} is not at {start}; taken at {found[0]}")]
+    elif context[found[0] : found[1]] != text:
+        notes = [
+            Note(
+                "answer_case", f"{where}: the answer {text[:60]!r} reads {context[slice(*found)][:60]!r} in the context"
+            )
+        ]
+    return found, notes
+
+
+def locate(context: str, text: str, start: int) -> tuple[int, int] | None:
+    """Where an answer is: characters [start, end) of the context, or None.
+
+    At `start`, exactly or but for case; else its occurrence nearest to `start`, if within NEARBY characters or the only
+    one; then the same without regard to case and to white space at its ends.
+    """
+    if start >= 0 and context.startswith(text, start):
+        return start, start + len(text)
+    if start >= 0 and _same_but_case(context[start : start + len(text)], text):
+        return start, start + len(text)
+    bare = text.strip()
+    for where, what in ((context, text), (context, bare), (_lower(context), _lower(bare))):
+        places = []
+        at = where.find(what)
+        while at >= 0:
+            places.append(at)
+            at = where.find(what, at + 1)
+        if places:
+            nearest = min(places, key=lambda place: (abs(place - start), place))
+            if len(places) == 1 or abs(nearest - start) <= NEARBY:
+                return nearest, nearest + len(what)
+    return None
+
+
+def _same_but_case(a: str, b: str) -> bool:
+    return len(a) == len(b) and a.casefold() == b.casefold()
+
+
+def _lower(text: str) -> str:
+    """Lower case, character for character."""
+    return "".join([low if len(low := character.lower()) == 1 else character for character in text])

@@ -1,0 +1,282 @@
+"""Rows of tables, as they stand in files: TSV without quoting, CSV, JSON lines, Parquet.
+
+Every reader yields (line, values) or a BadRow; `values` are those of the wanted columns, in their order. Blank lines at
+the end of a file are nothing; one in the middle is a bad row. Lines end at LF or CRLF, gzip is read as it is.
+"""
+
+import csv
+import difflib
+import gzip
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from nlpdata.errors import DataError
+from nlpdata.finetuning.datasets import BadRow
+
+MAX_LINE_BYTES = 16 << 20
+_REPAIR = "Correct the row, or use --on-bad-row skip"
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str] | BadRow]:
+    """(line number from 1, text without its end) of every line that is not blank."""
+    waiting: list[BadRow] = []  # blank lines, until another line shows that the file goes on
+    for item in _all_lines(path):
+        if not isinstance(item, BadRow) and not item[1].strip():
+            waiting.append(_blank(path, item[0]))
+            continue
+        yield from waiting
+        waiting.clear()
+        yield item
+
+
+def _blank(path: Path, line: int) -> BadRow:
+    return BadRow("blank_line", f"{path}:{line}: blank line. {_REPAIR}")
+
+
+def _all_lines(path: Path) -> Iterator[tuple[int, str] | BadRow]:
+    """Every line. DataError for what is no text file of rows."""
+    with _open(path) as file:
+        number = 0
+        while line := file.readline(MAX_LINE_BYTES + 1):
+            number += 1
+            if len(line) > MAX_LINE_BYTES:
+                raise DataError(
+                    f"{path}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB. Expected one row a line; are the "
+                    "line ends missing, or is this another kind of file?"
+                )
+            line = line.removesuffix(b"\n").removesuffix(b"\r")
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+                _refuse_other_kinds(path, line)
+            try:
+                yield number, line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                yield BadRow(
+                    "invalid_utf8",
+                    f"{path}:{number}: byte {error.start + 1} of the line is not UTF-8. Convert the file to UTF-8, or "
+                    "use --on-bad-row skip",
+                )
+
+
+def _open(path: Path):
+    try:
+        file = open(path, "rb")  # noqa: SIM115 (returned)
+        if file.read(2) == b"\x1f\x8b":
+            file.close()
+            return gzip.open(path, "rb")
+        file.seek(0)
+        return file
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _refuse_other_kinds(path: Path, first: bytes) -> None:
+    head = first[:200].lstrip().lower()
+    if head.startswith((b"<!doctype", b"<html", b"<?xml", b"<head")):
+        raise DataError(
+            f"{path}:1: this is a web page, not data (it begins {first[:40].decode('utf-8', 'replace')!r}): the download "
+            "went wrong. Download it again"
+        )
+    if first.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(f"{path}: this is UTF-16. Convert it to UTF-8, e.g. iconv -f UTF-16 -t UTF-8")
+    if b"\0" in first[:4096]:
+        raise DataError(f"{path}:1: NUL bytes: this is no text file. Expected rows of text")
+
+
+def _pick(path: Path, header: Sequence[str], wanted: Sequence[str | int], line: int = 1) -> list[int]:
+    """Where the wanted columns are."""
+    places = []
+    for column in wanted:
+        if isinstance(column, int):
+            if column >= len(header):
+                raise DataError(f"{path}:{line}: no column {column}: the row has {len(header)}, counted from 0")
+            places.append(column)
+        elif header.count(column) == 1:
+            places.append(header.index(column))
+        else:
+            near = difflib.get_close_matches(column, header, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            why = "stands twice in" if column in header else "is missing from"
+            shown = ", ".join(name[:40] for name in header[:12]) + (" ..." if len(header) > 12 else "")
+            raise DataError(f"{path}:{line}: column {column!r} {why} the header, which has: {shown}.{hint}")
+    return places
+
+
+def _row_fault(path: Path, line: int, found: int, expected: int) -> BadRow:
+    kind, why = ("short_row", "is a tab or a line lost?") if found < expected else ("long_row", "a separator too many?")
+    return BadRow(kind, f"{path}:{line}: {found} columns, expected {expected} as in the first line ({why}). {_REPAIR}")
+
+
+def read_tsv(path: Path, wanted: Sequence[str | int], header: bool = True) -> Iterator:
+    """Tab-separated rows in which a quotation mark is a character like any other (GLUE's files have stray ones)."""
+    places: list[int] | None = None
+    width = 0
+    for item in read_lines(path):
+        if isinstance(item, BadRow):
+            yield item
+            continue
+        line, text = item
+        values = text.split("\t")
+        if places is None:
+            places, width = _pick(path, values, wanted, line), len(values)
+            if header:
+                continue
+        if len(values) != width:
+            yield _row_fault(path, line, len(values), width)
+            continue
+        yield line, [values[place] for place in places]
+    if places is None:
+        raise DataError(f"{path}: empty. Expected {'a header and ' if header else ''}rows with tabs between columns")
+
+
+def read_csv(path: Path, wanted: Sequence[str | int], header: bool = True) -> Iterator:
+    """Comma-separated rows, RFC 4180: a field in double quotes may hold commas, line breaks and doubled quotes."""
+    csv.field_size_limit(MAX_LINE_BYTES)
+    source = _CsvLines(path)
+    reader = csv.reader(source, strict=True)
+    places: list[int] | None = None
+    blank: list[BadRow] = []
+    width = 0
+    while True:
+        start = source.line + 1
+        try:
+            values = next(reader, None)
+        except csv.Error as error:
+            yield _csv_fault(path, start, source.line, error)
+            continue
+        yield from source.take_bad()
+        if values is None:
+            break
+        if not values:
+            blank.append(_blank(path, start))
+            continue
+        yield from blank
+        blank.clear()
+        if places is None:
+            places, width = _pick(path, values, wanted, start), len(values)
+            if header:
+                continue
+        if len(values) != width:
+            yield _row_fault(path, start, len(values), width)
+            continue
+        yield start, [values[place] for place in places]
+    if places is None:
+        raise DataError(f"{path}: empty. Expected {'a header and ' if header else ''}comma-separated rows")
+
+
+class _CsvLines:
+    """Lines for the csv module; knows which one it has read last, and keeps aside those that are no text."""
+
+    def __init__(self, path: Path):
+        self._lines = _all_lines(path)
+        self._bad: list[BadRow] = []
+        self.line = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self) -> str:
+        while isinstance(item := next(self._lines), BadRow):
+            self._bad.append(item)
+            self.line += 1
+        self.line = item[0]
+        return item[1] + "\n"
+
+    def take_bad(self) -> list[BadRow]:
+        bad, self._bad = self._bad, []
+        return bad
+
+
+def _csv_fault(path: Path, start: int, stop: int, error: csv.Error) -> BadRow:
+    """What a row is that the csv module refuses. DataError where one quotation mark has swallowed many rows."""
+    if "unexpected end" in str(error) or "field larger" in str(error) or stop - start > 1000:
+        raise DataError(
+            f"{path}:{start}: a quotation mark that opens in this row is not closed. Close it, or, where quotation marks "
+            'are plain characters, double them (""), or use --format tsv with tabs'
+        ) from None
+    return BadRow(
+        "stray_quote",
+        f"{path}:{start}: {error}: a stray quotation mark. Quote the whole field and double the marks inside, or use "
+        "--on-bad-row skip",
+    )
+
+
+def read_jsonl(path: Path, wanted: Sequence[str | int], header: bool = True) -> Iterator:
+    """One JSON object a line."""
+    empty = True
+    for item in read_lines(path):
+        if isinstance(item, BadRow):
+            yield item
+            continue
+        line, text = item
+        empty = False
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            yield BadRow("not_json", f"{path}:{line}: not JSON: {error}. Expected one object a line. {_REPAIR}")
+            continue
+        if not isinstance(value, dict):
+            kind = type(value).__name__
+            yield BadRow("not_an_object", f"{path}:{line}: a JSON {kind}, expected an object. {_REPAIR}")
+            continue
+        missing = [key for key in wanted if key not in value]
+        if missing:
+            near = difflib.get_close_matches(str(missing[0]), list(value), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            message = f"{path}:{line}: no key {missing[0]!r} among {', '.join(list(value)[:12])}{hint} {_REPAIR}"
+            yield BadRow("missing_key", message)
+            continue
+        yield line, [value[key] for key in wanted]
+    if empty:
+        raise DataError(f"{path}: empty. Expected one JSON object a line")
+
+
+def read_parquet(path: Path, wanted: Sequence[str | int], header: bool = True) -> Iterator:
+    """Rows of a Parquet file, a block at a time; their "lines" are row numbers from 1."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise DataError(f"{path}: reading Parquet needs pyarrow: pip install 'nlpdata[parquet]'") from None
+    try:
+        file = pyarrow.parquet.ParquetFile(path)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise DataError(f"{path}: not a Parquet file: {str(error).splitlines()[0]}") from None
+    with file:
+        names = list(file.schema_arrow.names)
+        columns = [names[place] for place in _pick(path, names, wanted)]
+        line = 0
+        for batch in file.iter_batches(batch_size=4096, columns=list(dict.fromkeys(columns))):
+            for row in batch.to_pylist():
+                line += 1
+                yield line, [row[name] for name in columns]
+
+
+READERS = {"tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl, "parquet": read_parquet}
+
+
+def column_names(path: Path, form: str) -> list[str]:
+    """The columns of a file's header, or the keys of its first object."""
+    if form == "parquet":
+        return [name for name in _parquet_names(path)]
+    for item in read_lines(path):
+        if isinstance(item, BadRow):
+            continue
+        if form == "jsonl":
+            try:
+                value = json.loads(item[1])
+            except ValueError:
+                return []
+            return list(value) if isinstance(value, dict) else []
+        return item[1].split("\t") if form == "tsv" else next(csv.reader([item[1]]), [])
+    return []
+
+
+def _parquet_names(path: Path) -> list[str]:
+    try:
+        import pyarrow.parquet
+
+        return list(pyarrow.parquet.read_schema(path).names)
+    except (ImportError, OSError, ValueError):
+        return []

@@ -1,0 +1,205 @@
+"""A user's own files: CSV, TSV, JSON lines or Parquet with a text, maybe a second one, and a label a row."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from nlpdata import keys
+from nlpdata.errors import DataError, UsageError
+from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input
+from nlpdata.finetuning.tables import READERS, column_names
+
+_FORMATS = {".csv": "csv", ".tsv": "tsv", ".txt": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
+_KINDS = {"classification": "classification", "pair": "classification"}
+
+
+def open_tabular(name: str, inputs, options) -> Dataset:
+    """--input is the training file; dev and test are --dev-input and --test-input, or dev is a share of the rows."""
+    train = one_input(inputs, "the file of training rows") if inputs else None
+    files = {"train": train, "dev": _path("dev", options), "test": _path("test", options)}
+    files = {split: path for split, path in files.items() if path is not None}
+    if not files:
+        raise UsageError("--input is missing, e.g. --input train.csv.")
+    if options.eval_fraction and train is None:
+        raise UsageError("--eval-fraction is a share of the rows of --input, which is missing.")
+    kind = _KINDS.get(name, name)
+    readers = {split: _reader(split, path, name, options) for split, path in files.items()}
+    labels = _given_labels(kind, options)
+    if kind != "regression" and labels is None:
+        if train is None:
+            raise UsageError("--labels is missing: without training rows the label names must be given.")
+        labels = _discover(train, readers["train"], kind, options)
+    splits = [
+        Split(split, (path,), readers[split], labelled=split != "test" or _has_label(path, options))
+        for split, path in files.items()
+    ]
+    if options.eval_fraction:
+        splits[0:1] = _divide(train, readers["train"], kind, options)
+    return Dataset(name, kind, tuple(splits), labels)
+
+
+def _path(split: str, options) -> Path | None:
+    given = options.dev_input if split == "dev" else options.test_input
+    if given is None:
+        return None
+    path = Path(given).expanduser()
+    if not path.is_file():
+        raise UsageError(f"--{split}-input: {path} does not exist.")
+    return path
+
+
+def _format(path: Path, options) -> str:
+    if options.format:
+        return options.format
+    name = path.name.removesuffix(".gz")
+    form = _FORMATS.get(Path(name).suffix)
+    if form is None or path.is_dir():
+        raise UsageError(
+            f"{path}: cannot tell its format; expected a name ending in .csv, .tsv, .jsonl or .parquet, or --format."
+        )
+    return form
+
+
+def _columns(path: Path, options) -> list[str | int]:
+    """The text, second text (if any) and label columns as given or by default."""
+    names = [options.text_column or "text", options.text_b_column, options.label_column or "label"]
+    if options.header or _format(path, options) in ("jsonl", "parquet"):
+        return names
+    if options.text_column is None:
+        raise UsageError(
+            "--text-column is missing: without a header, columns are numbers from 0, e.g. --text-column 0."
+        )
+    for flag, name in zip(("text", "text-b", "label"), names, strict=True):
+        if name is not None and not name.isdigit() and not (flag == "label" and options.label_column is None):
+            raise UsageError(f"--{flag}-column: without a header, a column is a number from 0. Received: {name!r}.")
+    return [int(name) if name is not None and name.isdigit() else name for name in names]
+
+
+def _has_label(path: Path, options) -> bool:
+    """Whether a test file has the label column."""
+    form, label = _format(path, options), _columns(path, options)[2]
+    names = column_names(path, form)
+    return label < len(names) if isinstance(label, int) else label in names
+
+
+def _reader(split: str, path: Path, task: str, options) -> Callable[[], Iterator[Row | BadRow]]:
+    text, text_b, label = _columns(path, options)
+    if task == "pair" and text_b is None:
+        found = ", ".join(column_names(path, _format(path, options))[:12])
+        raise UsageError(f"--text-b-column is missing: --task pair takes two texts a row. Columns of {path}: {found}.")
+    if isinstance(label, str) and not label:
+        raise UsageError("--label-column is empty; expected the name of a column.")
+    columns = [text, *([text_b] if text_b is not None else [])]
+    if split != "test" or _has_label(path, options):
+        if (
+            label == "label"
+            and options.label_column is None
+            and not options.header
+            and _format(path, options) in ("csv", "tsv")
+        ):
+            raise UsageError(
+                "--label-column is missing: without a header, columns are numbers from 0, e.g. --label-column 1."
+            )
+        columns.append(label)
+    labelled = len(columns) > (2 if text_b is not None else 1)
+    return partial(_rows, path, _format(path, options), columns, options.header, labelled)
+
+
+def _rows(path: Path, form: str, columns, header: bool, labelled: bool) -> Iterator[Row | BadRow]:
+    for item in READERS[form](path, columns, header):
+        if isinstance(item, BadRow):
+            yield item
+            continue
+        line, values = item
+        label = values.pop() if labelled else None
+        wrong = next((i for i, text in enumerate(values) if not isinstance(text, str)), None)
+        if wrong is not None:
+            kind = type(values[wrong]).__name__
+            yield BadRow(
+                "text_type",
+                f"{path}:{line}: {columns[wrong]!r} is {values[wrong]!r} ({kind}), expected a string. Correct the row, or "
+                "use --on-bad-row skip",
+            )
+            continue
+        yield Row(values[0], values[1] if len(values) > 1 else None, label, line)
+
+
+def _given_labels(kind: str, options) -> tuple[str, ...] | None:
+    if not options.labels:
+        return None
+    if kind == "regression":
+        raise UsageError("--labels: --task regression has numbers, not labels.")
+    labels = tuple(label.strip() for label in options.labels.split(","))
+    if len(set(labels)) != len(labels) or "" in labels:
+        raise UsageError(f"--labels: names must be different and not empty. Received: {options.labels!r}.")
+    return labels
+
+
+def label_name(label) -> str | None:
+    """A label as text: 1 and 1.0 (as Parquet and JSON have it) are "1"; None where there is none."""
+    if label is None or (isinstance(label, float) and math.isnan(label)):
+        return None
+    if isinstance(label, bool):
+        return "true" if label else "false"
+    if isinstance(label, float) and label.is_integer():
+        label = int(label)
+    return label.strip() if isinstance(label, str) else str(label)
+
+
+def label_parts(label, separator: str) -> list[str]:
+    """The label names of a multilabel row: a list, or text with separators; empty text is no label."""
+    parts = label if isinstance(label, list | tuple) else str(label or "").split(separator)
+    return [name for name in (label_name(part) for part in parts) if name]
+
+
+def _discover(path: Path, rows, kind: str, options) -> tuple[str, ...]:
+    """The labels of the training rows: numbers by size, else in alphabetical order. DataError if there is only one."""
+    found: Counter[str] = Counter()
+    for row in rows():
+        if isinstance(row, BadRow):
+            continue
+        names = label_parts(row.label, options.label_separator) if kind == "multilabel" else [label_name(row.label)]
+        found.update(name for name in names if name)
+    column = options.label_column or "label"
+    if len(found) < 2 and kind == "classification":
+        what = f"only one class, {next(iter(found))!r}" if found else "no label"
+        raise DataError(
+            f"{path}: {what} in column {column!r}: there is nothing to learn. Is it the right --label-column? (--labels "
+            "names classes that these rows do not have)"
+        )
+    if not found:
+        raise DataError(f"{path}: no label in column {column!r}. Is it the right --label-column?")
+    if len(found) > 1000 and len(found) * 2 > found.total():
+        raise DataError(
+            f"{path}: column {column!r} has {len(found)} different labels in {found.total()} rows: that looks like text. "
+            "Is it the right --label-column? For numbers use --task regression"
+        )
+    numeric = all(name.lstrip("-").isdigit() for name in found)
+    return tuple(sorted(found, key=int) if numeric else sorted(found))
+
+
+def _divide(path: Path, rows, kind: str, options) -> list[Split]:
+    """Train and dev of one file: of each label the same share, chosen by hash of seed and row number."""
+    labels: dict[str, list[int]] = {}
+    for i, row in enumerate(rows()):
+        name = label_name(row.label) if kind == "classification" and not isinstance(row, BadRow) else ""
+        labels.setdefault(name or "", []).append(i)
+    chosen: set[int] = set()
+    for numbers in labels.values():
+        draws = keys.draw(keys.fold(keys.fold_int(keys.ROOT, options.seed), np.array(numbers)), 0)
+        order = np.argsort(draws, kind="stable")
+        chosen.update(np.array(numbers)[order[: round(options.eval_fraction * len(numbers))]].tolist())
+    if not chosen:
+        total = sum(map(len, labels.values()))
+        raise DataError(
+            f"{path}: --eval-fraction {options.eval_fraction} of {total} rows is none. Raise it, or give --dev-input"
+        )
+
+    def part(inside: bool) -> Iterator[Row | BadRow]:
+        return (row for i, row in enumerate(rows()) if (i in chosen) == inside)
+
+    return [Split("train", (path,), partial(part, False)), Split("dev", (path,), partial(part, True))]

@@ -1,0 +1,163 @@
+"""Text classification and regression sets of TensorFlow Datasets that are prepared on disk.
+
+Nothing is downloaded: a set that is not prepared is said to be missing at once (tfds.load would try the network for
+minutes). Reading goes through tensorflow_datasets, and so TensorFlow, which are imported only when a set is read.
+Examples with a number (`idx`) come in its order, so that GLUE's records are those of its TSV files; others as stored.
+"""
+
+import difflib
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from nlpdata.errors import DataError, UsageError
+from nlpdata.finetuning.datasets import Dataset, Row, Split, order_labels
+from nlpdata.finetuning.glue import NLI_GLUE, NLI_TFDS
+
+# Texts of a pair in the order of the original processors, where a set has these features.
+_PAIRS = (
+    ("premise", "hypothesis"),
+    ("question", "sentence"),
+    ("question1", "question2"),
+    ("sentence1", "sentence2"),
+    ("question", "passage"),
+)
+_SPLITS = {"train": "train", "validation": "dev", "test": "test"}
+
+
+def open_tfds(name: str, inputs, options) -> Dataset:
+    """The set that --tfds names, e.g. glue/sst2 or imdb_reviews, in --tfds-data-dir."""
+    if inputs:
+        raise UsageError(f"--input and --tfds are two sources; give one. Received: {', '.join(inputs)} and {name}.")
+    folder = Path(options.tfds_data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
+    prepared = find_prepared(folder, name)
+    builder = _builder(prepared)
+    features = builder.info.features
+    texts = _texts(name, features, options)
+    label = options.label_column or "label"
+    if label not in features:
+        raise UsageError(f"--label-column: {name} has no {label!r}; its features: {', '.join(features)}.")
+    names = tuple(getattr(features[label], "names", None) or ())
+    regression = not names and (options.task == "regression" or np.dtype(features[label].np_dtype).kind == "f")
+    files = tuple(sorted(path for path in prepared.iterdir() if path.is_file()))
+    splits = []
+    for theirs, ours in _chosen(name, builder, options).items():
+        first = next(iter(_examples(builder, f"{theirs}[:1]")))
+        labelled = not (ours.startswith("test") and float(first[label]) == -1)
+        rows = partial(_rows, builder, theirs, name, texts, label, names, labelled)
+        splits.append(Split(ours, files, rows, labelled))
+    labels = None
+    if not regression:
+        given = tuple(label.strip() for label in options.labels.split(",")) if options.labels else ()
+        labels = given or names or _discover(name, splits)
+        labels = order_labels(labels, NLI_GLUE, NLI_TFDS, options.label_order)
+    return Dataset(name, "regression" if regression else "classification", tuple(splits), labels)
+
+
+def find_prepared(folder: Path, name: str) -> Path:
+    """The folder of a prepared set, `folder/name/config/version`. DataError, with what is there, if there is none."""
+    plain, _, version = name.partition(":")
+    found = (
+        sorted((folder / plain).glob(f"{version or '*'}/dataset_info.json"), key=_version) if folder.is_dir() else []
+    )
+    if found:
+        return found[-1].parent
+    there = sorted({path.parents[1].relative_to(folder).as_posix() for path in folder.glob("**/dataset_info.json")})
+    below = [item for item in there if item.startswith(f"{plain}/")]
+    near = below or difflib.get_close_matches(plain, there, n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(near)}?" if near else f" Prepared there: {', '.join(there[:8]) or 'nothing'}."
+    raise DataError(
+        f'--tfds: {name} is not prepared in {folder}.{hint} Prepare it where there is a network (python -c "import '
+        f"tensorflow_datasets as tfds; tfds.builder('{plain}').download_and_prepare()\"), copy it here, and name its folder "
+        "with --tfds-data-dir"
+    )
+
+
+def _version(path: Path) -> list[int]:
+    return [int(part) if part.isdigit() else -1 for part in path.parent.name.split(".")]
+
+
+def _builder(prepared: Path):
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    try:
+        import tensorflow_datasets as tfds
+    except ImportError as error:
+        raise DataError(f"--tfds needs tensorflow_datasets: pip install tensorflow-datasets ({error})") from None
+    try:
+        return tfds.builder_from_directory(prepared)
+    except Exception as error:  # whatever a damaged folder makes it raise
+        raise DataError(f"{prepared}: not a whole prepared set: {error}") from None
+
+
+def _texts(name: str, features, options) -> tuple[str, ...]:
+    """The features that hold the text, or the two texts."""
+    if options.text_column:
+        texts = (options.text_column, *([options.text_b_column] if options.text_b_column else []))
+        missing = [text for text in texts if text not in features]
+        if missing:
+            raise UsageError(f"--text-column: {name} has no {missing[0]!r}; its features: {', '.join(features)}.")
+        return texts
+    pair = next((pair for pair in _PAIRS if set(pair) <= set(features)), None)
+    if pair:
+        return pair
+    found = [key for key, feature in features.items() if type(feature).__name__ == "Text"]
+    if len(found) == 1:
+        return (found[0],)
+    raise UsageError(
+        f"--text-column is missing: {name} has the texts {', '.join(found) or 'none'} among {', '.join(features)}."
+    )
+
+
+def _chosen(name: str, builder, options) -> dict[str, str]:
+    """Their split -> ours."""
+    known = list(builder.info.splits)
+    if options.tfds_splits:
+        chosen = {}
+        for item in options.tfds_splits.split(","):
+            ours, _, theirs = item.partition("=")
+            if ours not in ("train", "dev", "test") or theirs not in known:
+                raise UsageError(
+                    f"--tfds-splits: received {item!r}, expected train=, dev= or test= and one of {name}'s splits: "
+                    f"{', '.join(known)}."
+                )
+            chosen[theirs] = ours
+        return chosen
+    chosen = {}
+    for theirs in known:
+        base, _, rest = theirs.partition("_")
+        if base in _SPLITS:
+            chosen[theirs] = f"{_SPLITS[base]}_{rest}" if rest else _SPLITS[base]
+    order = ("train", "dev", "test")
+    chosen = dict(sorted(chosen.items(), key=lambda item: (order.index(item[1].split("_")[0]), item[1])))
+    if not chosen:
+        raise UsageError(f"--tfds-splits is missing: {name} has the splits {', '.join(known)}, e.g. train={known[0]}.")
+    return chosen
+
+
+def _examples(builder, split: str) -> Iterator[dict]:
+    import tensorflow_datasets as tfds
+
+    return iter(tfds.as_numpy(builder.as_dataset(split=split, shuffle_files=False)))
+
+
+def _rows(builder, split: str, name: str, texts, label: str, names, labelled: bool) -> Iterator[Row]:
+    examples = _examples(builder, split)
+    features = builder.info.features
+    if "idx" in features and getattr(features["idx"], "shape", None) == ():
+        examples = sorted(examples, key=lambda example: int(example["idx"]))
+    for i, example in enumerate(examples):
+        values = [example[key].decode("utf-8") for key in texts]
+        value = example[label].item() if labelled else None
+        if labelled and names:
+            value = names[value] if 0 <= value < len(names) else None
+        yield Row(values[0], values[1] if len(values) > 1 else None, value, f"{name} {split}, example {i}")
+
+
+def _discover(name: str, splits: list[Split]) -> tuple[str, ...]:
+    train = next((split for split in splits if split.name == "train"), None)
+    if train is None:
+        raise UsageError(f"--labels is missing: {name} has no label names and no training split is made.")
+    return tuple(map(str, sorted({row.label for row in train.rows()})))

@@ -1,0 +1,248 @@
+"""Paragraphs and questions -> columns of SQuAD records: a question and a window of its context each.
+
+With L = max_seq_length, a record is [CLS] question [SEP] window [SEP], and has (names "v1"):
+
+    input_ids, input_mask, segment_ids   int64[L], as in encode.py; segment 1 is the window and its [SEP]
+    paragraph_mask                       int64[L], 1 on the window's tokens and on [CLS]
+    class_index                          int64[1], where [CLS] is: 0
+    unique_ids                           int64[1], 1,000,000,000 + the record's number in its split
+    start_positions, end_positions       int64[1], first and last token of the answer; 0 where the window lacks it
+    is_impossible                        int64[1], 1 where the window has no answer
+    dev and test only:
+    token_char_start, token_char_end     int64[L], the token's characters in the context; 0 and 0 off the window
+    token_is_max_context                 int64[L], 1 where no other window shows more of the token's surroundings
+    example_id                           bytes[1], the question's id
+
+Test records have no positions and no is_impossible. Windows, their order, the cut of long questions and the choice of
+maximum context are those of google-research/bert's run_squad.py and google-research/albert's squad_utils.py, and so are
+the answer's tokens: for WordPiece the whole white-space words of the answer, narrowed to the tokens of its text if they
+are among them; for SentencePiece the smallest tokens that cover its characters.
+"""
+
+from collections import Counter
+from functools import lru_cache
+from itertools import accumulate
+
+import numpy as np
+
+from nlpdata.finetuning.encode import Chunk, rename_features
+from nlpdata.records import Feature
+from nlpdata.tokenizers import Tokenizer
+from nlpdata.tokenizers.offsets import covering_tokens, offset_encoder
+from nlpdata.tokenizers.scripts import is_unspaced
+
+FIRST_ID = 1_000_000_000
+_WORD_BREAKS = " \t\r\n\u202f"  # what run_squad.py splits a context at
+
+
+class SquadEncoder:
+    """SQuAD records of chunks of paragraphs. The interface is SentenceEncoder's."""
+
+    numbered = True  # unique_ids count the windows of all chunks before
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        max_seq_length: int,
+        names: str,
+        doc_stride: int,
+        max_query_length: int,
+        windows_without_answer: str,
+    ):
+        self.tokenizer, self.max_seq_length, self.names = tokenizer, max_seq_length, names
+        self.doc_stride, self.max_query_length = doc_stride, max_query_length
+        self.drop = windows_without_answer == "drop"
+        self._offsets = offset_encoder(tokenizer)
+
+    def features(self, split: str, labelled: bool) -> tuple[Feature, ...]:
+        """The features of a split's records."""
+        per_token = ["input_ids", "input_mask", "segment_ids", "paragraph_mask"]
+        single = ["unique_ids", "class_index"]
+        if labelled:
+            single += ["start_positions", "end_positions", "is_impossible"]
+        if split != "train":
+            per_token += ["token_char_start", "token_char_end", "token_is_max_context"]
+        features = [Feature(name, "int64", self.max_seq_length) for name in per_token]
+        features += [Feature(name, "int64", 1) for name in single]
+        if split != "train":
+            features.append(Feature("example_id", "bytes", 1))
+        return rename_features(features, self.names)
+
+    def columns(self, chunk: Chunk) -> tuple[dict[str, np.ndarray], Counter]:
+        """The columns of a chunk's records but for unique_ids, and counters."""
+        contexts = self._offsets.encode([paragraph.context for paragraph in chunk.rows])
+        questions = [question for paragraph in chunk.rows for question in paragraph.questions]
+        owner = np.repeat(np.arange(len(chunk.rows)), [len(paragraph.questions) for paragraph in chunk.rows])
+        queries, full = self.tokenizer.encode([question.text for question in questions])
+        query_lengths = np.minimum(full, self.max_query_length)
+        totals = contexts.lengths[owner]
+        plan = plan_windows(totals, self.max_seq_length - 3 - query_lengths, self.doc_stride)
+        counters = Counter(tokens=int(contexts.lengths.sum() + full.sum()))
+        counters["questions_truncated"] = int((full > self.max_query_length).sum())
+        labels = {}
+        if chunk.labelled:
+            spans = self._answer_tokens(chunk, contexts)
+            counters["answers_without_tokens"] = int((spans[:, 0] == -2).sum())
+            labels = _positions(spans, plan, query_lengths)
+            outside = (spans[plan[0], 0] >= 0) & (labels["is_impossible"][:, 0] == 1)
+            counters["windows_without_answer"] = int(outside.sum())
+            if self.drop and chunk.split == "train":
+                plan = tuple(column[~outside] for column in plan)
+                labels = {name: column[~outside] for name, column in labels.items()}
+        starts_of = {
+            "context": (np.cumsum(contexts.lengths) - contexts.lengths)[owner],
+            "query": np.cumsum(full) - full,
+        }
+        columns = self._lay_out(contexts, queries, starts_of, query_lengths, plan, with_places=chunk.split != "train")
+        if chunk.split != "train":
+            columns["token_is_max_context"] = self._max_context(totals, query_lengths, plan)
+            names = np.array([question.id.encode() for question in questions], object)
+            columns["example_id"] = names[plan[0]][:, None]
+        return columns | labels, counters
+
+    def number(self, columns: dict[str, np.ndarray], first: int) -> dict[str, np.ndarray]:
+        """The columns with unique_ids; `first`: records of the split's earlier chunks."""
+        count = len(columns["input_ids"])
+        return columns | {"unique_ids": np.arange(FIRST_ID + first, FIRST_ID + first + count)[:, None]}
+
+    def _lay_out(self, contexts, queries, starts_of, query_lengths, plan, with_places: bool) -> dict[str, np.ndarray]:
+        question, start, length = plan
+        size = query_lengths[question][:, None]
+        tokenizer, count = self.tokenizer, len(question)
+        place = np.arange(self.max_seq_length)[None, :]
+        window = (place >= size + 2) & (place < size + 2 + length[:, None])
+        ids = np.full((count, self.max_seq_length), tokenizer.pad_id, np.int32)
+        ids[:, 0] = tokenizer.cls_id
+        _fill(ids, queries, np.ones(count, np.int64), starts_of["query"][question], size[:, 0])
+        _fill(ids, contexts.ids, size[:, 0] + 2, starts_of["context"][question] + start, length)
+        row = np.arange(count)
+        ids[row, size[:, 0] + 1] = tokenizer.sep_id
+        ids[row, size[:, 0] + 2 + length] = tokenizer.sep_id
+        mask = place < size + 3 + length[:, None]
+        segment = mask & (place >= size + 2)
+        paragraph = window.copy()
+        paragraph[:, 0] = True
+        columns = {"input_ids": ids, "class_index": np.zeros((count, 1), np.uint8)}
+        for name, values in (("input_mask", mask), ("segment_ids", segment), ("paragraph_mask", paragraph)):
+            columns[name] = values.view(np.uint8)
+        if with_places:
+            for name, values in (("token_char_start", contexts.starts), ("token_char_end", contexts.ends)):
+                columns[name] = np.zeros((count, self.max_seq_length), np.int32)
+                _fill(columns[name], values, size[:, 0] + 2, starts_of["context"][question] + start, length)
+        return columns
+
+    def _max_context(self, totals, query_lengths, plan) -> np.ndarray:
+        question, start, length = plan
+        result = np.zeros((len(question), self.max_seq_length), np.uint8)
+        for i, (q, first, size) in enumerate(zip(question.tolist(), start.tolist(), length.tolist(), strict=True)):
+            at = int(query_lengths[q]) + 2
+            if size == totals[q]:
+                result[i, at : at + size] = 1
+                continue
+            room = self.max_seq_length - 3 - int(query_lengths[q])
+            best = max_context(int(totals[q]), room, self.doc_stride)
+            result[i, at : at + size] = best[first : first + size] == first // min(room, self.doc_stride)
+        return result
+
+    def _answer_tokens(self, chunk: Chunk, contexts) -> np.ndarray:
+        """(first, last) token of each question's answer, int64 (questions, 2); -1: it has none; -2: none has its text."""
+        borders = [0, *accumulate(contexts.lengths.tolist())]
+        answers = self._answer_ids(chunk)
+        spans = []
+        for paragraph, low, high in zip(chunk.rows, borders[:-1], borders[1:], strict=True):
+            starts, ends, ids = contexts.starts[low:high], contexts.ends[low:high], contexts.ids[low:high]
+            for question in paragraph.questions:
+                own = next(answers) if answers else None
+                if question.answer is None:
+                    spans.append((-1, -1))
+                    continue
+                span = covering_tokens(starts, ends, *question.answer)
+                if span[1] < span[0]:
+                    span = (-2, -2)
+                elif own is not None:
+                    span = _word_span(paragraph.context, question.answer, span, starts, ends, ids, own)
+                spans.append(span)
+        return np.array(spans, np.int64).reshape(-1, 2)
+
+    def _answer_ids(self, chunk: Chunk):
+        """The ids of each question's answer by itself, for WordPiece; None for SentencePiece."""
+        if self.tokenizer.kind != "wordpiece":
+            return None
+        texts = [
+            paragraph.context[slice(*question.answer)] if question.answer else ""
+            for paragraph in chunk.rows
+            for question in paragraph.questions
+        ]
+        ids, lengths = self.tokenizer.encode(texts)
+        return iter(np.split(ids, np.cumsum(lengths)[:-1]))
+
+
+def _word_span(context: str, answer, span, starts, ends, ids, own) -> tuple[int, int]:
+    """The tokens that train an answer under WordPiece, of `span`, the smallest that cover it.
+
+    `span` itself if it spells the answer out; else the answer's tokens elsewhere in its white-space words; else all
+    tokens of these words (as run_squad.py does). White space delimits no words in some scripts: there it is `span`.
+    """
+    first, last = span
+    if np.array_equal(ids[first : last + 1], own):
+        return span
+    low = max(context.rfind(character, 0, answer[0]) for character in _WORD_BREAKS) + 1
+    found = [at for character in _WORD_BREAKS if (at := context.find(character, answer[1])) >= 0]
+    high = min(found, default=len(context))
+    if any(map(is_unspaced, context[low:high])):
+        return span
+    low, high = covering_tokens(starts, ends, low, high)
+    for at in range(low, high + 2 - len(own)):
+        if len(own) and np.array_equal(ids[at : at + len(own)], own):
+            return at, at + len(own) - 1
+    return low, high
+
+
+def plan_windows(totals: np.ndarray, rooms: np.ndarray, stride: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The windows of contexts of `totals` tokens (n,) of which `rooms` (n,) fit at a time.
+
+    Returns, for each window in order: question number, first token, number of tokens; int64 (windows,) each.
+    """
+    step = np.minimum(rooms, stride)
+    counts = np.where(totals <= rooms, 1, 1 + -(-(totals - rooms) // step))
+    question = np.repeat(np.arange(len(totals)), counts)
+    start = (np.arange(len(question)) - np.repeat(np.cumsum(counts) - counts, counts)) * step[question]
+    return question, start, np.minimum(rooms[question], totals[question] - start)
+
+
+def _positions(spans, plan, query_lengths) -> dict[str, np.ndarray]:
+    question, start, length = plan
+    first, last = spans[question].T
+    inside = (first >= start) & (last < start + length) & (first >= 0)
+    shift = query_lengths[question] + 2 - start
+    return {
+        "start_positions": np.where(inside, first + shift, 0)[:, None],
+        "end_positions": np.where(inside, last + shift, 0)[:, None],
+        "is_impossible": (~inside).astype(np.uint8)[:, None],
+    }
+
+
+def _fill(target: np.ndarray, source: np.ndarray, column: np.ndarray, first: np.ndarray, size: np.ndarray) -> None:
+    """target[i, column[i] : column[i] + size[i]] = source[first[i] : first[i] + size[i]] for every row i."""
+    within = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
+    rows = np.arange(len(target)) * target.shape[1]
+    target.reshape(-1)[np.repeat(rows + column, size) + within] = source[np.repeat(first, size) + within]
+
+
+@lru_cache(maxsize=1024)
+def max_context(total: int, room: int, stride: int) -> np.ndarray:
+    """For each of `total` tokens, which of its windows shows most of its surroundings: int64 (total,).
+
+    The score is the lesser of the tokens left and right of it in the window, and a hundredth of the window's length; the
+    first window wins ties (`_check_is_max_context` of run_squad.py).
+    """
+    step = min(room, stride)
+    count = 1 + max(0, -(-(total - room) // step))
+    token = np.arange(total)
+    latest = np.minimum(token // step, count - 1)
+    window = latest - np.arange(-(-room // step))[::-1, None]  # all that may hold the token, in order
+    start = window * step
+    length = np.minimum(room, total - start)
+    left, right = token - start, start + length - 1 - token
+    score = np.where((window >= 0) & (right >= 0), np.minimum(left, right) + 0.01 * length, -1.0)
+    return np.take_along_axis(window, score.argmax(axis=0)[None], axis=0)[0]

@@ -1,0 +1,136 @@
+"""Tokens of WordPiece vocabularies with their places in the text.
+
+Words repeat: the pieces of a word and their places inside it are computed once and remembered, as the tokenizer
+remembers ids; what is left of a text is to find its words and to look them up.
+"""
+
+import unicodedata
+from array import array
+from collections.abc import Sequence
+
+import numpy as np
+
+from nlpdata.text.bert import IDEOGRAPHS, SEPARATOR, BasicTokenizer, is_dropped
+from nlpdata.tokenizers import Tokenizer
+from nlpdata.tokenizers.offsets import OffsetEncoder, Tokens
+
+MEMO_WORDS = 1 << 18  # words remembered: about 80 MB when full
+
+_LETTER, _SPACE, _ALONE = 0, 1, 2  # kinds of characters: in a word, between words, a word of its own
+
+
+class WordPieceOffsets(OffsetEncoder):
+    """See nlpdata.tokenizers.offsets."""
+
+    def __init__(self, tokenizer: Tokenizer):
+        self._tokenizer = tokenizer
+        self._basic = BasicTokenizer(**tokenizer.options())
+        self._kinds = _kinds(self._basic.tokenize_chinese_chars)
+        self._sizes: dict[str, int] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        self._words: dict[str, int] = {}
+        self._table = [array("i"), array("i"), array("i")]  # ids, starts and ends of all remembered words
+        self._lengths = array("q")
+
+    def encode(self, texts: Sequence[str]) -> Tokens:
+        block = "\n".join(texts)
+        first, behind = self._word_ranges(block)
+        words = [block[a:b] for a, b in zip(first.tolist(), behind.tolist(), strict=True)]
+        if len(self._words) > MEMO_WORDS:
+            self._forget()
+        self._learn(words)
+        numbers = np.fromiter(map(self._words.__getitem__, words), np.int64, len(words))
+        lengths = np.array(self._lengths, np.int64)
+        sizes = lengths[numbers] if len(numbers) else np.zeros(0, np.int64)
+        ends = np.cumsum(sizes)
+        total = int(ends[-1]) if len(ends) else 0
+        at = np.arange(total) + np.repeat((np.cumsum(lengths) - lengths)[numbers] - (ends - sizes), sizes)
+        ids, starts, stops = (np.array(column, np.int32)[at] for column in self._table)
+        text_sizes = np.fromiter(map(len, texts), np.int64, len(texts)) + 1
+        text_ends = np.cumsum(text_sizes)
+        owner = np.searchsorted(text_ends, first, "right")
+        base = np.repeat(first - (text_ends - text_sizes)[owner], sizes)
+        counts = np.bincount(owner, weights=sizes, minlength=len(texts)).astype(np.int64)
+        return Tokens(ids, counts, starts + base, stops + base)
+
+    def _learn(self, words: list[str]) -> None:
+        new = [word for word in dict.fromkeys(words) if word not in self._words]
+        if not new:
+            return
+        ids, lengths = self._tokenizer.encode(new)
+        pieces = self._tokenizer.pieces(ids)
+        unknown = self._tokenizer.pieces([self._tokenizer.unk_id])[0]
+        at = 0
+        for word, count in zip(new, lengths.tolist(), strict=True):
+            ranges = self._piece_ranges(word, pieces[at : at + count], unknown)
+            self._words[word] = len(self._lengths)
+            self._lengths.append(count)
+            self._table[0].extend(ids[at : at + count].tolist())
+            self._table[1].extend([start for start, _ in ranges])
+            self._table[2].extend([end for _, end in ranges])
+            at += count
+
+    def _word_ranges(self, block: str) -> tuple[np.ndarray, np.ndarray]:
+        """Where the words of a text begin and end: int64 (words,) each."""
+        if block.isascii():
+            kinds = self._kinds[np.frombuffer(block.encode("ascii"), np.uint8)]
+        else:
+            kinds = self._kinds[np.frombuffer(block.encode("utf-32-le", "surrogatepass"), np.uint32)]
+        kinds = np.concatenate([[_SPACE], kinds, [_SPACE]])
+        inside = kinds != _SPACE
+        border = (inside[1:] != inside[:-1]) | ((kinds[1:] == _ALONE) | (kinds[:-1] == _ALONE))
+        return np.flatnonzero(border & inside[1:]), np.flatnonzero(border & inside[:-1])
+
+    def _piece_ranges(self, word: str, pieces: list[str], unknown: str) -> list[tuple[int, int]]:
+        """(start, end) of each piece in its word, before normalisation."""
+        basic = self._basic.tokens([word.replace(SEPARATOR, "")])
+        begin, end = self._source_ranges(word)
+        ranges, at, tokens, left = [], 0, iter(basic), 0
+        for piece in pieces:
+            if not left:
+                left = len(next(tokens))
+                size = left if piece == unknown else len(piece)
+            else:
+                size = len(piece) - 2  # "##"
+            ranges.append((begin[at], end[at + size - 1]))
+            at, left = at + size, left - size
+        return ranges
+
+    def _source_ranges(self, word: str) -> tuple[list[int], list[int]]:
+        """For each character of the word's basic tokens, the range of characters of the word that it comes from."""
+        if word.isascii() and word.isprintable():
+            return list(range(len(word))), list(range(1, len(word) + 1))
+        begin, end = [], []
+        for i, character in enumerate(word):
+            size = self._size(character)
+            begin += [i] * size
+            end += [i + 1] * size
+            if not size and end and end[-1] == i and unicodedata.combining(character):
+                last = begin[-1]
+                for k in range(len(end) - 1, -1, -1):  # all that comes from the letter that the mark stands on
+                    if begin[k] != last:
+                        break
+                    end[k] = i + 1
+        return begin, end
+
+    def _size(self, character: str) -> int:
+        """How many characters cleaning and lower-casing make of one."""
+        size = self._sizes.get(character)
+        if size is None:
+            size = sum(map(len, self._basic.tokens(["" if character == SEPARATOR else character])))
+            self._sizes[character] = size
+        return size
+
+
+def _kinds(ideographs_alone: bool) -> np.ndarray:
+    """uint8 (0x110000,): what each character is to BasicTokenizer.words."""
+    kinds = np.full(0x110000, _LETTER, np.uint8)
+    for code in range(0x3001):
+        if chr(code).isspace() and not is_dropped(chr(code)):
+            kinds[code] = _SPACE
+    if ideographs_alone:
+        for first, last in IDEOGRAPHS:
+            kinds[first : last + 1] = _ALONE
+    return kinds

@@ -1,0 +1,320 @@
+"""Bad input of every kind: where it is, what to do, and with --on-bad-row skip a count; never a traceback or a silent loss."""
+
+import json
+
+import pytest
+
+from nlpdata.errors import DataError, UsageError
+from nlpdata.finetuning import tables
+from nlpdata.records import read_meta
+from tests.nlpdata.commands import run_command, visible
+from tests.nlpdata.finetuning.texts import squad, write
+
+HEADER = "index\tsentence1\tsentence2\tlabel"
+GOOD = ("0\tthe fox\tthe dog\tentailment", "1\tthe bank\ta river\tnot_entailment")
+
+
+def rte(folder, *rows, end="\n"):
+    write(folder / "train.tsv", HEADER, *rows, end=end)
+    write(folder / "dev.tsv", HEADER, *GOOD)
+    return folder
+
+
+BAD_ROWS = {  # what: (row 3 of train.tsv, its reason, words of the message)
+    "short row": ("2\tthe fox", "short_row", ("train.tsv:3", "2 columns, expected 4")),
+    "row of a lost line end": ("\ttext\t0", "short_row", ("train.tsv:3", "3 columns")),
+    "long row": ("2\ta\tb\tc\tentailment", "long_row", ("train.tsv:3", "5 columns, expected 4")),
+    "unknown label": (
+        "2\ta\tb\tentailmnt",
+        "unknown_label",
+        ("train.tsv:3", "'entailmnt'", "did you mean 'entailment'"),
+    ),
+    "no label": ("2\ta\tb\t", "missing_label", ("train.tsv:3", "no label", "entailment, not_entailment")),
+    "empty text": ("2\ta\t \tentailment", "empty_text", ("train.tsv:3", "an empty text")),
+    "blank line": ("", "blank_line", ("train.tsv:3", "blank line")),
+}
+
+
+@pytest.mark.parametrize("what", BAD_ROWS)
+def test_a_bad_row_fails_or_is_counted(tmp_path, make, what, capsys):
+    row, reason, words = BAD_ROWS[what]
+    folder = rte(tmp_path / "RTE", GOOD[0], row, GOOD[1])
+    with pytest.raises(DataError) as raised:
+        make(folder, task="rte", max_seq_length=32)
+    for word in (*words, "--on-bad-row skip"):
+        assert word in str(raised.value)
+    assert visible(tmp_path / "out") == []
+    result = make(folder, task="rte", max_seq_length=32, on_bad_row="skip")
+    counters = read_meta(result.meta)["splits"]["train"]["counters"]
+    assert counters["dropped"] == {reason: 1}
+    assert counters["examples"] == 2
+    assert counters["rows"] == 3
+    assert any(words[0] in line and reason in line for line in make.log)
+
+
+def test_only_the_first_bad_rows_are_listed_and_all_are_counted(tmp_path, make):
+    folder = rte(tmp_path / "RTE", *GOOD, *["2\tx"] * 30)
+    result = make(folder, task="rte", max_seq_length=32, on_bad_row="skip")
+    assert read_meta(result.meta)["splits"]["train"]["counters"]["dropped"] == {"short_row": 30}
+    assert sum("short_row" in line for line in make.log) == 5
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("tail", ["", "\n", "\n\n\n"])
+def test_blank_lines_at_the_end_and_line_ends(tmp_path, make, records, end, tail):
+    """A trailing blank line is nothing (google-research/bert#551), and a CR is no part of a label."""
+    folder = rte(tmp_path / "RTE", *GOOD, end=end)
+    with open(folder / "train.tsv", "a", newline="") as file:
+        file.write(tail.replace("\n", end))
+    make(folder, task="rte", max_seq_length=32)
+    assert records()[:]["label_ids"][:, 0].tolist() == [0, 1]
+
+
+def test_stray_quotation_marks_are_text_in_tsv(tmp_path, make, records):
+    """One unbalanced quote swallows no rows (transformers#5071)."""
+    rows = [
+        f'{i}\t"the fox {i}\tthe dog\tentailment' if i % 7 == 0 else f"{i}\tfox\tdog\tentailment" for i in range(500)
+    ]
+    make(rte(tmp_path / "RTE", *rows), task="rte", max_seq_length=32)
+    assert len(records()) == 500
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"<!DOCTYPE html><html><body>Not found</body>", ("train.tsv:1", "web page", "Download it again")),
+        (b"", ("train.tsv: empty",)),
+        (b"a\tb\n1\t2\n", ("train.tsv:1", "'sentence1' is missing from the header", "a, b")),
+        (b"\xff\xfei\x00n\x00", ("UTF-16", "iconv")),
+        (b"PK\x03\x04\x00\x00\x00", ("train.tsv:1", "NUL bytes")),
+        (b"x" * 5000, ("line of more than", "line ends missing")),
+        (HEADER.replace("sentence1", "sentense1").encode() + b"\n", ("'sentence1'", "Did you mean 'sentense1'")),
+    ],
+    ids=["html", "empty", "other table", "utf-16", "zip", "one huge line", "misspelt header"],
+)
+def test_files_of_another_kind(tmp_path, make, monkeypatch, content, words):
+    monkeypatch.setattr(tables, "MAX_LINE_BYTES", 4096)
+    folder = rte(tmp_path / "RTE", *GOOD)
+    (folder / "train.tsv").write_bytes(content)
+    with pytest.raises(DataError) as raised:
+        make(folder, task="rte", on_bad_row="skip")
+    for word in words:
+        assert word in str(raised.value)
+
+
+def test_invalid_utf8_names_line_and_byte(tmp_path, make):
+    folder = rte(tmp_path / "RTE", *GOOD)
+    with open(folder / "train.tsv", "ab") as file:
+        file.write(b"2\tM\xfcller\tb\tentailment\n")
+    with pytest.raises(DataError, match=r"train\.tsv:4: byte 4 .* not UTF-8"):
+        make(folder, task="rte")
+    result = make(folder, task="rte", on_bad_row="skip", max_seq_length=32)
+    assert read_meta(result.meta)["splits"]["train"]["counters"]["dropped"] == {"invalid_utf8": 1}
+
+
+@pytest.mark.parametrize("score", ["five", "", "nan", "inf"])
+def test_a_label_of_the_wrong_type(tmp_path, make, score):
+    for split in ("train", "dev"):
+        write(tmp_path / "STS-B" / f"{split}.tsv", "sentence1\tsentence2\tscore", "a\tb\t1.5", f"a\tb\t{score}")
+    with pytest.raises(DataError, match=r"train\.tsv:3: the label is .* expected a number such as 3\.8"):
+        make(tmp_path / "STS-B", task="stsb")
+
+
+def test_no_usable_row_is_an_error(tmp_path, make):
+    folder = rte(tmp_path / "RTE", "2\tx", "3\tx")
+    with pytest.raises(DataError, match=r"no rows for the train split \(left out: 2 short_row\)"):
+        make(folder, task="rte", on_bad_row="skip")
+    assert visible(tmp_path / "out") == []
+
+
+def test_training_rows_of_one_class_are_a_warning(tmp_path, make):
+    result = make(rte(tmp_path / "RTE", GOOD[0], GOOD[0]), task="rte", max_seq_length=32)
+    assert "all 2 training rows have the label 'entailment'" in result.warnings[0]
+
+
+# ------------------------------------------------------------------------------------------------------- your own files
+
+
+def test_only_one_class_in_own_files(tmp_path, make):
+    path = write(tmp_path / "a.csv", "text,label", "the fox,x", "the dog,x")
+    with pytest.raises(DataError, match=r"only one class, 'x' in column 'label'.*--label-column"):
+        make(path, task="classification")
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason", "words"),
+    [
+        (["a,0,x"], "long_row", ("a.csv:4", "3 columns, expected 2")),
+        (["a"], "short_row", ("a.csv:4", "1 columns, expected 2")),
+        (['"the" fox,0'], "stray_quote", ("a.csv:4", "stray quotation mark")),
+    ],
+)
+def test_bad_csv_rows(tmp_path, make, rows, reason, words):
+    path = write(tmp_path / "a.csv", "text,label", "the fox,0", "the dog,1", *rows, "fox,1")
+    with pytest.raises(DataError) as raised:
+        make(path, task="classification")
+    for word in words:
+        assert word in str(raised.value)
+    result = make(path, task="classification", on_bad_row="skip", max_seq_length=32)
+    counters = read_meta(result.meta)["splits"]["train"]["counters"]
+    assert (counters["examples"], counters["dropped"]) == (3, {reason: 1})
+
+
+def test_a_quotation_mark_that_swallows_rows_is_never_skipped(tmp_path, make):
+    path = write(tmp_path / "a.csv", "text,label", "the fox,0", '"the dog,1', *["fox,1"] * 50)
+    with pytest.raises(DataError, match=r"a\.csv:3: a quotation mark that opens in this row is not closed"):
+        make(path, task="classification", on_bad_row="skip")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "words"),
+    [
+        ("{", "not_json", ("a.jsonl:3", "not JSON")),
+        ("[1]", "not_an_object", ("a.jsonl:3", "a JSON list")),
+        ('{"txt": "a", "label": 1}', "missing_key", ("a.jsonl:3", "no key 'text'", "did you mean 'txt'")),
+        ('{"text": 5, "label": 1}', "text_type", ("a.jsonl:3", "'text' is 5 (int), expected a string")),
+        ('{"text": "a", "label": null}', "missing_label", ("a.jsonl:3", "no label")),
+        ('{"text": "", "label": 1}', "empty_text", ("a.jsonl:3", "empty text")),
+    ],
+)
+def test_bad_json_lines(tmp_path, make, line, reason, words):
+    rows = ['{"text": "the fox", "label": 0}', '{"text": "the dog", "label": 1}']
+    path = write(tmp_path / "a.jsonl", *rows, line, rows[0])
+    with pytest.raises(DataError) as raised:
+        make(path, task="classification")
+    for word in words:
+        assert word in str(raised.value)
+    result = make(path, task="classification", on_bad_row="skip", max_seq_length=32)
+    counters = read_meta(result.meta)["splits"]["train"]["counters"]
+    assert (counters["examples"], counters["dropped"]) == (3, {reason: 1})
+
+
+# ---------------------------------------------------------------------------------------------------------------- SQuAD
+
+CONTEXT = "the fox jumped high over the lazy dog"
+FINE = ("q1", "who jumped?", [("fox", 4)], False)
+
+
+@pytest.mark.parametrize(
+    ("question", "reason", "words"),
+    [
+        (("q1", "again?", [("dog", 34)], False), "duplicate_id", ("qas[1] (id q1)", "same id")),
+        (("q2", "who?", [], False), "no_answer", ("(id q2)", "no answers")),
+        (("q2", "who?", [("", 0)], False), "no_answer", ("(id q2)", "text is ''")),
+        (("q2", " ", [("dog", 34)], False), "empty_text", ("(id q2)", "question is empty")),
+        (("q2", "who?", [("cat", 4)], False), "misaligned_answer", ("'cat' is not at answer_start 4", "there: 'fox'")),
+        (("q2", "who?", [("cat", 4000)], False), "answer_start", ("answer_start 4000", "37 characters")),
+        (("q2", "who?", [("cat", -5)], False), "answer_start", ("answer_start -5",)),
+        (("q2", "who?", [("dog", "x")], False), "answer_start", ("answer_start is 'x'",)),
+    ],
+)
+def test_bad_questions(tmp_path, make, question, reason, words):
+    path = squad(tmp_path / "train.json", (CONTEXT, FINE, question))
+    with pytest.raises(DataError) as raised:
+        make(path, task="squad", max_seq_length=64, max_query_length=16)
+    for word in ("train.json: data[0].paragraphs[0].qas[1]", *words):
+        assert word in str(raised.value)
+    result = make(path, task="squad", max_seq_length=64, max_query_length=16, on_bad_row="skip")
+    counters = read_meta(result.meta)["splits"]["train"]["counters"]
+    assert (counters["questions"], counters["dropped"]) == (1, {reason: 1})
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", ("train.json:1", "not JSON")),
+        ("[]", ("not SQuAD", "a list")),
+        ('{"version": "1"}', ("not SQuAD", "an object with version")),
+        ('{"data": [{}]}', ("data[0]", "no list of paragraphs")),
+        ('{"data": [{"paragraphs": [{"context": "a"}]}]}', ("data[0].paragraphs[0]", "no context with qas")),
+        ('{"data": [{"paragraphs": [{"context": "a", "qas": [{}]}]}]}', ("qas[0]", "needs an id")),
+    ],
+)
+def test_json_that_is_not_squad(tmp_path, make, content, words):
+    path = tmp_path / "train.json"
+    path.write_text(content)
+    with pytest.raises(DataError) as raised:
+        make(path, task="squad", on_bad_row="skip")
+    for word in words:
+        assert word in str(raised.value)
+
+
+def test_an_empty_context(tmp_path, make):
+    path = squad(tmp_path / "train.json", (" ", FINE), (CONTEXT, ("q2", "who?", [("fox", 4)], False)))
+    with pytest.raises(DataError, match=r"data\[0\]\.paragraphs\[0\]: the context is ' '"):
+        make(path, task="squad")
+
+
+def test_no_room_for_a_window(tmp_path, make):
+    """Refused before anything is read; the originals go on for ever (transformers#1879)."""
+    path = squad(tmp_path / "train.json", (CONTEXT, FINE))
+    with pytest.raises(UsageError, match=r"--max-seq-length 16 leaves no room.*--max-query-length"):
+        make(path, task="squad", max_seq_length=16, doc_stride=8)
+    result = make(path, task="squad", max_seq_length=14, doc_stride=4, max_query_length=6)
+    assert result.counters["train"]["records"] > 1
+
+
+# -------------------------------------------------------------------------------------------------------------- options
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "words"),
+    [
+        (("--task", "mprc"), 2, ("mprc", "Did you mean mrpc")),
+        ((), 2, ("--task is missing",)),
+        (("--task", "rte", "--tfds", "glue/rte"), 2, ("--task and --tfds",)),
+        (("--task", "rte", "--input", "nowhere"), 2, ("nowhere does not exist",)),
+        (("--task", "rte", "--splits", "trian"), 2, ("no split 'trian'", "train")),
+        (("--task", "rte", "--max-seq-length", "4"), 2, ("--max-seq-length", "from 8")),
+        (("--task", "rte", "--feature-names", "v3"), 2, ("feature-names", "v3")),
+        (("--task", "rte", "--workers", "0"), 2, ("--workers must be at least 1",)),
+        (("--task", "rte", "--num-shards", "0"), 2, ("--num-shards must be at least 1",)),
+        (("--task", "rte", "--max_seq_len", "64"), 2, ("--max-seq-len", "--max-seq-length")),
+        (("--task", "rte", "--fine_tuning_task_type", "tagging"), 2, ("tagging", "classification, regression, squad")),
+        (("--tfds_params", "dataset=x,weight_key=w"), 2, ("weight_key",)),
+        (("--tfds_params", "dataset"), 2, ("key=value",)),
+        (("--tfds", "glue/rte", "--tfds-data-dir", "."), 1, ("not prepared in", "download_and_prepare")),
+    ],
+)
+def test_wrong_options(tmp_path, vocab, capsys, flags, code, words):
+    folder = rte(tmp_path / "RTE", *GOOD)
+    given = () if "--input" in flags or any(flag.startswith("--tfds") for flag in flags) else ("--input", folder)
+    outcome = run_command(
+        capsys,
+        "create-finetuning",
+        "--tokenizer",
+        vocab,
+        "--output",
+        tmp_path / "out",
+        "--do-lower-case",
+        *given,
+        *flags,
+    )
+    assert outcome.code == code
+    for word in words:
+        assert word in outcome.err
+    assert visible(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("left_out", ["--tokenizer", "--output"])
+def test_missing_options(tmp_path, vocab, capsys, left_out):
+    flags = {
+        "--tokenizer": vocab,
+        "--output": tmp_path / "out",
+        "--task": "rte",
+        "--input": rte(tmp_path / "RTE", *GOOD),
+    }
+    given = [word for flag, value in flags.items() if flag != left_out for word in (flag, value)]
+    outcome = run_command(capsys, "create-finetuning", *given)
+    assert outcome.code == 2
+    assert f"{left_out} is missing" in outcome.err
+
+
+def test_a_misspelt_keyword_of_the_function(make):
+    with pytest.raises(UsageError, match="unknown option 'max_len'"):
+        make("x", task="rte", max_len=3)
+
+
+def test_meta_holds_no_path_time_or_host(tmp_path, make):
+    text = json.dumps(read_meta(make(rte(tmp_path / "RTE", *GOOD), task="rte", max_seq_length=32).meta))
+    assert str(tmp_path) not in text

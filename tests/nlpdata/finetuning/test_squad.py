@@ -1,0 +1,208 @@
+"""SQuAD on small files of our own: windows, answers, what evaluation needs."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nlpdata.finetuning.squad import locate
+from nlpdata.finetuning.windows import FIRST_ID, max_context, plan_windows
+from nlpdata.records import read_meta
+from nlpdata.tokenizers import load_tokenizer
+from tests.nlpdata.finetuning.texts import squad
+
+CONTEXT = "the fox jumped high over the lazy dog and the dog was not good , it was bad in the river bank"
+
+
+def _windows_one_by_one(total, room, stride):
+    """The loop of run_squad.py."""
+    found, start = [], 0
+    while start < total:
+        length = min(total - start, room)
+        found.append((start, length))
+        if start + length == total:
+            break
+        start += min(length, stride)
+    return found
+
+
+@given(st.integers(1, 400), st.integers(1, 60), st.integers(1, 80))
+def test_windows_and_best_windows_are_those_of_the_loop(total, room, stride):
+    question, start, length = plan_windows(np.array([total]), np.array([room]), stride)
+    windows = _windows_one_by_one(total, room, stride)
+    assert list(zip(start.tolist(), length.tolist(), strict=True)) == windows
+    assert not question.any()
+    best = max_context(total, room, stride)
+    for token in range(total):
+        scores = [
+            min(token - first, first + size - 1 - token) + 0.01 * size if first <= token < first + size else -1
+            for first, size in windows
+        ]
+        assert best[token] == scores.index(max(scores))
+
+
+def test_a_record_field_by_field(tmp_path, make, records, vocab):
+    path = squad(tmp_path / "train.json", (CONTEXT, ("q1", "who jumped ?", [("lazy dog", 29)], False)))
+    make(path, task="squad", max_seq_length=64, max_query_length=16)
+    record, tokenizer = records()[0], load_tokenizer(vocab, do_lower_case=True)
+    query, context = (tokenizer.encode([text])[0].tolist() for text in ("who jumped ?", CONTEXT))
+    size = 3 + len(query) + len(context)
+    assert record["input_ids"][:size].tolist() == [
+        tokenizer.cls_id,
+        *query,
+        tokenizer.sep_id,
+        *context,
+        tokenizer.sep_id,
+    ]
+    assert record["input_mask"].tolist() == [1] * size + [0] * (64 - size)
+    assert record["segment_ids"].tolist() == [0] * (2 + len(query)) + [1] * (len(context) + 1) + [0] * (64 - size)
+    expected = [1] + [0] * (1 + len(query)) + [1] * len(context) + [0] * (65 - size)
+    assert record["paragraph_mask"].tolist() == expected
+    start, end = int(record["start_positions"][0]), int(record["end_positions"][0])
+    assert tokenizer.pieces(record["input_ids"][start : end + 1]) == ["lazy", "dog"]
+    assert record["unique_ids"][0] == FIRST_ID
+    assert record["class_index"][0] == record["is_impossible"][0] == 0
+
+
+@pytest.mark.parametrize("windows", ["keep", "drop"])
+def test_windows_without_the_answer(tmp_path, make, records, windows):
+    """Kept as impossible or left out, as asked, and counted (transformers#1020)."""
+    path = squad(tmp_path / "train.json", (CONTEXT, ("q1", "who ?", [("fox", 4)], False)), version="1.1")
+    options = {"max_seq_length": 20, "max_query_length": 8, "doc_stride": 6, "windows_without_answer": windows}
+    result = make(path, task="squad", **options)
+    found = records()[:]
+    counters = read_meta(result.meta)["splits"]["train"]["counters"]
+    assert counters["windows_without_answer"] == len(_windows_one_by_one(22, 13, 6)) - 1
+    assert counters["examples"] == len(found["input_ids"])
+    assert (found["is_impossible"] == 0).any()
+    if windows == "drop":
+        assert not found["is_impossible"].any()
+    else:
+        outside = found["is_impossible"][:, 0] == 1
+        assert not found["start_positions"][outside].any()
+        assert not found["end_positions"][outside].any()
+    assert found["unique_ids"][:, 0].tolist() == list(range(FIRST_ID, FIRST_ID + len(found["unique_ids"])))
+
+
+def test_a_long_question_is_cut_and_counted(tmp_path, make, records):
+    path = squad(tmp_path / "train.json", (CONTEXT, ("q1", "the fox " * 10, [("fox", 4)], False)))
+    result = make(path, task="squad", max_seq_length=64, max_query_length=7)
+    assert read_meta(result.meta)["splits"]["train"]["counters"]["questions_truncated"] == 1
+    assert int(records()[0]["segment_ids"].argmax()) == 7 + 2
+
+
+@pytest.mark.parametrize(
+    ("context", "text", "start", "found"),
+    [
+        ("the fox", "fox", 4, (4, 7)),
+        ("the fox", "fox", 2, (4, 7)),  # moved
+        ("in ROMA now", "Roma", 3, (3, 7)),  # transformers#2372
+        ("in ROMA now", "Roma", 0, (3, 7)),
+        ("the fox", " fox ", 4, (4, 7)),
+        ("fox, fox, fox", "fox", 4, (5, 8)),  # the nearest
+        ("the fox", "cat", 4, None),
+        ("İİ the Fox", "fox", 9, (7, 10)),  # lower-casing must not move anything
+        ("fox" + " " * 500 + "fox", "fox", 250, None),  # two, both far: a guess
+        ("fox" + " " * 500, "fox", 450, (0, 3)),  # the only one
+    ],
+)
+def test_answers_are_found_nearby(context, text, start, found):
+    assert locate(context, text, start) == found
+
+
+def test_moved_answers_are_listed_and_counted(tmp_path, make, records, vocab):
+    path = squad(tmp_path / "train.json", (CONTEXT, ("q1", "who ?", [("lazy", 31)], False)))
+    result = make(path, task="squad", max_seq_length=64, max_query_length=16)
+    assert read_meta(result.meta)["splits"]["train"]["counters"]["notes"] == {"answer_moved": 1}
+    assert any("(id q1)" in line and "taken at 29" in line for line in make.log)
+    record = records()[0]
+    tokens = record["input_ids"][record["start_positions"][0] : record["end_positions"][0] + 1]
+    assert load_tokenizer(vocab, do_lower_case=True).pieces(tokens) == ["lazy"]
+
+
+def test_several_answers_in_training_take_the_first(tmp_path, make, records, vocab):
+    """Not an abort (transformers#554, google-research/bert#392)."""
+    path = squad(tmp_path / "train.json", (CONTEXT, ("q1", "who ?", [("dog", 34), ("fox", 4)], False)))
+    result = make(path, task="squad", max_seq_length=64, max_query_length=16)
+    assert read_meta(result.meta)["splits"]["train"]["counters"]["notes"] == {"several_answers": 1}
+    record = records()[0]
+    tokens = record["input_ids"][record["start_positions"][0] : record["end_positions"][0] + 1]
+    assert load_tokenizer(vocab, do_lower_case=True).pieces(tokens) == ["dog"]
+
+
+def test_impossible_questions(tmp_path, make, records):
+    path = squad(tmp_path / "train.json", (CONTEXT, ("q1", "who ?", [("fox", 4)], False), ("q2", "what ?", [], True)))
+    result = make(path, task="squad2", max_seq_length=64, max_query_length=16)
+    assert records()[:]["is_impossible"][:, 0].tolist() == [0, 1]
+    assert read_meta(result.meta)["version_2_with_negative"] is True
+
+
+def test_dev_records_carry_what_scoring_needs(tmp_path, make, records):
+    """Each token's characters, its best window, and the question's id; texts stand once, in a file of their own."""
+    context = "Über  Ångström: the ｆｏｘ, cafe\u0301 (1,234) \u202f東京\u200b dog"
+    path = squad(
+        tmp_path / "dev.json",
+        (context, ("q1", "who ?", [("Ångström", 6)], False), ("q2", "what ?", [], True)),
+        (CONTEXT, ("q3", "who ?", [("nowhere", 0)], False)),
+    )
+    result = make(path, task="squad", splits="dev", max_seq_length=24, max_query_length=8, doc_stride=5)
+    about = read_meta(result.meta)["splits"]["dev"]
+    examples = [json.loads(line) for line in gzip.open(tmp_path / "out" / about["examples"], "rt")]
+    assert [example["example_id"] for example in examples] == ["q1", "q2", "q3"]
+    assert examples[0]["answers"] == [{"text": "Ångström", "answer_start": 6}]
+    assert examples[1] == {
+        "example_id": "q2",
+        "question": "what ?",
+        "context": context,
+        "answers": [],
+        "is_impossible": True,
+    }
+    assert about["counters"]["notes"] == {"misaligned_answer": 1}  # kept: scoring goes by the text
+    contexts = {example["example_id"].encode(): example["context"] for example in examples}
+    found, best = records("dev")[:], {}
+    for i, name in enumerate(found["example_id"][:, 0]):
+        for place in np.flatnonzero(found["paragraph_mask"][i])[1:]:
+            start, end = found["token_char_start"][i, place], found["token_char_end"][i, place]
+            assert 0 <= start <= end <= len(contexts[name])
+            best[name, start, end, found["input_ids"][i, place]] = best.get(
+                (name, start, end, found["input_ids"][i, place]), 0
+            ) + int(found["token_is_max_context"][i, place])
+    assert set(best.values()) == {1}  # every token is best in one window
+    assert {name for name, *_ in best} == {b"q1", b"q2", b"q3"}
+    outside = found["paragraph_mask"] == 0
+    assert not found["token_char_end"][outside].any()
+
+
+def test_a_test_file_needs_no_answers(tmp_path, make, records):
+    content = {"data": [{"paragraphs": [{"context": CONTEXT, "qas": [{"id": 7, "question": "who ?"}]}]}]}
+    path = tmp_path / "test.json"
+    path.write_text(json.dumps(content))
+    make(None, task="squad", test_input=str(path), max_seq_length=64, max_query_length=16)
+    record = records("test")[0]
+    assert record["example_id"][0] == b"7"
+    assert "start_positions" not in record
+    assert "token_char_start" in record
+
+
+def test_gzip_and_folders(tmp_path, make):
+    source = squad(tmp_path / "x.json", (CONTEXT, ("q1", "who ?", [("fox", 4)], False)))
+    folder = tmp_path / "squad"
+    folder.mkdir()
+    for name in ("train-v1.1.json.gz", "dev-v1.1.json.gz"):
+        (folder / name).write_bytes(gzip.compress(source.read_bytes()))
+    assert set(make(folder, task="squad", max_seq_length=64, max_query_length=16).files) == {"train", "dev"}
+
+
+def test_words_of_chinese_text_are_not_its_sentences(tmp_path, make, records, vocab):
+    """White space delimits no words there: the answer stays where it is, also where its text stands twice."""
+    path = squad(tmp_path / "train.json", ("東fox、西fox。", ("q1", "who ?", [("fox", 6)], False)))
+    make(path, task="squad", max_seq_length=64, max_query_length=16)
+    record, tokenizer = records()[0], load_tokenizer(vocab, do_lower_case=True)
+    start, end = int(record["start_positions"][0]), int(record["end_positions"][0])
+    assert start == end
+    assert tokenizer.pieces(record["input_ids"][[start]]) == ["fox"]
+    first = record["input_ids"].tolist().index(record["input_ids"][start])
+    assert first < start

@@ -1,0 +1,130 @@
+"""Sets of TensorFlow Datasets: real ones, prepared here without a network, and what is not prepared."""
+
+import time
+import zipfile
+
+import pytest
+
+from nlpdata.errors import DataError, UsageError
+from nlpdata.finetuning.older_flags import tfds_options
+from nlpdata.records import read_meta
+from tests.nlpdata.finetuning.texts import write
+
+ROWS = {
+    "rte": (
+        "RTE",
+        "sentence1\tsentence2\tlabel",
+        [("the fox {i}", "a dog", "entailment"), ("a {i}", "b", "not_entailment")],
+    ),
+    "mnli": (
+        "MNLI",
+        "sentence1\tsentence2\tgold_label",
+        [("the fox {i}", "x", n) for n in ("neutral", "entailment", "contradiction")],
+    ),
+    "stsb": ("STS-B", "sentence1\tsentence2\tscore", [("the fox {i}", "a dog", "2.500"), ("a {i}", "b", "0.25")]),
+}
+MNLI_COLUMNS = (
+    "promptID pairID genre sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse".split()
+)
+
+
+def _files(folder, task):
+    """A GLUE folder, with all columns that TFDS asks for."""
+    name, header, rows = ROWS[task]
+    kinds = ("", "") if task != "mnli" else ("_matched", "_mismatched")
+    splits = ["train", *(f"{split}{kind}" for split in ("dev", "test") for kind in dict.fromkeys(kinds))]
+    for split in splits:
+        lines = [["index", *(MNLI_COLUMNS if task == "mnli" else []), *header.split("\t")]]
+        for i in range(12):
+            row = [field.format(i=i) for field in rows[i % len(rows)]]
+            lines.append([str(i), *(["x"] * 7 if task == "mnli" else []), *row])
+        if split.startswith("test"):
+            lines = [line[:-1] for line in lines]
+        write(folder / name / f"{split}.tsv", *lines)
+    return name, splits
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """(TSV folders, TFDS data folder) of the same rows. TFDS reads archives under their registered names."""
+    tfds = pytest.importorskip("tensorflow_datasets")
+    from tensorflow_datasets.core.download import checksums
+
+    folder = tmp_path_factory.mktemp("tfds")
+    archives = folder / "archives"
+    archives.mkdir()
+    for task in ROWS:
+        name, splits = _files(folder / "glue", task)
+        with zipfile.ZipFile(archives / f"{name}.zip", "w") as archive:
+            for split in splits:
+                archive.write(folder / "glue" / name / f"{split}.tsv", f"{name}/{split}.tsv")
+        builder = tfds.builder(f"glue/{task}", data_dir=folder / "data")
+        kind = type(builder)
+        kind.url_infos = dict(kind.url_infos or {}) | {
+            builder.builder_config.data_url: checksums.compute_url_info(archives / f"{name}.zip")
+        }
+        config = tfds.download.DownloadConfig(manual_dir=archives, try_download_gcs=False)
+        builder.download_and_prepare(download_dir=folder / "downloads", download_config=config)
+    return folder / "glue", folder / "data"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ROWS)
+def test_records_are_those_of_the_tsv_files(prepared, make, tmp_path, task):
+    glue, data = prepared
+    options = {"max_seq_length": 32} | ({"label_order": "tfds"} if task == "mnli" else {})
+    from_files = make(glue, output="files", task=task, **options)
+    from_tfds = make(None, output="tfds", tfds=f"glue/{task}", tfds_data_dir=str(data), max_seq_length=32)
+    assert from_files.counters.keys() == from_tfds.counters.keys()
+    for split in from_files.files:
+        first, second = ((tmp_path / output / f"{split}.tfrecord").read_bytes() for output in ("files", "tfds"))
+        assert first == second, split
+    meta = read_meta(from_tfds.meta)
+    if task == "mnli":
+        assert meta["label_names"] == ["entailment", "neutral", "contradiction"]
+        assert not meta["splits"]["test_matched"]["labelled"]
+
+
+@pytest.mark.slow
+def test_glue_order_of_labels_from_tfds(prepared, make, tmp_path):
+    glue, data = prepared
+    make(glue, output="files", task="mnli", max_seq_length=32)
+    make(None, output="tfds", tfds="glue/mnli", tfds_data_dir=str(data), label_order="glue", max_seq_length=32)
+    assert (tmp_path / "files" / "train.tfrecord").read_bytes() == (tmp_path / "tfds" / "train.tfrecord").read_bytes()
+
+
+@pytest.mark.slow
+def test_keys_and_splits_can_be_named(prepared, make):
+    _, data = prepared
+    options = {"tfds": "glue/rte", "tfds_data_dir": str(data), "max_seq_length": 32}
+    result = make(None, text_column="sentence2", tfds_splits="train=validation,dev=train", **options)
+    assert set(result.files) == {"train", "dev"}
+    with pytest.raises(UsageError, match=r"no 'sentence9'; its features: .*sentence1"):
+        make(None, output="x", text_column="sentence9", **options)
+    with pytest.raises(UsageError, match=r"'dev=nowhere', expected .* one of glue/rte's splits: "):
+        make(None, output="x", tfds_splits="dev=nowhere", **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("glue/rte", "Prepared there: nothing"), ("glue/mnlii", "Did you mean glue/mnli")]
+)
+def test_what_is_not_prepared_is_said_at_once(make, tmp_path, name, hint):
+    """No minutes of downloading first, and neither TFDS nor TensorFlow is loaded for it."""
+    if "mnli" in name:
+        write(tmp_path / "data" / "glue" / "mnli" / "2.0.0" / "dataset_info.json", "{}")
+    start = time.monotonic()
+    with pytest.raises(DataError) as raised:
+        make(None, tfds=name, tfds_data_dir=str(tmp_path / "data"))
+    assert time.monotonic() - start < 2
+    for word in (name, hint, "download_and_prepare", "--tfds-data-dir"):
+        assert word in str(raised.value)
+
+
+def test_the_model_gardens_params():
+    text = "dataset=glue/rte,data_dir=/d,text_key=sentence1,text_b_key=sentence2,train_split=train,dev_split=validation"
+    assert tfds_options(text) == [
+        *("--tfds", "glue/rte", "--tfds-data-dir", "/d", "--text-column", "sentence1"),
+        *("--text-b-column", "sentence2", "--tfds-splits", "train=train,dev=validation"),
+    ]
+    assert tfds_options("dataset=a,is_regression=true")[2:] == ["--task", "regression"]
+    assert tfds_options("dataset=a,is_regression=false") == ["--tfds", "a"]
