@@ -80,7 +80,9 @@ def _describe(number: int, where: str, record: dict, tokenizer: Tokenizer | None
             lines.append(_fill(text, f"  {name}: ", " " * 5))
     if get("start_positions") is not None and get("end_positions") is not None:
         start, end = int(get("start_positions")[0]), int(get("end_positions")[0])
-        lines.append(f"  answer: {' '.join(words[start : end + 1])} ({start} to {end})" if start else "  answer: none here")
+        lines.append(
+            f"  answer: {' '.join(words[start : end + 1])} ({start} to {end})" if start else "  answer: none here"
+        )
     return "\n".join(lines)
 
 

@@ -22,6 +22,7 @@ from nlpdata.local import Progress, default_workers, run_tasks
 from nlpdata.output import OutputSet, WorkFolder, check_output, commit, output_set, work_key
 from nlpdata.records import FORMAT_VERSION, shard_names
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
+from nlpdata.tokenizers.files import copy_name
 
 SHARD_BYTES = 112 << 20  # records of a shard, unless their number is given
 
@@ -133,9 +134,9 @@ class _Outputs:
         return output_set(name or str(self.folder / f"{split}.tfrecord"), str(self.meta))
 
     @property
-    def prefix(self) -> str:
+    def stem(self) -> str:
         """Of the tokenizer's copy."""
-        return "" if self.meta == self.folder / "meta.json" else f"{self.meta.stem}."
+        return "" if self.meta == self.folder / "meta.json" else self.meta.stem
 
 
 @dataclass(frozen=True)
@@ -288,9 +289,7 @@ class _Run:
 
     def _commit(self, shards: dict[str, list[dict]], counters: dict[str, dict]) -> dict:
         path = self._tokenizer.path
-        copy = (
-            self._work.path / f"{self._outputs.prefix}tokenizer{'.txt' if path.endswith('.txt') else Path(path).suffix}"
-        )
+        copy = self._work.path / copy_name(self._outputs.stem, path)
         shutil.copyfile(path, copy)
         features = {
             split.name: tasks.make_encoder(self._recipe).features(split.name, split.labelled) for split in self._splits

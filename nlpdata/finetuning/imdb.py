@@ -33,8 +33,9 @@ def open_imdb(name: str, inputs, options) -> Dataset:
                     member.name: archive.extractfile(member).read() for member in archive if _REVIEW.match(member.name)
                 }
         except (tarfile.TarError, EOFError, OSError) as error:
+            reason = str(error).splitlines()[0].rstrip(":")
             raise DataError(
-                f"{path}: not a whole tar file: {str(error).splitlines()[0].rstrip(':')}. Expected aclImdb_v1.tar.gz; download it again"
+                f"{path}: not a whole tar file: {reason}. Expected aclImdb_v1.tar.gz; download it again"
             ) from None
         found = [(_REVIEW.match(name), name) for name in members]
         read, files = members.__getitem__, (path,)

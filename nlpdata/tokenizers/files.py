@@ -41,7 +41,7 @@ def find_tokenizer_file(path: str | Path) -> Path:
 def is_tokenizer_name(path: Path) -> bool:
     """True of names that say tokenizer: *.model, *vocab.txt, tokenizer.txt, <stem>.tokenizer.txt, and *.txt with a sidecar."""
     if path.suffix == ".txt":
-        named = path.name.endswith(("vocab.txt", ".tokenizer.txt")) or path.name == f"{_COPY[1:]}.txt"
+        named = path.name.endswith(("vocab.txt", ".tokenizer.txt")) or path.name == copy_name("", path)
         return named or path.with_suffix(SIDECAR_SUFFIX).exists()
     return path.suffix == ".model"
 
@@ -90,15 +90,15 @@ def _is_score_row(row: bytes) -> bool:
 
 
 def copy_name(stem: str, path: str | Path) -> str:
-    """The name of a tokenizer file's copy beside the records of this stem."""
+    """The name of a tokenizer file's copy beside the records of this stem; "" in a folder of fine-tuning records."""
     suffix = Path(path).suffix
-    return stem + (_FAST_COPY if suffix == ".json" else f"{_COPY}{suffix}")
+    return (stem + (_FAST_COPY if suffix == ".json" else f"{_COPY}{suffix}")).removeprefix(".")
 
 
 def meta_of_copy(path: Path) -> Path | None:
     """The meta file of the records that such a copy lies beside, if its name says that it is one."""
-    if path.name in (f"{_COPY[1:]}.model", f"{_COPY[1:]}.txt"):
-        return path.with_name("meta.json")  # of a folder of fine-tuning records
+    if path.name in (copy_name("", name) for name in ("a.json", "a.model", "a.txt")):
+        return path.with_name("meta.json")
     for ending in (_FAST_COPY, f"{_COPY}{path.suffix}"):
         if path.name.endswith(ending):
             return path.with_name(path.name.removesuffix(ending) + ".meta.json")

@@ -66,7 +66,7 @@ def test_ids_are_those_of_encode_and_places_never_fall(encoders, texts):
         stops = np.cumsum(lengths).tolist()
         for text, start, stop in zip(texts, [0, *stops], stops, strict=False):
             low, high = tokens.starts[start:stop], tokens.ends[start:stop]
-            assert ((0 <= low) & (low <= high) & (high <= len(text))).all()
+            assert ((low >= 0) & (low <= high) & (high <= len(text))).all()
             assert (np.diff(low) >= 0).all()
             assert (np.diff(high) >= 0).all()
 

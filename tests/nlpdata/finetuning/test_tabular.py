@@ -28,10 +28,9 @@ def _tsv(path):
 
 
 def _parquet(path):
-    pyarrow = pytest.importorskip("pyarrow")
-    import pyarrow.parquet
-
-    pyarrow.parquet.write_table(pyarrow.table({"label": LABELS, "text": TEXTS}), path)
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pytest.importorskip("pyarrow").table({"label": LABELS, "text": TEXTS})
+    parquet.write_table(table, path)
     return path
 
 
