@@ -83,8 +83,14 @@ ENCODERS = Registry(
 )
 TASKS = Registry(
     "task",
-    {"pretraining": "pretrain.tasks.pretraining:PretrainingTask"},
-    {"pretraining": "pretrain.tasks.configs:PretrainingConfig"},
+    {
+        "pretraining": "pretrain.tasks.pretraining:PretrainingTask",
+        "sentence_prediction": "pretrain.tasks.sentence_prediction:SentencePredictionTask",
+    },
+    {
+        "pretraining": "pretrain.tasks.configs:PretrainingConfig",
+        "sentence_prediction": "pretrain.tasks.configs:SentencePredictionConfig",
+    },
 )
 OPTIMIZERS = Registry(
     "optimizer",
@@ -140,6 +146,8 @@ EXPERIMENTS = Registry(
     {
         "albert/pretraining": "pretrain.experiments.pretraining:albert_pretraining",
         "bert/local": "pretrain.experiments.pretraining:bert_local",
+        "albert/sentence_prediction": "pretrain.experiments.finetuning:albert_sentence_prediction",
         "bert/pretraining": "pretrain.experiments.pretraining:bert_pretraining",
+        "bert/sentence_prediction": "pretrain.experiments.finetuning:bert_sentence_prediction",
     },
 )
