@@ -18,7 +18,8 @@ def test_binary_by_hand():
 
 def test_one_class_only_has_no_correlation():
     metrics = classification_metrics(np.array([1, 0, 1]), np.array([1, 1, 1]), 2)
-    assert metrics["matthews_corrcoef"] == 0 and metrics["f1"] == pytest.approx(0.8)
+    assert metrics["matthews_corrcoef"] == 0
+    assert metrics["f1"] == pytest.approx(0.8)
     assert classification_metrics(np.array([0, 0]), np.array([0, 0]), 2)["f1"] == 0
 
 
@@ -51,7 +52,9 @@ def test_multilabel_equals_scikit_learn():
     metrics = multilabel_metrics(labels, predictions)
     assert metrics["accuracy"] == pytest.approx(metrics_of.accuracy_score(labels, predictions))
     for name, average in (("f1", "micro"), ("macro_f1", "macro")):
-        assert metrics[name] == pytest.approx(metrics_of.f1_score(labels, predictions, average=average, zero_division=0))
+        assert metrics[name] == pytest.approx(
+            metrics_of.f1_score(labels, predictions, average=average, zero_division=0)
+        )
 
 
 def test_multilabel_by_hand():

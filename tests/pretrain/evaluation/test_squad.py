@@ -25,17 +25,22 @@ def test_normalisation(text, normalized):
 
 
 def test_exact_match_and_f1():
-    assert exact_match("the Beatles!", "Beatles") == 1 and exact_match("Beatles", "Beetles") == 0
+    assert exact_match("the Beatles!", "Beatles") == 1
+    assert exact_match("Beatles", "Beetles") == 0
     # common {big, red}: precision 2/3, recall 2/4
     assert f1("a big red old house", "big red car") == pytest.approx(2 * 2 / (3 + 4))
     assert f1("one one two", "one three one one") == pytest.approx(2 * 2 / (3 + 4))  # counted with multiplicity
-    assert f1("", "") == 1 and f1("", "x") == 0 and f1("x", "the") == 0 and f1("x", "y") == 0
+    assert f1("", "") == 1
+    assert f1("", "x") == 0
+    assert f1("x", "the") == 0
+    assert f1("x", "y") == 0
     assert f1("caf\u00e9", "cafe\u0301") == 0  # the rules do not normalise Unicode forms
 
 
 def test_gold_answers():
     assert gold_answers([{"text": "Rome"}, {"text": "the"}, {"text": "Roma"}]) == ["Rome", "Roma"]
-    assert gold_answers([]) == [""] and gold_answers([{"text": ""}]) == [""]
+    assert gold_answers([]) == [""]
+    assert gold_answers([{"text": ""}]) == [""]
 
 
 def test_version_1_takes_the_best_gold_and_counts_what_is_absent():
@@ -51,7 +56,8 @@ def test_version_2_with_threshold():
     metrics = squad_metrics(golds, answers, odds, null_threshold=0.0)
     assert metrics["exact_match"] == pytest.approx(50)  # a and b; c is taken as empty, d is answered
     assert metrics["f1"] == pytest.approx(50)
-    assert metrics["HasAns_exact_match"] == 50 and metrics["NoAns_exact_match"] == 50
+    assert metrics["HasAns_exact_match"] == 50
+    assert metrics["NoAns_exact_match"] == 50
     # thresholds: below all: b, d -> 2; -3: a, b, d -> 3; -1: a, b -> 2; 1: a, b and two thirds of c
     assert (metrics["best_exact"], metrics["best_exact_thresh"]) == (75.0, -3.0)
     assert (metrics["best_f1"], metrics["best_f1_thresh"]) == (75.0, -3.0)
@@ -67,4 +73,5 @@ def test_best_threshold_never_parts_equal_odds():
 
 def test_an_absent_answer_is_wrong_whatever_the_threshold():
     metrics = squad_metrics({"a": [""], "b": [""]}, {"a": "x"}, {"a": 1.0})
-    assert metrics["exact_match"] == 50 and metrics["best_exact"] == 50
+    assert metrics["exact_match"] == 50
+    assert metrics["best_exact"] == 50

@@ -1,0 +1,93 @@
+"""Small fine-tuning records and experiments that the tests share."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from nlpdata.example import encode_examples
+from nlpdata.records import Feature
+from pretrain.config import Choice, DataConfig, EvalDataConfig, ExperimentConfig, RuntimeConfig
+from pretrain.experiments import experiment
+from tests.pretrain.runs import tiny
+
+LENGTH = 32
+CLS, SEP, FIRST_WORD = 2, 3, 10
+
+
+def examples(count: int, kind: str = "classification", classes: int = 3, seed: int = 0) -> dict[str, np.ndarray]:
+    """Columns of records whose labels show in the words: each class has a word of its own somewhere in the text."""
+    draw = np.random.default_rng(seed)
+    lengths = draw.integers(4, LENGTH + 1, count)
+    place = np.arange(LENGTH)
+    mask = (place < lengths[:, None]).astype(np.int64)
+    ids = draw.integers(FIRST_WORD + 20, 200, (count, LENGTH))
+    ids[:, 0], ids[np.arange(count), lengths - 1] = CLS, SEP
+    if kind == "classification":
+        labels = draw.integers(0, classes, (count, 1))
+        ids[:, 1] = FIRST_WORD + labels[:, 0]
+    elif kind == "regression":
+        steps = draw.integers(0, 6, (count, 1))
+        labels = (steps * 0.5).astype(np.float32)
+        ids[:, 1] = FIRST_WORD + steps[:, 0]
+    else:
+        labels = draw.integers(0, 2, (count, classes))
+        number = labels @ (2 ** np.arange(classes))
+        ids[:, 1] = FIRST_WORD + number
+    return {
+        "input_ids": ids * mask,
+        "input_mask": mask,
+        "segment_ids": np.zeros_like(mask),
+        "label_ids": labels,
+        "is_real_example": np.ones((count, 1), np.int64),
+        "example_id": np.arange(count)[:, None],
+    }
+
+
+def write(path: Path, columns: dict[str, np.ndarray], meta: dict | None = None) -> Path:
+    """Writes the records, and `<path without suffix>.meta.json` beside them."""
+    dtypes = {name: "float32" if values.dtype == np.float32 else "int64" for name, values in columns.items()}
+    features = [Feature(name, dtypes[name], columns[name].shape[1]) for name in sorted(columns)]
+    path.write_bytes(encode_examples(features, columns)[0])
+    if meta is not None:
+        path.with_suffix(".meta.json").write_text(json.dumps(meta))
+    return path
+
+
+def meta(kind: str = "classification", classes: int = 3, **changes) -> dict:
+    """What create-finetuning says of such records."""
+    names = [] if kind == "regression" else ["no", "yes", "maybe", "never"][:classes]
+    number = 1 if kind == "regression" else classes
+    return {"task_type": f"bert_{kind}", "num_labels": number, "label_names": names, "max_seq_length": LENGTH} | changes
+
+
+def records(path: Path, count: int, kind: str = "classification", classes: int = 3, seed: int = 0, **changes) -> Path:
+    return write(path, examples(count, kind, classes, seed), meta(kind, classes, **changes))
+
+
+def sentence_experiment(train, dev=None, *, batch=16, steps=60, rate=2e-3, encoder: Choice | None = None, **task):
+    """bert/sentence_prediction on a tiny encoder without dropout."""
+    base = experiment("bert/sentence_prediction")
+    model = replace(base.task.model, encoder=encoder or tiny("bert", dropout=0.0), classifier_dropout_prob=0.0)
+    model = replace(model, **task.pop("model", {}))
+    data = {"global_batch_size": batch, "trim_padding": True}
+    optimization = base.trainer.optimizer_config
+    schedule = replace(optimization.learning_rate.options, initial_learning_rate=rate)
+    return ExperimentConfig(
+        task_type="sentence_prediction",
+        task=replace(
+            base.task,
+            model=model,
+            train_data=DataConfig(input_path=str(train), **data),
+            validation_data=EvalDataConfig(input_path=str(dev or train), **data),
+            **task,
+        ),
+        trainer=replace(
+            base.trainer,
+            train_steps=steps,
+            optimizer_config=replace(optimization, learning_rate=Choice("polynomial", schedule)),
+            tensorboard=False,
+        ),
+        runtime=RuntimeConfig(distribution_strategy="one_device"),
+    )
