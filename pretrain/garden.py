@@ -42,6 +42,13 @@ _DATA = {
     "tfds_as_supervised": None,
     "label_type": None,  # the records say it
     "include_example_id": None,  # always
+    "input_preprocessed_data_path": None,
+    "doc_stride": None,  # the records are made; so in the next four
+    "query_length": None,
+    "tokenization": None,
+    "vocab_file": None,
+    "do_lower_case": None,
+    "version_2_with_negative": None,  # the meta file says it
 }
 _TRAINER = {
     "train_tf_while_loop": None,

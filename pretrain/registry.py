@@ -85,10 +85,12 @@ TASKS = Registry(
     "task",
     {
         "pretraining": "pretrain.tasks.pretraining:PretrainingTask",
+        "question_answering": "pretrain.tasks.question_answering:QuestionAnsweringTask",
         "sentence_prediction": "pretrain.tasks.sentence_prediction:SentencePredictionTask",
     },
     {
         "pretraining": "pretrain.tasks.configs:PretrainingConfig",
+        "question_answering": "pretrain.tasks.configs:QuestionAnsweringConfig",
         "sentence_prediction": "pretrain.tasks.configs:SentencePredictionConfig",
     },
 )
@@ -149,5 +151,7 @@ EXPERIMENTS = Registry(
         "albert/sentence_prediction": "pretrain.experiments.finetuning:albert_sentence_prediction",
         "bert/pretraining": "pretrain.experiments.pretraining:bert_pretraining",
         "bert/sentence_prediction": "pretrain.experiments.finetuning:bert_sentence_prediction",
+        "albert/squad": "pretrain.experiments.finetuning:albert_squad",
+        "bert/squad": "pretrain.experiments.finetuning:bert_squad",
     },
 )

@@ -8,8 +8,11 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.reading import Records, find_records
-from nlpdata.records import find_meta, read_meta, split_shard
+from nlpdata.records import V2_NAMES, find_meta, read_meta, split_shard
 from pretrain.config import DataConfig
+
+SEQUENCE = ("input_ids", "input_mask", "segment_ids")
+RENAME = {new: old for old, new in V2_NAMES.items()}  # of features, to our names
 
 
 def open_record_set(config: DataConfig, name: str) -> tuple[Records, dict]:
@@ -22,6 +25,22 @@ def open_record_set(config: DataConfig, name: str) -> tuple[Records, dict]:
     if not len(records):
         raise DataError(f"{name}: no examples in {', '.join(map(str, records.paths[:5]))}")
     return records, _read_metas(config, records, name)
+
+
+def kind_of(meta: Mapping) -> str | None:
+    """The kind of fine-tuning task that a meta file names, "bert_regression" -> "regression"; None where it names none."""
+    task_type = meta.get("task_type")
+    return None if task_type is None else str(task_type).rpartition("_")[2]
+
+
+def check_length(length: int, config: DataConfig, meta: Mapping, name: str) -> None:
+    """UsageError where records of this length are not as long as the configuration or their meta file says."""
+    for expected, where in ((config.seq_length, f"{name}.seq_length"), (meta.get("max_seq_length"), "the meta file")):
+        if expected is not None and expected != length:
+            raise UsageError(
+                f"{name}: the records have max_seq_length {length}, {where} says {expected}. Set it to {length} (or leave it "
+                f"out), or make records with --max-seq-length {expected}."
+            )
 
 
 def check_fits_model(meta: Mapping, length: int, encoder, name: str) -> None:
@@ -38,6 +57,19 @@ def check_fits_model(meta: Mapping, length: int, encoder, name: str) -> None:
             f"{encoder.max_position_embeddings}. Make records with --max-seq-length "
             f"{encoder.max_position_embeddings} or less, or use a model with more positions."
         )
+
+
+def sequence_features(
+    records: Records, rows: Mapping[str, np.ndarray], config: DataConfig, encoder, examples: np.ndarray
+) -> dict[str, np.ndarray]:
+    """input_ids, input_mask, segment_ids int32 (n, L) of rows with our names, in the range that the encoder takes."""
+    limits = {"input_ids": encoder.vocab_size, "input_mask": 2, "segment_ids": encoder.type_vocab_size}
+    for name, limit in limits.items():
+        check_range(records, name, rows[name], limit, examples)
+    batch = {name: rows[name].astype(np.int32) for name in SEQUENCE}
+    if config.invert_mask:
+        batch["input_mask"] = 1 - batch["input_mask"]
+    return batch
 
 
 def ends_of_files(records: Records) -> np.ndarray:

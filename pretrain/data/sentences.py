@@ -7,14 +7,20 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.reading import Records
-from nlpdata.records import V2_NAMES
 from pretrain.config import DataConfig
 from pretrain.data.batches import Batches
-from pretrain.data.record_set import check_fits_model, check_range, ends_of_files, open_record_set
+from pretrain.data.record_set import (
+    RENAME,
+    SEQUENCE,
+    check_fits_model,
+    check_length,
+    ends_of_files,
+    kind_of,
+    open_record_set,
+    sequence_features,
+)
 
 KINDS = ("classification", "regression", "multilabel")
-_SEQUENCE = ("input_ids", "input_mask", "segment_ids")
-_RENAME = {new: old for old, new in V2_NAMES.items()}
 
 
 @dataclass(frozen=True)
@@ -47,22 +53,16 @@ def sentence_batches(config: DataConfig, task, log=print) -> tuple[Batches, Labe
     return Batches(records, config, source.transform, name, source.facts()), source.labels
 
 
-def describe_kind(meta: Mapping) -> str | None:
-    """The kind of task that a meta file names: "bert_regression" -> "regression"."""
-    task_type = meta.get("task_type")
-    return None if task_type is None else str(task_type).rpartition("_")[2]
-
-
 class _Source:
     """Records that were found to fit; `transform` makes a batch's arrays of their rows."""
 
     def __init__(self, records: Records, meta: Mapping, config: DataConfig, task, name: str):
         self._records, self._meta, self._config, self._name = records, meta, config, name
         self._encoder = task.model.encoder.options
-        self._features = {_RENAME.get(f.name, f.name): f for f in records.features}
+        self._features = {RENAME.get(f.name, f.name): f for f in records.features}
         self._check_features()
         self.length = self._features["input_ids"].width
-        self._check_length()
+        check_length(self.length, config, meta, name)
         check_fits_model(meta, self.length, self._encoder, name)
         self.labels = self._find_labels(task)
         self._check_label_feature()
@@ -79,7 +79,7 @@ class _Source:
         }
 
     def _check_features(self) -> None:
-        missing = [name for name in _SEQUENCE if name not in self._features]
+        missing = [name for name in SEQUENCE if name not in self._features]
         if missing:
             raise UsageError(
                 f"{self._name}: {self._records.paths[0]} holds no fine-tuning records: {', '.join(missing)} is missing. Its "
@@ -93,20 +93,9 @@ class _Source:
                 instead = "They are of a question answering task: was --experiment=bert/squad meant?"
             raise UsageError(f"{self._name}: the records of {self._records.paths[0]} have no label_ids. {instead}")
 
-    def _check_length(self) -> None:
-        for expected, where in (
-            (self._config.seq_length, f"{self._name}.seq_length"),
-            (self._meta.get("max_seq_length"), "the meta file"),
-        ):
-            if expected is not None and expected != self.length:
-                raise UsageError(
-                    f"{self._name}: the records have max_seq_length {self.length}, {where} says {expected}. Set it to "
-                    f"{self.length} (or leave it out), or make records with --max-seq-length {expected}."
-                )
-
     def _find_labels(self, task) -> Labels:
         meta, name = self._meta, self._name
-        kind, wanted = describe_kind(meta), task.model.num_classes or None
+        kind, wanted = kind_of(meta), task.model.num_classes or None
         if kind is not None and kind not in KINDS:
             raise UsageError(
                 f"{name}: the meta file says task_type {meta['task_type']!r}; sentence prediction learns from "
@@ -146,16 +135,8 @@ class _Source:
 
     def transform(self, rows: dict[str, np.ndarray], examples: np.ndarray, epoch: int) -> dict[str, np.ndarray]:
         """The arrays of a batch; see sentence_batches."""
-        rows = {_RENAME.get(name, name): values for name, values in rows.items()}
-        for name, limit in (
-            ("input_ids", self._encoder.vocab_size),
-            ("segment_ids", self._encoder.type_vocab_size),
-            ("input_mask", 2),
-        ):
-            check_range(self._records, name, rows[name], limit, examples)
-        batch = {name: rows[name].astype(np.int32) for name in _SEQUENCE}
-        if self._config.invert_mask:
-            batch["input_mask"] = 1 - batch["input_mask"]
+        rows = {RENAME.get(name, name): values for name, values in rows.items()}
+        batch = sequence_features(self._records, rows, self._config, self._encoder, examples)
         real = (
             np.reshape(rows["is_real_example"], -1) != 0 if "is_real_example" in rows else np.ones(len(examples), bool)
         )

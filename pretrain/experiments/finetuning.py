@@ -4,6 +4,7 @@ from pretrain.config import (
     DataConfig,
     EvalDataConfig,
     ExperimentConfig,
+    ModelConfig,
     OptimizationConfig,
     TrainerConfig,
     choose,
@@ -20,6 +21,28 @@ def bert_sentence_prediction() -> ExperimentConfig:
 def albert_sentence_prediction() -> ExperimentConfig:
     """ALBERT-base, a class, labels or a number for a text or a pair: AdamW, 2e-5, batch 32, three epochs."""
     return _sentence_prediction("albert", learning_rate=2e-5)
+
+
+def bert_squad() -> ExperimentConfig:
+    """BERT-base, answers to questions in a text (SQuAD): AdamW, 3e-5, batch 32, two epochs."""
+    return _squad("bert", learning_rate=3e-5)
+
+
+def albert_squad() -> ExperimentConfig:
+    """ALBERT-base, answers to questions in a text (SQuAD): AdamW, 5e-5, batch 48, two epochs."""
+    return _squad("albert", learning_rate=5e-5, batch_size=48)
+
+
+def _squad(encoder: str, learning_rate: float, batch_size: int = 32) -> ExperimentConfig:
+    return ExperimentConfig(
+        task_type="question_answering",
+        task=TASKS.config_class("question_answering")(
+            model=ModelConfig(encoder=choose(ENCODERS, encoder)),
+            train_data=DataConfig(global_batch_size=batch_size, trim_padding=True),
+            validation_data=EvalDataConfig(global_batch_size=batch_size, trim_padding=True),
+        ),
+        trainer=_trainer(learning_rate, epochs=2),
+    )
 
 
 def _sentence_prediction(encoder: str, learning_rate: float) -> ExperimentConfig:

@@ -48,3 +48,15 @@ class SentencePredictionConfig(TaskConfig):
         ):
             if value >= 1:
                 raise UsageError(f"{name} must be at least 0 and below 1. Received: {value}")
+
+
+@dataclass(frozen=True)
+class QuestionAnsweringConfig(TaskConfig):
+    version_2_with_negative: bool | None = None
+    """Questions may have no answer (SQuAD 2.0); null: as the records' meta file says."""
+    n_best_size: int = at_least(1, 20)
+    """Answers kept for a question, and starts and ends looked at in a window."""
+    max_answer_length: int = at_least(1, 30)
+    """Tokens of the longest answer."""
+    null_score_diff_threshold: float = 0.0
+    """A question is left unanswered where that scores better than its best answer by more than this."""

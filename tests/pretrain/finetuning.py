@@ -1,5 +1,6 @@
 """Small fine-tuning records and experiments that the tests share."""
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -91,3 +92,69 @@ def sentence_experiment(train, dev=None, *, batch=16, steps=60, rate=2e-3, encod
         ),
         runtime=RuntimeConfig(distribution_strategy="one_device"),
     )
+
+
+def squad_records(folder: Path, questions: int, with_negative: bool = True) -> Path:
+    """SQuAD records of made-up questions, and what scoring needs: folder/{dev.tfrecord, meta.json, dev.examples.jsonl.gz}.
+
+    A question is one word of ten; its answer, the two words behind that word in the text. A long text is cut into two
+    windows. Every fifth question, with_negative, asks for a word that is not there.
+    """
+    draw = np.random.default_rng(0)
+    rows, lines = [], []
+    for number in range(questions):
+        words = draw.permutation(np.arange(60, 200))[: int(draw.integers(12, 40))]
+        asked, impossible = FIRST_WORD + number % 10, with_negative and number % 5 == 0
+        at = int(draw.integers(0, len(words) - 3))
+        if not impossible:
+            words[at] = asked
+        texts = [f"w{word}," if word % 7 == 0 else f"w{word}" for word in words]
+        starts = np.cumsum([0, *(len(text) + 1 for text in texts)])[:-1]
+        ends = starts + [len(text.rstrip(",")) for text in texts]
+        context = " ".join(texts)
+        gold = (
+            []
+            if impossible
+            else [{"text": context[starts[at + 1] : ends[at + 2]], "answer_start": int(starts[at + 1])}]
+        )
+        name = f"q{number}"
+        lines.append(
+            {"example_id": name, "context": context, "answers": gold, "question": "?", "is_impossible": impossible}
+        )
+        room = LENGTH - 4
+        for first in (
+            range(0, max(len(words) - room, 0) + 1 or 1, room) if len(words) <= room else (0, len(words) - room)
+        ):
+            span = None if impossible else (at + 1 - first, at + 2 - first)
+            rows.append(_window(name, asked, words, starts, ends, first, room, span))
+    columns = {key: np.stack([row[key] for row in rows]) for key in rows[0]}
+    features = [Feature(k, "bytes" if v.dtype == object else "int64", v.shape[1]) for k, v in sorted(columns.items())]
+    (folder / "dev.tfrecord").write_bytes(encode_examples(features, columns)[0])
+    with gzip.open(folder / "dev.examples.jsonl.gz", "wt") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    content = {
+        "task_type": "bert_squad",
+        "max_seq_length": LENGTH,
+        "version_2_with_negative": with_negative,
+        "shards": [{"file": "dev.tfrecord", "records": len(rows), "crc32c": "0", "split": "dev"}],
+        "splits": {"dev": {"examples": "dev.examples.jsonl.gz"}},
+    }
+    (folder / "meta.json").write_text(json.dumps(content))
+    return folder / "dev.tfrecord"
+
+
+def _window(name, asked, words, starts, ends, first, room, span) -> dict[str, np.ndarray]:
+    part = slice(first, first + room)
+    size = len(words[part])
+    row = {key: np.zeros(LENGTH, np.int64) for key in ("input_ids", "input_mask", "segment_ids", "paragraph_mask")}
+    row |= {key: np.zeros(LENGTH, np.int64) for key in ("token_char_start", "token_char_end", "token_is_max_context")}
+    row["input_ids"][: size + 4] = [CLS, asked, SEP, *words[part], SEP]
+    row["input_mask"][: size + 4] = 1
+    row["segment_ids"][3 : size + 4] = 1
+    own = slice(3, 3 + size)
+    row["token_char_start"][own], row["token_char_end"][own] = starts[part], ends[part]
+    row["token_is_max_context"][own] = 1
+    inside = span is not None and span[0] >= 0 and span[1] < size
+    for key, position in zip(("start_positions", "end_positions"), span or (0, 0), strict=True):
+        row[key] = np.array([position + 3 if inside else 0])
+    return row | {"example_id": np.array([name.encode()], object)}
