@@ -67,7 +67,7 @@ def records(path: Path, count: int, kind: str = "classification", classes: int =
     return write(path, examples(count, kind, classes, seed), meta(kind, classes, **changes))
 
 
-def sentence_experiment(train, dev=None, *, batch=16, steps=60, rate=2e-3, encoder: Choice | None = None, **task):
+def sentence_experiment(train, dev=None, *, batch=16, steps=150, rate=3e-3, encoder: Choice | None = None, **task):
     """bert/sentence_prediction on a tiny encoder without dropout."""
     base = experiment("bert/sentence_prediction")
     model = replace(base.task.model, encoder=encoder or tiny("bert", dropout=0.0), classifier_dropout_prob=0.0)

@@ -302,7 +302,7 @@ def run_process(line, code=None):
     ("line", "code", "shown"),
     [
         ("--help", 0, "--model_config"),
-        ("--experiment=help", 0, "bert/local          Tiny BERT"),
+        ("--experiment=help", 0, "Tiny BERT on records that it makes"),
         ("--experiment=albert/pretraining --model_config=albert_base_v2 --print_config", 0, "hidden_size: 768"),
         ("--experiment=bert/local --params_override=task.model.encoder.hiden_size=3", 2, "Closest: hidden_size"),
         ("--experiment=bert/local --wat", 2, "no flag --wat"),

@@ -58,7 +58,7 @@ def test_the_score_does_not_depend_on_the_batch(trained, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "metric"), [("regression", "pearson"), ("multilabel", "f1")])
 def test_other_kinds_learn_too(tmp_path, kind, metric):
-    config = sentence_experiment(records(tmp_path / "train.tfrecord", 48, kind), steps=120)
+    config = sentence_experiment(records(tmp_path / "train.tfrecord", 48, kind), steps=250)
     assert run_experiment(config, tmp_path / "run", "train_and_eval", quiet)[metric] > 0.97
 
 
@@ -80,7 +80,7 @@ def test_start_from_the_run(trained, tmp_path, capsys):
     assert not report.missing
     stored = read_checkpoint(str(model_dir)).weights["classifier/logits/kernel"]
     assert np.array_equal(ops.convert_to_numpy(weights_by_path(model)["classifier/logits/kernel"]), stored)
-    two = records(tmp_path / "two.tfrecord", 8, classes=2)
+    two = records(tmp_path / "two.tfrecord", 16, classes=2)
     own = task_of(sentence_experiment(two, init_checkpoint=str(model_dir)))
     report = own.initialize(own.build_model(seed=9))
     assert "classifier/logits/kernel" in report.missing
