@@ -63,6 +63,8 @@ class DataConfig:
     """Dynamic masking only: share of the tokens to predict. Null takes the meta file's; evaluation uses 0.15."""
     invert_mask: bool = False
     """The input_mask of these (foreign) records is 1 on padding."""
+    trim_padding: bool = False
+    """Cut each batch to its longest example, up to a multiple of 8, for devices that need no fixed shapes."""
     prefetch_buffer_size: int = at_least(1, 4)
     """Batches made ahead, in a thread."""
 

@@ -70,7 +70,8 @@ def merged(cls: type, tree: dict, changes: dict, place: Place) -> dict:
     declared = {field.name: field for field in fields(cls)}
     result = dict(tree)
     typed_by = {field.metadata["type_field"]: field for field in fields(cls) if "type_field" in field.metadata}
-    for key in sorted(changes, key=lambda key: key not in typed_by):  # a type decides what its section may hold
+    # A type decides what its section may hold; an older name wins over ours where ours is empty.
+    for key in sorted(changes, key=lambda key: (key not in typed_by, key not in declared)):
         here = place.on_line_of(changes, key).at(key)
         name = key
         if key not in declared:
@@ -80,7 +81,9 @@ def merged(cls: type, tree: dict, changes: dict, place: Place) -> dict:
             if name is None or name not in declared:
                 here.log(f"{here} has no effect here.")
                 continue
-            if name in changes:
+            if name in changes and not changes[key]:  # the Garden's files set both, one of them to ''
+                continue
+            if changes.get(name):
                 raise here.error(f"is an older name of {name}, which is given too. Leave one out.")
         result[name] = _merged_field(cls, declared[name], result, changes[key], here)
         if name in typed_by and result[name] != tree.get(name):

@@ -9,8 +9,10 @@ import yaml
 from nlpdata.errors import DataError, UsageError
 from pretrain.config import ExperimentConfig
 from pretrain.config_tree import Place, differences, merged, to_tree
+from pretrain.config_values import closest
 
 SAVED_NAME = "params.yaml"
+_SHIPPED = Path(__file__).parent / "configs"
 
 
 class Section(dict):
@@ -48,6 +50,24 @@ class _TextLoader(yaml.SafeLoader):
 _TextLoader.add_constructor("tag:yaml.org,2002:map", _TextLoader.section)
 
 
+def find_config(path: str | os.PathLike) -> Path:
+    """The configuration file at `path`, or the one of that name that comes with the package.
+
+    `configs/experiments/glue_mrpc.yaml`, `experiments/glue_mrpc` and `glue_mrpc` all name the latter; a file of the
+    user's comes first. UsageError, with the closest names, where there is neither.
+    """
+    if Path(path).exists():
+        return Path(path)
+    shipped = {file.relative_to(_SHIPPED).with_suffix(""): file for file in sorted(_SHIPPED.rglob("*.yaml"))}
+    asked = Path(path).with_suffix("") if Path(path).suffix == ".yaml" else Path(path)
+    asked = Path(*asked.parts[1:]) if asked.parts[:1] == ("configs",) else asked
+    found = [file for name, file in shipped.items() if asked in (name, Path(name.name))]
+    if found:
+        return found[0]
+    hint = closest(asked.name, [name.name for name in shipped])
+    raise UsageError(f"there is no configuration file {path} (from {os.getcwd()}), nor one of that name here.{hint}")
+
+
 def read_yaml(path: str | os.PathLike) -> Section:
     """The tree of a YAML (or JSON) file, scalars as text.
 
@@ -55,9 +75,7 @@ def read_yaml(path: str | os.PathLike) -> Section:
       UsageError: it cannot be read, is no YAML, or has no names at its top; with file and line.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UsageError(f"there is no configuration file {path} (from {os.getcwd()}).") from None
+        text = find_config(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"configuration file {path} cannot be read: {error}.") from None
     try:

@@ -40,6 +40,15 @@ _DATA = {
     "use_v2_feature_names": None,  # found out
     "tfds_skip_decoding_feature": None,
     "tfds_as_supervised": None,
+    "label_type": None,  # the records say it
+    "include_example_id": None,  # always
+    "input_preprocessed_data_path": None,
+    "doc_stride": None,  # the records are made; so in the next four
+    "query_length": None,
+    "tokenization": None,
+    "vocab_file": None,
+    "do_lower_case": None,
+    "version_2_with_negative": None,  # the meta file says it
 }
 _TRAINER = {
     "train_tf_while_loop": None,
@@ -70,7 +79,12 @@ _MODEL = {
     "mlm_activation": None,
     "mlm_initializer_range": None,
 }
-_TASK = {"hub_module_url": "init_checkpoint", "name": None, "allow_image_summary": None}
+_TASK = {
+    "hub_module_url": "init_checkpoint",
+    "name": None,
+    "allow_image_summary": None,
+    "metric_type": None,  # all metrics of the kind of task are computed
+}
 
 FIELDS: dict[str, dict[str, str | None]] = {
     "task": _TASK,

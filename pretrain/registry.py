@@ -91,8 +91,16 @@ ENCODERS = Registry(
 )
 TASKS = Registry(
     "task",
-    {"pretraining": "pretrain.tasks.pretraining:PretrainingTask"},
-    {"pretraining": "pretrain.tasks.configs:PretrainingConfig"},
+    {
+        "pretraining": "pretrain.tasks.pretraining:PretrainingTask",
+        "question_answering": "pretrain.tasks.question_answering:QuestionAnsweringTask",
+        "sentence_prediction": "pretrain.tasks.sentence_prediction:SentencePredictionTask",
+    },
+    {
+        "pretraining": "pretrain.tasks.configs:PretrainingConfig",
+        "question_answering": "pretrain.tasks.configs:QuestionAnsweringConfig",
+        "sentence_prediction": "pretrain.tasks.configs:SentencePredictionConfig",
+    },
 )
 OPTIMIZERS = Registry(
     "optimizer",
@@ -148,6 +156,10 @@ EXPERIMENTS = Registry(
     {
         "albert/pretraining": "pretrain.experiments.pretraining:albert_pretraining",
         "bert/local": "pretrain.experiments.pretraining:bert_local",
+        "albert/sentence_prediction": "pretrain.experiments.finetuning:albert_sentence_prediction",
         "bert/pretraining": "pretrain.experiments.pretraining:bert_pretraining",
+        "bert/sentence_prediction": "pretrain.experiments.finetuning:bert_sentence_prediction",
+        "albert/squad": "pretrain.experiments.finetuning:albert_squad",
+        "bert/squad": "pretrain.experiments.finetuning:bert_squad",
     },
 )

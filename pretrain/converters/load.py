@@ -52,7 +52,9 @@ def build_model(checkpoint: Checkpoint) -> EncoderModel:
         heads["sentence_pair"] = SentencePairHead(hidden_size=size, pooler="sentence_pair/pooler/kernel" in weights)
     if "classifier/logits/kernel" in weights:
         classes = weights["classifier/logits/kernel"].shape[1]
-        heads["classifier"] = ClassifierHead(hidden_size=size, num_classes=classes)
+        heads["classifier"] = ClassifierHead(
+            hidden_size=size, num_classes=classes, pooler="classifier/pooler/kernel" in weights
+        )
     if "span/logits/kernel" in weights:
         heads["span"] = SpanHead(hidden_size=size)
     model = EncoderModel(encoder, heads)

@@ -13,6 +13,7 @@ from pretrain.config import DataConfig
 from pretrain.data.order import shuffled
 
 _READ_AT_ONCE = 256  # records: decoding is vectorised over them
+_PER_TOKEN = ("input_ids", "input_mask", "segment_ids", "paragraph_mask")
 
 Transform = Callable[[dict[str, np.ndarray], np.ndarray, int], dict[str, np.ndarray]]
 
@@ -22,7 +23,7 @@ class Batches:
 
     Training goes through all examples once an epoch, in an order of its own; evaluation through the first
     `steps_per_epoch` batches in file order. A last batch that is not full is left out, or filled up with copies whose
-    "is_real_example" is 0 (int32 (batch,)), so that all batches have one shape.
+    "is_real_example" is 0 (int32 (batch,)), so that all batches have one shape, but for their length with trim_padding.
 
     Args:
       records: len() and records[int64 array] -> name -> array (n, width), e.g. nlpdata.open_records(...).
@@ -81,7 +82,8 @@ class Batches:
             block = self._block = ((epoch, first), self._read(epoch, first, stop))
         rows = self.batch_size // self._host[1]
         at = (in_epoch - first) * rows
-        return {name: values[at : at + rows] for name, values in block[1].items()}
+        batch = {name: values[at : at + rows] for name, values in block[1].items()}
+        return trimmed(batch) if self._config.trim_padding else batch
 
     def _read(self, epoch: int, start: int, stop: int) -> dict[str, np.ndarray]:
         index, count = self._host
@@ -94,8 +96,15 @@ class Batches:
             examples = shuffled(examples, self.num_examples, self._config.seed, epoch)
         batch = self._transform(self._records[examples], examples, epoch)
         if self._fills_up:
-            batch["is_real_example"] = real.astype(np.int32)
+            batch["is_real_example"] = real.astype(np.int32) * batch.get("is_real_example", np.int32(1))
         return batch
+
+
+def trimmed(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The batch without the columns in which it has only padding, but a multiple of 8 of them where there are so many."""
+    used = np.flatnonzero(batch["input_mask"].any(axis=0))
+    length = -(-(int(used[-1]) + 1 if len(used) else 1) // 8) * 8
+    return {name: values[:, :length] if name in _PER_TOKEN else values for name, values in batch.items()}
 
 
 def example_digest(batch: Mapping[str, np.ndarray]) -> str:

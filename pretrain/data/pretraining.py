@@ -1,20 +1,19 @@
 """Pretraining records to batches: what the meta file, the configuration and the records say must agree before step 0."""
 
 import math
-import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 
 from nlpdata import keys
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import UsageError
 from nlpdata.keys import Purpose
 from nlpdata.pretraining.masking import MaskingRule, mask_batch
-from nlpdata.reading import Records, find_records
-from nlpdata.records import TASK_TYPES, V2_NAMES, find_meta, read_meta, split_shard
+from nlpdata.reading import Records
+from nlpdata.records import TASK_TYPES, V2_NAMES
 from pretrain.config import DataConfig, TaskConfig
 from pretrain.data.batches import Batches
+from pretrain.data.record_set import check_fits_model, check_range, ends_of_files, open_record_set
 
 EVALUATION_PROB = 0.15  # of dynamic records, whatever training masks: evaluations stay comparable
 _EVALUATION_KEY = 0x6576616C  # "eval": the masks of an evaluation depend on nothing else
@@ -36,58 +35,9 @@ def pretraining_batches(config: DataConfig, task: TaskConfig, log=print) -> Batc
     Raises UsageError where configuration and records do not fit, DataError where a record file is damaged.
     """
     name = f"task.{'train_data' if config.is_training else 'validation_data'}"
-    records = Records(_find(config, name))
-    if not len(records):
-        raise DataError(f"{name}: no examples in {', '.join(map(str, records.paths[:5]))}")
-    meta = _read_metas(config, records, name)
+    records, meta = open_record_set(config, name)
     source = _Source(records, meta, config, task, name, log)
     return Batches(records, config, source.transform, name, source.facts())
-
-
-def _find(config: DataConfig, name: str) -> list[Path]:
-    paths = config.input_path
-    if isinstance(paths, str):
-        paths = [paths] if os.path.exists(paths) else [part.strip() for part in paths.split(",") if part.strip()]
-    if not paths:
-        raise UsageError(f"{name}.input_path is empty. Name the record files, e.g. 'out/train.tfrecord*'.")
-    try:
-        return find_records(paths)
-    except UsageError as error:
-        raise UsageError(f"{name}.input_path: {error}") from None
-
-
-def _read_metas(config: DataConfig, records: Records, name: str) -> dict:
-    """The meta file's content ({} where there is none), after comparing the sets of records with it and each other."""
-    if config.meta_path:
-        return read_meta(config.meta_path)
-    counts = dict(zip(records.paths, records.counts, strict=True))
-    metas: dict[Path, dict] = {}
-    for path in records.paths:
-        base = split_shard(path)[0]
-        if base not in metas:
-            found = find_meta(path)
-            metas[base] = read_meta(found) if found else {}
-        for shard in metas[base].get("shards", []):
-            if shard["file"] == path.name and shard.get("records", counts[path]) != counts[path]:
-                raise DataError(
-                    f"{path} holds {counts[path]} records, its meta file says {shard['records']}: the file is not whole. "
-                    "Make or copy it again."
-                )
-    first, *others = metas.items()
-    for base, meta in others:
-        for what, value in _identity(meta).items():
-            if value != _identity(first[1])[what]:
-                raise UsageError(
-                    f"{name}.input_path mixes records that differ in {what}: {first[0]} has "
-                    f"{_identity(first[1])[what]}, {base} has {value}."
-                )
-    return first[1]
-
-
-def _identity(meta: Mapping) -> dict:
-    """What must be equal in all sets of records that are read together."""
-    tokenizer = meta.get("tokenizer", {})
-    return {"tokenizer checksum": tokenizer.get("sha256"), "task_type": meta.get("task_type")}
 
 
 class _Source:
@@ -139,9 +89,8 @@ class _Source:
 
     def _check_shards(self) -> None:
         """Reads the first and last record of every file, which finds most files of another kind before the first step."""
-        stops = np.cumsum(self._records.counts)
-        ends = np.concatenate([stops - self._records.counts, stops - 1])[np.tile(self._records.counts, 2) > 0]
-        self.transform_rows(self._records[np.unique(ends)], np.unique(ends))
+        ends = ends_of_files(self._records)
+        self.transform_rows(self._records[ends], ends)
 
     def _check_meta(self) -> None:
         meta, name, encoder = self._meta, self._name, self._encoder
@@ -168,18 +117,7 @@ class _Source:
                 f"{name}: the meta file says task_type {meta['task_type']!r}; this task learns from "
                 f"{', '.join(TASK_TYPES.values())}. Was another task meant?"
             )
-        vocab_size = meta.get("tokenizer", {}).get("vocab_size", 0)
-        if vocab_size > encoder.vocab_size:
-            raise UsageError(
-                f"{name}: the records' tokenizer has {vocab_size} entries, the model vocab_size {encoder.vocab_size}: ids "
-                f"beyond it have no embedding. Set task.model.encoder's vocab_size to {vocab_size}."
-            )
-        if self._length > encoder.max_position_embeddings:
-            raise UsageError(
-                f"{name}: the records have max_seq_length {self._length}, the model max_position_embeddings "
-                f"{encoder.max_position_embeddings}. Make records with --max-seq-length "
-                f"{encoder.max_position_embeddings} or less, or use a model with more positions."
-            )
+        check_fits_model(meta, self._length, encoder, name)
 
     def _masking_rule(self) -> MaskingRule:
         tokenizer, options = self._meta.get("tokenizer", {}), self._meta.get("options", {})
@@ -227,24 +165,11 @@ class _Source:
                             ("masked_lm_positions", self._length), ("next_sentence_labels", 2),
                             ("segment_ids", self._encoder.type_vocab_size), ("input_mask", 2)):  # fmt: skip
             if name in names:
-                self._check_range(name, rows[name], limit, examples)
+                check_range(self._records, name, rows[name], limit, examples)
         batch = {name: rows[name].astype(np.float32 if name == "masked_lm_weights" else np.int32) for name in names}
         if self._config.invert_mask:
             batch["input_mask"] = 1 - batch["input_mask"]
         return batch
-
-    def _check_range(self, name: str, values: np.ndarray, limit: int, examples: np.ndarray) -> None:
-        if values.dtype != np.int64:
-            raise DataError(f"{self._records.paths[0]}: {name} holds {values.dtype}, expected int64")
-        unsigned = values.view(np.uint64)  # negative values are the largest
-        if unsigned.max() < limit:
-            return
-        row = int(np.flatnonzero((unsigned >= limit).any(axis=1))[0])
-        found = values[row][unsigned[row] >= limit][0]
-        raise DataError(
-            f"{self._records.where(int(examples[row]))}: {name} holds {found}, expected 0 to {limit - 1}. Do the records "
-            "belong to this model (vocab_size, type_vocab_size)?"
-        )
 
     def _example_keys(self, examples: np.ndarray, epoch: int) -> np.ndarray:
         if self._config.is_training:

@@ -1,11 +1,62 @@
 """Options of the tasks, without Keras: reading a configuration must not import it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
-from pretrain.config import TaskConfig
+from nlpdata.errors import UsageError
+from pretrain.config import ModelConfig, TaskConfig, at_least
 
 
 @dataclass(frozen=True)
 class PretrainingConfig(TaskConfig):
     use_next_sentence_label: bool = True
     """Learn from next_sentence_labels too (next sentence or sentence order); false where records have none."""
+
+
+@dataclass(frozen=True)
+class SentencePredictionModelConfig(ModelConfig):
+    """Encoder and classifier."""
+
+    num_classes: int | None = at_least(0, None)
+    """Classes, or labels of a multilabel task; 1 for regression. Null (or 0): as the records' meta file says."""
+    use_encoder_pooler: bool = True
+    """Classify the encoder's pooled output; false: that of a dense layer with tanh of the classifier's own."""
+    classifier_dropout_prob: float = at_least(0, 0.1)
+
+
+@dataclass(frozen=True)
+class SentencePredictionConfig(TaskConfig):
+    model: SentencePredictionModelConfig = field(default_factory=SentencePredictionModelConfig)
+    kind: Literal["classification", "regression", "multilabel"] | None = None
+    """Null: as the meta file says; without one, regression where num_classes is 1, else classification."""
+    init_cls_pooler: bool = False
+    """Start the classifier's own dense layer from the checkpoint's sentence pair head, or from its pooler."""
+    class_weights: list[float] = field(default_factory=list)
+    """Weight of each class in the loss, in the order of their ids; empty: all 1."""
+    label_smoothing: float = at_least(0, 0.0)
+    """Share of the probability that is spread over all classes."""
+
+    def __post_init__(self):
+        if self.init_cls_pooler and self.model.use_encoder_pooler:
+            raise UsageError(
+                "init_cls_pooler is true, and so is model.use_encoder_pooler: the classifier has no dense layer of its own "
+                "then. Set one of them to false."
+            )
+        for name, value in (
+            ("label_smoothing", self.label_smoothing),
+            ("model.classifier_dropout_prob", self.model.classifier_dropout_prob),
+        ):
+            if value >= 1:
+                raise UsageError(f"{name} must be at least 0 and below 1. Received: {value}")
+
+
+@dataclass(frozen=True)
+class QuestionAnsweringConfig(TaskConfig):
+    version_2_with_negative: bool | None = None
+    """Questions may have no answer (SQuAD 2.0); null: as the records' meta file says."""
+    n_best_size: int = at_least(1, 20)
+    """Answers kept for a question, and starts and ends looked at in a window."""
+    max_answer_length: int = at_least(1, 30)
+    """Tokens of the longest answer."""
+    null_score_diff_threshold: float = 0.0
+    """A question is left unanswered where that scores better than its best answer by more than this."""

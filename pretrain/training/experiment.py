@@ -121,7 +121,10 @@ class _Run:
             )
         own = native.locate(start) if start else None
         if own:
-            self._check_tokenizer(native.read_info(own).get("data", {}))
+            then = native.read_info(own).get("data", {})
+            self._check_tokenizer(then)
+            if self._mode == "eval":
+                self._check_labels(then)
         report = self._task.initialize(self._engine.model)
         if self._mode == "eval":
             self._log(f"warning: step 0: {self._model_dir} holds no checkpoint; {start} is evaluated, as it was loaded")
@@ -142,8 +145,9 @@ class _Run:
         return info["step"], info.get("interval", [])
 
     def _compare(self, info: Mapping) -> None:
-        """Refuses another vocabulary; warns of what makes the curve differ from an uninterrupted run's."""
+        """Refuses another vocabulary or other classes; warns of what makes the curve differ from an uninterrupted run's."""
         self._check_tokenizer(info.get("data", {}))
+        self._check_labels(info.get("data", {}))
         if not self._trains:
             return
         own = self._info()
@@ -173,6 +177,17 @@ class _Run:
                 f"the records were made with another tokenizer (sha256 {new[:12]}...) than those that the weights were trained "
                 f"on ({old[:12]}...): its ids mean other words. Use records of that tokenizer, or train from scratch."
             )
+
+    def _check_labels(self, then: Mapping) -> None:
+        """Refuses records whose class ids mean other things than those that the model was trained on."""
+        now = (self._train_data or self._validation_data).facts
+        for what in ("kind", "label_names"):
+            old, new = then.get(what), now.get(what)
+            if old and new and old != new:
+                raise UsageError(
+                    f"the model was trained with {what} {_listed(old)}, the records have {_listed(new)}: its predictions mean "
+                    "something else. Make the records with the same task, labels and --label-order."
+                )
 
     def _info(self) -> dict:
         """What a checkpoint says about the run."""
@@ -241,6 +256,10 @@ class _Run:
         if changes:
             self._log(f"the configuration differs from the one saved in {self._model_dir}: " + "; ".join(changes))
         save(self._given, self._model_dir)
+
+
+def _listed(value: str | list[str]) -> str:
+    return value if isinstance(value, str) else ", ".join(value)
 
 
 def _versions(*packages: str) -> dict[str, str]:

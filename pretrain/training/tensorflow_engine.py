@@ -58,8 +58,8 @@ class TensorFlowEngine(Engine):
             self._replica_step = tf.function(self._step_on_replica, jit_compile=True, autograph=False)
         if config.runtime.enable_xla and not whole:
             tf.config.optimizer.set_jit("autoclustering")
-        self._train = tf.function(self._step_on_all, autograph=False)
-        self._validate = tf.function(self._validation_on_all, autograph=False)
+        self._train = tf.function(self._step_on_all, autograph=False, reduce_retracing=True)
+        self._validate = tf.function(self._validation_on_all, autograph=False, reduce_retracing=True)
 
     # ------------------------------------------------------------------------------------------------------------ steps
 
@@ -181,7 +181,7 @@ class _ReplicaContext:
     def value_and_grad(self, fn, batch, denominators):
         count = self._engine._micro_steps
         scale = self._engine._loss_scale
-        micro = {name: tf.reshape(x, [count, x.shape[0] // count, *x.shape[1:]]) for name, x in batch.items()}
+        micro = {name: tf.reshape(x, _micro_shape(x.shape, count)) for name, x in batch.items()}
         weights = [variable.value for variable in self._engine.model.trainable_variables]
         names: list[str] = []
 
@@ -230,6 +230,11 @@ class _ReplicaContext:
             return True
 
         tf.cond(strategy.experimental_local_results(finite)[0], apply, lambda: False)
+
+
+def _micro_shape(shape, count: int) -> list[int]:
+    """A batch's shape cut into `count` parts; one dimension, that of trimmed examples, may be unknown."""
+    return [count, shape[0] // count, *(-1 if size is None else size for size in shape[1:])]
 
 
 def _sum_over(micro_step, count: int, weights):

@@ -163,6 +163,18 @@ def test_a_combination_is_judged_when_it_is_complete():
     assert encoder_of(config).options.hidden_size == 16
 
 
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"init_checkpoint": "", "hub_module_url": "x"},
+        {"hub_module_url": "x", "init_checkpoint": ""},
+        {"hub_module_url": "", "init_checkpoint": "x"},
+    ],
+)
+def test_of_two_names_of_a_field_the_empty_one_does_not_count(task):
+    assert over({"task": task}).task.init_checkpoint == "x"
+
+
 def test_garden_names_are_ours_or_said_to_have_no_effect():
     notes = []
     config = over(

@@ -1,0 +1,157 @@
+"""SQuAD records to batches; and what else of them scoring needs, which stays on the host."""
+
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nlpdata.errors import DataError, UsageError
+from nlpdata.reading import Records
+from nlpdata.records import find_meta
+from pretrain.config import DataConfig
+from pretrain.data.batches import Batches
+from pretrain.data.record_set import (
+    RENAME,
+    SEQUENCE,
+    check_fits_model,
+    check_length,
+    check_range,
+    ends_of_files,
+    kind_of,
+    open_record_set,
+    sequence_features,
+)
+
+_POSITIONS = ("start_positions", "end_positions")
+_PLACES = ("token_char_start", "token_char_end", "token_is_max_context", "example_id")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question of `<split>.examples.jsonl.gz`: answers as in the source, a list of {"text", "answer_start"}."""
+
+    id: str
+    context: str
+    answers: list[dict]
+
+
+def question_batches(config: DataConfig, task, log=print) -> tuple[Batches, "QuestionSource"]:
+    """Batches of SQuAD records, and their source.
+
+    Args:
+      config: which records.
+      task: QuestionAnsweringConfig whose model they must fit.
+      log: takes notes for the user.
+
+    A batch has input_ids, input_mask, segment_ids int32 (b, L); start_positions, end_positions, record int32 (b,), the
+    last being the number of the record in its files. Evaluation takes the records of dev, which know their texts.
+
+    Raises UsageError where configuration and records do not fit, DataError where a record file is damaged.
+    """
+    name = f"task.{'train_data' if config.is_training else 'validation_data'}"
+    records, meta = open_record_set(config, name)
+    source = QuestionSource(records, meta, config, task, name)
+    if not meta:
+        log(f"{name}: no meta file beside {records.paths[0]}; length {source.length}")
+    return Batches(records, config, source.transform, name, source.facts()), source
+
+
+class QuestionSource:
+    """SQuAD records that were found to fit.
+
+    Attributes:
+      version_2_with_negative: whether questions may have no answer; None where no meta file says so.
+    """
+
+    def __init__(self, records: Records, meta: Mapping, config: DataConfig, task, name: str):
+        self._records, self._meta, self._config, self._name = records, meta, config, name
+        self._encoder = task.model.encoder.options
+        self.version_2_with_negative = meta.get("version_2_with_negative")
+        widths = {RENAME.get(feature.name, feature.name): feature.width for feature in records.features}
+        self._check_features(widths)
+        self.length = widths["input_ids"]
+        check_length(self.length, config, meta, name)
+        check_fits_model(meta, self.length, self._encoder, name)
+        ends = ends_of_files(records)
+        self.transform(records[ends], ends, 0)
+
+    def facts(self) -> dict:
+        """What must not change between the runs of one model."""
+        return {
+            "tokenizer_sha256": self._meta.get("tokenizer", {}).get("sha256"),
+            "seq_length": self.length,
+            "kind": "squad",
+        }
+
+    def _check_features(self, widths: Mapping[str, int]) -> None:
+        kind, first = kind_of(self._meta), self._records.paths[0]
+        if kind not in (None, "squad"):
+            raise UsageError(
+                f"{self._name}: the meta file says task_type {self._meta['task_type']!r}; question answering learns from "
+                "squad records. Was another experiment meant?"
+            )
+        missing = [name for name in (*SEQUENCE, *_POSITIONS) if name not in widths]
+        if missing:
+            raise UsageError(
+                f"{self._name}: {first} holds no SQuAD records with answers: {', '.join(missing)} is missing. Its records have "
+                f"{', '.join(widths)}."
+            )
+        places = [name for name in _PLACES if name not in widths]
+        if places and not self._config.is_training:
+            raise UsageError(
+                f"{self._name}: {first} does not say where its tokens stand in the text ({', '.join(places)} is missing), which "
+                "scoring needs. Use the dev records of nlpdata create-finetuning --task squad."
+            )
+
+    def transform(self, rows: dict[str, np.ndarray], examples: np.ndarray, epoch: int) -> dict[str, np.ndarray]:
+        """The arrays of a batch; see question_batches."""
+        rows = {RENAME.get(name, name): values for name, values in rows.items()}
+        batch = sequence_features(self._records, rows, self._config, self._encoder, examples)
+        for name in _POSITIONS:
+            check_range(self._records, name, rows[name], self.length, examples)
+            batch[name] = rows[name].astype(np.int32)[:, 0]
+        batch["record"] = examples.astype(np.int32)
+        return batch
+
+    def places(self, records: np.ndarray) -> dict[str, np.ndarray]:
+        """token_char_start, token_char_end, token_is_max_context int64 (n, L), example_id of text (n,) of records."""
+        rows = self._records[records]
+        places = {name: rows[name] for name in _PLACES[:3]}
+        return places | {"example_id": [name.decode() for name in rows["example_id"][:, 0]]}
+
+    def questions(self) -> dict[str, Question]:
+        """The questions of the split by id, from the file that the meta file names for it."""
+        found = {}
+        for path in self._records.paths:
+            file = self._examples_file(path)
+            if file not in found:
+                found[file] = read_questions(file)
+        return {question.id: question for part in found.values() for question in part}
+
+    def _examples_file(self, path: Path) -> Path:
+        meta = self._meta
+        split = next((shard.get("split") for shard in meta.get("shards", []) if shard["file"] == path.name), None)
+        name = meta.get("splits", {}).get(split, {}).get("examples")
+        if not name:
+            raise UsageError(
+                f"{self._name}: no meta file says where the questions of {path} are, which scoring needs. Keep meta.json and "
+                "dev.examples.jsonl.gz beside the records, as nlpdata create-finetuning --task squad writes them."
+            )
+        return (Path(self._config.meta_path) if self._config.meta_path else find_meta(path)).parent / name
+
+
+def read_questions(path: Path) -> list[Question]:
+    """The questions of an examples file. DataError, with the line, where it is missing or damaged."""
+    questions, number = [], 0
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            for text in file:
+                number += 1
+                line = json.loads(text)
+                questions.append(Question(line["example_id"], line["context"], line["answers"] or []))
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}:{number}: cannot be read as questions: {error}. Make the records again") from None
+    return questions

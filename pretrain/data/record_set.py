@@ -1,0 +1,145 @@
+"""What all record readers share: finding the files and their meta file, and checks of records against a model."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from nlpdata.errors import DataError, UsageError
+from nlpdata.reading import Records, find_records
+from nlpdata.records import V2_NAMES, find_meta, read_meta, split_shard
+from pretrain.config import DataConfig
+
+SEQUENCE = ("input_ids", "input_mask", "segment_ids")
+RENAME = {new: old for old, new in V2_NAMES.items()}  # of features, to our names
+
+
+def open_record_set(config: DataConfig, name: str) -> tuple[Records, dict]:
+    """The records of a data section, and what their meta file says ({} where there is none).
+
+    Raises UsageError where nothing is found or sets are mixed that do not belong together, DataError where there are no
+    examples or fewer than the meta file lists.
+    """
+    records = Records(_find(config, name))
+    if not len(records):
+        raise DataError(f"{name}: no examples in {', '.join(map(str, records.paths[:5]))}")
+    return records, _read_metas(config, records, name)
+
+
+def kind_of(meta: Mapping) -> str | None:
+    """The kind of fine-tuning task that a meta file names, "bert_regression" -> "regression"; None where it names none."""
+    task_type = meta.get("task_type")
+    return None if task_type is None else str(task_type).rpartition("_")[2]
+
+
+def check_length(length: int, config: DataConfig, meta: Mapping, name: str) -> None:
+    """UsageError where records of this length are not as long as the configuration or their meta file says."""
+    for expected, where in ((config.seq_length, f"{name}.seq_length"), (meta.get("max_seq_length"), "the meta file")):
+        if expected is not None and expected != length:
+            raise UsageError(
+                f"{name}: the records have max_seq_length {length}, {where} says {expected}. Set it to {length} (or leave it "
+                f"out), or make records with --max-seq-length {expected}."
+            )
+
+
+def check_fits_model(meta: Mapping, length: int, encoder, name: str) -> None:
+    """UsageError where ids or positions of the records have no embedding in an encoder of these options."""
+    vocab_size = meta.get("tokenizer", {}).get("vocab_size", 0)
+    if vocab_size > encoder.vocab_size:
+        raise UsageError(
+            f"{name}: the records' tokenizer has {vocab_size} entries, the model vocab_size {encoder.vocab_size}: ids "
+            f"beyond it have no embedding. Set task.model.encoder's vocab_size to {vocab_size}."
+        )
+    if length > encoder.max_position_embeddings:
+        raise UsageError(
+            f"{name}: the records have max_seq_length {length}, the model max_position_embeddings "
+            f"{encoder.max_position_embeddings}. Make records with --max-seq-length "
+            f"{encoder.max_position_embeddings} or less, or use a model with more positions."
+        )
+
+
+def sequence_features(
+    records: Records, rows: Mapping[str, np.ndarray], config: DataConfig, encoder, examples: np.ndarray
+) -> dict[str, np.ndarray]:
+    """input_ids, input_mask, segment_ids int32 (n, L) of rows with our names, in the range that the encoder takes."""
+    limits = {"input_ids": encoder.vocab_size, "input_mask": 2, "segment_ids": encoder.type_vocab_size}
+    for name, limit in limits.items():
+        check_range(records, name, rows[name], limit, examples)
+    batch = {name: rows[name].astype(np.int32) for name in SEQUENCE}
+    if config.invert_mask:
+        batch["input_mask"] = 1 - batch["input_mask"]
+    return batch
+
+
+def ends_of_files(records: Records) -> np.ndarray:
+    """The numbers of the first and last record of every file: reading them finds most files of another kind at once."""
+    stops = np.cumsum(records.counts)
+    ends = np.concatenate([stops - records.counts, stops - 1])[np.tile(records.counts, 2) > 0]
+    return np.unique(ends)
+
+
+def check_range(records: Records, name: str, values: np.ndarray, limit: int, examples: np.ndarray) -> None:
+    """DataError, with file and record, where an integer of a feature is not in [0, limit).
+
+    Args:
+      values: int64 (n, width).
+      examples: number of the record of each row, int64 (n,).
+    """
+    if values.dtype != np.int64:
+        raise DataError(f"{records.paths[0]}: {name} holds {values.dtype}, expected int64")
+    unsigned = values.view(np.uint64)  # negative values are the largest
+    if unsigned.max() < limit:
+        return
+    row = int(np.flatnonzero((unsigned >= limit).any(axis=1))[0])
+    found = values[row][unsigned[row] >= limit][0]
+    raise DataError(
+        f"{records.where(int(examples[row]))}: {name} holds {found}, expected 0 to {limit - 1}. Do the records "
+        "belong to this model (vocab_size, type_vocab_size)?"
+    )
+
+
+def _find(config: DataConfig, name: str) -> list[Path]:
+    paths = config.input_path
+    if isinstance(paths, str):
+        paths = [paths] if os.path.exists(paths) else [part.strip() for part in paths.split(",") if part.strip()]
+    if not paths:
+        raise UsageError(f"{name}.input_path is empty. Name the record files, e.g. 'out/train.tfrecord*'.")
+    try:
+        return find_records(paths)
+    except UsageError as error:
+        raise UsageError(f"{name}.input_path: {error}") from None
+
+
+def _read_metas(config: DataConfig, records: Records, name: str) -> dict:
+    """The meta file's content ({} where there is none), after comparing the sets of records with it and each other."""
+    if config.meta_path:
+        return read_meta(config.meta_path)
+    counts = dict(zip(records.paths, records.counts, strict=True))
+    metas: dict[Path, dict] = {}
+    for path in records.paths:
+        base = split_shard(path)[0]
+        if base not in metas:
+            found = find_meta(path)
+            metas[base] = read_meta(found) if found else {}
+        for shard in metas[base].get("shards", []):
+            if shard["file"] == path.name and shard.get("records", counts[path]) != counts[path]:
+                raise DataError(
+                    f"{path} holds {counts[path]} records, its meta file says {shard['records']}: the file is not whole. "
+                    "Make or copy it again."
+                )
+    first, *others = metas.items()
+    for base, meta in others:
+        for what, value in _identity(meta).items():
+            if value != _identity(first[1])[what]:
+                raise UsageError(
+                    f"{name}.input_path mixes records that differ in {what}: {first[0]} has "
+                    f"{_identity(first[1])[what]}, {base} has {value}."
+                )
+    return first[1]
+
+
+def _identity(meta: Mapping) -> dict:
+    """What must be equal in all sets of records that are read together."""
+    tokenizer = meta.get("tokenizer", {})
+    return {"tokenizer checksum": tokenizer.get("sha256"), "task_type": meta.get("task_type")}

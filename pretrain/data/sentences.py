@@ -1,0 +1,164 @@
+"""Fine-tuning records of sentence tasks to batches, after checks of the records against task and model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from nlpdata.errors import DataError, UsageError
+from nlpdata.reading import Records
+from pretrain.config import DataConfig
+from pretrain.data.batches import Batches
+from pretrain.data.record_set import (
+    RENAME,
+    SEQUENCE,
+    check_fits_model,
+    check_length,
+    ends_of_files,
+    kind_of,
+    open_record_set,
+    sequence_features,
+)
+
+KINDS = ("classification", "regression", "multilabel")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What a label is: kind (one of KINDS), number of classes (1 for regression), their names in id order (() unknown)."""
+
+    kind: str
+    num_classes: int
+    names: tuple[str, ...] = ()
+
+
+def sentence_batches(config: DataConfig, task, log=print) -> tuple[Batches, Labels]:
+    """Batches of records of a sentence task, ours or another tool's, and what their labels are.
+
+    Args:
+      config: which records.
+      task: SentencePredictionConfig whose kind, classes and model they must fit.
+      log: takes notes for the user.
+
+    A batch has input_ids, input_mask, segment_ids int32 (b, L); label_ids int32 (b,), (b, labels) for multilabel, float32
+    (b,) for regression; record int32 (b,), the number of the record in its files; is_real_example int32 (b,).
+
+    Raises UsageError where configuration and records do not fit, DataError where a record file is damaged.
+    """
+    name = f"task.{'train_data' if config.is_training else 'validation_data'}"
+    records, meta = open_record_set(config, name)
+    source = _Source(records, meta, config, task, name)
+    if not meta:
+        log(f"{name}: no meta file beside {records.paths[0]}; taken as {source.labels.kind}, length {source.length}")
+    return Batches(records, config, source.transform, name, source.facts()), source.labels
+
+
+class _Source:
+    """Records that were found to fit; `transform` makes a batch's arrays of their rows."""
+
+    def __init__(self, records: Records, meta: Mapping, config: DataConfig, task, name: str):
+        self._records, self._meta, self._config, self._name = records, meta, config, name
+        self._encoder = task.model.encoder.options
+        self._features = {RENAME.get(f.name, f.name): f for f in records.features}
+        self._check_features()
+        self.length = self._features["input_ids"].width
+        check_length(self.length, config, meta, name)
+        check_fits_model(meta, self.length, self._encoder, name)
+        self.labels = self._find_labels(task)
+        self._check_label_feature()
+        ends = ends_of_files(records)
+        self.transform(records[ends], ends, 0)
+
+    def facts(self) -> dict:
+        """What must not change between the runs of one model."""
+        return {
+            "tokenizer_sha256": self._meta.get("tokenizer", {}).get("sha256"),
+            "seq_length": self.length,
+            "kind": self.labels.kind,
+            "label_names": list(self.labels.names),
+        }
+
+    def _check_features(self) -> None:
+        missing = [name for name in SEQUENCE if name not in self._features]
+        if missing:
+            raise UsageError(
+                f"{self._name}: {self._records.paths[0]} holds no fine-tuning records: {', '.join(missing)} is missing. Its "
+                f"records have {', '.join(f.name for f in self._records.features)}."
+            )
+        if "label_ids" not in self._features:
+            instead = "Use `python -m pretrain.predict` for texts without labels."
+            if "masked_lm_positions" in self._features:
+                instead = "They are pretraining records: was --experiment=bert/pretraining meant?"
+            elif "start_positions" in self._features:
+                instead = "They are of a question answering task: was --experiment=bert/squad meant?"
+            raise UsageError(f"{self._name}: the records of {self._records.paths[0]} have no label_ids. {instead}")
+
+    def _find_labels(self, task) -> Labels:
+        meta, name = self._meta, self._name
+        kind, wanted = kind_of(meta), task.model.num_classes or None
+        if kind is not None and kind not in KINDS:
+            raise UsageError(
+                f"{name}: the meta file says task_type {meta['task_type']!r}; sentence prediction learns from "
+                f"{', '.join(KINDS)}. Was another experiment meant?"
+            )
+        if task.kind and kind and task.kind != kind:
+            raise UsageError(f"{name}: the records are of a {kind} task (meta file), task.kind says {task.kind}.")
+        kind = kind or task.kind or ("regression" if wanted == 1 else "classification")
+        names = tuple(meta.get("label_names") or ())
+        found = 1 if kind == "regression" else len(names) or meta.get("num_labels")
+        if found is None and kind == "multilabel":
+            found = self._features["label_ids"].width
+        if wanted and found and wanted != found:
+            listed = f" ({', '.join(names[:8])})" if names else ""
+            raise UsageError(
+                f"{name}: the records have {found} classes{listed}, task.model.num_classes says {wanted}. Set it to {found}, "
+                "or leave it out."
+            )
+        if not (wanted or found):
+            raise UsageError(f"{name}: no meta file says how many classes there are. Set task.model.num_classes.")
+        return Labels(kind, wanted or found, names)
+
+    def _check_label_feature(self) -> None:
+        feature, labels = self._features["label_ids"], self.labels
+        width = labels.num_classes if labels.kind == "multilabel" else 1
+        is_number = feature.dtype.startswith("float")
+        if is_number and labels.kind != "regression":
+            raise UsageError(
+                f"{self._name}: label_ids of {self._records.paths[0]} are numbers ({feature.dtype}), but the task is "
+                f"{labels.kind}, whose labels are int64. Set task.kind=regression, or make records of another --task."
+            )
+        if feature.width != width:
+            raise UsageError(
+                f"{self._name}: a record has {feature.width} label_ids, expected {width} ({labels.kind}, "
+                f"{labels.num_classes} classes)."
+            )
+
+    def transform(self, rows: dict[str, np.ndarray], examples: np.ndarray, epoch: int) -> dict[str, np.ndarray]:
+        """The arrays of a batch; see sentence_batches."""
+        rows = {RENAME.get(name, name): values for name, values in rows.items()}
+        batch = sequence_features(self._records, rows, self._config, self._encoder, examples)
+        real = (
+            np.reshape(rows["is_real_example"], -1) != 0 if "is_real_example" in rows else np.ones(len(examples), bool)
+        )
+        batch["label_ids"] = self._label_ids(rows["label_ids"], examples, real)
+        batch["record"] = examples.astype(np.int32)
+        batch["is_real_example"] = real.astype(np.int32)
+        return batch
+
+    def _label_ids(self, values: np.ndarray, examples: np.ndarray, real: np.ndarray) -> np.ndarray:
+        if self.labels.kind == "regression":
+            numbers = values.astype(np.float32)[:, 0]
+            bad = np.flatnonzero(~np.isfinite(numbers))
+            if len(bad):
+                where = self._records.where(int(examples[bad[0]]))
+                raise DataError(f"{where}: label_ids holds {numbers[bad[0]]}, expected a number")
+            return numbers
+        multilabel = self.labels.kind == "multilabel"
+        limit = 2 if multilabel else self.labels.num_classes
+        wrong = np.flatnonzero(((values < 0) | (values >= limit)).any(axis=1) & real)
+        if len(wrong):
+            row = values[wrong[0]]
+            bad = row[(row < 0) | (row >= limit)][0]
+            what = "0 or 1 for each label" if multilabel else f"0 to {limit - 1} ({limit} classes)"
+            raise DataError(f"{self._records.where(int(examples[wrong[0]]))}: label_ids holds {bad}, expected {what}")
+        return values.astype(np.int32) if multilabel else values.astype(np.int32)[:, 0]

@@ -1,0 +1,71 @@
+"""Fine-tuning from records of `nlpdata create-finetuning`."""
+
+from pretrain.config import (
+    DataConfig,
+    EvalDataConfig,
+    ExperimentConfig,
+    ModelConfig,
+    OptimizationConfig,
+    TrainerConfig,
+    choose,
+)
+from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS
+from pretrain.tasks.configs import SentencePredictionModelConfig
+
+
+def bert_sentence_prediction() -> ExperimentConfig:
+    """BERT-base, a class, labels or a number for a text or a pair: AdamW, 3e-5, batch 32, three epochs."""
+    return _sentence_prediction("bert", learning_rate=3e-5)
+
+
+def albert_sentence_prediction() -> ExperimentConfig:
+    """ALBERT-base, a class, labels or a number for a text or a pair: AdamW, 2e-5, batch 32, three epochs."""
+    return _sentence_prediction("albert", learning_rate=2e-5)
+
+
+def bert_squad() -> ExperimentConfig:
+    """BERT-base, answers to questions in a text (SQuAD): AdamW, 3e-5, batch 32, two epochs."""
+    return _squad("bert", learning_rate=3e-5)
+
+
+def albert_squad() -> ExperimentConfig:
+    """ALBERT-base, answers to questions in a text (SQuAD): AdamW, 5e-5, batch 48, two epochs."""
+    return _squad("albert", learning_rate=5e-5, batch_size=48)
+
+
+def _squad(encoder: str, learning_rate: float, batch_size: int = 32) -> ExperimentConfig:
+    return ExperimentConfig(
+        task_type="question_answering",
+        task=TASKS.config_class("question_answering")(
+            model=ModelConfig(encoder=choose(ENCODERS, encoder)),
+            train_data=DataConfig(global_batch_size=batch_size, trim_padding=True),
+            validation_data=EvalDataConfig(global_batch_size=batch_size, trim_padding=True),
+        ),
+        trainer=_trainer(learning_rate, epochs=2),
+    )
+
+
+def _sentence_prediction(encoder: str, learning_rate: float) -> ExperimentConfig:
+    return ExperimentConfig(
+        task_type="sentence_prediction",
+        task=TASKS.config_class("sentence_prediction")(
+            model=SentencePredictionModelConfig(encoder=choose(ENCODERS, encoder)),
+            train_data=DataConfig(global_batch_size=32, trim_padding=True),
+            validation_data=EvalDataConfig(global_batch_size=32, trim_padding=True),
+        ),
+        trainer=_trainer(learning_rate, epochs=3),
+    )
+
+
+def _trainer(learning_rate: float, epochs: int) -> TrainerConfig:
+    # Without bias correction, as BERT's authors trained, fine-tuning on little data often fails (Mosbach et al., "On the
+    # stability of fine-tuning BERT", 2021).
+    return TrainerConfig(
+        optimizer_config=OptimizationConfig(
+            optimizer=choose(OPTIMIZERS, "adamw", bias_correction=True),
+            learning_rate=choose(SCHEDULES, "polynomial", initial_learning_rate=learning_rate),
+            warmup=choose(WARMUPS, "linear"),
+        ),
+        num_train_epochs=epochs,
+        max_to_keep=2,
+    )

@@ -1,0 +1,126 @@
+"""The answer to a question as a part of a text: SQuAD 1.1 and 2.0, and data of their form."""
+
+import numpy as np
+from keras import ops
+
+from nlpdata.errors import UsageError
+from pretrain.config import DataConfig
+from pretrain.converters import assign, read_checkpoint
+from pretrain.data.questions import QuestionSource, question_batches
+from pretrain.encoders.model import EncoderModel, build_encoder, initialize_weights
+from pretrain.evaluation.squad import gold_answers, squad_metrics
+from pretrain.evaluation.squad_answers import Answers, Window, find_answers
+from pretrain.layers.span_head import SpanHead
+from pretrain.tasks.configs import QuestionAnsweringConfig
+from pretrain.tasks.task import Task
+
+_READ_AT_ONCE = 256
+_MASKED = -1e9
+
+
+class QuestionAnsweringTask(Task):
+    """Records of `nlpdata create-finetuning --task squad` to an encoder that scores where an answer starts and ends."""
+
+    config_class = QuestionAnsweringConfig
+
+    def __init__(self, config: QuestionAnsweringConfig):
+        super().__init__(config)
+        self._source: QuestionSource | None = None  # of what was built last: the evaluation's
+
+    def build_inputs(self, config: DataConfig):
+        batches, self._source = question_batches(config, self.config)
+        return batches
+
+    def build_model(self, seed: int = 0) -> EncoderModel:
+        encoder = build_encoder(self.config.model.encoder)
+        model = EncoderModel(encoder, {"span": SpanHead(hidden_size=encoder.hidden_size)})
+        model.build()
+        initialize_weights(model, seed)
+        return model
+
+    def initialize(self, model):
+        if not self.config.init_checkpoint:
+            return None
+        encoder = self.config.model.encoder
+        checkpoint = read_checkpoint(self.config.init_checkpoint, encoder)
+        if not any(path.startswith("encoder/") for path in checkpoint.weights):
+            raise UsageError(f"{checkpoint.source} holds no encoder: there is nothing to fine-tune.")
+        report = assign(model, checkpoint, encoder)
+        print(report)
+        return report
+
+    def denominators(self, batch):
+        return {"span": np.float32(max(np.sum(batch.get("is_real_example", np.ones(len(batch["record"])))), 1.0))}
+
+    def losses(self, model, batch, training):
+        return self._losses(self._logits(model, batch, training), batch)
+
+    def _logits(self, model, batch, training):
+        """(b, L, 2), float32; padding, of which there is more or less in a batch, can be no answer."""
+        logits = ops.cast(model(batch, training=training)["logits"], "float32")
+        return logits + (1 - ops.cast(batch["input_mask"], "float32"))[..., None] * _MASKED
+
+    def _losses(self, logits, batch):
+        real = ops.ones_like(logits[:, 0, 0])
+        if "is_real_example" in batch:
+            real = ops.cast(batch["is_real_example"], "float32")
+        loss, right = 0.0, real
+        for at, name in enumerate(("start_positions", "end_positions")):
+            own, positions = logits[..., at], batch[name]
+            loss = loss + ops.sparse_categorical_crossentropy(positions, own, from_logits=True) / 2
+            hits = ops.equal(ops.cast(ops.argmax(own, axis=-1), "int32"), ops.cast(positions, "int32"))
+            right = right * ops.cast(hits, "float32")
+        return {"span": ops.sum(real * loss)}, {"span_correct": ops.sum(right), "examples": ops.sum(real)}
+
+    def build_metrics(self):
+        return {"span_loss": ("span_loss", "examples"), "span_accuracy": ("span_correct", "examples")}
+
+    def validation_step(self, model, batch):
+        """(statistics, {"record" (b,), "start_logits", "end_logits" (b, L)})."""
+        logits = self._logits(model, batch, training=False)
+        sums, statistics = self._losses(logits, batch)
+        outputs = {"record": batch["record"], "start_logits": logits[..., 0], "end_logits": logits[..., 1]}
+        return {"span_loss": sums["span"], **statistics}, outputs
+
+    def aggregate_logs(self, state, statistics, outputs=None):
+        state = super().aggregate_logs(state, statistics)
+        if outputs:
+            columns = (np.asarray(outputs[name]) for name in ("record", "start_logits", "end_logits"))
+            for record, start, end in zip(*columns, strict=True):
+                state.setdefault("outputs", {})[int(record)] = (start, end)
+        return state
+
+    def reduce_aggregated_logs(self, state):
+        metrics = super().reduce_aggregated_logs(state)
+        if "outputs" not in state:
+            return metrics
+        answers = self.answers(state["outputs"])
+        questions = self._source.questions()
+        golds = {key: gold_answers(questions[key].answers) for key in answers}
+        odds = {key: each.null_odds for key, each in answers.items()} if self._with_negative() else None
+        texts = {key: each.text for key, each in answers.items()}
+        return metrics | squad_metrics(golds, texts, odds, self.config.null_score_diff_threshold)
+
+    def answers(self, outputs: dict[int, tuple[np.ndarray, np.ndarray]]) -> dict[str, Answers]:
+        """question id -> its answers, from record -> (start logits, end logits)."""
+        windows: dict[str, list[Window]] = {}
+        numbers = np.array(sorted(outputs), np.int64)
+        for at in range(0, len(numbers), _READ_AT_ONCE):
+            part = numbers[at : at + _READ_AT_ONCE]
+            places = self._source.places(part)
+            for row, record in enumerate(part.tolist()):
+                start, end = outputs[record]
+                columns = (places[name][row, : len(start)] for name in ("token_char_start", "token_char_end"))
+                window = Window(*columns, places["token_is_max_context"][row, : len(start)], start, end)
+                windows.setdefault(places["example_id"][row], []).append(window)
+        questions, config = self._source.questions(), self.config
+        return {
+            key: find_answers(
+                questions[key].context, own, config.n_best_size, config.max_answer_length, self._with_negative()
+            )
+            for key, own in windows.items()
+        }
+
+    def _with_negative(self) -> bool:
+        own = self.config.version_2_with_negative
+        return bool(self._source.version_2_with_negative if own is None else own)

@@ -1,0 +1,169 @@
+"""A class, several labels or a number for a text or a pair of texts: GLUE, IMDB, own data."""
+
+import dataclasses
+
+import numpy as np
+from keras import ops
+
+from nlpdata.errors import UsageError
+from pretrain.config import DataConfig
+from pretrain.converters import Checkpoint, assign, read_checkpoint
+from pretrain.data.sentences import Labels, sentence_batches
+from pretrain.encoders.model import EncoderModel, build_encoder, initialize_weights
+from pretrain.evaluation.sentence import classification_metrics, multilabel_metrics, regression_metrics
+from pretrain.layers.classifier_head import ClassifierHead
+from pretrain.tasks.configs import SentencePredictionConfig
+from pretrain.tasks.task import Task
+
+HEAD = "classifier"
+
+
+class SentencePredictionTask(Task):
+    """Records of `nlpdata create-finetuning` to an encoder with a classifier. The data says what the labels are."""
+
+    config_class = SentencePredictionConfig
+
+    def __init__(self, config: SentencePredictionConfig):
+        super().__init__(config)
+        self._labels: Labels | None = None
+
+    def build_inputs(self, config: DataConfig):
+        batches, labels = sentence_batches(config, self.config)
+        if self._labels not in (None, labels):
+            raise UsageError(
+                f"{batches.name}: its labels are {_describe(labels)}, those of the training data {_describe(self._labels)}: "
+                "the ids mean other classes. Make both from one create-finetuning, or with the same --labels."
+            )
+        self._labels = labels
+        weights = self.config.class_weights
+        if weights and (labels.kind != "classification" or len(weights) != labels.num_classes):
+            raise UsageError(
+                f"task.class_weights has {len(weights)} numbers; the task is {labels.kind} with {labels.num_classes} classes. "
+                "Give a classification one weight a class."
+            )
+        return batches
+
+    def build_model(self, seed: int = 0) -> EncoderModel:
+        encoder = build_encoder(self.config.model.encoder)
+        head = ClassifierHead(
+            hidden_size=encoder.hidden_size,
+            num_classes=self._labels.num_classes,
+            dropout_prob=self.config.model.classifier_dropout_prob,
+            pooler=not self.config.model.use_encoder_pooler,
+            name=HEAD,
+        )
+        model = EncoderModel(encoder, {HEAD: head})
+        model.build()
+        initialize_weights(model, seed)
+        return model
+
+    def initialize(self, model):
+        """Loads the encoder, and the classifier where the checkpoint has one of the same classes."""
+        if not self.config.init_checkpoint:
+            return None
+        encoder = self.config.model.encoder
+        checkpoint, notes = _with_pooler(read_checkpoint(self.config.init_checkpoint, encoder), self.config)
+        theirs = tuple(checkpoint.extras.get("label_names") or ())
+        if theirs and self._labels.names and theirs != self._labels.names and _has_head(checkpoint):
+            notes.append(
+                f"its classifier tells {', '.join(theirs[:8])}, not {', '.join(self._labels.names[:8])}: not used, a new one "
+                "is trained"
+            )
+            kept = {path: value for path, value in checkpoint.weights.items() if not path.startswith(f"{HEAD}/")}
+            checkpoint = dataclasses.replace(checkpoint, weights=kept)
+        if not any(path.startswith("encoder/") for path in checkpoint.weights):
+            raise UsageError(f"{checkpoint.source} holds no encoder: there is nothing to fine-tune.")
+        report = assign(model, checkpoint, encoder, replace=(HEAD,))
+        print(report)
+        for note in notes:
+            print(f"  note: {note}")
+        return report
+
+    def denominators(self, batch):
+        weights = batch["is_real_example"].astype(np.float64)
+        if self.config.class_weights:
+            weights = weights * np.asarray(self.config.class_weights)[batch["label_ids"]]
+        return {"prediction": np.float32(weights.sum() or 1.0)}
+
+    def losses(self, model, batch, training):
+        return self._losses(model(batch, training=training)["logits"], batch)
+
+    def _losses(self, logits, batch):
+        logits, labels = ops.cast(logits, "float32"), batch["label_ids"]
+        real = ops.cast(batch["is_real_example"], "float32")
+        weights, statistics = real, {"examples": ops.sum(real)}
+        if self._labels.kind == "regression":
+            losses = ops.square(logits[:, 0] - ops.cast(labels, "float32"))
+        elif self._labels.kind == "multilabel":
+            targets = self._smoothed(ops.cast(labels, "float32"), 2)
+            losses = ops.mean(ops.softplus(logits) - logits * targets, axis=-1)
+        else:
+            targets = self._smoothed(ops.one_hot(labels, logits.shape[-1], dtype="float32"), logits.shape[-1])
+            losses = -ops.sum(targets * ops.log_softmax(logits, axis=-1), axis=-1)
+            right = ops.cast(ops.equal(ops.argmax(logits, axis=-1), ops.cast(labels, "int64")), "float32")
+            statistics["correct"] = ops.sum(real * right)
+            if self.config.class_weights:
+                weights = real * ops.take(ops.convert_to_tensor(self.config.class_weights, "float32"), labels)
+        statistics["weight"] = ops.sum(weights)
+        return {"prediction": ops.sum(weights * losses)}, statistics
+
+    def _smoothed(self, targets, classes: int):
+        share = self.config.label_smoothing
+        return targets * (1 - share) + share / classes if share else targets
+
+    def build_metrics(self):
+        metrics = {"prediction_loss": ("prediction_loss", "weight")}
+        return metrics | ({"accuracy": ("correct", "examples")} if self._labels.kind == "classification" else {})
+
+    def validation_step(self, model, batch):
+        """(statistics, {"record" (b,), "label" (b,) or (b, labels), "logits" (b, classes)})."""
+        logits = ops.cast(model(batch, training=False)["logits"], "float32")
+        sums, statistics = self._losses(logits, batch)
+        outputs = {"record": batch["record"], "label": batch["label_ids"], "logits": logits}
+        return {"prediction_loss": sums["prediction"], **statistics}, outputs
+
+    def aggregate_logs(self, state, statistics, outputs=None):
+        state = super().aggregate_logs(state, statistics)
+        for name, values in (outputs or {}).items():
+            state.setdefault("outputs", {}).setdefault(name, []).append(np.asarray(values))
+        return state
+
+    def reduce_aggregated_logs(self, state):
+        metrics = super().reduce_aggregated_logs(state)
+        if "outputs" in state:
+            outputs = {name: np.concatenate(parts) for name, parts in state["outputs"].items()}
+            _, once = np.unique(outputs["record"], return_index=True)
+            metrics |= self._metrics(outputs["label"][once], outputs["logits"][once])
+        return metrics
+
+    def _metrics(self, labels, logits):
+        if self._labels.kind == "regression":
+            return regression_metrics(labels, logits[:, 0])
+        if self._labels.kind == "multilabel":
+            return multilabel_metrics(labels, (logits > 0).astype(np.int32))
+        return classification_metrics(labels, logits.argmax(axis=-1), self._labels.num_classes)
+
+
+def _describe(labels: Labels) -> str:
+    return f"{labels.kind} with {', '.join(labels.names[:8]) or f'{labels.num_classes} classes'}"
+
+
+def _has_head(checkpoint: Checkpoint) -> bool:
+    return any(path.startswith(f"{HEAD}/") for path in checkpoint.weights)
+
+
+def _with_pooler(checkpoint: Checkpoint, config: SentencePredictionConfig) -> tuple[Checkpoint, list[str]]:
+    """The checkpoint with weights for the pooler that the model has, taken from another one of its own; and notes."""
+    target = "encoder/pooler" if config.model.use_encoder_pooler else f"{HEAD}/pooler"
+    wants = config.model.use_encoder_pooler or config.init_cls_pooler
+    weights, notes = dict(checkpoint.weights), []
+    if not wants or f"{target}/kernel" in weights:
+        return checkpoint, notes
+    source = next((p for p in ("sentence_pair/pooler", "encoder/pooler") if f"{p}/kernel" in weights), None)
+    if source is None:
+        notes.append(f"it has no pooler ({target}, or that of a sentence pair head): this one starts at random")
+        return checkpoint, notes
+    for part in ("kernel", "bias"):
+        weights[f"{target}/{part}"] = weights[f"{source}/{part}"]
+    notes.append(f"{target} starts from the checkpoint's {source}")
+    return dataclasses.replace(checkpoint, weights=weights), notes
