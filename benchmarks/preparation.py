@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from nlpdata.corpus import find_files, plan_chunks, read_blocks  # noqa: E402
-from nlpdata.pretraining import assemble, build, create  # noqa: E402
+from nlpdata.pretraining import assemble, build, plan  # noqa: E402
 from nlpdata.pretraining.options import PretrainingOptions  # noqa: E402
 from nlpdata.spill import Merge, SpillWriter  # noqa: E402
 from nlpdata.tfrecord import ShardWriter  # noqa: E402
@@ -28,7 +28,7 @@ class Corpus:
         self.tokenizer = load_tokenizer(tokenizer)
         self.files, _ = find_files(self.patterns)
         self.size = sum(file.size for file in self.files)
-        chunk_bytes = min(max(self.size // 8, create.MIN_CHUNK_BYTES), create.MAX_CHUNK_BYTES)
+        chunk_bytes = min(max(self.size // 8, plan.MIN_CHUNK_BYTES), plan.MAX_CHUNK_BYTES)
         self.chunks = plan_chunks(self.files, chunk_bytes)
         self.blocks = [block.lines for chunk in self.chunks for block in read_blocks(chunk)]
 

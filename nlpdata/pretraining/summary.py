@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from nlpdata.corpus import CorpusFile
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.records import FORMAT_VERSION, TASK_TYPES
-from nlpdata.tokenizers import Tokenizer
 
 LONG_DOCUMENT = 10_000  # sentences; more is probably a corpus without blank lines
 LABEL_NAMES = {"sop": ["in_order", "swapped"], "nsp": ["next", "random"]}
@@ -21,13 +20,15 @@ def dropped_by_reason(counters: Counter) -> dict[str, int]:
 def meta_content(
     split: str,
     options: PretrainingOptions,
-    tokenizer: Tokenizer,
-    tokenizer_file: str,
+    tokenizer: dict,
     shards: Sequence[dict],
     files: Sequence[CorpusFile],
     counters: Counter,
 ) -> dict:
-    """The meta file of one split: see nlpdata.records. It holds no time, host or absolute path."""
+    """The meta file of one split: see nlpdata.records. It holds no time, host or absolute path.
+
+    `tokenizer` is its entry, with `file`; `shards` are ShardInfo as dicts.
+    """
     chosen = options.affecting_bytes()
     counts = {name: count for name, count in sorted(counters.items()) if "/" not in name}
     counts |= {"dropped": dropped_by_reason(counters), "examples": counters[f"examples_{split}"]}
@@ -43,7 +44,7 @@ def meta_content(
         "max_predictions_per_seq": chosen["max_predictions_per_seq"],
         "options": chosen,
         "seed": chosen["seed"],
-        "tokenizer": {"file": tokenizer_file, **tokenizer.meta()},
+        "tokenizer": tokenizer,
         "shards": [{name: info[name] for name in ("file", "records", "crc32c")} for info in shards],
         "inputs": [{"file": file.name, "bytes": file.size} for file in files],
         "counters": counts,

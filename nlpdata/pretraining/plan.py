@@ -1,0 +1,209 @@
+"""What a create-pretraining run will do, decided before it starts: the same for the local executor and Beam runners.
+
+A plan says what goes in, what comes out and how the work is divided. The checks that need the counters of finished
+work (a lone document, no examples), the number of shards and the meta files follow from it as well.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from nlpdata.corpus import Chunk, CorpusFile, find_files, fingerprint, plan_chunks
+from nlpdata.errors import DataError, UsageError
+from nlpdata.local import default_workers
+from nlpdata.output import OutputSet, output_set, set_files, work_key
+from nlpdata.pretraining.options import PretrainingOptions
+from nlpdata.pretraining.summary import dropped_by_reason, meta_content
+from nlpdata.records import FORMAT_VERSION, record_stem, shard_names
+from nlpdata.tokenizers import Tokenizer, load_tokenizer
+from nlpdata.tokenizers.files import copy_name
+
+SHARD_BYTES = 112 << 20  # records of a shard, unless their number is given
+MIN_CHUNK_BYTES, MAX_CHUNK_BYTES = 1 << 20, 16 << 20
+
+
+@dataclass(frozen=True)
+class CreationResult:
+    """What create_pretraining made: files by split, the meta files, and the counters of the meta file."""
+
+    files: dict[str, list[str]]
+    meta: dict[str, str]
+    counters: dict
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will do.
+
+    Attributes:
+      targets: the set of records of each split.
+      files, chunks: the corpus, and its division into tasks.
+      options: see PretrainingOptions.
+      tokenizer: the loaded tokenizer; None in a worker's copy of the plan.
+      tokenizer_entry: what the meta files say of it.
+      num_shards: of the training set, if given.
+      key: hash of all this: runs of equal key give equal files.
+      warnings: what was odd about the input.
+    """
+
+    targets: dict[str, OutputSet]
+    files: Sequence[CorpusFile]
+    chunks: Sequence[Chunk]
+    options: PretrainingOptions
+    tokenizer: Tokenizer | None
+    tokenizer_entry: dict
+    num_shards: int | None
+    key: str
+    warnings: Sequence[str]
+
+    def for_workers(self) -> "Plan":
+        """The plan without its large parts, which pickles."""
+        return replace(self, chunks=(), tokenizer=None)
+
+    @property
+    def input_bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+    def tokenizer_file(self, split: str) -> str:
+        """Base name of the copy of the tokenizer that lies beside a split's records."""
+        return copy_name(self.targets[split].stem, self.tokenizer_entry["source"])
+
+    def shards(self, split: str, record_bytes: int) -> list[str]:
+        """Base names of a split's shards, for so many bytes of records."""
+        given = self.num_shards if split == "train" else None
+        names = shard_names(self.targets[split].output, given or max(1, -(-record_bytes // SHARD_BYTES)))
+        return [Path(name).name for name in names]
+
+    def meta(self, split: str, shards: Sequence[dict], counters: Counter) -> dict:
+        """The content of a split's meta file, from the ShardInfo of its shards as dicts."""
+        entry = {name: value for name, value in self.tokenizer_entry.items() if name != "source"}
+        entry["file"] = self.tokenizer_file(split)
+        return meta_content(split, self.options, entry, shards, self.files, counters)
+
+    def result(self, metas: dict[str, dict], warnings: Sequence[str]) -> CreationResult:
+        """What the caller gets, from the meta files' contents."""
+        files = {
+            split: [str(self.targets[split].folder / shard["file"]) for shard in meta["shards"]]
+            for split, meta in metas.items()
+        }
+        paths = {split: str(target.meta) for split, target in self.targets.items()}
+        return CreationResult(files, paths, metas["train"]["counters"], [*self.warnings, *warnings])
+
+
+def make_plan(
+    input,
+    output: str,
+    tokenizer,
+    *,
+    meta: str | None,
+    num_shards: int | None,
+    chunk_size: int | None,
+    do_lower_case: bool | None,
+    keep_accents: bool | None,
+    digit_comma: bool | None,
+    options: dict,
+    log: Callable[[str], None],
+) -> Plan:
+    """Reads the options and looks at the input, as far as it takes to know that the run can start.
+
+    Args are those of create_pretraining; `options` its further ones. Raises UsageError, DataError.
+    """
+    unknown = sorted(options.keys() - PretrainingOptions.__dataclass_fields__.keys())
+    if unknown:
+        raise UsageError(f"unknown option {unknown[0]!r}; known: {', '.join(PretrainingOptions.__dataclass_fields__)}")
+    chosen = PretrainingOptions(**options)
+    for name, value in (("num-shards", num_shards), ("chunk-size", chunk_size)):
+        at_least_one(name, value)
+    targets = _targets(output, meta, chosen)
+    files, warnings = find_files([input] if isinstance(input, str | Path) else list(input))
+    loaded = load_tokenizer(tokenizer, do_lower_case=do_lower_case, keep_accents=keep_accents, digit_comma=digit_comma)
+    if chunk_size is None:  # not of the workers: a run that was interrupted may go on with fewer
+        share = sum(file.size for file in files) // (default_workers() * 8)
+        chunk_size = min(max(share, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES)
+    warnings += _older_eval_set(output, chosen)
+    for line in [*warnings, *loaded.notes]:
+        log(line)
+    chunks = plan_chunks(files, chunk_size, chosen.text_key, chosen.limit_documents)
+    key = {
+        "format": FORMAT_VERSION,
+        "options": chosen.affecting_bytes(),
+        "tokenizer": loaded.meta(),
+        "inputs": [[file.name, file.weight, fingerprint(file)] for file in files],
+        "plan": [[chunk.file.path, chunk.start, chunk.stop, chunk.max_documents] for chunk in chunks],
+        "num_shards": num_shards,
+    }
+    entry = {**loaded.meta(), "source": loaded.path}
+    return Plan(targets, files, chunks, chosen, loaded, entry, num_shards, work_key(key), warnings)
+
+
+def at_least_one(name: str, value: int | None) -> None:
+    """UsageError for an option that counts something and is below 1."""
+    if value is not None and value < 1:
+        raise UsageError(f"--{name} must be at least 1. Received: {value}.")
+
+
+def _targets(output: str, meta: str | None, options: PretrainingOptions) -> dict[str, OutputSet]:
+    output = str(output)
+    targets = {"train": output_set(output, meta)}
+    if options.eval_fraction:
+        suffix = output[len(str(record_stem(output))) :] or ".tfrecord"
+        targets["eval"] = output_set(f"{record_stem(output)}.eval{suffix}")
+    return targets
+
+
+def _older_eval_set(output: str, options: PretrainingOptions) -> list[str]:
+    """A warning, where an eval set of an older run would stay beside training records that may hold its documents."""
+    left = [] if options.eval_fraction else set_files(output_set(f"{record_stem(output)}.eval.tfrecord"))
+    if not left:
+        return []
+    return [f"{left[0]} is of another run, and its documents may be in the new training set: do not evaluate on it"]
+
+
+def add_counters(total: Counter, more: dict) -> None:
+    """Adds a task's counters to `total`."""
+    longest = max(total["longest_document"], more.get("longest_document", 0))
+    total.update(more)
+    total["longest_document"] = longest
+
+
+def refuse_lone_documents(plan: Plan, split: str, buckets: Sequence[tuple[int, int, int]]) -> None:
+    """DataError where a bucket has one document, which so finds no other to draw a second segment from.
+
+    `buckets` as random_next.plan_buckets gives them: there is such a one only where the corpus (or a file) is so small.
+    """
+    by_file = plan.options.nsp_scope == "file"
+    for low, _, documents in buckets:
+        if documents >= 2:
+            continue
+        where, hint = "the corpus", "a blank line separates documents"
+        if plan.options.eval_fraction:
+            where, hint = f"the {split} split", f"{'raise' if split == 'eval' else 'lower'} or drop --eval-fraction"
+        if by_file:
+            where, hint = plan.files[low >> 44].path, "use --nsp-scope corpus"
+        raise DataError(
+            f"next-sentence prediction takes a random second segment from another document, and {where} has only one "
+            f"document: {hint}; or use --objective sop or none"
+        )
+
+
+def require_examples(plan: Plan, counters: Counter) -> None:
+    """DataError where a split got no examples, with what became of the text."""
+    for split in plan.targets:
+        if counters[f"examples_{split}"]:
+            continue
+        dropped = ", ".join(f"{count} {reason}" for reason, count in dropped_by_reason(counters).items())
+        documents, fraction = counters["documents"], plan.options.eval_fraction
+        other = next((name for name in plan.targets if counters[f"examples_{name}"]), None)
+        if other:  # the text is fine, its division is not
+            advice = f"--eval-fraction {fraction} gave it {counters[f'documents_{split}']} documents: "
+            advice += "raise it, or drop it" if split == "eval" else "lower it"
+        else:
+            advice = "Expected one sentence a line and a blank line between documents"
+            if plan.options.objective == "sop":
+                advice += " (sentence order needs documents of two or more)"
+        raise DataError(
+            f"no examples for the {split} split: read {documents} documents with "
+            f"{counters['sentences']} sentences" + (f", dropped {dropped}" if dropped else "") + f". {advice}"
+        )
