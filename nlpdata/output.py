@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from uuid import uuid4
+
+import google_crc32c
 
 try:
     import fcntl
@@ -226,7 +229,7 @@ def store_result(folder: Path, name: str, result: dict) -> None:
 
 
 def commit(sets: Sequence[tuple[OutputSet, Sequence[Path], Sequence[Path], dict]], key: str) -> None:
-    """Moves finished files into place: old sets out, shards in, meta files last.
+    """Moves finished files into place: old sets out, shards in, meta files last. May run twice, even at once.
 
     Args:
       sets: each set with its shards under their final base names in the work folder, other files of the set (the
@@ -235,6 +238,8 @@ def commit(sets: Sequence[tuple[OutputSet, Sequence[Path], Sequence[Path], dict]
     """
     folder = sets[0][0].folder
     marked = _read_marker(sets[0][0])
+    if marked is None and all(_stands(*each) for each in sets):
+        return
     old = set(marked["files"] if marked else ()).union(*(_listed(target) for target, *_ in sets))
     new = {path.name for _, finished, extra, _ in sets for path in [*finished, *extra]}
     markers = [committing_marker(target.output) for target, *_ in sets]
@@ -247,14 +252,14 @@ def commit(sets: Sequence[tuple[OutputSet, Sequence[Path], Sequence[Path], dict]
             target.meta.unlink(missing_ok=True)
         for name in sorted(old - new):
             (folder / name).unlink(missing_ok=True)
-        for _, finished, extra, _ in sets:
+        for _, finished, extra, meta in sets:
             for path in [*finished, *extra]:
-                os.replace(path, folder / path.name)
+                _move(path, folder / path.name, meta)
         sync_folder(folder)
         for target, _, _, meta in sets:
             write_meta(target.meta, meta)
         for marker in reversed(markers):  # the first one goes last: it speaks for all
-            marker.unlink()
+            marker.unlink(missing_ok=True)
     except OSError as error:
         raise DataError(
             f"cannot move the finished files into {folder}/: {error.strerror or error}"
@@ -263,8 +268,33 @@ def commit(sets: Sequence[tuple[OutputSet, Sequence[Path], Sequence[Path], dict]
         ) from None
 
 
+def _stands(target: OutputSet, finished: Sequence[Path], extra: Sequence[Path], meta: dict) -> bool:
+    """True if this very set is in place already: a second, late attempt of a step that ran must not take it apart."""
+    moved = not any(path.exists() for path in [*finished, *extra])
+    return moved and target.meta.exists() and read_meta(target.meta) == meta
+
+
+def _move(path: Path, place: Path, meta: dict) -> None:
+    """Moves a file of the set; one that another attempt of the same step has moved is left where it is."""
+    try:
+        os.replace(path, place)
+    except FileNotFoundError:
+        expected = {shard["file"]: shard["crc32c"] for shard in meta["shards"]}.get(place.name)
+        if not place.exists() or (expected and checksum(place) != expected):
+            raise
+
+
+def checksum(path: Path) -> str:
+    """CRC-32C of a file: 8 hexadecimal digits."""
+    crc = 0
+    with open(path, "rb") as file:
+        while piece := file.read(1 << 20):
+            crc = google_crc32c.extend(crc, piece)
+    return f"{crc:08x}"
+
+
 def _write_whole(path: Path, text: str) -> None:
-    temporary = path.with_name(f"{path.name}.tmp")
+    temporary = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
     with open(temporary, "w") as file:
         file.write(text)
         file.flush()

@@ -42,6 +42,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 
@@ -242,7 +243,7 @@ def write_meta(path, meta: dict) -> None:
         allow_nan=False,
         default=_plain,
     )
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     try:
         with open(temporary, "w", encoding="utf-8", newline="\n") as file:
             file.write(text + "\n")

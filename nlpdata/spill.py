@@ -23,24 +23,17 @@ _MAGIC = 0x315F4E55525F4C4E
 _TIE = 3
 
 
-class SpillWriter:
-    """Collects keyed records and writes them as sorted runs `<prefix>-<number>.run`.
+class SortBuffer:
+    """Collects keyed records in memory, and gives them back as one sorted run."""
 
-    Args:
-      prefix: path of the run files, without number and suffix.
-      buffer_bytes: payload to hold in memory.
-    """
-
-    def __init__(self, prefix: str | os.PathLike, buffer_bytes: int = BUFFER_BYTES):
-        self._prefix, self._limit = os.fspath(prefix), buffer_bytes
-        self.runs: list[str] = []
+    def __init__(self):
         self._clear()
 
     def _clear(self):
-        self._keys, self._ties, self._lengths, self._payload, self._held = [], [], [], [], 0
+        self._keys, self._ties, self._lengths, self._payload, self.held = [], [], [], [], 0
 
     def add(self, sort_keys: np.ndarray, ties: np.ndarray, payload: bytes, lengths: np.ndarray) -> None:
-        """Adds n records that stand one after the other in `payload`.
+        """Adds n records that stand one after the other in `payload`; `held` counts its bytes.
 
         Args:
           sort_keys: uint64 (n,).
@@ -52,28 +45,81 @@ class SpillWriter:
         self._ties.append(ties)
         self._lengths.append(lengths)
         self._payload.append(payload)
-        self._held += len(payload)
-        if self._held >= self._limit:
-            self.flush()
+        self.held += len(payload)
 
-    def flush(self) -> None:
-        """Writes what is held as one run (under a temporary name first)."""
+    def take(self) -> list[bytes | memoryview]:
+        """The parts of a run file with all that was added since the last call; empty where nothing was."""
         if not self._keys:
-            return
+            return []
         sort_keys, ties = np.concatenate(self._keys), np.concatenate(self._ties)
         lengths = np.concatenate(self._lengths)
         payload = self._payload[0] if len(self._payload) == 1 else b"".join(self._payload)
         self._clear()
         order = _order(sort_keys, ties)
+        records = _in_order(payload, lengths, order)
+        return _run_parts(sort_keys[order], ties[order], np.cumsum(lengths[order]), records)
+
+
+def _run_parts(sort_keys, ties, ends, records: Sequence[memoryview]) -> list[bytes | memoryview]:
+    head = np.array([_MAGIC, len(sort_keys), int(ends[-1])], np.uint64)
+    return [head.tobytes(), sort_keys.tobytes(), ties.tobytes(), ends.tobytes(), *records]
+
+
+def read_run(run: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray, memoryview]:
+    """Keys, ties, lengths and payload of a run in memory."""
+    count = int(np.frombuffer(run, np.uint64, 1, 8)[0])
+    sort_keys = np.frombuffer(run, np.uint64, count, 24)
+    ties = np.frombuffer(run, np.uint64, count * _TIE, 24 + 8 * count).reshape(count, _TIE)
+    ends = np.frombuffer(run, np.int64, count, 24 + 8 * count * (1 + _TIE))
+    return sort_keys, ties, np.diff(ends, prepend=0), memoryview(run)[24 + 8 * count * (2 + _TIE) :]
+
+
+def split_run(run: bytes, borders: np.ndarray) -> Iterator[tuple[int, bytes]]:
+    """Cuts a run in memory into ranges of the key: yields (range, run) of those that hold a record.
+
+    Args:
+      run: the bytes of a run file.
+      borders: lowest key of each range but the first, ascending: uint64 (ranges - 1,).
+    """
+    sort_keys, ties, lengths, payload = read_run(run)
+    rows = np.concatenate([[0], np.searchsorted(sort_keys, borders), [len(sort_keys)]]).astype(np.int64)
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    for number in np.flatnonzero(np.diff(rows)).tolist():
+        part = slice(rows[number], rows[number + 1])
+        begin, end = int(ends[part.start]), int(ends[part.stop])
+        own = ends[part.start + 1 : part.stop + 1] - begin
+        yield number, b"".join(_run_parts(sort_keys[part], ties[part], own, [payload[begin:end]]))
+
+
+class SpillWriter:
+    """Collects keyed records and writes them as sorted runs `<prefix>-<number>.run`.
+
+    Args:
+      prefix: path of the run files, without number and suffix.
+      buffer_bytes: payload to hold in memory.
+    """
+
+    def __init__(self, prefix: str | os.PathLike, buffer_bytes: int = BUFFER_BYTES):
+        self._prefix, self._limit = os.fspath(prefix), buffer_bytes
+        self._buffer = SortBuffer()
+        self.runs: list[str] = []
+
+    def add(self, sort_keys: np.ndarray, ties: np.ndarray, payload: bytes, lengths: np.ndarray) -> None:
+        """Adds records as SortBuffer.add does."""
+        self._buffer.add(sort_keys, ties, payload, lengths)
+        if self._buffer.held >= self._limit:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes what is held as one run (under a temporary name first)."""
+        parts = self._buffer.take()
+        if not parts:
+            return
         path = f"{self._prefix}-{len(self.runs)}.run"
         temporary = f"{path}.{os.getpid()}.tmp"
         try:
             with open(temporary, "wb", buffering=1 << 20) as file:
-                file.write(np.array([_MAGIC, len(order), len(payload)], np.uint64).tobytes())
-                file.write(sort_keys[order].tobytes())
-                file.write(ties[order].tobytes())
-                file.write(np.cumsum(lengths[order]).tobytes())
-                file.writelines(_in_order(payload, lengths, order))
+                file.writelines(parts)
             os.replace(temporary, path)
         except OSError:
             with contextlib.suppress(OSError):

@@ -1,0 +1,48 @@
+"""How the message of a user's fault finds its way from a worker to the command line.
+
+Runners wrap what a worker raises: in other exceptions, in texts with tracebacks. So the message travels in a marker
+that survives any wrapping, and is read from the text of whatever arrives.
+"""
+
+import base64
+import re
+import traceback
+from contextlib import contextmanager
+
+from nlpdata.errors import DataError, NlpdataError, UsageError
+
+_MARKER = re.compile(r"\[\[nlpdata ([12])\|([A-Za-z0-9+/=]*)\]\]")
+
+
+class WorkerError(Exception):
+    """A fault that a user can cause, on its way home: the message for people, then the marker for `fault_in`."""
+
+
+@contextmanager
+def homeward(step: str, what):
+    """Marks the errors of a step that are for the user; OSError and MemoryError become such, with step and file."""
+    try:
+        yield
+    except NlpdataError as error:
+        raise _marked(error) from error
+    except MemoryError as error:
+        raise _marked(
+            DataError(f"{step} ({what}): memory ran out. Use smaller --chunk-size or larger workers")
+        ) from error
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        raise _marked(DataError(f"{step} ({what}): {error.strerror or error}{where}")) from error
+
+
+def _marked(error: NlpdataError) -> WorkerError:
+    code = base64.b64encode(str(error).encode("utf-8", "surrogateescape")).decode()
+    return WorkerError(f"{error} [[nlpdata {error.exit_code}|{code}]]")
+
+
+def fault_in(error: BaseException) -> NlpdataError | None:
+    """The fault that a runner's exception carries, if any."""
+    found = _MARKER.search("".join(traceback.format_exception(error)))
+    if not found:
+        return None
+    message = base64.b64decode(found[2]).decode("utf-8", "surrogateescape")
+    return (DataError if found[1] == "1" else UsageError)(message)

@@ -1,0 +1,98 @@
+"""What goes between the steps of a pipeline: pieces, which are sorted runs of records in one byte string, and facts.
+
+An element of a Beam collection costs about 125 microseconds whatever its size, so elements are pieces of megabytes.
+Steps give one stream of (label, value) pairs, from which the next ones take what they need (`labelled`): the label is
+`FACTS`, or a kind and split such as "records-train". Beam's own tagged outputs are not kept apart by every runner.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import apache_beam as beam
+import numpy as np
+
+from nlpdata.pretraining.build import Keyed
+from nlpdata.pretraining.plan import add_counters
+from nlpdata.spill import SortBuffer
+
+PIECE_BYTES = 16 << 20
+FACTS = "facts"
+
+
+@dataclass
+class Facts:
+    """What is known of finished work.
+
+    Attributes:
+      counters: of examples made.
+      pieces: label -> ids of the pieces.
+      sizes: label -> payload bytes of the pieces.
+      slots: split -> {hash slot: documents} (next sentence).
+    """
+
+    counters: Counter = field(default_factory=Counter)
+    pieces: dict[str, list[str]] = field(default_factory=dict)
+    sizes: Counter = field(default_factory=Counter)
+    slots: dict[str, Counter] = field(default_factory=dict)
+
+    def add(self, other: "Facts") -> None:
+        add_counters(self.counters, other.counters)
+        for label, ids in other.pieces.items():
+            self.pieces.setdefault(label, []).extend(ids)
+        self.sizes.update(other.sizes)
+        for split, slots in other.slots.items():
+            self.slots.setdefault(split, Counter()).update(slots)
+
+
+def sum_facts(many: Iterable[Facts]) -> Facts:
+    """The facts of all the work together."""
+    total = Facts()
+    for facts in many:
+        total.add(facts)
+    return total
+
+
+class PieceBuilder:
+    """Collects what one bundle of work makes, into pieces; then its facts.
+
+    Args:
+      name: of the work, unique in the pipeline and the same in every attempt.
+      slot_shift: how far a bucket key is shifted to give its slot (see random_next.slot_shift).
+    """
+
+    def __init__(self, name: str, slot_shift: int):
+        self._name, self._slot_shift = name, slot_shift
+        self._buffers: dict[str, SortBuffer] = {}
+        self.facts = Facts()
+
+    def add(self, item: Keyed) -> Iterator[tuple[str, tuple[str, bytes]]]:
+        """Takes a batch of records; yields the pieces that are full."""
+        label = f"{item.kind}-{item.split}"
+        buffer = self._buffers.setdefault(label, SortBuffer())
+        buffer.add(item.sort_keys, item.ties, item.payload, item.lengths)
+        self.facts.sizes[label] += len(item.payload)
+        if item.kind == "candidates":
+            slots, counts = np.unique(item.sort_keys >> np.uint64(self._slot_shift), return_counts=True)
+            found = dict(zip(slots.tolist(), counts.tolist(), strict=True))
+            self.facts.slots.setdefault(item.split, Counter()).update(found)
+        if buffer.held >= PIECE_BYTES:
+            yield self._take(label)
+
+    def finish(self, counters: Counter) -> Iterator[tuple[str, object]]:
+        """Yields the pieces that are left, and the facts."""
+        for label, buffer in self._buffers.items():
+            if buffer.held:
+                yield self._take(label)
+        self.facts.counters = counters
+        yield FACTS, self.facts
+
+    def _take(self, label: str) -> tuple[str, tuple[str, bytes]]:
+        ids = self.facts.pieces.setdefault(label, [])
+        ids.append(f"{self._name}-{label}-{len(ids)}")
+        return label, (ids[-1], b"".join(self._buffers[label].take()))
+
+
+def labelled(label: str) -> beam.PTransform:
+    """The values of one label."""
+    return beam.FlatMap(lambda pair: [pair[1]] if pair[0] == label else [])

@@ -1,0 +1,151 @@
+"""create-pretraining as a Beam pipeline: the graph, and the function that runs it.
+
+    chunks -> build -> pieces of records ------------------------> divide -> shard -> commit
+                  \\-> candidates, waiting -> spread -> fill -> pieces /  (next sentence)
+
+Sums that a later step needs (documents by hash slot, record bytes) join the pieces through a GroupByKey on the piece's
+id instead of a side input: that is the same shuffle, since a side input from the same source breaks the stage too, and
+it works alike on every runner.
+"""
+
+import shutil
+from collections.abc import Callable, Sequence
+
+import apache_beam as beam
+
+from nlpdata.output import WorkFolder, check_output
+from nlpdata.pretraining.plan import CreationResult, Plan, make_plan
+from nlpdata.pretraining.summary import corpus_warnings
+from nlpdata.records import read_meta
+from pipelines import steps
+from pipelines.pieces import FACTS, labelled
+from pipelines.runner import Run, runner_for
+
+
+def create_pretraining(
+    input,
+    output: str,
+    tokenizer,
+    *,
+    runner: str = "DirectRunner",
+    beam_args: Sequence[str] = (),
+    meta: str | None = None,
+    num_shards: int | None = None,
+    chunk_size: int | None = None,
+    overwrite: bool = False,
+    do_lower_case: bool | None = None,
+    keep_accents: bool | None = None,
+    digit_comma: bool | None = None,
+    log: Callable[[str], None] | None = None,
+    **options,
+) -> CreationResult:
+    """Makes pretraining records on a Beam runner; the same files as nlpdata.create_pretraining, byte for byte.
+
+    Args:
+      runner: a key of pipelines.runner.RUNNERS.
+      beam_args: Beam's own options, as on a command line.
+      Others: see nlpdata.create_pretraining.
+
+    Raises UsageError, DataError.
+    """
+    log = log or (lambda line: None)
+    chosen = runner_for(runner, beam_args)
+    plan = make_plan(
+        input,
+        output,
+        tokenizer,
+        meta=meta,
+        num_shards=num_shards,
+        chunk_size=chunk_size,
+        do_lower_case=do_lower_case,
+        keep_accents=keep_accents,
+        digit_comma=digit_comma,
+        options=options,
+        log=log,
+    )
+    targets = list(plan.targets.values())
+    check_output(targets, overwrite, plan.key)
+    work = WorkFolder(targets[0], plan.key, log)
+    try:
+        for split in plan.targets:
+            shutil.copyfile(plan.tokenizer.path, work.path / plan.tokenizer_file(split))
+        run = Run(chosen, log)
+        run(lambda pipeline: build_graph(pipeline, plan, work.path), len(plan.chunks), plan.input_bytes)
+        metas = {split: read_meta(target.meta) for split, target in plan.targets.items()}
+        work.remove()
+    finally:
+        work.close()
+    found = corpus_warnings(metas["train"]["counters"])
+    for line in found:
+        log(f"warning: {line}")
+    return plan.result(metas, found)
+
+
+def build_graph(pipeline: beam.Pipeline, plan: Plan, folder) -> beam.PCollection:
+    """Adds the steps to a pipeline. Returns the collection of the meta files' contents, made when all is in place."""
+    ingredients = steps.Ingredients.of(plan.options, plan.tokenizer)
+    index = {file.path: i for i, file in enumerate(plan.files)}
+    tasks = [(index[chunk.file.path], chunk) for chunk in plan.chunks]
+    plan = plan.for_workers()
+    made = [
+        pipeline
+        | "Chunks" >> beam.Create(tasks, reshuffle=False)
+        | "Spread chunks" >> beam.Reshuffle()
+        | "Build examples" >> beam.ParDo(steps.BuildFn(ingredients))
+    ]
+    if plan.options.objective == "nsp":
+        made.append(_random_next(made[0], plan, ingredients))
+    facts = _together([each | f"Facts {i}" >> labelled(FACTS) for i, each in enumerate(made)], "Facts")
+    shards = _in_one(facts, "Sum facts") | "Plan shards" >> beam.ParDo(steps.PlanShardsFn(plan))
+    divided = [shards | "Shard names" >> labelled("shards")]
+    for split in plan.targets:
+        pieces = _together(
+            [each | f"Records {split} {i}" >> labelled(f"records-{split}") for i, each in enumerate(made)],
+            f"Records {split}",
+        )
+        if steps.shards_known(plan, split):
+            divided.append(pieces | f"Divide {split}" >> beam.ParDo(steps.DivideFn(split, plan.num_shards)))
+        else:
+            plans = shards | f"Shards of pieces {split}" >> labelled(f"join-{split}")
+            joined = _joined(pieces, plans, f"Join {split}")
+            divided.append(joined | f"Divide {split}" >> beam.ParDo(steps.SpreadFn()))
+    written = (
+        _together(divided, "Shard contents")
+        | "Group by shard" >> beam.GroupByKey()
+        | "Write shards" >> beam.ParDo(steps.ShardFn(folder, plan.options.compression))
+    )
+    totals = shards | "Totals" >> labelled("totals")
+    return (
+        _together([written, totals], "Shards and totals")
+        | "All shards" >> beam.GroupByKey()
+        | "Commit" >> beam.ParDo(steps.CommitFn(plan, folder))
+    )
+
+
+def _random_next(built, plan: Plan, ingredients) -> beam.PCollection:
+    """The examples that wait for a second segment from another document of their bucket."""
+    facts = built | "Facts of chunks" >> labelled(FACTS)
+    buckets = _in_one(facts, "Sum documents") | "Plan buckets" >> beam.ParDo(steps.PlanBucketsFn(plan))
+    labels = [f"{kind}-{split}" for kind in ("candidates", "waiting") for split in plan.targets]
+    pieces = _together([built | f"Pieces {label}" >> labelled(label) for label in labels], "Pieces")
+    plans = buckets | "Buckets of pieces" >> labelled("join")
+    spread = _joined(pieces, plans, "Join buckets") | "Spread by bucket" >> beam.ParDo(steps.SpreadFn())
+    return (
+        _together([spread, buckets | "Groups" >> labelled("groups")], "Buckets")
+        | "Group by bucket" >> beam.GroupByKey()
+        | "Draw segments" >> beam.ParDo(steps.FillFn(ingredients))
+    )
+
+
+def _together(collections: Sequence[beam.PCollection], name: str) -> beam.PCollection:
+    return collections[0] if len(collections) == 1 else tuple(collections) | f"{name}: flatten" >> beam.Flatten()
+
+
+def _in_one(facts: beam.PCollection, name: str) -> beam.PCollection:
+    """All elements of a small collection in one."""
+    return facts | f"{name}: key" >> beam.Map(lambda each: (0, each)) | name >> beam.GroupByKey()
+
+
+def _joined(pieces: beam.PCollection, plans: beam.PCollection, name: str) -> beam.PCollection:
+    """(piece id, [run, plan]) of pieces (id, run) and what was planned for each (id, plan)."""
+    return _together([pieces, plans], name) | name >> beam.GroupByKey()

@@ -1,0 +1,270 @@
+"""The steps of the pretraining pipeline as DoFns: thin wraps around the functions that the local executor calls.
+
+Every step gives the same for the same input, and what it leaves on disk has a temporary name of its own until it is
+whole. So a bundle that fails and is tried again, or runs twice at once, changes nothing.
+"""
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from uuid import uuid4
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.metrics import Metrics
+
+from nlpdata.corpus import Chunk, read_blocks
+from nlpdata.errors import DataError
+from nlpdata.output import commit
+from nlpdata.pretraining import random_next
+from nlpdata.pretraining.build import SPLITS, Recipe, build_buckets, build_examples
+from nlpdata.pretraining.options import PretrainingOptions
+from nlpdata.pretraining.plan import Plan, refuse_lone_documents, require_examples
+from nlpdata.pretraining.tasks import WAITING_BYTES
+from nlpdata.spill import Merge, SpillWriter, read_run, split_run
+from nlpdata.tfrecord import ShardWriter
+from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
+from pipelines.faults import homeward
+from pipelines.pieces import Facts, PieceBuilder, sum_facts
+
+GROUP_BYTES = 32 << 20  # candidates of the buckets that are filled at once
+
+
+@dataclass(frozen=True)
+class Ingredients:
+    """What a worker makes its Recipe of; the tokenizer's file travels along, as the worker may be on another machine."""
+
+    options: PretrainingOptions
+    spec: TokenizerSpec
+    content: bytes
+
+    @classmethod
+    def of(cls, options: PretrainingOptions, tokenizer: Tokenizer) -> "Ingredients":
+        return cls(options, tokenizer.spec, Path(tokenizer.path).read_bytes())
+
+    @property
+    def slot_shift(self) -> int:
+        return random_next.slot_shift(self.options.nsp_scope == "file")
+
+
+@lru_cache(maxsize=1)
+def _recipe(ingredients: Ingredients) -> Recipe:
+    """Made once in a process, where a step first needs it."""
+    with tempfile.TemporaryDirectory(prefix="nlpdata-") as folder:
+        path = Path(folder, Path(ingredients.spec.path).name)
+        path.write_bytes(ingredients.content)
+        return Recipe(ingredients.options, load_tokenizer(replace(ingredients.spec, path=str(path))))
+
+
+class BuildFn(beam.DoFn):
+    """(file index, Chunk) -> labelled pieces, and facts."""
+
+    def __init__(self, ingredients: Ingredients):
+        self._ingredients = ingredients
+
+    def process(self, task: tuple[int, Chunk]):
+        file_index, chunk = task
+        options = self._ingredients.options
+        with homeward("tokenizing", chunk.file.path):
+            recipe, counters = _recipe(self._ingredients), Counter()
+            pieces = PieceBuilder(f"chunk-{chunk.index:06d}", self._ingredients.slot_shift)
+            blocks = read_blocks(chunk, invalid_utf8=options.invalid_utf8, text_key=options.text_key)
+            for item in build_examples(blocks, chunk.file, file_index, recipe, counters):
+                yield from pieces.add(item)
+            yield from pieces.finish(counters)
+        _count(counters)
+
+
+def _count(counters: Counter) -> None:
+    """Shows counters as Beam metrics; the total of the longest document has no meaning there."""
+    for name, count in counters.items():
+        if name != "longest_document" and count:
+            Metrics.counter("nlpdata", name).inc(count)
+
+
+class PlanBucketsFn(beam.DoFn):
+    """(_, all facts) -> "join": the borders of the groups of buckets for each piece; "groups": the buckets of each."""
+
+    def __init__(self, plan: Plan):
+        self._plan = plan
+
+    def process(self, grouped: tuple[int, Iterable[Facts]]):
+        with homeward("planning buckets", "all chunks"):
+            facts, by_file = sum_facts(grouped[1]), self._plan.options.nsp_scope == "file"
+            for split in SPLITS:
+                slots = dict(sorted(facts.slots.get(split, {}).items()))
+                buckets = random_next.plan_buckets(slots, by_file) if slots else []
+                refuse_lone_documents(self._plan, split, buckets)
+                count = -(-facts.sizes[f"candidates-{split}"] // GROUP_BYTES)
+                groups = random_next.group_buckets(buckets, count) if buckets else []
+                for number, group in enumerate(groups):
+                    yield "groups", ((split, number), ("buckets", group))
+                borders = np.array([group[0][0] for group in groups[1:]], np.uint64).tobytes()
+                for kind in ("candidates", "waiting"):
+                    for piece_id in facts.pieces.get(f"{kind}-{split}", ()):
+                        yield "join", (piece_id, ((split, kind), borders))
+
+
+class SpreadFn(beam.DoFn):
+    """(piece id, its run and the borders of its ranges) -> ((split, range), (kind, run))."""
+
+    def process(self, joined: tuple[str, Iterable]):
+        run = borders = None
+        for value in joined[1]:
+            if isinstance(value, bytes):
+                run = value
+            else:
+                (split, kind), borders = value
+        if run is None or borders is None:
+            raise RuntimeError(f"piece {joined[0]} or its plan was lost between two steps")
+        for number, part in split_run(run, np.frombuffer(borders, np.uint64)):
+            yield (split, number), (kind, part)
+
+
+class FillFn(beam.DoFn):
+    """((split, group), its buckets, candidates and waiting examples) -> labelled pieces, and facts."""
+
+    def __init__(self, ingredients: Ingredients):
+        self._ingredients = ingredients
+
+    def process(self, grouped: tuple[tuple[str, int], Iterable]):
+        (split, number), values = grouped
+        with (
+            homeward("drawing random segments", f"group {number}"),
+            tempfile.TemporaryDirectory(prefix="nlpdata-") as folder,
+        ):
+            spills = {kind: SpillWriter(Path(folder, kind)) for kind in ("candidates", "waiting")}
+            for kind, value in values:
+                if kind == "buckets":
+                    buckets = value
+                else:
+                    sort_keys, ties, lengths, payload = read_run(value)
+                    spills[kind].add(sort_keys, ties, payload, lengths)
+            for spill in spills.values():
+                spill.flush()
+            recipe, counters = _recipe(self._ingredients), Counter()
+            pieces = PieceBuilder(f"group-{split}-{number:06d}", self._ingredients.slot_shift)
+            parts = list(Merge(spills["candidates"].runs).read())
+            document_keys, lengths = (np.concatenate([part[i] for part in parts]) for i in (0, 2))
+            payload = b"".join([part[3] for part in parts])
+            candidates = random_next.read_candidates(buckets, document_keys, lengths, payload, recipe.token_dtype)
+            waiting = Merge(spills["waiting"].runs).scan(0, 1 << 64, WAITING_BYTES)
+            for item in build_buckets(split, candidates, waiting, recipe, counters):
+                yield from pieces.add(item)
+            yield from pieces.finish(counters)
+        _count(counters)
+
+
+def shard_borders(count: int) -> np.ndarray:
+    """Lowest sort key of each shard but the first: uint64 (count - 1,)."""
+    return np.array([-(-(i << 64) // count) for i in range(1, count)], np.uint64)
+
+
+class PlanShardsFn(beam.DoFn):
+    """(_, all facts) -> "join-<split>": the shards' borders for each piece; "shards": each shard's name; "totals".
+
+    Raises the fault of a corpus without examples. A shard gets its name from here also where no record falls into it.
+    """
+
+    def __init__(self, plan: Plan):
+        self._plan = plan
+
+    def process(self, grouped: tuple[int, Iterable[Facts]]):
+        with homeward("planning shards", "all pieces"):
+            facts = sum_facts(grouped[1])
+            require_examples(self._plan, facts.counters)
+            names = {}
+            for split in self._plan.targets:
+                label = f"records-{split}"
+                names[split] = self._plan.shards(split, facts.sizes[label])
+                for number, name in enumerate(names[split]):
+                    yield "shards", ((split, number), ("name", name))
+                if not shards_known(self._plan, split):
+                    borders = shard_borders(len(names[split])).tobytes()
+                    for piece_id in facts.pieces.get(label, ()):
+                        yield f"join-{split}", (piece_id, ((split, "records"), borders))
+            yield "totals", (0, ("totals", (facts.counters, names)))
+
+
+def shards_known(plan: Plan, split: str) -> bool:
+    """True if the number of a split's shards is given, so that its pieces need not wait for the sum of their sizes."""
+    return split == "train" and plan.num_shards is not None
+
+
+class DivideFn(beam.DoFn):
+    """(piece id, run) -> ((split, shard), (kind, run)), for a split whose number of shards is given."""
+
+    def __init__(self, split: str, count: int):
+        self._split, self._count = split, count
+
+    def process(self, piece: tuple[str, bytes]):
+        for number, part in split_run(piece[1], shard_borders(self._count)):
+            yield (self._split, number), ("records", part)
+
+
+class ShardFn(beam.DoFn):
+    """((split, shard), its name and records) -> (0, (split, ShardInfo as a dict)); the shard lies in the work folder."""
+
+    def __init__(self, folder: Path, compression: str):
+        self._folder, self._compression = folder, compression
+
+    def process(self, grouped: tuple[tuple[str, int], Iterable]):
+        (split, number), values = grouped
+        with (
+            homeward("writing shards", f"{split} {number}"),
+            tempfile.TemporaryDirectory(prefix="nlpdata-") as scratch,
+        ):
+            spill = SpillWriter(Path(scratch, "records"))
+            for kind, value in values:
+                if kind == "name":
+                    name = value
+                else:
+                    sort_keys, ties, lengths, payload = read_run(value)
+                    spill.add(sort_keys, ties, payload, lengths)
+            spill.flush()
+            temporary = self._folder / f"{name}.{uuid4().hex}.tmp"
+            with ShardWriter(temporary, self._compression) as writer:
+                for _, _, lengths, payload in Merge(spill.runs).read():
+                    writer.write(payload, len(lengths))
+            info = replace(writer.info, file=name)
+            temporary.replace(self._folder / name)
+        yield 0, (split, asdict(info))
+
+
+class CommitFn(beam.DoFn):
+    """(0, infos of all shards and the totals) -> the meta files' contents; the set is in place when it ends."""
+
+    def __init__(self, plan: Plan, folder: Path):
+        self._plan, self._folder = plan, folder
+
+    def process(self, grouped: tuple[int, Iterable]):
+        with homeward("putting shards in place", self._folder):
+            infos: dict[str, list[dict]] = {split: [] for split in self._plan.targets}
+            for split, value in grouped[1]:
+                if split == "totals":
+                    counters, names = value
+                else:
+                    infos[split].append(value)
+            metas, sets = {}, []
+            for split, target in self._plan.targets.items():
+                shards = sorted(infos[split], key=lambda info: info["file"])
+                _check_counts(split, shards, names[split], counters[f"examples_{split}"])
+                metas[split] = self._plan.meta(split, shards, counters)
+                finished = [self._folder / name for name in names[split]]
+                sets.append((target, finished, [self._folder / self._plan.tokenizer_file(split)], metas[split]))
+            commit(sets, self._plan.key)
+        yield metas
+
+
+def _check_counts(split: str, shards: list[dict], names: list[str], examples: int) -> None:
+    """What was made must be what was written: a runner that loses or repeats elements is found out."""
+    files, records = [info["file"] for info in shards], sum(info["records"] for info in shards)
+    if files != sorted(names) or records != examples:
+        raise DataError(
+            f"the runner lost or repeated data: {examples} examples of the {split} split were made, and {records} "
+            f"records written, in {len(files)} of {len(names)} shards. Nothing was put in place. Run it again, and "
+            "if it happens again use another runner"
+        )
