@@ -6,6 +6,7 @@ exist; 130 interrupted; 143 terminated.
 
 import contextlib
 import inspect
+import json
 import os
 import signal
 import sys
@@ -19,6 +20,7 @@ from nlpdata.aliases import rewrite
 from nlpdata.errors import NlpdataError, UsageError
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.pretraining.options import PretrainingOptions
+from nlpdata.runners import LOCAL, ON_BEAM, on_beam
 
 app = typer.Typer(
     add_completion=False,
@@ -45,7 +47,6 @@ DigitComma = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 
 
-_WITH_RUNNERS = ("train-tokenizer", "create-pretraining")
 _RESUMABLE = ("create-pretraining", "create-finetuning")
 
 
@@ -172,18 +173,26 @@ def create_pretraining_command(
     chunk_size: Annotated[int | None, typer.Option(help="Input bytes of a task; does not change the result.")] = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
+    runner: Annotated[
+        str, typer.Option(help="local, DirectRunner, DaskRunner, FlinkRunner, SparkRunner or DataflowRunner.")
+    ] = LOCAL,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the job of a Beam runner, and run nothing.")
+    ] = False,
+    beam_arg: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
     **options,
 ) -> None:
-    """Make pretraining records of a corpus: masked words, and sentence order or next sentence."""
-    from nlpdata.pretraining.create import create_pretraining
+    """Make pretraining records of a corpus: masked words, and sentence order or next sentence.
 
+    What follows `--` goes to the Beam runner as it is.
+    """
+    create_pretraining, extra = _executor("create-pretraining", runner, workers, dry_run, beam_arg or [])
     result = create_pretraining(
         _inputs(input, more),
         _required("output", output, "out/train.tfrecord"),
         _required("tokenizer", tokenizer, "tok/spm.model"),
         meta=meta,
         num_shards=num_shards,
-        workers=workers,
         chunk_size=chunk_size,
         overwrite=overwrite,
         do_lower_case=do_lower_case,
@@ -191,8 +200,12 @@ def create_pretraining_command(
         digit_comma=digit_comma,
         log=_log,
         progress=not quiet,
+        **extra,
         **options,
     )
+    if dry_run:
+        print(json.dumps(result, indent=2))
+        return
     counters = result.counters
     rows = [
         ("documents", counters["documents"]),
@@ -207,6 +220,27 @@ def create_pretraining_command(
     for split, names in result.files.items():
         shown = names[0] if len(names) == 1 else f"{names[0]} ... ({len(names)} shards)"
         print(f"written: {shown}  {result.meta[split]}")
+
+
+def _executor(command: str, runner: str, workers: int | None, dry_run: bool, beam_args: list[str]):
+    """The function that does a command on a runner, and its arguments that the other runners do not have."""
+    if runner == LOCAL:
+        if dry_run:
+            raise UsageError("--dry-run shows the job of a Beam runner: name one with --runner.")
+        if beam_args:
+            raise UsageError(
+                f"what follows `--` is for a Beam runner, and --runner is local. Received: {' '.join(beam_args)}. "
+                "Name a --runner, or leave it out; input files go before `--`."
+            )
+        from nlpdata.pretraining.create import create_pretraining
+
+        return create_pretraining, {"workers": workers}
+    if workers is not None:
+        raise UsageError(
+            f"--workers is for --runner local. Received: --runner {runner}, whose own options follow `--`, e.g. -- "
+            "--direct_running_mode=multi_processing --direct_num_workers=4."
+        )
+    return on_beam(command), {"runner": runner, "beam_args": beam_args, "dry_run": dry_run}
 
 
 @app.command("create-finetuning")
@@ -304,18 +338,19 @@ def _rewrite(argv: list[str]) -> list[str]:
         return argv
     options = [p for p in commands[argv[at]].params if p.param_type_name == "option"]
     given = argv[at + 1 :]
-    if argv[at] in _WITH_RUNNERS and "--" in given:
+    foreign: list[str] = []
+    if argv[at] in ON_BEAM and "--" in given:
         cut = given.index("--")
-        given, foreign = given[:cut], given[cut + 1 :]
-        if foreign:
-            raise UsageError(
-                "what follows `--` is for the Beam runner that --runner names, and this version of "
-                f"`nlpdata {argv[at]}` runs on this machine only (--runner is to come). Received: "
-                f"{' '.join(foreign)}. Leave it out; input files go before `--`."
-            )
+        given, foreign = given[:cut], [f"--beam-arg={word}" for word in given[cut + 1 :]]
     names = {name.lstrip("-") for option in options for name in [*option.opts, *option.secondary_opts]}
     booleans = {option.opts[0].lstrip("-") for option in options if option.secondary_opts}
-    return argv[: at + 1] + rewrite(argv[at], given, frozenset(booleans), frozenset(names))
+    return argv[: at + 1] + rewrite(argv[at], given, frozenset(booleans), frozenset(names)) + foreign
+
+
+def option_names(command: str) -> set[str]:
+    """The options of a command, older spellings left out, with their hyphens."""
+    options = typer.main.get_command(app).commands[command].params
+    return {name for option in options for name in [*option.opts, *option.secondary_opts] if name.startswith("--")}
 
 
 def _terminate(signum, frame):

@@ -156,6 +156,11 @@ def work_key(key: dict) -> str:
     return sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
 
 
+def work_path(target: OutputSet) -> Path:
+    """The folder in which the work on an output goes on."""
+    return target.folder / f".{target.stem}.work"
+
+
 class WorkFolder:
     """The work folder of an output; one that was left by an equal run is used further. Only one run at a time has it.
 
@@ -166,7 +171,7 @@ class WorkFolder:
     """
 
     def __init__(self, target: OutputSet, key: str, log):
-        self.path = target.folder / f".{target.stem}.work"
+        self.path = work_path(target)
         self._lock = None
         try:
             self._take(target)

@@ -20,7 +20,7 @@ class WorkerError(Exception):
 
 @contextmanager
 def homeward(step: str, what):
-    """Marks the errors of a step that are for the user; OSError and MemoryError become such, with step and file."""
+    """Marks the errors of a step that are for the user; OSError and MemoryError become such, and all name the step."""
     try:
         yield
     except NlpdataError as error:
@@ -32,6 +32,8 @@ def homeward(step: str, what):
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         raise _marked(DataError(f"{step} ({what}): {error.strerror or error}{where}")) from error
+    except Exception as error:
+        raise RuntimeError(f"{step} ({what}): {type(error).__name__}: {error}") from error
 
 
 def _marked(error: NlpdataError) -> WorkerError:

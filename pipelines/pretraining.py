@@ -9,17 +9,20 @@ it works alike on every runner.
 """
 
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 
 import apache_beam as beam
 
-from nlpdata.output import WorkFolder, check_output
+from nlpdata import cli
+from nlpdata.output import WorkFolder, check_output, work_path
 from nlpdata.pretraining.plan import CreationResult, Plan, make_plan
 from nlpdata.pretraining.summary import corpus_warnings
 from nlpdata.records import read_meta
 from pipelines import steps
+from pipelines.job import describe_job
 from pipelines.pieces import FACTS, labelled
-from pipelines.runner import Run, runner_for
+from pipelines.runner import beam_parser, find_runner, run_pipeline
 
 
 def create_pretraining(
@@ -36,20 +39,23 @@ def create_pretraining(
     do_lower_case: bool | None = None,
     keep_accents: bool | None = None,
     digit_comma: bool | None = None,
+    dry_run: bool = False,
     log: Callable[[str], None] | None = None,
+    progress: bool = False,
     **options,
-) -> CreationResult:
+) -> CreationResult | dict:
     """Makes pretraining records on a Beam runner; the same files as nlpdata.create_pretraining, byte for byte.
 
     Args:
       runner: a key of pipelines.runner.RUNNERS.
       beam_args: Beam's own options, as on a command line.
+      dry_run: run nothing; returns the job instead (see pipelines.job.describe_job).
       Others: see nlpdata.create_pretraining.
 
     Raises UsageError, DataError.
     """
     log = log or (lambda line: None)
-    chosen = runner_for(runner, beam_args)
+    chosen = find_runner(runner, beam_args, dry_run)
     plan = make_plan(
         input,
         output,
@@ -64,13 +70,22 @@ def create_pretraining(
         log=log,
     )
     targets = list(plan.targets.values())
+    if dry_run:
+        folder = work_path(targets[0])
+        return describe_job(chosen, lambda pipeline: build_graph(pipeline, plan, folder))
     check_output(targets, overwrite, plan.key)
     work = WorkFolder(targets[0], plan.key, log)
     try:
         for split in plan.targets:
             shutil.copyfile(plan.tokenizer.path, work.path / plan.tokenizer_file(split))
-        run = Run(chosen, log)
-        run(lambda pipeline: build_graph(pipeline, plan, work.path), len(plan.chunks), plan.input_bytes)
+        run_pipeline(
+            chosen,
+            lambda pipeline: build_graph(pipeline, plan, work.path),
+            chunks=len(plan.chunks),
+            input_bytes=plan.input_bytes,
+            log=log,
+            quiet=not progress,
+        )
         metas = {split: read_meta(target.meta) for split, target in plan.targets.items()}
         work.remove()
     finally:
@@ -149,3 +164,30 @@ def _in_one(facts: beam.PCollection, name: str) -> beam.PCollection:
 def _joined(pieces: beam.PCollection, plans: beam.PCollection, name: str) -> beam.PCollection:
     """(piece id, [run, plan]) of pieces (id, run) and what was planned for each (id, plan)."""
     return _together([pieces, plans], name) | name >> beam.GroupByKey()
+
+
+def main(argv: Sequence[str]) -> int:
+    """`python -m pipelines.pretraining`: one list of options, Beam's among them, as Beam's users expect."""
+    ours, beams, words = [], [], list(argv)
+    known = beam_parser()._option_string_actions
+    own = {name.replace("_", "-") for name in cli.option_names("create-pretraining")}
+    while words:
+        word = words.pop(0)
+        name, equals, _ = word.partition("=")
+        action = known.get(name)
+        if word == "--":
+            beams += words
+            break
+        if action is None or name.replace("_", "-") in own:
+            ours.append(word)
+            continue
+        beams.append(word)
+        if not equals and action.nargs != 0 and words:
+            beams.append(words.pop(0))
+    if not any(word.partition("=")[0] == "--runner" for word in ours):
+        ours.append("--runner=DirectRunner")
+    return cli.main(["create-pretraining", *ours, "--", *beams])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

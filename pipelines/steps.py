@@ -27,6 +27,7 @@ from nlpdata.pretraining.tasks import WAITING_BYTES
 from nlpdata.spill import Merge, SpillWriter, read_run, split_run
 from nlpdata.tfrecord import ShardWriter
 from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
+from pipelines import progress
 from pipelines.faults import homeward
 from pipelines.pieces import Facts, PieceBuilder, sum_facts
 
@@ -68,14 +69,20 @@ class BuildFn(beam.DoFn):
     def process(self, task: tuple[int, Chunk]):
         file_index, chunk = task
         options = self._ingredients.options
-        with homeward("tokenizing", chunk.file.path):
+        with homeward("tokenizing", f"{chunk.file.path}, bytes {chunk.start}-{chunk.stop or 'end'}"):
             recipe, counters = _recipe(self._ingredients), Counter()
             pieces = PieceBuilder(f"chunk-{chunk.index:06d}", self._ingredients.slot_shift)
             blocks = read_blocks(chunk, invalid_utf8=options.invalid_utf8, text_key=options.text_key)
-            for item in build_examples(blocks, chunk.file, file_index, recipe, counters):
+            for item in build_examples(_reported(blocks), chunk.file, file_index, recipe, counters):
                 yield from pieces.add(item)
             yield from pieces.finish(counters)
         _count(counters)
+
+
+def _reported(blocks):
+    for block in blocks:
+        yield block
+        progress.report(block.bytes_read)
 
 
 def _count(counters: Counter) -> None:

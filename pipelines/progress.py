@@ -1,0 +1,26 @@
+"""Progress of steps that run in the process of the command (DirectRunner in memory)."""
+
+from contextlib import contextmanager
+
+_show = None
+_done = 0
+
+
+def report(count: int) -> None:
+    """Adds input bytes that a step has read."""
+    global _done
+    _done += count
+    if _show is not None:
+        _show(_done)
+
+
+@contextmanager
+def shown(show):
+    """Shows what is reported meanwhile; `show` is a nlpdata.local.Progress."""
+    global _show, _done
+    _show, _done = show, 0
+    try:
+        yield
+    finally:
+        _show = None
+        show.close()
