@@ -1,6 +1,5 @@
 """The job that a dry run shows: the graph and the workers as a Beam runner would get them, built offline."""
 
-from apache_beam import Pipeline
 from apache_beam.options.pipeline_options import GoogleCloudOptions, SetupOptions, WorkerOptions
 from apache_beam.runners.pipeline_utils import validate_pipeline_graph
 from apache_beam.transforms.environments import DockerEnvironment
@@ -13,8 +12,8 @@ def describe_job(runner: Runner, build) -> dict:
 
     The graph is Beam's portable one, checked by Beam's own validation; nothing is submitted, looked up or downloaded.
     """
-    options = runner.options()
-    pipeline = Pipeline(runner=runner.make(), options=options)
+    pipeline = runner.pipeline(chunks=1, offline=True)
+    options = pipeline.options
     build(pipeline)
     image = options.view_as(WorkerOptions).sdk_container_image
     container = DockerEnvironment.from_container_image(image or DockerEnvironment.default_docker_image())
@@ -27,6 +26,7 @@ def describe_job(runner: Runner, build) -> dict:
         "project": place.project,
         "region": place.region,
         "temp_location": place.temp_location,
+        "staging_location": place.staging_location,
         "workers": {
             "num_workers": workers.num_workers,
             "max_num_workers": workers.max_num_workers,

@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import logging
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from difflib import get_close_matches
 
 import apache_beam as beam
 from apache_beam.options import pipeline_options
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.local import Progress
@@ -27,6 +29,7 @@ RUNNERS = {
     "SparkRunner": "apache_beam.runners.portability.spark_runner:SparkRunner",
     "DataflowRunner": "apache_beam.runners.dataflow:DataflowRunner",
 }
+_BUCKET = re.compile(r"gs://[a-z0-9][-_a-z0-9.]{1,61}[a-z0-9]/.+")
 DASK_PARTITIONS = 256  # most partitions of a collection
 
 
@@ -38,9 +41,25 @@ class Runner:
     flags: tuple[str, ...]
     make: Callable[[], beam.runners.PipelineRunner]
 
-    def options(self, more: Sequence[str] = ()) -> pipeline_options.PipelineOptions:
-        """Beam's options; `more` are defaults that the user's flags override."""
-        return pipeline_options.PipelineOptions([*more, *self.flags])
+    def pipeline(self, chunks: int, offline: bool = False) -> beam.Pipeline:
+        """An empty pipeline. UsageError where Beam's own validation finds the options at fault.
+
+        Args:
+          chunks: elements that it begins with; Dask would put all of a small number into one partition.
+          offline: to be looked at only, so without the runner, which may look up buckets when it is made.
+        """
+        more, given = [], " ".join(self.flags)
+        if self.name == "DaskRunner" and "--dask_npartitions" not in given and "--dask_partition_size" not in given:
+            more = [f"--dask_npartitions={min(chunks, DASK_PARTITIONS)}"]
+        options = pipeline_options.PipelineOptions([*more, *self.flags])
+        place = options.view_as(pipeline_options.GoogleCloudOptions)
+        if self.name == "DataflowRunner" and not place.staging_location:
+            place.staging_location = f"{place.temp_location.rstrip('/')}/staging"
+        try:
+            return beam.Pipeline(runner=FnApiRunner() if offline else self.make(), options=options)
+        except ValueError as error:
+            lines = [line.strip() for line in str(error).splitlines()[1:] if line.strip()]
+            raise UsageError(f"{self.name}: {' '.join(lines) or error}") from None
 
 
 def find_runner(name: str, flags: Sequence[str], dry_run: bool = False) -> Runner:
@@ -132,8 +151,8 @@ def _check_dataflow(found: dict, dry_run: bool) -> None:
             f"--runner DataflowRunner needs {', '.join(f'--{name}' for name in missing)} after `--`, e.g. -- "
             "--project=my-project --region=europe-west4 --temp_location=gs://my-bucket/tmp"
         )
-    if not found["temp_location"].startswith("gs://"):
-        raise UsageError(f"--temp_location must be a gs:// path. Received: {found['temp_location']}")
+    if not _BUCKET.fullmatch(found["temp_location"]):
+        raise UsageError(f"--temp_location must be gs://BUCKET/FOLDER. Received: {found['temp_location']}")
     if not dry_run:
         raise UsageError(
             "this version reads and writes paths that all workers share, and Dataflow's workers share none with this "
@@ -164,11 +183,8 @@ def run_pipeline(
 
     Raises the fault of the user that a worker met, else DataError with the step and the root of the runner's error.
     """
-    more = [f"--dask_npartitions={min(chunks, DASK_PARTITIONS)}"] if runner.name == "DaskRunner" else []
-    if any(flag.startswith(("--dask_npartitions", "--dask_partition_size")) for flag in runner.flags):
-        more = []
     logging.getLogger("distributed").setLevel(logging.ERROR)
-    pipeline = beam.Pipeline(runner=runner.make(), options=runner.options(more))
+    pipeline = runner.pipeline(chunks)
     build(pipeline)
     log(f"{runner.name}: {chunks} chunks, {input_bytes / 1e6:.1f} MB")
     start, result = time.monotonic(), None

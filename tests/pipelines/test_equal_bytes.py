@@ -1,0 +1,86 @@
+"""Every runner gives the files of the local executor, byte for byte."""
+
+import importlib.util
+
+import pytest
+
+from nlpdata import cli
+from pipelines import pieces, steps
+from tests.nlpdata.commands import contents
+from tests.pipelines.conftest import OBJECTIVES, arguments
+from tests.shared import shared
+
+RUNNERS = {
+    "in memory": ["--runner=DirectRunner"],
+    "bundles twice": ["--runner=DirectRunner", "--", "--direct_runner_bundle_repeat=1"],
+    "multi_processing": [
+        "--runner=DirectRunner",
+        "--",
+        "--direct_running_mode=multi_processing",
+        "--direct_num_workers=2",
+    ],
+    "Dask": ["--runner=DaskRunner"],
+}
+SLOW = ("multi_processing", "Dask")
+
+
+def _need(name):
+    if name == "Dask" and importlib.util.find_spec("distributed") is None:
+        pytest.skip("needs Dask (pip install 'nlpdata[dask]')")
+
+
+@pytest.mark.parametrize("shards", [None, 3])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in RUNNERS]
+)
+def test_runner_gives_the_local_files(name, objective, shards, tmp_path, corpus_folder, tiny_model, local_files):
+    _need(name)
+    if name in SLOW and shards:
+        pytest.skip("shown without --num-shards, which takes one step more")
+    assert cli.main(arguments(corpus_folder, tmp_path, tiny_model, objective, shards, *RUNNERS[name])) == 0
+    assert contents(tmp_path) == local_files(objective, shards)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_size_of_pieces_and_groups_changes_nothing(
+    objective, tmp_path, corpus_folder, tiny_model, local_files, monkeypatch
+):
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 20_000)
+    monkeypatch.setattr(steps, "GROUP_BYTES", 10_000)
+    monkeypatch.setattr("nlpdata.pretraining.random_next.BUCKET_DOCUMENTS", 64)
+    assert cli.main(arguments(corpus_folder, tmp_path, tiny_model, objective, 3, "--runner=DirectRunner")) == 0
+    assert contents(tmp_path) == local_files(objective, 3)
+
+
+def test_more_shards_than_records(tmp_path, corpus_folder, tiny_model, local_files):
+    """A shard into which no record falls is written all the same, as the local executor does."""
+    folder = tmp_path / "beam"
+    assert cli.main(arguments(corpus_folder, folder, tiny_model, "sop", 2000, "--runner=DirectRunner")) == 0
+    assert contents(folder) == local_files("sop", 2000)
+
+
+def test_gzip_shards(tmp_path, corpus_folder, tiny_model):
+    for folder, more in ((tmp_path / "local", ()), (tmp_path / "beam", ("--runner=DirectRunner",))):
+        given = arguments(corpus_folder, folder, tiny_model, "none", None, "--compression", "gzip", *more)
+        assert cli.main(given) == 0
+    assert contents(tmp_path / "beam") == contents(tmp_path / "local")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_real_corpus(objective, tmp_path, tiny_model):
+    """Six languages' text: the local executor with one and two workers, and every runner."""
+    corpus = shared("data", "ospl")
+    common = ["create-pretraining", "--input", str(corpus / "*.gz"), "--tokenizer", str(tiny_model)]
+    common += ["--objective", objective, "--max-seq-length", "128", "--dupe-factor", "1", "--eval-fraction", "0.05"]
+    runs = {"1 worker": ["--workers=1"], "2 workers": ["--workers=2"]} | RUNNERS
+    made = {}
+    for name, more in runs.items():
+        if name != "Dask" or importlib.util.find_spec("distributed"):
+            folder = tmp_path / name
+            assert cli.main([*common, "--output", str(folder / "t.tfrecord"), *more]) == 0
+            made[name] = contents(folder)
+    assert len(made["1 worker"]) >= 6
+    assert all(files == made["1 worker"] for files in made.values()), made.keys()

@@ -1,0 +1,141 @@
+"""Bundles that fail, run twice or lose data; and the faults of users, which must read as they do locally."""
+
+import threading
+from collections import Counter
+
+import pytest
+
+from nlpdata import cli
+from pipelines import runner, steps
+from tests.nlpdata.commands import contents, create_arguments, run_command, visible
+from tests.pipelines.conftest import arguments
+
+STEPS = [
+    steps.BuildFn,
+    steps.PlanBucketsFn,
+    steps.SpreadFn,
+    steps.FillFn,
+    steps.PlanShardsFn,
+    steps.DivideFn,
+    steps.ShardFn,
+    steps.CommitFn,
+]
+ON_BEAM = "--runner=DirectRunner"
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("after", [True, False], ids=["after its work", "before it"])
+def test_first_attempt_fails(step, after, tmp_path, corpus_folder, tiny_model, local_files, monkeypatch):
+    """Beam's bundle-based runner tries a failed bundle again; what the first attempt left on disk does no harm."""
+    retrying = "apache_beam.runners.direct.direct_runner:BundleBasedDirectRunner"
+    monkeypatch.setitem(runner.RUNNERS, "DirectRunner", retrying)
+    failed, process = [], step.process
+
+    def flaky(self, element):
+        made = list(process(self, element)) if after or failed else []
+        if not failed:
+            failed.append(step)
+            raise RuntimeError("injected")
+        return made
+
+    monkeypatch.setattr(step, "process", flaky)
+    assert cli.main(arguments(corpus_folder, tmp_path, tiny_model, "nsp", 3, ON_BEAM)) == 0
+    assert failed
+    assert contents(tmp_path) == local_files("nsp", 3)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_bundle_runs_twice_at_once(step, tmp_path, corpus_folder, tiny_model, local_files, monkeypatch):
+    process = step.process
+    twice = Counter()
+
+    def doubled(self, element):
+        key, values = element if isinstance(element, tuple) and step is not steps.BuildFn else (None, None)
+        if values is not None and not isinstance(values, bytes):
+            element = (key, list(values))
+        made, errors, start = [], [], threading.Barrier(2)
+
+        def attempt():
+            start.wait()
+            try:
+                made.append(list(process(self, element)))
+            except BaseException as error:  # (to be raised in the test's own thread)
+                errors.append(error)
+
+        threads = [threading.Thread(target=attempt) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+        twice[step] += 1
+        return made[-1]
+
+    monkeypatch.setattr(step, "process", doubled)
+    for attempt in range(5 if step is steps.CommitFn else 1):
+        folder = tmp_path / str(attempt)
+        assert cli.main(arguments(corpus_folder, folder, tiny_model, "nsp", 3, ON_BEAM)) == 0
+        assert contents(folder) == local_files("nsp", 3)
+        assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+    assert twice[step]
+
+
+@pytest.mark.parametrize("change", [lambda made: made[1:], lambda made: [*made, made[-1]]], ids=["lost", "repeated"])
+def test_lost_and_repeated_elements_are_found(change, tmp_path, corpus_folder, tiny_model, monkeypatch, capsys):
+    process = steps.DivideFn.process
+    monkeypatch.setattr(steps.DivideFn, "process", lambda self, element: change(list(process(self, element))))
+    outcome = run_command(capsys, *arguments(corpus_folder, tmp_path, tiny_model, "sop", 3, ON_BEAM))
+    assert outcome.code == 1
+    assert "the runner lost or repeated data" in outcome.err
+    assert visible(tmp_path) == []
+
+
+def test_unexpected_error_names_step_file_and_cause(tmp_path, corpus_folder, tiny_model, monkeypatch, capsys):
+    def broken(*_):
+        raise KeyError("poison")
+
+    monkeypatch.setattr(steps, "build_examples", broken)
+    outcome = run_command(capsys, *arguments(corpus_folder, tmp_path, tiny_model, "sop", 3, ON_BEAM))
+    assert outcome.code == 1
+    assert "KeyError: 'poison'" in outcome.err
+    assert f"tokenizing ({corpus_folder}/a.txt, bytes 0-20000)" in outcome.err
+    assert "Build examples" in outcome.err
+    assert visible(tmp_path) == []
+
+
+BAD = {
+    "not UTF-8": (b"One line.\nAnother.\n\nbad \xff byte\nSecond.\n", ()),
+    "no examples": (b"Only one sentence.\n\nAnd another.\n", ()),
+    "blank": (b"\n\n  \n", ()),
+    "lone document": (b"First one.\nSecond one.\nThird one.\n", ("--objective", "nsp")),
+    "lone document of a file": (b"First one.\nSecond one.\n", ("--objective", "nsp", "--nsp-scope", "file")),
+    "no such text key": (b'{"body": "One. Two."}\n', ("--text-key", "text")),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_reads_as_it_does_locally(name, tmp_path, tiny_model, capsys):
+    content, more = BAD[name]
+    text = tmp_path / "bad.txt"
+    text.write_bytes(content)
+    out = tmp_path / "out"
+    given = create_arguments(text, out / "t.tfrecord", tiny_model, *more)
+    at = given.index("--workers")
+    local = run_command(capsys, *given)
+    beam = run_command(capsys, *given[:at], *given[at + 2 :], ON_BEAM)
+    assert local.code == beam.code == 1
+    last = [outcome.err.strip().splitlines()[-1] for outcome in (local, beam)]
+    assert last[0] == last[1]
+    assert last[0].startswith("nlpdata: error: ")
+    assert visible(out) == []
+
+
+def test_existing_output_is_refused_and_overwritten(tmp_path, corpus_folder, tiny_model, local_files, capsys):
+    given = arguments(corpus_folder, tmp_path, tiny_model, "sop", 3, ON_BEAM)
+    assert run_command(capsys, *given).code == 0
+    again = run_command(capsys, *given)
+    assert again.code == 2
+    assert "Use --overwrite" in again.err
+    assert run_command(capsys, *given, "--overwrite").code == 0
+    assert contents(tmp_path) == local_files("sop", 3)
