@@ -16,7 +16,7 @@ import typer
 
 from nlpdata.cli import app
 from nlpdata.records import pretraining_features
-from pretrain.convert import app as convert_app
+from pretrain import convert, export
 from pretrain.flags import FLAGS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -112,8 +112,8 @@ def test_substitutions_are_of_use():
 
 def test_options_exist():
     known = {"help", *(spelling for flag in FLAGS for spelling in (flag.name, *flag.aliases))}
-    commands = [*typer.main.get_command(app).commands.values(), typer.main.get_command(convert_app)]
-    for command in commands:
+    ours = [typer.main.get_command(module.app) for module in (convert, export)]
+    for command in [*typer.main.get_command(app).commands.values(), *ours]:
         for option in command.params:
             known |= {name.lstrip("-") for name in [*option.opts, *option.secondary_opts]}
     for page in PAGES:
