@@ -20,7 +20,7 @@ PRETRAIN_LEVELS = (
     {"config_yaml"},
     {"optimizers", "encoders"},
     {"converters", "data", "evaluation"},
-    {"tasks"},
+    {"tasks", "prediction"},
     {"training"},
     {"convert", "experiments", "export", "predict", "run", "submit"},
 )

@@ -97,7 +97,7 @@ class QuestionAnsweringTask(Task):
         answers = self.answers(state["outputs"])
         questions = self._source.questions()
         golds = {key: gold_answers(questions[key].answers) for key in answers}
-        odds = {key: each.null_odds for key, each in answers.items()} if self._with_negative() else None
+        odds = {key: each.null_odds for key, each in answers.items()} if self.with_negative() else None
         texts = {key: each.text for key, each in answers.items()}
         return metrics | squad_metrics(golds, texts, odds, self.config.null_score_diff_threshold)
 
@@ -116,11 +116,11 @@ class QuestionAnsweringTask(Task):
         questions, config = self._source.questions(), self.config
         return {
             key: find_answers(
-                questions[key].context, own, config.n_best_size, config.max_answer_length, self._with_negative()
+                questions[key].context, own, config.n_best_size, config.max_answer_length, self.with_negative()
             )
             for key, own in windows.items()
         }
 
-    def _with_negative(self) -> bool:
+    def with_negative(self) -> bool:
         own = self.config.version_2_with_negative
         return bool(self._source.version_2_with_negative if own is None else own)

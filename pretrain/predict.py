@@ -1,0 +1,180 @@
+"""python -m pretrain.predict --model_dir run2 --input texts.tsv --output predictions.tsv: what a fine-tuned model says.
+
+A sentence model takes texts (.txt, one a line; .tsv with a header; .jsonl); a question answering model the dev records of
+`nlpdata create-finetuning --task squad`, and writes predictions.json, nbest_predictions.json and null_odds.json.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nlpdata.errors import DataError, NlpdataError, UsageError
+
+_CERTAIN = 1e9  # the odds of no answer where a window allows no other: JSON has no infinity
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@app.command()
+def predict_command(
+    input: Annotated[str, typer.Option(help="Texts, or dev records of SQuAD.")],
+    output: Annotated[str, typer.Option(help="File of predictions; for SQuAD a folder.")],
+    model_dir: Annotated[
+        str, typer.Option("--model_dir", "--model-dir", "--init_checkpoint", help="Run or checkpoint.")
+    ],
+    format: Annotated[str, typer.Option(help="tsv, jsonl or glue.")] = "tsv",
+    tokenizer: Annotated[
+        str | None, typer.Option(help="Tokenizer file.  [default: that of the training records]")
+    ] = None,
+    batch_size: Annotated[int, typer.Option("--batch_size", "--batch-size", min=1, help="Examples at a time.")] = 32,
+) -> None:
+    """Write the predictions of a fine-tuned model."""
+    predict(model_dir, input, output, format=format, tokenizer=tokenizer, batch_size=batch_size, log=_log)
+
+
+def predict(model_dir, input, output, *, format="tsv", tokenizer=None, batch_size=32, log=print) -> None:
+    """Writes the predictions of a fine-tuned model for a file; see the top of this file.
+
+    Raises UsageError where model, input and options do not fit, DataError where a file is damaged.
+    """
+    from pretrain.converters import read_checkpoint
+
+    checkpoint = read_checkpoint(str(model_dir))
+    if "classifier/logits/kernel" in checkpoint.weights:
+        _predict_texts(checkpoint, str(model_dir), input, output, format, tokenizer, batch_size, log)
+    elif "span/logits/kernel" in checkpoint.weights:
+        _predict_answers(checkpoint, str(model_dir), input, output, batch_size, log)
+    else:
+        raise UsageError(
+            f"{model_dir} holds no fine-tuned head (classifier or span): there is nothing that it predicts. Fine-tune it with "
+            "--experiment=bert/sentence_prediction or bert/squad."
+        )
+
+
+def _predict_texts(checkpoint, model_dir, input, output, format, tokenizer, batch_size, log) -> None:
+    from pretrain.converters.load import load
+    from pretrain.prediction import FORMATS, Head, predict_logits, read_texts, rows_of, write_rows
+
+    if format not in FORMATS:
+        raise UsageError(f"--format must be one of {', '.join(FORMATS)}. Received: {format!r}.")
+    if "tfrecord" in Path(input).name or "tf_record" in Path(input).name:
+        raise UsageError(f"--input {input}: records know no texts. Give the texts, as .txt, .tsv or .jsonl.")
+    texts = read_texts(input)
+    if not texts.first:
+        raise DataError(f"{input} holds no texts.")
+    classes = checkpoint.weights["classifier/logits/kernel"].shape[1]
+    kind = checkpoint.extras.get("kind") or ("regression" if classes == 1 else "classification")
+    names = tuple(checkpoint.extras.get("label_names") or map(str, range(classes)))
+    length = checkpoint.extras.get("seq_length") or checkpoint.encoder.options.max_position_embeddings
+    logits = predict_logits(load(model_dir), _tokenizer(model_dir, tokenizer), texts, length, batch_size, log)
+    rows = rows_of(Head(kind, names), texts, logits)
+    empty = sum(row["prediction"] is None for row in rows)
+    if empty:
+        log(f"{empty} of {len(rows)} texts are empty: they have no prediction")
+    write_rows(output, rows, format)
+    log(f"{len(rows)} predictions written: {output}")
+
+
+def _tokenizer(model_dir: str, given: str | None):
+    """The tokenizer: the one given, else that of the records which the run was trained on."""
+    from nlpdata.records import find_meta, read_meta
+    from nlpdata.tokenizers import load_tokenizer
+    from pretrain.converters import native
+
+    folder = native.locate(model_dir)
+    info = native.read_info(folder) if folder else {}
+    wanted = info.get("data", {}).get("tokenizer_sha256")
+    if given:
+        loaded = load_tokenizer(given)
+    else:
+        path = info.get("config", {}).get("task", {}).get("train_data", {}).get("input_path")
+        meta_path = find_meta(path) if isinstance(path, str) and path and Path(path).exists() else None
+        if meta_path is None:
+            raise UsageError(
+                f"the tokenizer of {model_dir} is not found: its training records ({path or 'unknown'}) are not there. Name it "
+                "with --tokenizer."
+            )
+        loaded = load_tokenizer(read_meta(meta_path)["tokenizer"], folder=meta_path.parent)
+    if wanted and loaded.sha256 != wanted:
+        raise UsageError(
+            f"{loaded.path} (sha256 {loaded.sha256[:12]}...) is not the tokenizer that the model was trained with "
+            f"({wanted[:12]}...): its ids mean other words."
+        )
+    return loaded
+
+
+def _predict_answers(checkpoint, model_dir, input, output, batch_size, log) -> None:
+    from keras import ops
+
+    from pretrain.config import EvalDataConfig, ModelConfig
+    from pretrain.converters import assign
+    from pretrain.evaluation.squad_answers import final_answers
+    from pretrain.registry import TASKS
+    from pretrain.tasks.question_answering import QuestionAnsweringTask
+
+    data = EvalDataConfig(input_path=input, global_batch_size=batch_size, trim_padding=True)
+    config = TASKS.config_class("question_answering")(
+        model=ModelConfig(encoder=checkpoint.encoder), validation_data=data
+    )
+    task = QuestionAnsweringTask(replace(config, **_answer_options(model_dir)))
+    batches = task.build_inputs(data)
+    model = task.build_model()
+    assign(model, checkpoint)
+    state = None
+    for step in range(batches.steps_per_epoch):
+        batch = batches.batch(step)
+        real = batch["is_real_example"].astype(bool)
+        _, outputs = task.validation_step(model, batch)
+        outputs = {name: ops.convert_to_numpy(values)[real] for name, values in outputs.items()}
+        state = task.aggregate_logs(state, {}, outputs)
+    answers = task.answers(state["outputs"])
+    folder = Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    final = final_answers(answers, task.with_negative(), task.config.null_score_diff_threshold)
+    _write_json(folder / "predictions.json", final)
+    _write_json(folder / "nbest_predictions.json", {key: each.nbest for key, each in answers.items()})
+    if task.with_negative():
+        _write_json(folder / "null_odds.json", {key: min(each.null_odds, _CERTAIN) for key, each in answers.items()})
+    log(f"{len(answers)} answers written: {folder}")
+
+
+def _answer_options(model_dir: str) -> dict:
+    """How the run was told to choose answers."""
+    from pretrain.converters import native
+
+    folder = native.locate(model_dir)
+    task = native.read_info(folder).get("config", {}).get("task", {}) if folder else {}
+    names = ("version_2_with_negative", "n_best_size", "max_answer_length", "null_score_diff_threshold")
+    return {name: task[name] for name in names if name in task}
+
+
+def _write_json(path: Path, content) -> None:
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _log(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code when called with argv, else exits."""
+    code = 0
+    try:
+        app(sys.argv[1:] if argv is None else list(argv), prog_name="python -m pretrain.predict", standalone_mode=True)
+    except NlpdataError as error:
+        _log(f"pretrain.predict: error: {error}")
+        code = error.exit_code
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    if argv is None:
+        sys.exit(code)
+    return code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""Predictions of a fine-tuned sentence model for texts: reading them, running the model, writing what it says."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nlpdata.errors import DataError, UsageError
+from pretrain.config_values import closest
+
+FIRST_COLUMNS = ("text", "text_a", "question", "sentence", "sentence1", "premise")
+SECOND_COLUMNS = ("text_b", "sentence2", "hypothesis")
+FORMATS = ("tsv", "jsonl", "glue")
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What is predicted on: names (of the rows, in order), first and second texts ("" for none)."""
+
+    names: list[str]
+    first: list[str]
+    second: list[str]
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a model's logits mean: kind (classification, regression, multilabel), class names in id order."""
+
+    kind: str
+    names: tuple[str, ...]
+
+
+def read_texts(path: str | Path) -> Texts:
+    """Texts of a file: .tsv with a header and .jsonl by column names, any other one text a line, white space kept.
+
+    Raises UsageError where columns are missing, DataError, with the line, where the file is not text.
+    """
+    lines = _lines(Path(path))
+    suffix = Path(path).suffix
+    if suffix not in (".tsv", ".jsonl"):
+        return Texts([str(i) for i in range(len(lines))], lines, [""] * len(lines))
+    rows = _jsonl(lines, path) if suffix == ".jsonl" else _tsv(lines, path)
+    first, second, name = _columns(rows, path)
+    for number, row in enumerate(rows):
+        for column in filter(None, (first, second)):
+            if not isinstance(row.get(column), str):
+                raise DataError(f"{path}: row {number + 1} has no text {column!r}. Received: {str(row)[:80]}")
+    return Texts(
+        [str(row[name]) if name and row.get(name) is not None else str(i) for i, row in enumerate(rows)],
+        [row[first] for row in rows],
+        [row[second] if second else "" for row in rows],
+    )
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    try:
+        if b"\0" in data:
+            raise ValueError(f"byte {data.index(0)} is 0")
+        text = data.decode("utf-8-sig")
+    except ValueError as error:
+        raise DataError(f"{path} is no UTF-8 text: {error}. Give texts, or records of create-finetuning.") from None
+    lines = text.replace("\r\n", "\n").split("\n")
+    return lines[:-1] if lines and not lines[-1] else lines
+
+
+def _jsonl(lines: list[str], path) -> list[dict]:
+    rows = []
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise DataError(f"{path}:{number}: not JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise DataError(f"{path}:{number}: expected an object such as {{'text': ...}}. Received: {line[:80]}")
+        rows.append(row)
+    return rows
+
+
+def _tsv(lines: list[str], path) -> list[dict]:
+    header, *body = [line.split("\t") for line in lines] or [[]]
+    for number, cells in enumerate(body, 2):
+        if len(cells) != len(header):
+            raise DataError(f"{path}:{number}: {len(cells)} columns, the header has {len(header)}: {', '.join(header)}")
+    return [dict(zip(header, cells, strict=True)) for cells in body]
+
+
+def _columns(rows: Sequence[Mapping], path) -> tuple[str, str | None, str | None]:
+    known = list(rows[0]) if rows else []
+    first = next((name for name in FIRST_COLUMNS if name in known), None)
+    if first is None:
+        raise UsageError(
+            f"{path}: no column of texts. It needs one of {', '.join(FIRST_COLUMNS)}, and for pairs one of "
+            f"{', '.join(SECOND_COLUMNS)}; it has {', '.join(known) or 'no rows'}."
+        )
+    pair = ("sentence", *SECOND_COLUMNS) if first == "question" else SECOND_COLUMNS
+    second = next((name for name in pair if name in known), None)
+    return first, second, next((name for name in ("index", "id") if name in known), None)
+
+
+def predict_logits(model, tokenizer, texts: Texts, length: int, batch_size: int, log=print) -> np.ndarray:
+    """The logits float32 (texts, classes) of a model for texts; longer ones are cut, which is said."""
+    from nlpdata.finetuning.encode import lay_out
+
+    columns, cut = lay_out(tokenizer, length, tokenizer.encode(texts.first), tokenizer.encode(texts.second))
+    truncated = int((cut > 0).sum())
+    if truncated:
+        log(
+            f"{truncated} of {len(cut)} texts are longer than {length} tokens: their ends were cut ({int(cut.sum())} tokens)"
+        )
+    return np.concatenate(list(_logits(model, {k: v.astype(np.int32) for k, v in columns.items()}, batch_size)))
+
+
+def _logits(model, columns: Mapping[str, np.ndarray], batch_size: int) -> Iterator[np.ndarray]:
+    from keras import ops
+
+    from pretrain.data.batches import trimmed
+
+    for at in range(0, len(columns["input_ids"]), batch_size):
+        batch = trimmed({name: values[at : at + batch_size] for name, values in columns.items()})
+        yield np.asarray(ops.convert_to_numpy(model(batch)["logits"]), np.float32)
+
+
+def rows_of(head: Head, texts: Texts, logits: np.ndarray) -> list[dict]:
+    """{"index", "prediction", "scores"} for each text: the class name, the number or the labels; scores by class name.
+
+    An empty text gets the prediction None and no scores: there is nothing to judge.
+    """
+    rows = []
+    for name, first, second, row in zip(texts.names, texts.first, texts.second, logits.astype(np.float64), strict=True):
+        if not (first.strip() or second.strip()):
+            rows.append({"index": name, "prediction": None, "scores": {}})
+            continue
+        prediction, scores = _judge(head, row)
+        rows.append({"index": name, "prediction": prediction, "scores": scores})
+    return rows
+
+
+def _judge(head: Head, logits: np.ndarray):
+    if head.kind == "regression":
+        return float(logits[0]), {}
+    if head.kind == "multilabel":
+        scores = 1 / (1 + np.exp(-logits))
+        chosen = [name for name, value in zip(head.names, logits, strict=True) if value > 0]
+        return chosen, dict(zip(head.names, scores.tolist(), strict=True))
+    weights = np.exp(logits - logits.max())
+    return head.names[int(logits.argmax())], dict(zip(head.names, (weights / weights.sum()).tolist(), strict=True))
+
+
+def write_rows(path: str | Path, rows: Sequence[Mapping], format: str) -> None:
+    """Writes predictions: tsv (with scores), jsonl, or glue (index and prediction, as its server takes them).
+
+    Raises UsageError for another format, or where glue has no place for what there is.
+    """
+    if format not in FORMATS:
+        raise UsageError(
+            f"--format must be one of {', '.join(FORMATS)}. Received: {format!r}.{closest(format, FORMATS)}"
+        )
+    empty = [row["index"] for row in rows if row["prediction"] is None]
+    if format == "glue" and empty:
+        raise UsageError(f"a GLUE submission needs a prediction for every row; row {empty[0]} has an empty text.")
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        if format == "jsonl":
+            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            return
+        names = list(next((row["scores"] for row in rows if row["scores"]), {})) if format == "tsv" else []
+        file.write("\t".join(["index", "prediction", *names]) + "\n")
+        for row in rows:
+            scores = [f"{row['scores'][name]:.6f}" if row["scores"] else "" for name in names]
+            file.write("\t".join([row["index"], _cell(row["prediction"]), *scores]) + "\n")
+
+
+def _cell(prediction) -> str:
+    if prediction is None:
+        return ""
+    if isinstance(prediction, float):
+        return f"{prediction:.3f}"
+    return ",".join(prediction) if isinstance(prediction, list) else prediction
