@@ -10,8 +10,8 @@ import numpy as np
 from nlpdata.errors import DataError, UsageError
 from pretrain.config_values import closest
 
-FIRST_COLUMNS = ("text", "text_a", "question", "sentence", "sentence1", "premise")
-SECOND_COLUMNS = ("text_b", "sentence2", "hypothesis")
+FIRST_COLUMNS = ("text", "text_a", "question", "sentence", "sentence1", "question1", "#1 String", "premise")
+SECOND_COLUMNS = ("text_b", "sentence2", "question2", "#2 String", "hypothesis")
 FORMATS = ("tsv", "jsonl", "glue")
 
 

@@ -64,7 +64,6 @@ def probabilities(model, ids, segments=None):
 
 
 def test_lines_of_text(classifier, tmp_path):
-    pytest.importorskip("nlpdata.finetuning.encode", reason="nlpdata has no fine-tuning records yet")
     (tmp_path / "in.txt").write_text("w20 w30\n\nw40 w41 w42\n" + "w50 " * 60 + "\n")
     said = run(classifier, tmp_path / "in.txt", tmp_path / "out.jsonl", format="jsonl")
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
@@ -85,7 +84,6 @@ def test_lines_of_text(classifier, tmp_path):
 
 
 def test_pairs_of_a_glue_file(classifier, tmp_path):
-    pytest.importorskip("nlpdata.finetuning.encode", reason="nlpdata has no fine-tuning records yet")
     (tmp_path / "test.tsv").write_text("index\tsentence1\tsentence2\n7\tw20\tw30 w31\n9\tw21\tw32\n")
     run(classifier, tmp_path / "test.tsv", tmp_path / "MRPC.tsv", format="glue")
     header, first, second = (tmp_path / "MRPC.tsv").read_text().splitlines()
