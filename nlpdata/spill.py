@@ -61,7 +61,7 @@ class SortBuffer:
 
 
 def _run_parts(sort_keys, ties, ends, records: Sequence[memoryview]) -> list[bytes | memoryview]:
-    head = np.array([_MAGIC, len(sort_keys), int(ends[-1])], np.uint64)
+    head = np.array([_MAGIC, len(sort_keys), int(ends[-1]) if len(ends) else 0], np.uint64)
     return [head.tobytes(), sort_keys.tobytes(), ties.tobytes(), ends.tobytes(), *records]
 
 

@@ -14,14 +14,15 @@ from nlpdata.corpus.types import MAX_LINE_BYTES, Chunk
 
 _WIDE = rb"\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80"
 _WIDE_REVERSED = rb"[\x85\xa0]\xc2|\x80\x9a\xe1|[\x80-\x8a\xa8\xa9\xaf]\x80\xe2|\x9f\x81\xe2|\x80\x80\xe3"
-_IN_LINE = rb"(?:[\t\x0b\x0c\x1c-\x20]++|" + _WIDE + rb")*+"  # whitespace that ends no line
-_ANY = rb"(?:[\t-\r\x1c-\x20]++|" + _WIDE + rb")*+"
+# Groups repeat greedily, not possessively: Python 3.11 (3.11.2 at least) takes part of an alternative for a match there.
+_IN_LINE = rb"(?:[\t\x0b\x0c\x1c-\x20]++|" + _WIDE + rb")*"  # whitespace that ends no line
+_ANY = rb"(?:[\t-\r\x1c-\x20]++|" + _WIDE + rb")*"
 _REST_OF_SEPARATOR = _IN_LINE + rb"[\r\n]" + _ANY
 
 WIDE_SPACE = re.compile(_WIDE)
 IN_LINE_SPACE = re.compile(_IN_LINE)
 SPACE = re.compile(_ANY)
-SPACE_REVERSED = re.compile(rb"(?:[\t-\r\x1c-\x20]++|" + _WIDE_REVERSED + rb")*+")
+SPACE_REVERSED = re.compile(rb"(?:[\t-\r\x1c-\x20]++|" + _WIDE_REVERSED + rb")*")
 BLANK_LINES = re.compile(_REST_OF_SEPARATOR)  # at the start of a line
 LINE_END = re.compile(rb"\r\n?|\n")
 SEPARATOR = re.compile(rb"(?:\r\n?+|\n)" + _REST_OF_SEPARATOR)  # whitespace that holds two line ends or more

@@ -21,7 +21,7 @@ def unpacked(path: Path) -> Iterator[Path]:
         try:
             with (open if path.suffix == ".tar" else gzip.open)(path, "rb") as file:
                 with tarfile.open(fileobj=file) as archive:
-                    archive.extractall(folder, filter="data")
+                    _extract(archive, Path(folder))
                 while file.read(1 << 20):  # to the end, where the checksum is
                     pass
         except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
@@ -29,3 +29,15 @@ def unpacked(path: Path) -> Iterator[Path]:
         place = Path(folder)
         inside = list(place.iterdir())
         yield inside[0] if len(inside) == 1 and inside[0].is_dir() else place
+
+
+def _extract(archive: tarfile.TarFile, folder: Path) -> None:
+    """Unpacks files and folders. TarError for anything else, and for names that lead out of the folder."""
+    # Python has a filter for this from 3.11.4 on only.
+    options = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+    for member in archive:
+        if not (member.isreg() or member.isdir()):
+            raise tarfile.TarError(f"{member.name} is neither a file nor a folder")
+        if not (folder / member.name).resolve().is_relative_to(folder.resolve()):
+            raise tarfile.TarError(f"{member.name} lies outside of the archive")
+        archive.extract(member, folder, **options)

@@ -71,9 +71,9 @@ def test_gzip_shards(tmp_path, corpus_folder, tiny_model):
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_real_corpus(objective, tmp_path, tiny_model):
-    """Six languages' text: the local executor with one and two workers, and every runner."""
+    """Arabic and Chinese text: the local executor with one and two workers, and every runner."""
     corpus = shared("data", "ospl")
-    common = ["create-pretraining", "--input", str(corpus / "*.gz"), "--tokenizer", str(tiny_model)]
+    common = ["create-pretraining", "--input", str(corpus / "debian-handbook.[az]*.gz"), "--tokenizer", str(tiny_model)]
     common += ["--objective", objective, "--max-seq-length", "128", "--dupe-factor", "1", "--eval-fraction", "0.05"]
     runs = {"1 worker": ["--workers=1"], "2 workers": ["--workers=2"]} | RUNNERS
     made = {}

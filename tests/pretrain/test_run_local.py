@@ -60,7 +60,7 @@ def test_local_run_resume_and_evaluation(tmp_path, capsys):
         (["--experiment=albert/pretraining", "--input_files=none/*.tfrecord"], 2, "none/*.tfrecord"),
         (["--experiment=bert/local", "--train_batch_size=9999"], 2, "fewer than one batch"),
         (["--experiment=bert/local", "--max_seq_length=64"], 2, "the records have max_seq_length 32"),
-        (["--experiment=bert/local", "--params_override=task.model.encoder.vocab_size=10"], 1, "belong to this model"),
+        (["--experiment=bert/local", "--params_override=task.model.encoder.vocab_size=10"], 2, "model vocab_size 10"),
         (["--experiment=albert/pretraining", "--input_files=toy:sop", "--init_checkpoint=no/such"], 2, "no/such"),
         (["--experiment=bert/local", "--validate_only"], 0, "validated; no step was taken"),
     ],
