@@ -13,7 +13,8 @@ from typing import Annotated
 
 import typer
 
-from nlpdata.errors import DataError, NlpdataError, UsageError
+from nlpdata.errors import DataError, UsageError
+from pretrain.command import run_app
 
 _CERTAIN = 1e9  # the odds of no answer where a window allows no other: JSON has no infinity
 
@@ -163,17 +164,7 @@ def _log(line: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code when called with argv, else exits."""
-    code = 0
-    try:
-        app(sys.argv[1:] if argv is None else list(argv), prog_name="python -m pretrain.predict", standalone_mode=True)
-    except NlpdataError as error:
-        _log(f"pretrain.predict: error: {error}")
-        code = error.exit_code
-    except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else 1
-    if argv is None:
-        sys.exit(code)
-    return code
+    return run_app(app, "predict", argv)
 
 
 if __name__ == "__main__":

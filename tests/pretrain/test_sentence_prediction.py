@@ -58,8 +58,9 @@ def test_the_score_does_not_depend_on_the_batch(trained, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "metric"), [("regression", "pearson"), ("multilabel", "f1")])
 def test_other_kinds_learn_too(tmp_path, kind, metric):
-    config = sentence_experiment(records(tmp_path / "train.tfrecord", 48, kind), steps=250)
-    assert run_experiment(config, tmp_path / "run", "train_and_eval", quiet)[metric] > 0.97
+    path = records(tmp_path / "train.tfrecord", 48, kind, classes=2)
+    config = sentence_experiment(path, steps=300)
+    assert run_experiment(config, tmp_path / "run", "train_and_eval", quiet)[metric] > 0.95
 
 
 @pytest.mark.slow
