@@ -51,6 +51,8 @@ def run_tasks(
     Raises DataError where a worker dies, UsageError where none can start; errors of the function come through as they
     are.
     """
+    if not tasks:
+        return
     if workers == 1 or len(tasks) == 1:
         yield from _run_here(function, tasks, initializer, initargs, on_progress)
         return
@@ -85,6 +87,56 @@ def run_tasks(
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def run_stage(
+    name: str,
+    function: Callable,
+    tasks: Sequence,
+    results: Sequence,
+    *,
+    workers: int,
+    initializer: Callable,
+    initargs: tuple,
+    total: int,
+    describe: Callable[[object], str],
+    quiet: bool,
+) -> list:
+    """Runs those of a stage's tasks that have no result yet, with progress; all results, in the order of the tasks.
+
+    Args:
+      name: the stage's, for progress and messages.
+      function, workers, initializer, initargs: see run_tasks.
+      tasks, results: as many; None for a task that is to be done.
+      total: bytes of the whole stage.
+      describe: names a task in messages.
+      quiet: no progress.
+    """
+    results = list(results)
+    left = [(i, task) for i, task in enumerate(tasks) if results[i] is None]
+    progress = Progress(name, total, quiet=quiet)
+    for (i, _), result in run_tasks(
+        _OfNumbered(function),
+        left,
+        workers=workers,
+        initializer=initializer,
+        initargs=initargs,
+        on_progress=progress,
+        describe=lambda numbered: f"{describe(numbered[1])} ({name})",
+    ):
+        results[i] = result
+    progress.close()
+    return results
+
+
+class _OfNumbered:
+    """A task function over (number, task) pairs; picklable."""
+
+    def __init__(self, function):
+        self._function = function
+
+    def __call__(self, numbered, report):
+        return self._function(numbered[1], report)
 
 
 def _run_here(function, tasks, initializer, initargs, on_progress):

@@ -22,7 +22,18 @@ except ImportError:  # Windows
     fcntl = None
 
 from nlpdata.errors import DataError, NlpdataError, UsageError
-from nlpdata.records import committing_marker, meta_path, read_meta, record_stem, split_shard, sync_folder, write_meta
+from nlpdata.records import (
+    committing_marker,
+    meta_path,
+    read_meta,
+    record_stem,
+    shard_names,
+    split_shard,
+    sync_folder,
+    write_meta,
+)
+
+SHARD_BYTES = 112 << 20  # records of a shard, unless their number is given
 
 
 @dataclass(frozen=True)
@@ -39,6 +50,11 @@ class OutputSet:
     @property
     def stem(self) -> str:
         return record_stem(self.output).name
+
+    def shards(self, record_bytes: int, given: int | None = None) -> list[str]:
+        """Base names of the record files: as many as given, else one for each 112 MiB of records."""
+        count = given or max(1, -(-record_bytes // SHARD_BYTES))
+        return [Path(name).name for name in shard_names(self.output, count)]
 
 
 def output_set(output: str, meta: str | None = None) -> OutputSet:
@@ -172,7 +188,7 @@ class WorkFolder:
 
     def __init__(self, target: OutputSet, key: str, log):
         self.path = work_path(target)
-        self._lock = None
+        self._log, self._lock = log, None
         try:
             self._take(target)
             stored = (self.path / "key").read_text() if (self.path / "key").exists() else None
@@ -216,11 +232,18 @@ class WorkFolder:
             self._lock = None
 
     def result(self, name: str) -> dict | None:
-        """The stored result of a finished task."""
+        """The stored result of a finished task, if the file that it names under `file` lies there, of so many `bytes`."""
         try:
-            return json.loads((self.path / f"{name}.json").read_text())
+            result = json.loads((self.path / f"{name}.json").read_text())
         except (OSError, ValueError):
             return None
+        path = self.path / result.get("file", "")
+        if not path.exists():  # it was moved into place already, before an interruption
+            return None
+        if "file" in result and path.stat().st_size != result["bytes"]:
+            self._log(f"{path} is damaged: {path.stat().st_size} bytes instead of {result['bytes']}; it is made again.")
+            return None
+        return result
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)

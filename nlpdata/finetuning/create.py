@@ -18,13 +18,12 @@ from nlpdata.finetuning.chunks import ExamplesFile, Tally, read_chunks
 from nlpdata.finetuning.datasets import Dataset, Split, choose_splits, open_dataset
 from nlpdata.finetuning.meta import meta_content
 from nlpdata.finetuning.options import FinetuningOptions
-from nlpdata.local import Progress, default_workers, run_tasks
+from nlpdata.local import default_workers, run_stage
+from nlpdata.options import check_range, from_keywords
 from nlpdata.output import OutputSet, WorkFolder, check_output, commit, output_set, work_key
-from nlpdata.records import FORMAT_VERSION, shard_names
+from nlpdata.records import FORMAT_VERSION
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
 from nlpdata.tokenizers.files import copy_name
-
-SHARD_BYTES = 112 << 20  # records of a shard, unless their number is given
 
 
 @dataclass(frozen=True)
@@ -75,15 +74,10 @@ def create_finetuning(
     Raises UsageError, DataError.
     """
     log = log or (lambda line: None)
-    known = FinetuningOptions.__dataclass_fields__
-    unknown = sorted(options.keys() - known.keys())
-    if unknown:
-        raise UsageError(f"unknown option {unknown[0]!r}; known: {', '.join(known)}")
     given = [input] if isinstance(input, str | Path) else list(input or [])
-    chosen = FinetuningOptions(**options)
+    chosen = from_keywords(FinetuningOptions, options)
     for name, value in (("workers", workers), ("num-shards", num_shards)):
-        if value is not None and value < 1:
-            raise UsageError(f"--{name} must be at least 1. Received: {value}.")
+        check_range(name, value, 1, None)
     if tokenizer is None:
         raise UsageError("--tokenizer is missing, e.g. --tokenizer tok/spm.model.")
     outputs = _Outputs(output, meta, {"train": train_output, "dev": dev_output, "test": test_output})
@@ -240,23 +234,18 @@ class _Run:
 
     def _stage(self, name: str, function, items: list, suffix: str) -> list[dict]:
         """Runs the tasks that have no stored result yet; all results, in their order."""
-        results = {item: self._work.result(f"{item.name}{suffix}") for item in items}
-        left = [item for item in items if results[item] is None]
-        progress = Progress(name, sum(getattr(item, "size", 1) for item in items), quiet=not self._progress)
-        if left:
-            setup = tasks.Setup(self._recipe, self._work.path)
-            for item, result in run_tasks(
-                function,
-                left,
-                workers=self._workers,
-                initializer=tasks.set_up,
-                initargs=(setup,),
-                on_progress=progress,
-                describe=lambda item: f"{item.name} ({name})",
-            ):
-                results[item] = result
-        progress.close()
-        return [results[item] for item in items]
+        return run_stage(
+            name,
+            function,
+            items,
+            [self._work.result(f"{item.name}{suffix}") for item in items],
+            workers=self._workers,
+            initializer=tasks.set_up,
+            initargs=(tasks.Setup(self._recipe, self._work.path),),
+            total=sum(getattr(item, "size", 1) for item in items),
+            describe=lambda item: item.name,
+            quiet=not self._progress,
+        )
 
     @staticmethod
     def _numbered(parts: list[tasks.Part], made: list[dict]) -> list[tasks.Part]:
@@ -274,8 +263,7 @@ class _Run:
         for split, target in self._targets.items():
             results = [result for part, result in made.items() if part.split == split]
             size = sum(result["bytes"] for result in results)
-            count = self._num_shards if self._num_shards and split == "train" else -(-size // SHARD_BYTES)
-            names = [Path(name).name for name in shard_names(target.output, max(count, 1))]
+            names = target.shards(size, self._num_shards if split == "train" else None)
             plans[split] = tasks.plan_shards(self._work.path, names, parts[split])
             total = sum((Counter(result["counters"]) for result in results), tallies[split].counters)
             counters[split] = {

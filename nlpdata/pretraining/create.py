@@ -11,7 +11,8 @@ from collections.abc import Callable
 from contextlib import contextmanager
 
 from nlpdata.errors import DataError
-from nlpdata.local import Progress, default_workers, run_tasks
+from nlpdata.local import default_workers, run_stage
+from nlpdata.options import check_range
 from nlpdata.output import WorkFolder, check_output, commit
 from nlpdata.pretraining import random_next
 from nlpdata.pretraining.build import SPLITS
@@ -19,13 +20,12 @@ from nlpdata.pretraining.plan import (
     CreationResult,
     Plan,
     add_counters,
-    at_least_one,
     make_plan,
     refuse_lone_documents,
     require_examples,
 )
 from nlpdata.pretraining.summary import corpus_warnings
-from nlpdata.pretraining.tasks import Indexed, Setup, disk_errors, make_buckets, make_chunk, make_shard, set_up
+from nlpdata.pretraining.tasks import Setup, disk_errors, make_buckets, make_chunk, make_shard, set_up
 from nlpdata.spill import Merge
 
 BUCKETS_BYTES = 4 << 20  # candidates of the buckets of a task; not of the workers either
@@ -66,7 +66,7 @@ def create_pretraining(
     Raises UsageError, DataError.
     """
     log = log or (lambda line: None)
-    at_least_one("workers", workers)
+    check_range("workers", workers, 1, None)
     plan = make_plan(
         input,
         output,
@@ -120,36 +120,25 @@ class _Run:
 
     def _stage(self, name, function, tasks, task_names, total, describe) -> list[dict]:
         """Runs the tasks that have no stored result yet; all results, in task order."""
-        results = {i: self._stored(task_name) for i, task_name in enumerate(task_names)}
-        left = [(i, task) for i, task in enumerate(tasks) if results[i] is None]
-        progress = Progress(name, total, quiet=not self._progress)
-        setup = Setup(self._plan.options, self._plan.tokenizer, self._work.path)
-        if left:
-            for (i, _), result in run_tasks(
-                Indexed(function),
-                left,
-                workers=self._workers,
-                initializer=set_up,
-                initargs=(setup,),
-                on_progress=progress,
-                describe=lambda item: f"{describe(item[1])} ({name})",
-            ):
-                results[i] = result
-        progress.close()
-        return [results[i] for i in range(len(tasks))]
+        return run_stage(
+            name,
+            function,
+            tasks,
+            [self._stored(task_name) for task_name in task_names],
+            workers=self._workers,
+            initializer=set_up,
+            initargs=(Setup(self._plan.options, self._plan.tokenizer, self._work.path),),
+            total=total,
+            describe=describe,
+            quiet=not self._progress,
+        )
 
     def _stored(self, task_name: str) -> dict | None:
-        """The stored result of a finished task, if the files that it names are whole."""
+        """The stored result of a finished task, if its run files are whole."""
         result = self._work.result(task_name)
         if result is None:
             return None
         try:
-            if "file" in result:
-                path = self._work.path / result["file"]
-                if not path.exists():  # it was moved into place already, before an interruption
-                    return None
-                if path.stat().st_size != result["bytes"]:
-                    raise OSError(f"{path} is damaged: {path.stat().st_size} bytes instead of {result['bytes']}")
             Merge([self._work.path / run for runs in result.get("runs", {}).values() for run in runs])
         except OSError as error:
             self._log(f"{error}; it is made again.")

@@ -1,53 +1,48 @@
 """The options of create-pretraining: one dataclass that the command line, the function and the meta file all use."""
 
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass
 from typing import Literal
 
 from nlpdata.errors import UsageError
+from nlpdata.options import RecordOptions, check_range, option
 
 Objective = Literal["sop", "nsp", "none"]
 
 
-def _option(default, text: str, affects_bytes: bool = True, **extra):
-    return field(default=default, metadata={"help": text, "affects_bytes": affects_bytes, **extra})
-
-
 @dataclass(frozen=True, kw_only=True)
-class PretrainingOptions:
+class PretrainingOptions(RecordOptions):
     """How examples are made from documents. `affects_bytes` in a field's metadata: part of the meta file's options."""
 
-    objective: Objective = _option(
+    objective: Objective = option(
         "sop",
         "sop: sentence order (ALBERT); nsp: next sentence (BERT); none: one segment, masked words only.",
     )
-    masking: Literal["static", "dynamic"] = _option(
+    masking: Literal["static", "dynamic"] = option(
         "static", "static: masks are in the records; dynamic: the loader masks every epoch anew."
     )
-    max_seq_length: int = _option(512, "Tokens of an example, [CLS] and [SEP] included.")
-    max_predictions_per_seq: int | None = _option(
+    max_seq_length: int = option(512, "Tokens of an example, [CLS] and [SEP] included.")
+    max_predictions_per_seq: int | None = option(
         None, "Most masked tokens of an example.  [default: max-seq-length x masked-lm-prob, rounded up]"
     )
-    masked_lm_prob: float = _option(0.15, "Share of the tokens to mask.")
-    max_ngram: int = _option(3, "Longest run of words masked together.")
-    favor_shorter_ngram: bool = _option(True, "Draw run lengths n with weight 1/n; else the reverse.")
-    whole_word: bool = _option(True, "Mask whole words; else single pieces.")
-    short_seq_prob: float = _option(0.1, "Share of documents cut into shorter examples.")
-    dupe_factor: int | None = _option(
+    masked_lm_prob: float = option(0.15, "Share of the tokens to mask.")
+    max_ngram: int = option(3, "Longest run of words masked together.")
+    favor_shorter_ngram: bool = option(True, "Draw run lengths n with weight 1/n; else the reverse.")
+    whole_word: bool = option(True, "Mask whole words; else single pieces.")
+    short_seq_prob: float = option(0.1, "Share of documents cut into shorter examples.")
+    dupe_factor: int | None = option(
         None, "How often each document is used, with other masks.  [default: 10 static, 1 dynamic]"
     )
-    nsp_scope: Literal["corpus", "file"] = _option("corpus", "Where a random second segment may come from (nsp).")
-    eval_fraction: float = _option(0.0, "Share of the documents that go to <output>.eval.tfrecord, once each.")
-    feature_names: Literal["v1", "v2"] = _option(
-        "v1", "v1: input_ids, segment_ids; v2: input_word_ids, input_type_ids."
-    )
-    compression: Literal["none", "gzip"] = _option("none", "Compression of the record files.")
-    invalid_utf8: Literal["fail", "replace", "skip"] = _option(
+    nsp_scope: Literal["corpus", "file"] = option("corpus", "Where a random second segment may come from (nsp).")
+    eval_fraction: float = option(0.0, "Share of the documents that go to <output>.eval.tfrecord, once each.")
+    feature_names: Literal["v1", "v2"] = option("v1", "v1: input_ids, segment_ids; v2: input_word_ids, input_type_ids.")
+    compression: Literal["none", "gzip"] = option("none", "Compression of the record files.")
+    invalid_utf8: Literal["fail", "replace", "skip"] = option(
         "fail", "What to do about bytes that are not UTF-8: stop, put U+FFFD, or leave the line out."
     )
-    text_key: str | None = _option(None, "Input is JSON lines; the document's text is under this key.")
-    limit_documents: int | None = _option(None, "Use only the first N documents, in file order.")
-    seed: int = _option(12345, "Seed of all random choices.")
+    text_key: str | None = option(None, "Input is JSON lines; the document's text is under this key.")
+    limit_documents: int | None = option(None, "Use only the first N documents, in file order.")
+    seed: int = option(12345, "Seed of all random choices.")
 
     def __post_init__(self):
         for name, low, high in (
@@ -58,7 +53,7 @@ class PretrainingOptions:
             ("limit_documents", 1, None),
             ("seed", 0, (1 << 63) - 1),
         ):
-            _check_range(name, getattr(self, name), low, high)
+            check_range(name, getattr(self, name), low, high)
         for name, high, inclusive in (
             ("masked_lm_prob", 1, False),
             ("short_seq_prob", 1, True),
@@ -68,27 +63,10 @@ class PretrainingOptions:
             if not (0 <= value < high or (inclusive and value == high)) or (name == "masked_lm_prob" and value == 0):
                 limit = "(0, 1)" if name == "masked_lm_prob" else f"[0, {high}{']' if inclusive else ')'}"
                 raise UsageError(f"--{name.replace('_', '-')} must be in {limit}. Received: {value}.")
-        for option in fields(self):
-            choices = getattr(option.type, "__args__", ())
-            value = getattr(self, option.name)
-            if choices and isinstance(choices[0], str) and value not in choices:
-                raise UsageError(
-                    f"--{option.name.replace('_', '-')} must be one of {', '.join(choices)}. Received: {value!r}."
-                )
+        self.check_choices()
         if self.max_predictions_per_seq is None:
             object.__setattr__(self, "max_predictions_per_seq", math.ceil(self.max_seq_length * self.masked_lm_prob))
         if self.dupe_factor is None:
             object.__setattr__(self, "dupe_factor", 10 if self.masking == "static" else 1)
         if self.nsp_scope != "corpus" and self.objective != "nsp":
             raise UsageError(f"--nsp-scope belongs to --objective nsp. Received: --objective {self.objective}.")
-
-    def affecting_bytes(self) -> dict:
-        """The options that decide the records' bytes, for the meta file."""
-        values = asdict(self)
-        return {option.name: values[option.name] for option in fields(self) if option.metadata["affects_bytes"]}
-
-
-def _check_range(name: str, value, low: int, high: int | None) -> None:
-    if value is not None and not (low <= value and (high is None or value <= high)):
-        expected = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise UsageError(f"--{name.replace('_', '-')} must be {expected}. Received: {value}.")

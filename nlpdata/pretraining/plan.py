@@ -10,16 +10,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nlpdata.corpus import Chunk, CorpusFile, find_files, fingerprint, plan_chunks
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError
 from nlpdata.local import default_workers
+from nlpdata.options import check_range, from_keywords
 from nlpdata.output import OutputSet, output_set, set_files, work_key
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.pretraining.summary import dropped_by_reason, meta_content
-from nlpdata.records import FORMAT_VERSION, record_stem, shard_names
+from nlpdata.records import FORMAT_VERSION, record_stem
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
 from nlpdata.tokenizers.files import copy_name
 
-SHARD_BYTES = 112 << 20  # records of a shard, unless their number is given
 MIN_CHUNK_BYTES, MAX_CHUNK_BYTES = 1 << 20, 16 << 20
 
 
@@ -72,9 +72,7 @@ class Plan:
 
     def shards(self, split: str, record_bytes: int) -> list[str]:
         """Base names of a split's shards, for so many bytes of records."""
-        given = self.num_shards if split == "train" else None
-        names = shard_names(self.targets[split].output, given or max(1, -(-record_bytes // SHARD_BYTES)))
-        return [Path(name).name for name in names]
+        return self.targets[split].shards(record_bytes, self.num_shards if split == "train" else None)
 
     def meta(self, split: str, shards: Sequence[dict], counters: Counter) -> dict:
         """The content of a split's meta file, from the ShardInfo of its shards as dicts."""
@@ -110,12 +108,9 @@ def make_plan(
 
     Args are those of create_pretraining; `options` its further ones. Raises UsageError, DataError.
     """
-    unknown = sorted(options.keys() - PretrainingOptions.__dataclass_fields__.keys())
-    if unknown:
-        raise UsageError(f"unknown option {unknown[0]!r}; known: {', '.join(PretrainingOptions.__dataclass_fields__)}")
-    chosen = PretrainingOptions(**options)
+    chosen = from_keywords(PretrainingOptions, options)
     for name, value in (("num-shards", num_shards), ("chunk-size", chunk_size)):
-        at_least_one(name, value)
+        check_range(name, value, 1, None)
     targets = _targets(output, meta, chosen)
     files, warnings = find_files([input] if isinstance(input, str | Path) else list(input))
     loaded = load_tokenizer(tokenizer, do_lower_case=do_lower_case, keep_accents=keep_accents, digit_comma=digit_comma)
@@ -136,12 +131,6 @@ def make_plan(
     }
     entry = {**loaded.meta(), "source": loaded.path}
     return Plan(targets, files, chunks, chosen, loaded, entry, num_shards, work_key(key), warnings)
-
-
-def at_least_one(name: str, value: int | None) -> None:
-    """UsageError for an option that counts something and is below 1."""
-    if value is not None and value < 1:
-        raise UsageError(f"--{name} must be at least 1. Received: {value}.")
 
 
 def _targets(output: str, meta: str | None, options: PretrainingOptions) -> dict[str, OutputSet]:

@@ -126,16 +126,6 @@ def make_shard(task: tuple[str, int, int, str, list[str]], report) -> dict:
         return info
 
 
-class Indexed:
-    """A task function over (index, task) pairs; picklable."""
-
-    def __init__(self, function):
-        self._function = function
-
-    def __call__(self, item, report):
-        return self._function(item[1], report)
-
-
 class disk_errors:
     """Turns an OSError of a stage into a message with the stage and the file."""
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import nlpdata
+from nlpdata import local, output
 from nlpdata.errors import DataError, UsageError
-from nlpdata.finetuning import chunks, create
+from nlpdata.finetuning import chunks
 from nlpdata.inspection import inspect_records
 from nlpdata.records import read_meta
 from nlpdata.tokenizers import load_tokenizer
@@ -91,22 +92,25 @@ def test_an_interrupted_run_goes_on(tmp_path, make, source, monkeypatch):
     path, options = source
     monkeypatch.setattr(chunks, "CHUNK_ROWS", 7)
     make(path, output="whole", **options)
-    real, done = create.run_tasks, []
+    real, done = local.run_tasks, []
 
     def interrupted(function, tasks, **rest):
         for item in real(function, tasks, **rest):
-            done.append(item[0].name)
+            (_, task), _ = item
+            done.append(task.name)
             if len(done) == 3:
                 raise KeyboardInterrupt
             yield item
 
-    monkeypatch.setattr(create, "run_tasks", interrupted)
+    monkeypatch.setattr(local, "run_tasks", interrupted)
     with pytest.raises(KeyboardInterrupt):
         make(path, output="out", **options)
     assert visible(tmp_path / "out") == []
     made = []
     monkeypatch.setattr(
-        create, "run_tasks", lambda function, tasks, **rest: real(function, made.extend(tasks) or tasks, **rest)
+        local,
+        "run_tasks",
+        lambda function, tasks, **rest: real(function, made.extend(task for _, task in tasks) or tasks, **rest),
     )
     make(path, output="out", **options)
     assert contents(tmp_path / "whole") == contents(tmp_path / "out")
@@ -258,3 +262,19 @@ def test_tensorflow_reads_the_records(make, questions):
         parsed = tf.io.parse_single_example(raw, spec)
         for name, values in records[i].items():
             assert np.array_equal(parsed[name].numpy(), values)
+
+
+def test_a_commit_that_was_interrupted_is_completed(tmp_path, make, source, monkeypatch):
+    """Files that were moved into place are made again by the run that goes on."""
+    path, options = source
+    make(path, output="whole", num_shards=3, **options)
+
+    def refuse(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(output, "write_meta", refuse)
+        with pytest.raises(DataError, match="Run the same command again to complete the set"):
+            make(path, num_shards=3, **options)
+    make(path, num_shards=3, **options)
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
