@@ -57,7 +57,7 @@ def test_size_of_pieces_and_groups_changes_nothing(
 def test_more_shards_than_records(tmp_path, corpus_folder, tiny_model):
     """A shard into which no record falls is written all the same, as the local executor does."""
     for folder, more in ((tmp_path / "local", ()), (tmp_path / "beam", ("--runner=DirectRunner",))):
-        given = arguments(corpus_folder, folder, tiny_model, "none", 100, "--limit-documents", "20", *more)
+        given = arguments(corpus_folder, folder, tiny_model, "none", 200, "--limit-documents", "10", *more)
         assert cli.main(given) == 0
     made = contents(tmp_path / "beam")
     assert made == contents(tmp_path / "local")
