@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--tokenizer", required=True)
     parser.add_argument("--megabytes", type=int, nargs="+", default=[20, 80])
-    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=2)
     given = parser.parse_args()
     text = b"\n\n".join(path.read_bytes() for path in given.files)
     report = Report(TARGETS)

@@ -99,6 +99,7 @@ def create_pretraining(
 def build_graph(pipeline: beam.Pipeline, plan: Plan, folder) -> beam.PCollection:
     """Adds the steps to a pipeline. Returns the collection of the meta files' contents, made when all is in place."""
     ingredients = steps.Ingredients.of(plan.options, plan.tokenizer)
+    steps.recipe_of(ingredients, plan.tokenizer)
     index = {file.path: i for i, file in enumerate(plan.files)}
     tasks = [(index[chunk.file.path], chunk) for chunk in plan.chunks]
     plan = plan.for_workers()

@@ -8,7 +8,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from uuid import uuid4
 
@@ -51,13 +50,22 @@ class Ingredients:
         return random_next.slot_shift(self.options.nsp_scope == "file")
 
 
-@lru_cache(maxsize=1)
-def _recipe(ingredients: Ingredients) -> Recipe:
-    """Made once in a process, where a step first needs it."""
+_recipes: dict[Ingredients, Recipe] = {}  # of this process: the last one used
+
+
+def recipe_of(ingredients: Ingredients, tokenizer: Tokenizer | None = None) -> Recipe:
+    """Made once in a process, where a step first needs it; or from the command's own tokenizer, where both are one."""
+    if ingredients not in _recipes:
+        _recipes.clear()
+        _recipes[ingredients] = Recipe(ingredients.options, tokenizer or _load(ingredients))
+    return _recipes[ingredients]
+
+
+def _load(ingredients: Ingredients) -> Tokenizer:
     with tempfile.TemporaryDirectory(prefix="nlpdata-") as folder:
         path = Path(folder, Path(ingredients.spec.path).name)
         path.write_bytes(ingredients.content)
-        return Recipe(ingredients.options, load_tokenizer(replace(ingredients.spec, path=str(path))))
+        return load_tokenizer(replace(ingredients.spec, path=str(path)))
 
 
 class BuildFn(beam.DoFn):
@@ -70,7 +78,7 @@ class BuildFn(beam.DoFn):
         file_index, chunk = task
         options = self._ingredients.options
         with homeward("tokenizing", f"{chunk.file.path}, bytes {chunk.start}-{chunk.stop or 'end'}"):
-            recipe, counters = _recipe(self._ingredients), Counter()
+            recipe, counters = recipe_of(self._ingredients), Counter()
             pieces = PieceBuilder(f"chunk-{chunk.index:06d}", self._ingredients.slot_shift)
             blocks = read_blocks(chunk, invalid_utf8=options.invalid_utf8, text_key=options.text_key)
             for item in build_examples(_reported(blocks), chunk.file, file_index, recipe, counters):
@@ -152,7 +160,7 @@ class FillFn(beam.DoFn):
                     spills[kind].add(sort_keys, ties, payload, lengths)
             for spill in spills.values():
                 spill.flush()
-            recipe, counters = _recipe(self._ingredients), Counter()
+            recipe, counters = recipe_of(self._ingredients), Counter()
             pieces = PieceBuilder(f"group-{split}-{number:06d}", self._ingredients.slot_shift)
             parts = list(Merge(spills["candidates"].runs).read())
             document_keys, lengths = (np.concatenate([part[i] for part in parts]) for i in (0, 2))

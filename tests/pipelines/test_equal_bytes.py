@@ -54,11 +54,14 @@ def test_size_of_pieces_and_groups_changes_nothing(
     assert contents(tmp_path) == local_files(objective, 3)
 
 
-def test_more_shards_than_records(tmp_path, corpus_folder, tiny_model, local_files):
+def test_more_shards_than_records(tmp_path, corpus_folder, tiny_model):
     """A shard into which no record falls is written all the same, as the local executor does."""
-    folder = tmp_path / "beam"
-    assert cli.main(arguments(corpus_folder, folder, tiny_model, "sop", 2000, "--runner=DirectRunner")) == 0
-    assert contents(folder) == local_files("sop", 2000)
+    for folder, more in ((tmp_path / "local", ()), (tmp_path / "beam", ("--runner=DirectRunner",))):
+        given = arguments(corpus_folder, folder, tiny_model, "none", 200, "--limit-documents", "10", *more)
+        assert cli.main(given) == 0
+    made = contents(tmp_path / "beam")
+    assert made == contents(tmp_path / "local")
+    assert b"" in made.values()
 
 
 def test_gzip_shards(tmp_path, corpus_folder, tiny_model):
