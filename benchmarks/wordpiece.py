@@ -13,8 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from create_pretraining import ENGLISH, Corpus, command, default_input
 from measure import in_turn, run_command, table
+from preparation import Corpus, command
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -114,7 +114,11 @@ def compare_command(corpus: Corpus, args, rows: list[list[str]]) -> None:
         costs = in_turn(
             {
                 "encode": lambda: encode(sys.executable, OURS, blocks, corpus.tokenizer_path)["spent"],
-                "command": lambda n=length: command(corpus, args.work / "run", max_seq_length=n, dupe_factor=1).cpu,
+                "command": lambda n=length: (
+                    command(
+                        corpus.patterns, corpus.tokenizer_path, args.work / "run", max_seq_length=n, dupe_factor=1
+                    ).cpu
+                ),
             },
             args.rounds,
         )
@@ -125,7 +129,7 @@ def compare_command(corpus: Corpus, args, rows: list[list[str]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--input", nargs="+", help="English text files or patterns")
+    parser.add_argument("--input", nargs="+", required=True, help="English text files or patterns")
     parser.add_argument("--vocabulary", type=Path, help="vocab.txt, lower-cased; default: 30,000 entries of the input")
     parser.add_argument("--hf-python", help="interpreter with tokenizers; without it only our side is measured")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir(), "nlpdata-benchmark"))
@@ -134,13 +138,12 @@ def main() -> None:
     args = parser.parse_args()
     args.work = args.work.resolve()
     args.work.mkdir(parents=True, exist_ok=True)
-    patterns = [str(pattern) for pattern in args.input or default_input(ENGLISH, args.work / "text")]
     vocabulary = args.vocabulary or args.work / "wordpiece-30000.txt"
     if not vocabulary.exists():
         train_tokenizer(
-            patterns, vocabulary.with_suffix(""), type="wordpiece", vocab_size=30000, hard_vocab_limit=False
+            args.input, vocabulary.with_suffix(""), type="wordpiece", vocab_size=30000, hard_vocab_limit=False
         )
-    corpus = Corpus(patterns, vocabulary.resolve())
+    corpus = Corpus(args.input, vocabulary.resolve())
     rows: list[list[str]] = []
     sizes = [size for size in SIZES if corpus.size >= 0.95e6 * size] or [None]
     for size in sizes:
