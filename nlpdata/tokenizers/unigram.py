@@ -4,8 +4,9 @@ A Unigram vocabulary is what a SentencePiece model holds: pieces with scores, an
 So it is written as one, field by field of sentencepiece_model.proto (google/sentencepiece), and encoded by the library
 itself. Around it, Hugging Face's normalizer is ALBERT's normalisation in single steps, which become our options.
 
-Ids are those of the SentencePiece path with these options. Hugging Face's differ where text holds nonspacing marks
-without a combining class, such as vowel signs of Thai and Hindi: its StripAccents drops them, ALBERT's code does not.
+Ids are those of the SentencePiece path with these options. Hugging Face's may differ where two segmentations have equal
+scores, and where text holds nonspacing marks without a combining class, such as vowel signs of Thai and Hindi: its
+StripAccents drops them, ALBERT's code does not.
 """
 
 import base64
