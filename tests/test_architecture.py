@@ -14,14 +14,8 @@ MAY_IMPORT = {"nlpdata": set(), "pipelines": {"nlpdata"}, "pretrain": {"nlpdata"
 
 # Inside pretrain, a part may import its own modules, those on lines above it, and nothing else.
 PRETRAIN_LEVELS = (
-    {
-        "registry",
-        "command",
-        "config_values",
-        "garden",
-        "json_files",
-        "overrides",
-    },  # registry names parts of every level, but imports none
+    # registry names parts of every level, but imports none
+    {"registry", "command", "config_values", "garden", "json_files", "overrides"},
     {"config", "flags", "layers"},
     {"config_tree", "toy"},
     {"config_yaml"},
