@@ -101,6 +101,7 @@ def run_stage(
     total: int,
     describe: Callable[[object], str],
     quiet: bool,
+    sizes: Sequence[int] | None = None,
 ) -> list:
     """Runs those of a stage's tasks that have no result yet, with progress; all results, in the order of the tasks.
 
@@ -111,9 +112,12 @@ def run_stage(
       total: bytes of the whole stage.
       describe: names a task in messages.
       quiet: no progress.
+      sizes: of the tasks; the largest start first, so that no worker is left alone with a large one at the end.
     """
     results = list(results)
     left = [(i, task) for i, task in enumerate(tasks) if results[i] is None]
+    if sizes is not None:
+        left.sort(key=lambda numbered: -sizes[numbered[0]])
     progress = Progress(name, total, quiet=quiet)
     for (i, _), result in run_tasks(
         _OfNumbered(function),

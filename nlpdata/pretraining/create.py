@@ -118,7 +118,7 @@ class _Run:
             self._log(f"warning: {line}")
         return self._plan.result(metas, found)
 
-    def _stage(self, name, function, tasks, task_names, total, describe) -> list[dict]:
+    def _stage(self, name, function, tasks, task_names, total, describe, sizes=None) -> list[dict]:
         """Runs the tasks that have no stored result yet; all results, in task order."""
         return run_stage(
             name,
@@ -131,6 +131,7 @@ class _Run:
             total=total,
             describe=describe,
             quiet=not self._progress,
+            sizes=sizes,
         )
 
     def _stored(self, task_name: str) -> dict | None:
@@ -160,6 +161,7 @@ class _Run:
             [f"chunk-{chunk.index:06d}" for chunk in self._plan.chunks],
             self._plan.input_bytes,
             lambda task: f"{task[1].file.path}, bytes {task[1].start}-{task[1].stop or 'end'}",
+            [(chunk.stop or chunk.file.size) - chunk.start for chunk in self._plan.chunks],
         )
         self._collect(results)
 
