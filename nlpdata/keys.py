@@ -91,11 +91,6 @@ def below(draws: np.ndarray, n) -> np.ndarray:
     return (((draws >> np.uint64(32)) * np.asarray(n, dtype=np.uint64)) >> np.uint64(32)).astype(np.int64)
 
 
-def chance(draws: np.ndarray, probability: float) -> np.ndarray:
-    """True with `probability`, resolved to 2**-32."""
-    return (draws >> np.uint64(32)) < np.uint64(round(probability * 2**32))
-
-
 def hash_bytes(data: bytes) -> int:
     """A stable 64-bit hash of a byte string (BLAKE2b), for file ids."""
     from hashlib import blake2b

@@ -1,6 +1,7 @@
-"""JSON files that others wrote: one object, or a DataError that names the file and the fault."""
+"""JSON files: read as one object, or a DataError that names the file and the fault; written whole or not at all."""
 
 import json
+import os
 from pathlib import Path
 
 from nlpdata.errors import DataError
@@ -26,3 +27,14 @@ def parse_object(raw: bytes, source: str) -> dict:
     if not isinstance(values, dict):
         raise DataError(f"{source}: expected a JSON object, {{...}}, found {raw[:40].decode('utf-8', 'replace')!r}")
     return values
+
+
+def write_json(path: Path, content) -> None:
+    """Writes a JSON file, indented, with a line break at the end, and moves it into place. DataError where it cannot."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise DataError(f"cannot write {path}: {error.strerror or error}") from None

@@ -4,7 +4,6 @@ A sentence model takes texts (.txt, one a line; .tsv with a header; .jsonl); a q
 `nlpdata create-finetuning --task squad`, and writes predictions.json, nbest_predictions.json and null_odds.json.
 """
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +12,9 @@ from typing import Annotated
 
 import typer
 
-from nlpdata.errors import DataError, NlpdataError, UsageError
+from nlpdata.errors import DataError, UsageError
+from pretrain.command import run_app
+from pretrain.json_files import write_json
 
 _CERTAIN = 1e9  # the odds of no answer where a window allows no other: JSON has no infinity
 
@@ -136,10 +137,10 @@ def _predict_answers(checkpoint, model_dir, input, output, batch_size, log) -> N
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     final = final_answers(answers, task.with_negative(), task.config.null_score_diff_threshold)
-    _write_json(folder / "predictions.json", final)
-    _write_json(folder / "nbest_predictions.json", {key: each.nbest for key, each in answers.items()})
+    write_json(folder / "predictions.json", final)
+    write_json(folder / "nbest_predictions.json", {key: each.nbest for key, each in answers.items()})
     if task.with_negative():
-        _write_json(folder / "null_odds.json", {key: min(each.null_odds, _CERTAIN) for key, each in answers.items()})
+        write_json(folder / "null_odds.json", {key: min(each.null_odds, _CERTAIN) for key, each in answers.items()})
     log(f"{len(answers)} answers written: {folder}")
 
 
@@ -153,27 +154,13 @@ def _answer_options(model_dir: str) -> dict:
     return {name: task[name] for name in names if name in task}
 
 
-def _write_json(path: Path, content) -> None:
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
 def _log(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code when called with argv, else exits."""
-    code = 0
-    try:
-        app(sys.argv[1:] if argv is None else list(argv), prog_name="python -m pretrain.predict", standalone_mode=True)
-    except NlpdataError as error:
-        _log(f"pretrain.predict: error: {error}")
-        code = error.exit_code
-    except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else 1
-    if argv is None:
-        sys.exit(code)
-    return code
+    return run_app(app, "predict", argv)
 
 
 if __name__ == "__main__":

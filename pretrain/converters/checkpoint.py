@@ -45,6 +45,11 @@ class Checkpoint:
     unused: dict[str, str] = field(default_factory=dict)
     extras: dict = field(default_factory=dict)
 
+    def require_encoder(self) -> None:
+        """UsageError where there are weights of heads alone: nothing to fine-tune."""
+        if not any(path.startswith("encoder/") for path in self.weights):
+            raise UsageError(f"{self.source} holds no encoder: there is nothing to fine-tune.")
+
 
 def find_model_config(given: Choice | None, folders: list[Path], source: str) -> Choice:
     """The configuration beside the weights, else the one that was given; UsageError where there is none."""

@@ -67,6 +67,14 @@ class EncoderModel(keras.Model):
             )
 
 
+def new_model(encoder, heads: dict[str, keras.layers.Layer], seed: int) -> EncoderModel:
+    """A built model whose initial weights follow from the seed (see initialize_weights)."""
+    model = EncoderModel(encoder, heads)
+    model.build()
+    initialize_weights(model, seed)
+    return model
+
+
 def build_encoder(choice: Choice) -> keras.layers.Layer:
     """The encoder of a configuration, e.g. of task.model.encoder."""
     return ENCODERS.get(choice.type)(**asdict(choice.options))

@@ -9,7 +9,7 @@ from nlpdata.errors import UsageError
 from pretrain.config import DataConfig
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.keras_h5 import write_core_model
-from pretrain.encoders.model import EncoderModel, build_encoder, initialize_weights, masked_lm_head, weights_by_path
+from pretrain.encoders.model import EncoderModel, build_encoder, masked_lm_head, new_model, weights_by_path
 from pretrain.layers.sentence_pair_head import SentencePairHead
 from pretrain.tasks.configs import PretrainingConfig
 from pretrain.tasks.task import Task
@@ -25,10 +25,7 @@ class PretrainingTask(Task):
         heads = {"masked_lm": masked_lm_head(encoder)}
         if self.config.use_next_sentence_label:
             heads["sentence_pair"] = SentencePairHead(hidden_size=encoder.hidden_size)
-        model = EncoderModel(encoder, heads)
-        model.build()
-        initialize_weights(model, seed)
-        return model
+        return new_model(encoder, heads, seed)
 
     def build_inputs(self, config: DataConfig):
         from pretrain.data import pretraining_batches

@@ -3,11 +3,10 @@
 import numpy as np
 from keras import ops
 
-from nlpdata.errors import UsageError
 from pretrain.config import DataConfig
 from pretrain.converters import assign, read_checkpoint
 from pretrain.data.questions import QuestionSource, question_batches
-from pretrain.encoders.model import EncoderModel, build_encoder, initialize_weights
+from pretrain.encoders.model import EncoderModel, build_encoder, new_model
 from pretrain.evaluation.squad import gold_answers, squad_metrics
 from pretrain.evaluation.squad_answers import Answers, Window, find_answers
 from pretrain.layers.span_head import SpanHead
@@ -33,18 +32,14 @@ class QuestionAnsweringTask(Task):
 
     def build_model(self, seed: int = 0) -> EncoderModel:
         encoder = build_encoder(self.config.model.encoder)
-        model = EncoderModel(encoder, {"span": SpanHead(hidden_size=encoder.hidden_size)})
-        model.build()
-        initialize_weights(model, seed)
-        return model
+        return new_model(encoder, {"span": SpanHead(hidden_size=encoder.hidden_size)}, seed)
 
     def initialize(self, model):
         if not self.config.init_checkpoint:
             return None
         encoder = self.config.model.encoder
         checkpoint = read_checkpoint(self.config.init_checkpoint, encoder)
-        if not any(path.startswith("encoder/") for path in checkpoint.weights):
-            raise UsageError(f"{checkpoint.source} holds no encoder: there is nothing to fine-tune.")
+        checkpoint.require_encoder()
         report = assign(model, checkpoint, encoder)
         print(report)
         return report

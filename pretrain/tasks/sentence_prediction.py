@@ -9,7 +9,7 @@ from nlpdata.errors import UsageError
 from pretrain.config import DataConfig
 from pretrain.converters import Checkpoint, assign, read_checkpoint
 from pretrain.data.sentences import Labels, sentence_batches
-from pretrain.encoders.model import EncoderModel, build_encoder, initialize_weights
+from pretrain.encoders.model import EncoderModel, build_encoder, new_model
 from pretrain.evaluation.sentence import classification_metrics, multilabel_metrics, regression_metrics
 from pretrain.layers.classifier_head import ClassifierHead
 from pretrain.tasks.configs import SentencePredictionConfig
@@ -52,10 +52,7 @@ class SentencePredictionTask(Task):
             pooler=not self.config.model.use_encoder_pooler,
             name=HEAD,
         )
-        model = EncoderModel(encoder, {HEAD: head})
-        model.build()
-        initialize_weights(model, seed)
-        return model
+        return new_model(encoder, {HEAD: head}, seed)
 
     def initialize(self, model):
         """Loads the encoder, and the classifier where the checkpoint has one of the same classes."""
@@ -71,8 +68,7 @@ class SentencePredictionTask(Task):
             )
             kept = {path: value for path, value in checkpoint.weights.items() if not path.startswith(f"{HEAD}/")}
             checkpoint = dataclasses.replace(checkpoint, weights=kept)
-        if not any(path.startswith("encoder/") for path in checkpoint.weights):
-            raise UsageError(f"{checkpoint.source} holds no encoder: there is nothing to fine-tune.")
+        checkpoint.require_encoder()
         report = assign(model, checkpoint, encoder, replace=(HEAD,))
         print(report)
         for note in notes:

@@ -1,9 +1,7 @@
 """The step loop: when to look at the loss, log, save, evaluate and stop. Knows neither backend nor devices."""
 
 import contextlib
-import json
 import math
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ import numpy as np
 from nlpdata.errors import DataError, UsageError
 from pretrain.config import ExperimentConfig
 from pretrain.data.batches import Batches, example_digest, prefetch
+from pretrain.json_files import write_json
 from pretrain.training.checkpoints import BestCheckpoint, Checkpoints
 from pretrain.training.engine import Engine
 from pretrain.training.interrupts import Interrupted, SignalWatch
@@ -253,7 +252,7 @@ class Trainer:
             self._lines.write(self.step, "eval", metrics)
             if self._boards:
                 self._boards["eval"].write(self.step, metrics)
-            _write_json(self.model_dir / EVAL_RESULTS, {"step": self.step, **metrics})
+            write_json(self.model_dir / EVAL_RESULTS, {"step": self.step, **metrics})
             self._offer_as_best(metrics)
         self.after_evaluation(metrics)
         return metrics
@@ -312,13 +311,3 @@ class Trainer:
             self._live.end()
             for log in (self._lines, *self._boards.values()):
                 log.close()
-
-
-def _write_json(path: Path, values: Mapping) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise DataError(f"cannot write {path}: {error.strerror or error}") from None

@@ -103,13 +103,6 @@ def test_below_is_uniform(n):
     assert abs(chi - (n - 1)) < 4.5 * (2 * (n - 1)) ** 0.5
 
 
-def test_chance():
-    draws = keys.draw(keys.ROOT, np.arange(100_000))
-    assert not keys.chance(draws, 0.0).any()
-    assert keys.chance(draws, 1.0).all()
-    assert abs(keys.chance(draws, 0.1).mean() - 0.1) < 4 * (0.09 / 100_000) ** 0.5
-
-
 def test_different_tuples_have_different_keys():
     table = keys.fold(keys.fold(keys.ROOT, np.arange(300))[:, None], np.arange(300))
     assert len(np.unique(table)) == 300 * 300

@@ -47,6 +47,7 @@ def experiment(
     task=None,
     optimizer=None,
     learning_rate=1e-3,
+    warmup_steps=2,
 ) -> ExperimentConfig:
     """Pretraining on the records at `path`; the dictionaries are fields of the sections."""
     from pretrain.tasks.pretraining import PretrainingConfig
@@ -54,7 +55,7 @@ def experiment(
     optimization = OptimizationConfig(
         Choice("adamw", OPTIMIZERS.get("adamw").config_class(**optimizer or {})),
         Choice("polynomial", SCHEDULES.get("polynomial").config_class(initial_learning_rate=learning_rate)),
-        Choice("linear", WARMUPS.get("linear").config_class(warmup_steps=2)),
+        Choice("linear", WARMUPS.get("linear").config_class(warmup_steps=warmup_steps)),
     )
     return ExperimentConfig(
         task=PretrainingConfig(
