@@ -1,7 +1,7 @@
 """Hugging Face folders, read and written: config.json with model.safetensors (one file or sharded), or a legacy pytorch_model.bin.
 
-Model, ForPreTraining, ForMaskedLM, ForSequenceClassification and ForQuestionAnswering of Bert and Albert; the names of a
-bare model lack the prefix "bert." or "albert.".
+Model, ForPreTraining, ForMaskedLM, ForSequenceClassification and ForQuestionAnswering of Bert, Albert and MobileBert; the
+names of a bare model lack the prefix "bert.", "albert." or "mobilebert.".
 """
 
 import json
@@ -38,6 +38,7 @@ def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
         return None
     weights_file = path if path in found else found[0]
     encoder = find_model_config(model_config, [folder], str(path))
+    _refuse_wide_queries(encoder, str(folder))
     tensors = _prefixed(_read_tensors(weights_file), encoder.type)
     weights, unused = take(tensors, HUGGING_FACE[encoder.type], encoder, str(weights_file))
     if not weights:
@@ -52,7 +53,21 @@ def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
                     "in our models"
                 )
             unused[name] = f"the same as {ours}"
+    weights = {path: array for path, array in weights.items() if array.size}  # see `write`
     return Checkpoint("hf", str(path), encoder, weights, unused, _labels(folder))
+
+
+def _refuse_wide_queries(encoder: Choice, source: str) -> None:
+    """UsageError for a MobileBERT whose queries are made of wide vectors, as Google's code allows (its teacher model)."""
+    options = encoder.options
+    if encoder.type != "mobilebert" or options.key_query_shared_bottleneck or options.use_bottleneck_attention:
+        return
+    if options.hidden_size != options.intra_bottleneck_size:
+        raise UsageError(
+            f"{source}: key_query_shared_bottleneck and use_bottleneck_attention are both false: query and key are made of "
+            f"vectors of hidden_size ({options.hidden_size}). transformers, which reads this format, has them only of "
+            f"intra_bottleneck_size ({options.intra_bottleneck_size}). Use --format tf1 or native."
+        )
 
 
 def _read_tensors(path: Path):
@@ -114,12 +129,16 @@ def write(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes config.json and model.safetensors into an existing folder, for AutoModel and its kin."""
     table = HUGGING_FACE[checkpoint.encoder.type]
     refuse_unwritten(checkpoint, table, "hf")
+    _refuse_wide_queries(checkpoint.encoder, checkpoint.source)
     weights = dict(checkpoint.weights)
+    options = checkpoint.encoder.options
     if checkpoint.encoder.type == "albert" and "encoder/embedding_projection/kernel" not in weights:
         # Theirs always has the projection; the identity computes the same.
-        size = checkpoint.encoder.options.hidden_size
-        weights["encoder/embedding_projection/kernel"] = np.eye(size, dtype=np.float32)
-        weights["encoder/embedding_projection/bias"] = np.zeros(size, np.float32)
+        weights["encoder/embedding_projection/kernel"] = np.eye(options.hidden_size, dtype=np.float32)
+        weights["encoder/embedding_projection/bias"] = np.zeros(options.hidden_size, np.float32)
+    if checkpoint.encoder.type == "mobilebert" and "masked_lm/output_bias" in weights:
+        # Theirs has this weight also where it is empty: embeddings as wide as the layers.
+        weights.setdefault("masked_lm/extra_output_weights", np.zeros((options.vocab_size, 0), np.float32))
     tensors = give(replace(checkpoint, weights=weights), table)
     architecture = _architecture(checkpoint)
     if architecture.endswith("Model"):
@@ -153,6 +172,8 @@ def _architecture(checkpoint: Checkpoint) -> str:
 def _config(checkpoint: Checkpoint, architecture: str) -> dict:
     options = {k: v for k, v in asdict(checkpoint.encoder.options).items() if k not in _NOT_THEIRS}
     options["hidden_act"] = _ACTIVATIONS[options["hidden_act"]]
+    if options.get("use_bottleneck_attention"):
+        options["key_query_shared_bottleneck"] = False  # has no effect then, but their model gets its weights
     config = {"architectures": [architecture], "model_type": checkpoint.encoder.type, "pad_token_id": 0} | options
     if architecture.endswith("ForMaskedLM") or architecture.endswith("ForPreTraining"):
         config["tie_word_embeddings"] = True

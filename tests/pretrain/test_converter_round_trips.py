@@ -45,9 +45,12 @@ ENCODERS = {
             embedding_size=16,
             intra_bottleneck_size=8,
             num_feedforward_networks=1,
-            key_query_shared_bottleneck=False,
             classifier_activation=True,
         ),
+    ),
+    "mobilebert wide": Choice(
+        "mobilebert",
+        MobileBertConfig(**SHAPE, embedding_size=8, intra_bottleneck_size=8, key_query_shared_bottleneck=False),
     ),
     "bert odd": Choice("bert", BertConfig(**SHAPE, type_vocab_size=3, layer_norm_eps=1e-5, hidden_act="gelu")),
 }
@@ -76,6 +79,8 @@ IMPOSSIBLE = {
     ("h5", "albert groups"),
     ("h5", "mobilebert"),
     ("h5", "mobilebert pooled"),
+    ("h5", "mobilebert wide"),
+    ("hf", "mobilebert wide"),
 }
 
 
@@ -145,6 +150,7 @@ def test_comes_back_bit_for_bit(format, encoder, heads, tmp_path):
         ("tf1", "bert odd", "hidden_act 'gelu': its gelu is the tanh approximation"),
         ("h5", "albert groups", "one shared layer only"),
         ("h5", "bert", "one shared layer only"),
+        ("hf", "mobilebert wide", r"vectors of hidden_size \(16\). transformers, .* of intra_bottleneck_size \(8\)"),
         ("onnx", "bert", "unknown format 'onnx'"),
     ],
 )
