@@ -93,6 +93,10 @@ class Tokenizer(ABC):
         """Readable text of ids, for display; not an inverse of `encode`."""
 
     @abstractmethod
+    def special_ids(self) -> list[int]:
+        """Ids of the special tokens: those of SPECIAL_ROLES, and others that no text is given; ascending."""
+
+    @abstractmethod
     def options(self) -> dict:
         """The options that decide about ids, none of them None; keys of OPTIONS."""
 

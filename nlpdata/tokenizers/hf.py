@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.tokenizers.hf_steps import DROP_CONTROL, FINAL_SIGMA
 from nlpdata.tokenizers.wordpiece_vocabulary import CONTINUATION
 
 KINDS = {"WordPiece": "wordpiece", "Unigram": "sentencepiece"}
@@ -54,7 +55,7 @@ def wordpiece_entries(path: str, fast: Mapping) -> list[str]:
     if model_type(fast) != "WordPiece":
         raise UsageError(f"{path} holds a tokenizer of the type {model_type(fast)}, expected WordPiece")
     model = fast["model"]
-    normalizer = fast.get("normalizer") or {}
+    normalizer = _bert_normalizer(fast)
     for what, found, expected in (
         ("prefix of pieces inside words", model.get("continuing_subword_prefix", CONTINUATION), CONTINUATION),
         ("normalizer", normalizer.get("type"), "BertNormalizer"),
@@ -71,7 +72,7 @@ def wordpiece_entries(path: str, fast: Mapping) -> list[str]:
 
 def wordpiece_options(path: str, fast: Mapping) -> dict:
     """What a tokenizer.json says of the fields of a TokenizerSpec."""
-    normalizer = fast.get("normalizer") or {}
+    normalizer = _bert_normalizer(fast)
     options = {
         "do_lower_case": normalizer.get("lowercase", True),
         "tokenize_chinese_chars": normalizer.get("handle_chinese_chars", True),
@@ -80,6 +81,15 @@ def wordpiece_options(path: str, fast: Mapping) -> dict:
     if normalizer.get("strip_accents") is not None:  # null: as lowercase says
         options["keep_accents"] = not normalizer["strip_accents"]
     return options
+
+
+def _bert_normalizer(fast: Mapping) -> Mapping:
+    """The BertNormalizer. In our own files (`hf_writing`) steps before it do what its clean_text is for."""
+    normalizer = fast.get("normalizer") or {}
+    *before, last = normalizer.get("normalizers") or [{}]
+    if before in ([DROP_CONTROL], [DROP_CONTROL, FINAL_SIGMA]):
+        return {**last, "clean_text": True}
+    return normalizer
 
 
 def added_tokens(path: str, fast: Mapping) -> dict[str, int]:

@@ -17,6 +17,7 @@ from nlpdata.tokenizers.hf import is_json, parse_tokenizer_json
 from nlpdata.tokenizers.scripts import WORD_MARK, begins_word, byte_begins_word
 from nlpdata.tokenizers.stored import complete_special_tokens, stored_options
 from nlpdata.tokenizers.unigram import unigram_model, unigram_options
+from nlpdata.tokenizers.wire import read_varint
 
 ALBERT_OPTIONS = {"do_lower_case": True, "keep_accents": False, "digit_comma": True}
 SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
@@ -160,6 +161,13 @@ class SentencePieceTokenizer(Tokenizer):
         sizes[[i for i in range(self.vocab_size) if self._model.is_byte(i)]] = 0
         return sizes
 
+    def special_ids(self) -> list[int]:
+        return sorted(self._special)
+
+    def serialized(self) -> bytes:
+        """The model, as a file of it holds it (sentencepiece_model.proto of google/sentencepiece)."""
+        return self._model.serialized_model_proto()
+
     def pieces(self, ids) -> list[str]:
         return [self._all_pieces[i] for i in np.asarray(ids).tolist()]
 
@@ -280,24 +288,13 @@ def _has_normalizer(content: bytes) -> bool:
     while content[position : position + 1] == b"\n" and b"\0" <= content[position + 1 : position + 2] < b"\x80":
         position += 2 + content[position + 1]  # a short piece (field 1): nearly all of the file, so without calls
     while position < len(content):
-        tag, position = _varint(content, position)
+        tag, position = read_varint(content, position)
         fields.add(tag >> 3)
         if tag & 7 != 2:  # the message has only fields with a length
             return True  # not of a form that we know: the parser has accepted it, leave it at that
-        length, position = _varint(content, position)
+        length, position = read_varint(content, position)
         position += length
     return 3 in fields
-
-
-def _varint(content: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = content[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
 
 
 def _describe(options: dict) -> str:

@@ -11,17 +11,18 @@ StripAccents drops them, ALBERT's code does not.
 
 import base64
 import re
-import struct
 from collections.abc import Mapping
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.tokenizers.hf import added_tokens, model_type
+from nlpdata.tokenizers.hf_steps import FINAL_SIGMA, STRIP, collapse_spaces, drop_combining
 from nlpdata.tokenizers.scripts import WORD_MARK
+from nlpdata.tokenizers.wire import bytes_field, float_field, int_field
 
 _NORMAL, _UNKNOWN, _CONTROL, _BYTE = 1, 2, 3, 6  # ModelProto.SentencePiece.Type
 _BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")
-# The normalizer as letters, one a step (see `_letter`), of which ALBERT's and XLNet's converters write these.
-_CHAIN = re.compile("Q`Q'(?P<accents>DA)?(?P<lower>L)?(?P<table>P)?S?")
+# The normalizer as letters, one a step (see `_letter`), of which ALBERT's and XLNet's converters and `hf_writing` write these.
+_CHAIN = re.compile("(WT)?Q`Q'(?P<accents>D[AC])?(?P<lower>F?L)?(?P<table>N?P)?S?T?")
 
 
 def unigram_model(path: str, fast: Mapping) -> bytes:
@@ -46,15 +47,24 @@ def unigram_model(path: str, fast: Mapping) -> bytes:
             f"{path}: the added tokens {', '.join(misplaced[:5])} are no pieces of model.vocab at their ids"
         )
     message = b"".join(
-        _bytes(1, _bytes(1, piece.encode()) + _float(2, score) + _int(3, _type(i, piece, unknown, special, model)))
+        bytes_field(
+            1,
+            bytes_field(1, piece.encode())
+            + float_field(2, score)
+            + int_field(3, _type(i, piece, unknown, special, model)),
+        )
         for i, (piece, score) in enumerate(pieces)
     )
-    trainer = _int(3, 1) + _int(4, len(pieces)) + _int(35, bool(model.get("byte_fallback")))
-    trainer += _int(40, unknown) + b"".join(_int(field, -1) for field in (41, 42, 43))  # no bos, eos, pad
-    trainer += _bytes(45, unknown_piece.encode())
+    trainer = int_field(3, 1) + int_field(4, len(pieces)) + int_field(35, bool(model.get("byte_fallback")))
+    trainer += int_field(40, unknown) + b"".join(int_field(field, -1) for field in (41, 42, 43))  # no bos, eos, pad
+    trainer += bytes_field(45, unknown_piece.encode())
     table = next((step["precompiled_charsmap"] for step in _steps(fast) if step.get("type") == "Precompiled"), "")
-    normalizer = _bytes(1, b"tokenizer.json") + _bytes(2, base64.b64decode(table or ""))
-    return message + _bytes(2, trainer) + _bytes(3, normalizer + _int(3, 1) + _int(4, 1) + _int(5, 1))
+    normalizer = bytes_field(1, b"tokenizer.json") + bytes_field(2, base64.b64decode(table or ""))
+    return (
+        message
+        + bytes_field(2, trainer)
+        + bytes_field(3, normalizer + int_field(3, 1) + int_field(4, 1) + int_field(5, 1))
+    )
 
 
 def unigram_options(path: str, fast: Mapping) -> dict:
@@ -94,11 +104,14 @@ def _steps(fast: Mapping) -> list[Mapping]:
 
 
 def _letter(step: Mapping) -> str:
+    for letter, ours in (("W", collapse_spaces()), ("C", drop_combining()), ("F", FINAL_SIGMA), ("T", STRIP)):
+        if step == ours:
+            return letter
     kind, pattern = step.get("type"), step.get("pattern") or {}
     if kind == "Replace":
         replacements = {("String", "``", '"'): "Q`", ("String", "''", '"'): "Q'", ("Regex", " {2,}", " "): "S"}
         return next((replacements.get((form, text, step.get("content")), "?") for form, text in pattern.items()), "?")
-    return {"NFKD": "D", "StripAccents": "A", "Lowercase": "L", "Precompiled": "P"}.get(kind, "?")
+    return {"NFC": "N", "NFKD": "D", "StripAccents": "A", "Lowercase": "L", "Precompiled": "P"}.get(kind, "?")
 
 
 def _check_split(path: str, splitter: Mapping | None) -> None:
@@ -126,28 +139,3 @@ def _type(i: int, piece: str, unknown: int, special: Mapping, model: Mapping) ->
     if piece in special:
         return _CONTROL
     return _BYTE if model.get("byte_fallback") and _BYTE_PIECE.fullmatch(piece) else _NORMAL
-
-
-# The wire format of protocol buffers: a field is a varint of its number and form, then a varint, 4 bytes, or a length
-# and so many bytes.
-
-
-def _varint(value: int) -> bytes:
-    value &= (1 << 64) - 1  # negative numbers are of 64 bits
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def _int(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(int(value))
-
-
-def _bytes(field: int, value: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(value)) + value
-
-
-def _float(field: int, value: float) -> bytes:
-    return _varint(field << 3 | 5) + struct.pack("<f", value)

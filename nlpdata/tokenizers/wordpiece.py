@@ -132,6 +132,9 @@ class WordPieceTokenizer(Tokenizer):
         ids, lengths = zip(*parts, strict=True)
         return np.concatenate(ids), np.concatenate(lengths)
 
+    def special_ids(self) -> list[int]:
+        return sorted(self._reserved)
+
     def pieces(self, ids) -> list[str]:
         return [self._entries[i] for i in np.asarray(ids).tolist()]
 

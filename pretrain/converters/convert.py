@@ -49,7 +49,8 @@ def convert(
     refuse_gaps(report)
     path = Path(tokenizer) if tokenizer else find_tokenizer(Path(checkpoint.source))
     log(_about_tokenizer(path, checkpoint.encoder.options.vocab_size))
-    write_checkpoint(dest, checkpoint, format, path, do_lower_case)
+    for note in write_checkpoint(dest, checkpoint, format, path, do_lower_case):
+        log(note)
     log(f"written: {dest} ({format})")
 
 

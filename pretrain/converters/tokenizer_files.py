@@ -5,7 +5,8 @@ import shutil
 from pathlib import Path
 
 from nlpdata.errors import UsageError
-from nlpdata.tokenizers import load_tokenizer
+from nlpdata.tokenizers import SPECIAL_ROLES, Tokenizer, load_tokenizer
+from nlpdata.tokenizers.hf_writing import tokenizer_json
 from pretrain.converters.checkpoint import Checkpoint
 
 _NAMES = ("vocab.txt", "spiece.model", "30k-clean.model")
@@ -22,13 +23,15 @@ def find_tokenizer(source: Path) -> Path | None:
     return None
 
 
-def write_tokenizer(folder: Path, checkpoint: Checkpoint, path: Path, format: str, do_lower_case: bool | None) -> None:
+def write_tokenizer(
+    folder: Path, checkpoint: Checkpoint, path: Path, format: str, do_lower_case: bool | None
+) -> list[str]:
     """Copies a tokenizer into a checkpoint's folder; for Hugging Face, with what AutoTokenizer needs.
 
     Args:
       do_lower_case: as stored with the tokenizer (see nlpdata.tokenizers) where None.
 
-    Raises UsageError where it has more entries than the model's embedding.
+    Returns notes for the user. Raises UsageError where it has more entries than the model's embedding.
     """
     tokenizer = load_tokenizer(str(path), do_lower_case=do_lower_case)
     size = checkpoint.encoder.options.vocab_size
@@ -36,22 +39,40 @@ def write_tokenizer(folder: Path, checkpoint: Checkpoint, path: Path, format: st
         raise UsageError(
             f"{path} has {tokenizer.vocab_size} entries, the model's vocab_size is {size}: it is another model's tokenizer"
         )
-    if format != "hf":
-        shutil.copyfile(path, folder / path.name)
-        return
-    wordpiece = tokenizer.kind == "wordpiece"
-    shutil.copyfile(path, folder / ("vocab.txt" if wordpiece else "spiece.model"))
-    pieces = tokenizer.pieces(
-        [tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id]
-    )
-    options = tokenizer.options()
-    config = {
-        "tokenizer_class": "BertTokenizer" if wordpiece else "AlbertTokenizer",
-        "model_max_length": checkpoint.encoder.options.max_position_embeddings,
-        "do_lower_case": options["do_lower_case"],
-        **dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), pieces, strict=True)),
-    }
-    if not wordpiece:
-        config["keep_accents"] = options["keep_accents"]
-    text = json.dumps(config, indent=2, sort_keys=True, ensure_ascii=False)
-    (folder / "tokenizer_config.json").write_text(text + "\n", encoding="utf-8")
+    if format == "hf":
+        return write_for_hugging_face(folder, tokenizer, checkpoint.encoder.options.max_position_embeddings)
+    shutil.copyfile(path, folder / path.name)
+    return []
+
+
+def write_for_hugging_face(folder: Path, tokenizer: Tokenizer, longest: int) -> list[str]:
+    """Writes the vocabulary under the usual name, tokenizer.json with the rule, and tokenizer_config.json.
+
+    Args:
+      longest: length of the longest sequence.
+
+    Returns notes for the user. The class named is the one that does what tokenizer.json says; those that are named after
+    models make a rule of their own.
+    """
+    fast, notes = tokenizer_json(tokenizer)
+    if tokenizer.kind == "wordpiece":
+        entries = tokenizer.pieces(range(tokenizer.vocab_size))
+        (folder / "vocab.txt").write_text("".join(f"{entry}\n" for entry in entries), encoding="utf-8", newline="\n")
+    else:
+        (folder / "spiece.model").write_bytes(tokenizer.serialized())
+    roles = dict(zip((f"{role}_token" for role in SPECIAL_ROLES), tokenizer.spec.special_tokens, strict=False))
+    names = ["input_ids", "token_type_ids", "attention_mask"]  # what it returns; segments are not the default there
+    config = {"model_max_length": longest, "model_input_names": names, **tokenizer.options(), **roles}
+    if others := tokenizer.spec.special_tokens[len(SPECIAL_ROLES) :]:
+        config["additional_special_tokens"] = list(others)
+    if fast is None:
+        config["tokenizer_class"] = "AlbertTokenizer"
+    else:
+        config["tokenizer_class"] = "PreTrainedTokenizerFast"
+        _write_json(folder / "tokenizer.json", fast)
+    _write_json(folder / "tokenizer_config.json", dict(sorted(config.items())))
+    return notes
+
+
+def _write_json(path: Path, value: dict) -> None:
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -16,7 +16,7 @@ def write_checkpoint(
     format: str,
     tokenizer: Path | None = None,
     do_lower_case: bool | None = None,
-) -> None:
+) -> list[str]:
     """Writes a checkpoint as a new folder; whatever happens, the folder is whole or is not there.
 
     Args:
@@ -24,8 +24,8 @@ def write_checkpoint(
       format: native, hf, tf1, h5, savedmodel or hub.
       tokenizer, do_lower_case: the tokenizer's file, and whether it lower-cases, to go into the folder.
 
-    Raises UsageError for an unknown format, a model that it has no place for, or a folder with content; DataError where the
-    disk refuses.
+    Returns notes for the user. Raises UsageError for an unknown format, a model that it has no place for, or a folder with
+    content; DataError where the disk refuses.
     """
     folder = Path(folder)
     write = WRITERS.get(format)
@@ -35,11 +35,13 @@ def write_checkpoint(
     try:
         temporary.mkdir(parents=True)
         write(temporary, checkpoint)
+        notes = []
         if tokenizer is not None:
-            write_tokenizer(temporary, checkpoint, tokenizer, format, do_lower_case)
+            notes = write_tokenizer(temporary, checkpoint, tokenizer, format, do_lower_case)
         if folder.exists():
             folder.rmdir()
         os.replace(temporary, folder)
+        return notes
     except OSError as error:
         raise DataError(f"{folder}: cannot be written: {error.strerror or error}") from None
     finally:

@@ -11,24 +11,11 @@ import pytest
 from nlpdata.errors import DataError, UsageError
 from nlpdata.pretraining.create import create_pretraining
 from nlpdata.tokenizers import load_tokenizer
-from nlpdata.tokenizers.sentencepiece import _varint
+from nlpdata.tokenizers.wire import fields
 from tests.nlpdata.test_sentencepiece import SENTENCES, train
 from tests.shared import shared
 
 SPECIAL = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
-
-
-def fields(message):
-    """(number, value) of a protobuf message: bytes of length-delimited fields, ints, bytes of floats."""
-    position = 0
-    while position < len(message):
-        tag, position = _varint(message, position)
-        if tag & 7 == 0:
-            value, position = _varint(message, position)
-        else:
-            size, position = (4, position) if tag & 7 == 5 else _varint(message, position)
-            value, position = message[position : position + size], position + size
-        yield tag >> 3, value
 
 
 def converted(model_path, lower=True, keep_accents=False):
@@ -37,7 +24,7 @@ def converted(model_path, lower=True, keep_accents=False):
     for number, value in fields(model_path.read_bytes()):
         if number == 1:
             piece = dict(fields(value))
-            pieces.append([piece[1].decode(), float(np.frombuffer(piece[2], "<f4")[0])])
+            pieces.append([piece[1].decode(), piece[2]])
         elif number == 3:
             table = dict(fields(value)).get(2, b"")
     names = [piece for piece, _ in pieces]

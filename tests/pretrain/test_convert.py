@@ -9,10 +9,15 @@ import tarfile
 import numpy as np
 import pytest
 
+from nlpdata.tokenizers import load_tokenizer
+from nlpdata.tokenizers.hf_writing import tokenizer_json
 from pretrain.convert import main
 from pretrain.converters import assign, read_checkpoint
 from pretrain.converters.load import build_model
+from pretrain.converters.tokenizer_files import write_for_hugging_face
 from pretrain.converters.write import write_checkpoint
+from tests.nlpdata.test_sentencepiece import train
+from tests.nlpdata.test_wordpiece import write
 from tests.pretrain.test_converter_round_trips import make
 from tests.shared import shared
 
@@ -180,3 +185,92 @@ def test_transformers_loads_it_and_answers_the_same(tmp_path):
             own = ours[NAMES.get(name, name)]
             real = mask.astype(bool) if own.ndim > 1 and own.shape[1] == 12 else slice(None)
             assert np.abs(own - value)[real].max() < 2e-5, (encoder, heads, name)
+
+
+TOKENIZERS = """
+import json, sys
+from transformers import AutoTokenizer
+lines = json.load(open(sys.argv[1]))
+for folder in sys.argv[2:]:
+    said, text = AutoTokenizer.from_pretrained(folder), AutoTokenizer.from_pretrained(folder, split_special_tokens=True)
+    pair = said("one two", "three")
+    answer = {
+        "ids": [said(line, add_special_tokens=False)["input_ids"] for line in lines],
+        "as_text": [text(line, add_special_tokens=False)["input_ids"] for line in lines],
+        "pair": [pair["input_ids"], pair["token_type_ids"]],
+        "special": [said.pad_token_id, said.unk_token_id, said.cls_token_id, said.sep_token_id, said.mask_token_id],
+        "size": len(said),
+        "longest": said.model_max_length,
+    }
+    json.dump(answer, open(folder + "/answer.json", "w"))
+"""
+# The tokenizer, lower-cased, accents kept; lines of which transformers takes some text for special tokens.
+TEXTS = [
+    ("bert-base-uncased-vocab.txt", True, False, {36}),
+    ("bert-base-cased-vocab.txt", False, True, {36}),
+    ("30k-clean.model", True, False, {36, 38}),
+    ("cased.model", False, True, {36, 38}),
+]
+
+
+@pytest.mark.slow
+def test_transformers_gives_the_same_ids(tmp_path):
+    """On 243 hard lines: all but one or two with special tokens in the text; WordPiece on all, where those are text too."""
+    python = torch_python()
+    lines = [json.loads(row)["text"] for row in shared("oracle", "tokenization", "lines.jsonl").open(encoding="utf-8")]
+    (tmp_path / "lines.json").write_text(json.dumps(lines))
+    folders = []
+    for file, lower, keep, _ in TEXTS:
+        tokenizer = load_tokenizer(shared("oracle", "tokenization", file), do_lower_case=lower, keep_accents=keep)
+        folders.append(tmp_path / file)
+        folders[-1].mkdir()
+        write_for_hugging_face(folders[-1], tokenizer, 512)
+        kind = "bert" if tokenizer.kind == "wordpiece" else "albert"
+        (folders[-1] / "config.json").write_text(json.dumps({"model_type": kind}))
+    asked = subprocess.run(
+        [python, "-c", TOKENIZERS, tmp_path / "lines.json", *folders], capture_output=True, text=True, check=False
+    )
+    assert asked.returncode == 0, asked.stderr[-1500:]
+    for folder, (_, lower, keep, literal) in zip(folders, TEXTS, strict=True):
+        answer = json.loads((folder / "answer.json").read_text())
+        ours = load_tokenizer(folder)  # options are read back
+        assert (ours.options()["do_lower_case"], ours.options()["keep_accents"]) == (lower, keep)
+        ids, lengths = ours.encode(lines)
+        wanted = [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])]
+        assert answer["as_text"] == wanted or ours.kind == "sentencepiece"
+        assert {i for i, found in enumerate(answer["ids"]) if found != wanted[i]} == literal
+        first, second = (ours.encode([text])[0].tolist() for text in ("one two", "three"))
+        tokens = [ours.cls_id, *first, ours.sep_id, *second, ours.sep_id]
+        assert answer["pair"] == [tokens, [0] * (len(first) + 2) + [1] * (len(second) + 1)]
+        assert answer["special"] == [ours.pad_id, ours.unk_id, ours.cls_id, ours.sep_id, ours.mask_id]
+        assert (answer["size"], answer["longest"]) == (ours.vocab_size, 512)
+
+
+@pytest.mark.parametrize("kind", ["vocab.txt", "tokenizer.json", "small.model"])
+def test_a_tokenizer_travels_along(source, kind, tmp_path, capsys):
+    """What Hugging Face folders get of it, also of a tokenizer.json."""
+    given = tmp_path / "given" / kind
+    given.parent.mkdir()
+    if kind == "small.model":
+        train(given, ["abc fed had bad", "a cab fed a hag", "had a bag"], user_defined_symbols=[], vocab_size=50)
+    else:
+        entries = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", *(f"##{c}" for c in "abcdefgh")]
+        write(given.with_name("vocab.txt"), entries)
+    if kind == "tokenizer.json":
+        given.write_text(json.dumps(tokenizer_json(load_tokenizer(given.with_name("vocab.txt")))[0]))
+    code, out, err = run(
+        *(source, tmp_path / "out", "--format", "hf", "--tokenizer", given, "--nodo_lower_case"), capsys=capsys
+    )
+    assert code == 0, err
+    assert f"tokenizer: {given}; warning: " in out or kind == "small.model"
+    name = "spiece.model" if kind == "small.model" else "vocab.txt"
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        *("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", name)
+    }
+    config = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
+    assert config["tokenizer_class"] == "PreTrainedTokenizerFast"
+    assert (config["mask_token"], config["model_max_length"], config["do_lower_case"]) == ("[MASK]", 20, False)
+    ours, theirs = load_tokenizer(given, do_lower_case=False), load_tokenizer(tmp_path / "out")
+    assert theirs.options() == ours.options()
+    lines = ["abc Had fed", "[MASK]", "ÀB"]
+    np.testing.assert_array_equal(ours.encode(lines)[0], theirs.encode(lines)[0])

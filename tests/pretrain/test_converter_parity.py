@@ -1,6 +1,7 @@
 """Checkpoints made by the original code give the outputs that the original code gave."""
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -121,3 +122,20 @@ def test_outputs_equal_the_originals(source, config, reference, inputs, outputs)
     for what, mine, original in compared:
         assert mine.shape == original.shape, what
         assert np.abs(mine - original).max() < TOLERANCE, f"{what}: {np.abs(mine - original).max()}"
+
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def test_mobilebert_equals_transformers():
+    """golden/make_mobilebert.py says how the files were made."""
+    folder = GOLDEN / "mobilebert"
+    stored = dict(np.load(folder / "reference.npz"))
+    ours = pretrain.load(str(folder))({name: stored[name] for name in ("input_ids", "input_mask", "segment_ids")})
+    real = stored["input_mask"].astype(bool)
+    for name in ("sequence_output", "mlm_logits", "pooled_output", "sentence_logits"):
+        found, wanted = np.asarray(ours[name]), stored[name]
+        rows = real if wanted.ndim == 3 else slice(None)
+        assert found.shape == wanted.shape
+        assert np.abs(wanted[rows]).max() > 0.1
+        assert np.abs(found - wanted)[rows].max() < TOLERANCE, name
