@@ -10,13 +10,10 @@ import base64
 from nlpdata.tokenizers import Tokenizer
 from nlpdata.tokenizers.hf_steps import DROP_CONTROL, FINAL_SIGMA, STRIP, collapse_spaces, drop_combining, replace
 from nlpdata.tokenizers.scripts import WORD_MARK
-from nlpdata.tokenizers.wire import fields
+from nlpdata.tokenizers.sentencepiece_model import SentencePieceModel
 from nlpdata.tokenizers.wordpiece import MAX_WORD_CHARACTERS
 from nlpdata.tokenizers.wordpiece_vocabulary import CONTINUATION
 
-# TrainerSpec: 3 model_type, 24 treat_whitespace_as_suffix, 35 byte_fallback; NormalizerSpec: 2 precompiled_charsmap,
-# 3 add_dummy_prefix, 4 remove_extra_whitespaces, 5 escape_whitespaces.
-_UNIGRAM = 1
 _PENALTY = 100.0  # more than scores of pieces add up to
 
 
@@ -59,33 +56,27 @@ def _wordpiece(tokenizer: Tokenizer) -> tuple[dict, list[str]]:
 
 def _unigram(tokenizer: Tokenizer) -> tuple[dict | None, list[str]]:
     options = tokenizer.options()
-    message = list(fields(tokenizer.serialized()))
-    trainer, normalizer = (dict(fields(next((v for n, v in message if n == number), b""))) for number in (2, 3))
-    usual = trainer.get(3, _UNIGRAM), trainer.get(24, 0), *(normalizer.get(number, 1) for number in (3, 4, 5))
-    if usual != (_UNIGRAM, 0, 1, 1, 1):
+    model = SentencePieceModel(tokenizer.serialized())
+    if not model.is_usual:
         return None, [
             f"no tokenizer.json: {tokenizer.path} is no unigram model, or treats spaces otherwise than ALBERT's does, so "
             "that AutoTokenizer would give other ids"
         ]
-    pieces, penalized = [], 0
-    for piece in (dict(fields(value)) for number, value in message if number == 1):
-        text, score = piece[1].decode(), piece.get(2, 0.0)
-        split = options["digit_comma"] and len(text) > 1 and text[-1] == "," and text[-2].isdigit()
-        penalized += split
-        pieces.append([text, score - _PENALTY * split])
+    split = tokenizer.split_pieces()
+    scores = [score - _PENALTY * (i in split) for i, score in enumerate(model.scores)]
     notes = [
-        f"tokenizer.json: {penalized} pieces of a digit and a comma are avoided, not split: a few numbers differ"
-    ] * bool(penalized)
+        f"tokenizer.json: {len(split)} pieces of a digit and a comma are avoided, not split: a few numbers differ"
+    ] * bool(split)
     mark = {"type": "Metaspace", "replacement": WORD_MARK, "prepend_scheme": "always", "split": True}
     described = {
-        "normalizer": _sequence(*_albert_steps(options, normalizer.get(2, b""))),
+        "normalizer": _sequence(*_albert_steps(options, model.table)),
         "pre_tokenizer": mark,
         "decoder": mark,
         "model": {
             "type": "Unigram",
             "unk_id": tokenizer.unk_id,
-            "vocab": pieces,
-            "byte_fallback": bool(trainer.get(35, 0)),
+            "vocab": [list(row) for row in zip(model.pieces, scores, strict=True)],
+            "byte_fallback": model.byte_fallback,
         },
     }
     return described, notes

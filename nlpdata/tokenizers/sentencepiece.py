@@ -168,6 +168,10 @@ class SentencePieceTokenizer(Tokenizer):
         """The model, as a file of it holds it (sentencepiece_model.proto of google/sentencepiece)."""
         return self._model.serialized_model_proto()
 
+    def split_pieces(self) -> dict[int, list[int]]:
+        """What the digit-comma rule puts in the place of pieces: id -> ids."""
+        return {} if self._split is None else self._split.replacements
+
     def pieces(self, ids) -> list[str]:
         return [self._all_pieces[i] for i in np.asarray(ids).tolist()]
 
@@ -210,6 +214,7 @@ class _DigitCommaTable:
     """What each affected id becomes. `lengths` int64 (vocab,): how many ids (1: itself); `affected` bool (vocab,)."""
 
     def __init__(self, vocab_size: int, replacements: dict[int, list[int]]):
+        self.replacements = replacements
         self.affected = np.zeros(vocab_size, dtype=bool)
         self.affected[list(replacements)] = True
         self.lengths = np.ones(vocab_size, dtype=np.int64)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.tokenizers import Tokenizer
 from pretrain.config import Choice
 from pretrain.converters.names import Row, expand
 from pretrain.encoders.model_config import read_model_config
@@ -36,6 +37,7 @@ class Checkpoint:
       weights: path in our models -> float32 array in our layout.
       unused: the source's other tensors -> why they are not used.
       extras: what travels along: label_names (in id order), facts about the data that it was trained on.
+      tokenizer: to be written with it.
     """
 
     format: str
@@ -44,6 +46,7 @@ class Checkpoint:
     weights: dict[str, np.ndarray]
     unused: dict[str, str] = field(default_factory=dict)
     extras: dict = field(default_factory=dict)
+    tokenizer: Tokenizer | None = None
 
     def require_encoder(self) -> None:
         """UsageError where there are weights of heads alone: nothing to fine-tune."""

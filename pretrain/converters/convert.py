@@ -6,12 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from nlpdata.tokenizers import load_tokenizer
 from pretrain.converters import keras_h5, places, read_checkpoint
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.load import build_model
 from pretrain.converters.report import assign, refuse_gaps
-from pretrain.converters.tokenizer_files import find_tokenizer
+from pretrain.converters.tokenizer_files import find_tokenizer, load_fitting
 from pretrain.converters.write import write_checkpoint
 from pretrain.encoders.model import initialize_weights, weights_by_path
 from pretrain.encoders.model_config import read_model_config
@@ -48,18 +47,21 @@ def convert(
     log(str(report))
     refuse_gaps(report)
     path = Path(tokenizer) if tokenizer else find_tokenizer(Path(checkpoint.source))
-    log(_about_tokenizer(path, checkpoint.encoder.options.vocab_size))
-    for note in write_checkpoint(dest, checkpoint, format, path, do_lower_case):
+    if path is not None:
+        checkpoint = replace(checkpoint, tokenizer=load_fitting(path, checkpoint, do_lower_case))
+    log(_about_tokenizer(checkpoint))
+    for note in write_checkpoint(dest, checkpoint, format):
         log(note)
     log(f"written: {dest} ({format})")
 
 
-def _about_tokenizer(path: Path | None, rows: int) -> str:
-    if path is None:
+def _about_tokenizer(checkpoint: Checkpoint) -> str:
+    tokenizer, rows = checkpoint.tokenizer, checkpoint.encoder.options.vocab_size
+    if tokenizer is None:
         return "tokenizer: none beside the source; name one with --tokenizer"
-    entries = load_tokenizer(str(path)).vocab_size
+    entries = tokenizer.vocab_size
     gap = f"; warning: {entries} entries, the model has {rows}: is it the model's own?" if entries < rows else ""
-    return f"tokenizer: {path}{gap}"
+    return f"tokenizer: {tokenizer.path}{gap}"
 
 
 def convert_hub_module(path: str, encoder_only: bool, model_name: str, log: Callable[[str], None]) -> Path:

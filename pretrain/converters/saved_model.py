@@ -8,6 +8,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from nlpdata.tokenizers import Tokenizer
 from pretrain.config import Choice
 from pretrain.converters.checkpoint import Checkpoint, stored_encoder
 from pretrain.converters.load import build_model
@@ -21,22 +22,35 @@ _INPUTS = ("input_ids", "input_mask", "segment_ids")
 _HUB_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
-def write(folder: Path, checkpoint: Checkpoint) -> None:
+def write(folder: Path, checkpoint: Checkpoint) -> list[str]:
     """Writes a SavedModel whose signature `serving_default` takes int32 (batch, length) and returns all outputs by name.
 
     Inputs: input_ids, input_mask, segment_ids. A model with a masked LM head has a second signature, `masked_lm`, with
-    masked_lm_positions (batch, predictions), and leaves the scores of all positions out of the first.
+    masked_lm_positions (batch, predictions), and leaves the scores of all positions out of the first. With a tokenizer,
+    `text` takes strings (batch,), and `text_pair` has an input of that name beside it; both return the ids too.
+
+    Returns notes for the user: why there are no signatures of text.
     """
     import tensorflow as tf
+
+    from pretrain.converters.text_graph import build_graph
 
     model = _loaded(checkpoint)
     heads = [name for name in model.heads if name != "masked_lm"]
     signatures = {"serving_default": _signature(model, _INPUTS, heads)}
     if "masked_lm" in model.heads:
         signatures["masked_lm"] = _signature(model, (*_INPUTS, "masked_lm_positions"), list(model.heads))
-    module = tf.Module()
+    module, notes = tf.Module(), []
     module.model = model
+    if checkpoint.tokenizer is None:
+        notes = ["no signature that takes text: no tokenizer"]
+    else:
+        module.tokenizer, reason = build_graph(checkpoint.tokenizer)
+        notes = [f"no signature that takes text: {reason}"] if reason else []
+        if not reason:
+            signatures |= _text_signatures(model, heads, module.tokenizer, checkpoint.tokenizer)
     _save(module, folder, checkpoint, signatures)
+    return notes
 
 
 def write_hub(folder: Path, checkpoint: Checkpoint) -> None:
@@ -82,6 +96,24 @@ def _signature(model: EncoderModel, names: tuple[str, ...], heads: list[str]):
 
     specs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in names}
     return tf.function(lambda **inputs: model(inputs, heads=heads)).get_concrete_function(**specs)
+
+
+def _text_signatures(model: EncoderModel, heads: list[str], graph, tokenizer: Tokenizer) -> dict:
+    """The signatures `text` and `text_pair`; `graph` is the tokenizer's."""
+    import tensorflow as tf
+
+    from pretrain.converters.text_graph import encoder_inputs
+
+    def call(**texts):
+        tokens = [graph(texts[name]) for name in ("text", "text_pair") if name in texts]
+        inputs = encoder_inputs(tokenizer, model.encoder.max_position_embeddings, *tokens)
+        return {name: inputs[name] for name in ("input_ids", "input_mask")} | model(inputs, heads=heads)
+
+    specs = {name: tf.TensorSpec([None], tf.string, name=name) for name in ("text", "text_pair")}
+    return {
+        "text": tf.function(call).get_concrete_function(text=specs["text"]),
+        "text_pair": tf.function(call).get_concrete_function(**specs),
+    }
 
 
 def _save(module, folder: Path, checkpoint: Checkpoint, signatures) -> None:

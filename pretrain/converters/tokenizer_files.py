@@ -23,15 +23,11 @@ def find_tokenizer(source: Path) -> Path | None:
     return None
 
 
-def write_tokenizer(
-    folder: Path, checkpoint: Checkpoint, path: Path, format: str, do_lower_case: bool | None
-) -> list[str]:
-    """Copies a tokenizer into a checkpoint's folder; for Hugging Face, with what AutoTokenizer needs.
+def load_fitting(path: Path, checkpoint: Checkpoint, do_lower_case: bool | None) -> Tokenizer:
+    """Loads the tokenizer of a checkpoint. UsageError where it has more entries than the model's embedding.
 
     Args:
       do_lower_case: as stored with the tokenizer (see nlpdata.tokenizers) where None.
-
-    Returns notes for the user. Raises UsageError where it has more entries than the model's embedding.
     """
     tokenizer = load_tokenizer(str(path), do_lower_case=do_lower_case)
     size = checkpoint.encoder.options.vocab_size
@@ -39,9 +35,15 @@ def write_tokenizer(
         raise UsageError(
             f"{path} has {tokenizer.vocab_size} entries, the model's vocab_size is {size}: it is another model's tokenizer"
         )
+    return tokenizer
+
+
+def write_tokenizer(folder: Path, checkpoint: Checkpoint, format: str) -> list[str]:
+    """Copies a checkpoint's tokenizer into its folder; for Hugging Face, as AutoTokenizer needs it. Returns notes."""
+    tokenizer = checkpoint.tokenizer
     if format == "hf":
         return write_for_hugging_face(folder, tokenizer, checkpoint.encoder.options.max_position_embeddings)
-    shutil.copyfile(path, folder / path.name)
+    shutil.copyfile(tokenizer.path, folder / Path(tokenizer.path).name)
     return []
 
 

@@ -10,19 +10,12 @@ from pretrain.converters.tokenizer_files import write_tokenizer
 from pretrain.registry import CHECKPOINT_WRITERS as WRITERS
 
 
-def write_checkpoint(
-    folder: str | os.PathLike,
-    checkpoint: Checkpoint,
-    format: str,
-    tokenizer: Path | None = None,
-    do_lower_case: bool | None = None,
-) -> list[str]:
-    """Writes a checkpoint as a new folder; whatever happens, the folder is whole or is not there.
+def write_checkpoint(folder: str | os.PathLike, checkpoint: Checkpoint, format: str) -> list[str]:
+    """Writes a checkpoint, and its tokenizer, as a new folder; whatever happens, the folder is whole or is not there.
 
     Args:
       folder: must not exist, or be empty.
       format: native, hf, tf1, h5, savedmodel or hub.
-      tokenizer, do_lower_case: the tokenizer's file, and whether it lower-cases, to go into the folder.
 
     Returns notes for the user. Raises UsageError for an unknown format, a model that it has no place for, or a folder with
     content; DataError where the disk refuses.
@@ -34,10 +27,9 @@ def write_checkpoint(
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     try:
         temporary.mkdir(parents=True)
-        write(temporary, checkpoint)
-        notes = []
-        if tokenizer is not None:
-            notes = write_tokenizer(temporary, checkpoint, tokenizer, format, do_lower_case)
+        notes = write(temporary, checkpoint) or []
+        if checkpoint.tokenizer is not None:
+            notes += write_tokenizer(temporary, checkpoint, format)
         if folder.exists():
             folder.rmdir()
         os.replace(temporary, folder)

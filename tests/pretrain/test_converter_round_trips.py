@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from nlpdata.errors import UsageError
+from nlpdata.finetuning.encode import lay_out
+from nlpdata.tokenizers import load_tokenizer
 from pretrain.config import Choice
 from pretrain.converters import read_checkpoint
 from pretrain.converters.checkpoint import Checkpoint
@@ -19,6 +21,7 @@ from pretrain.encoders.albert import AlbertConfig
 from pretrain.encoders.bert import BertConfig
 from pretrain.encoders.configs import MobileBertConfig
 from pretrain.encoders.model import weights_by_path
+from tests.nlpdata.test_wordpiece import write
 
 SHAPE = {
     "vocab_size": 60,
@@ -173,15 +176,19 @@ import numpy as np, tensorflow as tf
 folder, asked = sys.argv[1:]
 inputs = {name: tf.constant(rows, tf.int32) for name, rows in json.loads(asked).items()}
 model = tf.saved_model.load(folder)
-answers = model.signatures["masked_lm" if "masked_lm_positions" in inputs else "serving_default"](**inputs)
+answers = [model.signatures["masked_lm"](**inputs)]
+texts = {"text": tf.constant(["ab Cab", "", "fed! " * 20]), "text_pair": tf.constant(["", "cab", "abc " * 20])}
+answers += [model.signatures["text"](text=texts["text"]), model.signatures["text_pair"](**texts)]
 assert not [name for name in sys.modules if name.split(".")[0] in ("pretrain", "nlpdata")]
-print(json.dumps({name: value.numpy().tolist() for name, value in answers.items()}))
+print(json.dumps([{name: value.numpy().tolist() for name, value in answer.items()} for answer in answers]))
 """
 
 
 def test_saved_model_answers_without_this_package(tmp_path):
-    checkpoint = make("albert", "pretraining")
-    write_checkpoint(tmp_path / "out", checkpoint, "savedmodel")
+    entries = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdef!", *(f"##{c}" for c in "abcdef")]
+    tokenizer = load_tokenizer(write(tmp_path / "vocab.txt", entries), do_lower_case=True)
+    checkpoint = replace(make("albert", "pretraining"), tokenizer=tokenizer)
+    assert write_checkpoint(tmp_path / "out", checkpoint, "savedmodel") == []
     rng = np.random.default_rng(3)
     inputs = {
         "input_ids": rng.integers(0, 60, (2, 9)).tolist(),
@@ -199,7 +206,7 @@ def test_saved_model_answers_without_this_package(tmp_path):
         check=False,
     )
     assert asked.returncode == 0, asked.stderr[-2000:]
-    answers = json.loads(asked.stdout.splitlines()[-1])
+    answers, *of_texts = json.loads(asked.stdout.splitlines()[-1])
     model = build_model(checkpoint)
     for path, weight in weights_by_path(model).items():
         weight.assign(checkpoint.weights[path])
@@ -207,6 +214,17 @@ def test_saved_model_answers_without_this_package(tmp_path):
     assert answers.keys() == ours.keys()
     for name, value in ours.items():
         np.testing.assert_allclose(np.array(answers[name]), np.asarray(value), atol=1e-6)
+    encode = tokenizer.encode
+    first, second = encode(["ab Cab", "", "fed! " * 20]), encode(["", "cab", "abc " * 20])
+    for answer, other in zip(of_texts, (encode(["", "", ""]), second), strict=True):
+        columns, _ = lay_out(tokenizer, 20, first, other)
+        inputs = {name: column.astype(np.int32) for name, column in columns.items()}
+        for name in ("input_ids", "input_mask"):
+            np.testing.assert_array_equal(answer.pop(name), inputs[name])
+        ours = model(inputs, heads=["sentence_pair"])
+        assert answer.keys() == ours.keys()
+        for name, value in ours.items():
+            np.testing.assert_allclose(np.array(answer[name]), np.asarray(value), atol=2e-6)
 
 
 def test_every_writer_is_tested():

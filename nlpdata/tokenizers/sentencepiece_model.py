@@ -1,0 +1,74 @@
+"""What a serialized SentencePiece model says: pieces, scores, replacements of characters (sentencepiece_model.proto)."""
+
+from functools import cached_property
+
+import numpy as np
+
+from nlpdata.tokenizers.wire import fields
+
+# TrainerSpec.ModelType, and ModelProto.SentencePiece.Type
+UNIGRAM = 1
+NORMAL, USER_DEFINED = 1, 4
+
+
+class SentencePieceModel:
+    """The fields that matter for segmentation.
+
+    Attributes:
+      pieces, scores, types: of each id.
+      table: the replacements of characters in their serialized form; b"" where there are none.
+      byte_fallback: unknown characters become pieces of one byte.
+    """
+
+    def __init__(self, serialized: bytes):
+        message = list(fields(serialized))
+        pieces = [dict(fields(value)) for number, value in message if number == 1]
+        self.pieces = [piece[1].decode() for piece in pieces]
+        self.scores = [piece.get(2, 0.0) for piece in pieces]
+        self.types = [piece.get(3, NORMAL) for piece in pieces]
+        self._trainer, self._normalizer = (
+            dict(fields(next((value for found, value in message if found == number), b""))) for number in (2, 3)
+        )
+        self.table: bytes = self._normalizer.get(2, b"")
+        self.byte_fallback = bool(self._trainer.get(35, 0))
+
+    @property
+    def is_usual(self) -> bool:
+        """A unigram model that treats spaces as ALBERT's does: one before each word, none kept beside it."""
+        spaces = (self._normalizer.get(number, 1) for number in (3, 4, 5))  # dummy prefix, extra ones removed, escaped
+        return (self._trainer.get(3, UNIGRAM), self._trainer.get(24, 0), *spaces) == (UNIGRAM, 0, 1, 1, 1)
+
+    @cached_property
+    def replacements(self) -> dict[str, str]:
+        """The table as text -> replacement; of keys that begin alike the longest goes first.
+
+        Its form: the size of a double-array trie (4 bytes), the trie (github.com/s-yata/darts-clone, units of 4 bytes), whose
+        values are offsets into what follows, strings that end with a zero byte.
+        """
+        size = int.from_bytes(self.table[:4], "little")
+        units = np.frombuffer(self.table[4 : 4 + size], "<u4").astype(np.int64)
+        strings = self.table[4 + size :]
+        if not size:
+            return {}
+        # A unit at u with the label b is a child of the node whose base is u ^ b.
+        labels = units & 0x800000FF
+        units_at = np.flatnonzero((labels > 0) & (labels < 256))
+        parents = units_at ^ labels[units_at]
+        order = np.argsort(parents, kind="stable")
+        units_at, parents = units_at[order], parents[order]
+        found, keys, bases = {}, [b""], _offset(units[:1])
+        while keys:
+            first, last = np.searchsorted(parents, bases, "left"), np.searchsorted(parents, bases, "right")
+            above = np.repeat(np.arange(len(keys)), last - first)
+            within = np.arange(len(above)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)
+            nodes = units_at[np.repeat(first, last - first) + within]
+            keys = [keys[i] + bytes([b]) for i, b in zip(above.tolist(), labels[nodes].tolist(), strict=True)]
+            bases = nodes ^ _offset(units[nodes])
+            for i in np.flatnonzero(units[nodes] >> 8 & 1).tolist():  # a key ends here
+                start = int(units[bases[i]]) & 0x7FFFFFFF
+                found[keys[i].decode()] = strings[start : strings.index(b"\0", start)].decode()
+        return found
+
+
+def _offset(units: np.ndarray) -> np.ndarray:
+    return units >> 10 << ((units & 1 << 9) >> 6)
