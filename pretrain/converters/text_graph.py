@@ -46,6 +46,7 @@ class WordPieceGraph(tf.Module):
             self._steps.append(_Letters(lambda c: _basic_letter(c, lower, keep)))
         self._steps += [_replace(_class(is_punctuation), r" \0 "), _replace(_class(str.isspace), " ")]
 
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def __call__(self, texts):
         words = tf.strings.split(_apply(self._steps, texts))
         return words.with_values(self._pieces(words.values)).merge_dims(1, 2)
@@ -99,6 +100,7 @@ class UnigramGraph(tf.Module):
         rows = [split.get(i, [i]) for i in range(tokenizer.vocab_size)]
         self._split = tf.ragged.constant(rows, tf.int32) if split else None
 
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def __call__(self, texts):
         words = tf.strings.split(_apply(self._steps, texts))
         ids = words.with_values(self._pieces(WORD_MARK + words.values)).merge_dims(1, 2)

@@ -6,14 +6,14 @@ BERT with small embeddings projected to the hidden size, and layers that share w
 
 import keras
 
-from pretrain.encoders.bert import attention_mask_adder
+from pretrain.encoders.base import Encoder
 from pretrain.encoders.configs import AlbertConfig
 from pretrain.layers.embeddings import Embeddings
 from pretrain.layers.transformer import TransformerLayer
 
 
-class AlbertEncoder(keras.layers.Layer):
-    """Token ids to vectors. Arguments: the fields of AlbertConfig. Inputs and outputs as BertEncoder's."""
+class AlbertEncoder(Encoder):
+    """Token ids to vectors (see Encoder). Arguments: the fields of AlbertConfig."""
 
     config_class = AlbertConfig
 
@@ -38,12 +38,7 @@ class AlbertEncoder(keras.layers.Layer):
         embedding_projection,
         name="encoder",
     ):
-        super().__init__(name=name)
-        self.vocab_size, self.embedding_size, self.hidden_size = vocab_size, embedding_size, hidden_size
-        self.masked_lm_size = self.embedding_size
-        self.hidden_act, self.layer_norm_eps = hidden_act, layer_norm_eps
-        self.max_position_embeddings, self.initializer_range = max_position_embeddings, initializer_range
-        self.embeddings = Embeddings(
+        embeddings = Embeddings(
             vocab_size=vocab_size,
             embedding_size=embedding_size,
             max_position_embeddings=max_position_embeddings,
@@ -53,11 +48,9 @@ class AlbertEncoder(keras.layers.Layer):
         )
         if embedding_projection is None:
             embedding_projection = embedding_size != hidden_size
-        self.embedding_projection = None
+        projection = None
         if embedding_projection:
-            self.embedding_projection = keras.layers.Dense(
-                hidden_size, kernel_initializer="zeros", name="embedding_projection"
-            )
+            projection = keras.layers.Dense(hidden_size, kernel_initializer="zeros", name="embedding_projection")
         layer_options = {
             "hidden_size": hidden_size,
             "num_attention_heads": num_attention_heads,
@@ -67,26 +60,24 @@ class AlbertEncoder(keras.layers.Layer):
             "attention_probs_dropout_prob": attention_probs_dropout_prob,
             "layer_norm_eps": layer_norm_eps,
         }
-        self.groups = [LayerGroup(f"group_{g}", inner_group_num, layer_options) for g in range(num_hidden_groups)]
+        super().__init__(
+            name=name,
+            embeddings=embeddings,
+            embedding_projection=projection,
+            layers=[LayerGroup(f"group_{g}", inner_group_num, layer_options) for g in range(num_hidden_groups)],
+            vocab_size=vocab_size,
+            embedding_size=embedding_size,
+            hidden_size=hidden_size,
+            hidden_act=hidden_act,
+            layer_norm_eps=layer_norm_eps,
+            max_position_embeddings=max_position_embeddings,
+            initializer_range=initializer_range,
+        )
         self.num_hidden_layers = num_hidden_layers
-        self.pooler = keras.layers.Dense(hidden_size, activation="tanh", kernel_initializer="zeros", name="pooler")
 
-    def build(self, input_shape=None):
-        self.embeddings.build()
-        if self.embedding_projection is not None:
-            self.embedding_projection.build((None, None, self.embedding_size))
-        for group in self.groups:
-            group.build()
-        self.pooler.build((None, self.hidden_size))
-
-    def call(self, inputs, training=False):
-        x = self.embeddings(inputs["input_ids"], inputs["segment_ids"], training=training)
-        if self.embedding_projection is not None:
-            x = self.embedding_projection(x)
-        mask_adder = attention_mask_adder(inputs["input_mask"])
-        for i in range(self.num_hidden_layers):
-            x = self.groups[i * len(self.groups) // self.num_hidden_layers](x, mask_adder, training=training)
-        return {"sequence_output": x, "pooled_output": self.pooler(x[:, 0])}
+    def sequence(self) -> list:
+        count = self.num_hidden_layers
+        return [self.layers[i * len(self.layers) // count] for i in range(count)]
 
 
 class LayerGroup(keras.layers.Layer):

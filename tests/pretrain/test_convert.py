@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -99,6 +101,16 @@ def test_command_of_albert_tf2(tmp_path, capsys):
         np.testing.assert_array_equal(full.weights[path], array)
     code, _, err = run(*words, "--model_type=albert_encoder", capsys=capsys)
     assert (code, "tf2_model.h5 already exists" in err) == (2, True)
+
+
+def test_the_command_in_the_documentation(tmp_path, monkeypatch, capsys):
+    """That of ALBERT-TF2.0. tests/test_readme.py runs the other commands of the page."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "checkpoints.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^python3 -m pretrain\.convert (--tf_hub_path=.*)$", page, re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    write_checkpoint("base", make("albert", "encoder"), "tf1")  # is read as a module is
+    code, out, _ = run(*command.split(), capsys=capsys)
+    assert (code, out.splitlines()[-1]) == (0, "written: base/tf2_model_full.h5")
 
 
 TRANSFORMERS = """

@@ -54,7 +54,7 @@ def test_training_needs_a_scope():
 def test_shared_layers_of_albert_draw_different_masks():
     model = task(albert(hidden_dropout_prob=0.2, num_hidden_layers=3)).build_model()
     seen = []
-    layer = model.encoder.groups[0].layers[0].feed_forward.dropout
+    layer = model.encoder.layers[0].layers[0].feed_forward.dropout
     call = layer.call
     layer.call = lambda x, training: seen.append(ops.convert_to_numpy(call(x, training=training)) == 0) or call(x)
     with dropout_scope(key(3, 4)):

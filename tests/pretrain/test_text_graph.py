@@ -38,8 +38,7 @@ def random_lines(count=300, length=24) -> list[str]:
 def check_equal(tokenizer, lines):
     graph, reason = build_graph(tokenizer)
     assert reason == ""
-    function = tf.function(graph, input_signature=[tf.TensorSpec([None], tf.string)])
-    found = function(tf.constant([line.encode("utf-8", "replace") for line in lines])).to_list()
+    found = graph(tf.constant([line.encode("utf-8", "replace") for line in lines])).to_list()
     ids, lengths = tokenizer.encode(lines)
     wanted = [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])]
     assert [(lines[i], found[i]) for i in range(len(lines)) if found[i] != wanted[i]] == []

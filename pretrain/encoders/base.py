@@ -1,0 +1,77 @@
+"""What all encoders have in common: embeddings, layers one after the other, a pooler."""
+
+import keras
+from keras import ops
+
+_MASKED = -10000.0  # added to the scores of padding
+
+
+class Encoder(keras.layers.Layer):
+    """Token ids to vectors. A kind of encoder is a subclass that builds the parts.
+
+    call({"input_ids", "input_mask" (1 on real tokens), "segment_ids"}, int32 (b, L) each) ->
+    {"sequence_output": (b, L, hidden_size), "pooled_output": (b, hidden_size)}
+
+    Args:
+      embeddings: layer, (input_ids, segment_ids) -> (b, L, width).
+      layers: layers with weights of their own, (x, mask_adder (b, 1, 1, L)) -> x.
+      embedding_projection: dense layer between the two, or None.
+      pooler: whether pooled_output is a dense layer with tanh over the first token, or that token's vector itself.
+      masked_lm_size: width of what a masked language model head scores, default embedding_size.
+      The others are what heads and tasks read of an encoder: the numbers of its configuration.
+    """
+
+    def __init__(
+        self,
+        *,
+        name,
+        embeddings,
+        layers,
+        embedding_projection=None,
+        pooler=True,
+        vocab_size,
+        embedding_size,
+        hidden_size,
+        masked_lm_size=None,
+        hidden_act,
+        layer_norm_eps,
+        max_position_embeddings,
+        initializer_range,
+    ):
+        super().__init__(name=name)
+        self.vocab_size, self.embedding_size, self.hidden_size = vocab_size, embedding_size, hidden_size
+        self.masked_lm_size = masked_lm_size or embedding_size
+        self.hidden_act, self.layer_norm_eps = hidden_act, layer_norm_eps
+        self.max_position_embeddings, self.initializer_range = max_position_embeddings, initializer_range
+        self.embeddings, self.embedding_projection, self.layers = embeddings, embedding_projection, layers
+        self.pooler = None
+        if pooler:
+            self.pooler = keras.layers.Dense(hidden_size, activation="tanh", kernel_initializer="zeros", name="pooler")
+
+    def build(self, input_shape=None):
+        self.embeddings.build()
+        if self.embedding_projection is not None:
+            self.embedding_projection.build((None, None, self.embedding_size))
+        for layer in self.layers:
+            layer.build()
+        if self.pooler is not None:
+            self.pooler.build((None, self.hidden_size))
+
+    def call(self, inputs, training=False):
+        x = self.embeddings(inputs["input_ids"], inputs["segment_ids"], training=training)
+        if self.embedding_projection is not None:
+            x = self.embedding_projection(x)
+        mask_adder = attention_mask_adder(inputs["input_mask"])
+        for layer in self.sequence():
+            x = layer(x, mask_adder, training=training)
+        first = x[:, 0]
+        return {"sequence_output": x, "pooled_output": first if self.pooler is None else self.pooler(first)}
+
+    def sequence(self) -> list:
+        """The layers in the order in which they are applied; one may come more than once."""
+        return self.layers
+
+
+def attention_mask_adder(input_mask):
+    """(b, L), 1 on real tokens -> float32 (b, 1, 1, L) to add to attention scores: 0 there, -10000 on padding."""
+    return (1.0 - ops.cast(input_mask, "float32"))[:, None, None, :] * _MASKED
