@@ -1,6 +1,5 @@
 """The tokenizer that belongs to a checkpoint: found beside it, and written as other libraries expect it."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -8,6 +7,7 @@ from nlpdata.errors import UsageError
 from nlpdata.tokenizers import SPECIAL_ROLES, Tokenizer, load_tokenizer
 from nlpdata.tokenizers.hf_writing import tokenizer_json
 from pretrain.converters.checkpoint import Checkpoint
+from pretrain.json_files import write_json
 
 _NAMES = ("vocab.txt", "spiece.model", "30k-clean.model")
 
@@ -71,10 +71,6 @@ def write_for_hugging_face(folder: Path, tokenizer: Tokenizer, longest: int) -> 
         config["tokenizer_class"] = "AlbertTokenizer"
     else:
         config["tokenizer_class"] = "PreTrainedTokenizerFast"
-        _write_json(folder / "tokenizer.json", fast)
-    _write_json(folder / "tokenizer_config.json", dict(sorted(config.items())))
+        write_json(folder / "tokenizer.json", fast)
+    write_json(folder / "tokenizer_config.json", dict(sorted(config.items())))
     return notes
-
-
-def _write_json(path: Path, value: dict) -> None:
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
