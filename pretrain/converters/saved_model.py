@@ -48,7 +48,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> list[str]:
         module.tokenizer, reason = build_graph(checkpoint.tokenizer)
         notes = [f"no signature that takes text: {reason}"] if reason else []
         if not reason:
-            signatures |= _text_signatures(model, heads, module.tokenizer, checkpoint.tokenizer)
+            signatures |= _text_signatures(model, signatures["serving_default"], module.tokenizer, checkpoint.tokenizer)
     _save(module, folder, checkpoint, signatures)
     return notes
 
@@ -98,8 +98,8 @@ def _signature(model: EncoderModel, names: tuple[str, ...], heads: list[str]):
     return tf.function(lambda **inputs: model(inputs, heads=heads)).get_concrete_function(**specs)
 
 
-def _text_signatures(model: EncoderModel, heads: list[str], graph, tokenizer: Tokenizer) -> dict:
-    """The signatures `text` and `text_pair`; `graph` is the tokenizer's."""
+def _text_signatures(model: EncoderModel, of_ids, graph, tokenizer: Tokenizer) -> dict:
+    """The signatures `text` and `text_pair`, of the one that takes ids and of the tokenizer's graph."""
     import tensorflow as tf
 
     from pretrain.converters.text_graph import encoder_inputs
@@ -107,7 +107,7 @@ def _text_signatures(model: EncoderModel, heads: list[str], graph, tokenizer: To
     def call(**texts):
         tokens = [graph(texts[name]) for name in ("text", "text_pair") if name in texts]
         inputs = encoder_inputs(tokenizer, model.encoder.max_position_embeddings, *tokens)
-        return {name: inputs[name] for name in ("input_ids", "input_mask")} | model(inputs, heads=heads)
+        return {name: inputs[name] for name in ("input_ids", "input_mask")} | of_ids(**inputs)
 
     specs = {name: tf.TensorSpec([None], tf.string, name=name) for name in ("text", "text_pair")}
     return {

@@ -184,6 +184,7 @@ print(json.dumps([{name: value.numpy().tolist() for name, value in answer.items(
 """
 
 
+@pytest.mark.slow
 def test_saved_model_answers_without_this_package(tmp_path):
     entries = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdef!", *(f"##{c}" for c in "abcdef")]
     tokenizer = load_tokenizer(write(tmp_path / "vocab.txt", entries), do_lower_case=True)
