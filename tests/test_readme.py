@@ -25,6 +25,12 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # What the test puts in place of what a page says; each must occur in some page.
 SUBSTITUTIONS = {
     "--vocab-size 30000": "--vocab-size 1000",  # the demo corpus yields no more
+    "--vocab-size 8000": "--vocab-size 1000",  # likewise
+    "--eval-fraction 0.05\n": "--eval-fraction 0.2 --max-seq-length 64\n",  # what the tiny model takes
+    "--model_config=albert_base_v2 --mode": "--config_file=pretrain/configs/tiny_albert.yaml --mode",
+    "--num_train_epochs=3\n": "--num_train_steps=2\n",
+    "--model_dir=run0\n": "--model_dir=run0 --num_train_steps=2\n",
+    "--params_override=task.train_data.input_path": "--params_override=trainer.train_steps=2,task.train_data.input_path",
     "make demo\n": "make -n demo\n",  # would install everything once more
     "make test\n": "make -n test\n",  # would run this very test
 }
@@ -63,7 +69,7 @@ def reader(tmp_path):
     folder, commands = tmp_path / "work", tmp_path / "bin"
     folder.mkdir()
     commands.mkdir()
-    for name in ("Makefile", "pyproject.toml", "examples"):
+    for name in ("Makefile", "pyproject.toml", "examples", "pretrain", "benchmarks"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "data").symlink_to(ROOT / "examples" / "corpus")
     python = shlex.quote(sys.executable)
