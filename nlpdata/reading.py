@@ -4,7 +4,6 @@ records = open_records("out/train.tfrecord*")
 len(records), records[0]["input_ids"].shape, records[100:356]["input_ids"].shape      # (n, (128,), (256, 128))
 """
 
-import glob
 import gzip
 import mmap
 import os
@@ -20,6 +19,7 @@ import numpy as np
 from nlpdata.decoding import MalformedExample, decode_examples
 from nlpdata.errors import DataError, UsageError
 from nlpdata.example import mask_crcs, masked_crc
+from nlpdata.files import find_paths, is_remote, path_of
 from nlpdata.records import Feature, find_meta, read_meta, refuse_while_committing
 
 _BATCH = 256  # records decoded at a time
@@ -31,14 +31,15 @@ def find_records(paths) -> list[Path]:
     """The record files that paths or patterns (or one of them) name, sorted. UsageError where one matches nothing."""
     found = []
     for pattern in [paths] if isinstance(paths, str | os.PathLike) else list(paths):
-        text = os.fspath(pattern)
-        names = [text] if os.path.exists(text) else sorted(glob.glob(os.path.expanduser(text)))
+        text = str(pattern)
+        names = find_paths(text if is_remote(text) else os.path.expanduser(text))
         if not names:
             raise UsageError(f"no file matches {text!r} (current folder: {os.getcwd()})")
         for name in names:
-            if os.path.isdir(name):
+            path = path_of(name)
+            if path.is_dir():
                 raise UsageError(f"{name} is a folder. Name the record files: '{name}/*.tfrecord*'")
-            found.append(Path(name))
+            found.append(path)
     return list(dict.fromkeys(found))
 
 

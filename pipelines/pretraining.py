@@ -8,14 +8,17 @@ id instead of a side input: that is the same shuffle, since a side input from th
 it works alike on every runner.
 """
 
-import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import apache_beam as beam
 
 from nlpdata import cli
-from nlpdata.output import WorkFolder, check_output, work_path
+from nlpdata.errors import NlpdataError
+from nlpdata.files import is_remote, write_whole
+from nlpdata.output import WorkFolder, check_output, complete, work_path
 from nlpdata.pretraining.plan import CreationResult, Plan, make_plan
 from nlpdata.pretraining.summary import corpus_warnings
 from nlpdata.records import read_meta
@@ -70,34 +73,52 @@ def create_pretraining(
         log=log,
     )
     targets = list(plan.targets.values())
+    chosen.check_places([output, *(file.path for file in plan.files)], dry_run)
     if dry_run:
-        folder = work_path(targets[0])
-        return describe_job(chosen, lambda pipeline: build_graph(pipeline, plan, folder))
+        return describe_job(chosen, lambda pipeline: build_graph(pipeline, plan, _waiting_place(plan)))
     check_output(targets, overwrite, plan.key)
-    work = WorkFolder(targets[0], plan.key, log)
+    work = WorkFolder(targets[0], plan.key, log, resumable=False)
+    folder = _waiting_place(plan)
     try:
+        content = Path(plan.tokenizer.path).read_bytes()
         for split in plan.targets:
-            shutil.copyfile(plan.tokenizer.path, work.path / plan.tokenizer_file(split))
+            write_whole(folder / plan.tokenizer_file(split), content)
         run_pipeline(
             chosen,
-            lambda pipeline: build_graph(pipeline, plan, work.path),
+            lambda pipeline: build_graph(pipeline, plan, folder, work.path if chosen.is_local else None),
             chunks=len(plan.chunks),
             input_bytes=plan.input_bytes,
             log=log,
             quiet=not progress,
         )
+        complete(targets, plan.key)
         metas = {split: read_meta(target.meta) for split, target in plan.targets.items()}
-        work.remove()
     finally:
-        work.close()
+        if is_remote(folder):
+            with suppress(NlpdataError):  # what is left there is no part of the set
+                folder.remove_tree()
+        work.remove()
     found = corpus_warnings(metas["train"]["counters"])
     for line in found:
         log(f"warning: {line}")
     return plan.result(metas, found)
 
 
-def build_graph(pipeline: beam.Pipeline, plan: Plan, folder) -> beam.PCollection:
-    """Adds the steps to a pipeline. Returns the collection of the meta files' contents, made when all is in place."""
+def _waiting_place(plan: Plan):
+    """Where finished shards wait for the last step: the work folder, or its like where the output is remote."""
+    target = plan.targets["train"]
+    if is_remote(target.output):
+        return target.folder / f".{target.stem}.work" / plan.key[:16]
+    return work_path(target)
+
+
+def build_graph(pipeline: beam.Pipeline, plan: Plan, folder, runs: Path | None = None) -> beam.PCollection:
+    """Adds the steps to a pipeline. Returns the collection of the meta files' contents, made when all is in place.
+
+    Args:
+      folder: where finished shards wait for the last step.
+      runs: where pieces become files, where all steps run on this machine (see pipelines.pieces).
+    """
     ingredients = steps.Ingredients.of(plan.options, plan.tokenizer)
     steps.recipe_of(ingredients, plan.tokenizer)
     index = {file.path: i for i, file in enumerate(plan.files)}
@@ -107,10 +128,10 @@ def build_graph(pipeline: beam.Pipeline, plan: Plan, folder) -> beam.PCollection
         pipeline
         | "Chunks" >> beam.Create(tasks, reshuffle=False)
         | "Spread chunks" >> beam.Reshuffle()
-        | "Build examples" >> beam.ParDo(steps.BuildFn(ingredients))
+        | "Build examples" >> beam.ParDo(steps.BuildFn(ingredients, runs))
     ]
     if plan.options.objective == "nsp":
-        made.append(_random_next(made[0], plan, ingredients))
+        made.append(_random_next(made[0], plan, steps.FillFn(ingredients, runs)))
     facts = _together([each | f"Facts {i}" >> labelled(FACTS) for i, each in enumerate(made)], "Facts")
     shards = _in_one(facts, "Sum facts") | "Plan shards" >> beam.ParDo(steps.PlanShardsFn(plan))
     divided = [shards | "Shard names" >> labelled("shards")]
@@ -138,7 +159,7 @@ def build_graph(pipeline: beam.Pipeline, plan: Plan, folder) -> beam.PCollection
     )
 
 
-def _random_next(built, plan: Plan, ingredients) -> beam.PCollection:
+def _random_next(built, plan: Plan, fill: beam.DoFn) -> beam.PCollection:
     """The examples that wait for a second segment from another document of their bucket."""
     facts = built | "Facts of chunks" >> labelled(FACTS)
     buckets = _in_one(facts, "Sum documents") | "Plan buckets" >> beam.ParDo(steps.PlanBucketsFn(plan))
@@ -149,7 +170,7 @@ def _random_next(built, plan: Plan, ingredients) -> beam.PCollection:
     return (
         _together([spread, buckets | "Groups" >> labelled("groups")], "Buckets")
         | "Group by bucket" >> beam.GroupByKey()
-        | "Draw segments" >> beam.ParDo(steps.FillFn(ingredients))
+        | "Draw segments" >> beam.ParDo(fill)
     )
 
 

@@ -51,7 +51,7 @@ def test_bundle_runs_twice_at_once(step, tmp_path, corpus_folder, tiny_model, lo
 
     def doubled(self, element):
         key, values = element if isinstance(element, tuple) and step is not steps.BuildFn else (None, None)
-        if values is not None and not isinstance(values, bytes):
+        if values is not None and not isinstance(values, bytes | str):
             element = (key, list(values))
         made, errors, start = [], [], threading.Barrier(2)
 
