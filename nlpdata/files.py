@@ -46,7 +46,7 @@ class RemotePath:
         self._url = str(url).rstrip("/")
         scheme, _, rest = self._url.partition("://")
         if scheme not in BACKENDS:
-            near = get_close_matches(scheme, BACKENDS, n=1)
+            near = get_close_matches(scheme, BACKENDS, n=1, cutoff=0.5)
             hint = f" Did you mean {near[0]}://?" if near else ""
             known = ", ".join(f"{name}://" for name in BACKENDS)
             raise UsageError(f"{url}: expected a path of this machine, or one of {known}.{hint}")
@@ -75,6 +75,10 @@ class RemotePath:
     @property
     def name(self) -> str:
         return self._url.rpartition("/")[2]
+
+    @property
+    def stem(self) -> str:
+        return self.name.rpartition(".")[0] or self.name
 
     @property
     def parent(self) -> "RemotePath":
@@ -113,9 +117,12 @@ class RemotePath:
         with self._system() as (system, path):
             return _RemoteFile(self, system.open(path, mode, block_size=BLOCK_BYTES))
 
-    def read_text(self, encoding: str = "utf-8") -> str:
+    def read_bytes(self) -> bytes:
         with self._system() as (system, path):
-            return system.cat_file(path).decode(encoding)
+            return system.cat_file(path)
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        return self.read_bytes().decode(encoding)
 
     def write_bytes(self, data: bytes) -> None:
         with self._system() as (system, path):
@@ -137,9 +144,8 @@ class RemotePath:
 
     def remove_tree(self) -> None:
         """Removes all files below this path."""
-        with self._system() as (system, path):
-            with suppress(FileNotFoundError):
-                system.rm(path, recursive=True)
+        with self._system() as (system, path), suppress(FileNotFoundError):
+            system.rm(path, recursive=True)
 
     def receive(self, source: Path) -> None:
         """Uploads a local file to this path, in one step for those who look."""
@@ -191,7 +197,7 @@ def _file_system(scheme: str, url: str):
         if scheme != "hdfs":
             raise
         raise UsageError(
-            f"{url}: {error}. hdfs:// needs Java and Hadoop's libhdfs: set JAVA_HOME, HADOOP_HOME, and CLASSPATH to what "
+            f"{url}: {str(error).splitlines()[0]}. hdfs:// needs Java and Hadoop's libhdfs: set JAVA_HOME, HADOOP_HOME, and CLASSPATH to what "
             "`hadoop classpath --glob` prints"
         ) from error
 

@@ -132,7 +132,7 @@ def check_output(targets: Sequence[OutputSet], overwrite: bool, key: str = "") -
             probe.touch()
             probe.unlink()
         except OSError as error:
-            raise UsageError(f"cannot write to {folder}/: {error.strerror}") from None
+            raise UsageError(f"cannot write to {folder}/: {error.strerror or error}") from None
 
 
 def _is_record_meta(path: Path) -> bool:

@@ -44,7 +44,7 @@ def find_records(paths) -> list[Path]:
 
 
 class RecordFile:
-    """One TFRecord file, plain or gzip, mapped into memory with an index of its records.
+    """One TFRecord file, plain or gzip, mapped into memory with an index of its records; a remote one is copied first.
 
     Attributes:
       path: the file.
@@ -55,14 +55,16 @@ class RecordFile:
     """
 
     def __init__(self, path):
-        self.path = Path(path)
+        self.path = path_of(path)
         try:
-            file = open(self.path, "rb")  # noqa: SIM115 (closed below, the mapping stays)
+            file = self.path.open("rb")  # closed below, the mapping stays
         except OSError as error:
             raise DataError(f"cannot read {self.path}: {error.strerror}") from None
         self.compression = "gzip" if _is_gzip(file) else "none"
         if self.compression == "gzip":
             file = _decompress(file, self.path)
+        elif is_remote(self.path):
+            file = _copied(file, tempfile.TemporaryFile())  # noqa: SIM115 (closed below)
         with file:
             size = os.fstat(file.fileno()).st_size
             self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
@@ -101,12 +103,18 @@ def _decompress(file, path):
     target = tempfile.TemporaryFile()  # noqa: SIM115 (returned)
     try:
         with file, gzip.GzipFile(fileobj=file) as source:
-            while block := source.read(1 << 20):
-                target.write(block)
+            _copied(source, target)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{path}: damaged gzip file ({error}) after {target.tell()} bytes of records") from None
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or error}") from None
+    return target
+
+
+def _copied(source, target):
+    with source:
+        while block := source.read(1 << 20):
+            target.write(block)
     target.flush()
     return target
 
@@ -269,7 +277,7 @@ def file_crc(path) -> str:
     """crc32c of a file as stored, 8 hexadecimal digits."""
     crc = 0
     try:
-        with open(path, "rb") as file:
+        with path_of(path).open("rb") as file:
             while block := file.read(1 << 20):
                 crc = google_crc32c.extend(crc, block)
     except OSError as error:

@@ -87,12 +87,12 @@ class PieceBuilder:
             yield self._take(label)
 
     def finish(self, counters: Counter) -> Iterator[tuple[str, object]]:
-        """Yields the pieces that are left, and the facts."""
+        """Yields the pieces that are left, and the facts, under one key for all."""
         for label, buffer in self._buffers.items():
             if buffer.held:
                 yield self._take(label)
         self.facts.counters = counters
-        yield FACTS, self.facts
+        yield FACTS, (0, self.facts)
 
     def _take(self, label: str) -> tuple[str, Piece]:
         ids = self.facts.pieces.setdefault(label, [])

@@ -119,21 +119,22 @@ def build_graph(pipeline: beam.Pipeline, plan: Plan, folder, runs: Path | None =
       folder: where finished shards wait for the last step.
       runs: where pieces become files, where all steps run on this machine (see pipelines.pieces).
     """
-    ingredients = steps.Ingredients.of(plan.options, plan.tokenizer)
+    ingredients = steps.Ingredients.of(plan.options, plan.tokenizer, runs is not None)
     steps.recipe_of(ingredients, plan.tokenizer)
     index = {file.path: i for i, file in enumerate(plan.files)}
-    tasks = [(index[chunk.file.path], chunk) for chunk in plan.chunks]
+    tasks = [(chunk.index, (index[chunk.file.path], chunk)) for chunk in plan.chunks]
     plan = plan.for_workers()
     made = [
         pipeline
         | "Chunks" >> beam.Create(tasks, reshuffle=False)
-        | "Spread chunks" >> beam.Reshuffle()
+        | "Spread chunks"
+        >> beam.GroupByKey()  # as Reshuffle does, but with fewer steps and the same keys in each attempt
         | "Build examples" >> beam.ParDo(steps.BuildFn(ingredients, runs))
     ]
     if plan.options.objective == "nsp":
         made.append(_random_next(made[0], plan, steps.FillFn(ingredients, runs)))
     facts = _together([each | f"Facts {i}" >> labelled(FACTS) for i, each in enumerate(made)], "Facts")
-    shards = _in_one(facts, "Sum facts") | "Plan shards" >> beam.ParDo(steps.PlanShardsFn(plan))
+    shards = facts | "Sum facts" >> beam.GroupByKey() | "Plan shards" >> beam.ParDo(steps.PlanShardsFn(plan))
     divided = [shards | "Shard names" >> labelled("shards")]
     for split in plan.targets:
         pieces = _together(
@@ -162,7 +163,7 @@ def build_graph(pipeline: beam.Pipeline, plan: Plan, folder, runs: Path | None =
 def _random_next(built, plan: Plan, fill: beam.DoFn) -> beam.PCollection:
     """The examples that wait for a second segment from another document of their bucket."""
     facts = built | "Facts of chunks" >> labelled(FACTS)
-    buckets = _in_one(facts, "Sum documents") | "Plan buckets" >> beam.ParDo(steps.PlanBucketsFn(plan))
+    buckets = facts | "Sum documents" >> beam.GroupByKey() | "Plan buckets" >> beam.ParDo(steps.PlanBucketsFn(plan))
     labels = [f"{kind}-{split}" for kind in ("candidates", "waiting") for split in plan.targets]
     pieces = _together([built | f"Pieces {label}" >> labelled(label) for label in labels], "Pieces")
     plans = buckets | "Buckets of pieces" >> labelled("join")
@@ -176,11 +177,6 @@ def _random_next(built, plan: Plan, fill: beam.DoFn) -> beam.PCollection:
 
 def _together(collections: Sequence[beam.PCollection], name: str) -> beam.PCollection:
     return collections[0] if len(collections) == 1 else tuple(collections) | f"{name}: flatten" >> beam.Flatten()
-
-
-def _in_one(facts: beam.PCollection, name: str) -> beam.PCollection:
-    """All elements of a small collection in one."""
-    return facts | f"{name}: key" >> beam.Map(lambda each: (0, each)) | name >> beam.GroupByKey()
 
 
 def _joined(pieces: beam.PCollection, plans: beam.PCollection, name: str) -> beam.PCollection:

@@ -1,6 +1,7 @@
 """Runners and their options: what can be known to be wrong is said before anything runs."""
 
 import argparse
+import gc
 import importlib
 import importlib.util
 import logging
@@ -213,6 +214,7 @@ def run_pipeline(
     build(pipeline)
     log(f"{runner.name}: {chunks} chunks, {input_bytes / 1e6:.1f} MB")
     start, result = time.monotonic(), None
+    gc.freeze()  # Beam's modules are 100,000 objects, which every full collection would look at
     try:
         with progress.shown(Progress("tokenizing", input_bytes, quiet=quiet)):
             result = pipeline.run()
@@ -224,6 +226,7 @@ def run_pipeline(
             result.cancel()
         raise
     finally:
+        gc.unfreeze()
         _close_dask(result)
     if state not in (None, "DONE"):
         raise DataError(f"{runner.name} ended in the state {state}: its log says why")

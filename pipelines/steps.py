@@ -36,15 +36,18 @@ GROUP_BYTES = 32 << 20  # candidates of the buckets that are filled at once
 
 @dataclass(frozen=True)
 class Ingredients:
-    """What a worker makes its Recipe of; the tokenizer's file travels along, as the worker may be on another machine."""
+    """What a worker makes its Recipe of.
+
+    `content` is that of the tokenizer's file, which travels along where the worker may be on another machine.
+    """
 
     options: PretrainingOptions
     spec: TokenizerSpec
-    content: bytes
+    content: bytes | None
 
     @classmethod
-    def of(cls, options: PretrainingOptions, tokenizer: Tokenizer) -> "Ingredients":
-        return cls(options, tokenizer.spec, Path(tokenizer.path).read_bytes())
+    def of(cls, options: PretrainingOptions, tokenizer: Tokenizer, is_local: bool) -> "Ingredients":
+        return cls(options, tokenizer.spec, None if is_local else Path(tokenizer.path).read_bytes())
 
     @property
     def slot_shift(self) -> int:
@@ -63,6 +66,8 @@ def recipe_of(ingredients: Ingredients, tokenizer: Tokenizer | None = None) -> R
 
 
 def _load(ingredients: Ingredients) -> Tokenizer:
+    if ingredients.content is None:
+        return load_tokenizer(ingredients.spec)
     with tempfile.TemporaryDirectory(prefix="nlpdata-") as folder:
         path = Path(folder, Path(ingredients.spec.path).name)
         path.write_bytes(ingredients.content)
@@ -70,13 +75,13 @@ def _load(ingredients: Ingredients) -> Tokenizer:
 
 
 class BuildFn(beam.DoFn):
-    """(file index, Chunk) -> labelled pieces, and facts. `runs`: the folder for pieces that are files."""
+    """(chunk index, [(file index, Chunk)]) -> labelled pieces, and facts. `runs`: the folder of pieces that are files."""
 
     def __init__(self, ingredients: Ingredients, runs: Path | None):
         self._ingredients, self._runs = ingredients, runs
 
-    def process(self, task: tuple[int, Chunk]):
-        file_index, chunk = task
+    def process(self, grouped: tuple[int, Iterable[tuple[int, Chunk]]]):
+        (file_index, chunk), *_ = grouped[1]
         options = self._ingredients.options
         with homeward("tokenizing", f"{chunk.file.path}, bytes {chunk.start}-{chunk.stop or 'end'}"):
             recipe, counters = recipe_of(self._ingredients), Counter()
