@@ -14,6 +14,7 @@ import functools
 import glob
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
@@ -143,7 +144,6 @@ class RemotePath:
                     raise
 
     def remove_tree(self) -> None:
-        """Removes all files below this path."""
         with self._system() as (system, path), suppress(FileNotFoundError):
             system.rm(path, recursive=True)
 
@@ -197,8 +197,8 @@ def _file_system(scheme: str, url: str):
         if scheme != "hdfs":
             raise
         raise UsageError(
-            f"{url}: {str(error).splitlines()[0]}. hdfs:// needs Java and Hadoop's libhdfs: set JAVA_HOME, HADOOP_HOME, and CLASSPATH to what "
-            "`hadoop classpath --glob` prints"
+            f"{url}: {str(error).splitlines()[0]}. hdfs:// needs Java and Hadoop's libhdfs: set JAVA_HOME, HADOOP_HOME, and "
+            "CLASSPATH to what `hadoop classpath --glob` prints"
         ) from error
 
 
@@ -282,6 +282,16 @@ def move(source, target) -> None:
         source.unlink()
     else:
         os.replace(source, target)
+
+
+def remove_tree(folder) -> None:
+    """Removes a folder that is of no more use, with all below it; what cannot be removed stays."""
+    folder = path_of(folder)
+    if isinstance(folder, RemotePath):
+        with suppress(NlpdataError):
+            folder.remove_tree()
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def sync_folder(folder) -> None:

@@ -10,22 +10,20 @@ it works alike on every runner.
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import apache_beam as beam
 
-from nlpdata import cli
-from nlpdata.errors import NlpdataError
-from nlpdata.files import is_remote, write_whole
+from nlpdata.files import is_remote, remove_tree, write_whole
 from nlpdata.output import WorkFolder, check_output, complete, work_path
 from nlpdata.pretraining.plan import CreationResult, Plan, make_plan
 from nlpdata.pretraining.summary import corpus_warnings
 from nlpdata.records import read_meta
 from pipelines import steps
+from pipelines.commands import main
 from pipelines.job import describe_job
 from pipelines.pieces import FACTS, labelled
-from pipelines.runner import beam_parser, find_runner, run_pipeline
+from pipelines.runner import find_runner, run_pipeline
 
 
 def create_pretraining(
@@ -94,9 +92,7 @@ def create_pretraining(
         complete(targets, plan.key)
         metas = {split: read_meta(target.meta) for split, target in plan.targets.items()}
     finally:
-        if is_remote(folder):
-            with suppress(NlpdataError):  # what is left there is no part of the set
-                folder.remove_tree()
+        remove_tree(folder)
         work.remove()
     found = corpus_warnings(metas["train"]["counters"])
     for line in found:
@@ -184,28 +180,5 @@ def _joined(pieces: beam.PCollection, plans: beam.PCollection, name: str) -> bea
     return _together([pieces, plans], name) | name >> beam.GroupByKey()
 
 
-def main(argv: Sequence[str]) -> int:
-    """`python -m pipelines.pretraining`: one list of options, Beam's among them, as Beam's users expect."""
-    ours, beams, words = [], [], list(argv)
-    known = beam_parser()._option_string_actions
-    own = {name.replace("_", "-") for name in cli.option_names("create-pretraining")}
-    while words:
-        word = words.pop(0)
-        name, equals, _ = word.partition("=")
-        action = known.get(name)
-        if word == "--":
-            beams += words
-            break
-        if action is None or name.replace("_", "-") in own:
-            ours.append(word)
-            continue
-        beams.append(word)
-        if not equals and action.nargs != 0 and words:
-            beams.append(words.pop(0))
-    if not any(word.partition("=")[0] == "--runner" for word in ours):
-        ours.append("--runner=DirectRunner")
-    return cli.main(["create-pretraining", *ours, "--", *beams])
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main("create-pretraining", sys.argv[1:]))

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from nlpdata import cli
-from pipelines import pretraining
+from pipelines.commands import main
 from tests.nlpdata.commands import contents, run_command
 from tests.pipelines.conftest import arguments
 
@@ -124,7 +124,7 @@ def test_dry_run_shows_a_whole_job_offline(objective, tmp_path, corpus_folder, t
 def test_module_takes_one_list_of_options(tmp_path, corpus_folder, tiny_model, local_files, capsys):
     given = arguments(corpus_folder, tmp_path, tiny_model, "sop", 3)[1:]
     mixed = ["--direct_runner_bundle_repeat", "1", *given, "--direct_running_mode=in_memory"]
-    assert pretraining.main(mixed) == 0
+    assert main("create-pretraining", mixed) == 0
     assert contents(tmp_path) == local_files("sop", 3)
-    assert pretraining.main([*given, "--direct_running_mode=multi_threading"]) == 2
+    assert main("create-pretraining", [*given, "--direct_running_mode=multi_threading"]) == 2
     assert "lost records" in capsys.readouterr().err
