@@ -44,16 +44,15 @@ class RemotePath:
     """A path on a remote file system; picklable."""
 
     def __init__(self, url):
-        self._url = str(url).rstrip("/")
-        scheme, _, rest = self._url.partition("://")
+        scheme, _, rest = str(url).partition("://")
         if scheme not in BACKENDS:
             near = get_close_matches(scheme, BACKENDS, n=1, cutoff=0.5)
             hint = f" Did you mean {near[0]}://?" if near else ""
             known = ", ".join(f"{name}://" for name in BACKENDS)
             raise UsageError(f"{url}: expected a path of this machine, or one of {known}.{hint}")
-        if not rest:
+        if not rest.strip("/"):
             raise UsageError(f"{url}: expected {scheme}://NAME/PATH")
-        self._scheme = scheme
+        self._scheme, self._url = scheme, str(url).rstrip("/")
 
     def __str__(self) -> str:
         return self._url

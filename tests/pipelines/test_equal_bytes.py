@@ -25,7 +25,7 @@ RUNNERS = {
 SLOW = ("multi_processing", "Dask")
 
 
-def _need(name):
+def need(name):
     if name == "Dask" and importlib.util.find_spec("distributed") is None:
         pytest.skip("needs Dask (pip install 'nlpdata[dask]')")
 
@@ -36,7 +36,7 @@ def _need(name):
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in RUNNERS]
 )
 def test_runner_gives_the_local_files(name, objective, shards, tmp_path, corpus_folder, tiny_model, local_files):
-    _need(name)
+    need(name)
     if name in SLOW and shards:
         pytest.skip("shown without --num-shards, which takes one step more")
     assert cli.main(arguments(corpus_folder, tmp_path, tiny_model, objective, shards, *RUNNERS[name])) == 0
