@@ -34,7 +34,7 @@ def is_remote(path) -> bool:
     return _URL.match(str(path)) is not None
 
 
-def path_of(path) -> "Path | RemotePath":
+def path_of(path) -> "AnyPath":
     """A path with pathlib's interface, local or remote. UsageError for a scheme that is not known."""
     return RemotePath(path) if is_remote(path) else Path(path)
 
@@ -170,6 +170,9 @@ class RemotePath:
         """The file system and the path on it, for a block whose errors become DataErrors with the path."""
         with _said_of(self):
             yield _file_system(self._scheme, self._url)
+
+
+AnyPath = Path | RemotePath
 
 
 @contextmanager

@@ -22,7 +22,7 @@ except ImportError:  # Windows
     fcntl = None
 
 from nlpdata.errors import DataError, NlpdataError, UsageError
-from nlpdata.files import is_remote, move, path_of, sync_folder, write_whole
+from nlpdata.files import AnyPath, is_remote, move, path_of, sync_folder, write_whole
 from nlpdata.records import (
     committing_marker,
     meta_path,
@@ -41,10 +41,10 @@ class OutputSet:
     """One set of records: its name (as given to --output), and its meta file."""
 
     output: str
-    meta: Path
+    meta: AnyPath
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> AnyPath:
         return path_of(self.output).parent
 
     @property
