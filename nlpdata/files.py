@@ -110,7 +110,8 @@ class RemotePath:
         """The URLs of the files that match, this path being a pattern; sorted."""
         with self._system() as (system, path):
             found = system.glob(path, detail=True)
-            return sorted(system.unstrip_protocol(name) for name, info in found.items() if info["type"] == "file")
+            start = self._url.removesuffix(path)  # the scheme, and of HDFS the server
+            return sorted(f"{start}{name}" for name, info in found.items() if info["type"] == "file")
 
     def open(self, mode: str = "rb") -> "_RemoteFile":
         """Opens the file for reading; read, seek and tell are there."""
@@ -248,9 +249,9 @@ def find_paths(pattern: str) -> list[str]:
     if not is_remote(pattern):
         return [pattern] if os.path.lexists(pattern) else sorted(set(glob.glob(pattern, recursive=True)))
     path = path_of(pattern)
-    if not glob.has_magic(pattern):
-        return [str(path)] if path.exists() else []
-    return path.glob_files()
+    if path.exists():
+        return [str(path)]
+    return path.glob_files() if glob.has_magic(pattern) else []
 
 
 def write_whole(path, data: bytes) -> None:
