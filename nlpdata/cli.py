@@ -6,6 +6,7 @@ exist; 130 interrupted; 143 terminated.
 
 import contextlib
 import inspect
+import itertools
 import json
 import os
 import signal
@@ -20,7 +21,7 @@ from nlpdata.aliases import rewrite
 from nlpdata.errors import NlpdataError, UsageError
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.pretraining.options import PretrainingOptions
-from nlpdata.runners import LOCAL, ON_BEAM, on_beam
+from nlpdata.runners import COMMANDS, LOCAL, function_of
 
 app = typer.Typer(
     add_completion=False,
@@ -44,6 +45,11 @@ DigitComma = Annotated[
     bool | None,
     typer.Option("--digit-comma/--no-digit-comma", help="Split pieces such as '9,' (ALBERT vocabularies)."),
 ]
+Runner = Annotated[
+    str, typer.Option(help="local, DirectRunner, DaskRunner, FlinkRunner, SparkRunner or DataflowRunner.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the job of a Beam runner, and run nothing.")]
+BeamArgs = Annotated[list[str] | None, typer.Option("--beam-arg", hidden=True)]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 
 
@@ -116,10 +122,17 @@ def train_tokenizer_command(
     seed: Annotated[int, typer.Option(help="Seed of the sampling.")] = 12345,
     workers: Workers = None,
     overwrite: Overwrite = False,
+    runner: Runner = LOCAL,
+    dry_run: DryRun = False,
+    beam_arg: BeamArgs = None,
 ) -> None:
-    """Train a vocabulary on a corpus."""
-    from nlpdata.tokenizers.training import ALBERT_SYMBOLS, train_tokenizer
+    """Train a vocabulary on a corpus.
 
+    What follows `--` goes to the Beam runner as it is.
+    """
+    from nlpdata.tokenizers.training import ALBERT_SYMBOLS
+
+    train_tokenizer, extra = _executor("train-tokenizer", runner, workers, dry_run, beam_arg or [])
     result = train_tokenizer(
         _inputs(input, more),
         _required("output", output, "tok/spm"),
@@ -135,10 +148,13 @@ def train_tokenizer_command(
         hard_vocab_limit=hard_vocab_limit,
         invalid_utf8=invalid_utf8,
         text_key=text_key,
-        workers=workers,
         overwrite=overwrite,
         log=_log,
+        **extra,
     )
+    if dry_run:
+        print(json.dumps(result, indent=2))
+        return
     for line in result.warnings:
         _log(f"warning: {line}")
     _table(
@@ -173,13 +189,9 @@ def create_pretraining_command(
     chunk_size: Annotated[int | None, typer.Option(help="Input bytes of a task; does not change the result.")] = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
-    runner: Annotated[
-        str, typer.Option(help="local, DirectRunner, DaskRunner, FlinkRunner, SparkRunner or DataflowRunner.")
-    ] = LOCAL,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the job of a Beam runner, and run nothing.")
-    ] = False,
-    beam_arg: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
+    runner: Runner = LOCAL,
+    dry_run: DryRun = False,
+    beam_arg: BeamArgs = None,
     **options,
 ) -> None:
     """Make pretraining records of a corpus: masked words, and sentence order or next sentence.
@@ -232,15 +244,13 @@ def _executor(command: str, runner: str, workers: int | None, dry_run: bool, bea
                 f"what follows `--` is for a Beam runner, and --runner is local. Received: {' '.join(beam_args)}. "
                 "Name a --runner, or leave it out; input files go before `--`."
             )
-        from nlpdata.pretraining.create import create_pretraining
-
-        return create_pretraining, {"workers": workers}
+        return function_of(command, LOCAL), {"workers": workers}
     if workers is not None:
         raise UsageError(
             f"--workers is for --runner local. Received: --runner {runner}, whose own options follow `--`, e.g. -- "
             "--direct_running_mode=multi_processing --direct_num_workers=4."
         )
-    return on_beam(command), {"runner": runner, "beam_args": beam_args, "dry_run": dry_run}
+    return function_of(command, runner), {"runner": runner, "beam_args": beam_args, "dry_run": dry_run}
 
 
 @app.command("create-finetuning")
@@ -339,7 +349,7 @@ def _rewrite(argv: list[str]) -> list[str]:
     options = [p for p in commands[argv[at]].params if p.param_type_name == "option"]
     given = argv[at + 1 :]
     foreign: list[str] = []
-    if argv[at] in ON_BEAM and "--" in given:
+    if argv[at] in COMMANDS and "--" in given:
         cut = given.index("--")
         given, foreign = given[:cut], [f"--beam-arg={word}" for word in given[cut + 1 :]]
     names = {name.lstrip("-") for option in options for name in [*option.opts, *option.secondary_opts]}
@@ -351,6 +361,21 @@ def option_names(command: str) -> set[str]:
     """The options of a command, older spellings left out, with their hyphens."""
     options = typer.main.get_command(app).commands[command].params
     return {name for option in options for name in [*option.opts, *option.secondary_opts] if name.startswith("--")}
+
+
+def _what_is_left(argv: list[str]) -> str:
+    """What an interruption leaves of a command."""
+    if _on_beam(argv):
+        return " A run on Beam keeps no finished parts: the same command begins anew."
+    return " Finished parts are kept: the same command goes on from there." if argv[0] in _RESUMABLE else ""
+
+
+def _on_beam(argv: list[str]) -> bool:
+    """True if --runner names another than the local one."""
+    own = argv[: argv.index("--")] if "--" in argv else argv
+    named = [word.removeprefix("--runner=") for word in own if word.startswith("--runner=")]
+    named += [value for word, value in itertools.pairwise(own) if word == "--runner"]
+    return any(name != LOCAL for name in named)
 
 
 def _terminate(signum, frame):
@@ -376,8 +401,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 1
     if code in (130, 143):
-        kept = " Finished parts are kept: the same command goes on from there." if given[0] in _RESUMABLE else ""
-        _log(f"nlpdata: {'interrupted' if code == 130 else 'terminated'}.{kept}")
+        _log(f"nlpdata: {'interrupted' if code == 130 else 'terminated'}.{_what_is_left(given)}")
     if argv is None:
         sys.exit(code)
     return code

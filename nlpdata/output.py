@@ -8,11 +8,11 @@ import json
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from uuid import uuid4
 
 import google_crc32c
 
@@ -22,6 +22,7 @@ except ImportError:  # Windows
     fcntl = None
 
 from nlpdata.errors import DataError, NlpdataError, UsageError
+from nlpdata.files import AnyPath, is_remote, move, path_of, sync_folder, write_whole
 from nlpdata.records import (
     committing_marker,
     meta_path,
@@ -29,7 +30,6 @@ from nlpdata.records import (
     record_stem,
     shard_names,
     split_shard,
-    sync_folder,
     write_meta,
 )
 
@@ -41,11 +41,11 @@ class OutputSet:
     """One set of records: its name (as given to --output), and its meta file."""
 
     output: str
-    meta: Path
+    meta: AnyPath
 
     @property
-    def folder(self) -> Path:
-        return Path(self.output).parent
+    def folder(self) -> AnyPath:
+        return path_of(self.output).parent
 
     @property
     def stem(self) -> str:
@@ -75,9 +75,9 @@ def output_set(output: str, meta: str | None = None) -> OutputSet:
             f"--output names the set, not one shard of it. Received: {output!r}. Expected: "
             f"{os.path.join(os.path.dirname(output), split_shard(output)[0].name)!r} and, if wanted, --num-shards."
         )
-    if os.path.isdir(output):
+    if path_of(output).is_dir():
         raise UsageError(f"--output {output} is a folder. Name the record file in it: {output}/train.tfrecord")
-    return OutputSet(output, Path(meta) if meta else meta_path(output))
+    return OutputSet(output, path_of(meta) if meta else meta_path(output))
 
 
 def set_files(target: OutputSet) -> list[Path]:
@@ -132,7 +132,7 @@ def check_output(targets: Sequence[OutputSet], overwrite: bool, key: str = "") -
             probe.touch()
             probe.unlink()
         except OSError as error:
-            raise UsageError(f"cannot write to {folder}/: {error.strerror}") from None
+            raise UsageError(f"cannot write to {folder}/: {error.strerror or error}") from None
 
 
 def _is_record_meta(path: Path) -> bool:
@@ -173,7 +173,10 @@ def work_key(key: dict) -> str:
 
 
 def work_path(target: OutputSet) -> Path:
-    """The folder in which the work on an output goes on."""
+    """The folder in which the work on an output goes on; on this machine, also where the output is not."""
+    if is_remote(target.output):
+        place = sha256(target.output.encode()).hexdigest()[:16]
+        return Path(tempfile.gettempdir(), f"nlpdata-{target.stem}-{place}.work")
     return target.folder / f".{target.stem}.work"
 
 
@@ -184,18 +187,20 @@ class WorkFolder:
       target: the output.
       key: the run's `work_key`.
       log: receives what the user should know.
+      resumable: False for a run that begins anew whatever was left.
     """
 
-    def __init__(self, target: OutputSet, key: str, log):
+    def __init__(self, target: OutputSet, key: str, log, resumable: bool = True):
         self.path = work_path(target)
         self._log, self._lock = log, None
         try:
             self._take(target)
             stored = (self.path / "key").read_text() if (self.path / "key").exists() else None
-            if stored != key and any(path.name != "lock" for path in self.path.iterdir()):
-                log(f"{self.path} was left by a run with other options or inputs; it is deleted.")
+            self.resumed = resumable and stored == key
+            if not self.resumed and any(path.name != "lock" for path in self.path.iterdir()):
+                why = "a run with other options or inputs" if stored != key else "the local executor"
+                log(f"{self.path} was left by {why}; it is deleted.")
                 self._clear()
-            self.resumed = stored == key
             if self.resumed:
                 log(f"{self.path} was left by an equal run; its finished parts are used.")
                 for path in self.path.glob("*.tmp"):
@@ -246,7 +251,9 @@ class WorkFolder:
         return result
 
     def remove(self) -> None:
+        """Removes the folder, and lets it go."""
         shutil.rmtree(self.path, ignore_errors=True)
+        self.close()
 
 
 def store_result(folder: Path, name: str, result: dict) -> None:
@@ -274,8 +281,11 @@ def commit(sets: Sequence[tuple[OutputSet, Sequence[Path], Sequence[Path], dict]
     content = json.dumps({"key": key, "files": sorted(old | new)})
     try:
         for marker in markers:
-            _write_whole(marker, content)
+            write_whole(marker, content.encode())
         sync_folder(folder)
+        if marked is None and all(_stands(*each) for each in sets):  # another attempt was done before the marker
+            _remove_markers([target for target, *_ in sets])
+            return
         for target, *_ in sets:
             target.meta.unlink(missing_ok=True)
         for name in sorted(old - new):
@@ -286,14 +296,36 @@ def commit(sets: Sequence[tuple[OutputSet, Sequence[Path], Sequence[Path], dict]
         sync_folder(folder)
         for target, _, _, meta in sets:
             write_meta(target.meta, meta)
-        for marker in reversed(markers):  # the first one goes last: it speaks for all
-            marker.unlink(missing_ok=True)
+        _remove_markers([target for target, *_ in sets])
     except OSError as error:
         raise DataError(
             f"cannot move the finished files into {folder}/: {error.strerror or error}"
             + (f" ({error.filename})" if error.filename else "")
             + ". Run the same command again to complete the set"
         ) from None
+
+
+def _remove_markers(targets: Sequence[OutputSet]) -> None:
+    for target in reversed(targets):  # the first one goes last: it speaks for all
+        committing_marker(target.output).unlink(missing_ok=True)
+
+
+def complete(targets: Sequence[OutputSet], key: str) -> None:
+    """Ends a commit of which a late second attempt died after the first one was done: its marker goes.
+
+    To be called when all attempts of the commit are over. DataError where the sets are not whole.
+    """
+    marked = _read_marker(targets[0])
+    if marked is None or marked["key"] != key:
+        return
+    for target in targets:
+        files = _listed(target)
+        if not files or not all((target.folder / name).exists() for name in files):
+            raise DataError(
+                f"{target.output}: the last step ended while it put the shards in place. Run the same command again "
+                "to complete the set"
+            )
+    _remove_markers(targets)
 
 
 def _stands(target: OutputSet, finished: Sequence[Path], extra: Sequence[Path], meta: dict) -> bool:
@@ -305,7 +337,7 @@ def _stands(target: OutputSet, finished: Sequence[Path], extra: Sequence[Path], 
 def _move(path: Path, place: Path, meta: dict) -> None:
     """Moves a file of the set; one that another attempt of the same step has moved is left where it is."""
     try:
-        os.replace(path, place)
+        move(path, place)
     except FileNotFoundError:
         expected = {shard["file"]: shard["crc32c"] for shard in meta["shards"]}.get(place.name)
         if not place.exists() or (expected and checksum(place) != expected):
@@ -315,16 +347,7 @@ def _move(path: Path, place: Path, meta: dict) -> None:
 def checksum(path: Path) -> str:
     """CRC-32C of a file: 8 hexadecimal digits."""
     crc = 0
-    with open(path, "rb") as file:
+    with path.open("rb") as file:
         while piece := file.read(1 << 20):
             crc = google_crc32c.extend(crc, piece)
     return f"{crc:08x}"
-
-
-def _write_whole(path: Path, text: str) -> None:
-    temporary = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
-    with open(temporary, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)

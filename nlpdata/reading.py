@@ -4,7 +4,6 @@ records = open_records("out/train.tfrecord*")
 len(records), records[0]["input_ids"].shape, records[100:356]["input_ids"].shape      # (n, (128,), (256, 128))
 """
 
-import glob
 import gzip
 import mmap
 import os
@@ -20,6 +19,7 @@ import numpy as np
 from nlpdata.decoding import MalformedExample, decode_examples
 from nlpdata.errors import DataError, UsageError
 from nlpdata.example import mask_crcs, masked_crc
+from nlpdata.files import find_paths, is_remote, path_of
 from nlpdata.records import Feature, find_meta, read_meta, refuse_while_committing
 
 _BATCH = 256  # records decoded at a time
@@ -31,19 +31,20 @@ def find_records(paths) -> list[Path]:
     """The record files that paths or patterns (or one of them) name, sorted. UsageError where one matches nothing."""
     found = []
     for pattern in [paths] if isinstance(paths, str | os.PathLike) else list(paths):
-        text = os.fspath(pattern)
-        names = [text] if os.path.exists(text) else sorted(glob.glob(os.path.expanduser(text)))
+        text = str(pattern)
+        names = find_paths(text if is_remote(text) else os.path.expanduser(text))
         if not names:
             raise UsageError(f"no file matches {text!r} (current folder: {os.getcwd()})")
         for name in names:
-            if os.path.isdir(name):
+            path = path_of(name)
+            if path.is_dir():
                 raise UsageError(f"{name} is a folder. Name the record files: '{name}/*.tfrecord*'")
-            found.append(Path(name))
+            found.append(path)
     return list(dict.fromkeys(found))
 
 
 class RecordFile:
-    """One TFRecord file, plain or gzip, mapped into memory with an index of its records.
+    """One TFRecord file, plain or gzip, mapped into memory with an index of its records; a remote one is copied first.
 
     Attributes:
       path: the file.
@@ -54,14 +55,16 @@ class RecordFile:
     """
 
     def __init__(self, path):
-        self.path = Path(path)
+        self.path = path_of(path)
         try:
-            file = open(self.path, "rb")  # noqa: SIM115 (closed below, the mapping stays)
+            file = self.path.open("rb")  # closed below, the mapping stays
         except OSError as error:
             raise DataError(f"cannot read {self.path}: {error.strerror}") from None
         self.compression = "gzip" if _is_gzip(file) else "none"
         if self.compression == "gzip":
             file = _decompress(file, self.path)
+        elif is_remote(self.path):
+            file = _copied(file, tempfile.TemporaryFile())  # noqa: SIM115 (closed below)
         with file:
             size = os.fstat(file.fileno()).st_size
             self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
@@ -100,12 +103,18 @@ def _decompress(file, path):
     target = tempfile.TemporaryFile()  # noqa: SIM115 (returned)
     try:
         with file, gzip.GzipFile(fileobj=file) as source:
-            while block := source.read(1 << 20):
-                target.write(block)
+            _copied(source, target)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{path}: damaged gzip file ({error}) after {target.tell()} bytes of records") from None
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or error}") from None
+    return target
+
+
+def _copied(source, target):
+    with source:
+        while block := source.read(1 << 20):
+            target.write(block)
     target.flush()
     return target
 
@@ -268,7 +277,7 @@ def file_crc(path) -> str:
     """crc32c of a file as stored, 8 hexadecimal digits."""
     crc = 0
     try:
-        with open(path, "rb") as file:
+        with path_of(path).open("rb") as file:
             while block := file.read(1 << 20):
                 crc = google_crc32c.extend(crc, block)
     except OSError as error:

@@ -42,11 +42,11 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import uuid4
 
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files import path_of, sync_folder, write_whole
 
 FORMAT_VERSION = 1
 
@@ -143,7 +143,7 @@ def split_of_meta(meta: dict | None, file: str) -> dict | None:
 
 def split_shard(path) -> tuple[Path, int, int]:
     """(the set's name, shard index, count): `X.tfrecord-00001-of-00003` -> (X.tfrecord, 1, 3); others (path, 0, 1)."""
-    path = Path(path)
+    path = path_of(path)
     match = _SHARD.match(path.name)
     if not match:
         return path, 0, 1
@@ -204,7 +204,7 @@ def find_meta(path) -> Path | None:
     own = meta_path(path)
     if own.exists():
         return own
-    folder = Path(path).parent / "meta.json"
+    folder = path_of(path).parent / "meta.json"
     if not folder.exists():
         return None
     try:
@@ -212,7 +212,7 @@ def find_meta(path) -> Path | None:
     except DataError:  # some other program's file of this common name
         return None
     files = {shard["file"] for shard in meta.get("shards", [])}
-    return folder if Path(path).name in files or (not files and "task_type" in meta) else None
+    return folder if path_of(path).name in files or (not files and "task_type" in meta) else None
 
 
 # ----------------------------------------------------------------------------------------------------------- meta file
@@ -234,7 +234,6 @@ def write_meta(path, meta: dict) -> None:
 
     `format_version` is added where absent. Keys are sorted, two spaces of indentation, one newline at the end.
     """
-    path = Path(path)
     text = json.dumps(
         {"format_version": FORMAT_VERSION} | meta,
         indent=2,
@@ -243,31 +242,11 @@ def write_meta(path, meta: dict) -> None:
         allow_nan=False,
         default=_plain,
     )
-    temporary = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        write_whole(path, f"{text}\n".encode())
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise DataError(f"{path}: cannot write the meta file: {error.strerror or error}") from error
-    sync_folder(path.parent)
-
-
-def sync_folder(folder) -> None:
-    """Makes renames in `folder` durable, where the system can do that."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows cannot open folders
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:  # some network file systems refuse
-        pass
-    finally:
-        os.close(descriptor)
+    sync_folder(path_of(path).parent)
 
 
 def read_meta(path) -> dict:
@@ -276,8 +255,7 @@ def read_meta(path) -> dict:
     Raises DataError where it is unreadable, not a JSON object, or written by a later format.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            meta = json.load(file)
+        meta = json.loads(path_of(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"{path}: cannot read the meta file: {error.strerror or error}") from error
     except ValueError as error:

@@ -74,21 +74,43 @@ def read_run(run: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray, memoryview
     return sort_keys, ties, np.diff(ends, prepend=0), memoryview(run)[24 + 8 * count * (2 + _TIE) :]
 
 
-def split_run(run: bytes, borders: np.ndarray) -> Iterator[tuple[int, bytes]]:
-    """Cuts a run in memory into ranges of the key: yields (range, run) of those that hold a record.
+def split_run(run: bytes | str, borders: np.ndarray) -> Iterator[tuple[int, bytes | str]]:
+    """Divides a run into ranges of the key: yields (range, run) of those that hold a record.
 
     Args:
-      run: the bytes of a run file.
+      run: the bytes of a run file, which are cut; or its path, which each range gets as it is, to read from it.
       borders: lowest key of each range but the first, ascending: uint64 (ranges - 1,).
     """
+    if isinstance(run, str):
+        rows = _rows(_Run(run).keys, borders)
+        yield from ((number, run) for number in np.flatnonzero(np.diff(rows)).tolist())
+        return
     sort_keys, ties, lengths, payload = read_run(run)
-    rows = np.concatenate([[0], np.searchsorted(sort_keys, borders), [len(sort_keys)]]).astype(np.int64)
+    rows = _rows(sort_keys, borders)
     ends = np.concatenate([[0], np.cumsum(lengths)])
     for number in np.flatnonzero(np.diff(rows)).tolist():
         part = slice(rows[number], rows[number + 1])
         begin, end = int(ends[part.start]), int(ends[part.stop])
         own = ends[part.start + 1 : part.stop + 1] - begin
         yield number, b"".join(_run_parts(sort_keys[part], ties[part], own, [payload[begin:end]]))
+
+
+def _rows(sort_keys, borders) -> np.ndarray:
+    """Where ranges begin in ascending keys, and the end of the last: int64 (len(borders) + 2,)."""
+    return np.concatenate([[0], np.searchsorted(sort_keys, borders), [len(sort_keys)]]).astype(np.int64)
+
+
+def write_run(path: str, parts: Sequence[bytes | memoryview]) -> None:
+    """Writes a run file, under a temporary name first; `parts` as SortBuffer.take gives them."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "wb", buffering=1 << 20) as file:
+            file.writelines(parts)
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
 
 
 class SpillWriter:
@@ -111,20 +133,12 @@ class SpillWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Writes what is held as one run (under a temporary name first)."""
+        """Writes what is held as one run."""
         parts = self._buffer.take()
         if not parts:
             return
         path = f"{self._prefix}-{len(self.runs)}.run"
-        temporary = f"{path}.{os.getpid()}.tmp"
-        try:
-            with open(temporary, "wb", buffering=1 << 20) as file:
-                file.writelines(parts)
-            os.replace(temporary, path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+        write_run(path, parts)
         self.runs.append(path)
 
 

@@ -1,6 +1,8 @@
-"""What goes between the steps of a pipeline: pieces, which are sorted runs of records in one byte string, and facts.
+"""What goes between the steps of a pipeline: pieces, which are sorted runs of records, and facts.
 
-An element of a Beam collection costs about 125 microseconds whatever its size, so elements are pieces of megabytes.
+An element of a Beam collection costs about 125 microseconds whatever its size, so elements are pieces of megabytes. A
+piece is the bytes of a run file, which the runner carries to the machine that needs them; or, where all steps run on
+this machine, the path of one, so that neither the runner's memory nor its copying grows with the data.
 Steps give one stream of (label, value) pairs, from which the next ones take what they need (`labelled`): the label is
 `FACTS`, or a kind and split such as "records-train". Beam's own tagged outputs are not kept apart by every runner.
 """
@@ -8,13 +10,17 @@ Steps give one stream of (label, value) pairs, from which the next ones take wha
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
 
 import apache_beam as beam
 import numpy as np
 
 from nlpdata.pretraining.build import Keyed
 from nlpdata.pretraining.plan import add_counters
-from nlpdata.spill import SortBuffer
+from nlpdata.spill import SortBuffer, write_run
+
+Piece = tuple[str, bytes | str]  # its id, and the run or the path of a run file
 
 PIECE_BYTES = 16 << 20
 FACTS = "facts"
@@ -59,14 +65,15 @@ class PieceBuilder:
     Args:
       name: of the work, unique in the pipeline and the same in every attempt.
       slot_shift: how far a bucket key is shifted to give its slot (see random_next.slot_shift).
+      folder: where pieces become files; None: they are bytes.
     """
 
-    def __init__(self, name: str, slot_shift: int):
-        self._name, self._slot_shift = name, slot_shift
+    def __init__(self, name: str, slot_shift: int, folder: Path | None):
+        self._name, self._slot_shift, self._folder = name, slot_shift, folder
         self._buffers: dict[str, SortBuffer] = {}
         self.facts = Facts()
 
-    def add(self, item: Keyed) -> Iterator[tuple[str, tuple[str, bytes]]]:
+    def add(self, item: Keyed) -> Iterator[tuple[str, Piece]]:
         """Takes a batch of records; yields the pieces that are full."""
         label = f"{item.kind}-{item.split}"
         buffer = self._buffers.setdefault(label, SortBuffer())
@@ -80,17 +87,22 @@ class PieceBuilder:
             yield self._take(label)
 
     def finish(self, counters: Counter) -> Iterator[tuple[str, object]]:
-        """Yields the pieces that are left, and the facts."""
+        """Yields the pieces that are left, and the facts, under one key for all."""
         for label, buffer in self._buffers.items():
             if buffer.held:
                 yield self._take(label)
         self.facts.counters = counters
-        yield FACTS, self.facts
+        yield FACTS, (0, self.facts)
 
-    def _take(self, label: str) -> tuple[str, tuple[str, bytes]]:
+    def _take(self, label: str) -> tuple[str, Piece]:
         ids = self.facts.pieces.setdefault(label, [])
         ids.append(f"{self._name}-{label}-{len(ids)}")
-        return label, (ids[-1], b"".join(self._buffers[label].take()))
+        parts = self._buffers[label].take()
+        if self._folder is None:
+            return label, (ids[-1], b"".join(parts))
+        path = str(self._folder / f"{ids[-1]}.{uuid4().hex}.run")  # each attempt has its own
+        write_run(path, parts)
+        return label, (ids[-1], path)
 
 
 def labelled(label: str) -> beam.PTransform:

@@ -8,21 +8,22 @@ id instead of a side input: that is the same shuffle, since a side input from th
 it works alike on every runner.
 """
 
-import shutil
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import apache_beam as beam
 
-from nlpdata import cli
-from nlpdata.output import WorkFolder, check_output, work_path
+from nlpdata.files import is_remote, remove_tree, write_whole
+from nlpdata.output import WorkFolder, check_output, complete, work_path
 from nlpdata.pretraining.plan import CreationResult, Plan, make_plan
 from nlpdata.pretraining.summary import corpus_warnings
 from nlpdata.records import read_meta
 from pipelines import steps
+from pipelines.commands import main
 from pipelines.job import describe_job
 from pipelines.pieces import FACTS, labelled
-from pipelines.runner import beam_parser, find_runner, run_pipeline
+from pipelines.runner import find_runner, run_pipeline
 
 
 def create_pretraining(
@@ -70,49 +71,66 @@ def create_pretraining(
         log=log,
     )
     targets = list(plan.targets.values())
+    chosen.check_places([output, *(file.path for file in plan.files)], dry_run)
     if dry_run:
-        folder = work_path(targets[0])
-        return describe_job(chosen, lambda pipeline: build_graph(pipeline, plan, folder))
+        return describe_job(chosen, lambda pipeline: build_graph(pipeline, plan, _waiting_place(plan)))
     check_output(targets, overwrite, plan.key)
-    work = WorkFolder(targets[0], plan.key, log)
+    work = WorkFolder(targets[0], plan.key, log, resumable=False)
+    folder = _waiting_place(plan)
     try:
+        content = Path(plan.tokenizer.path).read_bytes()
         for split in plan.targets:
-            shutil.copyfile(plan.tokenizer.path, work.path / plan.tokenizer_file(split))
+            write_whole(folder / plan.tokenizer_file(split), content)
         run_pipeline(
             chosen,
-            lambda pipeline: build_graph(pipeline, plan, work.path),
+            lambda pipeline: build_graph(pipeline, plan, folder, work.path if chosen.is_local else None),
             chunks=len(plan.chunks),
             input_bytes=plan.input_bytes,
             log=log,
             quiet=not progress,
         )
+        complete(targets, plan.key)
         metas = {split: read_meta(target.meta) for split, target in plan.targets.items()}
-        work.remove()
     finally:
-        work.close()
+        remove_tree(folder)
+        work.remove()
     found = corpus_warnings(metas["train"]["counters"])
     for line in found:
         log(f"warning: {line}")
     return plan.result(metas, found)
 
 
-def build_graph(pipeline: beam.Pipeline, plan: Plan, folder) -> beam.PCollection:
-    """Adds the steps to a pipeline. Returns the collection of the meta files' contents, made when all is in place."""
-    ingredients = steps.Ingredients.of(plan.options, plan.tokenizer)
+def _waiting_place(plan: Plan):
+    """Where finished shards wait for the last step: the work folder, or its like where the output is remote."""
+    target = plan.targets["train"]
+    if is_remote(target.output):
+        return target.folder / f".{target.stem}.work" / plan.key[:16]
+    return work_path(target)
+
+
+def build_graph(pipeline: beam.Pipeline, plan: Plan, folder, runs: Path | None = None) -> beam.PCollection:
+    """Adds the steps to a pipeline. Returns the collection of the meta files' contents, made when all is in place.
+
+    Args:
+      folder: where finished shards wait for the last step.
+      runs: where pieces become files, where all steps run on this machine (see pipelines.pieces).
+    """
+    ingredients = steps.Ingredients.of(plan.options, plan.tokenizer, runs is not None)
     steps.recipe_of(ingredients, plan.tokenizer)
     index = {file.path: i for i, file in enumerate(plan.files)}
-    tasks = [(index[chunk.file.path], chunk) for chunk in plan.chunks]
+    tasks = [(chunk.index, (index[chunk.file.path], chunk)) for chunk in plan.chunks]
     plan = plan.for_workers()
     made = [
         pipeline
         | "Chunks" >> beam.Create(tasks, reshuffle=False)
-        | "Spread chunks" >> beam.Reshuffle()
-        | "Build examples" >> beam.ParDo(steps.BuildFn(ingredients))
+        | "Spread chunks"
+        >> beam.GroupByKey()  # as Reshuffle does, but with fewer steps and the same keys in each attempt
+        | "Build examples" >> beam.ParDo(steps.BuildFn(ingredients, runs))
     ]
     if plan.options.objective == "nsp":
-        made.append(_random_next(made[0], plan, ingredients))
+        made.append(_random_next(made[0], plan, steps.FillFn(ingredients, runs)))
     facts = _together([each | f"Facts {i}" >> labelled(FACTS) for i, each in enumerate(made)], "Facts")
-    shards = _in_one(facts, "Sum facts") | "Plan shards" >> beam.ParDo(steps.PlanShardsFn(plan))
+    shards = facts | "Sum facts" >> beam.GroupByKey() | "Plan shards" >> beam.ParDo(steps.PlanShardsFn(plan))
     divided = [shards | "Shard names" >> labelled("shards")]
     for split in plan.targets:
         pieces = _together(
@@ -138,10 +156,10 @@ def build_graph(pipeline: beam.Pipeline, plan: Plan, folder) -> beam.PCollection
     )
 
 
-def _random_next(built, plan: Plan, ingredients) -> beam.PCollection:
+def _random_next(built, plan: Plan, fill: beam.DoFn) -> beam.PCollection:
     """The examples that wait for a second segment from another document of their bucket."""
     facts = built | "Facts of chunks" >> labelled(FACTS)
-    buckets = _in_one(facts, "Sum documents") | "Plan buckets" >> beam.ParDo(steps.PlanBucketsFn(plan))
+    buckets = facts | "Sum documents" >> beam.GroupByKey() | "Plan buckets" >> beam.ParDo(steps.PlanBucketsFn(plan))
     labels = [f"{kind}-{split}" for kind in ("candidates", "waiting") for split in plan.targets]
     pieces = _together([built | f"Pieces {label}" >> labelled(label) for label in labels], "Pieces")
     plans = buckets | "Buckets of pieces" >> labelled("join")
@@ -149,7 +167,7 @@ def _random_next(built, plan: Plan, ingredients) -> beam.PCollection:
     return (
         _together([spread, buckets | "Groups" >> labelled("groups")], "Buckets")
         | "Group by bucket" >> beam.GroupByKey()
-        | "Draw segments" >> beam.ParDo(steps.FillFn(ingredients))
+        | "Draw segments" >> beam.ParDo(fill)
     )
 
 
@@ -157,38 +175,10 @@ def _together(collections: Sequence[beam.PCollection], name: str) -> beam.PColle
     return collections[0] if len(collections) == 1 else tuple(collections) | f"{name}: flatten" >> beam.Flatten()
 
 
-def _in_one(facts: beam.PCollection, name: str) -> beam.PCollection:
-    """All elements of a small collection in one."""
-    return facts | f"{name}: key" >> beam.Map(lambda each: (0, each)) | name >> beam.GroupByKey()
-
-
 def _joined(pieces: beam.PCollection, plans: beam.PCollection, name: str) -> beam.PCollection:
     """(piece id, [run, plan]) of pieces (id, run) and what was planned for each (id, plan)."""
     return _together([pieces, plans], name) | name >> beam.GroupByKey()
 
 
-def main(argv: Sequence[str]) -> int:
-    """`python -m pipelines.pretraining`: one list of options, Beam's among them, as Beam's users expect."""
-    ours, beams, words = [], [], list(argv)
-    known = beam_parser()._option_string_actions
-    own = {name.replace("_", "-") for name in cli.option_names("create-pretraining")}
-    while words:
-        word = words.pop(0)
-        name, equals, _ = word.partition("=")
-        action = known.get(name)
-        if word == "--":
-            beams += words
-            break
-        if action is None or name.replace("_", "-") in own:
-            ours.append(word)
-            continue
-        beams.append(word)
-        if not equals and action.nargs != 0 and words:
-            beams.append(words.pop(0))
-    if not any(word.partition("=")[0] == "--runner" for word in ours):
-        ours.append("--runner=DirectRunner")
-    return cli.main(["create-pretraining", *ours, "--", *beams])
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main("create-pretraining", sys.argv[1:]))

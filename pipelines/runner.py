@@ -1,6 +1,7 @@
 """Runners and their options: what can be known to be wrong is said before anything runs."""
 
 import argparse
+import gc
 import importlib
 import importlib.util
 import logging
@@ -17,6 +18,7 @@ from apache_beam.options import pipeline_options
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files import is_remote
 from nlpdata.local import Progress
 from pipelines import progress
 from pipelines.faults import fault_in
@@ -40,6 +42,20 @@ class Runner:
     name: str
     flags: tuple[str, ...]
     make: Callable[[], beam.runners.PipelineRunner]
+
+    @property
+    def is_local(self) -> bool:
+        """True where all steps run on this machine."""
+        return self.name == "DirectRunner"
+
+    def check_places(self, paths: Sequence[str], dry_run: bool) -> None:
+        """UsageError for a path that the workers cannot reach."""
+        here = [path for path in paths if not is_remote(path)]
+        if self.name == "DataflowRunner" and here and not dry_run:
+            raise UsageError(
+                f"Dataflow's workers share no file system with this machine: --input and --output must be gs:// paths. "
+                f"Received: {here[0]}. Copy the files to a bucket; --dry-run shows the job as it is"
+            )
 
     def pipeline(self, chunks: int, offline: bool = False) -> beam.Pipeline:
         """An empty pipeline. UsageError where Beam's own validation finds the options at fault.
@@ -153,12 +169,22 @@ def _check_dataflow(found: dict, dry_run: bool) -> None:
         )
     if not _BUCKET.fullmatch(found["temp_location"]):
         raise UsageError(f"--temp_location must be gs://BUCKET/FOLDER. Received: {found['temp_location']}")
-    if not dry_run:
+    if dry_run:
+        return
+    if not any(found[name] for name in ("sdk_container_image", "extra_packages", "setup_file")):
         raise UsageError(
-            "this version reads and writes paths that all workers share, and Dataflow's workers share none with this "
-            "machine (gs:// paths are to come). --dry-run shows the job; FlinkRunner, SparkRunner and DaskRunner run "
-            "on machines with a shared file system"
+            "Dataflow's workers need nlpdata: after `--`, name an image that holds it, --sdk_container_image=... (made by "
+            "pipelines/submit.sh), or a wheel, --extra_package=nlpdata-...whl (made by `pip wheel --no-deps .`)"
         )
+    if not _importable("google.cloud.storage"):
+        raise UsageError("--runner DataflowRunner needs Google's client libraries: pip install 'nlpdata[gcp]'")
+
+
+def _importable(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 _CHECKS: dict[str, Callable[[dict, bool], None]] = {
@@ -188,6 +214,7 @@ def run_pipeline(
     build(pipeline)
     log(f"{runner.name}: {chunks} chunks, {input_bytes / 1e6:.1f} MB")
     start, result = time.monotonic(), None
+    gc.freeze()  # Beam's modules are 100,000 objects, which every full collection would look at
     try:
         with progress.shown(Progress("tokenizing", input_bytes, quiet=quiet)):
             result = pipeline.run()
@@ -199,6 +226,7 @@ def run_pipeline(
             result.cancel()
         raise
     finally:
+        gc.unfreeze()
         _close_dask(result)
     if state not in (None, "DONE"):
         raise DataError(f"{runner.name} ended in the state {state}: its log says why")

@@ -17,6 +17,7 @@ from apache_beam.metrics import Metrics
 
 from nlpdata.corpus import Chunk, read_blocks
 from nlpdata.errors import DataError
+from nlpdata.files import is_remote, move
 from nlpdata.output import commit
 from nlpdata.pretraining import random_next
 from nlpdata.pretraining.build import SPLITS, Recipe, build_buckets, build_examples
@@ -28,22 +29,25 @@ from nlpdata.tfrecord import ShardWriter
 from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
 from pipelines import progress
 from pipelines.faults import homeward
-from pipelines.pieces import Facts, PieceBuilder, sum_facts
+from pipelines.pieces import Facts, Piece, PieceBuilder, sum_facts
 
 GROUP_BYTES = 32 << 20  # candidates of the buckets that are filled at once
 
 
 @dataclass(frozen=True)
 class Ingredients:
-    """What a worker makes its Recipe of; the tokenizer's file travels along, as the worker may be on another machine."""
+    """What a worker makes its Recipe of.
+
+    `content` is that of the tokenizer's file, which travels along where the worker may be on another machine.
+    """
 
     options: PretrainingOptions
     spec: TokenizerSpec
-    content: bytes
+    content: bytes | None
 
     @classmethod
-    def of(cls, options: PretrainingOptions, tokenizer: Tokenizer) -> "Ingredients":
-        return cls(options, tokenizer.spec, Path(tokenizer.path).read_bytes())
+    def of(cls, options: PretrainingOptions, tokenizer: Tokenizer, is_local: bool) -> "Ingredients":
+        return cls(options, tokenizer.spec, None if is_local else Path(tokenizer.path).read_bytes())
 
     @property
     def slot_shift(self) -> int:
@@ -62,6 +66,8 @@ def recipe_of(ingredients: Ingredients, tokenizer: Tokenizer | None = None) -> R
 
 
 def _load(ingredients: Ingredients) -> Tokenizer:
+    if ingredients.content is None:
+        return load_tokenizer(ingredients.spec)
     with tempfile.TemporaryDirectory(prefix="nlpdata-") as folder:
         path = Path(folder, Path(ingredients.spec.path).name)
         path.write_bytes(ingredients.content)
@@ -69,17 +75,17 @@ def _load(ingredients: Ingredients) -> Tokenizer:
 
 
 class BuildFn(beam.DoFn):
-    """(file index, Chunk) -> labelled pieces, and facts."""
+    """(chunk index, [(file index, Chunk)]) -> labelled pieces, and facts. `runs`: the folder of pieces that are files."""
 
-    def __init__(self, ingredients: Ingredients):
-        self._ingredients = ingredients
+    def __init__(self, ingredients: Ingredients, runs: Path | None):
+        self._ingredients, self._runs = ingredients, runs
 
-    def process(self, task: tuple[int, Chunk]):
-        file_index, chunk = task
+    def process(self, grouped: tuple[int, Iterable[tuple[int, Chunk]]]):
+        (file_index, chunk), *_ = grouped[1]
         options = self._ingredients.options
         with homeward("tokenizing", f"{chunk.file.path}, bytes {chunk.start}-{chunk.stop or 'end'}"):
             recipe, counters = recipe_of(self._ingredients), Counter()
-            pieces = PieceBuilder(f"chunk-{chunk.index:06d}", self._ingredients.slot_shift)
+            pieces = PieceBuilder(f"chunk-{chunk.index:06d}", self._ingredients.slot_shift, self._runs)
             blocks = read_blocks(chunk, invalid_utf8=options.invalid_utf8, text_key=options.text_key)
             for item in build_examples(_reported(blocks), chunk.file, file_index, recipe, counters):
                 yield from pieces.add(item)
@@ -129,10 +135,10 @@ class SpreadFn(beam.DoFn):
     def process(self, joined: tuple[str, Iterable]):
         run = borders = None
         for value in joined[1]:
-            if isinstance(value, bytes):
-                run = value
-            else:
+            if isinstance(value, tuple):
                 (split, kind), borders = value
+            else:
+                run = value
         if run is None or borders is None:
             raise RuntimeError(f"piece {joined[0]} or its plan was lost between two steps")
         for number, part in split_run(run, np.frombuffer(borders, np.uint64)):
@@ -142,8 +148,8 @@ class SpreadFn(beam.DoFn):
 class FillFn(beam.DoFn):
     """((split, group), its buckets, candidates and waiting examples) -> labelled pieces, and facts."""
 
-    def __init__(self, ingredients: Ingredients):
-        self._ingredients = ingredients
+    def __init__(self, ingredients: Ingredients, runs: Path | None):
+        self._ingredients, self._runs = ingredients, runs
 
     def process(self, grouped: tuple[tuple[str, int], Iterable]):
         (split, number), values = grouped
@@ -151,31 +157,52 @@ class FillFn(beam.DoFn):
             homeward("drawing random segments", f"group {number}"),
             tempfile.TemporaryDirectory(prefix="nlpdata-") as folder,
         ):
-            spills = {kind: SpillWriter(Path(folder, kind)) for kind in ("candidates", "waiting")}
+            given = {kind: Gathered(Path(folder, kind)) for kind in ("candidates", "waiting")}
             for kind, value in values:
                 if kind == "buckets":
                     buckets = value
                 else:
-                    sort_keys, ties, lengths, payload = read_run(value)
-                    spills[kind].add(sort_keys, ties, payload, lengths)
-            for spill in spills.values():
-                spill.flush()
+                    given[kind].add(value)
+            low, high = buckets[0][0], buckets[-1][1]
             recipe, counters = recipe_of(self._ingredients), Counter()
-            pieces = PieceBuilder(f"group-{split}-{number:06d}", self._ingredients.slot_shift)
-            parts = list(Merge(spills["candidates"].runs).read())
+            pieces = PieceBuilder(f"group-{split}-{number:06d}", self._ingredients.slot_shift, self._runs)
+            parts = list(given["candidates"].merge().read(low, high))
             document_keys, lengths = (np.concatenate([part[i] for part in parts]) for i in (0, 2))
             payload = b"".join([part[3] for part in parts])
             candidates = random_next.read_candidates(buckets, document_keys, lengths, payload, recipe.token_dtype)
-            waiting = Merge(spills["waiting"].runs).scan(0, 1 << 64, WAITING_BYTES)
+            waiting = given["waiting"].merge().scan(low, high, WAITING_BYTES)
             for item in build_buckets(split, candidates, waiting, recipe, counters):
                 yield from pieces.add(item)
             yield from pieces.finish(counters)
         _count(counters)
 
 
+class Gathered:
+    """The runs that reached a step, in files: those that came as bytes are sorted into runs under `prefix`."""
+
+    def __init__(self, prefix: Path):
+        self._spill, self._paths = SpillWriter(prefix), []
+
+    def add(self, run: bytes | str) -> None:
+        if isinstance(run, str):
+            self._paths.append(run)
+            return
+        sort_keys, ties, lengths, payload = read_run(run)
+        self._spill.add(sort_keys, ties, payload, lengths)
+
+    def merge(self) -> Merge:
+        self._spill.flush()
+        return Merge([*self._paths, *self._spill.runs])
+
+
+def shard_border(index: int, count: int) -> int:
+    """Lowest sort key of a shard; index = count: the end of the last."""
+    return -(-(index << 64) // count)
+
+
 def shard_borders(count: int) -> np.ndarray:
     """Lowest sort key of each shard but the first: uint64 (count - 1,)."""
-    return np.array([-(-(i << 64) // count) for i in range(1, count)], np.uint64)
+    return np.array([shard_border(i, count) for i in range(1, count)], np.uint64)
 
 
 class PlanShardsFn(beam.DoFn):
@@ -196,7 +223,7 @@ class PlanShardsFn(beam.DoFn):
                 label = f"records-{split}"
                 names[split] = self._plan.shards(split, facts.sizes[label])
                 for number, name in enumerate(names[split]):
-                    yield "shards", ((split, number), ("name", name))
+                    yield "shards", ((split, number), ("name", (name, len(names[split]))))
                 if not shards_known(self._plan, split):
                     borders = shard_borders(len(names[split])).tobytes()
                     for piece_id in facts.pieces.get(label, ()):
@@ -215,7 +242,7 @@ class DivideFn(beam.DoFn):
     def __init__(self, split: str, count: int):
         self._split, self._count = split, count
 
-    def process(self, piece: tuple[str, bytes]):
+    def process(self, piece: Piece):
         for number, part in split_run(piece[1], shard_borders(self._count)):
             yield (self._split, number), ("records", part)
 
@@ -223,7 +250,7 @@ class DivideFn(beam.DoFn):
 class ShardFn(beam.DoFn):
     """((split, shard), its name and records) -> (0, (split, ShardInfo as a dict)); the shard lies in the work folder."""
 
-    def __init__(self, folder: Path, compression: str):
+    def __init__(self, folder, compression: str):
         self._folder, self._compression = folder, compression
 
     def process(self, grouped: tuple[tuple[str, int], Iterable]):
@@ -232,27 +259,28 @@ class ShardFn(beam.DoFn):
             homeward("writing shards", f"{split} {number}"),
             tempfile.TemporaryDirectory(prefix="nlpdata-") as scratch,
         ):
-            spill = SpillWriter(Path(scratch, "records"))
+            given = Gathered(Path(scratch, "records"))
             for kind, value in values:
                 if kind == "name":
-                    name = value
+                    name, count = value
                 else:
-                    sort_keys, ties, lengths, payload = read_run(value)
-                    spill.add(sort_keys, ties, payload, lengths)
-            spill.flush()
-            temporary = self._folder / f"{name}.{uuid4().hex}.tmp"
+                    given.add(value)
+            low, high = (shard_border(i, count) for i in (number, number + 1))
+            where = scratch if is_remote(self._folder) else self._folder
+            temporary = Path(where, f"{name}.{uuid4().hex}.tmp")
             with ShardWriter(temporary, self._compression) as writer:
-                for _, _, lengths, payload in Merge(spill.runs).read():
+                for _, _, lengths, payload in given.merge().read(low, high):
                     writer.write(payload, len(lengths))
             info = replace(writer.info, file=name)
-            temporary.replace(self._folder / name)
+            move(temporary, self._folder / name)
+        Metrics.counter("nlpdata", f"records_{split}").inc(info.records)
         yield 0, (split, asdict(info))
 
 
 class CommitFn(beam.DoFn):
     """(0, infos of all shards and the totals) -> the meta files' contents; the set is in place when it ends."""
 
-    def __init__(self, plan: Plan, folder: Path):
+    def __init__(self, plan: Plan, folder):
         self._plan, self._folder = plan, folder
 
     def process(self, grouped: tuple[int, Iterable]):

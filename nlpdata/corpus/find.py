@@ -6,17 +6,16 @@ import itertools
 import math
 import os
 import re
-import stat
 from collections import Counter
 from collections.abc import Sequence
 
 from nlpdata.corpus.source import Source, detect_compression, reading
 from nlpdata.corpus.types import CorpusFile
 from nlpdata.errors import UsageError
+from nlpdata.files import file_size, find_paths, is_remote, path_of
 from nlpdata.keys import hash_bytes
 
 _WEIGHT = re.compile(r"(.+)@([^@/,]*)")
-_URL = re.compile(r"[a-z][a-z0-9+]*://")
 _SUFFIXES = (".gz", ".zst")
 
 
@@ -50,7 +49,7 @@ def _name(path: str) -> str:
 
 def _order(path: str) -> tuple[str, str]:
     """Sorted path order: neither the spelling of a path (./a, ../x/a) nor compression changes it."""
-    path = os.path.abspath(path)
+    path = path if is_remote(path) else os.path.abspath(path)
     return os.path.join(os.path.dirname(path), _name(path)), path
 
 
@@ -87,9 +86,9 @@ def _match(pattern: str) -> list[tuple[str, float]]:
     for path, weight in ((pattern, None), _split_weight(pattern)):
         if not path:
             continue
-        if os.path.isdir(path):
+        if path_of(path).is_dir():
             raise _is_directory(path)
-        paths = [path] if os.path.lexists(path) else sorted(set(glob.glob(path, recursive=True)))
+        paths = find_paths(path)
         files = [path for path in paths if not os.path.isdir(path)]
         if files:
             weight = 1.0 if weight is None else _weight(pattern, weight)
@@ -121,7 +120,7 @@ def _without_repetitions(matches: list[tuple[str, float]]) -> tuple[list[tuple[s
     kept: dict[str, tuple[str, float]] = {}
     repeated: dict[str, str] = {}
     for path, weight in matches:
-        real = os.path.realpath(path)
+        real = path if is_remote(path) else os.path.realpath(path)
         if real not in kept:
             kept[real] = (path, weight)
             continue
@@ -143,20 +142,22 @@ def _without_repetitions(matches: list[tuple[str, float]]) -> tuple[list[tuple[s
 def _inspect(path: str, name: str, occurrence: int, weight: float) -> CorpusFile:
     """Opens a file as far as it takes to know that it can be read as a corpus."""
     with reading(path):
-        status = os.stat(path)
-    if not stat.S_ISREG(status.st_mode):
+        size = file_size(path)
+    if not is_remote(path) and not os.path.isfile(path):
         raise UsageError(
             f"--input: {path} is not a regular file (a pipe or device?): write its contents to a file first"
         )
-    with reading(path), open(path, "rb") as raw:
+    with reading(path), path_of(path).open("rb") as raw:
         compression = detect_compression(raw.read(8))
     identity = f"{name}\0{occurrence}".encode("utf-8", "surrogateescape")
-    file = CorpusFile(path, name, hash_bytes(identity), status.st_size, compression, weight)
+    file = CorpusFile(path, name, hash_bytes(identity), size, compression, weight)
     with Source(file):
         return file
 
 
 def _is_directory(path: str) -> UsageError:
+    if is_remote(path):
+        return UsageError(f"--input: {path} is a folder: give a pattern, such as '{path.rstrip('/')}/*.txt'")
     kinds, folders = Counter(), 0
     with reading(path), os.scandir(path) as entries:
         for entry in entries:
@@ -187,8 +188,8 @@ def _kind(name: str) -> str:
 
 def _no_match(pattern: str, around: list[str]) -> UsageError:
     path = os.path.expanduser(pattern)
-    if _URL.match(pattern):
-        return UsageError(f"--input: {pattern!r} is no local path: copy or mount the files first")
+    if is_remote(pattern):
+        return UsageError(f"--input: {pattern!r} matches no file there")
     found = _split_weight(pattern)[0] or path
     folder = os.path.dirname(os.path.expanduser(found))
     hints = [] if os.path.isabs(path) else [f"the current directory is {os.getcwd()}"]

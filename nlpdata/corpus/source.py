@@ -9,6 +9,7 @@ from shlex import quote
 
 from nlpdata.corpus.types import CorpusFile
 from nlpdata.errors import DataError
+from nlpdata.files import file_size, path_of
 
 BOM = b"\xef\xbb\xbf"
 HEAD_BYTES = 4096
@@ -108,7 +109,7 @@ class Source:
         self.compression = file.compression
         self.decompressed = 0  # bytes that came out so far
         with reading(self.path):
-            self._raw = open(self.path, "rb")  # noqa: SIM115 (closed by __exit__)
+            self._raw = path_of(self.path).open("rb")  # closed by __exit__
         try:
             self._stream = open_stream(self._raw, self.compression, self.path)
             self.head = self.read(HEAD_BYTES)
@@ -140,7 +141,7 @@ class Source:
         what = "is cut off" if isinstance(error, EOFError) else f"is corrupt ({error})"
         return DataError(
             f"{self.path}: the {self.compression} data {what}, after {self.decompressed} or more decompressed bytes "
-            f"and near byte {self.disk_position()} of {os.path.getsize(self.path)} on disk: fetch or compress it again"
+            f"and near byte {self.disk_position()} of {file_size(self.path)} on disk: fetch or compress it again"
         )
 
     def seek(self, position: int) -> None:
@@ -236,8 +237,8 @@ def place(file: CorpusFile, offset: int) -> str:
 def fingerprint(file: CorpusFile) -> str:
     """A hex digest of name, size, and the first, middle and last 64 KiB on disk: the file's part of a work key."""
     digest = blake2b(digest_size=16)
-    with reading(file.path), open(file.path, "rb") as raw:
-        size = os.fstat(raw.fileno()).st_size
+    with reading(file.path), path_of(file.path).open("rb") as raw:
+        size = raw.seek(0, os.SEEK_END)
         digest.update(f"{file.name}\0{size}\0".encode("utf-8", "surrogateescape"))
         for start in (0, size // 2 - _SAMPLE_BYTES // 2, size - _SAMPLE_BYTES):
             raw.seek(max(0, start))

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.tokenizers.files import find_tokenizer_file, read_bytes, refuse_sentencepiece_vocab, tokenizer_kind
+from nlpdata.files import path_of
+from nlpdata.tokenizers.files import fetch, find_tokenizer_file, read_bytes, refuse_sentencepiece_vocab, tokenizer_kind
 
 # kind -> "module:class", imported when first used; the class is called with a TokenizerSpec.
 TOKENIZERS = {
@@ -49,7 +50,7 @@ class TokenizerSpec:
         options = {name: entry[name] for name in OPTIONS if entry.get(name) is not None}
         if entry.get("special_tokens"):
             options["special_tokens"] = tuple(entry["special_tokens"])
-        return cls(str(Path(folder, entry["file"])), kind=entry.get("type"), sha256=entry.get("sha256"), **options)
+        return cls(str(path_of(folder) / entry["file"]), kind=entry.get("type"), sha256=entry.get("sha256"), **options)
 
 
 class Tokenizer(ABC):
@@ -127,7 +128,7 @@ def load_tokenizer(source, **options) -> Tokenizer:
     if unknown:
         raise UsageError(f"unknown tokenizer option {unknown[0]}; known: {', '.join(OPTIONS)}")
     spec = replace(spec, **{name: value for name, value in options.items() if value is not None})
-    path = find_tokenizer_file(spec.path)
+    path = find_tokenizer_file(fetch(spec.path))
     refuse_sentencepiece_vocab(path, read_bytes(path))
     kind = spec.kind or tokenizer_kind(path)
     if kind not in TOKENIZERS:

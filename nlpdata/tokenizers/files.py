@@ -1,17 +1,40 @@
 """Tokenizer files: which one a path means, what kind it is, and the name of its copy beside records."""
 
+import atexit
 import hashlib
+import shutil
+import tempfile
 from difflib import get_close_matches
 from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files import is_remote, path_of
 from nlpdata.tokenizers.hf import is_json, json_kind
 
 SIDECAR_SUFFIX = ".tokenizer.json"  # what train-tokenizer writes beside a tokenizer file
 FAST = "tokenizer.json"
 _COPY = ".tokenizer"
 _FAST_COPY = ".tokenizer.hf.json"  # not the sidecar's name: a vocabulary of the same stem may lie there
+_BESIDE = (FAST, "tokenizer_config.json", "special_tokens_map.json")  # Hugging Face's, of any name
 _HEAD = 65536  # bytes that tell what a file is
+
+
+def fetch(path: str) -> str:
+    """Where a tokenizer lies on this machine: a remote one, with what lies beside it, is copied for this process's life."""
+    if not is_remote(path):
+        return path
+    source = path_of(path)
+    if not source.exists():
+        raise UsageError(f"tokenizer file {path} does not exist")
+    whole = source.is_dir()
+    stem = source.name.partition(".")[0]
+    place = Path(tempfile.mkdtemp(prefix="nlpdata-tokenizer-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    for each in (source if whole else source.parent).iterdir():
+        of_it = whole or each.name.startswith(f"{stem}.") or each.name in _BESIDE
+        if each.name.endswith((".model", ".txt", ".json")) and of_it:
+            (place / each.name).write_bytes(each.read_bytes())
+    return str(place if whole else place / source.name)
 
 
 def find_tokenizer_file(path: str | Path) -> Path:

@@ -15,17 +15,15 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-
-from nlpdata.corpus import Chunk, find_files, plan_chunks, read_blocks
+from nlpdata.corpus import Block, Chunk, find_files, plan_chunks, read_blocks
 from nlpdata.errors import DataError, NlpdataError, UsageError
-from nlpdata.keys import ROOT, draw, fold
+from nlpdata.files import move, path_of
 from nlpdata.local import default_workers
 from nlpdata.tokenizers.files import SIDECAR_SUFFIX
+from nlpdata.tokenizers.sampling import LineSampler
 
 # type -> "module:class", imported when used; the class is called with the TrainingOptions.
 TRAINERS = {
@@ -36,7 +34,6 @@ TRAINERS = {
 # The user_defined_symbols of google-research/albert's README: always pieces of their own.
 ALBERT_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
 _CHUNK_BYTES = 64 << 20
-_SAMPLE = 0x73616D706C65  # the purpose "sample" in the key of a draw
 
 
 @dataclass(frozen=True)
@@ -128,39 +125,79 @@ def train_tokenizer(
     Raises UsageError for options, patterns and outputs that exist, DataError for the text and the disk.
     """
     log = log or (lambda line: None)
-    if isinstance(user_defined_symbols, str):
-        raise UsageError(
-            f"user-defined symbols: received the text {user_defined_symbols!r}, expected a list of strings"
-        )
-    options = TrainingOptions(
+    plan = make_plan(
+        input,
+        output,
+        user_defined_symbols,
+        overwrite=overwrite,
+        invalid_utf8=invalid_utf8,
+        text_key=text_key,
+        log=log,
         type=type,
         vocab_size=vocab_size,
         character_coverage=character_coverage,
         do_lower_case=do_lower_case,
         keep_accents=keep_accents,
-        user_defined_symbols=tuple(user_defined_symbols),
         sample_lines=sample_lines,
         max_line_bytes=max_line_bytes,
         seed=seed,
         hard_vocab_limit=hard_vocab_limit,
     )
-    trainer = make_trainer(options)
-    paths = _prepare_output(output, trainer.suffixes, overwrite)
+    counts = _count(plan.reader, plan.chunks, workers)
+    require_lines(counts, plan.reader.options, plan.files)
+    sampler = plan.reader.sampler(counts["usable"])
+    return train(plan, counts, _sample(plan, sampler, counts["usable"]), log)
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """What a run will do, decided before it starts: the same for the local executor and Beam runners.
+
+    Attributes:
+      reader: takes the lines out of a chunk.
+      chunks: the corpus, divided into tasks.
+      files: the number of its files.
+      paths: to be written, the tokenizer file first, the sidecar last.
+      warnings: what was odd about the input.
+    """
+
+    reader: "LineReader"
+    chunks: Sequence[Chunk]
+    files: int
+    paths: Sequence[Path]
+    warnings: Sequence[str]
+
+
+def make_plan(
+    input, output, symbols, *, overwrite: bool, invalid_utf8: str, text_key: str | None, log, **options
+) -> TrainingPlan:
+    """Reads the options and looks at the input, as far as it takes to know that the run can start.
+
+    Args are those of train_tokenizer. Raises UsageError, DataError.
+    """
+    if isinstance(symbols, str):
+        raise UsageError(f"user-defined symbols: received the text {symbols!r}, expected a list of strings")
+    chosen = TrainingOptions(user_defined_symbols=tuple(symbols), **options)
+    paths = _prepare_output(output, make_trainer(chosen).suffixes, overwrite)
     files, warnings = find_files(input)
     if any(file.weight != 1 for file in files):
         warnings = [*warnings, "weights (GLOB@2) have no effect on vocabulary training: every line counts once"]
     for warning in warnings:
         log(f"Warning: {warning}")
-    chunks = plan_chunks(files, _CHUNK_BYTES)
-    reader = partial(_lines, options=options, invalid_utf8=invalid_utf8, text_key=text_key)
-    counts = _count(reader, chunks, workers)
-    _require_lines(counts, options, len(files))
-    used = min(counts["usable"], sample_lines)
-    log(f"Training a {type} vocabulary of {vocab_size} pieces on {used} of {counts['read']} lines")
-    trained = trainer.train(_sample(reader, trainer, chunks, counts["usable"], used, seed))
-    _write(paths, trained, options, {"lines_read": counts["read"], "lines_used": used})
-    log(f"Wrote {paths[0]} with {trained.vocab_size} pieces")
-    return _result(paths, options.type, trained.vocab_size, counts, used, warnings)
+    return TrainingPlan(
+        LineReader(chosen, invalid_utf8, text_key), plan_chunks(files, _CHUNK_BYTES), len(files), paths, warnings
+    )
+
+
+def train(plan: TrainingPlan, counts: Counter, lines: Iterator[str], log) -> TrainingResult:
+    """Trains on the sampled lines of the corpus that `counts` is about, and writes the files."""
+    options = plan.reader.options
+    used = min(counts["usable"], options.sample_lines)
+    log(f"Training a {options.type} vocabulary of {options.vocab_size} pieces on {used} of {counts['read']} lines")
+    trained = make_trainer(options).train(lines)
+    _write(plan.paths, trained, options, {"lines_read": counts["read"], "lines_used": used})
+    log(f"Wrote {plan.paths[0]} with {trained.vocab_size} pieces")
+    return _result(plan.paths, options.type, trained.vocab_size, counts, used, plan.warnings)
 
 
 def _result(paths, type: str, vocab_size: int, counts: Counter, used: int, warnings: list[str]) -> TrainingResult:
@@ -194,78 +231,86 @@ def make_trainer(options: TrainingOptions) -> Trainer:
     return getattr(importlib.import_module(module), attribute)(options)
 
 
-def _lines(trainer: Trainer, chunk: Chunk, options: TrainingOptions, invalid_utf8: str, text_key: str | None):
-    """Yields (lines, counts) block by block: the usable normalised lines, and a Counter of all that was read.
+@dataclass(frozen=True)
+class LineReader:
+    """Takes the lines that training can use out of a chunk; picklable."""
 
-    No line holds a line ending (SentencePiece would take it for one sentence, and its own file reader for two:
-    google/sentencepiece#717): the corpus is cut at them, inside JSON text too, and normalisation collapses the rest.
-    """
-    for block in read_blocks(chunk, invalid_utf8=invalid_utf8, text_key=text_key):
+    options: TrainingOptions
+    invalid_utf8: str
+    text_key: str | None
+
+    def read(self, chunk: Chunk) -> Iterator[tuple[list[str], Counter]]:
+        """Yields (lines, counts) block by block: the usable normalised lines, and a Counter of all that was read.
+
+        No line holds a line ending (SentencePiece would take it for one sentence, and its own file reader for two:
+        google/sentencepiece#717): the corpus is cut at them, inside JSON text too, and normalisation collapses the rest.
+        """
+        trainer = make_trainer(self.options)
+        for block in read_blocks(chunk, invalid_utf8=self.invalid_utf8, text_key=self.text_key):
+            yield self._usable(block, trainer)
+
+    def _usable(self, block: Block, trainer: Trainer) -> tuple[list[str], Counter]:
         counts = Counter(read=len(block.lines) + sum(block.dropped.values()))
         counts["invalid"] = block.dropped.get("invalid_utf8", 0)
         counts["too_long"] = block.dropped.get("line_too_long", 0)
         lines = block.lines
-        text = "\n".join(lines)
-        counts["nul"] = text.count("\0")
+        counts["nul"] = "\n".join(lines).count("\0")
         if counts["nul"]:  # SentencePiece stops at one ("Found null character", s-JoL/Open-Llama#12)
             lines = [line.replace("\0", "") for line in lines]
-        usable = []
+        usable, limit = [], self.options.max_line_bytes
         for line in trainer.normalize(lines):
             if not line.strip():
                 counts["empty"] += 1
-            elif 4 * len(line) > options.max_line_bytes and _utf8_length(line) > options.max_line_bytes:
+            elif 4 * len(line) > limit and len(line.encode("utf-8", "surrogatepass")) > limit:
                 counts["too_long"] += 1
             else:
                 usable.append(line)
         counts["usable"] = len(usable)
-        yield usable, counts
+        return usable, counts
+
+    def count(self, chunk: Chunk) -> Counter:
+        """The counts of a whole chunk."""
+        return sum((counts for _, counts in self.read(chunk)), Counter())
+
+    def sampler(self, usable: int, seen: int = 0, taken: int = 0) -> LineSampler:
+        """Of the lines of a corpus with so many usable ones; see LineSampler."""
+        return LineSampler(usable, min(usable, self.options.sample_lines), self.options.seed, seen, taken)
+
+    def sampled(self, chunk: Chunk, sampler: LineSampler) -> Iterator[list[str]]:
+        """Yields the lines of a chunk that the sampler selects, block by block."""
+        for lines, _ in self.read(chunk):
+            yield [lines[i] for i in sampler.select(len(lines))]
 
 
-def _utf8_length(line: str) -> int:
-    return len(line.encode("utf-8", "surrogatepass"))
-
-
-def _count(reader, chunks: list[Chunk], workers: int | None) -> Counter:
+def _count(reader: LineReader, chunks: Sequence[Chunk], workers: int | None) -> Counter:
     """The counts of all chunks together, by several processes where there are several chunks."""
     workers = min(workers or default_workers(), len(chunks))
-    count = partial(_count_chunk, reader)
     if workers <= 1:
-        return sum(map(count, chunks), Counter())
+        return sum(map(reader.count, chunks), Counter())
     with ProcessPoolExecutor(workers) as pool:
-        return sum(pool.map(count, chunks), Counter())
+        return sum(pool.map(reader.count, chunks), Counter())
 
 
-def _count_chunk(reader, chunk: Chunk) -> Counter:
-    trainer = make_trainer(reader.keywords["options"])
-    return sum((counts for _, counts in reader(trainer, chunk)), Counter())
-
-
-def _sample(reader, trainer: Trainer, chunks, usable: int, used: int, seed: int) -> Iterator[str]:
-    """`used` of the `usable` lines in their order: every subset is as likely (selection sampling; Knuth, The Art of
-    Computer Programming 2, 3.4.2, algorithm S). Line i is decided by draw i of the seed; memory holds one block."""
-    key = fold(fold(ROOT, seed), _SAMPLE)
-    seen = taken = 0
-    for chunk in chunks:
-        for lines, _ in reader(trainer, chunk):
-            if used == usable:
-                yield from lines
-            else:
-                draws = draw(key, np.arange(seen, seen + len(lines), dtype=np.uint64)) >> np.uint64(32)
-                for i, (line, number) in enumerate(zip(lines, draws.tolist(), strict=True), start=seen):
-                    if number * (usable - i) >> 32 < used - taken:
-                        taken += 1
-                        yield line
-            seen += len(lines)
-            if seen > usable:
+def _sample(plan: TrainingPlan, sampler: LineSampler, usable: int) -> Iterator[str]:
+    """The selected lines in their order; memory holds one block."""
+    for chunk in plan.chunks:
+        for lines in plan.reader.sampled(chunk, sampler):
+            yield from lines
+            if sampler.seen > usable:
                 break
-    if seen != usable:
+    refuse_change(usable, sampler.seen)
+
+
+def refuse_change(counted: int, found: int) -> None:
+    """DataError where a second reading found another number of usable lines than the first."""
+    if found != counted:
         raise DataError(
-            f"the input has changed while it was read: {usable} usable lines when counted, then {seen}. "
+            f"the input has changed while it was read: {counted} usable lines when counted, then {found}. "
             "Start again when it is complete"
         )
 
 
-def _require_lines(counts: Counter, options: TrainingOptions, files: int) -> None:
+def require_lines(counts: Counter, options: TrainingOptions, files: int) -> None:
     """DataError if there is nothing to train on, with the reason."""
     if counts["usable"]:
         return
@@ -288,10 +333,10 @@ def _prepare_output(output, suffixes: tuple[str, ...], overwrite: bool) -> list[
     prefix = os.fspath(output)
     for suffix in suffixes:  # "tok/spm.model" means "tok/spm"
         prefix = prefix.removesuffix(suffix)
-    if not prefix or prefix.endswith(("/", os.sep)) or os.path.isdir(prefix):
+    if not prefix or prefix.endswith(("/", os.sep)) or path_of(prefix).is_dir():
         raise UsageError(f"--output: received {os.fspath(output)!r}, expected a path and a file name, as in tok/spm")
-    paths = [Path(prefix + suffix) for suffix in (*suffixes, SIDECAR_SUFFIX)]
-    existing = [str(path) for path in paths if os.path.lexists(path)]
+    paths = [path_of(prefix + suffix) for suffix in (*suffixes, SIDECAR_SUFFIX)]
+    existing = [str(path) for path in paths if path.exists() or os.path.islink(str(path))]
     if existing and not overwrite:
         raise UsageError(f"{', '.join(existing)} exist already; name another --output, or pass --overwrite")
     with _writing(paths[0]):
@@ -326,7 +371,7 @@ def _write(paths: list[Path], trained: TrainedVocabulary, options: TrainingOptio
                 done[-1].write_bytes(content)
         for path, temporary in zip(paths, done, strict=True):
             with _writing(path):
-                os.replace(temporary, path)
+                move(temporary, path)
     finally:
         for temporary in done:
             temporary.unlink(missing_ok=True)

@@ -138,7 +138,7 @@ def test_same_file_with_two_weights(here):
         (["nowhere/a.txt"], "there is no directory 'nowhere'"),
         (["My", "Drive/x.txt"], r"did you mean the one path 'My Drive/x\.txt'"),
         (["{a,b}.txt"], "matches no file"),
-        (["gs://bucket/a.txt"], "no local path"),
+        (["ftp://host/a.txt"], "expected a path of this machine, or one of gs://"),
         ([""], "expected a file or a pattern"),
         ([" , "], "expected a file or a pattern"),
         ([], "no file or pattern was given"),

@@ -6,6 +6,7 @@ import pytest
 
 from nlpdata import cli
 from pipelines import pieces, steps
+from pipelines.runner import Runner
 from tests.nlpdata.commands import contents
 from tests.pipelines.conftest import OBJECTIVES, arguments
 from tests.shared import shared
@@ -24,7 +25,7 @@ RUNNERS = {
 SLOW = ("multi_processing", "Dask")
 
 
-def _need(name):
+def need(name):
     if name == "Dask" and importlib.util.find_spec("distributed") is None:
         pytest.skip("needs Dask (pip install 'nlpdata[dask]')")
 
@@ -35,7 +36,7 @@ def _need(name):
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in RUNNERS]
 )
 def test_runner_gives_the_local_files(name, objective, shards, tmp_path, corpus_folder, tiny_model, local_files):
-    _need(name)
+    need(name)
     if name in SLOW and shards:
         pytest.skip("shown without --num-shards, which takes one step more")
     assert cli.main(arguments(corpus_folder, tmp_path, tiny_model, objective, shards, *RUNNERS[name])) == 0
@@ -43,15 +44,18 @@ def test_runner_gives_the_local_files(name, objective, shards, tmp_path, corpus_
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.parametrize("pieces_are", ["files", "bytes"])
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_size_of_pieces_and_groups_changes_nothing(
-    objective, tmp_path, corpus_folder, tiny_model, local_files, monkeypatch
+def test_size_and_form_of_pieces_change_nothing(
+    objective, pieces_are, tmp_path, corpus_folder, tiny_model, local_files, monkeypatch
 ):
+    monkeypatch.setattr(Runner, "is_local", pieces_are == "files")
     monkeypatch.setattr(pieces, "PIECE_BYTES", 20_000)
     monkeypatch.setattr(steps, "GROUP_BYTES", 10_000)
     monkeypatch.setattr("nlpdata.pretraining.random_next.BUCKET_DOCUMENTS", 64)
-    assert cli.main(arguments(corpus_folder, tmp_path, tiny_model, objective, 3, "--runner=DirectRunner")) == 0
-    assert contents(tmp_path) == local_files(objective, 3)
+    shards = 3 if pieces_are == "files" else None
+    assert cli.main(arguments(corpus_folder, tmp_path, tiny_model, objective, shards, "--runner=DirectRunner")) == 0
+    assert contents(tmp_path) == local_files(objective, shards)
 
 
 def test_more_shards_than_records(tmp_path, corpus_folder, tiny_model):

@@ -2,10 +2,12 @@
 
 import threading
 from collections import Counter
+from contextlib import suppress
 
+import apache_beam as beam
 import pytest
 
-from nlpdata import cli
+from nlpdata import cli, output
 from pipelines import runner, steps
 from tests.nlpdata.commands import contents, create_arguments, run_command, visible
 from tests.pipelines.conftest import arguments
@@ -51,7 +53,7 @@ def test_bundle_runs_twice_at_once(step, tmp_path, corpus_folder, tiny_model, lo
 
     def doubled(self, element):
         key, values = element if isinstance(element, tuple) and step is not steps.BuildFn else (None, None)
-        if values is not None and not isinstance(values, bytes):
+        if values is not None and not isinstance(values, bytes | str):
             element = (key, list(values))
         made, errors, start = [], [], threading.Barrier(2)
 
@@ -73,7 +75,7 @@ def test_bundle_runs_twice_at_once(step, tmp_path, corpus_folder, tiny_model, lo
         return made[-1]
 
     monkeypatch.setattr(step, "process", doubled)
-    for attempt in range(5 if step is steps.CommitFn else 1):
+    for attempt in range(2 if step is steps.CommitFn else 1):
         folder = tmp_path / str(attempt)
         assert cli.main(arguments(corpus_folder, folder, tiny_model, "nsp", 3, ON_BEAM)) == 0
         assert contents(folder) == local_files("nsp", 3)
@@ -139,3 +141,63 @@ def test_existing_output_is_refused_and_overwritten(tmp_path, corpus_folder, tin
     assert "Use --overwrite" in again.err
     assert run_command(capsys, *given, "--overwrite").code == 0
     assert contents(tmp_path) == local_files("sop", 3)
+
+
+class Death(BaseException):
+    """Stands for the end of a worker."""
+
+
+@pytest.mark.parametrize("dies_at", ["marker", "meta"])
+def test_late_attempt_dies_after_another_finished_the_commit(
+    dies_at, tmp_path, corpus_folder, tiny_model, local_files, monkeypatch, capsys
+):
+    """An attempt that looked before the other one was done writes its marker, and dies then or one change later."""
+    process = steps.CommitFn.process
+
+    def twice(self, element):
+        element = (element[0], list(element[1]))
+        yield from process(self, element)
+        looks, stands = [], output._stands
+
+        def not_at_first(*about):
+            looks.append(about)
+            return len(looks) > (1 if dies_at == "marker" else 2) and stands(*about)
+
+        def dies(*_):
+            raise Death
+
+        with monkeypatch.context() as patch, suppress(Death):
+            patch.setattr(output, "_stands", not_at_first)
+            patch.setattr(output, "_remove_markers" if dies_at == "marker" else "_move", dies)
+            list(process(self, element))
+        assert (tmp_path / ".t.committing").exists()
+
+    monkeypatch.setattr(steps.CommitFn, "process", twice)
+    given = arguments(corpus_folder, tmp_path, tiny_model, "sop", 3, ON_BEAM)
+    outcome = run_command(capsys, *given)
+    if dies_at == "meta":
+        assert outcome.code == 1
+        assert "Run the same command again to complete the set" in outcome.err
+        monkeypatch.setattr(steps.CommitFn, "process", process)
+        outcome = run_command(capsys, *given)
+    assert outcome.code == 0, outcome.err
+    assert contents(tmp_path) == local_files("sop", 3)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("command", ["create", "train"])
+def test_interrupted_run_says_that_it_begins_anew(command, tmp_path, corpus_folder, tiny_model, capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(beam.Pipeline, "run", interrupted)
+    given = {
+        "create": arguments(corpus_folder, tmp_path, tiny_model, "sop", 3, "--runner", "DirectRunner"),
+        "train": ["train-tokenizer", f"--input={corpus_folder}/*.txt", f"--output={tmp_path}/v", ON_BEAM],
+    }[command]
+    outcome = run_command(capsys, *given)
+    assert outcome.code == 130
+    assert outcome.err.splitlines()[-1] == (
+        "nlpdata: interrupted. A run on Beam keeps no finished parts: the same command begins anew."
+    )
+    assert list(tmp_path.iterdir()) == []

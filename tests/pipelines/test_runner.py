@@ -6,11 +6,14 @@ import socket
 import pytest
 
 from nlpdata import cli
-from pipelines import pretraining
+from pipelines import runner
+from pipelines.commands import main
 from tests.nlpdata.commands import contents, run_command
 from tests.pipelines.conftest import arguments
 
 CLOUD = ("--project=my-project", "--region=europe-west4", "--temp_location=gs://my-bucket/tmp")
+
+IMAGE = "--sdk_container_image=registry/nlpdata-worker:1"
 
 REFUSED = {
     "unknown runner": (("--runner=DirectRuner",), "Did you mean DirectRunner?"),
@@ -37,13 +40,28 @@ REFUSED = {
         "--runner DataflowRunner needs --region after",
     ),
     "Dataflow, temp": (("--runner=DataflowRunner", "--", *CLOUD[:2], "--temp_location=/tmp/x"), "gs://BUCKET/FOLDER"),
-    "Dataflow, local paths": (("--runner=DataflowRunner", "--", *CLOUD), "--dry-run shows the job"),
+    "Dataflow, bare workers": (("--runner=DataflowRunner", "--", *CLOUD), "workers need nlpdata"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name, tmp_path, corpus_folder, tiny_model, capsys):
     more, message = REFUSED[name]
+    outcome = run_command(capsys, *arguments(corpus_folder, tmp_path / "out", tiny_model, "sop", None, *more))
+    assert outcome.code == 2
+    assert message in outcome.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("installed", "message"),
+    [(False, "pip install 'nlpdata[gcp]'"), (True, "--input and --output must be gs:// paths")],
+)
+def test_dataflow_needs_its_client_and_its_paths(
+    installed, message, tmp_path, corpus_folder, tiny_model, capsys, monkeypatch
+):
+    monkeypatch.setattr(runner, "_importable", lambda module: installed)
+    more = ("--runner=DataflowRunner", "--", *CLOUD, IMAGE)
     outcome = run_command(capsys, *arguments(corpus_folder, tmp_path / "out", tiny_model, "sop", None, *more))
     assert outcome.code == 2
     assert message in outcome.err
@@ -71,9 +89,9 @@ def job_server(tmp_path):
     server.stop()
 
 
-@pytest.mark.parametrize("runner", ["FlinkRunner", "SparkRunner"])
-def test_job_is_submitted_to_the_job_server(runner, job_server, tmp_path, corpus_folder, tiny_model, local_files):
-    more = (f"--runner={runner}", "--", f"--job_endpoint={job_server}", "--environment_type=LOOPBACK")
+@pytest.mark.parametrize("name", ["FlinkRunner", "SparkRunner"])
+def test_job_is_submitted_to_the_job_server(name, job_server, tmp_path, corpus_folder, tiny_model, local_files):
+    more = (f"--runner={name}", "--", f"--job_endpoint={job_server}", "--environment_type=LOOPBACK")
     assert cli.main(arguments(corpus_folder, tmp_path / "out", tiny_model, "nsp", 3, *more)) == 0
     assert contents(tmp_path / "out") == local_files("nsp", 3)
 
@@ -124,7 +142,7 @@ def test_dry_run_shows_a_whole_job_offline(objective, tmp_path, corpus_folder, t
 def test_module_takes_one_list_of_options(tmp_path, corpus_folder, tiny_model, local_files, capsys):
     given = arguments(corpus_folder, tmp_path, tiny_model, "sop", 3)[1:]
     mixed = ["--direct_runner_bundle_repeat", "1", *given, "--direct_running_mode=in_memory"]
-    assert pretraining.main(mixed) == 0
+    assert main("create-pretraining", mixed) == 0
     assert contents(tmp_path) == local_files("sop", 3)
-    assert pretraining.main([*given, "--direct_running_mode=multi_threading"]) == 2
+    assert main("create-pretraining", [*given, "--direct_running_mode=multi_threading"]) == 2
     assert "lost records" in capsys.readouterr().err

@@ -1,0 +1,193 @@
+"""train-tokenizer as a Beam pipeline: workers count, normalise and sample the lines; one process trains on the sample.
+
+    chunks -> count -> plan the sample -> sample, a file for each chunk -> sum
+
+The files and the sum lie in a folder beside the output, from which the command that started the pipeline trains, as the
+local executor does: SentencePiece trains on one machine. A sample of the default 10 million lines is about 1 GB.
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from uuid import uuid4
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+
+from nlpdata.corpus import Chunk
+from nlpdata.files import path_of, remove_tree, write_whole
+from nlpdata.tokenizers.training import (
+    ALBERT_SYMBOLS,
+    LineReader,
+    TrainingPlan,
+    TrainingResult,
+    make_plan,
+    refuse_change,
+    require_lines,
+    train,
+)
+from pipelines.commands import main
+from pipelines.faults import homeward
+from pipelines.job import describe_job
+from pipelines.runner import find_runner, run_pipeline
+
+_SUMS = "sums.json"
+
+
+def train_tokenizer(
+    input,
+    output,
+    *,
+    runner: str = "DirectRunner",
+    beam_args: Sequence[str] = (),
+    user_defined_symbols: Sequence[str] = ALBERT_SYMBOLS,
+    invalid_utf8: str = "fail",
+    text_key: str | None = None,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    log: Callable[[str], None] | None = None,
+    **options,
+) -> TrainingResult | dict:
+    """Trains a vocabulary on a Beam runner; the same files as nlpdata.train_tokenizer, byte for byte.
+
+    Args:
+      runner: a key of pipelines.runner.RUNNERS.
+      beam_args: Beam's own options, as on a command line.
+      dry_run: run nothing; returns the job instead (see pipelines.job.describe_job).
+      Others: see nlpdata.train_tokenizer.
+
+    Raises UsageError, DataError.
+    """
+    log = log or (lambda line: None)
+    chosen = find_runner(runner, beam_args, dry_run)
+    plan = make_plan(
+        input,
+        output,
+        user_defined_symbols,
+        overwrite=overwrite,
+        invalid_utf8=invalid_utf8,
+        text_key=text_key,
+        log=log,
+        **options,
+    )
+    chosen.check_places([str(plan.paths[0]), *(chunk.file.path for chunk in plan.chunks)], dry_run)
+    first = plan.paths[0]
+    folder = str(first.with_name(f".{first.name}.{uuid4().hex}.work"))
+    if dry_run:
+        return describe_job(chosen, lambda pipeline: build_graph(pipeline, plan, folder))
+    try:
+        path_of(folder).mkdir()
+        run_pipeline(
+            chosen,
+            lambda pipeline: build_graph(pipeline, plan, folder),
+            chunks=len(plan.chunks),
+            input_bytes=sum({chunk.file.path: chunk.file.size for chunk in plan.chunks}.values()),
+            log=log,
+            quiet=True,
+        )
+        sums = json.loads((path_of(folder) / _SUMS).read_text())
+        return train(plan, Counter(sums["counts"]), _sample(folder, sums["parts"]), log)
+    finally:
+        remove_tree(folder)
+
+
+def build_graph(pipeline: beam.Pipeline, plan: TrainingPlan, folder: str) -> beam.PCollection:
+    """Adds the steps to a pipeline. `folder` receives the sample and the sums."""
+    return (
+        pipeline
+        | "Chunks" >> beam.Create([(chunk.index, chunk) for chunk in plan.chunks], reshuffle=False)
+        | "Spread chunks" >> beam.GroupByKey()
+        | "Count lines" >> beam.ParDo(CountFn(plan.reader))
+        | "Counts in one" >> beam.GroupByKey()
+        | "Plan sample" >> beam.ParDo(PlanSampleFn(plan.reader, plan.files))
+        | "Spread again" >> beam.GroupByKey()
+        | "Sample lines" >> beam.ParDo(SampleFn(plan.reader, folder))
+        | "Parts in one" >> beam.GroupByKey()
+        | "Sum" >> beam.ParDo(SumFn(folder))
+    )
+
+
+class CountFn(beam.DoFn):
+    """(chunk index, [Chunk]) -> (0, (Chunk, the counts of its lines))."""
+
+    def __init__(self, reader: LineReader):
+        self._reader = reader
+
+    def process(self, grouped: tuple[int, Iterable[Chunk]]):
+        chunk, *_ = grouped[1]
+        with homeward("counting lines", _name(chunk)):
+            counts = self._reader.count(chunk)
+        for name, count in counts.items():
+            Metrics.counter("nlpdata", f"lines_{name}").inc(count)
+        yield 0, (chunk, counts)
+
+
+class PlanSampleFn(beam.DoFn):
+    """(0, all chunks with their counts) -> (chunk index, (Chunk, its counts, usable lines of all, lines seen and taken before)).
+
+    Raises the fault of a corpus without a line that can be used.
+    """
+
+    def __init__(self, reader: LineReader, files: int):
+        self._reader, self._files = reader, files
+
+    def process(self, grouped: tuple[int, Iterable[tuple[Chunk, Counter]]]):
+        with homeward("planning the sample", "all chunks"):
+            parts = sorted(grouped[1], key=lambda part: part[0].index)
+            total = sum((counts for _, counts in parts), Counter())
+            require_lines(total, self._reader.options, self._files)
+            sampler = self._reader.sampler(total["usable"])
+            for chunk, counts in parts:
+                yield chunk.index, (chunk, counts, total["usable"], sampler.seen, sampler.taken)
+                sampler.select(counts["usable"])
+
+
+class SampleFn(beam.DoFn):
+    """(chunk index, [what PlanSampleFn says of it]) -> (0, (chunk index, its counts)); the lines lie in the folder."""
+
+    def __init__(self, reader: LineReader, folder: str):
+        self._reader, self._folder = reader, folder
+
+    def process(self, grouped: tuple[int, Iterable[tuple]]):
+        (chunk, counts, usable, seen, taken), *_ = grouped[1]
+        with homeward("sampling lines", _name(chunk)):
+            sampler = self._reader.sampler(usable, seen, taken)
+            lines = [line for block in self._reader.sampled(chunk, sampler) for line in block]
+            refuse_change(counts["usable"], sampler.seen - seen)
+            write_whole(_part(self._folder, chunk.index), "\n".join(lines).encode("utf-8", "surrogatepass"))
+        yield 0, (chunk.index, counts)
+
+
+class SumFn(beam.DoFn):
+    """(0, all chunk indices with their counts) -> the sums, which lie in the folder then."""
+
+    def __init__(self, folder: str):
+        self._folder = folder
+
+    def process(self, grouped: tuple[int, Iterable[tuple[int, Counter]]]):
+        with homeward("adding up", self._folder):
+            parts = dict(grouped[1])
+            sums = {"counts": sum(parts.values(), Counter()), "parts": sorted(parts)}
+            write_whole(path_of(self._folder) / _SUMS, json.dumps(sums).encode())
+        yield sums
+
+
+def _name(chunk: Chunk) -> str:
+    return f"{chunk.file.path}, bytes {chunk.start}-{chunk.stop or 'end'}"
+
+
+def _part(folder: str, index: int):
+    return path_of(folder) / f"sample-{index:06d}.txt"
+
+
+def _sample(folder: str, parts: Sequence[int]) -> Iterator[str]:
+    """The sampled lines in their order; memory holds one part."""
+    for index in parts:
+        text = _part(folder, index).read_bytes().decode("utf-8", "surrogatepass")
+        if text:
+            yield from text.split("\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main("train-tokenizer", sys.argv[1:]))

@@ -1,0 +1,150 @@
+"""Paths on an object store: a real S3 server on this machine, seen by its own client beside ours."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from nlpdata import cli, open_records
+from nlpdata.files import RemotePath
+from tests.nlpdata.commands import contents, run_command
+from tests.object_store import running_store
+from tests.pipelines.conftest import MORE, OBJECTIVES
+
+MODEL = "s3://bucket/tok/spm.model"
+RUNS = {
+    "one worker": "--workers=1",
+    "two workers": "--workers=2",
+    "DirectRunner": "--runner=DirectRunner",
+    "DirectRunner bytes": "--runner=DirectRunner",
+}
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def store(corpus_folder, tiny_model):
+    """The server; its bucket holds the corpus, a part of it compressed, and the tokenizer with its sidecar."""
+    with running_store() as found:
+        found.put("in/a.txt", (corpus_folder / "a.txt").read_bytes())
+        found.put("in/b.txt.gz", gzip.compress((corpus_folder / "b.txt").read_bytes()))
+        for path in tiny_model.parent.glob("spm.*"):
+            found.put(f"tok/{path.name}", path.read_bytes())
+        yield found
+
+
+@pytest.fixture(scope="module")
+def local_copy(store, tmp_path_factory, tiny_model):
+    """objective -> what the local executor makes of the same files on this machine."""
+    made, folder = {}, tmp_path_factory.mktemp("copy")
+    for name, data in store.contents("in/").items():
+        (folder / name).write_bytes(data)
+
+    def files(objective):
+        if objective not in made:
+            out = tmp_path_factory.mktemp(objective)
+            assert cli.main(create(f"{folder}/*", f"{out}/t", objective, tiny_model, "--workers=1")) == 0
+            made[objective] = contents(out)
+        return made[objective]
+
+    return files
+
+
+def create(inputs, output, objective, model=MODEL, *more):
+    given = ["--input", inputs, "--output", output, "--objective", objective, "--tokenizer", str(model), *MORE]
+    return ["create-pretraining", *given, "--max-seq-length=64", "--dupe-factor=1", "--num-shards=2", *more]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_same_objects_as_local_files(name, store, local_copy, monkeypatch, capsys):
+    if name.endswith("bytes"):
+        monkeypatch.setattr("pipelines.runner.Runner.is_local", False)
+    place, objective = f"out/{name}/", OBJECTIVES[list(RUNS).index(name) % 2]
+    assert cli.main(create("s3://bucket/in/*", f"s3://bucket/{place}t", objective, MODEL, RUNS[name])) == 0
+    assert store.contents(place) == local_copy(objective)
+    assert run_command(capsys, "verify", f"s3://bucket/{place}t*.tfrecord*").code == 0
+    shown = run_command(capsys, "inspect", f"s3://bucket/{place}t.tfrecord*", "--limit", 1)
+    assert "[CLS]" in shown.out
+    records = open_records(f"s3://bucket/{place}t.tfrecord*")
+    assert len(records) == records.meta["counters"]["examples"] == sum(records.counts)
+
+
+@pytest.mark.parametrize("run", ["--workers=1", "--runner=DirectRunner"])
+def test_interrupted_commit_is_refused_and_completed(run, store, local_copy, monkeypatch, capsys):
+    place = f"half{run}/"
+    old = create(
+        "s3://bucket/in/a.txt", f"s3://bucket/{place}t", "sop", MODEL, "--limit-documents=20", "--num-shards=3"
+    )
+    assert cli.main([*old, "--workers=1"]) == 0
+    before = store.contents(place)
+    new = create("s3://bucket/in/*", f"s3://bucket/{place}t", "sop", MODEL, run)
+    refused = run_command(capsys, *new)
+    assert refused.code == 2
+    assert f"s3://bucket/{place[:-1]}/ already holds t.tfrecord-00000-of-00003" in refused.err
+    new.append("--overwrite")
+    arriving, arrived = "receive" if "workers" in run else "rename", []
+    arrive = getattr(RemotePath, arriving)
+
+    def second_fails(self, other):
+        target = self if arriving == "receive" else other
+        if "tfrecord" in target.name and target.parent.name == place[:-1]:
+            arrived.append(target)
+            if len(arrived) == 2:
+                raise OSError("the connection was lost")
+        return arrive(self, other)
+
+    monkeypatch.setattr(RemotePath, arriving, second_fails)
+    outcome = run_command(capsys, *new)
+    assert outcome.code == 1
+    assert "the connection was lost" in outcome.err
+    assert "Run the same command again" in outcome.err
+    half = store.contents(place)
+    assert "t.meta.json" not in half
+    assert half != before
+    for command in ("verify", "inspect"):
+        refused = run_command(capsys, command, f"s3://bucket/{place}t.tfrecord*")
+        assert refused.code == 1
+        assert "being replaced" in refused.err
+    monkeypatch.setattr(RemotePath, arriving, arrive)
+    assert run_command(capsys, *new).code == 0
+    assert store.contents(place) == local_copy("sop")
+
+
+def test_vocabulary(store, corpus_folder, tmp_path):
+    given = ["train-tokenizer", "--vocab-size=150"]
+    local = ["--input", f"{corpus_folder}/*.txt", "--output", f"{tmp_path}/v"]
+    assert cli.main([*given, *local]) == 0
+    for run in ("--workers=1", "--runner=DirectRunner"):
+        assert cli.main([*given, "--input", "s3://bucket/in/*", "--output", f"s3://bucket/tok{run}/v", run]) == 0
+        assert store.contents(f"tok{run}/") == contents(tmp_path)
+
+
+WRONG = {
+    "nothing matches": (("s3://bucket/none*", "s3://bucket/x/t"), 2, "matches no file"),
+    "a folder": (("s3://bucket/in", "s3://bucket/x/t"), 2, "is a folder: give a pattern"),
+    "no such bucket": (("s3://absent/a.txt", "s3://bucket/x/t"), 2, "'s3://absent/a.txt' matches no file"),
+    "no bucket to write": (("s3://bucket/in/*", "s3://absent/t"), 2, "cannot write to s3://absent/"),
+    "output is a folder": (("s3://bucket/in/*", "s3://bucket/in"), 2, "is a folder"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_paths(name, store, capsys):
+    (inputs, output), code, message = WRONG[name]
+    outcome = run_command(capsys, *create(inputs, output, "sop"))
+    assert outcome.code == code
+    assert message in outcome.err
+    assert store.contents("x/") == {}
+
+
+def test_unreachable_server(store, tmp_path, monkeypatch, capsys, tiny_model):
+    from s3fs import S3FileSystem  # keeps its clients
+
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    S3FileSystem.clear_instance_cache()
+    outcome = run_command(capsys, *create("s3://bucket/in/a.txt", f"{tmp_path}/t", "sop", tiny_model))
+    S3FileSystem.clear_instance_cache()
+    assert outcome.code == 1
+    assert "s3://bucket/in/a.txt: " in outcome.err
+    assert Path(tmp_path, "t.meta.json").exists() is False

@@ -1,0 +1,86 @@
+"""train-tokenizer on Beam: the files of the local executor, byte for byte."""
+
+import json
+
+import pytest
+
+from nlpdata import cli
+from nlpdata.tokenizers import training
+from pipelines import vocabulary
+from tests.nlpdata.commands import contents, run_command
+from tests.pipelines.test_equal_bytes import RUNNERS, SLOW, need
+
+
+def train_arguments(corpus, folder, *more):
+    return ["train-tokenizer", "--input", f"{corpus}/*.txt", "--output", f"{folder}/v", "--vocab-size=150", *more]
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(training, "_CHUNK_BYTES", 20_000)
+
+
+@pytest.mark.parametrize("lines", [10_000, 700])
+@pytest.mark.parametrize("type", ["unigram", "wordpiece"])
+def test_sample_and_files_are_the_local_ones(type, lines, tmp_path, corpus_folder, small_chunks):
+    given = ("--type", type, "--sample-lines", str(lines))
+    assert cli.main(train_arguments(corpus_folder, tmp_path / "local", *given, "--workers=1")) == 0
+    more = ("--runner=DirectRunner", "--", "--direct_runner_bundle_repeat=1")
+    assert cli.main(train_arguments(corpus_folder, tmp_path / "beam", *given, *more)) == 0
+    assert contents(tmp_path / "beam") == contents(tmp_path / "local")
+    assert not [path for path in (tmp_path / "beam").iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW)
+def test_runners(name, tmp_path, corpus_folder, small_chunks):
+    need(name)
+    given = ("--sample-lines=700",)
+    assert cli.main(train_arguments(corpus_folder, tmp_path / "local", *given)) == 0
+    assert cli.main(train_arguments(corpus_folder, tmp_path / "beam", *given, *RUNNERS[name])) == 0
+    assert contents(tmp_path / "beam") == contents(tmp_path / "local")
+
+
+BAD = {
+    "not UTF-8": (b"One line.\nAnother.\n\nbad \xff byte\n", ()),
+    "blank": (b"\n\n  \n", ()),
+    "nothing left": ("\u0301\n\u0301\n".encode(), ()),
+    "too few pieces": (b"a b\nb a\n", ()),
+    "vocabulary of specials": (b"a b\n", ("--vocab-size=3",)),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_reads_as_it_does_locally(name, tmp_path, capsys):
+    content, more = BAD[name]
+    (tmp_path / "a.txt").write_bytes(content)
+    local = run_command(capsys, *train_arguments(tmp_path, tmp_path / "out", *more))
+    beam = run_command(capsys, *train_arguments(tmp_path, tmp_path / "out", *more, "--runner=DirectRunner"))
+    assert local.code == beam.code != 0
+    last = [outcome.err.strip().splitlines()[-1] for outcome in (local, beam)]
+    assert last[0] == last[1]
+    assert list((tmp_path / "out").glob("*")) == []
+
+
+def test_input_that_changes_is_noticed(tmp_path, corpus_folder, capsys, monkeypatch):
+    select = vocabulary.SampleFn.process
+
+    def changed(self, grouped):
+        (chunk, counts, *rest), *_ = grouped[1]
+        return select(self, (grouped[0], [(chunk, counts | {"usable": counts["usable"] + 1}, *rest)]))
+
+    monkeypatch.setattr(vocabulary.SampleFn, "process", changed)
+    outcome = run_command(capsys, *train_arguments(corpus_folder, tmp_path, "--runner=DirectRunner"))
+    assert outcome.code == 1
+    assert "the input has changed" in outcome.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dry_run(tmp_path, corpus_folder, capsys):
+    place = ("--project=my-project", "--region=europe-west4", "--temp_location=gs://my-bucket/tmp")
+    more = ("--runner=DataflowRunner", "--dry-run", "--", *place)
+    outcome = run_command(capsys, *train_arguments(corpus_folder, tmp_path / "out", *more))
+    assert outcome.code == 0, outcome.err
+    names = [transform["name"] for transform in json.loads(outcome.out)["transforms"]]
+    assert names[-1] == "Sum"
+    assert {"Count lines", "Plan sample", "Sample lines"} <= set(names)
