@@ -95,10 +95,6 @@ class SentenceEncoder:
             rows[i, own] = 1
         return rows
 
-    def number(self, columns: dict[str, np.ndarray], first: int) -> dict[str, np.ndarray]:
-        """Nothing to do: `example_id` is the row's number."""
-        return columns
-
 
 def truncate_pair(a: np.ndarray, b: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray]:
     """What is left of lengths a and b (n,) when tokens go one by one from the longer, from b where they are equal.

@@ -20,15 +20,15 @@ are among them; for SentencePiece the smallest tokens that cover its characters.
 """
 
 from collections import Counter
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
 
 import numpy as np
 
 from nlpdata.finetuning.encode import Chunk, rename_features
 from nlpdata.records import Feature
 from nlpdata.tokenizers import Tokenizer
-from nlpdata.tokenizers.offsets import covering_tokens, offset_encoder
+from nlpdata.tokenizers.offsets import Tokens, covering_tokens, offset_encoder
 from nlpdata.tokenizers.scripts import is_unspaced
 
 FIRST_ID = 1_000_000_000
@@ -68,8 +68,8 @@ class SquadEncoder:
             features.append(Feature("example_id", "bytes", 1))
         return rename_features(features, self.names)
 
-    def columns(self, chunk: Chunk) -> tuple[dict[str, np.ndarray], Counter]:
-        """The columns of a chunk's records but for unique_ids, and counters."""
+    def windows(self, chunk: Chunk) -> tuple["Windows", Counter]:
+        """The windows of a chunk, and counters."""
         contexts = self._offsets.encode([paragraph.context for paragraph in chunk.rows])
         questions = [question for paragraph in chunk.rows for question in paragraph.questions]
         owner = np.repeat(np.arange(len(chunk.rows)), [len(paragraph.questions) for paragraph in chunk.rows])
@@ -81,7 +81,7 @@ class SquadEncoder:
         counters["questions_truncated"] = int((full > self.max_query_length).sum())
         labels = {}
         if chunk.labelled:
-            spans = self._answer_tokens(chunk, contexts)
+            spans = self._answer_tokens(chunk, contexts, owner)
             counters["answers_without_tokens"] = int((spans[:, 0] == -2).sum())
             labels = _positions(spans, plan, query_lengths)
             outside = (spans[plan[0], 0] >= 0) & (labels["is_impossible"][:, 0] == 1)
@@ -89,32 +89,33 @@ class SquadEncoder:
             if self.drop and chunk.split == "train":
                 plan = tuple(column[~outside] for column in plan)
                 labels = {name: column[~outside] for name, column in labels.items()}
-        starts_of = {
-            "context": (np.cumsum(contexts.lengths) - contexts.lengths)[owner],
-            "query": np.cumsum(full) - full,
-        }
-        columns = self._lay_out(contexts, queries, starts_of, query_lengths, plan, with_places=chunk.split != "train")
+        names = None
         if chunk.split != "train":
-            columns["token_is_max_context"] = self._max_context(totals, query_lengths, plan)
             names = np.array([question.id.encode() for question in questions], object)
-            columns["example_id"] = names[plan[0]][:, None]
-        return columns | labels, counters
+        context_starts = (np.cumsum(contexts.lengths) - contexts.lengths)[owner]
+        starts = {"context": context_starts, "query": np.cumsum(full) - full}
+        return Windows(contexts, queries, starts, totals, query_lengths, plan, labels, names), counters
 
-    def number(self, columns: dict[str, np.ndarray], first: int) -> dict[str, np.ndarray]:
-        """The columns with unique_ids; `first`: records of the split's earlier chunks."""
-        count = len(columns["input_ids"])
-        return columns | {"unique_ids": np.arange(FIRST_ID + first, FIRST_ID + first + count)[:, None]}
+    def columns(self, windows: "Windows", first: int) -> dict[str, np.ndarray]:
+        """The columns of the windows' records (see the top of this file); `first`: records of the split before them."""
+        columns = self._lay_out(windows)
+        columns["unique_ids"] = np.arange(FIRST_ID + first, FIRST_ID + first + len(windows))[:, None]
+        if windows.names is not None:
+            columns["token_is_max_context"] = self._max_context(windows.totals, windows.query_lengths, windows.plan)
+            columns["example_id"] = windows.names[windows.plan[0]][:, None]
+        return columns | windows.labels
 
-    def _lay_out(self, contexts, queries, starts_of, query_lengths, plan, with_places: bool) -> dict[str, np.ndarray]:
-        question, start, length = plan
-        size = query_lengths[question][:, None]
+    def _lay_out(self, windows: "Windows") -> dict[str, np.ndarray]:
+        question, start, length = windows.plan
+        size = windows.query_lengths[question][:, None]
+        context_start = windows.starts["context"][question] + start
         tokenizer, count = self.tokenizer, len(question)
         place = np.arange(self.max_seq_length)[None, :]
         window = (place >= size + 2) & (place < size + 2 + length[:, None])
         ids = np.full((count, self.max_seq_length), tokenizer.pad_id, np.int32)
         ids[:, 0] = tokenizer.cls_id
-        _fill(ids, queries, np.ones(count, np.int64), starts_of["query"][question], size[:, 0])
-        _fill(ids, contexts.ids, size[:, 0] + 2, starts_of["context"][question] + start, length)
+        _fill(ids, windows.queries, np.ones(count, np.int64), windows.starts["query"][question], size[:, 0])
+        _fill(ids, windows.contexts.ids, size[:, 0] + 2, context_start, length)
         row = np.arange(count)
         ids[row, size[:, 0] + 1] = tokenizer.sep_id
         ids[row, size[:, 0] + 2 + length] = tokenizer.sep_id
@@ -125,10 +126,11 @@ class SquadEncoder:
         columns = {"input_ids": ids, "class_index": np.zeros((count, 1), np.uint8)}
         for name, values in (("input_mask", mask), ("segment_ids", segment), ("paragraph_mask", paragraph)):
             columns[name] = values.view(np.uint8)
-        if with_places:
-            for name, values in (("token_char_start", contexts.starts), ("token_char_end", contexts.ends)):
+        if windows.names is not None:
+            places = {"token_char_start": windows.contexts.starts, "token_char_end": windows.contexts.ends}
+            for name, values in places.items():
                 columns[name] = np.zeros((count, self.max_seq_length), np.int32)
-                _fill(columns[name], values, size[:, 0] + 2, starts_of["context"][question] + start, length)
+                _fill(columns[name], values, size[:, 0] + 2, context_start, length)
         return columns
 
     def _max_context(self, totals, query_lengths, plan) -> np.ndarray:
@@ -144,37 +146,70 @@ class SquadEncoder:
             result[i, at : at + size] = best[first : first + size] == first // min(room, self.doc_stride)
         return result
 
-    def _answer_tokens(self, chunk: Chunk, contexts) -> np.ndarray:
-        """(first, last) token of each question's answer, int64 (questions, 2); -1: it has none; -2: none has its text."""
-        borders = [0, *accumulate(contexts.lengths.tolist())]
-        answers = self._answer_ids(chunk)
-        spans = []
-        for paragraph, low, high in zip(chunk.rows, borders[:-1], borders[1:], strict=True):
-            starts, ends, ids = contexts.starts[low:high], contexts.ends[low:high], contexts.ids[low:high]
-            for question in paragraph.questions:
-                own = next(answers) if answers else None
-                if question.answer is None:
-                    spans.append((-1, -1))
-                    continue
-                span = covering_tokens(starts, ends, *question.answer)
-                if span[1] < span[0]:
-                    span = (-2, -2)
-                elif own is not None:
-                    span = _word_span(paragraph.context, question.answer, span, starts, ends, ids, own)
-                spans.append(span)
-        return np.array(spans, np.int64).reshape(-1, 2)
+    def _answer_tokens(self, chunk: Chunk, contexts: Tokens, owner: np.ndarray) -> np.ndarray:
+        """(first, last) token of each question's answer, int64 (questions, 2); -1: it has none; -2: none has its text.
 
-    def _answer_ids(self, chunk: Chunk):
-        """The ids of each question's answer by itself, for WordPiece; None for SentencePiece."""
-        if self.tokenizer.kind != "wordpiece":
-            return None
-        texts = [
-            paragraph.context[slice(*question.answer)] if question.answer else ""
-            for paragraph in chunk.rows
-            for question in paragraph.questions
-        ]
-        ids, lengths = self.tokenizer.encode(texts)
-        return iter(np.split(ids, np.cumsum(lengths)[:-1]))
+        owner: number of the paragraph of each question, int64 (questions,).
+        """
+        answers = [question.answer for paragraph in chunk.rows for question in paragraph.questions]
+        known = np.array([answer is not None for answer in answers], bool)
+        starts, ends = np.array([answer or (0, 0) for answer in answers], np.int64).reshape(-1, 2).T
+        sizes = np.array([len(paragraph.context) for paragraph in chunk.rows], np.int64) + 1
+        before = np.cumsum(sizes) - sizes  # characters of the contexts before each, which make all places ascend
+        moved = np.repeat(before, contexts.lengths)
+        token_of = (np.cumsum(contexts.lengths) - contexts.lengths)[owner]
+        # as covering_tokens, for all contexts at a time
+        first = np.searchsorted(contexts.ends + moved, starts + before[owner], "right") - token_of
+        last = np.searchsorted(contexts.starts + moved, ends + before[owner], "left") - 1 - token_of
+        spans = np.stack([first, last], axis=1)
+        spans[last < first] = -2
+        spans[~known] = -1
+        if self.tokenizer.kind == "wordpiece":
+            self._widen(spans, chunk, contexts, owner, token_of, answers)
+        return spans
+
+    def _widen(self, spans, chunk: Chunk, contexts: Tokens, owner, token_of, answers) -> None:
+        """Replaces spans whose tokens do not spell the answer out by those of `_word_span`."""
+        texts = [chunk.rows[at].context[slice(*answer)] if answer else "" for at, answer in zip(owner, answers)]
+        own, lengths = self.tokenizer.encode(texts)
+        own_starts = np.cumsum(lengths) - lengths
+        there = np.flatnonzero(spans[:, 0] >= 0)
+        same = np.zeros(len(spans), bool)
+        same[there] = lengths[there] == spans[there, 1] - spans[there, 0] + 1
+        rows = np.flatnonzero(same)
+        at = _runs(spans[rows, 0] + token_of[rows], lengths[rows])
+        differ = contexts.ids[at] != own[_runs(own_starts[rows], lengths[rows])]
+        same[np.repeat(rows, lengths[rows])[differ]] = False
+        for i in there[~same[there]].tolist():
+            low = int(token_of[i])
+            tokens = slice(low, low + int(contexts.lengths[owner[i]]))
+            mine = own[own_starts[i] : own_starts[i] + lengths[i]]
+            span = tuple(spans[i].tolist())
+            starts, ends, ids = (column[tokens] for column in (contexts.starts, contexts.ends, contexts.ids))
+            spans[i] = _word_span(chunk.rows[owner[i]].context, answers[i], span, starts, ends, ids, mine)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows of a chunk's questions as tokens: many times smaller than the records that are laid out from them.
+
+    contexts: tokens of all contexts. queries: int32, tokens of all questions. starts: where the "context" and the
+    "query" of each question start in them, int64 (questions,). totals: tokens of each question's context. query_lengths:
+    tokens of each question that are used. plan: see `plan_windows`. labels: columns. names: the questions' ids as bytes
+    (questions,); None in training.
+    """
+
+    contexts: Tokens
+    queries: np.ndarray
+    starts: dict[str, np.ndarray]
+    totals: np.ndarray
+    query_lengths: np.ndarray
+    plan: tuple[np.ndarray, np.ndarray, np.ndarray]
+    labels: dict[str, np.ndarray]
+    names: np.ndarray | None
+
+    def __len__(self) -> int:
+        return len(self.plan[0])
 
 
 def _word_span(context: str, answer, span, starts, ends, ids, own) -> tuple[int, int]:
@@ -224,9 +259,14 @@ def _positions(spans, plan, query_lengths) -> dict[str, np.ndarray]:
 
 def _fill(target: np.ndarray, source: np.ndarray, column: np.ndarray, first: np.ndarray, size: np.ndarray) -> None:
     """target[i, column[i] : column[i] + size[i]] = source[first[i] : first[i] + size[i]] for every row i."""
-    within = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
     rows = np.arange(len(target)) * target.shape[1]
-    target.reshape(-1)[np.repeat(rows + column, size) + within] = source[np.repeat(first, size) + within]
+    target.reshape(-1)[_runs(rows + column, size)] = source[_runs(first, size)]
+
+
+def _runs(first: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """first[0], first[0] + 1, ... (size[0] of them), first[1], ...: int64 (sum of sizes,)."""
+    ends = np.cumsum(size)
+    return np.arange(int(size.sum())) + np.repeat(first - (ends - size), size)
 
 
 @lru_cache(maxsize=1024)

@@ -44,9 +44,9 @@ def _columns(tokenizer, setting):
     path = shared("oracle", "tfm", "squad", "squad_v2_tricky.json")
     paragraphs = list(read_squad(path, "dev", None))
     assert all(isinstance(paragraph, Paragraph) for paragraph in paragraphs)  # nothing moved, nothing left out
-    columns, _ = encoder.columns(Chunk("dev", 0, 0, paragraphs))
+    windows, _ = encoder.windows(Chunk("dev", 0, 0, paragraphs))
     contexts = {question.id.encode(): p.context for p in paragraphs for question in p.questions}
-    return encoder.number(columns, 0), contexts
+    return encoder.columns(windows, 0), contexts
 
 
 def _words(context):
