@@ -170,7 +170,7 @@ class SquadEncoder:
 
     def _widen(self, spans, chunk: Chunk, contexts: Tokens, owner, token_of, answers) -> None:
         """Replaces spans whose tokens do not spell the answer out by those of `_word_span`."""
-        texts = [chunk.rows[at].context[slice(*answer)] if answer else "" for at, answer in zip(owner, answers)]
+        texts = [chunk.rows[at].context[slice(*answer)] if answer else "" for at, answer in zip(owner, answers, strict=True)]
         own, lengths = self.tokenizer.encode(texts)
         own_starts = np.cumsum(lengths) - lengths
         there = np.flatnonzero(spans[:, 0] >= 0)

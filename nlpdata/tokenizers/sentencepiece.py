@@ -128,17 +128,26 @@ class SentencePieceTokenizer(Tokenizer):
         sums = np.append(0, ends)[np.append(0, np.cumsum(lengths))]
         ends -= np.repeat(sums[:-1] + 1, lengths)  # 1: the word mark in front of the line
         starts = np.maximum(ends - self._piece_sizes[ids], 0)
-        # Pieces spell an ASCII line out, a mark for each space, unless one is unknown: then the sizes do not add up.
+        # Sizes are places where the pieces spell the line out, a mark for each space. Those of an ASCII line do unless
+        # one is unknown, and then the sizes do not add up; of others the model may have changed characters.
+        stops = np.cumsum(lengths)
         odd = [
             i
             for i, (line, size) in enumerate(zip(lines, np.diff(sums).tolist(), strict=True))
-            if not line.isascii() or (size != len(line) + 1 and line)
+            if line
+            and (
+                size != len(line) + 1
+                or not (line.isascii() or self._spells(ids[stops[i] - lengths[i] : stops[i]], line))
+            )
         ]
         if odd:
             ids, lengths, starts, ends = self._replace_odd(lines, odd, ids, lengths, starts, ends)
         if self._split is not None:
             ids, lengths, starts, ends = self._split.apply_with_offsets(ids, lengths, starts, ends, self._piece_sizes)
         return ids, lengths, starts, ends
+
+    def _spells(self, ids: np.ndarray, line: str) -> bool:
+        return "".join(self.pieces(ids)) == WORD_MARK + line.replace(" ", WORD_MARK)
 
     def _replace_odd(self, lines, odd, ids, lengths, starts, ends):
         """The same columns, with the tokens of some lines as the model itself places them."""
