@@ -25,6 +25,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from nlpdata.example import Packed, VarintRuns, varint
 from nlpdata.finetuning.encode import Chunk, rename_features
 from nlpdata.records import Feature
 from nlpdata.tokenizers import Tokenizer
@@ -96,7 +97,7 @@ class SquadEncoder:
         starts = {"context": context_starts, "query": np.cumsum(full) - full}
         return Windows(contexts, queries, starts, totals, query_lengths, plan, labels, names), counters
 
-    def columns(self, windows: "Windows", first: int) -> dict[str, np.ndarray]:
+    def columns(self, windows: "Windows", first: int) -> dict[str, np.ndarray | Packed]:
         """The columns of the windows' records (see the top of this file); `first`: records of the split before them."""
         columns = self._lay_out(windows)
         columns["unique_ids"] = np.arange(FIRST_ID + first, FIRST_ID + first + len(windows))[:, None]
@@ -105,32 +106,34 @@ class SquadEncoder:
             columns["example_id"] = windows.names[windows.plan[0]][:, None]
         return columns | windows.labels
 
-    def _lay_out(self, windows: "Windows") -> dict[str, np.ndarray]:
+    def _lay_out(self, windows: "Windows") -> dict[str, np.ndarray | Packed]:
         question, start, length = windows.plan
-        size = windows.query_lengths[question][:, None]
+        query_length, width, count = windows.query_lengths[question], self.max_seq_length, len(question)
         context_start = windows.starts["context"][question] + start
-        tokenizer, count = self.tokenizer, len(question)
-        place = np.arange(self.max_seq_length)[None, :]
-        window = (place >= size + 2) & (place < size + 2 + length[:, None])
-        ids = np.full((count, self.max_seq_length), tokenizer.pad_id, np.int32)
-        ids[:, 0] = tokenizer.cls_id
-        _fill(ids, windows.queries, np.ones(count, np.int64), windows.starts["query"][question], size[:, 0])
-        _fill(ids, windows.contexts.ids, size[:, 0] + 2, context_start, length)
-        row = np.arange(count)
-        ids[row, size[:, 0] + 1] = tokenizer.sep_id
-        ids[row, size[:, 0] + 2 + length] = tokenizer.sep_id
-        mask = place < size + 3 + length[:, None]
-        segment = mask & (place >= size + 2)
-        paragraph = window.copy()
+        tokenizer = self.tokenizer
+        cls, sep, pad = (varint(i) for i in (tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id))
+        queries = VarintRuns(windows.queries).runs(windows.starts["query"][question], query_length)
+        contexts = VarintRuns(windows.contexts.ids).runs(context_start, length)
+        rest = (width - 3 - query_length - length).tolist()
+        ids = [
+            b"".join((cls, query, sep, context, sep, pad * left))
+            for query, context, left in zip(queries, contexts, rest, strict=True)
+        ]
+        place, begin = np.arange(width), query_length[:, None] + 2
+        mask = place < begin + 1 + length[:, None]
+        segment = mask & (place >= begin)
+        paragraph = segment.copy()
+        paragraph[np.arange(count), query_length + 2 + length] = False
         paragraph[:, 0] = True
-        columns = {"input_ids": ids, "class_index": np.zeros((count, 1), np.uint8)}
+        columns = {"input_ids": Packed(ids), "class_index": np.zeros((count, 1), np.uint8)}
         for name, values in (("input_mask", mask), ("segment_ids", segment), ("paragraph_mask", paragraph)):
             columns[name] = values.view(np.uint8)
         if windows.names is not None:
             places = {"token_char_start": windows.contexts.starts, "token_char_end": windows.contexts.ends}
             for name, values in places.items():
-                columns[name] = np.zeros((count, self.max_seq_length), np.int32)
-                _fill(columns[name], values, size[:, 0] + 2, context_start, length)
+                runs = VarintRuns(values).runs(context_start, length)
+                around = zip((query_length + 2).tolist(), runs, rest, strict=True)
+                columns[name] = Packed(bytes(before) + run + bytes(left + 1) for before, run, left in around)
         return columns
 
     def _max_context(self, totals, query_lengths, plan) -> np.ndarray:
@@ -170,7 +173,9 @@ class SquadEncoder:
 
     def _widen(self, spans, chunk: Chunk, contexts: Tokens, owner, token_of, answers) -> None:
         """Replaces spans whose tokens do not spell the answer out by those of `_word_span`."""
-        texts = [chunk.rows[at].context[slice(*answer)] if answer else "" for at, answer in zip(owner, answers, strict=True)]
+        texts = [
+            chunk.rows[at].context[slice(*answer)] if answer else "" for at, answer in zip(owner, answers, strict=True)
+        ]
         own, lengths = self.tokenizer.encode(texts)
         own_starts = np.cumsum(lengths) - lengths
         there = np.flatnonzero(spans[:, 0] >= 0)
@@ -255,12 +260,6 @@ def _positions(spans, plan, query_lengths) -> dict[str, np.ndarray]:
         "end_positions": np.where(inside, last + shift, 0)[:, None],
         "is_impossible": (~inside).astype(np.uint8)[:, None],
     }
-
-
-def _fill(target: np.ndarray, source: np.ndarray, column: np.ndarray, first: np.ndarray, size: np.ndarray) -> None:
-    """target[i, column[i] : column[i] + size[i]] = source[first[i] : first[i] + size[i]] for every row i."""
-    rows = np.arange(len(target)) * target.shape[1]
-    target.reshape(-1)[_runs(rows + column, size)] = source[_runs(first, size)]
 
 
 def _runs(first: np.ndarray, size: np.ndarray) -> np.ndarray:
