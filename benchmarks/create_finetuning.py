@@ -111,8 +111,8 @@ class Case:
             chunks = read_chunks(self.dataset, split, ",", Tally(False, print))
             for chunk in stages.iterate("read", chunks):
                 with stages.stage("other"):
-                    made = encoder.windows(chunk)[0] if encoder.numbered else encoder.columns(chunk)[0]
-                    columns = encoder.columns(made, 0) if encoder.numbered else made
+                    made = encoder.windows(chunk)[0] if recipe.numbered else encoder.columns(chunk)[0]
+                    columns = encoder.columns(made, 0) if recipe.numbered else made
                 with stages.stage("encode"):
                     encode_columns(encoder, encoder.features("train", True), columns)
         return stages.seconds

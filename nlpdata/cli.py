@@ -16,11 +16,12 @@ from typing import Annotated, Literal
 
 import typer
 
+import nlpdata
 from nlpdata.aliases import rewrite
 from nlpdata.errors import NlpdataError, UsageError
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.pretraining.options import PretrainingOptions
-from nlpdata.runners import LOCAL, ON_BEAM, on_beam
+from nlpdata.runners import LOCAL, on_beam
 
 app = typer.Typer(
     add_completion=False,
@@ -45,6 +46,11 @@ DigitComma = Annotated[
     typer.Option("--digit-comma/--no-digit-comma", help="Split pieces such as '9,' (ALBERT vocabularies)."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+Runner = Annotated[
+    str, typer.Option(help="local, DirectRunner, DaskRunner, FlinkRunner, SparkRunner or DataflowRunner.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the job of a Beam runner, and run nothing.")]
+BeamArgs = Annotated[list[str] | None, typer.Option(hidden=True)]
 
 
 _RESUMABLE = ("create-pretraining", "create-finetuning")
@@ -173,13 +179,9 @@ def create_pretraining_command(
     chunk_size: Annotated[int | None, typer.Option(help="Input bytes of a task; does not change the result.")] = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
-    runner: Annotated[
-        str, typer.Option(help="local, DirectRunner, DaskRunner, FlinkRunner, SparkRunner or DataflowRunner.")
-    ] = LOCAL,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the job of a Beam runner, and run nothing.")
-    ] = False,
-    beam_arg: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
+    runner: Runner = LOCAL,
+    dry_run: DryRun = False,
+    beam_arg: BeamArgs = None,
     **options,
 ) -> None:
     """Make pretraining records of a corpus: masked words, and sentence order or next sentence.
@@ -218,8 +220,12 @@ def create_pretraining_command(
     rows += [(f"examples, {split}", counters[f"examples_{split}"]) for split in result.files]
     _table(rows)
     for split, names in result.files.items():
-        shown = names[0] if len(names) == 1 else f"{names[0]} ... ({len(names)} shards)"
-        print(f"written: {shown}  {result.meta[split]}")
+        print(f"written: {_shown(names)}  {result.meta[split]}")
+
+
+def _shown(names: Sequence[str]) -> str:
+    """The files of a split."""
+    return names[0] if len(names) == 1 else f"{names[0]} ... ({len(names)} shards)"
 
 
 def _executor(command: str, runner: str, workers: int | None, dry_run: bool, beam_args: list[str]):
@@ -232,9 +238,7 @@ def _executor(command: str, runner: str, workers: int | None, dry_run: bool, bea
                 f"what follows `--` is for a Beam runner, and --runner is local. Received: {' '.join(beam_args)}. "
                 "Name a --runner, or leave it out; input files go before `--`."
             )
-        from nlpdata.pretraining.create import create_pretraining
-
-        return create_pretraining, {"workers": workers}
+        return getattr(nlpdata, command.replace("-", "_")), {"workers": workers}
     if workers is not None:
         raise UsageError(
             f"--workers is for --runner local. Received: --runner {runner}, whose own options follow `--`, e.g. -- "
@@ -264,11 +268,16 @@ def create_finetuning_command(
     workers: Workers = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
+    runner: Runner = LOCAL,
+    dry_run: DryRun = False,
+    beam_arg: BeamArgs = None,
     **options,
 ) -> None:
-    """Make fine-tuning records: GLUE, XNLI, PAWS-X, IMDB, SQuAD, a TFDS set, or your own files."""
-    from nlpdata.finetuning.create import create_finetuning
+    """Make fine-tuning records: GLUE, XNLI, PAWS-X, IMDB, SQuAD, a TFDS set, or your own files.
 
+    What follows `--` goes to the Beam runner as it is.
+    """
+    create_finetuning, extra = _executor("create-finetuning", runner, workers, dry_run, beam_arg or [])
     result = create_finetuning(
         [*(input or []), *(more or [])],
         output,
@@ -278,15 +287,18 @@ def create_finetuning_command(
         dev_output=dev_output,
         test_output=test_output,
         num_shards=num_shards,
-        workers=workers,
         overwrite=overwrite,
         do_lower_case=do_lower_case,
         keep_accents=keep_accents,
         digit_comma=digit_comma,
         log=_log,
         progress=not quiet,
+        **extra,
         **options,
     )
+    if dry_run:
+        print(json.dumps(result, indent=2))
+        return
     for split, about in result.counters.items():
         counters = about["counters"]
         plain = {name: count for name, count in counters.items() if isinstance(count, int) and name != "examples"}
@@ -296,7 +308,7 @@ def create_finetuning_command(
         rows += [(f"  {reason.replace('_', ' ')}", count) for reason, count in counters["notes"].items()]
         _table(rows)
     for names in result.files.values():
-        print("written:", names[0] if len(names) == 1 else f"{names[0]} ... ({len(names)} shards)")
+        print("written:", _shown(names))
     print("written:", result.meta)
 
 
@@ -339,7 +351,7 @@ def _rewrite(argv: list[str]) -> list[str]:
     options = [p for p in commands[argv[at]].params if p.param_type_name == "option"]
     given = argv[at + 1 :]
     foreign: list[str] = []
-    if argv[at] in ON_BEAM and "--" in given:
+    if "--" in given and any(option.name == "beam_arg" for option in options):
         cut = given.index("--")
         given, foreign = given[:cut], [f"--beam-arg={word}" for word in given[cut + 1 :]]
     names = {name.lstrip("-") for option in options for name in [*option.opts, *option.secondary_opts]}

@@ -251,7 +251,7 @@ class WorkFolder:
 
 def store_result(folder: Path, name: str, result: dict) -> None:
     """Marks a task as finished, in one step."""
-    temporary = folder / f"{name}.json.{os.getpid()}.tmp"
+    temporary = folder / f"{name}.json.{uuid4().hex}.tmp"
     temporary.write_text(json.dumps(result))
     os.replace(temporary, folder / f"{name}.json")
 

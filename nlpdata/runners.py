@@ -5,15 +5,19 @@ import importlib
 from nlpdata.errors import UsageError
 
 LOCAL = "local"
-ON_BEAM = {"create-pretraining": "pipelines.pretraining:create_pretraining"}
+_ON_BEAM = "pipelines.commands:COMMANDS"  # command -> "module:function"
 
 
 def on_beam(command: str):
     """The function that does a command on a Beam runner. UsageError where Beam is not installed."""
-    module, _, attribute = ON_BEAM[command].partition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        return _attribute(_attribute(_ON_BEAM)[command])
     except ModuleNotFoundError as error:
         if error.name != "apache_beam":
             raise
         raise UsageError("--runner needs Apache Beam: pip install apache-beam, or leave --runner out") from None
+
+
+def _attribute(name: str):
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)

@@ -68,10 +68,10 @@ def create_finetuning(
     )
     with Run(plan, overwrite, log) as run:
         parts = run.read()
-        encoder = tasks.make_encoder(plan.recipe, plan.tokenizer)
+        tasks.make_encoder(plan.recipe, plan.tokenizer)  # of this process; its own workers load theirs
         stage = partial(_stage, run, workers or default_workers(), not progress)
         made = stage("tokenizing", tasks.make_part, parts, ".made")
-        if encoder.numbered:
+        if plan.recipe.numbered:
             parts = tasks.number_parts(zip(parts, made, strict=True))
             made = stage("encoding", tasks.encode_part, parts, ".encoded")
         stage("writing shards", tasks.make_shard, tasks.plan_shards(run.setup, zip(parts, made, strict=True)), "")

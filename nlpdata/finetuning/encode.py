@@ -53,8 +53,6 @@ class Chunk:
 class SentenceEncoder:
     """Sentence tasks. `label_width`: values of label_ids; `float_labels`: regression."""
 
-    numbered = False  # whether a record's number depends on how many records other chunks make
-
     def __init__(self, tokenizer: Tokenizer, max_seq_length: int, names: str, kind: str, num_labels: int):
         self.tokenizer, self.max_seq_length, self.names, self.kind = tokenizer, max_seq_length, names, kind
         self.num_labels = num_labels

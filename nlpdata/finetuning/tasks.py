@@ -34,6 +34,11 @@ class Recipe:
     kind: str
     num_labels: int
 
+    @property
+    def numbered(self) -> bool:
+        """Whether records have numbers that depend on how many records other chunks make."""
+        return self.kind == "squad"
+
 
 @dataclass(frozen=True)
 class Setup:
@@ -58,7 +63,7 @@ class Part:
     split: str
     labelled: bool
     size: int  # bytes of its rows, for the progress
-    first: int = 0  # records of the split before it (numbered encoders)
+    first: int = 0  # records of the split before it (numbered recipes)
 
 
 _setup: Setup | None = None
@@ -107,7 +112,7 @@ def make_part(part: Part, report) -> dict:
     encoder = make_encoder(_setup.recipe)
     path = _setup.folder / part.name
     chunk = pickle.loads(path.with_suffix(".rows").read_bytes())
-    if encoder.numbered:
+    if _setup.recipe.numbered:
         windows, counters = encoder.windows(chunk)
         _store(path.with_suffix(".windows"), pickle.dumps(windows, 5))
         result = {"records": len(windows)}

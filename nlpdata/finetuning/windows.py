@@ -39,8 +39,6 @@ _WORD_BREAKS = " \t\r\n\u202f"  # what run_squad.py splits a context at
 class SquadEncoder:
     """SQuAD records of chunks of paragraphs. The interface is SentenceEncoder's."""
 
-    numbered = True  # unique_ids count the windows of all chunks before
-
     def __init__(
         self,
         tokenizer: Tokenizer,
