@@ -77,7 +77,7 @@ class Case:
 
     def _texts(self, chunk) -> list[str]:
         if self.dataset.kind == "squad":
-            return [text for p in chunk.rows for text in (p.context, *(question.text for question in p.questions))]
+            return [*chunk.rows.contexts, *chunk.rows.questions]
         return [text for row in chunk.rows for text in row[:2] if text]
 
     def tokenize(self) -> float:

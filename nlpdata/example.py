@@ -120,6 +120,10 @@ def _low_byte(values: np.ndarray) -> np.ndarray:
 class Packed(list):
     """A column of integers that are varints already: for each record the bytes of all its values, as many as `width`."""
 
+    def small(self) -> np.ndarray:
+        """The values as uint8 (n, width), where all are below 128."""
+        return np.frombuffer(b"".join(self), np.uint8).reshape(len(self), -1)
+
 
 class VarintRuns:
     """Non-negative integers as varints, of which any run of neighbours is a slice of one byte string."""

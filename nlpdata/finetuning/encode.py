@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nlpdata.example import encode_examples
+from nlpdata.example import Packed, encode_examples
 from nlpdata.records import Feature
 from nlpdata.tokenizers import Tokenizer
 
@@ -40,7 +40,7 @@ class Chunk:
     """Neighbouring rows of one split.
 
     split, number: which chunk of it. first: number of its first row. rows: (text_a, text_b or None, label) of a sentence
-    task, label an id, a number or a list of ids; paragraphs for squad.
+    task, label an id, a number or a list of ids; nlpdata.finetuning.squad.Paragraphs for squad.
     """
 
     split: str
@@ -148,14 +148,14 @@ def rename_features(features: Sequence[Feature], names: str) -> tuple[Feature, .
 
 
 def encode_columns(
-    encoder, chunk_features: Sequence[Feature], columns: dict[str, np.ndarray]
+    encoder, chunk_features: Sequence[Feature], columns: dict[str, np.ndarray | Packed]
 ) -> tuple[bytes, np.ndarray]:
     """Columns under our names -> framed records under those of `chunk_features`: (bytes, length of each int64 (n,))."""
     renamed = RENAMED[encoder.names]
     if encoder.names == "albert":
         columns = dict(columns)
         if "paragraph_mask" in columns:
-            columns["paragraph_mask"] = (1 - columns["paragraph_mask"]).astype(np.float32)
+            columns["paragraph_mask"] = (1 - columns["paragraph_mask"].small()).astype(np.float32)
         if "is_impossible" in columns:
             columns["is_impossible"] = columns["is_impossible"].astype(np.float32)
     return encode_examples(chunk_features, {renamed.get(name, name): column for name, column in columns.items()})

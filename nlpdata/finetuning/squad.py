@@ -39,6 +39,29 @@ class Paragraph(NamedTuple):
     questions: list[Question]
 
 
+class Paragraphs(NamedTuple):
+    """Paragraphs by column, as chunks hold them: objects by the hundred thousand would take longer to pickle than to read.
+
+    contexts, counts: of each paragraph, and how many questions it has. ids, questions, spans, answers, impossible: of each
+    question, as in Question (`text`, and `answer` for a span).
+    """
+
+    contexts: list[str]
+    counts: list[int]
+    ids: list[str]
+    questions: list[str]
+    spans: list[tuple[int, int] | None]
+    answers: list[list]
+    impossible: list[bool]
+
+    @classmethod
+    def of(cls, paragraphs: Sequence[Paragraph]) -> "Paragraphs":
+        asked = [question for paragraph in paragraphs for question in paragraph.questions]
+        ids, texts, spans, answers, impossible = map(list, zip(*asked, strict=True))
+        counts = [len(paragraph.questions) for paragraph in paragraphs]
+        return cls([paragraph.context for paragraph in paragraphs], counts, ids, texts, spans, answers, impossible)
+
+
 class Note(NamedTuple):
     """What the user should know of a question that is kept; counted by reason, shown if it has a message."""
 

@@ -27,6 +27,7 @@ import numpy as np
 
 from nlpdata.example import Packed, VarintRuns, varint
 from nlpdata.finetuning.encode import Chunk, rename_features
+from nlpdata.finetuning.squad import Paragraphs
 from nlpdata.records import Feature
 from nlpdata.tokenizers import Tokenizer
 from nlpdata.tokenizers.offsets import Tokens, covering_tokens, offset_encoder
@@ -69,10 +70,10 @@ class SquadEncoder:
 
     def windows(self, chunk: Chunk) -> tuple["Windows", Counter]:
         """The windows of a chunk, and counters."""
-        contexts = self._offsets.encode([paragraph.context for paragraph in chunk.rows])
-        questions = [question for paragraph in chunk.rows for question in paragraph.questions]
-        owner = np.repeat(np.arange(len(chunk.rows)), [len(paragraph.questions) for paragraph in chunk.rows])
-        queries, full = self.tokenizer.encode([question.text for question in questions])
+        rows: Paragraphs = chunk.rows
+        contexts = self._offsets.encode(rows.contexts)
+        owner = np.repeat(np.arange(len(rows.contexts)), rows.counts)
+        queries, full = self.tokenizer.encode(rows.questions)
         query_lengths = np.minimum(full, self.max_query_length)
         totals = contexts.lengths[owner]
         plan = plan_windows(totals, self.max_seq_length - 3 - query_lengths, self.doc_stride)
@@ -80,7 +81,7 @@ class SquadEncoder:
         counters["questions_truncated"] = int((full > self.max_query_length).sum())
         labels = {}
         if chunk.labelled:
-            spans = self._answer_tokens(chunk, contexts, owner)
+            spans = self._answer_tokens(rows, contexts, owner)
             counters["answers_without_tokens"] = int((spans[:, 0] == -2).sum())
             labels = _positions(spans, plan, query_lengths)
             outside = (spans[plan[0], 0] >= 0) & (labels["is_impossible"][:, 0] == 1)
@@ -90,7 +91,7 @@ class SquadEncoder:
                 labels = {name: column[~outside] for name, column in labels.items()}
         names = None
         if chunk.split != "train":
-            names = np.array([question.id.encode() for question in questions], object)
+            names = np.array([name.encode() for name in rows.ids], object)
         context_starts = (np.cumsum(contexts.lengths) - contexts.lengths)[owner]
         starts = {"context": context_starts, "query": np.cumsum(full) - full}
         return Windows(contexts, queries, starts, totals, query_lengths, plan, labels, names), counters
@@ -106,32 +107,29 @@ class SquadEncoder:
 
     def _lay_out(self, windows: "Windows") -> dict[str, np.ndarray | Packed]:
         question, start, length = windows.plan
-        query_length, width, count = windows.query_lengths[question], self.max_seq_length, len(question)
+        query_length = windows.query_lengths[question]
         context_start = windows.starts["context"][question] + start
+        queries = VarintRuns(windows.queries).runs(windows.starts["query"][question], query_length)
+        before, inside = (query_length + 2).tolist(), length.tolist()
+        rest = (self.max_seq_length - 3 - query_length - length).tolist()
+        sizes = list(zip(before, inside, rest, strict=True))
         tokenizer = self.tokenizer
         cls, sep, pad = (varint(i) for i in (tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id))
-        queries = VarintRuns(windows.queries).runs(windows.starts["query"][question], query_length)
-        contexts = VarintRuns(windows.contexts.ids).runs(context_start, length)
-        rest = (width - 3 - query_length - length).tolist()
-        ids = [
-            b"".join((cls, query, sep, context, sep, pad * left))
-            for query, context, left in zip(queries, contexts, rest, strict=True)
-        ]
-        place, begin = np.arange(width), query_length[:, None] + 2
-        mask = place < begin + 1 + length[:, None]
-        segment = mask & (place >= begin)
-        paragraph = segment.copy()
-        paragraph[np.arange(count), query_length + 2 + length] = False
-        paragraph[:, 0] = True
-        columns = {"input_ids": Packed(ids), "class_index": np.zeros((count, 1), np.uint8)}
-        for name, values in (("input_mask", mask), ("segment_ids", segment), ("paragraph_mask", paragraph)):
-            columns[name] = values.view(np.uint8)
+        zeros, ones = bytes(self.max_seq_length), b"\1" * self.max_seq_length
+        pads = pad * self.max_seq_length
+        contexts = zip(queries, VarintRuns(windows.contexts.ids).runs(context_start, length), rest, strict=True)
+        columns = {
+            "input_ids": Packed(cls + q + sep + c + sep + pads[: left * len(pad)] for q, c, left in contexts),
+            "input_mask": Packed(ones[: a + b + 1] + zeros[:left] for a, b, left in sizes),
+            "segment_ids": Packed(zeros[:a] + ones[: b + 1] + zeros[:left] for a, b, left in sizes),
+            "paragraph_mask": Packed(b"\1" + zeros[: a - 1] + ones[:b] + zeros[: left + 1] for a, b, left in sizes),
+            "class_index": np.zeros((len(windows), 1), np.uint8),
+        }
         if windows.names is not None:
             places = {"token_char_start": windows.contexts.starts, "token_char_end": windows.contexts.ends}
             for name, values in places.items():
-                runs = VarintRuns(values).runs(context_start, length)
-                around = zip((query_length + 2).tolist(), runs, rest, strict=True)
-                columns[name] = Packed(bytes(before) + run + bytes(left + 1) for before, run, left in around)
+                runs = zip(before, VarintRuns(values).runs(context_start, length), rest, strict=True)
+                columns[name] = Packed(zeros[:a] + run + zeros[: left + 1] for a, run, left in runs)
         return columns
 
     def _max_context(self, totals, query_lengths, plan) -> np.ndarray:
@@ -147,15 +145,14 @@ class SquadEncoder:
             result[i, at : at + size] = best[first : first + size] == first // min(room, self.doc_stride)
         return result
 
-    def _answer_tokens(self, chunk: Chunk, contexts: Tokens, owner: np.ndarray) -> np.ndarray:
+    def _answer_tokens(self, rows: Paragraphs, contexts: Tokens, owner: np.ndarray) -> np.ndarray:
         """(first, last) token of each question's answer, int64 (questions, 2); -1: it has none; -2: none has its text.
 
         owner: number of the paragraph of each question, int64 (questions,).
         """
-        answers = [question.answer for paragraph in chunk.rows for question in paragraph.questions]
-        known = np.array([answer is not None for answer in answers], bool)
-        starts, ends = np.array([answer or (0, 0) for answer in answers], np.int64).reshape(-1, 2).T
-        sizes = np.array([len(paragraph.context) for paragraph in chunk.rows], np.int64) + 1
+        known = np.array([span is not None for span in rows.spans], bool)
+        starts, ends = np.array([span or (0, 0) for span in rows.spans], np.int64).reshape(-1, 2).T
+        sizes = np.fromiter(map(len, rows.contexts), np.int64, len(rows.contexts)) + 1
         before = np.cumsum(sizes) - sizes  # characters of the contexts before each, which make all places ascend
         moved = np.repeat(before, contexts.lengths)
         token_of = (np.cumsum(contexts.lengths) - contexts.lengths)[owner]
@@ -166,30 +163,29 @@ class SquadEncoder:
         spans[last < first] = -2
         spans[~known] = -1
         if self.tokenizer.kind == "wordpiece":
-            self._widen(spans, chunk, contexts, owner, token_of, answers)
+            self._widen(spans, rows, contexts, owner, token_of)
         return spans
 
-    def _widen(self, spans, chunk: Chunk, contexts: Tokens, owner, token_of, answers) -> None:
+    def _widen(self, spans, rows: Paragraphs, contexts: Tokens, owner, token_of) -> None:
         """Replaces spans whose tokens do not spell the answer out by those of `_word_span`."""
-        texts = [
-            chunk.rows[at].context[slice(*answer)] if answer else "" for at, answer in zip(owner, answers, strict=True)
-        ]
+        asked = zip(owner.tolist(), rows.spans, strict=True)
+        texts = [rows.contexts[at][slice(*span)] if span else "" for at, span in asked]
         own, lengths = self.tokenizer.encode(texts)
         own_starts = np.cumsum(lengths) - lengths
         there = np.flatnonzero(spans[:, 0] >= 0)
         same = np.zeros(len(spans), bool)
         same[there] = lengths[there] == spans[there, 1] - spans[there, 0] + 1
-        rows = np.flatnonzero(same)
-        at = _runs(spans[rows, 0] + token_of[rows], lengths[rows])
-        differ = contexts.ids[at] != own[_runs(own_starts[rows], lengths[rows])]
-        same[np.repeat(rows, lengths[rows])[differ]] = False
+        equal = np.flatnonzero(same)
+        at = _runs(spans[equal, 0] + token_of[equal], lengths[equal])
+        differ = contexts.ids[at] != own[_runs(own_starts[equal], lengths[equal])]
+        same[np.repeat(equal, lengths[equal])[differ]] = False
         for i in there[~same[there]].tolist():
             low = int(token_of[i])
             tokens = slice(low, low + int(contexts.lengths[owner[i]]))
             mine = own[own_starts[i] : own_starts[i] + lengths[i]]
             span = tuple(spans[i].tolist())
             starts, ends, ids = (column[tokens] for column in (contexts.starts, contexts.ends, contexts.ids))
-            spans[i] = _word_span(chunk.rows[owner[i]].context, answers[i], span, starts, ends, ids, mine)
+            spans[i] = _word_span(rows.contexts[owner[i]], rows.spans[i], span, starts, ends, ids, mine)
 
 
 @dataclass(frozen=True)
