@@ -21,10 +21,9 @@ SOURCES = {  # what `sources` writes -> options
         *("--num-shards", "2", "--compression", "gzip"),
     ),
 }
-RUNS = {"2 workers": ["--workers=2"]} | RUNNERS
 CASES = [
     pytest.param(name, source, marks=[pytest.mark.slow] if name in SLOW else [])
-    for name in RUNS
+    for name in RUNNERS
     for source in SOURCES
     if name == "in memory" or source == "squad"  # of which the graph of the others is a part
 ]
@@ -90,7 +89,7 @@ def local_files(made, arguments, tmp_path):
 def test_every_runner_gives_the_local_files(name, source, arguments, local_files, tmp_path):
     if name == "Dask" and importlib.util.find_spec("distributed") is None:
         pytest.skip("needs Dask (pip install 'nlpdata[dask]')")
-    assert cli.main(arguments(source, tmp_path / "out", *RUNS[name])) == 0
+    assert cli.main(arguments(source, tmp_path / "out", *RUNNERS[name])) == 0
     assert contents(tmp_path / "out") == local_files(source)
     assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
 
