@@ -2,8 +2,9 @@
 
     nlpdata create-pretraining ... --runner FlinkRunner -- --job_endpoint host:8099
 
-`pretraining.py` is the graph, `steps.py` its steps, `pieces.py` what goes between them, `runner.py` the runners and
-their options, `job.py` the job of a dry run, `faults.py` how a user's fault finds its way back from a worker.
+`pretraining.py` is one graph, `steps.py` its steps, `pieces.py` what goes between them; `finetuning.py` is the other, all of
+it; `commands.py` names them, `runner.py` the runners and their options, `job.py` the job of a dry run, and `faults.py` is how
+a user's fault finds its way back from a worker.
 """
 
 import logging
