@@ -77,7 +77,7 @@ class Case:
 
     def _texts(self, chunk) -> list[str]:
         if self.dataset.kind == "squad":
-            return [text for p in chunk.rows for text in (p.context, *(question.text for question in p.questions))]
+            return [*chunk.rows.contexts, *chunk.rows.questions]
         return [text for row in chunk.rows for text in row[:2] if text]
 
     def tokenize(self) -> float:
@@ -100,10 +100,8 @@ class Case:
     def stages(self) -> dict[str, float]:
         """CPU seconds by stage of making the records, in this process."""
         stages = Stages()
-        make_encoder.cache_clear()
-        encoder = make_encoder(
-            Recipe(self.options, self.loaded.spec, self.dataset.kind, len(self.dataset.labels or "x"))
-        )
+        recipe = Recipe(self.options, self.loaded.spec, self.dataset.kind, len(self.dataset.labels or "x"))
+        encoder = make_encoder(recipe, load_tokenizer(self.loaded.spec))  # cold: nothing remembered
         targets = [(type(encoder.tokenizer), "encode", "tokenize"), (encode, "lay_out", "lay out")]
         if self.dataset.kind == "squad":
             targets += [(type(encoder._offsets), "encode", "tokenize with places"), (encoder, "_lay_out", "lay out")]
@@ -113,7 +111,8 @@ class Case:
             chunks = read_chunks(self.dataset, split, ",", Tally(False, print))
             for chunk in stages.iterate("read", chunks):
                 with stages.stage("other"):
-                    columns = encoder.number(encoder.columns(chunk)[0], 0)
+                    made = encoder.windows(chunk)[0] if recipe.numbered else encoder.columns(chunk)[0]
+                    columns = encoder.columns(made, 0) if recipe.numbered else made
                 with stages.stage("encode"):
                     encode_columns(encoder, encoder.features("train", True), columns)
         return stages.seconds

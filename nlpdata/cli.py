@@ -230,8 +230,12 @@ def create_pretraining_command(
     rows += [(f"examples, {split}", counters[f"examples_{split}"]) for split in result.files]
     _table(rows)
     for split, names in result.files.items():
-        shown = names[0] if len(names) == 1 else f"{names[0]} ... ({len(names)} shards)"
-        print(f"written: {shown}  {result.meta[split]}")
+        print(f"written: {_shown(names)}  {result.meta[split]}")
+
+
+def _shown(names: Sequence[str]) -> str:
+    """The files of a split."""
+    return names[0] if len(names) == 1 else f"{names[0]} ... ({len(names)} shards)"
 
 
 def _executor(command: str, runner: str, workers: int | None, dry_run: bool, beam_args: list[str]):
@@ -274,11 +278,16 @@ def create_finetuning_command(
     workers: Workers = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
+    runner: Runner = LOCAL,
+    dry_run: DryRun = False,
+    beam_arg: BeamArgs = None,
     **options,
 ) -> None:
-    """Make fine-tuning records: GLUE, XNLI, PAWS-X, IMDB, SQuAD, a TFDS set, or your own files."""
-    from nlpdata.finetuning.create import create_finetuning
+    """Make fine-tuning records: GLUE, XNLI, PAWS-X, IMDB, SQuAD, a TFDS set, or your own files.
 
+    What follows `--` goes to the Beam runner as it is.
+    """
+    create_finetuning, extra = _executor("create-finetuning", runner, workers, dry_run, beam_arg or [])
     result = create_finetuning(
         [*(input or []), *(more or [])],
         output,
@@ -288,15 +297,18 @@ def create_finetuning_command(
         dev_output=dev_output,
         test_output=test_output,
         num_shards=num_shards,
-        workers=workers,
         overwrite=overwrite,
         do_lower_case=do_lower_case,
         keep_accents=keep_accents,
         digit_comma=digit_comma,
         log=_log,
         progress=not quiet,
+        **extra,
         **options,
     )
+    if dry_run:
+        print(json.dumps(result, indent=2))
+        return
     for split, about in result.counters.items():
         counters = about["counters"]
         plain = {name: count for name, count in counters.items() if isinstance(count, int) and name != "examples"}
@@ -306,7 +318,7 @@ def create_finetuning_command(
         rows += [(f"  {reason.replace('_', ' ')}", count) for reason, count in counters["notes"].items()]
         _table(rows)
     for names in result.files.values():
-        print("written:", names[0] if len(names) == 1 else f"{names[0]} ... ({len(names)} shards)")
+        print("written:", _shown(names))
     print("written:", result.meta)
 
 

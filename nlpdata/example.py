@@ -117,6 +117,29 @@ def _low_byte(values: np.ndarray) -> np.ndarray:
     return low
 
 
+class Packed(list):
+    """A column of integers that are varints already: for each record the bytes of all its values, as many as `width`."""
+
+    def small(self) -> np.ndarray:
+        """The values as uint8 (n, width), where all are below 128."""
+        return np.frombuffer(b"".join(self), np.uint8).reshape(len(self), -1)
+
+
+class VarintRuns:
+    """Non-negative integers as varints, of which any run of neighbours is a slice of one byte string."""
+
+    def __init__(self, values: np.ndarray):
+        """values: integers (n,)."""
+        stream, ends = varint_stream(_unsigned(values, 0, int(values.max(initial=0))))
+        self._data, self._edges = stream.tobytes(), np.append(0, ends)
+
+    def runs(self, first: np.ndarray, size: np.ndarray) -> list[bytes]:
+        """The varints of values[first[i] : first[i] + size[i]] for all i; both int64 (runs,)."""
+        data = self._data
+        edges = zip(self._edges[first].tolist(), self._edges[first + size].tolist(), strict=True)
+        return [data[start:stop] for start, stop in edges]
+
+
 def _check(feature: Feature, column) -> np.ndarray:
     """The column as an array (n, width) of a fitting dtype; ValueError otherwise (the caller's fault)."""
     column = np.asarray(column, dtype=object if feature.dtype == "bytes" else None)
@@ -175,6 +198,18 @@ class _Varints:
         return out
 
 
+class _Packed:
+    """A feature of integers that are varints already."""
+
+    def __init__(self, feature: Feature, column: Packed):
+        self.column = column
+        self.headers = _Headers(lambda payload: _entry_header(feature, payload))
+
+    def slices(self, start: int, stop: int) -> list[bytes]:
+        headers = self.headers
+        return [headers[len(payload)] + payload for payload in self.column[start:stop]]
+
+
 class _Bytes:
     """A feature of byte strings."""
 
@@ -194,12 +229,14 @@ def _plan(features: Sequence[Feature], columns: Mapping[str, np.ndarray]) -> tup
     parts: list = []
     count = None
     for feature in sorted(features, key=lambda f: f.name.encode("utf-8")):
-        column = _check(feature, columns[feature.name])
+        column = columns[feature.name]
+        packed = isinstance(column, Packed) and feature.dtype == "int64"
+        column = column if packed else _check(feature, column)
         if count is not None and len(column) != count:
             raise ValueError(f"{feature.name}: received {len(column)} rows, expected {count} as in the other columns")
         count = len(column)
-        if feature.dtype == "bytes":
-            parts.append(_Bytes(feature, column))
+        if packed or feature.dtype == "bytes":
+            parts.append(_Packed(feature, column) if packed else _Bytes(feature, column))
             continue
         if feature.dtype == "int64":
             low, high = (int(column.min()), int(column.max())) if column.size else (0, 0)
@@ -217,8 +254,8 @@ def _plan(features: Sequence[Feature], columns: Mapping[str, np.ndarray]) -> tup
 def encode_examples(features: Sequence[Feature], columns: Mapping[str, np.ndarray]) -> tuple[bytes, np.ndarray]:
     """Encodes a batch of records as framed TFRecords.
 
-    columns: name -> int array (n, width) of any integer dtype for an int64 feature, float32 (n, width) for a float32
-        one, bytes objects (n, width) for a bytes one. Columns that are not in `features` are ignored.
+    columns: name -> int array (n, width) of any integer dtype, or Packed, for an int64 feature, float32 (n, width) for a
+        float32 one, bytes objects (n, width) for a bytes one. Columns that are not in `features` are ignored.
     Returns (all n framed records one after the other, length of each int64 (n,)). A framed record is the 8-byte
     little-endian length, the masked CRC32C of those 8 bytes, the serialized Example, and the masked CRC32C of that.
     Raises ValueError where a column's shape or dtype does not fit, KeyError where it is missing.

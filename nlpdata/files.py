@@ -81,6 +81,10 @@ class RemotePath:
         return self.name.rpartition(".")[0] or self.name
 
     @property
+    def suffix(self) -> str:
+        return self.name[len(self.stem) :]
+
+    @property
     def parent(self) -> "RemotePath":
         above = self._url.rpartition("/")[0]
         return self if above.endswith("/") else RemotePath(above)

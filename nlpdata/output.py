@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from uuid import uuid4
 
 import google_crc32c
 
@@ -258,7 +259,7 @@ class WorkFolder:
 
 def store_result(folder: Path, name: str, result: dict) -> None:
     """Marks a task as finished, in one step."""
-    temporary = folder / f"{name}.json.{os.getpid()}.tmp"
+    temporary = folder / f"{name}.json.{uuid4().hex}.tmp"
     temporary.write_text(json.dumps(result))
     os.replace(temporary, folder / f"{name}.json")
 

@@ -7,6 +7,7 @@ from nlpdata.errors import UsageError
 LOCAL = "local"
 COMMANDS = {
     "create-pretraining": "nlpdata.pretraining.create:create_pretraining",
+    "create-finetuning": "nlpdata.finetuning.create:create_finetuning",
     "train-tokenizer": "nlpdata.tokenizers.training:train_tokenizer",
 }
 ON_BEAM = "pipelines.commands:COMMANDS"  # the same commands as pipelines: the one way from nlpdata to that package

@@ -2,9 +2,9 @@
 
     nlpdata create-pretraining ... --runner FlinkRunner -- --job_endpoint host:8099
 
-`pretraining.py` is the graph of create-pretraining, `steps.py` its steps, `pieces.py` what goes between them;
-`vocabulary.py` is train-tokenizer. `runner.py` has the runners and their options, `job.py` the job of a dry run,
-`faults.py` how a user's fault finds its way back from a worker, `commands.py` the list of all this.
+`pretraining.py` is the graph of create-pretraining, `steps.py` its steps, `pieces.py` what goes between them; `finetuning.py` is
+create-finetuning, `vocabulary.py` train-tokenizer. `runner.py` has the runners and their options, `job.py` the job of a dry
+run, `faults.py` how a user's fault finds its way back from a worker, `commands.py` the list of all this.
 """
 
 import logging

@@ -7,6 +7,7 @@ from pipelines.runner import beam_parser
 
 COMMANDS = {
     "create-pretraining": "pipelines.pretraining:create_pretraining",
+    "create-finetuning": "pipelines.finetuning:create_finetuning",
     "train-tokenizer": "pipelines.vocabulary:train_tokenizer",
 }
 

@@ -68,6 +68,11 @@ class DataConfig:
     prefetch_buffer_size: int = at_least(1, 4)
     """Batches made ahead, in a thread."""
 
+    @property
+    def is_given(self) -> bool:
+        """Whether it names data at all."""
+        return bool(self.input_path)
+
 
 @dataclass(frozen=True)
 class EvalDataConfig(DataConfig):
@@ -75,6 +80,35 @@ class EvalDataConfig(DataConfig):
 
     is_training: bool = False
     drop_remainder: bool = False
+
+
+@dataclass(frozen=True)
+class TextDataConfig(DataConfig):
+    """Records, or a text set of TensorFlow Datasets, which is tokenized when the run starts."""
+
+    tfds_name: str = ""
+    """A prepared set in place of input_path, e.g. glue/sst2; seq_length (128) is then the length to make."""
+    tfds_split: str = ""
+    """Its split; empty: train, or validation to evaluate on."""
+    tfds_data_dir: str = ""
+    """Where it is prepared; empty: ~/tensorflow_datasets."""
+    vocab_file: str = ""
+    """Tokenizer for its texts: a SentencePiece model or a vocab.txt."""
+    do_lower_case: bool | None = None
+    """Lower-case its texts; null: as stored with the tokenizer."""
+    text_fields: list[str] = field(default_factory=list)
+    """Its features with the text, or the two texts; empty: found out."""
+    label_field: str = ""
+    """Its feature with the label; empty: label."""
+
+    @property
+    def is_given(self) -> bool:
+        return bool(self.input_path or self.tfds_name)
+
+
+@dataclass(frozen=True)
+class EvalTextDataConfig(EvalDataConfig, TextDataConfig):
+    """The same to evaluate on."""
 
 
 @dataclass(frozen=True)

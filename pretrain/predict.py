@@ -90,10 +90,13 @@ def _tokenizer(model_dir: str, given: str | None):
     folder = native.locate(model_dir)
     info = native.read_info(folder) if folder else {}
     wanted = info.get("data", {}).get("tokenizer_sha256")
+    data = info.get("config", {}).get("task", {}).get("train_data", {})
     if given:
         loaded = load_tokenizer(given)
+    elif data.get("tfds_name"):
+        loaded = load_tokenizer(data["vocab_file"], do_lower_case=data.get("do_lower_case"))
     else:
-        path = info.get("config", {}).get("task", {}).get("train_data", {}).get("input_path")
+        path = data.get("input_path")
         meta_path = find_meta(path) if isinstance(path, str) and path and Path(path).exists() else None
         if meta_path is None:
             raise UsageError(

@@ -13,7 +13,7 @@ from nlpdata.errors import DataError
 from nlpdata.finetuning.datasets import MAX_SHOWN, BadRow, Dataset, Split
 from nlpdata.finetuning.encode import Chunk
 from nlpdata.finetuning.labels import RowReader
-from nlpdata.finetuning.squad import Note, Paragraph
+from nlpdata.finetuning.squad import Note, Paragraph, Paragraphs
 
 CHUNK_ROWS = 8192
 CHUNK_CHARACTERS = 1 << 20
@@ -47,17 +47,19 @@ class Tally:
 
 def read_chunks(dataset: Dataset, split: Split, separator: str, tally: Tally) -> Iterator[Chunk]:
     """The chunks of a split, in order."""
-    items = _paragraphs(split, tally) if dataset.kind == "squad" else _sentences(dataset, split, separator, tally)
+    squad = dataset.kind == "squad"
+    items = _paragraphs(split, tally) if squad else _sentences(dataset, split, separator, tally)
+    packed = Paragraphs.of if squad else list
     rows, characters, first, number = [], 0, 0, 0
     for row, size in items:
         rows.append(row)
         characters += size
         if len(rows) == CHUNK_ROWS or characters >= CHUNK_CHARACTERS:
-            yield Chunk(split.name, number, first, rows, split.labelled)
+            yield Chunk(split.name, number, first, packed(rows), split.labelled)
             first, number = first + len(rows), number + 1
             rows, characters = [], 0
     if rows:
-        yield Chunk(split.name, number, first, rows, split.labelled)
+        yield Chunk(split.name, number, first, packed(rows), split.labelled)
 
 
 def _sentences(dataset: Dataset, split: Split, separator: str, tally: Tally) -> Iterator[tuple[tuple, int]]:
@@ -100,17 +102,12 @@ class ExamplesFile:
         self._raw = open(path, "wb")  # noqa: SIM115 (closed below)
         self._file = gzip.GzipFile("", "wb", 6, self._raw, mtime=0)
 
-    def add(self, paragraphs) -> None:
-        for paragraph in paragraphs:
-            for question in paragraph.questions:
-                line = {
-                    "example_id": question.id,
-                    "question": question.text,
-                    "context": paragraph.context,
-                    "answers": question.answers,
-                    "is_impossible": question.impossible,
-                }
-                self._file.write((json.dumps(line, ensure_ascii=True) + "\n").encode())
+    def add(self, paragraphs: Paragraphs) -> None:
+        contexts = [c for c, count in zip(paragraphs.contexts, paragraphs.counts, strict=True) for _ in range(count)]
+        columns = (paragraphs.ids, paragraphs.questions, contexts, paragraphs.answers, paragraphs.impossible)
+        for values in zip(*columns, strict=True):
+            line = dict(zip(("example_id", "question", "context", "answers", "is_impossible"), values, strict=True))
+            self._file.write((json.dumps(line, ensure_ascii=True) + "\n").encode())
 
     def close(self) -> None:
         self._file.close()

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nlpdata.example import encode_examples
+from nlpdata.example import Packed, encode_examples
 from nlpdata.records import Feature
 from nlpdata.tokenizers import Tokenizer
 
@@ -40,7 +40,7 @@ class Chunk:
     """Neighbouring rows of one split.
 
     split, number: which chunk of it. first: number of its first row. rows: (text_a, text_b or None, label) of a sentence
-    task, label an id, a number or a list of ids; paragraphs for squad.
+    task, label an id, a number or a list of ids; nlpdata.finetuning.squad.Paragraphs for squad.
     """
 
     split: str
@@ -52,8 +52,6 @@ class Chunk:
 
 class SentenceEncoder:
     """Sentence tasks. `label_width`: values of label_ids; `float_labels`: regression."""
-
-    numbered = False  # whether a record's number depends on how many records other chunks make
 
     def __init__(self, tokenizer: Tokenizer, max_seq_length: int, names: str, kind: str, num_labels: int):
         self.tokenizer, self.max_seq_length, self.names, self.kind = tokenizer, max_seq_length, names, kind
@@ -94,10 +92,6 @@ class SentenceEncoder:
         for i, own in enumerate(labels):
             rows[i, own] = 1
         return rows
-
-    def number(self, columns: dict[str, np.ndarray], first: int) -> dict[str, np.ndarray]:
-        """Nothing to do: `example_id` is the row's number."""
-        return columns
 
 
 def truncate_pair(a: np.ndarray, b: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray]:
@@ -154,14 +148,14 @@ def rename_features(features: Sequence[Feature], names: str) -> tuple[Feature, .
 
 
 def encode_columns(
-    encoder, chunk_features: Sequence[Feature], columns: dict[str, np.ndarray]
+    encoder, chunk_features: Sequence[Feature], columns: dict[str, np.ndarray | Packed]
 ) -> tuple[bytes, np.ndarray]:
     """Columns under our names -> framed records under those of `chunk_features`: (bytes, length of each int64 (n,))."""
     renamed = RENAMED[encoder.names]
     if encoder.names == "albert":
         columns = dict(columns)
         if "paragraph_mask" in columns:
-            columns["paragraph_mask"] = (1 - columns["paragraph_mask"]).astype(np.float32)
+            columns["paragraph_mask"] = (1 - columns["paragraph_mask"].small()).astype(np.float32)
         if "is_impossible" in columns:
             columns["is_impossible"] = columns["is_impossible"].astype(np.float32)
     return encode_examples(chunk_features, {renamed.get(name, name): column for name, column in columns.items()})

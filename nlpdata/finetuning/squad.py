@@ -6,7 +6,7 @@ training, and in dev only counted, since scoring goes by the texts.
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -19,12 +19,16 @@ _FORM = '{"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "questio
 
 
 class Question(NamedTuple):
-    """A question about a paragraph. `answer`: characters [start, end) of its first answer; None: has none, or unknown."""
+    """A question about a paragraph.
+
+    answer: characters [start, end) of its first answer; None: has none, or unknown. answers: as in the file, which is what
+    scoring compares with; none in training.
+    """
 
     id: str
     text: str
     answer: tuple[int, int] | None
-    answers: list  # as in the file: what scoring compares with
+    answers: list
     impossible: bool
 
 
@@ -33,6 +37,29 @@ class Paragraph(NamedTuple):
 
     context: str
     questions: list[Question]
+
+
+class Paragraphs(NamedTuple):
+    """Paragraphs by column, as chunks hold them: objects by the hundred thousand would take longer to pickle than to read.
+
+    contexts, counts: of each paragraph, and how many questions it has. ids, questions, spans, answers, impossible: of each
+    question, as in Question (`text`, and `answer` for a span).
+    """
+
+    contexts: list[str]
+    counts: list[int]
+    ids: list[str]
+    questions: list[str]
+    spans: list[tuple[int, int] | None]
+    answers: list[list]
+    impossible: list[bool]
+
+    @classmethod
+    def of(cls, paragraphs: Sequence[Paragraph]) -> "Paragraphs":
+        asked = [question for paragraph in paragraphs for question in paragraph.questions]
+        ids, texts, spans, answers, impossible = map(list, zip(*asked, strict=True))
+        counts = [len(paragraph.questions) for paragraph in paragraphs]
+        return cls([paragraph.context for paragraph in paragraphs], counts, ids, texts, spans, answers, impossible)
 
 
 class Note(NamedTuple):
@@ -134,11 +161,10 @@ def read_squad(path: Path, split: str, negative: bool | None) -> Iterator[Paragr
                 continue
             questions = []
             for k, qa in enumerate(paragraph["qas"]):
-                for item in _question(qa, context, f"{place}.qas[{k}]", split, negative, seen):
-                    if isinstance(item, Question):
-                        questions.append(item)
-                    else:
-                        yield item
+                question, others = _question(qa, context, (place, k), split, negative, seen)
+                yield from others
+                if question is not None:
+                    questions.append(question)
             if questions:
                 yield Paragraph(context, questions)
 
@@ -147,75 +173,70 @@ def _bad(reason: str, where: str, what: str) -> BadRow:
     return BadRow(reason, f"{where}: {what}. Correct it, or use --on-bad-row skip")
 
 
-def _question(qa, context: str, where: str, split: str, negative: bool | None, seen: set[str]) -> Iterator:
-    """A question, or what is wrong with it; notes go before it."""
+def _question(
+    qa, context: str, place: tuple[str, int], split: str, negative: bool | None, seen: set[str]
+) -> tuple[Question | None, Sequence[BadRow | Note]]:
+    """A question, or None where it cannot be used; and what is wrong or noteworthy. place: of its paragraph, its number."""
     if not isinstance(qa, dict) or not isinstance(qa.get("id"), str | int) or not isinstance(qa.get("question"), str):
-        raise DataError(f"{where}: not SQuAD: a question needs an id and a question. Expected {_FORM}")
-    name = str(qa["id"])
-    where = f"{where} (id {name})"
+        raise DataError(f"{_where(place)}: not SQuAD: a question needs an id and a question. Expected {_FORM}")
+    name, text = str(qa["id"]), qa["question"]
+    answers, impossible = qa.get("answers") or [], qa.get("is_impossible", False)
+    wrong = None
     if name in seen:
-        yield _bad("duplicate_id", where, "an earlier question has the same id, and predictions are kept by id")
-        return
+        wrong = "duplicate_id", "an earlier question has the same id, and predictions are kept by id"
+    elif not text.strip():
+        wrong = "empty_text", "the question is empty"
+    elif not isinstance(impossible, bool) or not isinstance(answers, list):
+        wrong = "not_squad", "is_impossible must be true or false, and answers a list"
+    elif impossible and negative is False:
+        wrong = "impossible_question", "it has no answer, and --no-version-2-with-negative excludes such questions"
+    elif not impossible and split != "test" and not answers:
+        wrong = "no_answer", "no answers, and is_impossible is not true"
     seen.add(name)
-    if not qa["question"].strip():
-        yield _bad("empty_text", where, "the question is empty")
-        return
-    impossible = qa.get("is_impossible", False)
-    answers = qa.get("answers") or []
-    if not isinstance(impossible, bool) or not isinstance(answers, list):
-        yield _bad("not_squad", where, "is_impossible must be true or false, and answers a list")
-        return
-    if impossible and negative is False:
-        yield _bad(
-            "impossible_question", where, "it has no answer, and --no-version-2-with-negative excludes such questions"
-        )
-        return
-    answer = None
+    if wrong:
+        return None, [_bad(wrong[0], _where(place, name), wrong[1])]
+    answer, notes = None, []
     if not impossible and split != "test":
-        if not answers:
-            yield _bad("no_answer", where, "no answers, and is_impossible is not true")
-            return
         if split == "train" and len(answers) > 1:
-            yield Note("several_answers")  # the first is taken
-        found = _answer(answers[0], context, where)
-        answer, notes = found if isinstance(found, tuple) and not isinstance(found, BadRow) else (None, [found])
-        for note in notes:
-            if isinstance(note, BadRow) and split == "dev":
-                note = Note(note.reason, note.message)
-            yield note
+            notes.append(Note("several_answers"))  # the first is taken
+        answer, found = _answer(answers[0], context, place, name)
         if answer is None and split == "train":
-            return
-    yield Question(name, qa["question"], answer, [] if impossible else answers, impossible)
+            return None, [*notes, found]
+        if found is not None:  # in dev, scoring goes by the texts
+            notes.append(Note(found.reason, found.message))
+    return Question(name, text, answer, [] if impossible or split == "train" else answers, impossible), notes
 
 
-def _answer(answer, context: str, where: str):
-    """((start, end), notes) of an answer, or a BadRow."""
+def _where(place: tuple[str, int], name: str | None = None) -> str:
+    paragraph, number = place
+    return f"{paragraph}.qas[{number}]" + (f" (id {name})" if name is not None else "")
+
+
+def _answer(answer, context: str, place, name: str) -> tuple[tuple[int, int] | None, BadRow | Note | None]:
+    """(start, end) of an answer, or None; and what is wrong with it."""
     text = answer.get("text") if isinstance(answer, dict) else None
     start = answer.get("answer_start") if isinstance(answer, dict) else None
     if not isinstance(text, str) or not text.strip():
-        return _bad("no_answer", where, f"the answer's text is {text!r}")
+        return None, _bad("no_answer", _where(place, name), f"the answer's text is {text!r}")
     if not isinstance(start, int) or isinstance(start, bool):
-        return _bad("answer_start", where, f"answer_start is {start!r}, expected a whole number")
+        wrong = f"answer_start is {start!r}, expected a whole number"
+        return None, _bad("answer_start", _where(place, name), wrong)
     found = locate(context, text, start)
     if found is None:
         shown = context[max(start, 0) : max(start, 0) + len(text)]
         kind = "answer_start" if not 0 <= start < len(context) else "misaligned_answer"
-        return _bad(
-            kind,
-            where,
-            f"the answer {text[:60]!r} is not at answer_start {start} (there: {shown[:60]!r}; the context has {len(context)} "
-            "characters), nor nearby",
+        wrong = (
+            f"the answer {text[:60]!r} is not at answer_start {start} (there: {shown[:60]!r}; the context has "
+            f"{len(context)} characters), nor nearby"
         )
-    notes = []
+        return None, _bad(kind, _where(place, name), wrong)
     if found != (start, start + len(text)):
-        notes = [Note("answer_moved", f"{where}: the answer {text[:60]!r} is not at {start}; taken at {found[0]}")]
-    elif context[found[0] : found[1]] != text:
-        notes = [
-            Note(
-                "answer_case", f"{where}: the answer {text[:60]!r} reads {context[slice(*found)][:60]!r} in the context"
-            )
-        ]
-    return found, notes
+        what = f"the answer {text[:60]!r} is not at {start}; taken at {found[0]}"
+        return found, Note("answer_moved", f"{_where(place, name)}: {what}")
+    if not context.startswith(text, start):
+        what = f"the answer {text[:60]!r} reads {context[slice(*found)][:60]!r} in the context"
+        return found, Note("answer_case", f"{_where(place, name)}: {what}")
+    return found, None
 
 
 def locate(context: str, text: str, start: int) -> tuple[int, int] | None:

@@ -1,22 +1,26 @@
-"""The tasks of create_finetuning, as they run in a worker: rows to records, numbering, a shard.
+"""The tasks of create_finetuning, as they run in a worker of any executor: rows to records, and a shard.
 
-A task writes its files into the work folder, then its result; where the result is, the files are whole.
+A task reads and writes files of the work folder: `<part>.rows` (a chunk), for SQuAD `<part>.windows`, `<part>.records`
+and `<part>.lengths`; then its result, `<part>.made.json` or `<part>.encoded.json`. Where the result is, the files are
+whole. What is planned between two steps are functions of all results of the step before.
 """
 
 import os
 import pickle
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 
 from nlpdata.finetuning.encode import Chunk, SentenceEncoder, encode_columns
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.windows import SquadEncoder
-from nlpdata.output import store_result
+from nlpdata.output import OutputSet, store_result
 from nlpdata.tfrecord import ShardWriter
-from nlpdata.tokenizers import TokenizerSpec, load_tokenizer
+from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
 
 _COPY_BYTES = 4 << 20
 
@@ -30,27 +34,40 @@ class Recipe:
     kind: str
     num_labels: int
 
+    @property
+    def numbered(self) -> bool:
+        """Whether records have numbers that depend on how many records other chunks make."""
+        return self.kind == "squad"
+
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker needs."""
+    """What a worker needs; picklable. targets: the set of records of each split. num_shards: of the training split."""
 
     recipe: Recipe
     folder: Path
+    targets: dict[str, OutputSet]
+    num_shards: int | None
+
+    def shard_names(self, split: str, record_bytes: int) -> list[str]:
+        """Base names of a split's shards, for so many bytes of records."""
+        return self.targets[split].shards(record_bytes, self.num_shards if split == "train" else None)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A chunk on its way through the work folder: `<name>.rows`, `<name>.columns`, `<name>.records`."""
+    """A chunk on its way through the work folder."""
 
     name: str
+    number: int  # in the order of all splits
     split: str
     labelled: bool
-    size: int  # characters, for the progress
-    first: int = 0  # records of the chunks before it (numbered encoders)
+    size: int  # bytes of its rows, for the progress
+    first: int = 0  # records of the split before it (numbered recipes)
 
 
 _setup: Setup | None = None
+_encoders: dict[Recipe, SentenceEncoder | SquadEncoder] = {}  # of this process: the last one used
 
 
 def set_up(setup: Setup) -> None:
@@ -58,10 +75,16 @@ def set_up(setup: Setup) -> None:
     _setup = setup
 
 
-@lru_cache(maxsize=1)
-def make_encoder(recipe: Recipe) -> SentenceEncoder | SquadEncoder:
-    """The encoder of a recipe; it may remember words, so it is kept."""
-    options, tokenizer = recipe.options, load_tokenizer(recipe.tokenizer)
+def make_encoder(recipe: Recipe, tokenizer: Tokenizer | None = None) -> SentenceEncoder | SquadEncoder:
+    """The encoder of a recipe, made once in a process, as it remembers words; of `tokenizer` where that is loaded."""
+    if recipe not in _encoders:
+        _encoders.clear()
+        _encoders[recipe] = _new_encoder(recipe, tokenizer or load_tokenizer(recipe.tokenizer))
+    return _encoders[recipe]
+
+
+def _new_encoder(recipe: Recipe, tokenizer: Tokenizer) -> SentenceEncoder | SquadEncoder:
+    options = recipe.options
     length, names = options.max_seq_length, options.feature_names
     if recipe.kind == "squad":
         return SquadEncoder(
@@ -70,38 +93,54 @@ def make_encoder(recipe: Recipe) -> SentenceEncoder | SquadEncoder:
     return SentenceEncoder(tokenizer, length, names, recipe.kind, recipe.num_labels)
 
 
-def store_chunk(folder: Path, name: str, chunk: Chunk) -> None:
-    _store(folder / f"{name}.rows", pickle.dumps(chunk, 5))
+def store_chunk(folder: Path, chunk: Chunk, number: int) -> Part:
+    """Leaves a chunk in the work folder; `number`: in the order of all splits."""
+    name = f"{chunk.split}-{chunk.number:06d}"
+    content = pickle.dumps(chunk, 5)
+    _store(folder / f"{name}.rows", content)
+    return Part(name, number, chunk.split, chunk.labelled, len(content))
 
 
 def _store(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
     temporary.write_bytes(content)
     os.replace(temporary, path)
 
 
-def make_columns(part: Part, report) -> dict:
-    """Rows to columns; to records as well, where their numbers are known."""
+def make_part(part: Part, report) -> dict:
+    """Rows to records; to windows, where records have numbers that are not known yet."""
     encoder = make_encoder(_setup.recipe)
     path = _setup.folder / part.name
     chunk = pickle.loads(path.with_suffix(".rows").read_bytes())
-    columns, counters = encoder.columns(chunk)
-    result = {"records": len(columns["input_ids"]), "counters": dict(counters)}
-    if encoder.numbered:
-        _store(path.with_suffix(".columns"), pickle.dumps(columns, 5))
+    if _setup.recipe.numbered:
+        windows, counters = encoder.windows(chunk)
+        _store(path.with_suffix(".windows"), pickle.dumps(windows, 5))
+        result = {"records": len(windows)}
     else:
-        result |= _write_records(encoder, part, columns)
+        columns, counters = encoder.columns(chunk)
+        result = _write_records(encoder, part, columns)
+    result["counters"] = dict(counters)
     store_result(_setup.folder, f"{part.name}.made", result)
     report(part.size)
     return result
 
 
-def number_records(part: Part, report) -> dict:
-    """Columns to records, now that it is known how many records come before."""
+def number_parts(made: Iterable[tuple[Part, dict]]) -> list[Part]:
+    """The parts in order, with the number of records of their split before them."""
+    before: Counter = Counter()
+    numbered = []
+    for part, result in _in_order(made):
+        numbered.append(replace(part, first=before[part.split]))
+        before[part.split] += result["records"]
+    return numbered
+
+
+def encode_part(part: Part, report) -> dict:
+    """Windows to records, now that it is known how many records come before."""
     encoder = make_encoder(_setup.recipe)
-    columns = pickle.loads((_setup.folder / f"{part.name}.columns").read_bytes())
-    result = _write_records(encoder, part, encoder.number(columns, part.first))
-    store_result(_setup.folder, f"{part.name}.numbered", result)
+    windows = pickle.loads((_setup.folder / f"{part.name}.windows").read_bytes())
+    result = _write_records(encoder, part, encoder.columns(windows, part.first))
+    store_result(_setup.folder, f"{part.name}.encoded", result)
     report(part.size)
     return result
 
@@ -110,7 +149,7 @@ def _write_records(encoder, part: Part, columns: dict) -> dict:
     data, lengths = encode_columns(encoder, encoder.features(part.split, part.labelled), columns)
     _store(_setup.folder / f"{part.name}.lengths", lengths.astype("<i8").tobytes())
     _store(_setup.folder / f"{part.name}.records", data)
-    return {"bytes": len(data)}
+    return {"records": len(lengths), "bytes": len(data)}
 
 
 @dataclass(frozen=True)
@@ -120,24 +159,27 @@ class Shard:
     name: str
     pieces: tuple[tuple[str, int, int, int], ...]
 
-
-def make_shard(shard: Shard, report) -> dict:
-    with ShardWriter(_setup.folder / shard.name, _setup.recipe.options.compression) as writer:
-        for name, start, stop, records in shard.pieces:
-            with open(_setup.folder / name, "rb") as file:
-                file.seek(start)
-                while start < stop:
-                    data = file.read(min(_COPY_BYTES, stop - start))
-                    start += len(data)
-                    writer.write(data, records if start == stop else 0)
-                    report(len(data))
-    info = asdict(writer.close())
-    store_result(_setup.folder, shard.name, info)
-    return info
+    @property
+    def size(self) -> int:
+        return sum(stop - start for _, start, stop, _ in self.pieces)
 
 
-def plan_shards(folder: Path, names: list[str], parts: list[Part]) -> list[Shard]:
-    """Contiguous shards of nearly equal numbers of records over the parts of a split."""
+def plan_shards(setup: Setup, encoded: Iterable[tuple[Part, dict]]) -> list[Shard]:
+    """The shards of all splits: contiguous, of nearly equal numbers of records."""
+    shards = []
+    results = _in_order(encoded)
+    for split in setup.targets:
+        parts = [part for part, _ in results if part.split == split]
+        names = setup.shard_names(split, sum(result["bytes"] for part, result in results if part.split == split))
+        shards += _cut(setup.folder, names, parts)
+    return shards
+
+
+def _in_order(results: Iterable[tuple[Part, dict]]) -> list[tuple[Part, dict]]:
+    return sorted(results, key=lambda item: item[0].number)
+
+
+def _cut(folder: Path, names: list[str], parts: list[Part]) -> list[Shard]:
     lengths = [np.frombuffer((folder / f"{part.name}.lengths").read_bytes(), "<i8") for part in parts]
     firsts = np.cumsum([0, *map(len, lengths)])
     total, count = int(firsts[-1]), len(names)
@@ -152,3 +194,21 @@ def plan_shards(folder: Path, names: list[str], parts: list[Part]) -> list[Shard
                 pieces.append((f"{part.name}.records", start, start + int(sizes[begin:end].sum()), end - begin))
         shards.append(Shard(name, tuple(pieces)))
     return shards
+
+
+def make_shard(shard: Shard, report) -> dict:
+    """Joins the pieces of a shard."""
+    temporary = _setup.folder / f"{shard.name}.{uuid4().hex}.tmp"
+    with ShardWriter(temporary, _setup.recipe.options.compression) as writer:
+        for name, start, stop, records in shard.pieces:
+            with open(_setup.folder / name, "rb") as file:
+                file.seek(start)
+                while start < stop:
+                    data = file.read(min(_COPY_BYTES, stop - start))
+                    start += len(data)
+                    writer.write(data, records if start == stop else 0)
+                    report(len(data))
+    temporary.replace(_setup.folder / shard.name)
+    info = asdict(replace(writer.info, file=shard.name))
+    store_result(_setup.folder, shard.name, info)
+    return info

@@ -20,15 +20,17 @@ are among them; for SentencePiece the smallest tokens that cover its characters.
 """
 
 from collections import Counter
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
 
 import numpy as np
 
+from nlpdata.example import Packed, VarintRuns, varint
 from nlpdata.finetuning.encode import Chunk, rename_features
+from nlpdata.finetuning.squad import Paragraphs
 from nlpdata.records import Feature
 from nlpdata.tokenizers import Tokenizer
-from nlpdata.tokenizers.offsets import covering_tokens, offset_encoder
+from nlpdata.tokenizers.offsets import Tokens, covering_tokens, offset_encoder
 from nlpdata.tokenizers.scripts import is_unspaced
 
 FIRST_ID = 1_000_000_000
@@ -37,8 +39,6 @@ _WORD_BREAKS = " \t\r\n\u202f"  # what run_squad.py splits a context at
 
 class SquadEncoder:
     """SQuAD records of chunks of paragraphs. The interface is SentenceEncoder's."""
-
-    numbered = True  # unique_ids count the windows of all chunks before
 
     def __init__(
         self,
@@ -68,12 +68,12 @@ class SquadEncoder:
             features.append(Feature("example_id", "bytes", 1))
         return rename_features(features, self.names)
 
-    def columns(self, chunk: Chunk) -> tuple[dict[str, np.ndarray], Counter]:
-        """The columns of a chunk's records but for unique_ids, and counters."""
-        contexts = self._offsets.encode([paragraph.context for paragraph in chunk.rows])
-        questions = [question for paragraph in chunk.rows for question in paragraph.questions]
-        owner = np.repeat(np.arange(len(chunk.rows)), [len(paragraph.questions) for paragraph in chunk.rows])
-        queries, full = self.tokenizer.encode([question.text for question in questions])
+    def windows(self, chunk: Chunk) -> tuple["Windows", Counter]:
+        """The windows of a chunk, and counters."""
+        rows: Paragraphs = chunk.rows
+        contexts = self._offsets.encode(rows.contexts)
+        owner = np.repeat(np.arange(len(rows.contexts)), rows.counts)
+        queries, full = self.tokenizer.encode(rows.questions)
         query_lengths = np.minimum(full, self.max_query_length)
         totals = contexts.lengths[owner]
         plan = plan_windows(totals, self.max_seq_length - 3 - query_lengths, self.doc_stride)
@@ -81,7 +81,7 @@ class SquadEncoder:
         counters["questions_truncated"] = int((full > self.max_query_length).sum())
         labels = {}
         if chunk.labelled:
-            spans = self._answer_tokens(chunk, contexts)
+            spans = self._answer_tokens(rows, contexts, owner)
             counters["answers_without_tokens"] = int((spans[:, 0] == -2).sum())
             labels = _positions(spans, plan, query_lengths)
             outside = (spans[plan[0], 0] >= 0) & (labels["is_impossible"][:, 0] == 1)
@@ -89,46 +89,47 @@ class SquadEncoder:
             if self.drop and chunk.split == "train":
                 plan = tuple(column[~outside] for column in plan)
                 labels = {name: column[~outside] for name, column in labels.items()}
-        starts_of = {
-            "context": (np.cumsum(contexts.lengths) - contexts.lengths)[owner],
-            "query": np.cumsum(full) - full,
-        }
-        columns = self._lay_out(contexts, queries, starts_of, query_lengths, plan, with_places=chunk.split != "train")
+        names = None
         if chunk.split != "train":
-            columns["token_is_max_context"] = self._max_context(totals, query_lengths, plan)
-            names = np.array([question.id.encode() for question in questions], object)
-            columns["example_id"] = names[plan[0]][:, None]
-        return columns | labels, counters
+            names = np.array([name.encode() for name in rows.ids], object)
+        context_starts = (np.cumsum(contexts.lengths) - contexts.lengths)[owner]
+        starts = {"context": context_starts, "query": np.cumsum(full) - full}
+        return Windows(contexts, queries, starts, totals, query_lengths, plan, labels, names), counters
 
-    def number(self, columns: dict[str, np.ndarray], first: int) -> dict[str, np.ndarray]:
-        """The columns with unique_ids; `first`: records of the split's earlier chunks."""
-        count = len(columns["input_ids"])
-        return columns | {"unique_ids": np.arange(FIRST_ID + first, FIRST_ID + first + count)[:, None]}
+    def columns(self, windows: "Windows", first: int) -> dict[str, np.ndarray | Packed]:
+        """The columns of the windows' records (see the top of this file); `first`: records of the split before them."""
+        columns = self._lay_out(windows)
+        columns["unique_ids"] = np.arange(FIRST_ID + first, FIRST_ID + first + len(windows))[:, None]
+        if windows.names is not None:
+            columns["token_is_max_context"] = self._max_context(windows.totals, windows.query_lengths, windows.plan)
+            columns["example_id"] = windows.names[windows.plan[0]][:, None]
+        return columns | windows.labels
 
-    def _lay_out(self, contexts, queries, starts_of, query_lengths, plan, with_places: bool) -> dict[str, np.ndarray]:
-        question, start, length = plan
-        size = query_lengths[question][:, None]
-        tokenizer, count = self.tokenizer, len(question)
-        place = np.arange(self.max_seq_length)[None, :]
-        window = (place >= size + 2) & (place < size + 2 + length[:, None])
-        ids = np.full((count, self.max_seq_length), tokenizer.pad_id, np.int32)
-        ids[:, 0] = tokenizer.cls_id
-        _fill(ids, queries, np.ones(count, np.int64), starts_of["query"][question], size[:, 0])
-        _fill(ids, contexts.ids, size[:, 0] + 2, starts_of["context"][question] + start, length)
-        row = np.arange(count)
-        ids[row, size[:, 0] + 1] = tokenizer.sep_id
-        ids[row, size[:, 0] + 2 + length] = tokenizer.sep_id
-        mask = place < size + 3 + length[:, None]
-        segment = mask & (place >= size + 2)
-        paragraph = window.copy()
-        paragraph[:, 0] = True
-        columns = {"input_ids": ids, "class_index": np.zeros((count, 1), np.uint8)}
-        for name, values in (("input_mask", mask), ("segment_ids", segment), ("paragraph_mask", paragraph)):
-            columns[name] = values.view(np.uint8)
-        if with_places:
-            for name, values in (("token_char_start", contexts.starts), ("token_char_end", contexts.ends)):
-                columns[name] = np.zeros((count, self.max_seq_length), np.int32)
-                _fill(columns[name], values, size[:, 0] + 2, starts_of["context"][question] + start, length)
+    def _lay_out(self, windows: "Windows") -> dict[str, np.ndarray | Packed]:
+        question, start, length = windows.plan
+        query_length = windows.query_lengths[question]
+        context_start = windows.starts["context"][question] + start
+        queries = VarintRuns(windows.queries).runs(windows.starts["query"][question], query_length)
+        before, inside = (query_length + 2).tolist(), length.tolist()
+        rest = (self.max_seq_length - 3 - query_length - length).tolist()
+        sizes = list(zip(before, inside, rest, strict=True))
+        tokenizer = self.tokenizer
+        cls, sep, pad = (varint(i) for i in (tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id))
+        zeros, ones = bytes(self.max_seq_length), b"\1" * self.max_seq_length
+        pads = pad * self.max_seq_length
+        contexts = zip(queries, VarintRuns(windows.contexts.ids).runs(context_start, length), rest, strict=True)
+        columns = {
+            "input_ids": Packed(cls + q + sep + c + sep + pads[: left * len(pad)] for q, c, left in contexts),
+            "input_mask": Packed(ones[: a + b + 1] + zeros[:left] for a, b, left in sizes),
+            "segment_ids": Packed(zeros[:a] + ones[: b + 1] + zeros[:left] for a, b, left in sizes),
+            "paragraph_mask": Packed(b"\1" + zeros[: a - 1] + ones[:b] + zeros[: left + 1] for a, b, left in sizes),
+            "class_index": np.zeros((len(windows), 1), np.uint8),
+        }
+        if windows.names is not None:
+            places = {"token_char_start": windows.contexts.starts, "token_char_end": windows.contexts.ends}
+            for name, values in places.items():
+                runs = zip(before, VarintRuns(values).runs(context_start, length), rest, strict=True)
+                columns[name] = Packed(zeros[:a] + run + zeros[: left + 1] for a, run, left in runs)
         return columns
 
     def _max_context(self, totals, query_lengths, plan) -> np.ndarray:
@@ -144,37 +145,70 @@ class SquadEncoder:
             result[i, at : at + size] = best[first : first + size] == first // min(room, self.doc_stride)
         return result
 
-    def _answer_tokens(self, chunk: Chunk, contexts) -> np.ndarray:
-        """(first, last) token of each question's answer, int64 (questions, 2); -1: it has none; -2: none has its text."""
-        borders = [0, *accumulate(contexts.lengths.tolist())]
-        answers = self._answer_ids(chunk)
-        spans = []
-        for paragraph, low, high in zip(chunk.rows, borders[:-1], borders[1:], strict=True):
-            starts, ends, ids = contexts.starts[low:high], contexts.ends[low:high], contexts.ids[low:high]
-            for question in paragraph.questions:
-                own = next(answers) if answers else None
-                if question.answer is None:
-                    spans.append((-1, -1))
-                    continue
-                span = covering_tokens(starts, ends, *question.answer)
-                if span[1] < span[0]:
-                    span = (-2, -2)
-                elif own is not None:
-                    span = _word_span(paragraph.context, question.answer, span, starts, ends, ids, own)
-                spans.append(span)
-        return np.array(spans, np.int64).reshape(-1, 2)
+    def _answer_tokens(self, rows: Paragraphs, contexts: Tokens, owner: np.ndarray) -> np.ndarray:
+        """(first, last) token of each question's answer, int64 (questions, 2); -1: it has none; -2: none has its text.
 
-    def _answer_ids(self, chunk: Chunk):
-        """The ids of each question's answer by itself, for WordPiece; None for SentencePiece."""
-        if self.tokenizer.kind != "wordpiece":
-            return None
-        texts = [
-            paragraph.context[slice(*question.answer)] if question.answer else ""
-            for paragraph in chunk.rows
-            for question in paragraph.questions
-        ]
-        ids, lengths = self.tokenizer.encode(texts)
-        return iter(np.split(ids, np.cumsum(lengths)[:-1]))
+        owner: number of the paragraph of each question, int64 (questions,).
+        """
+        known = np.array([span is not None for span in rows.spans], bool)
+        starts, ends = np.array([span or (0, 0) for span in rows.spans], np.int64).reshape(-1, 2).T
+        sizes = np.fromiter(map(len, rows.contexts), np.int64, len(rows.contexts)) + 1
+        before = np.cumsum(sizes) - sizes  # characters of the contexts before each, which make all places ascend
+        moved = np.repeat(before, contexts.lengths)
+        token_of = (np.cumsum(contexts.lengths) - contexts.lengths)[owner]
+        # as covering_tokens, for all contexts at a time
+        first = np.searchsorted(contexts.ends + moved, starts + before[owner], "right") - token_of
+        last = np.searchsorted(contexts.starts + moved, ends + before[owner], "left") - 1 - token_of
+        spans = np.stack([first, last], axis=1)
+        spans[last < first] = -2
+        spans[~known] = -1
+        if self.tokenizer.kind == "wordpiece":
+            self._widen(spans, rows, contexts, owner, token_of)
+        return spans
+
+    def _widen(self, spans, rows: Paragraphs, contexts: Tokens, owner, token_of) -> None:
+        """Replaces spans whose tokens do not spell the answer out by those of `_word_span`."""
+        asked = zip(owner.tolist(), rows.spans, strict=True)
+        texts = [rows.contexts[at][slice(*span)] if span else "" for at, span in asked]
+        own, lengths = self.tokenizer.encode(texts)
+        own_starts = np.cumsum(lengths) - lengths
+        there = np.flatnonzero(spans[:, 0] >= 0)
+        same = np.zeros(len(spans), bool)
+        same[there] = lengths[there] == spans[there, 1] - spans[there, 0] + 1
+        equal = np.flatnonzero(same)
+        at = _runs(spans[equal, 0] + token_of[equal], lengths[equal])
+        differ = contexts.ids[at] != own[_runs(own_starts[equal], lengths[equal])]
+        same[np.repeat(equal, lengths[equal])[differ]] = False
+        for i in there[~same[there]].tolist():
+            low = int(token_of[i])
+            tokens = slice(low, low + int(contexts.lengths[owner[i]]))
+            mine = own[own_starts[i] : own_starts[i] + lengths[i]]
+            span = tuple(spans[i].tolist())
+            starts, ends, ids = (column[tokens] for column in (contexts.starts, contexts.ends, contexts.ids))
+            spans[i] = _word_span(rows.contexts[owner[i]], rows.spans[i], span, starts, ends, ids, mine)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows of a chunk's questions as tokens: many times smaller than the records that are laid out from them.
+
+    contexts: tokens of all contexts. queries: int32, tokens of all questions. starts: where the "context" and the
+    "query" of each question start in them, int64 (questions,). totals: tokens of each question's context. query_lengths:
+    tokens of each question that are used. plan: see `plan_windows`. labels: columns. names: the questions' ids as bytes
+    (questions,); None in training.
+    """
+
+    contexts: Tokens
+    queries: np.ndarray
+    starts: dict[str, np.ndarray]
+    totals: np.ndarray
+    query_lengths: np.ndarray
+    plan: tuple[np.ndarray, np.ndarray, np.ndarray]
+    labels: dict[str, np.ndarray]
+    names: np.ndarray | None
+
+    def __len__(self) -> int:
+        return len(self.plan[0])
 
 
 def _word_span(context: str, answer, span, starts, ends, ids, own) -> tuple[int, int]:
@@ -222,11 +256,10 @@ def _positions(spans, plan, query_lengths) -> dict[str, np.ndarray]:
     }
 
 
-def _fill(target: np.ndarray, source: np.ndarray, column: np.ndarray, first: np.ndarray, size: np.ndarray) -> None:
-    """target[i, column[i] : column[i] + size[i]] = source[first[i] : first[i] + size[i]] for every row i."""
-    within = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
-    rows = np.arange(len(target)) * target.shape[1]
-    target.reshape(-1)[np.repeat(rows + column, size) + within] = source[np.repeat(first, size) + within]
+def _runs(first: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """first[0], first[0] + 1, ... (size[0] of them), first[1], ...: int64 (sum of sizes,)."""
+    ends = np.cumsum(size)
+    return np.arange(int(size.sum())) + np.repeat(first - (ends - size), size)
 
 
 @lru_cache(maxsize=1024)

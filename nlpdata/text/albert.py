@@ -49,10 +49,12 @@ def normalize_line(line: str, *, do_lower_case: bool = True, keep_accents: bool 
 def normalize_lines(lines: Sequence[str], *, do_lower_case: bool = True, keep_accents: bool = False) -> list[str]:
     """`normalize_line` of every line, in order: len(lines) strings, each possibly empty.
 
-    Lines with an LF inside are allowed (it is whitespace), but slow.
+    Lines with an LF inside are allowed: it is whitespace.
     """
     if not lines:
         return []
+    if any("\n" in line for line in lines):
+        lines = [line.replace("\n", " ") for line in lines]
     options = {"do_lower_case": do_lower_case, "keep_accents": keep_accents}
     # One accented letter would send a megabyte of English down the slower road: take such lines out, unless they
     # are most of the block.
@@ -66,14 +68,10 @@ def normalize_lines(lines: Sequence[str], *, do_lower_case: bool = True, keep_ac
             for i in wide:
                 rest[i] = ""
         result = _ascii_block("\n".join(rest), do_lower_case).split("\n")
-        if wide and len(result) == len(lines):
+        if wide:
             done = _wide_block("\n".join([lines[i] for i in wide]), **options).split("\n")
-            if len(done) != len(wide):
-                done = [normalize_line(lines[i], **options) for i in wide]
             for i, line in zip(wide, done, strict=True):
                 result[i] = line
-    if len(result) != len(lines):  # an LF inside a line has made them more
-        return [normalize_line(line, **options) for line in lines]
     return result
 
 

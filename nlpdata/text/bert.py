@@ -41,7 +41,9 @@ IDEOGRAPHS = (
 _ASCII_CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ASCII_PUNCTUATION = "".join(c for c in map(chr, range(33, 127)) if not c.isalnum())
 _ASCII_SPACED = {c: f" {c} " for c in _ASCII_PUNCTUATION}
-_SPLIT_BUT_DROPPED = "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
+# White space to `str.split`, which step 1 drops all the same.
+# What `str.split` takes for white space, and step 1 drops.
+SPLIT_BUT_DROPPED = "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
 _MANY = 64  # from so many characters on one pass with a table is faster than one replacement a character
 _BEFORE, _AFTER, _HIGH = 1, 2, 4
 
@@ -80,11 +82,11 @@ class BasicTokenizer:
         block = f" {SEPARATOR} ".join(lines)
         if block.count(SEPARATOR) >= max(len(lines), 1):
             block = f" {SEPARATOR} ".join([line.replace(SEPARATOR, "") for line in lines])
-        for character in _SPLIT_BUT_DROPPED:
+        for character in SPLIT_BUT_DROPPED:
             if character in block:
                 block = block.replace(character, "")
         if self.tokenize_chinese_chars and not block.isascii():
-            block = _space_ideographs(block)
+            block = space_ideographs(block)
         return block.split()
 
     def tokens(self, words: Sequence[str]) -> list[str]:
@@ -131,7 +133,7 @@ def _replace(block: str, table: dict[str, str]) -> str:
     return block
 
 
-def _space_ideographs(block: str) -> str:
+def space_ideographs(block: str) -> str:
     """Step 2: a space before and after every ideograph."""
     try:
         units = np.frombuffer(block.encode("utf-16-le"), dtype="<u2")

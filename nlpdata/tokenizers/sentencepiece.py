@@ -122,17 +122,23 @@ class SentencePieceTokenizer(Tokenizer):
         self, lines: Sequence[str]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """`encode_normalized`, and where each token begins and ends in its line: int64 (tokens,) each, in characters."""
-        lines = [without_surrogates(line) for line in lines]
+        lines = [line if line.isascii() else without_surrogates(line) for line in lines]
         ids, lengths = self._encode_plain(lines)
         ends = np.cumsum(self._piece_sizes[ids])
         sums = np.append(0, ends)[np.append(0, np.cumsum(lengths))]
         ends -= np.repeat(sums[:-1] + 1, lengths)  # 1: the word mark in front of the line
         starts = np.maximum(ends - self._piece_sizes[ids], 0)
-        # Pieces spell an ASCII line out, a mark for each space, unless one is unknown: then the sizes do not add up.
+        # Sizes are places where the pieces spell the line out, a mark for each space. Those of an ASCII line do unless
+        # one is unknown, and then the sizes do not add up; of others the model may have changed characters.
+        stops = np.cumsum(lengths)
         odd = [
             i
             for i, (line, size) in enumerate(zip(lines, np.diff(sums).tolist(), strict=True))
-            if not line.isascii() or (size != len(line) + 1 and line)
+            if line
+            and (
+                size != len(line) + 1
+                or not (line.isascii() or self._spells(ids[stops[i] - lengths[i] : stops[i]], line))
+            )
         ]
         if odd:
             ids, lengths, starts, ends = self._replace_odd(lines, odd, ids, lengths, starts, ends)
@@ -140,17 +146,25 @@ class SentencePieceTokenizer(Tokenizer):
             ids, lengths, starts, ends = self._split.apply_with_offsets(ids, lengths, starts, ends, self._piece_sizes)
         return ids, lengths, starts, ends
 
+    def _spells(self, ids: np.ndarray, line: str) -> bool:
+        return "".join(self.pieces(ids)) == WORD_MARK + line.replace(" ", WORD_MARK)
+
     def _replace_odd(self, lines, odd, ids, lengths, starts, ends):
         """The same columns, with the tokens of some lines as the model itself places them."""
         found = self._model.encode([lines[i] for i in odd], return_type="offset_mapping", num_threads=1)
-        stops = np.cumsum(lengths)
-        columns = [np.split(column, stops[:-1]) for column in (ids, starts, ends)]
+        stops, lengths = np.cumsum(lengths), lengths.copy()
+        parts: list[list[np.ndarray]] = [[], [], []]
+        done = 0
         for i, mapping in zip(odd, found, strict=True):
             places = np.array(mapping["offsets"], np.int64).reshape(-1, 2)
-            for column, values in zip(columns, (np.array(mapping["ids"], np.int32), *places.T), strict=True):
-                column[i] = values
-        lengths = np.fromiter(map(len, columns[0]), np.int64, len(lines))
-        ids, starts, ends = (np.concatenate(column) for column in columns)
+            own = (np.array(mapping["ids"], np.int32), *places.T)
+            for part, column, values in zip(parts, (ids, starts, ends), own, strict=True):
+                part += [column[done : stops[i] - lengths[i]], values]
+            done = stops[i]
+            lengths[i] = len(places)
+        ids, starts, ends = (
+            np.concatenate([*part, column[done:]]) for part, column in zip(parts, (ids, starts, ends), strict=True)
+        )
         return ids, lengths, starts, ends
 
     @cached_property
@@ -158,7 +172,8 @@ class SentencePieceTokenizer(Tokenizer):
         """int64 (vocab_size,): characters of each piece, the word mark counted; 0 where the text does not show."""
         sizes = np.fromiter(map(len, self._all_pieces), np.int64, self.vocab_size)
         sizes[self.unk_id] = 0
-        sizes[[i for i in range(self.vocab_size) if self._model.is_byte(i)]] = 0
+        byte_like = [i for i, piece in enumerate(self._all_pieces) if piece.startswith("<0x")]
+        sizes[[i for i in byte_like if self._model.is_byte(i)]] = 0
         return sizes
 
     def special_ids(self) -> list[int]:
@@ -228,31 +243,35 @@ class _DigitCommaTable:
 
     def apply(self, ids: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         hits = np.flatnonzero(self.affected[ids])
-        if not hits.size:
-            return ids, lengths
+        return self._replace(ids, lengths, hits)[:2] if hits.size else (ids, lengths)
+
+    def _replace(self, ids, lengths, hits):
+        """(new ids, new lengths, number of new ids of each old one int64, places of the replacements' ids int64)."""
         grown = self.lengths[ids]
         ends = np.cumsum(grown)
         out = np.repeat(ids, grown)
         counts = grown[hits]
         # Position of each replacement id within its own replacement.
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        out[np.repeat(ends[hits] - counts, counts) + within] = self.flat[
-            np.repeat(self.starts[ids[hits]], counts) + within
-        ]
+        at = np.repeat(ends[hits] - counts, counts) + within
+        out[at] = self.flat[np.repeat(self.starts[ids[hits]], counts) + within]
         line_of_hit = np.repeat(np.arange(lengths.size), lengths)[hits]
-        return out, lengths + np.bincount(line_of_hit, weights=counts - 1, minlength=lengths.size).astype(np.int64)
+        more = np.bincount(line_of_hit, weights=counts - 1, minlength=lengths.size).astype(np.int64)
+        return out, lengths + more, grown, at
 
     def apply_with_offsets(self, ids, lengths, starts, ends, sizes):
         """`apply`, and the same for where the tokens are; `sizes` int64 (vocab,): characters of a piece."""
-        grown = self.lengths[ids]
-        new_ids, new_lengths = self.apply(ids, lengths)
-        parts = np.where(np.repeat(self.affected[ids], grown), sizes[new_ids], 0)
+        hits = np.flatnonzero(self.affected[ids])
+        if not hits.size:
+            return ids, lengths, starts, ends
+        new_ids, new_lengths, grown, at = self._replace(ids, lengths, hits)
+        new_starts, new_ends = np.repeat(starts, grown), np.repeat(ends, grown)
+        parts, low = sizes[new_ids[at]], new_starts[at]
         # Characters from the end of the old piece: what the parts behind this one have.
-        upto = np.cumsum(parts)
-        behind = np.repeat(np.append(0, upto)[np.cumsum(grown)], grown) - upto
-        old_starts, old_ends = np.repeat(starts, grown), np.repeat(ends, grown)
-        new_ends = np.maximum(old_ends - behind, old_starts)
-        new_starts = np.where(np.repeat(grown > 1, grown), np.maximum(new_ends - parts, old_starts), old_starts)
+        upto, counts = np.cumsum(parts), grown[hits]
+        behind = np.repeat(upto[np.cumsum(counts) - 1], counts) - upto
+        new_ends[at] = np.maximum(new_ends[at] - behind, low)
+        new_starts[at] = np.where(np.repeat(counts > 1, counts), np.maximum(new_ends[at] - parts, low), low)
         return new_ids, new_lengths, new_starts, new_ends
 
 

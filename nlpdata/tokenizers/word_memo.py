@@ -34,7 +34,7 @@ class WordMemo:
 
     def clear(self) -> None:
         """Forgets every word."""
-        self._index = _Index()
+        self._index = WordNumbers()
         self._index[SEPARATOR] = 0  # a word without ids
         self._characters = 0
         self._ids = array("i", [0])  # position 0 belongs to no word: an empty buffer would have no address
@@ -46,7 +46,7 @@ class WordMemo:
         if characters > self.max_characters // 4:
             self.clear()
             return
-        self._index = _Index(zip(kept, range(len(kept)), strict=True))
+        self._index = WordNumbers(zip(kept, range(len(kept)), strict=True))
         self._characters = characters
         del self._bounds[len(kept) + 1 :]
         del self._ids[self._bounds[-1] :]
@@ -89,7 +89,7 @@ class WordMemo:
         self._bounds.frombytes(bounds.tobytes())
 
 
-class _Index(dict):
+class WordNumbers(dict):
     """word -> its number; a word that is not there gets the next one and is put down in `new`."""
 
     def __init__(self, numbers=()):

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nlpdata.text.bert import IDEOGRAPHS, SEPARATOR, BasicTokenizer, is_dropped
+from nlpdata.text.bert import IDEOGRAPHS, SEPARATOR, SPLIT_BUT_DROPPED, BasicTokenizer, is_dropped, space_ideographs
 from nlpdata.tokenizers import Tokenizer
 from nlpdata.tokenizers.offsets import OffsetEncoder, Tokens
+from nlpdata.tokenizers.word_memo import WordNumbers
 
 MEMO_WORDS = 1 << 18  # words remembered: about 80 MB when full
 
@@ -30,58 +31,72 @@ class WordPieceOffsets(OffsetEncoder):
         self._forget()
 
     def _forget(self) -> None:
-        self._words: dict[str, int] = {}
-        self._table = [array("i"), array("i"), array("i")]  # ids, starts and ends of all remembered words
+        self._words = WordNumbers()
+        # Ids, starts and ends of all remembered words; position 0 is of none, as an empty buffer would have no address.
+        self._table = [array("i", [0]) for _ in range(3)]
         self._lengths = array("q")
 
     def encode(self, texts: Sequence[str]) -> Tokens:
         block = "\n".join(texts)
-        first, behind = self._word_ranges(block)
-        words = [block[a:b] for a, b in zip(first.tolist(), behind.tolist(), strict=True)]
+        words, first = self._find_words(block)
+        counts = np.zeros(len(texts), np.int64)
+        if not words:
+            return Tokens(np.zeros(0, np.int32), counts, counts[:0], counts[:0])
         if len(self._words) > MEMO_WORDS:
             self._forget()
-        self._learn(words)
-        numbers = np.fromiter(map(self._words.__getitem__, words), np.int64, len(words))
-        lengths = np.array(self._lengths, np.int64)
-        sizes = lengths[numbers] if len(numbers) else np.zeros(0, np.int64)
+        try:
+            numbers = np.fromiter(map(self._words.__getitem__, words), np.int64, len(words))
+            self._learn()
+        except BaseException:  # words with a number and no ids would be found next time
+            self._forget()
+            raise
+        lengths = np.frombuffer(self._lengths, np.int64)
+        sizes = lengths[numbers]
         ends = np.cumsum(sizes)
-        total = int(ends[-1]) if len(ends) else 0
-        at = np.arange(total) + np.repeat((np.cumsum(lengths) - lengths)[numbers] - (ends - sizes), sizes)
-        ids, starts, stops = (np.array(column, np.int32)[at] for column in self._table)
+        at = np.arange(int(ends[-1])) + np.repeat((1 + np.cumsum(lengths) - lengths)[numbers] - (ends - sizes), sizes)
+        ids, starts, stops = (np.frombuffer(column, np.int32)[at] for column in self._table)
         text_sizes = np.fromiter(map(len, texts), np.int64, len(texts)) + 1
         text_ends = np.cumsum(text_sizes)
         owner = np.searchsorted(text_ends, first, "right")
         base = np.repeat(first - (text_ends - text_sizes)[owner], sizes)
-        counts = np.bincount(owner, weights=sizes, minlength=len(texts)).astype(np.int64)
+        counts += np.bincount(owner, weights=sizes, minlength=len(texts)).astype(np.int64)
         return Tokens(ids, counts, starts + base, stops + base)
 
-    def _learn(self, words: list[str]) -> None:
-        new = [word for word in dict.fromkeys(words) if word not in self._words]
+    def _learn(self) -> None:
+        new, self._words.new = self._words.new, []
         if not new:
             return
         ids, lengths = self._tokenizer.encode(new)
         pieces = self._tokenizer.pieces(ids)
         unknown = self._tokenizer.pieces([self._tokenizer.unk_id])[0]
+        self._table[0].extend(ids.tolist())
+        self._lengths.extend(lengths.tolist())
         at = 0
         for word, count in zip(new, lengths.tolist(), strict=True):
             ranges = self._piece_ranges(word, pieces[at : at + count], unknown)
-            self._words[word] = len(self._lengths)
-            self._lengths.append(count)
-            self._table[0].extend(ids[at : at + count].tolist())
             self._table[1].extend([start for start, _ in ranges])
             self._table[2].extend([end for _, end in ranges])
             at += count
 
-    def _word_ranges(self, block: str) -> tuple[np.ndarray, np.ndarray]:
-        """Where the words of a text begin and end: int64 (words,) each."""
-        if block.isascii():
-            kinds = self._kinds[np.frombuffer(block.encode("ascii"), np.uint8)]
-        else:
-            kinds = self._kinds[np.frombuffer(block.encode("utf-32-le", "surrogatepass"), np.uint32)]
-        kinds = np.concatenate([[_SPACE], kinds, [_SPACE]])
+    def _find_words(self, block: str) -> tuple[list[str], np.ndarray]:
+        """The words of a text, and where they begin: int64 (words,)."""
+        codes = (
+            (block.encode("ascii"), np.uint8)
+            if block.isascii()
+            else (block.encode("utf-32-le", "surrogatepass"), np.uint32)
+        )
+        kinds = np.full(len(block) + 2, _SPACE, np.uint8)
+        np.take(self._kinds, np.frombuffer(*codes), out=kinds[1:-1])
         inside = kinds != _SPACE
-        border = (inside[1:] != inside[:-1]) | ((kinds[1:] == _ALONE) | (kinds[:-1] == _ALONE))
-        return np.flatnonzero(border & inside[1:]), np.flatnonzero(border & inside[:-1])
+        border = inside[1:] != inside[:-1]
+        alone = kinds == _ALONE
+        if alone.any():
+            border |= alone[1:] | alone[:-1]
+        first = np.flatnonzero(border & inside[1:])
+        if not any(character in block for character in SPLIT_BUT_DROPPED):
+            return (space_ideographs(block) if alone.any() else block).split(), first
+        behind = np.flatnonzero(border & inside[:-1])
+        return [block[a:b] for a, b in zip(first.tolist(), behind.tolist(), strict=True)], first
 
     def _piece_ranges(self, word: str, pieces: list[str], unknown: str) -> list[tuple[int, int]]:
         """(start, end) of each piece in its word, before normalisation."""

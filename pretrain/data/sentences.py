@@ -19,6 +19,7 @@ from pretrain.data.record_set import (
     open_record_set,
     sequence_features,
 )
+from pretrain.data.texts import encode_texts
 
 KINDS = ("classification", "regression", "multilabel")
 
@@ -36,7 +37,7 @@ def sentence_batches(config: DataConfig, task, log=print) -> tuple[Batches, Labe
     """Batches of records of a sentence task, ours or another tool's, and what their labels are.
 
     Args:
-      config: which records.
+      config: which records, or (TextDataConfig) which TensorFlow dataset.
       task: SentencePredictionConfig whose kind, classes and model they must fit.
       log: takes notes for the user.
 
@@ -46,7 +47,8 @@ def sentence_batches(config: DataConfig, task, log=print) -> tuple[Batches, Labe
     Raises UsageError where configuration and records do not fit, DataError where a record file is damaged.
     """
     name = f"task.{'train_data' if config.is_training else 'validation_data'}"
-    records, meta = open_record_set(config, name)
+    named = getattr(config, "tfds_name", "")
+    records, meta = encode_texts(config, name, log) if named else open_record_set(config, name)
     source = _Source(records, meta, config, task, name)
     if not meta:
         log(f"{name}: no meta file beside {records.paths[0]}; taken as {source.labels.kind}, length {source.length}")

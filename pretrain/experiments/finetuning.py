@@ -3,9 +3,11 @@
 from pretrain.config import (
     DataConfig,
     EvalDataConfig,
+    EvalTextDataConfig,
     ExperimentConfig,
     ModelConfig,
     OptimizationConfig,
+    TextDataConfig,
     TrainerConfig,
     choose,
 )
@@ -50,8 +52,8 @@ def _sentence_prediction(encoder: str, learning_rate: float) -> ExperimentConfig
         task_type="sentence_prediction",
         task=TASKS.config_class("sentence_prediction")(
             model=SentencePredictionModelConfig(encoder=choose(ENCODERS, encoder)),
-            train_data=DataConfig(global_batch_size=32, trim_padding=True),
-            validation_data=EvalDataConfig(global_batch_size=32, trim_padding=True),
+            train_data=TextDataConfig(global_batch_size=32, trim_padding=True),
+            validation_data=EvalTextDataConfig(global_batch_size=32, trim_padding=True),
         ),
         trainer=_trainer(learning_rate, epochs=3),
     )

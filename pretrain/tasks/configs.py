@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from nlpdata.errors import UsageError
-from pretrain.config import ModelConfig, TaskConfig, at_least
+from pretrain.config import EvalTextDataConfig, ModelConfig, TaskConfig, TextDataConfig, at_least
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class SentencePredictionModelConfig(ModelConfig):
 @dataclass(frozen=True)
 class SentencePredictionConfig(TaskConfig):
     model: SentencePredictionModelConfig = field(default_factory=SentencePredictionModelConfig)
+    train_data: TextDataConfig = field(default_factory=TextDataConfig)
+    validation_data: EvalTextDataConfig = field(default_factory=EvalTextDataConfig)
     kind: Literal["classification", "regression", "multilabel"] | None = None
     """Null: as the meta file says; without one, regression where num_classes is 1, else classification."""
     init_cls_pooler: bool = False

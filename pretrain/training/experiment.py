@@ -70,7 +70,7 @@ class _Run:
 
     def _build_validation_data(self) -> Batches | None:
         data = self._config.task.validation_data
-        if self._evaluates or (self._mode != "train" and data.input_path):
+        if self._evaluates or (self._mode != "train" and data.is_given):
             return self._task.build_inputs(data)
         return None
 

@@ -148,3 +148,18 @@ def test_unreachable_server(store, tmp_path, monkeypatch, capsys, tiny_model):
     assert outcome.code == 1
     assert "s3://bucket/in/a.txt: " in outcome.err
     assert Path(tmp_path, "t.meta.json").exists() is False
+
+
+@pytest.mark.parametrize("run", ["--workers=1", "--runner=DirectRunner"])
+def test_fine_tuning_records_go_there(run, store, tmp_path, tiny_model, capsys):
+    table = tmp_path / "table.csv"
+    table.write_text("text,label\n" + "".join(f"the river {number},{'ab'[number % 2]}\n" for number in range(40)))
+    given = ["create-finetuning", "--task=classification", "--input", table, "--eval-fraction=0.25", "--tokenizer"]
+    given += [tiny_model, "--max-seq-length=32"]
+    assert run_command(capsys, *given, "--output", tmp_path / "here", "--workers=1").code == 0
+    place = f"tuning{run}"
+    assert run_command(capsys, *given, "--output", f"s3://bucket/{place}", run).code == 0
+    assert store.contents(f"{place}/") == contents(tmp_path / "here")
+    refused = run_command(capsys, *given[:3], f"s3://bucket/{place}/table.csv", *given[4:], "--output", "s3://bucket/x")
+    assert refused.code == 2
+    assert f"datasets are read from this machine. Received: s3://bucket/{place}/table.csv" in refused.err

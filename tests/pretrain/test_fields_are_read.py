@@ -12,7 +12,7 @@ from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS
 
 PACKAGE = Path(config.__file__).parent
 SECTIONS = (
-    *(config.DataConfig, config.ModelConfig, config.TaskConfig, config.OptimizationConfig, config.TrainerConfig),
+    *(config.TextDataConfig, config.ModelConfig, config.TaskConfig, config.OptimizationConfig, config.TrainerConfig),
     *(config.RuntimeConfig, config.ExperimentConfig),
 )
 # What only moves configurations around reads no field.

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nlpdata.example import Packed, VarintRuns, encode_examples
 from nlpdata.finetuning.encode import lay_out, rename_features, truncate_pair
 from nlpdata.records import Feature
 from tests.nlpdata.finetuning.texts import squad, write
@@ -94,3 +95,14 @@ def test_a_second_text_without_tokens_is_none(tmp_path, make, records):
     path = write(tmp_path / "a.tsv", "a\tb\tlabel", f"{row}0", f"{row}1")
     make(path, task="pair", text_column="a", text_b_column="b", max_seq_length=16)
     assert not records()[0]["segment_ids"].any()
+
+
+@given(st.lists(st.integers(0, 2**62), min_size=4, max_size=30), st.data())
+def test_packed_columns_are_encoded_as_arrays(values, data):
+    first = np.array(data.draw(st.lists(st.integers(0, len(values) - 3), min_size=1, max_size=5)))
+    features = [Feature("a", "int64", 3), Feature("b", "int64", 1)]
+    rows = np.array(values)[first[:, None] + np.arange(3)]
+    packed = Packed(VarintRuns(np.array(values)).runs(first, np.full(len(first), 3)))
+    made = [encode_examples(features, {"a": column, "b": rows[:, :1]}) for column in (rows, packed)]
+    assert made[0][0] == made[1][0]
+    assert np.array_equal(made[0][1], made[1][1])

@@ -3,12 +3,16 @@ albert's squad_utils.py and the Model Garden's squad_lib and squad_lib_sp, on 27
 
 import gzip
 import json
+import tempfile
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from nlpdata.finetuning.encode import Chunk
-from nlpdata.finetuning.squad import Paragraph, read_squad
+from nlpdata import open_records
+from nlpdata.finetuning.encode import Chunk, encode_columns
+from nlpdata.finetuning.squad import Paragraph, Paragraphs, read_squad
 from nlpdata.finetuning.windows import SquadEncoder
 from nlpdata.tokenizers import load_tokenizer
 from tests.shared import shared
@@ -36,17 +40,21 @@ RUNS = [
 LOST_HALF = b"q05_04"
 
 
+@cache
 def _columns(tokenizer, setting):
-    """All columns of all windows, labels and places both."""
+    """All features of all windows, labels and places both, as records hold them; and the contexts by question."""
     length, stride, query = SETTINGS[setting]
     parts, options = TOKENIZERS[tokenizer]
     encoder = SquadEncoder(load_tokenizer(shared("oracle", *parts), **options), length, "v1", stride, query, "keep")
     path = shared("oracle", "tfm", "squad", "squad_v2_tricky.json")
     paragraphs = list(read_squad(path, "dev", None))
     assert all(isinstance(paragraph, Paragraph) for paragraph in paragraphs)  # nothing moved, nothing left out
-    columns, _ = encoder.columns(Chunk("dev", 0, 0, paragraphs))
+    windows, _ = encoder.windows(Chunk("dev", 0, 0, Paragraphs.of(paragraphs)))
     contexts = {question.id.encode(): p.context for p in paragraphs for question in p.questions}
-    return encoder.number(columns, 0), contexts
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "dev.tfrecord")
+        path.write_bytes(encode_columns(encoder, encoder.features("dev", True), encoder.columns(windows, 0))[0])
+        return open_records(path)[:], contexts
 
 
 def _words(context):
@@ -129,8 +137,6 @@ def test_places_of_sentencepiece_tokens(program, mode, setting):
 
 def test_records_of_the_model_garden_have_our_features():
     """Names, dtypes and widths of the Garden's own TFRecord file."""
-    from nlpdata import open_records
-
     records = open_records(shared("oracle", "tfm", "squad", "tfm_wp_L64_s24_q24.tfrecord"))
     parts, options = TOKENIZERS["uncased"]
     encoder = SquadEncoder(load_tokenizer(shared("oracle", *parts), **options), 64, "v1", 24, 24, "keep")

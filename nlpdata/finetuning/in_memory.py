@@ -1,0 +1,67 @@
+"""The records of a sentence task's split without files: for readers that tokenize a dataset when they start."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from nlpdata.finetuning.chunks import Tally, read_chunks
+from nlpdata.finetuning.datasets import choose_splits, open_dataset
+from nlpdata.finetuning.encode import SentenceEncoder
+from nlpdata.finetuning.options import FinetuningOptions
+from nlpdata.tokenizers import Tokenizer
+
+
+class EncodedSplit:
+    """What `nlpdata.open_records` gives of the records that create-finetuning would write, and what their meta file says.
+
+    len(split), split[int64 array] -> name -> array (n, width) of the features' dtypes.
+
+    Attributes:
+      features: of the records. paths, counts: one file's, though there is none: the dataset's name, and its records.
+      meta: the meta file's task_type, num_labels, label_names, max_seq_length and tokenizer.
+    """
+
+    def __init__(self, name: str, features, columns: dict[str, np.ndarray], meta: dict):
+        self.features, self.meta = features, meta
+        self.paths, self.counts = [Path(name)], np.array([len(columns["input_ids"])])
+        self._columns = columns
+
+    def __len__(self) -> int:
+        return int(self.counts[0])
+
+    def __getitem__(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        return {each.name: self._columns[each.name][rows].astype(each.dtype) for each in self.features}
+
+    def where(self, row: int) -> str:
+        """A record's place, for messages."""
+        return f"{self.paths[0]}, example {row}"
+
+
+def encode_split(options: FinetuningOptions, tokenizer: Tokenizer, log: Callable[[str], None]) -> EncodedSplit:
+    """The only split that the options choose, in memory: about four bytes a token place (six for vocabularies of 2^16).
+
+    Raises UsageError and DataError as create_finetuning does.
+    """
+    dataset = open_dataset([], options)
+    (split,) = choose_splits(dataset, options.splits)
+    for line in dataset.warnings:
+        log(line)
+    encoder = SentenceEncoder(
+        tokenizer, options.max_seq_length, options.feature_names, dataset.kind, len(dataset.labels or "x")
+    )
+    parts = []
+    for chunk in read_chunks(dataset, split, options.label_separator, Tally(options.on_bad_row == "skip", log)):
+        columns, _ = encoder.columns(chunk)
+        if tokenizer.vocab_size <= 1 << 16:
+            columns["input_ids"] = columns["input_ids"].astype(np.uint16)
+        parts.append(columns)
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    meta = {
+        "task_type": f"bert_{dataset.kind}",
+        "num_labels": len(dataset.labels or "x"),
+        "label_names": list(dataset.labels or ()),
+        "max_seq_length": options.max_seq_length,
+        "tokenizer": tokenizer.meta(),
+    }
+    return EncodedSplit(dataset.name, encoder.features(split.name, split.labelled), columns, meta)

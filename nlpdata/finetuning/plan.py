@@ -1,0 +1,308 @@
+"""A run of create_finetuning but for its tasks, which an executor does: what is refused, read, and put in place."""
+
+import gc
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from nlpdata.corpus import fingerprint
+from nlpdata.errors import DataError, UsageError
+from nlpdata.files import is_remote, path_of
+from nlpdata.finetuning import tasks
+from nlpdata.finetuning.chunks import ExamplesFile, Tally, read_chunks
+from nlpdata.finetuning.datasets import Dataset, Split, choose_splits, open_dataset
+from nlpdata.finetuning.meta import meta_content
+from nlpdata.finetuning.options import FinetuningOptions
+from nlpdata.options import check_range, from_keywords
+from nlpdata.output import OutputSet, WorkFolder, check_output, commit, output_set, work_key
+from nlpdata.records import FORMAT_VERSION
+from nlpdata.tokenizers import Tokenizer, load_tokenizer
+from nlpdata.tokenizers.files import copy_name
+
+
+@dataclass(frozen=True)
+class FinetuningResult:
+    """What create_finetuning made: files by split, the meta file, its counters by split, and warnings."""
+
+    files: dict[str, list[str]]
+    meta: str
+    counters: dict
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _InputFile:
+    path: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is made of what. targets: the set of records of each split; all lie in one folder and share a meta file."""
+
+    dataset: Dataset
+    splits: tuple[Split, ...]
+    options: FinetuningOptions
+    tokenizer: Tokenizer
+    tokenizer_file: str  # base name of its copy
+    targets: dict[str, OutputSet]
+    num_shards: int | None
+
+    @cached_property
+    def recipe(self) -> tasks.Recipe:
+        return tasks.Recipe(self.options, self.tokenizer.spec, self.dataset.kind, len(self.dataset.labels or ()) or 1)
+
+    @property
+    def meta(self) -> Path:
+        return next(iter(self.targets.values())).meta
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of all that decides about the result."""
+        files = dict.fromkeys(path for split in self.splits for path in split.files)
+        return work_key(
+            {
+                "format": FORMAT_VERSION,
+                "options": self.options.affecting_bytes(),
+                "labels": self.dataset.labels,
+                "splits": [[split, target.output] for split, target in self.targets.items()],
+                "tokenizer": self.tokenizer.meta(),
+                "inputs": [[str(path), fingerprint(_InputFile(str(path), path.name))] for path in files],
+                "num_shards": self.num_shards,
+            }
+        )
+
+    def examples_name(self, split: str) -> str:
+        """Base name of the file with the questions of a split (squad)."""
+        return f"{self.targets[split].stem}.examples.jsonl.gz"
+
+
+def make_plan(
+    input,
+    output: str | None,
+    tokenizer,
+    *,
+    meta: str | None,
+    named: dict[str, str | None],
+    num_shards: int | None,
+    do_lower_case: bool | None,
+    keep_accents: bool | None,
+    digit_comma: bool | None,
+    options: dict,
+    log: Callable[[str], None],
+) -> Plan:
+    """Reads the options and looks at the dataset, as far as it takes to know that the run can start.
+
+    Args are those of create_finetuning; `named` its record files by split, `options` its further ones. Raises
+    UsageError, DataError.
+    """
+    given = [input] if isinstance(input, str | Path) else list(input or [])
+    chosen = from_keywords(FinetuningOptions, options)
+    check_range("num-shards", num_shards, 1, None)
+    if tokenizer is None:
+        raise UsageError("--tokenizer is missing, e.g. --tokenizer tok/spm.model.")
+    names = _Names(output, meta, named)
+    for path in filter(is_remote, [*given, chosen.dev_input, chosen.test_input]):
+        raise UsageError(f"datasets are read from this machine. Received: {path}. Copy it here, and name the copy.")
+    dataset = open_dataset([str(path) for path in given], chosen)
+    splits = choose_splits(dataset, chosen.splits)
+    if not splits:
+        raise UsageError(f"{dataset.name}: nothing to make: the input holds no split.")
+    loaded = load_tokenizer(tokenizer, do_lower_case=do_lower_case, keep_accents=keep_accents, digit_comma=digit_comma)
+    for line in [*dataset.warnings, *loaded.notes]:
+        log(line)
+    targets = {split.name: names.target(split.name) for split in splits}
+    return Plan(dataset, splits, chosen, loaded, copy_name(names.stem, loaded.path), targets, num_shards)
+
+
+class _Names:
+    """Names of the files to write."""
+
+    def __init__(self, folder: str | None, meta: str | None, named: dict[str, str | None]):
+        given = {split: path for split, path in named.items() if path}
+        if folder is None and not given:
+            raise UsageError("--output is missing, e.g. --output out/mrpc (a folder).")
+        if folder is not None and str(folder).endswith((".tfrecord", ".tf_record")):
+            raise UsageError(f"--output names the folder of the record files, e.g. out/mrpc. Received: {folder!r}.")
+        if folder is not None and path_of(folder).exists() and not path_of(folder).is_dir():
+            raise UsageError(f"--output {folder} is a file; expected a folder.")
+        self._folder = path_of(folder) if folder is not None else path_of(next(iter(given.values()))).parent
+        other = [path for path in given.values() if path_of(path).parent != self._folder]
+        if other:
+            raise UsageError(f"all record files of one run lie in one folder. Received: {self._folder} and {other[0]}.")
+        self._meta = path_of(meta) if meta else self._folder / "meta.json"
+        self._named = given
+
+    def target(self, split: str) -> OutputSet:
+        """The record file of a split; a name that was given for `dev` is that of dev_matched as well."""
+        base, _, rest = split.partition("_")
+        name = self._named.get(base)
+        if name and rest:
+            path = path_of(name)
+            name = str(path.with_name(f"{path.stem}_{rest}{path.suffix}"))
+        return output_set(name or str(self._folder / f"{split}.tfrecord"), str(self._meta))
+
+    @property
+    def stem(self) -> str:
+        """Of the tokenizer's copy."""
+        return "" if self._meta == self._folder / "meta.json" else self._meta.stem
+
+
+@contextmanager
+def _no_collection():
+    """Rows make no cycles, and to look for some among so many objects would double the time of reading them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+class Run:
+    """The work on a plan, in its work folder:
+
+        with Run(plan, overwrite, log) as run:
+            parts = run.read()
+            ...                        # an executor does the tasks: their results lie in the work folder
+            return run.finish(parts)
+
+    Raises UsageError where outputs exist or another run is at work, DataError where the disk refuses.
+    """
+
+    def __init__(self, plan: Plan, overwrite: bool, log: Callable[[str], None]):
+        self._plan, self._log = plan, log
+        targets = list(plan.targets.values())
+        check_output(targets, overwrite, plan.key)
+        self.work = WorkFolder(targets[0], plan.key, log)
+        self._tallies: dict[str, Tally] = {}
+        self._warnings: list[str] = []
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, kind, error, traceback) -> None:
+        self.work.close()
+        if isinstance(error, OSError):
+            where = f" ({error.filename})" if error.filename else ""
+            raise DataError(f"create-finetuning: {error.strerror or error}{where}") from error
+
+    @property
+    def setup(self) -> tasks.Setup:
+        return tasks.Setup(self._plan.recipe, self.work.path, self._plan.targets, self._plan.num_shards)
+
+    def read(self) -> list[tasks.Part]:
+        """Checks the rows of all splits and leaves them as chunks in the work folder, the tokenizer's file beside."""
+        shutil.copyfile(self._plan.tokenizer.path, self.work.path / self._plan.tokenizer_file)
+        parts: list[tasks.Part] = []
+        with _no_collection():
+            for split in self._plan.splits:
+                self._tallies[split.name] = Tally(self._plan.options.on_bad_row == "skip", self._log)
+                parts += self._read(split, self._tallies[split.name], len(parts))
+        return parts
+
+    def _read(self, split: Split, tally: Tally, number: int) -> list[tasks.Part]:
+        parts: list[tasks.Part] = []
+        examples = None
+        if self._plan.dataset.kind == "squad" and split.name != "train":
+            examples = ExamplesFile(self.work.path / self._plan.examples_name(split.name))
+        for chunk in read_chunks(self._plan.dataset, split, self._plan.options.label_separator, tally):
+            parts.append(tasks.store_chunk(self.work.path, chunk, number + len(parts)))
+            if examples:
+                examples.add(chunk.rows)
+        if examples:
+            examples.close()
+        if not parts:
+            dropped = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.dropped.items()))
+            self.work.remove()
+            raise DataError(
+                f"{split.files[0]}: no rows for the {split.name} split" + (f" (left out: {dropped})" if dropped else "")
+            )
+        if len(tally.labels) == 1 and tally.counters["rows_used"] > 1 and split.name == "train":
+            name = self._plan.dataset.labels[next(iter(tally.labels))]
+            self._warnings.append(
+                f"{split.files[0]}: all {tally.counters['rows_used']} training rows have the label {name!r}"
+            )
+        return parts
+
+    def finish(self, parts: Sequence[tasks.Part]) -> FinetuningResult:
+        """Puts the shards in place, the meta file last."""
+        results = [self._result(part) for part in parts]
+        shards: dict[str, list[dict]] = {}
+        counters = {}
+        for split in self._plan.targets:
+            own = [result for part, result in zip(parts, results, strict=True) if part.split == split]
+            names = self.setup.shard_names(split, sum(result["bytes"] for result in own))
+            shards[split] = [self._stored(name) for name in names]
+            counters[split] = self._counters(split, own)
+            self._check_whole(split, shards[split], counters[split]["examples"])
+        content = self._commit(shards, counters)
+        self.work.remove()
+        for line in self._warnings:
+            self._log(f"warning: {line}")
+        files = {
+            split: [str(self._plan.targets[split].folder / info["file"]) for info in infos]
+            for split, infos in shards.items()
+        }
+        return FinetuningResult(files, str(self._plan.meta), content["splits"], self._warnings)
+
+    def _result(self, part: tasks.Part) -> dict:
+        made = self._stored(f"{part.name}.made")
+        return made if "bytes" in made else made | self._stored(f"{part.name}.encoded")
+
+    def _stored(self, name: str) -> dict:
+        found = self.work.result(name)
+        if found is None:
+            raise DataError(f"{name} was not made: the runner lost a task. Nothing was put in place. Run it again")
+        return found
+
+    def _counters(self, split: str, results: Sequence[dict]) -> dict:
+        tally = self._tallies[split]
+        total = sum((Counter(result["counters"]) for result in results), tally.counters)
+        return {
+            **dict(sorted(total.items())),
+            "examples": sum(result["records"] for result in results),
+            "dropped": dict(sorted(tally.dropped.items())),
+            "notes": dict(sorted(tally.notes.items())),
+        }
+
+    @staticmethod
+    def _check_whole(split: str, shards: Sequence[dict], examples: int) -> None:
+        """A runner that loses or repeats elements is found out."""
+        records = sum(info["records"] for info in shards)
+        if records != examples:
+            raise DataError(
+                f"the runner lost or repeated data: {examples} examples of the {split} split were made, and {records} "
+                "records written. Nothing was put in place. Run it again, and if it happens again use another runner"
+            )
+
+    def _commit(self, shards: dict[str, list[dict]], counters: dict[str, dict]) -> dict:
+        plan, folder = self._plan, self.work.path
+        encoder = tasks.make_encoder(plan.recipe, plan.tokenizer)
+        features = {split.name: encoder.features(split.name, split.labelled) for split in plan.splits}
+        examples = {split: plan.examples_name(split) for split in plan.targets}
+        examples = {split: name for split, name in examples.items() if (folder / name).exists()}
+        content = meta_content(
+            plan.dataset,
+            plan.splits,
+            plan.options,
+            plan.tokenizer,
+            plan.tokenizer_file,
+            features,
+            shards,
+            examples,
+            counters,
+        )
+        sets = []
+        for number, (split, target) in enumerate(plan.targets.items()):
+            extra = [folder / plan.tokenizer_file] if number == 0 else []
+            if split in examples:
+                extra.append(folder / examples[split])
+            sets.append((target, [folder / info["file"] for info in shards[split]], extra, content))
+        commit(sets, plan.key)
+        return content

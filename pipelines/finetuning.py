@@ -1,0 +1,156 @@
+"""create-finetuning as a Beam pipeline: the tasks of the local executor as steps, and the function that runs them.
+
+    parts of rows -> make -> [number -> encode ->] plan shards -> write shards
+
+The command reads and checks the dataset, which knows its rows by file and line, and leaves it in the work folder as
+parts; at the end it puts the shards in place. What goes between the steps is names and counts: rows, windows and records
+are files of the work folder, as they are locally. Brackets: SQuAD, whose records count those before them.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import apache_beam as beam
+
+from nlpdata.finetuning import tasks
+from nlpdata.finetuning.plan import FinetuningResult, Plan, Run, make_plan
+from nlpdata.output import work_path
+from pipelines import progress as shown_progress
+from pipelines.commands import main
+from pipelines.faults import homeward
+from pipelines.job import describe_job
+from pipelines.runner import find_runner, run_pipeline
+
+
+def create_finetuning(
+    input=None,
+    output: str | None = None,
+    tokenizer=None,
+    *,
+    runner: str = "DirectRunner",
+    beam_args: Sequence[str] = (),
+    meta: str | None = None,
+    train_output: str | None = None,
+    dev_output: str | None = None,
+    test_output: str | None = None,
+    num_shards: int | None = None,
+    overwrite: bool = False,
+    do_lower_case: bool | None = None,
+    keep_accents: bool | None = None,
+    digit_comma: bool | None = None,
+    dry_run: bool = False,
+    log: Callable[[str], None] | None = None,
+    progress: bool = False,
+    **options,
+) -> FinetuningResult | dict:
+    """Makes fine-tuning records on a Beam runner; the same files as nlpdata.create_finetuning, byte for byte.
+
+    Args:
+      runner: a key of pipelines.runner.RUNNERS.
+      beam_args: Beam's own options, as on a command line.
+      dry_run: run nothing; returns the job instead (see pipelines.job.describe_job).
+      Others: see nlpdata.create_finetuning.
+
+    Raises UsageError, DataError.
+    """
+    log = log or (lambda line: None)
+    chosen = find_runner(runner, beam_args, dry_run)
+    plan = make_plan(
+        input,
+        output,
+        tokenizer,
+        meta=meta,
+        named={"train": train_output, "dev": dev_output, "test": test_output},
+        num_shards=num_shards,
+        do_lower_case=do_lower_case,
+        keep_accents=keep_accents,
+        digit_comma=digit_comma,
+        options=options,
+        log=log,
+    )
+    if dry_run:
+        folder = work_path(next(iter(plan.targets.values())))
+        setup = tasks.Setup(plan.recipe, folder, plan.targets, plan.num_shards)
+        return describe_job(chosen, lambda pipeline: build_graph(pipeline, setup, []))
+    with Run(plan, overwrite, log) as run:
+        parts = run.read()
+        setup = _for_workers(plan, run)
+        run_pipeline(
+            chosen,
+            lambda pipeline: build_graph(pipeline, setup, parts),
+            chunks=len(parts),
+            input_bytes=sum(part.size for part in parts),
+            log=log,
+            quiet=not progress,
+        )
+        return run.finish(parts)
+
+
+def _for_workers(plan: Plan, run: Run) -> tasks.Setup:
+    """The setup with the tokenizer's copy in the work folder, which all workers see; here the loaded one serves."""
+    folder = run.work.path.absolute()
+    spec = replace(plan.tokenizer.spec, path=str(folder / plan.tokenizer_file))
+    setup = replace(run.setup, folder=folder, recipe=replace(plan.recipe, tokenizer=spec))
+    tasks.make_encoder(setup.recipe, plan.tokenizer)
+    return setup
+
+
+def build_graph(pipeline: beam.Pipeline, setup: tasks.Setup, parts: Sequence[tasks.Part]) -> beam.PCollection:
+    """Adds the steps to a pipeline. Returns the collection of what is known of the shards, which lie in the work folder."""
+    made = (
+        pipeline
+        | "Parts" >> beam.Create(parts, reshuffle=False)
+        | "Spread parts" >> beam.Reshuffle()
+        | "Make records" >> beam.ParDo(TaskFn("tokenizing", tasks.make_part, setup, shown_progress.report))
+    )
+    if setup.recipe.numbered:
+        made = (
+            made
+            | "All windows" >> beam.GroupByKey()
+            | "Number records" >> beam.FlatMap(_numbered)
+            | "Spread windows" >> beam.Reshuffle()
+            | "Encode records" >> beam.ParDo(TaskFn("encoding", tasks.encode_part, setup))
+        )
+    return (
+        made
+        | "All records" >> beam.GroupByKey()
+        | "Plan shards" >> beam.ParDo(PlanShardsFn(setup))
+        | "Spread shards" >> beam.Reshuffle()
+        | "Write shards" >> beam.ParDo(TaskFn("writing shards", tasks.make_shard, setup))
+    )
+
+
+def _unseen(count: int) -> None:
+    """Progress shows the first step: nearly all of the time goes there."""
+
+
+class TaskFn(beam.DoFn):
+    """A task -> (0, (the task, its result)); see nlpdata.finetuning.tasks."""
+
+    def __init__(self, step: str, function: Callable, setup: tasks.Setup, report: Callable = _unseen):
+        self._step, self._function, self._setup, self._report = step, function, setup, report
+
+    def process(self, task: tasks.Part | tasks.Shard):
+        with homeward(self._step, task.name):
+            tasks.set_up(self._setup)
+            yield 0, (task, self._function(task, self._report))
+
+
+class PlanShardsFn(beam.DoFn):
+    """(0, all parts with their results) -> the shards."""
+
+    def __init__(self, setup: tasks.Setup):
+        self._setup = setup
+
+    def process(self, grouped: tuple[int, Iterable]):
+        with homeward("planning shards", "all parts"):
+            yield from tasks.plan_shards(self._setup, grouped[1])
+
+
+def _numbered(grouped: tuple[int, Iterable]) -> list[tasks.Part]:
+    return tasks.number_parts(grouped[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main("create-finetuning", sys.argv[1:]))

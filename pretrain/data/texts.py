@@ -1,0 +1,54 @@
+"""A text set of TensorFlow Datasets in place of records: tokenized when the run starts, by create-finetuning's functions."""
+
+from collections.abc import Callable
+
+from nlpdata.errors import NlpdataError, UsageError
+from nlpdata.finetuning.in_memory import EncodedSplit, encode_split
+from nlpdata.finetuning.options import FinetuningOptions
+from nlpdata.tokenizers import load_tokenizer
+from pretrain.config import TextDataConfig
+
+LENGTH = 128  # tokens of an example, unless seq_length is given
+_FIELDS = {  # options of create-finetuning, as its messages name them -> fields of ours
+    "--tfds-data-dir": "tfds_data_dir",
+    "--tfds-splits": "tfds_split",
+    "--text-column": "text_fields",
+    "--label-column": "label_field",
+    "--tfds": "tfds_name",
+}
+
+
+def encode_texts(config: TextDataConfig, name: str, log: Callable[[str], None]) -> tuple[EncodedSplit, dict]:
+    """The examples of a data section that names a TensorFlow dataset, and what a meta file would say of them.
+
+    Raises UsageError and DataError in the words of the configuration; `name`: of the section.
+    """
+    if config.input_path:
+        raise UsageError(f"{name}.input_path and {name}.tfds_name are two sources of examples; give one.")
+    if not config.vocab_file:
+        raise UsageError(f"{name}.vocab_file is missing: {config.tfds_name} is text, and takes a tokenizer's file.")
+    if len(config.text_fields) > 2:
+        raise UsageError(f"{name}.text_fields: an example has one text or two. Received: {config.text_fields}.")
+    split = config.tfds_split or ("train" if config.is_training else "validation")
+    first, second = [*config.text_fields, None, None][:2]
+    try:
+        options = FinetuningOptions(
+            tfds=config.tfds_name,
+            tfds_data_dir=config.tfds_data_dir or None,
+            tfds_splits=f"{'train' if config.is_training else 'dev'}={split}",
+            text_column=first,
+            text_b_column=second,
+            label_column=config.label_field or None,
+            max_seq_length=config.seq_length or LENGTH,
+        )
+        tokenizer = load_tokenizer(config.vocab_file, do_lower_case=config.do_lower_case)
+        for line in tokenizer.notes:
+            log(line)
+        encoded = encode_split(options, tokenizer, log)
+    except NlpdataError as error:
+        message = str(error)
+        for option, field in _FIELDS.items():
+            message = message.replace(option, f"{name}.{field}")
+        raise type(error)(message.replace(", or use --on-bad-row skip", "")) from error
+    log(f"{name}: {len(encoded)} examples of {config.tfds_name} ({split}), tokenized")
+    return encoded, encoded.meta
