@@ -21,8 +21,16 @@ def test_overfitting_200_records(encoder, tiny_model, tmp_path):
         path,
         eval_path=path,
         batch_size=40,
-        encoder=tiny(encoder, dropout=0.0, hidden_size=128, intermediate_size=512, num_attention_heads=4),
-        learning_rate=5e-4,
+        encoder=tiny(
+            encoder,
+            dropout=0.0,
+            hidden_size=128,
+            intermediate_size=512,
+            num_attention_heads=4,
+            initializer_range=0.09,
+            **{"embedding_size": 128} if encoder == "albert" else {},
+        ),
+        learning_rate=7e-4,
         warmup_steps=50,
         trainer={"train_steps": 500, "summary_interval": 100, "steps_per_loop": 20},
     )
