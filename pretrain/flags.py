@@ -45,6 +45,7 @@ RUN = (
     Flag("mode", "train, eval or train_and_eval. Default: train.", aliases=("m",)),
     Flag("model_dir", "Folder of the run; one with checkpoints is resumed.", aliases=("output_dir", "o")),
     Flag("config_file", "YAML over the experiment; several in order.", kind="many"),
+    Flag("params", "A YAML of Cerebras's BERT, translated; it implies the experiment.", aliases=("p",)),
     Flag("params_override", "a.b=1,c=[x,y] over everything else; several in order.", kind="many"),
     Flag("model_config", "Architecture: a name such as albert_base_v2, or a published JSON file or its folder."),
     Flag("albert_config_file", "ALBERT's JSON; implies --experiment=albert/pretraining."),
@@ -122,13 +123,6 @@ _FIELDS_INSTEAD = (
     "--params_override=task.model.encoder.type=my_module:MyEncoder"
 )
 REFUSED = (
-    Flag(
-        "params",
-        aliases=("p",),
-        instead="Cerebras's YAML is not translated yet. Give --experiment=bert/pretraining, --input_files for "
-        "train_input.data_dir, --train_batch_size, --num_train_steps for runconfig.max_steps, and the model's fields "
-        "in a --config_file under task.model.encoder (num_heads and filter_size are known there)",
-    ),
     Flag("gin_file", instead=_FIELDS_INSTEAD, kind="many"),
     Flag("gin_params", instead=_FIELDS_INSTEAD, kind="many"),
     Flag("cs_ip", instead="training runs on CPU, GPU or TPU: leave it out, or give --tpu"),

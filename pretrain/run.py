@@ -61,16 +61,22 @@ def _main(values: dict) -> int:
 
 
 def resolve(values: dict, log: Callable[[str], None] = print) -> ExperimentConfig:
-    """The configuration that flags describe: experiment < config files in order < flags < overrides.
+    """The configuration that flags describe: experiment < --params < config files in order < flags < overrides.
 
     Args:
       values: as parse_flags returns them.
       log: takes notes for the user.
     """
-    layers = [(path, read_yaml(path)) for path in values.get("config_file", ())]
+    layers, name = [], values.get("experiment")
+    if "params" in values:
+        from pretrain.cerebras import read_params
+
+        name, layer = read_params(values["params"], name, log)
+        layers.append((f"--params {values['params']}", layer))
+    layers += [(path, read_yaml(path)) for path in values.get("config_file", ())]
     layers += _flag_layers(values)
     layers += [("--params_override", parse_overrides(text)) for text in values.get("params_override", ())]
-    return with_layers(_experiment(values), layers, log)
+    return with_layers(_experiment(name, values), layers, log)
 
 
 def run_mode(values: dict) -> str:
@@ -104,9 +110,9 @@ def choose_backend(flag: str | None, environment: MutableMapping[str, str]) -> s
     return wanted
 
 
-def _experiment(values: dict) -> ExperimentConfig:
+def _experiment(name: str | None, values: dict) -> ExperimentConfig:
     implied = [f"{encoder}/pretraining" for flag, encoder in _ARCHITECTURE_FLAGS.items() if flag in values]
-    name = values.get("experiment") or next(iter(implied), None)
+    name = name or next(iter(implied), None)
     if not name:
         raise UsageError("--experiment is missing. There are:\n  " + "\n  ".join(experiment_lines()))
     return EXPERIMENTS.get(name)()

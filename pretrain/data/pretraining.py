@@ -13,7 +13,7 @@ from nlpdata.reading import Records
 from nlpdata.records import TASK_TYPES, V2_NAMES
 from pretrain.config import DataConfig, TaskConfig
 from pretrain.data.batches import Batches
-from pretrain.data.record_set import check_fits_model, check_range, ends_of_files, open_record_set
+from pretrain.data.record_set import check_fits_model, check_range, ends_of_files, open_record_set, set_mask
 
 EVALUATION_PROB = 0.15  # of dynamic records, whatever training masks: evaluations stay comparable
 _EVALUATION_KEY = 0x6576616C  # "eval": the masks of an evaluation depend on nothing else
@@ -167,8 +167,7 @@ class _Source:
             if name in names:
                 check_range(self._records, name, rows[name], limit, examples)
         batch = {name: rows[name].astype(np.float32 if name == "masked_lm_weights" else np.int32) for name in names}
-        if self._config.invert_mask:
-            batch["input_mask"] = 1 - batch["input_mask"]
+        set_mask(batch, self._records, self._config, examples)
         return batch
 
     def _example_keys(self, examples: np.ndarray, epoch: int) -> np.ndarray:

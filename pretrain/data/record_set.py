@@ -67,9 +67,24 @@ def sequence_features(
     for name, limit in limits.items():
         check_range(records, name, rows[name], limit, examples)
     batch = {name: rows[name].astype(np.int32) for name in SEQUENCE}
+    set_mask(batch, records, config, examples)
+    return batch
+
+
+def set_mask(batch: dict[str, np.ndarray], records: Records, config: DataConfig, examples: np.ndarray) -> None:
+    """Turns the input_mask of a batch around where config.invert_mask wants it.
+
+    UsageError, with file and record, where a text then begins with padding: the mask has the other meaning.
+    """
     if config.invert_mask:
         batch["input_mask"] = 1 - batch["input_mask"]
-    return batch
+    wrong = np.flatnonzero((batch["input_mask"][:, 0] == 0) & (batch["input_ids"][:, 0] != 0))
+    if len(wrong):
+        meaning = "padding" if config.invert_mask else "real tokens"
+        raise UsageError(
+            f"{records.where(int(examples[wrong[0]]))}: input_mask is not 1 on {meaning}, as invert_mask {config.invert_mask} "
+            f"says. Set invert_mask to {str(not config.invert_mask).lower()} in this data section."
+        )
 
 
 def ends_of_files(records: Records) -> np.ndarray:

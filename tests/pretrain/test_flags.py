@@ -50,7 +50,6 @@ def test_forms(argv, values):
         (["--cs_ip", "1.2.3.4"], "training runs on CPU, GPU or TPU"),
         (["--gin_file=x.gin"], "use --params_override for single fields"),
         (["--gin_params=x=1"], "use --params_override for single fields"),
-        (["--params", "x.yaml"], "Cerebras's YAML is not translated yet"),
         (["--do_predict"], "use `python -m pretrain.predict`"),
     ],
 )

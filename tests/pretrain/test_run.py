@@ -146,11 +146,7 @@ def test_garden_local_line():
     [
         (
             "--mode=train --params path/to/yaml --model_dir path/to/model_dir --validate_only",
-            "--params has no meaning here",
-        ),
-        (
-            "--mode=train --params path/to/yaml --model_dir path/to/model_dir --compile_only",
-            "--params has no meaning here",
+            "there is no configuration file path/to/yaml",
         ),
         (
             "--mode train --cs_ip x.x.x.x --params /path/to/yaml --model_dir /path/to/model_dir "
@@ -160,7 +156,7 @@ def test_garden_local_line():
         (
             "--mode train --params /path/to/yaml --model_dir /path/to/model_dir "
             "--checkpoint_path /path/to/pretrained_checkpoint.mdl",
-            "--params has no meaning here",
+            "there is no configuration file /path/to/yaml",
         ),
         (
             "--experiment=bert/pretraining --mode train --model_dir x --checkpoint_path /path/to/pretrained_checkpoint.mdl",
