@@ -164,6 +164,8 @@ class TrainerConfig:
     best_checkpoint_eval_metric: str = "loss"
     best_checkpoint_metric_comp: Literal["higher", "lower"] = "lower"
     """Which value of the metric is better."""
+    early_stopping_patience: int | None = at_least(1, None)
+    """Stop after so many evaluations in a row without a better best_checkpoint_eval_metric; null: never."""
     log_example_digest: bool = False
     """Write a digest of the examples of each step to metrics.jsonl."""
     tensorboard: bool = True

@@ -14,6 +14,7 @@ from pretrain.config import ExperimentConfig
 from pretrain.data.batches import Batches, example_digest, prefetch
 from pretrain.json_files import write_json
 from pretrain.training.checkpoints import BestCheckpoint, Checkpoints
+from pretrain.training.early_stopping import EarlyStopping
 from pretrain.training.engine import Engine
 from pretrain.training.interrupts import Interrupted, SignalWatch
 from pretrain.training.logs import METRICS, LiveLine, MetricsLog, read_lines
@@ -88,12 +89,14 @@ class Trainer:
         self._seconds = 0.0
         self._signals = SignalWatch()
         self._saved_step = step
+        self._early_stopping = EarlyStopping(self._settings, self.model_dir, step)
+        self._stopped = False
 
     # -------------------------------------------------------------------------------------------------- what may change
 
     def finished(self) -> bool:
         """Whether training ends here; asked before every step."""
-        return self.step >= self.train_steps
+        return self._stopped or self.step >= self.train_steps
 
     def take_step(self, step: int, prepared: Prepared) -> dict:
         """Takes one step; returns the sums of its statistics."""
@@ -122,6 +125,8 @@ class Trainer:
             with self._signals:
                 if evaluating and self.step and self._evaluation_due() and not self._evaluated():
                     self._evaluate_and_log()  # the run was interrupted between the checkpoint and this evaluation
+                if evaluating:
+                    self._stop_early()  # a run that did so before does so again
                 self._train_loop(evaluating)
         finally:
             self._close_logs()
@@ -135,6 +140,7 @@ class Trainer:
                 self._advance(step, prepared, started)
                 if evaluating and self._evaluation_due():
                     self._evaluate_and_log()
+                    self._stop_early()
         if self._saved_step != self.step:  # what follows a step, e.g. its evaluation, decided that it was the last
             self._save()
 
@@ -254,6 +260,8 @@ class Trainer:
                 self._boards["eval"].write(self.step, metrics)
             write_json(self.model_dir / EVAL_RESULTS, {"step": self.step, **metrics})
             self._offer_as_best(metrics)
+        if self._settings.early_stopping_patience is not None:
+            self._early_stopping.add(self.step, metrics[self._best_metric(metrics)])
         self.after_evaluation(metrics)
         return metrics
 
@@ -276,15 +284,27 @@ class Trainer:
                 raise Interrupted("interrupted during an evaluation; its results are not kept.", self._signals.received)
         return self.task.reduce_aggregated_logs(state) | {"examples": min(examples, data.num_examples)}
 
-    def _offer_as_best(self, metrics: Mapping[str, float]) -> None:
-        settings = self._settings
-        if not settings.best_checkpoint_export_subdir:
-            return
-        name = settings.best_checkpoint_eval_metric
+    def _best_metric(self, metrics: Mapping[str, float]) -> str:
+        """The metric that says which checkpoint is best. UsageError where the evaluation has none of that name."""
+        name = self._settings.best_checkpoint_eval_metric
         if name not in metrics:
             raise UsageError(
                 f"trainer.best_checkpoint_eval_metric is {name!r}; the evaluation has {', '.join(sorted(metrics))}."
             )
+        return name
+
+    def _stop_early(self) -> None:
+        reason = None if self.finished() else self._early_stopping.reason()
+        if reason:
+            self._stopped = True
+            if self._is_chief:
+                self._log(f"stopped early, after step {self.step} of {self.train_steps}: {reason}")
+
+    def _offer_as_best(self, metrics: Mapping[str, float]) -> None:
+        settings = self._settings
+        if not settings.best_checkpoint_export_subdir:
+            return
+        name = self._best_metric(metrics)
         higher = settings.best_checkpoint_metric_comp == "higher"
         best = BestCheckpoint(self.model_dir / settings.best_checkpoint_export_subdir, name, higher)
         if best.offer(metrics[name], self.step, self._weights, self._info):

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.config import Choice
+from pretrain.config import Choice, TrainerConfig
 from pretrain.converters import assign, native, read_checkpoint
 from pretrain.data import example_digest, pretraining_batches
 from pretrain.registry import OPTIMIZERS
 from pretrain.training import run_experiment
+from pretrain.training.early_stopping import EarlyStopping
 from tests.pretrain.runs import ROOT, changed, curve, experiment, finish, lines, process, run, tiny
 
 
@@ -314,22 +315,47 @@ def test_full_disk_while_saving(config, tmp_path):
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000002"]
 
 
-def test_the_documented_trainer_stops_early(config, tmp_path, monkeypatch):
+def test_the_documented_trainer_stops(config, tmp_path, monkeypatch):
     document = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
-    code = re.search(r"```python\n((?:(?!```).)*class EarlyStopping.*?)```", document, re.DOTALL).group(1)
-    (tmp_path / "my_trainer.py").write_text(code)
+    code = re.search(r"```python\n((?:(?!```).)*class StopAtTarget.*?)```", document, re.DOTALL).group(1)
+    (tmp_path / "my_trainer.py").write_text(code.replace("target = 2.0", "target = 100.0"))
     monkeypatch.syspath_prepend(tmp_path)
+    easy = changed(config, "trainer", type="my_trainer:StopAtTarget", train_steps=40, validation_interval=2)
+    for _ in range(2):  # decides the same when it goes on
+        run(easy, tmp_path / "run", "train_and_eval")
+        assert lines(tmp_path / "run")[-1]["step"] == 2
+        assert native.finished(tmp_path / "run" / "checkpoints")[-1].name == "step-00000002"
+
+
+def test_early_stopping(config, tmp_path):
     rising = experiment(
         config.task.train_data.input_path,
         eval_path=config.task.validation_data.input_path,
-        trainer={"type": "my_trainer:EarlyStopping", "train_steps": 40, "validation_interval": 2},
+        trainer={"early_stopping_patience": 2, "train_steps": 40, "validation_interval": 2},
         learning_rate=1.0,
     )
-    run(rising, tmp_path / "run", "train_and_eval")
+    said = run(rising, tmp_path / "run", "train_and_eval")
     losses = [line["loss"] for line in lines(tmp_path / "run", "eval")]
     assert len(losses) == losses.index(min(losses)) + 3 < 20
-    stopped = lines(tmp_path / "run")[-1]["step"]
-    assert stopped == 2 * len(losses)
+    stopped, best = 2 * len(losses), 2 * (losses.index(min(losses)) + 1)
+    reason = f"step {stopped} of 40: 2 evaluations brought no better loss than {min(losses):.6g} at step {best} "
+    assert any(reason in line for line in said)
     assert native.finished(tmp_path / "run" / "checkpoints")[-1].name == f"step-{stopped:08d}"
-    run(rising, tmp_path / "run", "train_and_eval")  # decides the same when it goes on
+    said = run(rising, tmp_path / "run", "train_and_eval")  # decides the same when it goes on
+    assert any(reason in line for line in said)
     assert lines(tmp_path / "run")[-1]["step"] == stopped
+
+
+def test_early_stopping_counts_the_first_of_equals_and_each_step_once(tmp_path):
+    settings = TrainerConfig(
+        early_stopping_patience=2, best_checkpoint_metric_comp="higher", best_checkpoint_eval_metric="f1"
+    )
+    written = [(1, 0.5), (2, 0.7), (3, 0.7), (3, 0.7), (9, 0.9)]  # step 9 was cut off
+    log = [json.dumps({"step": step, "split": "eval", "f1": value}) for step, value in written]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(log) + "\n")
+    stopping = EarlyStopping(settings, tmp_path, 3)
+    assert stopping.reason() is None
+    stopping.add(4, 0.6)
+    assert stopping.reason().startswith("2 evaluations brought no better f1 than 0.7 at step 2")
+    stopping.add(5, 0.8)
+    assert stopping.reason() is None

@@ -1,0 +1,42 @@
+"""Ends a run whose evaluations bring nothing better any more."""
+
+from pathlib import Path
+
+from pretrain.config import TrainerConfig
+from pretrain.training.logs import METRICS, read_lines
+
+
+class EarlyStopping:
+    """Counts evaluations since the best one, those of metrics.jsonl up to `step` first: a resumed run counts on.
+
+    Args:
+      settings: of the trainer. Without early_stopping_patience nothing ever stops.
+      model_dir: of the run.
+      step: that the run goes on after.
+    """
+
+    def __init__(self, settings: TrainerConfig, model_dir: Path, step: int):
+        self._patience, self._metric = settings.early_stopping_patience, settings.best_checkpoint_eval_metric
+        self._sign = 1 if settings.best_checkpoint_metric_comp == "higher" else -1
+        self._values: dict[int, float] = {}
+        for line in read_lines(model_dir / METRICS):
+            if line.get("split") == "eval" and line["step"] <= step and self._metric in line:
+                self.add(line["step"], line[self._metric])
+
+    def add(self, step: int, value: float) -> None:
+        """Counts the evaluation at a step, whose metric has this value; a step counts once."""
+        self._values[step] = value
+
+    def reason(self) -> str | None:
+        """Why the run should stop now; None where it should go on."""
+        if self._patience is None or not self._values:
+            return None
+        steps = sorted(self._values)
+        best = max(steps, key=lambda step: (self._sign * self._values[step], -step))  # the first of equals
+        barren = len(steps) - 1 - steps.index(best)
+        if barren < self._patience:
+            return None
+        return (
+            f"{barren} evaluations brought no better {self._metric} than {self._values[best]:.6g} at step {best} "
+            f"(trainer.early_stopping_patience {self._patience})"
+        )
