@@ -57,6 +57,7 @@ RUN = (
     Flag("tfhub_cache_dir", "Where modules of TensorFlow Hub are kept (TFHUB_CACHE_DIR)."),
     Flag("do_train", "Older form of --mode.", kind="switch"),
     Flag("do_eval", "Older form of --mode.", kind="switch"),
+    Flag("seeds", "N runs, seeds 0 to N-1, in model_dir/seed-0, ...; prints median and spread."),
     Flag("help", "This text.", aliases=("h", "helpfull", "helpshort"), kind="switch"),
 )
 FIELDS = (

@@ -11,7 +11,7 @@ from collections.abc import Callable, MutableMapping, Sequence
 from nlpdata.errors import NlpdataError, UsageError
 from pretrain.config import ExperimentConfig
 from pretrain.config_tree import to_tree, with_layers
-from pretrain.config_values import closest
+from pretrain.config_values import closest, parse_value
 from pretrain.config_yaml import dump_yaml, read_yaml
 from pretrain.experiments import experiment_lines
 from pretrain.flags import fields_of, help_text, parse_flags
@@ -54,9 +54,27 @@ def _main(values: dict) -> int:
     model_dir = values.get("model_dir")
     if not model_dir:
         raise UsageError("--model_dir is missing: the folder for checkpoints and logs, e.g. --model_dir=run1.")
+    if "seeds" in values:
+        return _run_seeds(config, model_dir, mode, values)
     from pretrain.training import run_experiment
 
     run_experiment(config, model_dir, mode, _log)
+    return 0
+
+
+def _run_seeds(config: ExperimentConfig, model_dir: str, mode: str, values: dict) -> int:
+    try:
+        count = parse_value(int, values["seeds"], 1)
+    except ValueError as error:
+        raise UsageError(f"--seeds: {error}") from None
+    if mode != "train_and_eval":
+        raise UsageError(f"--seeds compares scores: it needs --mode=train_and_eval. Received: {mode}.")
+    if "seed" in values:
+        raise UsageError(f"--seeds runs seeds 0 to {count - 1}; leave --seed out.")
+    from pretrain.seeds import run_seeds, summary_lines
+
+    summary = run_seeds(config, model_dir, count, _log)
+    print("\n".join(summary_lines(summary, count)))
     return 0
 
 
