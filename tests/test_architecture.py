@@ -23,7 +23,7 @@ PRETRAIN_LEVELS = (
     {"converters", "data", "evaluation"},
     {"tasks", "prediction"},
     {"training"},
-    {"cerebras", "convert", "experiments", "export", "predict", "run", "seeds", "submit"},
+    {"cerebras", "convert", "experiments", "export", "glue", "predict", "run", "seeds", "submit"},
 )
 LEVEL = {part: level for level, parts in enumerate(PRETRAIN_LEVELS) for part in parts}
 

@@ -11,6 +11,7 @@ from pretrain.seeds import summarize
 from tests.pretrain.finetuning import records, sentence_experiment
 
 
+@pytest.mark.slow
 def test_two_seeds_are_summed_up_and_not_run_twice(tmp_path, capsys):
     config = sentence_experiment(records(tmp_path / "train.tfrecord", 24), batch=8, steps=2)
     (tmp_path / "all.yaml").write_text(dump_yaml(config))

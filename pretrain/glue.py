@@ -1,0 +1,214 @@
+"""python -m pretrain.glue --init_checkpoint base --input glue --output sweep: fine-tunes on GLUE tasks, and prints the table.
+
+For every task: records of its folder (nlpdata.create_finetuning), the settings of configs/experiments/glue_TASK.yaml, one
+run a seed with train_and_eval. In the output folder are records/TASK, TASK/seed-N (the runs), glue.json and glue.tsv.
+Called again it goes on where it was.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nlpdata.errors import UsageError
+from pretrain.command import run_app
+from pretrain.config import ExperimentConfig
+from pretrain.config_tree import to_tree, with_layers
+from pretrain.config_values import closest
+from pretrain.config_yaml import read_yaml
+from pretrain.json_files import read_object, write_json
+from pretrain.overrides import parse_overrides
+from pretrain.registry import EXPERIMENTS
+from pretrain.seeds import run_each, seed_runs, summarize
+
+# The metrics of the GLUE paper (Wang et al., 2019, table 1) for each task, and its files of settings and of the dev split.
+_ACCURACY = ("accuracy",)
+TASKS = {
+    "cola": (("matthews_corrcoef",), "glue_cola", "dev"),
+    "sst2": (_ACCURACY, "glue_sst2", "dev"),
+    "mrpc": (("f1", "accuracy"), "glue_mrpc", "dev"),
+    "stsb": (("pearson", "spearman"), "glue_stsb", "dev"),
+    "qqp": (("f1", "accuracy"), "glue_qqp", "dev"),
+    "mnli_matched": (_ACCURACY, "glue_mnli_matched", "dev_matched"),
+    "mnli_mismatched": (_ACCURACY, "glue_mnli_mismatched", "dev_mismatched"),
+    "qnli": (_ACCURACY, "glue_qnli", "dev"),
+    "rte": (_ACCURACY, "glue_rte", "dev"),
+    "wnli": (_ACCURACY, "glue_wnli", "dev"),
+}
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@app.command()
+def glue_command(
+    init_checkpoint: Annotated[
+        str, typer.Option("--init_checkpoint", "--init-checkpoint", help="Weights to start from.")
+    ],
+    input: Annotated[str, typer.Option(help="The folder that holds those of the tasks (CoLA, MRPC, ...).")],
+    output: Annotated[str, typer.Option("--output", "--model_dir", help="Folder of records, runs and the table.")],
+    tasks: Annotated[str, typer.Option(help="Comma-separated, or `all`.")] = "all",
+    seeds: Annotated[int, typer.Option(min=1, help="Runs a task, with seeds 0 to N-1.")] = 1,
+    tokenizer: Annotated[str | None, typer.Option(help="Tokenizer file.  [default: that beside the weights]")] = None,
+    model_config: Annotated[
+        str | None, typer.Option("--model_config", "--model-config", help="Architecture.  [default: the checkpoint's]")
+    ] = None,
+    experiment: Annotated[str, typer.Option(help="The experiment under the settings.")] = "bert/sentence_prediction",
+    max_seq_length: Annotated[int, typer.Option("--max_seq_length", "--max-seq-length", help="Of the records.")] = 128,
+    config_file: Annotated[
+        list[str] | None, typer.Option("--config_file", "--config-file", help="YAML over each task's settings.")
+    ] = None,
+    params_override: Annotated[
+        list[str] | None, typer.Option("--params_override", "--params-override", help="a.b=1,c.d=2 over everything.")
+    ] = None,
+) -> None:
+    """Fine-tune on GLUE tasks, and print the table of their scores."""
+    rows = glue(
+        init_checkpoint,
+        input,
+        output,
+        tasks=None if tasks == "all" else tasks.split(","),
+        seeds=seeds,
+        tokenizer=tokenizer,
+        model_config=model_config,
+        experiment=experiment,
+        max_seq_length=max_seq_length,
+        config_files=config_file or (),
+        params_overrides=params_override or (),
+        log=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    print("\n".join(table_lines(rows)))
+
+
+def glue(
+    init_checkpoint: str,
+    input: str,
+    output: str,
+    *,
+    tasks: Sequence[str] | None = None,
+    seeds: int = 1,
+    tokenizer: str | None = None,
+    model_config: str | None = None,
+    experiment: str = "bert/sentence_prediction",
+    max_seq_length: int = 128,
+    config_files: Sequence[str] = (),
+    params_overrides: Sequence[str] = (),
+    log: Callable[[str], None] = print,
+) -> list[dict]:
+    """Runs the sweep; see the top of this file. `tasks`: names of TASKS; None: all.
+
+    Returns a row a metric: {"task", "metric", "median", "min", "max", "std"}, over the seeds, and last "average": the mean
+    over the tasks of the mean of their medians. Raises UsageError, DataError.
+    """
+    from nlpdata.finetuning.datasets import plain_name
+    from pretrain.converters import read_checkpoint
+    from pretrain.encoders.model_config import read_model_config
+
+    known = {plain_name(name): name for name in TASKS}
+    chosen = []
+    for name in TASKS if tasks is None else tasks:
+        if plain_name(name) not in known:
+            raise UsageError(f"--tasks: no task {name!r}.{closest(plain_name(name), known)} Known: {', '.join(TASKS)}.")
+        chosen.append(known[plain_name(name)])
+    given = read_model_config(model_config) if model_config else None
+    encoder = read_checkpoint(init_checkpoint, given).encoder
+    folder = Path(output)
+    vocabulary = _tokenizer(tokenizer, init_checkpoint)
+    top = [(path, read_yaml(path)) for path in config_files]
+    top += [("--params_override", parse_overrides(text)) for text in params_overrides]
+    runs: dict[str, ExperimentConfig] = {}
+    for name in chosen:
+        _, settings, dev = TASKS[name]
+        records = _records(name, dev, input, folder / "records" / name, vocabulary, max_seq_length, log)
+        layers = [
+            (settings, read_yaml(settings)),
+            ("", _task_layer(records, dev, max_seq_length, encoder, init_checkpoint)),
+        ]
+        config = with_layers(EXPERIMENTS.get(experiment)(), [*layers, *top], log)
+        runs |= {f"{name}/{seed}": each for seed, each in seed_runs(config, seeds).items()}
+    results = run_each(runs, folder, folder / "glue.json", log)
+    rows = _rows({name: [value for run, value in results.items() if run.startswith(f"{name}/")] for name in chosen})
+    write_json(folder / "glue.json", {"runs": read_object(folder / "glue.json")["runs"], "table": rows})
+    columns = list(rows[0])
+    lines = ["\t".join(columns), *("\t".join(str(row[column]) for column in columns) for row in rows)]
+    (folder / "glue.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return rows
+
+
+def _tokenizer(given: str | None, init_checkpoint: str) -> str:
+    from pretrain.converters.tokenizer_files import find_tokenizer
+
+    found = given or find_tokenizer(Path(init_checkpoint))
+    if not found:
+        raise UsageError(f"no tokenizer beside {init_checkpoint}. Name it with --tokenizer.")
+    return str(found)
+
+
+def _records(name: str, dev: str, input: str, folder: Path, tokenizer: str, length: int, log) -> Path:
+    """The folder of a task's records, made where they are not there yet."""
+    from nlpdata import create_finetuning
+    from nlpdata.records import read_meta
+    from nlpdata.tokenizers import load_tokenizer
+
+    meta_path = folder / "meta.json"
+    if not meta_path.exists():
+        log(f"{name}: making records: {folder}")
+        create_finetuning(
+            input, str(folder), tokenizer, task=name, splits=f"train,{dev}", max_seq_length=length, log=log
+        )
+        return folder
+    meta = read_meta(meta_path)
+    wanted = {"tokenizer": load_tokenizer(tokenizer).sha256, "max_seq_length": length}
+    found = {"tokenizer": meta.get("tokenizer", {}).get("sha256"), "max_seq_length": meta.get("max_seq_length")}
+    other = [key for key in wanted if wanted[key] != found[key]]
+    if other:
+        raise UsageError(
+            f"{folder} has records of another {other[0]} ({found[other[0]]}, expected {wanted[other[0]]}). Use another "
+            "--output, or remove that folder."
+        )
+    return folder
+
+
+def _task_layer(records: Path, dev: str, length: int, encoder, init_checkpoint: str) -> dict:
+    def data(split):
+        return {"input_path": f"{records / split}.tfrecord*", "seq_length": length}
+
+    return {
+        "task": {
+            "init_checkpoint": init_checkpoint,
+            "model": {"encoder": to_tree(encoder)},
+            "train_data": data("train"),
+            "validation_data": data(dev),
+        }
+    }
+
+
+def _rows(results: dict[str, list[dict]]) -> list[dict]:
+    rows, means = [], []
+    for task, scores in results.items():
+        summary = summarize(scores)
+        metrics = TASKS[task][0]
+        rows += [{"task": task, "metric": metric, **summary[metric]} for metric in metrics]
+        means.append(sum(summary[metric]["median"] for metric in metrics) / len(metrics))
+    average = sum(means) / len(means)
+    return [*rows, {"task": "average", "metric": "", "median": average, "min": "", "max": "", "std": ""}]
+
+
+def table_lines(rows: Sequence[dict]) -> list[str]:
+    """The rows of `glue` as a table for people, in percent."""
+    lines = [f"{'task':<16}{'metric':<20}{'median':>8}{'min':>8}{'max':>8}{'std':>8}"]
+    for row in rows:
+        numbers = [row[name] for name in ("median", "min", "max", "std")]
+        cells = "".join(f"{100 * value:8.2f}" if value != "" else " " * 8 for value in numbers)
+        lines.append(f"{row['task']:<16}{row['metric']:<20}{cells}".rstrip())
+    return lines
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code when called with argv, else exits."""
+    return run_app(app, "glue", argv)
+
+
+if __name__ == "__main__":
+    main()

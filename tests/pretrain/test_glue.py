@@ -1,0 +1,62 @@
+"""python -m pretrain.glue on folders of a few rows: records, runs, table; again, without running anything twice."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from pretrain.glue import main, table_lines
+from pretrain.tasks.sentence_prediction import SentencePredictionTask
+from tests.pretrain.finetuning import records, sentence_experiment
+from tests.pretrain.runs import tiny
+from tests.pretrain.test_predict import WORDS, stored
+
+
+@pytest.fixture
+def base(tmp_path):
+    """A tiny checkpoint with its vocabulary, and the folders of RTE and STS-B."""
+    config = sentence_experiment(records(tmp_path / "a.tfrecord", 16))
+    task = SentencePredictionTask(replace(config.task, model=replace(config.task.model, encoder=tiny("bert"))))
+    task.build_inputs(config.task.train_data)
+    stored(task, tmp_path / "base", tiny("bert"))
+    (tmp_path / "base" / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    for folder, label, values in (
+        ("RTE", "label", ("entailment", "not_entailment")),
+        ("STS-B", "score", ("1.5", "4.0")),
+    ):
+        (tmp_path / "glue" / folder).mkdir(parents=True)
+        rows = [f"{i}\tw{20 + i} w40\tw{30 + i}\t{values[i % 2]}" for i in range(8)]
+        for split in ("train", "dev"):
+            text = "\n".join([f"index\tsentence1\tsentence2\t{label}", *rows]) + "\n"
+            (tmp_path / "glue" / folder / f"{split}.tsv").write_text(text)
+    return tmp_path / "base"
+
+
+@pytest.mark.slow
+def test_a_sweep_of_two_tasks(base, tmp_path, capsys):
+    line = ["--init_checkpoint", str(base), "--input", str(tmp_path / "glue"), "--output", str(tmp_path / "sweep")]
+    line += ["--tasks", "rte,STS-B", "--max_seq_length", "32"]
+    line += ["--params_override", "trainer.train_steps=2,task.train_data.global_batch_size=4,trainer.tensorboard=false"]
+    assert main(line) == 0
+    table = json.loads((tmp_path / "sweep" / "glue.json").read_text())
+    scores = json.loads((tmp_path / "sweep" / "rte" / "seed-0" / "eval_results.json").read_text())
+    assert table["runs"]["rte/seed-0"] == scores
+    rows = table["table"]
+    metrics = [("rte", "accuracy"), ("stsb", "pearson"), ("stsb", "spearman"), ("average", "")]
+    assert [(row["task"], row["metric"]) for row in rows] == metrics
+    rte, pearson, spearman, average = (row["median"] for row in rows)
+    assert rte == scores["accuracy"]
+    assert average == pytest.approx((rte + (pearson + spearman) / 2) / 2)
+    assert (tmp_path / "sweep" / "glue.tsv").read_text().splitlines()[1].startswith(f"rte\taccuracy\t{rte}")
+    assert f"{100 * rte:8.2f}" in capsys.readouterr().out
+
+    assert main(line) == 0
+    said = capsys.readouterr()
+    assert said.err.count("was finished before") == 2
+    assert "making records" not in said.err
+    assert said.out.splitlines() == table_lines(rows)
+
+    assert main([*line, "--max_seq_length", "16"]) == 2
+    assert "has records of another max_seq_length (32, expected 16)" in capsys.readouterr().err
+    assert main([*line, "--tasks", "mprc"]) == 2
+    assert "no task 'mprc'. Closest: mrpc" in capsys.readouterr().err
