@@ -1,10 +1,13 @@
 """python -m pretrain.predict --model_dir run2 --input texts.tsv --output predictions.tsv: what a fine-tuned model says.
 
-A sentence model takes texts (.txt, one a line; .tsv with a header; .jsonl); a question answering model the dev records of
-`nlpdata create-finetuning --task squad`, and writes predictions.json, nbest_predictions.json and null_odds.json.
+A sentence model takes texts (.txt, one a line; .tsv with a header; .jsonl); a question answering model SQuAD's .json, or the
+dev or test records of `nlpdata create-finetuning --task squad`, and writes predictions.json, nbest_predictions.json and
+null_odds.json.
 """
 
+import contextlib
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +26,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 
 @app.command()
 def predict_command(
-    input: Annotated[str, typer.Option(help="Texts, or dev records of SQuAD.")],
+    input: Annotated[str, typer.Option(help="Texts, or questions: SQuAD's JSON, or its records.")],
     output: Annotated[str, typer.Option(help="File of predictions; for SQuAD a folder.")],
     model_dir: Annotated[
         str, typer.Option("--model_dir", "--model-dir", "--init_checkpoint", help="Run or checkpoint.")
@@ -49,7 +52,8 @@ def predict(model_dir, input, output, *, format="tsv", tokenizer=None, batch_siz
     if "classifier/logits/kernel" in checkpoint.weights:
         _predict_texts(checkpoint, str(model_dir), input, output, format, tokenizer, batch_size, log)
     elif "span/logits/kernel" in checkpoint.weights:
-        _predict_answers(checkpoint, str(model_dir), input, output, batch_size, log)
+        with _question_records(checkpoint, str(model_dir), input, tokenizer, log) as records:
+            _predict_answers(checkpoint, str(model_dir), records, output, batch_size, log)
     else:
         raise UsageError(
             f"{model_dir} holds no fine-tuned head (classifier or span): there is nothing that it predicts. Fine-tune it with "
@@ -112,6 +116,41 @@ def _tokenizer(model_dir: str, given: str | None):
     return loaded
 
 
+@contextlib.contextmanager
+def _question_records(checkpoint, model_dir: str, input, tokenizer, log):
+    """The records of the questions: the input, or those made of SQuAD's JSON for as long as they are needed."""
+    if not str(input).endswith((".json", ".json.gz")):
+        yield str(input)
+        return
+    from nlpdata import create_finetuning
+
+    length = checkpoint.extras.get("seq_length") or checkpoint.encoder.options.max_position_embeddings
+    longest = min(64, length // 4)
+    with tempfile.TemporaryDirectory(prefix="nlpdata-predict-") as folder:
+        made = create_finetuning(
+            str(input),
+            folder,
+            _tokenizer(model_dir, tokenizer).spec,
+            task="squad",
+            splits="test",
+            max_seq_length=length,
+            max_query_length=longest,
+            doc_stride=min(128, length // 3),
+            on_bad_row="skip",
+            workers=1,
+            log=log,
+        )
+        counters = made.counters["test"]["counters"]
+        log(f"{counters['questions']} questions in {counters['examples']} windows of {length} tokens")
+        for count, what in (
+            (counters.get("questions_truncated", 0), f"are longer than {longest} tokens: their ends were cut"),
+            (sum(counters["dropped"].values()), "cannot be used and have no answer"),
+        ):
+            if count:
+                log(f"{count} questions {what}")
+        yield made.files["test"][0]
+
+
 def _predict_answers(checkpoint, model_dir, input, output, batch_size, log) -> None:
     from keras import ops
 
@@ -125,8 +164,8 @@ def _predict_answers(checkpoint, model_dir, input, output, batch_size, log) -> N
     config = TASKS.config_class("question_answering")(
         model=ModelConfig(encoder=checkpoint.encoder), validation_data=data
     )
-    task = QuestionAnsweringTask(replace(config, **_answer_options(model_dir)))
-    batches = task.build_inputs(data)
+    task = QuestionAnsweringTask(replace(config, **_answer_options(model_dir, checkpoint.extras)))
+    batches = task.build_inputs(data, labelled=False)
     model = task.build_model()
     assign(model, checkpoint)
     state = None
@@ -147,14 +186,17 @@ def _predict_answers(checkpoint, model_dir, input, output, batch_size, log) -> N
     log(f"{len(answers)} answers written: {folder}")
 
 
-def _answer_options(model_dir: str) -> dict:
-    """How the run was told to choose answers."""
+def _answer_options(model_dir: str, facts: dict) -> dict:
+    """How the run was told to choose answers; whether there may be none, if not that, as its records said."""
     from pretrain.converters import native
 
     folder = native.locate(model_dir)
     task = native.read_info(folder).get("config", {}).get("task", {}) if folder else {}
     names = ("version_2_with_negative", "n_best_size", "max_answer_length", "null_score_diff_threshold")
-    return {name: task[name] for name in names if name in task}
+    options = {name: task[name] for name in names if name in task}
+    if options.get(names[0]) is None:
+        options[names[0]] = facts.get(names[0])
+    return options
 
 
 def _log(line: str) -> None:

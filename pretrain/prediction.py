@@ -13,6 +13,7 @@ from pretrain.config_values import closest
 FIRST_COLUMNS = ("text", "text_a", "question", "sentence", "sentence1", "question1", "#1 String", "premise")
 SECOND_COLUMNS = ("text_b", "sentence2", "question2", "#2 String", "hypothesis")
 FORMATS = ("tsv", "jsonl", "glue")
+_OTHER_SUFFIXES = (".json", ".csv", ".parquet", ".gz", ".zip", ".tar")  # whose lines are no texts
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,10 @@ def read_texts(path: str | Path) -> Texts:
 
     Raises UsageError where columns are missing, DataError, with the line, where the file is not text.
     """
-    lines = _lines(Path(path))
     suffix = Path(path).suffix
+    if suffix in _OTHER_SUFFIXES:
+        raise UsageError(f"{path}: texts come as .txt, one a line, .tsv with a header, or .jsonl. Received: {suffix}.")
+    lines = _lines(Path(path))
     if suffix not in (".tsv", ".jsonl"):
         return Texts([str(i) for i in range(len(lines))], lines, [""] * len(lines))
     rows = _jsonl(lines, path) if suffix == ".jsonl" else _tsv(lines, path)
@@ -172,7 +175,10 @@ def write_rows(path: str | Path, rows: Sequence[Mapping], format: str) -> None:
         file.write("\t".join(["index", "prediction", *names]) + "\n")
         for row in rows:
             scores = [f"{row['scores'][name]:.6f}" if row["scores"] else "" for name in names]
-            file.write("\t".join([row["index"], _cell(row["prediction"]), *scores]) + "\n")
+            prediction = row["prediction"]
+            if format == "glue" and isinstance(prediction, float):
+                prediction = min(max(prediction, 0.0), 5.0)  # STS-B's scale: its server takes nothing else
+            file.write("\t".join([row["index"], _cell(prediction), *scores]) + "\n")
 
 
 def _cell(prediction) -> str:

@@ -38,12 +38,13 @@ class Question:
     answers: list[dict]
 
 
-def question_batches(config: DataConfig, task, log=print) -> tuple[Batches, "QuestionSource"]:
+def question_batches(config: DataConfig, task, log=print, labelled: bool = True) -> tuple[Batches, "QuestionSource"]:
     """Batches of SQuAD records, and their source.
 
     Args:
       config: which records.
       task: QuestionAnsweringConfig whose model they must fit.
+      labelled: whether the answers must be known; else the positions of records without are 0, for predictions.
       log: takes notes for the user.
 
     A batch has input_ids, input_mask, segment_ids int32 (b, L); start_positions, end_positions, record int32 (b,), the
@@ -53,7 +54,7 @@ def question_batches(config: DataConfig, task, log=print) -> tuple[Batches, "Que
     """
     name = f"task.{'train_data' if config.is_training else 'validation_data'}"
     records, meta = open_record_set(config, name)
-    source = QuestionSource(records, meta, config, task, name)
+    source = QuestionSource(records, meta, config, task, name, labelled)
     if not meta:
         log(f"{name}: no meta file beside {records.paths[0]}; length {source.length}")
     return Batches(records, config, source.transform, name, source.facts()), source
@@ -66,11 +67,12 @@ class QuestionSource:
       version_2_with_negative: whether questions may have no answer; None where no meta file says so.
     """
 
-    def __init__(self, records: Records, meta: Mapping, config: DataConfig, task, name: str):
+    def __init__(self, records: Records, meta: Mapping, config: DataConfig, task, name: str, labelled: bool = True):
         self._records, self._meta, self._config, self._name = records, meta, config, name
         self._encoder = task.model.encoder.options
         self.version_2_with_negative = meta.get("version_2_with_negative")
         widths = {RENAME.get(feature.name, feature.name): feature.width for feature in records.features}
+        self._needed = (*SEQUENCE, *(_POSITIONS if labelled else ()))
         self._check_features(widths)
         self.length = widths["input_ids"]
         check_length(self.length, config, meta, name)
@@ -84,6 +86,7 @@ class QuestionSource:
             "tokenizer_sha256": self._meta.get("tokenizer", {}).get("sha256"),
             "seq_length": self.length,
             "kind": "squad",
+            "version_2_with_negative": self.version_2_with_negative,
         }
 
     def _check_features(self, widths: Mapping[str, int]) -> None:
@@ -93,7 +96,7 @@ class QuestionSource:
                 f"{self._name}: the meta file says task_type {self._meta['task_type']!r}; question answering learns from "
                 "squad records. Was another experiment meant?"
             )
-        missing = [name for name in (*SEQUENCE, *_POSITIONS) if name not in widths]
+        missing = [name for name in self._needed if name not in widths]
         if missing:
             raise UsageError(
                 f"{self._name}: {first} holds no SQuAD records with answers: {', '.join(missing)} is missing. Its records have "
@@ -111,6 +114,9 @@ class QuestionSource:
         rows = {RENAME.get(name, name): values for name, values in rows.items()}
         batch = sequence_features(self._records, rows, self._config, self._encoder, examples)
         for name in _POSITIONS:
+            if name not in rows and name not in self._needed:
+                batch[name] = np.zeros(len(examples), np.int32)
+                continue
             check_range(self._records, name, rows[name], self.length, examples)
             batch[name] = rows[name].astype(np.int32)[:, 0]
         batch["record"] = examples.astype(np.int32)

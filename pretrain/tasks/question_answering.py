@@ -26,8 +26,9 @@ class QuestionAnsweringTask(Task):
         super().__init__(config)
         self._source: QuestionSource | None = None  # of what was built last: the evaluation's
 
-    def build_inputs(self, config: DataConfig):
-        batches, self._source = question_batches(config, self.config)
+    def build_inputs(self, config: DataConfig, labelled: bool = True):
+        """Batches; labelled=False: of questions whose answers may be unknown, to predict them."""
+        batches, self._source = question_batches(config, self.config, labelled=labelled)
         return batches
 
     def build_model(self, seed: int = 0) -> EncoderModel:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+import nlpdata
 from nlpdata.errors import DataError, UsageError
 from nlpdata.tokenizers import load_tokenizer
 from pretrain.converters import native
@@ -129,6 +130,8 @@ def test_what_is_no_text(tmp_path):
         read_texts(tmp_path / "e.jsonl")
     with pytest.raises(UsageError, match="cannot read"):
         read_texts(tmp_path / "absent.txt")
+    with pytest.raises(UsageError, match=r"texts come as \.txt.* Received: \.json\."):
+        read_texts(tmp_path / "f.json")
 
 
 def test_reading_keeps_lines_and_names(tmp_path):
@@ -142,9 +145,11 @@ def test_reading_keeps_lines_and_names(tmp_path):
 
 def test_rows_of_each_kind(tmp_path):
     texts = Texts(["0", "1"], ["x", "y"], ["", ""])
-    numbers = rows_of(Head("regression", ("0",)), texts, np.array([[2.5], [0.1]]))
+    numbers = rows_of(Head("regression", ("0",)), texts, np.array([[2.5], [5.1]]))
     write_rows(tmp_path / "out.tsv", numbers, "glue")
-    assert (tmp_path / "out.tsv").read_text() == "index\tprediction\n0\t2.500\n1\t0.100\n"
+    assert (tmp_path / "out.tsv").read_text() == "index\tprediction\n0\t2.500\n1\t5.000\n"
+    write_rows(tmp_path / "out.tsv", numbers, "tsv")
+    assert (tmp_path / "out.tsv").read_text().endswith("1\t5.100\n")
     many = rows_of(Head("multilabel", ("a", "b")), texts, np.array([[1.0, -1.0], [2.0, 3.0]]))
     assert [row["prediction"] for row in many] == [["a"], ["a", "b"]]
     assert many[0]["scores"]["a"] == pytest.approx(1 / (1 + math.exp(-1)))
@@ -177,6 +182,34 @@ def test_answers_to_questions(tmp_path, with_negative):
             assert answer == ("" if odds > 0 else next(entry["text"] for entry in nbest[key] if entry["text"]))
         else:
             assert answer == nbest[key][0]["text"] != ""
+
+
+def test_answers_to_the_questions_of_a_json_file(tmp_path):
+    """The same as of records that were made before; questions need no answers."""
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    texts = [" ".join(f"w{20 + (7 * i + j) % 150}" for j in range(40)) for i in range(3)]
+    questions = [{"id": f"q{i}", "question": "w11 w12 " * (1 + 4 * (i == 2))} for i in range(3)]
+    paragraphs = [{"context": text, "qas": [question]} for text, question in zip(texts, questions, strict=True)]
+    (tmp_path / "in.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    config = squad_experiment(squad_records(tmp_path, 6))
+    task = QuestionAnsweringTask(config.task)
+    task.build_inputs(config.task.validation_data)
+    facts = {"seq_length": LENGTH, "kind": "squad", "version_2_with_negative": True}
+    stored(task, tmp_path / "model", config.task.model.encoder, **facts)
+    said = []
+    vocabulary = str(tmp_path / "vocab.txt")
+    predict(tmp_path / "model", tmp_path / "in.json", tmp_path / "out", tokenizer=vocabulary, log=said.append)
+    assert any("3 questions in 9 windows of 32 tokens" in line for line in said)
+    assert "1 questions are longer than 8 tokens: their ends were cut" in said
+    nlpdata.create_finetuning(
+        str(tmp_path / "in.json"), str(tmp_path / "made"), str(tmp_path / "vocab.txt"), task="squad", splits="test",
+        max_seq_length=LENGTH, max_query_length=8, doc_stride=10, workers=1,
+    )  # fmt: skip
+    predict(tmp_path / "model", tmp_path / "made" / "test.tfrecord", tmp_path / "again", log=said.append)
+    for name in ("predictions.json", "nbest_predictions.json", "null_odds.json"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    nbest = json.loads((tmp_path / "out" / "nbest_predictions.json").read_text())
+    assert all(entry["text"] in text for i, text in enumerate(texts) for entry in nbest[f"q{i}"])
 
 
 def test_a_model_without_a_head(tmp_path):
