@@ -166,6 +166,8 @@ class TrainerConfig:
     """Which value of the metric is better."""
     early_stopping_patience: int | None = at_least(1, None)
     """Stop after so many evaluations in a row without a better best_checkpoint_eval_metric; null: never."""
+    hypertune_metric: str = ""
+    """Report this metric of every evaluation to a hyperparameter tuning of Vertex AI; empty: none."""
     log_example_digest: bool = False
     """Write a digest of the examples of each step to metrics.jsonl."""
     tensorboard: bool = True

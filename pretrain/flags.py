@@ -43,7 +43,11 @@ class Flag:
 RUN = (
     Flag("experiment", "Registered experiment, or module:attribute; `--experiment=help` lists them."),
     Flag("mode", "train, eval or train_and_eval. Default: train.", aliases=("m",)),
-    Flag("model_dir", "Folder of the run; one with checkpoints is resumed.", aliases=("output_dir", "o")),
+    Flag(
+        "model_dir",
+        "Folder of the run, resumed if it has checkpoints; else AIP_MODEL_DIR.",
+        aliases=("output_dir", "o"),
+    ),
     Flag("config_file", "YAML over the experiment; several in order.", kind="many"),
     Flag("params", "A YAML of Cerebras's BERT, translated; it implies the experiment.", aliases=("p",)),
     Flag("params_override", "a.b=1,c=[x,y] over everything else; several in order.", kind="many"),
@@ -93,6 +97,7 @@ FIELDS = (
     Flag("keep_checkpoint_max", "Checkpoints to keep.", ("trainer.max_to_keep",), ("max_to_keep",)),
     Flag("iterations_per_loop", "Steps between looks at the loss.", ("trainer.steps_per_loop",), ("steps_per_loop",)),
     Flag("max_eval_steps", "Batches of an evaluation.", ("trainer.validation_steps",), ("eval_steps",)),
+    Flag("hypertune_metric", "Metric to report to Vertex AI's tuning.", ("trainer.hypertune_metric",)),
     Flag("log_example_digest", "Log a digest of each step's examples.", ("trainer.log_example_digest",), kind="switch"),
     Flag(
         "strategy_type",

@@ -6,7 +6,8 @@ Exit codes: 0 done; 1 data or disk faults; 2 wrong options; 130 interrupted; 143
 import logging
 import os
 import sys
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from pathlib import Path
 
 from nlpdata.errors import NlpdataError, UsageError
 from pretrain.config import ExperimentConfig
@@ -51,9 +52,7 @@ def _main(values: dict) -> int:
     if values.get("print_config"):
         print(dump_yaml(config), end="")
         return 0
-    model_dir = values.get("model_dir")
-    if not model_dir:
-        raise UsageError("--model_dir is missing: the folder for checkpoints and logs, e.g. --model_dir=run1.")
+    model_dir = find_model_dir(values.get("model_dir"), os.environ)
     if "seeds" in values:
         return _run_seeds(config, model_dir, mode, values)
     from pretrain.training import run_experiment
@@ -126,6 +125,25 @@ def choose_backend(flag: str | None, environment: MutableMapping[str, str]) -> s
             f"{source}={wanted}: there is no engine for this backend.{closest(wanted, known)} Known: {', '.join(known)}."
         )
     return wanted
+
+
+def find_model_dir(flag: str | None, environment: Mapping[str, str], mounts: Path = Path("/gcs")) -> str:
+    """The folder of the run: the flag, else AIP_MODEL_DIR, which Vertex AI sets.
+
+    gs://BUCKET/x is /gcs/BUCKET/x where buckets are mounted there, as in jobs of Vertex AI; elsewhere a UsageError.
+    """
+    given = flag or environment.get("AIP_MODEL_DIR")
+    if not given:
+        raise UsageError("--model_dir is missing: the folder for checkpoints and logs, e.g. --model_dir=run1.")
+    if not given.startswith("gs://"):
+        return given
+    bucket, _, rest = given.removeprefix("gs://").partition("/")
+    if not (mounts / bucket).is_dir():
+        raise UsageError(
+            f"--model_dir {given}: {mounts / bucket} is not there, so this bucket is not mounted. Train into a local folder, and "
+            f"copy it: gcloud storage cp -r run1 {given}; or run as a job: python -m pretrain.submit."
+        )
+    return str(mounts / bucket / rest)
 
 
 def _experiment(name: str | None, values: dict) -> ExperimentConfig:

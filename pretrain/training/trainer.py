@@ -13,6 +13,7 @@ from nlpdata.errors import DataError, UsageError
 from pretrain.config import ExperimentConfig
 from pretrain.data.batches import Batches, example_digest, prefetch
 from pretrain.json_files import write_json
+from pretrain.training import hypertune
 from pretrain.training.checkpoints import BestCheckpoint, Checkpoints
 from pretrain.training.early_stopping import EarlyStopping
 from pretrain.training.engine import Engine
@@ -259,6 +260,8 @@ class Trainer:
             if self._boards:
                 self._boards["eval"].write(self.step, metrics)
             write_json(self.model_dir / EVAL_RESULTS, {"step": self.step, **metrics})
+            if self._settings.hypertune_metric:
+                hypertune.report(self._settings.hypertune_metric, metrics, self.step)
             self._offer_as_best(metrics)
         if self._settings.early_stopping_patience is not None:
             self._early_stopping.add(self.step, metrics[self._best_metric(metrics)])

@@ -327,16 +327,19 @@ def test_the_documented_trainer_stops(config, tmp_path, monkeypatch):
         assert native.finished(tmp_path / "run" / "checkpoints")[-1].name == "step-00000002"
 
 
-def test_early_stopping(config, tmp_path):
+def test_early_stopping(config, tmp_path, monkeypatch):
+    monkeypatch.setenv("CLOUD_ML_HP_METRIC_FILE", str(tmp_path / "hypertune"))
     rising = experiment(
         config.task.train_data.input_path,
         eval_path=config.task.validation_data.input_path,
-        trainer={"early_stopping_patience": 2, "train_steps": 40, "validation_interval": 2},
+        trainer={"early_stopping_patience": 2, "train_steps": 40, "validation_interval": 2, "hypertune_metric": "loss"},
         learning_rate=1.0,
     )
     said = run(rising, tmp_path / "run", "train_and_eval")
     losses = [line["loss"] for line in lines(tmp_path / "run", "eval")]
     assert len(losses) == losses.index(min(losses)) + 3 < 20
+    reported = [json.loads(line) for line in (tmp_path / "hypertune").read_text().splitlines()]
+    assert [float(line["loss"]) for line in reported] == losses
     stopped, best = 2 * len(losses), 2 * (losses.index(min(losses)) + 1)
     reason = f"step {stopped} of 40: 2 evaluations brought no better loss than {min(losses):.6g} at step {best} "
     assert any(reason in line for line in said)

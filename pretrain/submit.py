@@ -1,0 +1,176 @@
+"""python -m pretrain.submit --staging gs://BUCKET/nlpdata --display_name bert -- FLAGS: pretrain.run as a job on Vertex AI.
+
+Packages this project's source, copies it to the staging folder, and creates a
+CustomJob that installs it and runs `python -m pretrain.run FLAGS`. Inside a job the bucket's files are at /gcs/BUCKET;
+gs:// paths among the flags are written so. --dry_run prints the job and the commands, and needs neither gcloud nor a bucket.
+"""
+
+import gzip
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+
+from nlpdata.errors import DataError, UsageError
+from pretrain.command import run_app
+from pretrain.flags import parse_flags
+from pretrain.run import run_mode
+
+_ROOT = Path(__file__).resolve().parents[1]
+_PACKAGED = ("nlpdata", "pipelines", "pretrain", "model_configs", "pyproject.toml", "README.md", "LICENSE")
+_BUCKET = re.compile(r"gs://[a-z0-9][-_a-z0-9.]{1,61}[a-z0-9](/.*)?")
+_IMAGE = "python:3.11"
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@app.command(context_settings={"allow_extra_args": True})
+def submit_command(
+    context: typer.Context,
+    staging: Annotated[str, typer.Option(help="gs://BUCKET/FOLDER: gets the package, and the job's model_dir.")],
+    display_name: Annotated[str, typer.Option("--display_name", "--display-name", help="Of the job.")] = "nlpdata",
+    region: Annotated[str, typer.Option(help="Where it runs.")] = "us-central1",
+    project: Annotated[str | None, typer.Option(help="Google Cloud project.  [default: gcloud's]")] = None,
+    machine_type: Annotated[
+        str, typer.Option("--machine_type", "--machine-type", help="Of the worker.")
+    ] = "a2-highgpu-1g",
+    accelerator_type: Annotated[
+        str, typer.Option("--accelerator_type", "--accelerator-type", help="Empty: none.")
+    ] = "NVIDIA_TESLA_A100",
+    accelerator_count: Annotated[
+        int, typer.Option("--accelerator_count", "--accelerator-count", min=0, help="0: none.")
+    ] = 1,
+    image: Annotated[str, typer.Option(help="Image with Python 3.11 to 3.13 and pip.")] = _IMAGE,
+    dry_run: Annotated[
+        bool, typer.Option("--dry_run", "--dry-run", help="Print the job and the commands; do nothing.")
+    ] = False,
+) -> None:
+    """Train on Vertex AI. What follows `--` are flags of pretrain.run."""
+    if not _BUCKET.fullmatch(staging):
+        raise UsageError(f"--staging must be gs://BUCKET/FOLDER, with a bucket of yours. Received: {staging}")
+    if not dry_run and shutil.which("gcloud") is None:
+        raise UsageError("gcloud is not installed (https://cloud.google.com/sdk). --dry_run prints what it would do.")
+    flags = list(context.args)
+    _check(flags)
+    staging = staging.rstrip("/")
+    with tempfile.TemporaryDirectory(prefix="nlpdata-submit-") as folder:
+        package = build_package(Path(folder))
+        job = job_spec(
+            f"{staging}/{package.name}",
+            flags,
+            f"{staging}/{display_name}",
+            machine_type,
+            accelerator_type,
+            accelerator_count,
+            image,
+        )
+        text = yaml.safe_dump(job, sort_keys=False, width=1000)
+        config = Path(folder) / "job.yaml"
+        config.write_text(text, encoding="utf-8")
+        create = ["gcloud", "ai", "custom-jobs", "create", f"--region={region}", f"--display-name={display_name}"]
+        create += [f"--config={config}", *([f"--project={project}"] if project else [])]
+        commands = [["gcloud", "storage", "cp", str(package), f"{staging}/{package.name}"], create]
+        if dry_run:
+            print(text, end="")
+            print("\n".join(f"# {shlex.join(command)}" for command in commands))
+            return
+        _run(commands)
+
+
+def _check(flags: list[str]) -> None:
+    """UsageError for flags that pretrain.run would refuse: here it costs nothing."""
+    values = parse_flags(flags)
+    run_mode(values)
+    if not {"experiment", "params", "albert_config_file", "bert_config_file"} & set(values):
+        raise UsageError(
+            "no flags of pretrain.run: write them behind `--`, e.g. -- --experiment=bert/local --mode=train."
+        )
+
+
+def build_package(folder: Path) -> Path:
+    """The source of this project as `folder`/nlpdata-VERSION.tar.gz, for pip to install; equal sources give equal bytes.
+
+    UsageError where this is no checkout of the source.
+    """
+    if not (_ROOT / "pyproject.toml").exists():
+        raise UsageError(f"{_ROOT} is no checkout of the source: there is no pyproject.toml. Run it from one.")
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    name = f"{project['name']}-{project['version']}"
+    target = folder / f"{name}.tar.gz"
+    files = [_ROOT / part for part in _PACKAGED if (_ROOT / part).is_file()]
+    files += [path for part in _PACKAGED for path in (_ROOT / part).rglob("*") if path.is_file()]
+    with (
+        open(target, "wb") as raw,
+        gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as packed,
+        tarfile.open(fileobj=packed, mode="w") as archive,
+    ):
+        for path in sorted(path for path in files if "__pycache__" not in path.parts):
+            archive.add(path, f"{name}/{path.relative_to(_ROOT)}", filter=_without_owner)
+    return target
+
+
+def _without_owner(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    info.mtime = info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    return info
+
+
+def job_spec(
+    package: str, flags: Sequence[str], output: str, machine: str, accelerator: str, accelerators: int, image: str
+) -> dict:
+    """The CustomJobSpec of Vertex AI.
+
+    Args:
+      package: gs:// path of the source's archive.
+      flags: of pretrain.run.
+      output: gs:// folder; Vertex AI sets AIP_MODEL_DIR, the run's model_dir, to its `model`.
+      machine, accelerator, accelerators: machine type; type and number of accelerators ("" or 0: none).
+      image: of the container.
+    """
+    has_accelerator = bool(accelerator and accelerators)
+    requirements = [mounted(package), *(["tensorflow[and-cuda]"] if has_accelerator else [])]
+    command = f'pip install {shlex.join(requirements)} && exec python -m pretrain.run "$@"'
+    machine_spec: dict = {"machineType": machine}
+    if has_accelerator:
+        machine_spec |= {"acceleratorType": accelerator, "acceleratorCount": accelerators}
+    container = {
+        "imageUri": image,
+        "command": ["sh", "-c", command, "pretrain.run"],
+        "args": [mounted(f) for f in flags],
+    }
+    return {
+        "workerPoolSpecs": [{"machineSpec": machine_spec, "replicaCount": 1, "containerSpec": container}],
+        "baseOutputDirectory": {"outputUriPrefix": output},
+    }
+
+
+def mounted(text: str) -> str:
+    """gs://BUCKET/x -> /gcs/BUCKET/x, where Vertex AI mounts buckets."""
+    return re.sub(r"gs://", "/gcs/", text)
+
+
+def _run(commands: list[list[str]]) -> None:
+    for command in commands:
+        print(shlex.join(command), file=sys.stderr, flush=True)
+        code = subprocess.run(command).returncode
+        if code:
+            raise DataError(f"{shlex.join(command[:4])} failed with exit code {code}; its message is above")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code when called with argv, else exits."""
+    return run_app(app, "submit", argv)
+
+
+if __name__ == "__main__":
+    main()

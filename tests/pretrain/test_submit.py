@@ -1,0 +1,92 @@
+"""python -m pretrain.submit: the job that it makes, and what a run does inside one."""
+
+import json
+import tarfile
+
+import pytest
+import yaml
+
+from nlpdata.errors import UsageError
+from pretrain.run import find_model_dir
+from pretrain.submit import build_package, main
+from pretrain.training import hypertune
+
+FLAGS = [
+    "--experiment=bert/local",
+    "--mode=train_and_eval",
+    "--input_files=gs://my-bucket/a.tfrecord,gs://my-bucket/b*",
+]
+STAGING = ["--staging", "gs://my-bucket/nlpdata/", "--display_name", "job1"]
+
+
+def test_dry_run_prints_the_job(capsys):
+    line = [*STAGING, "--region", "europe-west4", "--project", "p1", "--dry_run", "--", *FLAGS]
+    assert main(line) == 0
+    printed = capsys.readouterr().out
+    job = yaml.safe_load(printed)
+    (pool,) = job["workerPoolSpecs"]
+    machine = {"machineType": "a2-highgpu-1g", "acceleratorType": "NVIDIA_TESLA_A100", "acceleratorCount": 1}
+    assert (pool["machineSpec"], pool["replicaCount"]) == (machine, 1)
+    container = pool["containerSpec"]
+    assert container["command"][:2] == ["sh", "-c"]
+    assert "pip install /gcs/my-bucket/nlpdata/nlpdata-" in container["command"][2]
+    assert container["args"] == [*FLAGS[:2], "--input_files=/gcs/my-bucket/a.tfrecord,/gcs/my-bucket/b*"]
+    assert job["baseOutputDirectory"] == {"outputUriPrefix": "gs://my-bucket/nlpdata/job1"}
+    copy, create = [row for row in printed.splitlines() if row.startswith("# gcloud")]
+    assert copy.startswith("# gcloud storage cp ")
+    assert "custom-jobs create --region=europe-west4 --display-name=job1 --config=" in create
+    assert create.endswith("--project=p1")
+
+
+def test_the_package_is_whole(tmp_path):
+    package = build_package(tmp_path)
+    with tarfile.open(package) as archive:
+        folders, names = zip(*(name.split("/", 1) for name in archive.getnames()), strict=True)
+    assert set(folders) == {package.name.removesuffix(".tar.gz")}  # one, as pip expects
+    names = set(names)
+    assert {"pyproject.toml", "README.md", "LICENSE"} <= names  # what pyproject.toml refers to
+    assert {"pretrain/run.py", "nlpdata/cli.py", "pipelines/job.py", "model_configs/albert_base_v2.json"} <= names
+    assert "pretrain/configs/experiments/glue_mrpc.yaml" in names
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ([*STAGING, "--", *FLAGS], "gcloud is not installed"),
+        (["--dry_run", "--staging", "gs://BUCKET_NAME/x", "--", *FLAGS], "--staging must be gs://BUCKET/FOLDER"),
+        ([*STAGING, "--dry_run", "--", "--experimnt=x"], "no flag --experimnt. Closest: experiment"),
+        ([*STAGING, "--dry_run", "--", "--experiment=bert/local", "--mode=trian"], "Received: 'trian'. Closest: train"),
+        ([*STAGING, "--dry_run"], "no flags of pretrain.run: write them behind `--`"),
+    ],
+)
+def test_faults(line, message, capsys, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert main(line) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_model_dir_of_a_job(tmp_path):
+    job = {"AIP_MODEL_DIR": "gs://my-bucket/job1/model/"}
+    (tmp_path / "my-bucket").mkdir()
+    assert find_model_dir(None, job, tmp_path) == f"{tmp_path}/my-bucket/job1/model"
+    assert find_model_dir("run1", job, tmp_path) == "run1"
+    with pytest.raises(UsageError, match=r"other is not there, so this bucket is not mounted.*gcloud storage cp -r"):
+        find_model_dir("gs://other/x", {}, tmp_path)
+    with pytest.raises(UsageError, match="--model_dir is missing"):
+        find_model_dir(None, {}, tmp_path)
+
+
+def test_hypertune_lines(tmp_path, monkeypatch):
+    path = tmp_path / "new" / "output.metrics"
+    monkeypatch.setenv("CLOUD_ML_HP_METRIC_FILE", str(path))
+    monkeypatch.setenv("CLOUD_ML_TRIAL_ID", "3")
+    hypertune.report("accuracy", {"accuracy": 0.5, "loss": 1.0}, 10)
+    hypertune.report("accuracy", {"accuracy": 0.75, "loss": 1.0}, 20)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(line["accuracy"], line["global_step"], line["trial"]) for line in lines] == [
+        ("0.5", "10", "3"),
+        ("0.75", "20", "3"),
+    ]
+    assert lines[0].keys() == {"timestamp", "trial", "accuracy", "global_step"}
+    with pytest.raises(UsageError, match="hypertune_metric is 'f1'; the evaluation has accuracy, loss"):
+        hypertune.report("f1", {"accuracy": 0.5, "loss": 1.0}, 10)
