@@ -45,7 +45,7 @@ RUN = (
     Flag("mode", "train, eval or train_and_eval. Default: train.", aliases=("m",)),
     Flag(
         "model_dir",
-        "Folder of the run, resumed if it has checkpoints; else AIP_MODEL_DIR.",
+        "Folder of the run, which is resumed; else AIP_MODEL_DIR.",
         aliases=("output_dir", "o"),
     ),
     Flag("config_file", "YAML over the experiment; several in order.", kind="many"),
