@@ -51,6 +51,7 @@ _INPUT = {
     "max_predictions_per_seq": _to("task.*.max_predictions_per_seq"),
     "masked_lm_prob": _to("task.*.masked_lm_prob"),
     "shuffle_seed": _to("task.*.seed"),
+    "seed": _to("task.*.seed"),
     "vocab_size": _to(f"{_ENCODER}.vocab_size"),
     "scale_mlm_weights": _only("true"),
     # the records are made, and batches need neither buckets nor buffers

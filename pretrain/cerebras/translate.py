@@ -58,6 +58,7 @@ class _Params:
                 self._translate_key(section, key, value)
         for section, ours in (("train_input", "train_data"), ("eval_input", "validation_data")):
             self._records(section, ours)
+        self._vocabulary()
         self._model()
         self._optimizer()
         if self._without_effect:
@@ -131,17 +132,31 @@ class _Params:
                 found += files
             self._put(f"task.{ours}.input_path", paths)
             self._say_of_records(section, ours, paths, found)
-        vocabulary = content.get("vocab_file")
-        if vocabulary and "vocab_size" not in content and Path(vocabulary).is_file():
-            self._put("task.model.encoder.vocab_size", len(Path(vocabulary).read_bytes().splitlines()))
+
+    def _vocabulary(self) -> None:
+        """The number of entries, where it takes their vocabulary file to know it."""
+        data = self._params["train_input"]
+        given = data.get("vocab_file")
+        if not given or data.get("vocab_size"):
+            return
+        if Path(given).is_file():
+            self._put("task.model.encoder.vocab_size", len(Path(given).read_bytes().splitlines()))
+        else:
+            self._log(f"{self._path}: train_input.vocab_file: there is no {given}; vocab_size is not changed")
 
     def _say_of_records(self, section: str, ours: str, paths: list[str], found: list[Path]) -> None:
         """Records without a meta file are theirs: their input_mask is 1 on padding."""
         if not found:
+            flag = "--input_files" if ours == "train_data" else "--eval_files"
+            made = (
+                "nlpdata create-pretraining"
+                if self._experiment.endswith("pretraining")
+                else (
+                    "nlpdata create-finetuning, of a folder of TensorFlow Datasets with --tfds glue/sst2 --tfds-data-dir"
+                )
+            )
             self._log(
-                f"{self._path}: {section}: no records at {', '.join(paths)}. Where it is a folder of TensorFlow Datasets, make "
-                "records of it (nlpdata create-finetuning --tfds glue/sst2 --tfds-data-dir ...), and name them with "
-                f"--{'input' if ours == 'train_data' else 'eval'}_files."
+                f"{self._path}: {section}: no records at {', '.join(paths)}. Name others with {flag} (made by {made})."
             )
         elif find_meta(found[0]) is None:
             self._put(f"task.{ours}.invert_mask", True)

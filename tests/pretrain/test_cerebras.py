@@ -152,6 +152,18 @@ def test_pretraining_and_what_lies_above_it(tmp_path):
     assert config_of(tmp_path, text, "--experiment=albert/pretraining").task.model.encoder.type == "bert"
 
 
+def test_the_vocabulary_file_gives_the_size(tmp_path):
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\nword\n")
+    text = (PRETRAINING + MODEL).replace("vocab_size: 30522", f"vocab_file: {tmp_path}/vocab.txt")
+    assert config_of(tmp_path, text).task.model.encoder.options.vocab_size == 3
+    notes = []
+    assert (
+        config_of(tmp_path, text.replace("vocab.txt", "v.txt"), "", notes).task.model.encoder.options.vocab_size
+        == 30522
+    )
+    assert any(f"there is no {tmp_path}/v.txt; vocab_size is not changed" in note for note in notes)
+
+
 def test_a_decay_from_its_own_beginning_is_the_same_line(tmp_path):
     text = (PRETRAINING + MODEL).replace("disable_lr_steps_reset: True", "disable_lr_steps_reset: False")
     optimization = config_of(tmp_path, text).trainer.optimizer_config
