@@ -16,7 +16,7 @@ import typer
 
 from nlpdata.cli import app
 from nlpdata.records import pretraining_features
-from pretrain import convert, export
+from pretrain import convert, export, glue, predict, submit
 from pretrain.flags import FLAGS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -118,7 +118,7 @@ def test_substitutions_are_of_use():
 
 def test_options_exist():
     known = {"help", "no-deps", *(spelling for flag in FLAGS for spelling in (flag.name, *flag.aliases))}
-    ours = [typer.main.get_command(module.app) for module in (convert, export)]
+    ours = [typer.main.get_command(module.app) for module in (convert, export, glue, predict, submit)]
     for command in [*typer.main.get_command(app).commands.values(), *ours]:
         for option in command.params:
             known |= {name.lstrip("-") for name in [*option.opts, *option.secondary_opts]}
