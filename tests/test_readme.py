@@ -18,6 +18,7 @@ from nlpdata.cli import app
 from nlpdata.records import pretraining_features
 from pretrain import convert, export, glue, predict, submit
 from pretrain.flags import FLAGS
+from tests.pages import give_checkpoint, give_datasets
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -31,11 +32,16 @@ SUBSTITUTIONS = {
     "--num_train_epochs=3\n": "--num_train_steps=2\n",
     "--model_dir=run0\n": "--model_dir=run0 --num_train_steps=2\n",
     "--params_override=task.train_data.input_path": "--params_override=trainer.train_steps=2,task.train_data.input_path",
+    "--model_dir=run2 \\\n": "--model_dir=run2 --num_train_steps=2 \\\n",
+    "--runner DaskRunner -- --dask_client_address=tcp://scheduler:8786": "--runner DirectRunner --max-seq-length 64",
+    "-- \\\n    --experiment": "--dry_run -- \\\n    --experiment",  # a job that is shown only
     "make demo\n": "make -n demo\n",  # would install everything once more
     "make test\n": "make -n test\n",  # would run this very test
 }
 # Pages that use a vocabulary which they do not train themselves.
-GIVEN_TOKENIZER = {"corpus.md", "differences.md"}
+GIVEN_TOKENIZER = {"beam.md", "corpus.md", "differences.md", "finetuning.md"}
+# Pages that use more of a reader's own.
+GIVEN_DATASETS = {"evaluation.md", "finetuning.md"}
 
 _BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9_-]*)")
@@ -95,6 +101,10 @@ def test_what_a_page_says_works(page, reader, tokenizer):
         (folder / "tok").mkdir()
         for file in tokenizer.iterdir():
             (folder / "tok" / file.name).symlink_to(file)
+    if page.name in GIVEN_DATASETS:
+        give_datasets(folder)
+    if page.name == "evaluation.md":
+        give_checkpoint(folder)
     commands = script(page.read_text(encoding="utf-8"))
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-x", "-c", commands],

@@ -1,0 +1,43 @@
+"""What pages of the documentation take for granted: a reader's datasets and checkpoint, as small as can be."""
+
+import json
+from pathlib import Path
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(5, 200))]
+
+
+def give_datasets(folder: Path) -> None:
+    """MRPC's folder, SQuAD's two files, a table of pairs, and a vocabulary of the words in them."""
+    mrpc = folder / "glue" / "MRPC"
+    mrpc.mkdir(parents=True)
+    texts = [(f"w{20 + i} w40 w41", f"w{30 + i} w{42 + i % 9}") for i in range(40)]
+    rows = [f"{i % 2}\t{i}\t{i + 100}\t{a}\t{b}" for i, (a, b) in enumerate(texts)]
+    for split in ("train", "dev"):
+        (mrpc / f"{split}.tsv").write_text("\n".join(["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", *rows]) + "\n")
+    rows = [f"{i}\t{i}\t{i + 100}\t{a}\t{b}" for i, (a, b) in enumerate(texts)]
+    (mrpc / "test.tsv").write_text("\n".join(["index\t#1 ID\t#2 ID\t#1 String\t#2 String", *rows]) + "\n")
+    for split in ("train", "dev"):
+        answers = {"answers": [{"text": "w31 w32", "answer_start": 4}], "is_impossible": False}
+        paragraph = {"context": "w30 w31 w32 w33", "qas": [{"id": "1", "question": "w30 w34"} | answers]}
+        content = {"version": "v2.0", "data": [{"title": "t", "paragraphs": [paragraph]}]}
+        (folder / f"{split}-v2.0.json").write_text(json.dumps(content))
+    table = [f"w{i} w{i + 1},w{i + 2},{'yes' if i % 2 else 'no'}" for i in range(5, 45)]
+    (folder / "pairs.csv").write_text("\n".join(["question,answer,good", *table]) + "\n")
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+
+
+def give_checkpoint(folder: Path) -> None:
+    """A tiny BERT with that vocabulary, as a Hugging Face folder: `base`."""
+    import numpy as np
+
+    from pretrain.converters import Checkpoint
+    from pretrain.converters.write import write_checkpoint
+    from pretrain.encoders.model import build_encoder, new_model, weights_by_path
+    from tests.pretrain.runs import tiny
+
+    encoder = tiny("bert", max_position_embeddings=128)
+    weights = {
+        path: np.asarray(weight) for path, weight in weights_by_path(new_model(build_encoder(encoder), {}, 0)).items()
+    }
+    write_checkpoint(folder / "base", Checkpoint("native", "tests", encoder, weights), "hf")
+    (folder / "base" / "vocab.txt").write_text("\n".join(WORDS) + "\n")
