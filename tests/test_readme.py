@@ -29,8 +29,8 @@ SUBSTITUTIONS = {
     "--vocab-size 8000": "--vocab-size 1000",  # likewise
     "--eval-fraction 0.05\n": "--eval-fraction 0.2 --max-seq-length 64\n",  # what the tiny model takes
     "--model_config=albert_base_v2 --mode": "--config_file=pretrain/configs/tiny_albert.yaml --mode",
-    "--num_train_epochs=3\n": "--num_train_steps=2\n",
-    "--model_dir=run0\n": "--model_dir=run0 --num_train_steps=2\n",
+    "--num_train_epochs=3\n": "--num_train_epochs=3 --print_config\n",  # other pages train
+    "--model_dir=run0\n": "--model_dir=run0 --print_config\n",
     "--params_override=task.train_data.input_path": "--params_override=trainer.train_steps=2,task.train_data.input_path",
     "--model_dir=run2 \\\n": "--model_dir=run2 --num_train_steps=2 \\\n",
     "--runner DaskRunner -- --dask_client_address=tcp://scheduler:8786": "--runner DirectRunner --max-seq-length 64",

@@ -55,19 +55,18 @@ def test_clipping_acted_in_those_runs(curves):
 def test_mixed_precision_and_loss_scaling_on_two_replicas(record_sets, tmp_path):
     base = experiment(
         record_sets["static"],
-        trainer={"gradient_accumulation_steps": 2, "train_steps": 8},
+        trainer={"gradient_accumulation_steps": 2, "train_steps": 4},
         runtime={"distribution_strategy": "mirrored", "num_replicas": 2},
     )
     jobs = {
         "float16": changed(base, "runtime", mixed_precision_dtype="float16"),
         "fixed": changed(base, "runtime", mixed_precision_dtype="float16", loss_scale=128.0),
-        "bfloat16": changed(base, "runtime", mixed_precision_dtype="bfloat16"),
         "float32": base,
     }
     code, said = finish(process(*((config, tmp_path / name, "train") for name, config in jobs.items())))
     assert code == 0, said
     curves = {name: curve(tmp_path / name) for name in jobs}
-    for name in ("float16", "fixed", "bfloat16"):
+    for name in ("float16", "fixed"):
         assert 0 < max_difference(curves["float32"], curves[name]) < 0.1, name
 
 
