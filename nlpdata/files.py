@@ -22,6 +22,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from uuid import uuid4
 
+import google_crc32c
+
 from nlpdata.errors import DataError, NlpdataError, UsageError
 
 BACKENDS = {"gs": ("gcsfs", "gcp"), "s3": ("s3fs", "s3"), "hdfs": ("pyarrow", "hdfs")}  # scheme -> package, extra
@@ -243,6 +245,15 @@ def file_size(path) -> int:
     if info is None:
         raise FileNotFoundError(f"{path}: no such file")
     return info["size"]
+
+
+def file_checksum(path) -> str:
+    """CRC-32C of a file as stored: 8 hexadecimal digits."""
+    crc = 0
+    with path_of(path).open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            crc = google_crc32c.extend(crc, block)
+    return f"{crc:08x}"
 
 
 def find_paths(pattern: str) -> list[str]:

@@ -15,15 +15,13 @@ from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
 
-import google_crc32c
-
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None
 
 from nlpdata.errors import DataError, NlpdataError, UsageError
-from nlpdata.files import AnyPath, is_remote, move, path_of, sync_folder, write_whole
+from nlpdata.files import AnyPath, file_checksum, is_remote, move, path_of, sync_folder, write_whole
 from nlpdata.records import (
     committing_marker,
     meta_path,
@@ -259,9 +257,14 @@ class WorkFolder:
 
 def store_result(folder: Path, name: str, result: dict) -> None:
     """Marks a task as finished, in one step."""
-    temporary = folder / f"{name}.json.{uuid4().hex}.tmp"
-    temporary.write_text(json.dumps(result))
-    os.replace(temporary, folder / f"{name}.json")
+    store(folder / f"{name}.json", json.dumps(result).encode())
+
+
+def store(path: Path, content: bytes) -> None:
+    """Writes a file of the work folder in one step; unlike write_whole, without waiting for the disk."""
+    temporary = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
+    temporary.write_bytes(content)
+    os.replace(temporary, path)
 
 
 def commit(sets: Sequence[tuple[OutputSet, Sequence[Path], Sequence[Path], dict]], key: str) -> None:
@@ -341,14 +344,5 @@ def _move(path: Path, place: Path, meta: dict) -> None:
         move(path, place)
     except FileNotFoundError:
         expected = {shard["file"]: shard["crc32c"] for shard in meta["shards"]}.get(place.name)
-        if not place.exists() or (expected and checksum(place) != expected):
+        if not place.exists() or (expected and file_checksum(place) != expected):
             raise
-
-
-def checksum(path: Path) -> str:
-    """CRC-32C of a file: 8 hexadecimal digits."""
-    crc = 0
-    with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            crc = google_crc32c.extend(crc, piece)
-    return f"{crc:08x}"

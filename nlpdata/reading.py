@@ -19,7 +19,7 @@ import numpy as np
 from nlpdata.decoding import MalformedExample, decode_examples
 from nlpdata.errors import DataError, UsageError
 from nlpdata.example import mask_crcs, masked_crc
-from nlpdata.files import find_paths, is_remote, path_of
+from nlpdata.files import file_checksum, find_paths, is_remote, path_of
 from nlpdata.records import Feature, find_meta, read_meta, refuse_while_committing
 
 _BATCH = 256  # records decoded at a time
@@ -274,12 +274,8 @@ def open_records(paths) -> Records:
 
 
 def file_crc(path) -> str:
-    """crc32c of a file as stored, 8 hexadecimal digits."""
-    crc = 0
+    """crc32c of a file as stored, 8 hexadecimal digits. DataError where it cannot be read."""
     try:
-        with path_of(path).open("rb") as file:
-            while block := file.read(1 << 20):
-                crc = google_crc32c.extend(crc, block)
+        return file_checksum(path)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from None
-    return f"{crc:08x}"

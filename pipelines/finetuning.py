@@ -30,15 +30,7 @@ def create_finetuning(
     *,
     runner: str = "DirectRunner",
     beam_args: Sequence[str] = (),
-    meta: str | None = None,
-    train_output: str | None = None,
-    dev_output: str | None = None,
-    test_output: str | None = None,
-    num_shards: int | None = None,
     overwrite: bool = False,
-    do_lower_case: bool | None = None,
-    keep_accents: bool | None = None,
-    digit_comma: bool | None = None,
     dry_run: bool = False,
     log: Callable[[str], None] | None = None,
     progress: bool = False,
@@ -56,19 +48,7 @@ def create_finetuning(
     """
     log = log or (lambda line: None)
     chosen = find_runner(runner, beam_args, dry_run)
-    plan = make_plan(
-        input,
-        output,
-        tokenizer,
-        meta=meta,
-        named={"train": train_output, "dev": dev_output, "test": test_output},
-        num_shards=num_shards,
-        do_lower_case=do_lower_case,
-        keep_accents=keep_accents,
-        digit_comma=digit_comma,
-        options=options,
-        log=log,
-    )
+    plan = make_plan(input, output, tokenizer, log=log, **options)
     if dry_run:
         folder = work_path(next(iter(plan.targets.values())))
         setup = tasks.Setup(plan.recipe, folder, plan.targets, plan.num_shards)

@@ -33,13 +33,7 @@ def create_pretraining(
     *,
     runner: str = "DirectRunner",
     beam_args: Sequence[str] = (),
-    meta: str | None = None,
-    num_shards: int | None = None,
-    chunk_size: int | None = None,
     overwrite: bool = False,
-    do_lower_case: bool | None = None,
-    keep_accents: bool | None = None,
-    digit_comma: bool | None = None,
     dry_run: bool = False,
     log: Callable[[str], None] | None = None,
     progress: bool = False,
@@ -57,19 +51,7 @@ def create_pretraining(
     """
     log = log or (lambda line: None)
     chosen = find_runner(runner, beam_args, dry_run)
-    plan = make_plan(
-        input,
-        output,
-        tokenizer,
-        meta=meta,
-        num_shards=num_shards,
-        chunk_size=chunk_size,
-        do_lower_case=do_lower_case,
-        keep_accents=keep_accents,
-        digit_comma=digit_comma,
-        options=options,
-        log=log,
-    )
+    plan = make_plan(input, output, tokenizer, log=log, **options)
     targets = list(plan.targets.values())
     chosen.check_places([output, *(file.path for file in plan.files)], dry_run)
     if dry_run:

@@ -20,10 +20,10 @@ from nlpdata.errors import DataError
 from nlpdata.files import is_remote, move
 from nlpdata.output import commit
 from nlpdata.pretraining import random_next
-from nlpdata.pretraining.build import SPLITS, Recipe, build_buckets, build_examples
+from nlpdata.pretraining.build import SPLITS, Recipe, build_examples
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.pretraining.plan import Plan, refuse_lone_documents, require_examples
-from nlpdata.pretraining.tasks import WAITING_BYTES
+from nlpdata.pretraining.tasks import fill_buckets, shard_border
 from nlpdata.spill import Merge, SpillWriter, read_run, split_run
 from nlpdata.tfrecord import ShardWriter
 from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
@@ -83,7 +83,7 @@ class BuildFn(beam.DoFn):
     def process(self, grouped: tuple[int, Iterable[tuple[int, Chunk]]]):
         (file_index, chunk), *_ = grouped[1]
         options = self._ingredients.options
-        with homeward("tokenizing", f"{chunk.file.path}, bytes {chunk.start}-{chunk.stop or 'end'}"):
+        with homeward("tokenizing", chunk.place):
             recipe, counters = recipe_of(self._ingredients), Counter()
             pieces = PieceBuilder(f"chunk-{chunk.index:06d}", self._ingredients.slot_shift, self._runs)
             blocks = read_blocks(chunk, invalid_utf8=options.invalid_utf8, text_key=options.text_key)
@@ -163,15 +163,10 @@ class FillFn(beam.DoFn):
                     buckets = value
                 else:
                     given[kind].add(value)
-            low, high = buckets[0][0], buckets[-1][1]
             recipe, counters = recipe_of(self._ingredients), Counter()
             pieces = PieceBuilder(f"group-{split}-{number:06d}", self._ingredients.slot_shift, self._runs)
-            parts = list(given["candidates"].merge().read(low, high))
-            document_keys, lengths = (np.concatenate([part[i] for part in parts]) for i in (0, 2))
-            payload = b"".join([part[3] for part in parts])
-            candidates = random_next.read_candidates(buckets, document_keys, lengths, payload, recipe.token_dtype)
-            waiting = given["waiting"].merge().scan(low, high, WAITING_BYTES)
-            for item in build_buckets(split, candidates, waiting, recipe, counters):
+            candidates, waiting = (given[kind].merge() for kind in ("candidates", "waiting"))
+            for item in fill_buckets(split, buckets, candidates, waiting, recipe, counters):
                 yield from pieces.add(item)
             yield from pieces.finish(counters)
         _count(counters)
@@ -193,11 +188,6 @@ class Gathered:
     def merge(self) -> Merge:
         self._spill.flush()
         return Merge([*self._paths, *self._spill.runs])
-
-
-def shard_border(index: int, count: int) -> int:
-    """Lowest sort key of a shard; index = count: the end of the last."""
-    return -(-(index << 64) // count)
 
 
 def shard_borders(count: int) -> np.ndarray:

@@ -116,7 +116,7 @@ class CountFn(beam.DoFn):
 
     def process(self, grouped: tuple[int, Iterable[Chunk]]):
         chunk, *_ = grouped[1]
-        with homeward("counting lines", _name(chunk)):
+        with homeward("counting lines", chunk.place):
             counts = self._reader.count(chunk)
         for name, count in counts.items():
             Metrics.counter("nlpdata", f"lines_{name}").inc(count)
@@ -151,7 +151,7 @@ class SampleFn(beam.DoFn):
 
     def process(self, grouped: tuple[int, Iterable[tuple]]):
         (chunk, counts, usable, seen, taken), *_ = grouped[1]
-        with homeward("sampling lines", _name(chunk)):
+        with homeward("sampling lines", chunk.place):
             sampler = self._reader.sampler(usable, seen, taken)
             lines = [line for block in self._reader.sampled(chunk, sampler) for line in block]
             refuse_change(counts["usable"], sampler.seen - seen)
@@ -171,10 +171,6 @@ class SumFn(beam.DoFn):
             sums = {"counts": sum(parts.values(), Counter()), "parts": sorted(parts)}
             write_whole(path_of(self._folder) / _SUMS, json.dumps(sums).encode())
         yield sums
-
-
-def _name(chunk: Chunk) -> str:
-    return f"{chunk.file.path}, bytes {chunk.start}-{chunk.stop or 'end'}"
 
 
 def _part(folder: str, index: int):

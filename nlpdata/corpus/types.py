@@ -37,6 +37,11 @@ class Chunk:
     max_documents: int | None = None
     """Only the first so many documents; set by `limit_documents` on the last chunk."""
 
+    @property
+    def place(self) -> str:
+        """For messages: the file and the range."""
+        return f"{self.file.path}, bytes {self.start}-{self.stop or 'end'}"
+
 
 @dataclass(frozen=True)
 class Block:

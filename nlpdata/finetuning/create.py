@@ -58,13 +58,15 @@ def create_finetuning(
         output,
         tokenizer,
         meta=meta,
-        named={"train": train_output, "dev": dev_output, "test": test_output},
+        train_output=train_output,
+        dev_output=dev_output,
+        test_output=test_output,
         num_shards=num_shards,
         do_lower_case=do_lower_case,
         keep_accents=keep_accents,
         digit_comma=digit_comma,
-        options=options,
         log=log,
+        **options,
     )
     with Run(plan, overwrite, log) as run:
         parts = run.read()

@@ -86,26 +86,27 @@ def make_plan(
     output: str | None,
     tokenizer,
     *,
-    meta: str | None,
-    named: dict[str, str | None],
-    num_shards: int | None,
-    do_lower_case: bool | None,
-    keep_accents: bool | None,
-    digit_comma: bool | None,
-    options: dict,
     log: Callable[[str], None],
+    meta: str | None = None,
+    train_output: str | None = None,
+    dev_output: str | None = None,
+    test_output: str | None = None,
+    num_shards: int | None = None,
+    do_lower_case: bool | None = None,
+    keep_accents: bool | None = None,
+    digit_comma: bool | None = None,
+    **options,
 ) -> Plan:
     """Reads the options and looks at the dataset, as far as it takes to know that the run can start.
 
-    Args are those of create_finetuning; `named` its record files by split, `options` its further ones. Raises
-    UsageError, DataError.
+    Args are those of create_finetuning. Raises UsageError, DataError.
     """
     given = [input] if isinstance(input, str | Path) else list(input or [])
     chosen = from_keywords(FinetuningOptions, options)
     check_range("num-shards", num_shards, 1, None)
     if tokenizer is None:
         raise UsageError("--tokenizer is missing, e.g. --tokenizer tok/spm.model.")
-    names = _Names(output, meta, named)
+    names = _Names(output, meta, {"train": train_output, "dev": dev_output, "test": test_output})
     for path in filter(is_remote, [*given, chosen.dev_input, chosen.test_input]):
         raise UsageError(f"datasets are read from this machine. Received: {path}. Copy it here, and name the copy.")
     dataset = open_dataset([str(path) for path in given], chosen)

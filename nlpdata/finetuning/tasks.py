@@ -5,7 +5,6 @@ and `<part>.lengths`; then its result, `<part>.made.json` or `<part>.encoded.jso
 whole. What is planned between two steps are functions of all results of the step before.
 """
 
-import os
 import pickle
 from collections import Counter
 from collections.abc import Iterable
@@ -18,7 +17,7 @@ import numpy as np
 from nlpdata.finetuning.encode import Chunk, SentenceEncoder, encode_columns
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.windows import SquadEncoder
-from nlpdata.output import OutputSet, store_result
+from nlpdata.output import OutputSet, store, store_result
 from nlpdata.tfrecord import ShardWriter
 from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
 
@@ -97,14 +96,8 @@ def store_chunk(folder: Path, chunk: Chunk, number: int) -> Part:
     """Leaves a chunk in the work folder; `number`: in the order of all splits."""
     name = f"{chunk.split}-{chunk.number:06d}"
     content = pickle.dumps(chunk, 5)
-    _store(folder / f"{name}.rows", content)
+    store(folder / f"{name}.rows", content)
     return Part(name, number, chunk.split, chunk.labelled, len(content))
-
-
-def _store(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
 
 
 def make_part(part: Part, report) -> dict:
@@ -114,7 +107,7 @@ def make_part(part: Part, report) -> dict:
     chunk = pickle.loads(path.with_suffix(".rows").read_bytes())
     if _setup.recipe.numbered:
         windows, counters = encoder.windows(chunk)
-        _store(path.with_suffix(".windows"), pickle.dumps(windows, 5))
+        store(path.with_suffix(".windows"), pickle.dumps(windows, 5))
         result = {"records": len(windows)}
     else:
         columns, counters = encoder.columns(chunk)
@@ -147,8 +140,8 @@ def encode_part(part: Part, report) -> dict:
 
 def _write_records(encoder, part: Part, columns: dict) -> dict:
     data, lengths = encode_columns(encoder, encoder.features(part.split, part.labelled), columns)
-    _store(_setup.folder / f"{part.name}.lengths", lengths.astype("<i8").tobytes())
-    _store(_setup.folder / f"{part.name}.records", data)
+    store(_setup.folder / f"{part.name}.lengths", lengths.astype("<i8").tobytes())
+    store(_setup.folder / f"{part.name}.records", data)
     return {"records": len(lengths), "bytes": len(data)}
 
 

@@ -77,8 +77,8 @@ def create_pretraining(
         do_lower_case=do_lower_case,
         keep_accents=keep_accents,
         digit_comma=digit_comma,
-        options=options,
         log=log,
+        **options,
     )
     run = _Run(plan, workers or default_workers(), log, progress)
     run.open_work_folder(overwrite)
@@ -160,7 +160,7 @@ class _Run:
             [(index[chunk.file.path], chunk) for chunk in self._plan.chunks],
             [f"chunk-{chunk.index:06d}" for chunk in self._plan.chunks],
             self._plan.input_bytes,
-            lambda task: f"{task[1].file.path}, bytes {task[1].start}-{task[1].stop or 'end'}",
+            lambda task: task[1].place,
             [(chunk.stop or chunk.file.size) - chunk.start for chunk in self._plan.chunks],
         )
         self._collect(results)

@@ -95,18 +95,18 @@ def make_plan(
     output: str,
     tokenizer,
     *,
-    meta: str | None,
-    num_shards: int | None,
-    chunk_size: int | None,
-    do_lower_case: bool | None,
-    keep_accents: bool | None,
-    digit_comma: bool | None,
-    options: dict,
     log: Callable[[str], None],
+    meta: str | None = None,
+    num_shards: int | None = None,
+    chunk_size: int | None = None,
+    do_lower_case: bool | None = None,
+    keep_accents: bool | None = None,
+    digit_comma: bool | None = None,
+    **options,
 ) -> Plan:
     """Reads the options and looks at the input, as far as it takes to know that the run can start.
 
-    Args are those of create_pretraining; `options` its further ones. Raises UsageError, DataError.
+    Args are those of create_pretraining. Raises UsageError, DataError.
     """
     chosen = from_keywords(PretrainingOptions, options)
     for name, value in (("num-shards", num_shards), ("chunk-size", chunk_size)):

@@ -4,6 +4,7 @@ A task writes its files into the work folder, then its result; where the result 
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -99,24 +100,30 @@ def make_buckets(task: tuple[int, str, list, list[str], list[str]], report) -> d
     number, split, buckets, candidate_runs, waiting_runs = task
     counters: Counter = Counter()
     spills = _Spills(f"bucket-{number:06d}")
-    low, high = buckets[0][0], buckets[-1][1]
-    recipe = _recipe()
     with disk_errors("drawing random segments", _setup.folder):
-        parts = list(Merge([_setup.folder / run for run in candidate_runs]).read(low, high))
-        document_keys, lengths = (np.concatenate([part[i] for part in parts]) for i in (0, 2))
-        payload = b"".join([part[3] for part in parts])
-        candidates = random_next.read_candidates(buckets, document_keys, lengths, payload, recipe.token_dtype)
-        waiting = Merge([_setup.folder / run for run in waiting_runs]).scan(low, high, WAITING_BYTES)
-        for item in build_buckets(split, candidates, waiting, recipe, counters):
+        candidates, waiting = (Merge([_setup.folder / run for run in runs]) for runs in (candidate_runs, waiting_runs))
+        for item in fill_buckets(split, buckets, candidates, waiting, _recipe(), counters):
             spills.add(item)
         report(1)
         return spills.finish(counters)
 
 
+def fill_buckets(
+    split: str, buckets: list, candidates: Merge, waiting: Merge, recipe: Recipe, counters: Counter
+) -> Iterator[Keyed]:
+    """The examples that wait in a group of buckets, with second segments from its candidates."""
+    low, high = buckets[0][0], buckets[-1][1]
+    parts = list(candidates.read(low, high))
+    document_keys, lengths = (np.concatenate([part[i] for part in parts]) for i in (0, 2))
+    payload = b"".join([part[3] for part in parts])
+    found = random_next.read_candidates(buckets, document_keys, lengths, payload, recipe.token_dtype)
+    yield from build_buckets(split, found, waiting.scan(low, high, WAITING_BYTES), recipe, counters)
+
+
 def make_shard(task: tuple[str, int, int, str, list[str]], report) -> dict:
     _, index, count, name, runs = task
     with disk_errors("writing shards", _setup.folder):
-        low, high = (-(-(i << 64) // count) for i in (index, index + 1))
+        low, high = (shard_border(i, count) for i in (index, index + 1))
         with ShardWriter(_setup.folder / name, _setup.options.compression) as writer:
             for _, _, lengths, payload in Merge([_setup.folder / run for run in runs]).read(low, high):
                 writer.write(payload, len(lengths))
@@ -124,6 +131,11 @@ def make_shard(task: tuple[str, int, int, str, list[str]], report) -> dict:
         info = asdict(writer.close())
         store_result(_setup.folder, name, info)
         return info
+
+
+def shard_border(index: int, count: int) -> int:
+    """Lowest sort key of a shard; index = count: the end of the last."""
+    return -(-(index << 64) // count)
 
 
 class disk_errors:

@@ -41,7 +41,6 @@ IDEOGRAPHS = (
 _ASCII_CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ASCII_PUNCTUATION = "".join(c for c in map(chr, range(33, 127)) if not c.isalnum())
 _ASCII_SPACED = {c: f" {c} " for c in _ASCII_PUNCTUATION}
-# White space to `str.split`, which step 1 drops all the same.
 # What `str.split` takes for white space, and step 1 drops.
 SPLIT_BUT_DROPPED = "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
 _MANY = 64  # from so many characters on one pass with a table is faster than one replacement a character

@@ -6,6 +6,8 @@ A field is a varint of its number and form, then a varint (form 0), 8 or 4 bytes
 import struct
 from collections.abc import Iterator
 
+from nlpdata.example import varint
+
 
 def fields(message: bytes) -> Iterator[tuple[int, int | float | bytes]]:
     """(number, value) of each field: an int, a float of 4 bytes, or bytes. IndexError where the message is cut short."""
@@ -34,17 +36,8 @@ def read_varint(message: bytes, position: int) -> tuple[int, int]:
         shift += 7
 
 
-def varint(value: int) -> bytes:
-    value &= (1 << 64) - 1  # negative numbers are of 64 bits
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
 def int_field(number: int, value: int) -> bytes:
-    return varint(number << 3) + varint(int(value))
+    return varint(number << 3) + varint(int(value) & (1 << 64) - 1)  # negative numbers are of 64 bits
 
 
 def bytes_field(number: int, value: bytes) -> bytes:

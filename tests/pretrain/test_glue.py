@@ -7,9 +7,10 @@ import pytest
 
 from pretrain.glue import main, table_lines
 from pretrain.tasks.sentence_prediction import SentencePredictionTask
+from tests.pages import WORDS
 from tests.pretrain.finetuning import records, sentence_experiment
 from tests.pretrain.runs import tiny
-from tests.pretrain.test_predict import WORDS, stored
+from tests.pretrain.test_predict import stored
 
 
 @pytest.fixture

@@ -16,10 +16,9 @@ from pretrain.predict import main, predict
 from pretrain.prediction import Head, Texts, read_texts, rows_of, write_rows
 from pretrain.tasks.question_answering import QuestionAnsweringTask
 from pretrain.tasks.sentence_prediction import SentencePredictionTask
+from tests.pages import WORDS
 from tests.pretrain.finetuning import CLS, LENGTH, SEP, records, sentence_experiment, squad_records
 from tests.pretrain.test_question_answering import squad_experiment
-
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(5, 200))]
 
 
 def stored(task, folder, encoder, **data) -> object:

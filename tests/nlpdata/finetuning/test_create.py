@@ -244,7 +244,7 @@ def test_a_full_disk_is_said(tmp_path, make, rows, monkeypatch):
     def full(path, content):
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("nlpdata.finetuning.tasks._store", full)
+    monkeypatch.setattr("nlpdata.finetuning.tasks.store", full)
     with pytest.raises(DataError, match="No space left on device"):
         make(rows, task="classification", max_seq_length=32)
     assert visible(tmp_path / "out") == []
