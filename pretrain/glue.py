@@ -1,12 +1,14 @@
 """python -m pretrain.glue --init_checkpoint base --input glue --output sweep: fine-tunes on GLUE tasks, and prints the table.
 
 For every task: records of its folder (nlpdata.create_finetuning), the settings of configs/experiments/glue_TASK.yaml, one
-run a seed with train_and_eval. In the output folder are records/TASK, TASK/seed-N (the runs), glue.json and glue.tsv.
+run a seed with train_and_eval; a model of MNLI is scored on both of its dev sets. In the output folder are records/TASK,
+TASK/seed-N (the runs), glue.json and glue.tsv.
 Called again it goes on where it was.
 """
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +39,8 @@ TASKS = {
     "rte": (_ACCURACY, "glue_rte", "dev"),
     "wnli": (_ACCURACY, "glue_wnli", "dev"),
 }
+# Where both are asked for, one model is scored on the dev sets of both.
+_SAME_MODEL = {"mnli_mismatched": "mnli_matched"}
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -99,7 +103,7 @@ def glue(
     """Runs the sweep; see the top of this file. `tasks`: names of TASKS; None: all.
 
     Returns a row a metric: {"task", "metric", "median", "min", "max", "std"}, over the seeds, and last "average": the mean
-    over the tasks of the mean of their medians. Raises UsageError, DataError.
+    over the tasks (MNLI is one) of the mean of their medians. Raises UsageError, DataError.
     """
     from nlpdata.finetuning.datasets import plain_name
     from pretrain.converters import read_checkpoint
@@ -117,16 +121,22 @@ def glue(
     vocabulary = _tokenizer(tokenizer, init_checkpoint)
     top = [(path, read_yaml(path)) for path in config_files]
     top += [("--params_override", parse_overrides(text)) for text in params_overrides]
-    runs: dict[str, ExperimentConfig] = {}
+    runs: dict[str, tuple[ExperimentConfig, str]] = {}
     for name in chosen:
         _, settings, dev = TASKS[name]
-        records = _records(name, dev, input, folder / "records" / name, vocabulary, max_seq_length, log)
+        trained = _SAME_MODEL.get(name) if _SAME_MODEL.get(name) in chosen else None
+        splits = dev if trained else f"train,{dev}"
+        records = _records(name, splits, input, folder / "records" / name, vocabulary, max_seq_length, log)
         layers = [
             (settings, read_yaml(settings)),
             ("", _task_layer(records, dev, max_seq_length, encoder, init_checkpoint)),
         ]
         config = with_layers(EXPERIMENTS.get(experiment)(), [*layers, *top], log)
-        runs |= {f"{name}/{seed}": each for seed, each in seed_runs(config, seeds).items()}
+        for seed, each in seed_runs(config, seeds).items():
+            if trained:
+                runs[f"{name}/{seed}"] = _scored(each, folder / trained / seed), "eval"
+            else:
+                runs[f"{name}/{seed}"] = each, "train_and_eval"
     results = run_each(runs, folder, folder / "glue.json", log)
     rows = _rows({name: [value for run, value in results.items() if run.startswith(f"{name}/")] for name in chosen})
     write_json(folder / "glue.json", {"runs": read_object(folder / "glue.json")["runs"], "table": rows})
@@ -145,7 +155,13 @@ def _tokenizer(given: str | None, init_checkpoint: str) -> str:
     return str(found)
 
 
-def _records(name: str, dev: str, input: str, folder: Path, tokenizer: str, length: int, log) -> Path:
+def _scored(config: ExperimentConfig, run: Path) -> ExperimentConfig:
+    """The experiment that evaluates the model of another run."""
+    trainer = replace(config.trainer, best_checkpoint_export_subdir="")
+    return replace(config, task=replace(config.task, init_checkpoint=str(run)), trainer=trainer)
+
+
+def _records(name: str, splits: str, input: str, folder: Path, tokenizer: str, length: int, log) -> Path:
     """The folder of a task's records, made where they are not there yet."""
     from nlpdata import create_finetuning
     from nlpdata.records import read_meta
@@ -154,9 +170,7 @@ def _records(name: str, dev: str, input: str, folder: Path, tokenizer: str, leng
     meta_path = folder / "meta.json"
     if not meta_path.exists():
         log(f"{name}: making records: {folder}")
-        create_finetuning(
-            input, str(folder), tokenizer, task=name, splits=f"train,{dev}", max_seq_length=length, log=log
-        )
+        create_finetuning(input, str(folder), tokenizer, task=name, splits=splits, max_seq_length=length, log=log)
         return folder
     meta = read_meta(meta_path)
     wanted = {"tokenizer": load_tokenizer(tokenizer).sha256, "max_seq_length": length}
@@ -185,13 +199,14 @@ def _task_layer(records: Path, dev: str, length: int, encoder, init_checkpoint: 
 
 
 def _rows(results: dict[str, list[dict]]) -> list[dict]:
-    rows, means = [], []
+    rows, means = [], {}
     for task, scores in results.items():
         summary = summarize(scores)
         metrics = TASKS[task][0]
         rows += [{"task": task, "metric": metric, **summary[metric]} for metric in metrics]
-        means.append(sum(summary[metric]["median"] for metric in metrics) / len(metrics))
-    average = sum(means) / len(means)
+        mean = sum(summary[metric]["median"] for metric in metrics) / len(metrics)
+        means.setdefault(_SAME_MODEL.get(task, task), []).append(mean)
+    average = sum(sum(each) / len(each) for each in means.values()) / len(means)
     return [*rows, {"task": "average", "metric": "", "median": average, "min": "", "max": "", "std": ""}]
 
 

@@ -32,9 +32,7 @@ def predict_command(
         str, typer.Option("--model_dir", "--model-dir", "--init_checkpoint", help="Run or checkpoint.")
     ],
     format: Annotated[str, typer.Option(help="tsv, jsonl or glue.")] = "tsv",
-    tokenizer: Annotated[
-        str | None, typer.Option(help="Tokenizer file.  [default: that of the training records]")
-    ] = None,
+    tokenizer: Annotated[str | None, typer.Option(help="Tokenizer file.  [default: that kept with the model]")] = None,
     batch_size: Annotated[int, typer.Option("--batch_size", "--batch-size", min=1, help="Examples at a time.")] = 32,
 ) -> None:
     """Write the predictions of a fine-tuned model."""
@@ -49,7 +47,7 @@ def predict(model_dir, input, output, *, format="tsv", tokenizer=None, batch_siz
     from pretrain.converters import read_checkpoint
 
     checkpoint = read_checkpoint(str(model_dir))
-    if "classifier/logits/kernel" in checkpoint.weights:
+    if checkpoint.head:
         _predict_texts(checkpoint, str(model_dir), input, output, format, tokenizer, batch_size, log)
     elif "span/logits/kernel" in checkpoint.weights:
         with _question_records(checkpoint, str(model_dir), input, tokenizer, log) as records:
@@ -63,7 +61,7 @@ def predict(model_dir, input, output, *, format="tsv", tokenizer=None, batch_siz
 
 def _predict_texts(checkpoint, model_dir, input, output, format, tokenizer, batch_size, log) -> None:
     from pretrain.converters.load import load
-    from pretrain.prediction import FORMATS, Head, predict_logits, read_texts, rows_of, write_rows
+    from pretrain.prediction import FORMATS, predict_logits, read_texts, rows_of, write_rows
 
     if format not in FORMATS:
         raise UsageError(f"--format must be one of {', '.join(FORMATS)}. Received: {format!r}.")
@@ -72,12 +70,9 @@ def _predict_texts(checkpoint, model_dir, input, output, format, tokenizer, batc
     texts = read_texts(input)
     if not texts.first:
         raise DataError(f"{input} holds no texts.")
-    classes = checkpoint.weights["classifier/logits/kernel"].shape[1]
-    kind = checkpoint.extras.get("kind") or ("regression" if classes == 1 else "classification")
-    names = tuple(checkpoint.extras.get("label_names") or map(str, range(classes)))
-    length = checkpoint.extras.get("seq_length") or checkpoint.encoder.options.max_position_embeddings
-    logits = predict_logits(load(model_dir), _tokenizer(model_dir, tokenizer), texts, length, batch_size, log)
-    rows = rows_of(Head(kind, names), texts, logits)
+    words = _tokenizer(model_dir, tokenizer)
+    logits = predict_logits(load(model_dir), words, texts, checkpoint.sequence_length, batch_size, log)
+    rows = rows_of(checkpoint.head, texts, logits)
     empty = sum(row["prediction"] is None for row in rows)
     if empty:
         log(f"{empty} of {len(rows)} texts are empty: they have no prediction")
@@ -86,28 +81,17 @@ def _predict_texts(checkpoint, model_dir, input, output, format, tokenizer, batc
 
 
 def _tokenizer(model_dir: str, given: str | None):
-    """The tokenizer: the one given, else that of the records which the run was trained on."""
-    from nlpdata.records import find_meta, read_meta
+    """The tokenizer: the one given, else that kept with the model. UsageError where it is not the one of its training."""
     from nlpdata.tokenizers import load_tokenizer
     from pretrain.converters import native
+    from pretrain.converters.tokenizer_files import find_tokenizer
 
+    path = given or find_tokenizer(Path(model_dir))
+    if path is None:
+        raise UsageError(f"no tokenizer lies beside {model_dir}. Name it with --tokenizer.")
+    loaded = load_tokenizer(path)
     folder = native.locate(model_dir)
-    info = native.read_info(folder) if folder else {}
-    wanted = info.get("data", {}).get("tokenizer_sha256")
-    data = info.get("config", {}).get("task", {}).get("train_data", {})
-    if given:
-        loaded = load_tokenizer(given)
-    elif data.get("tfds_name"):
-        loaded = load_tokenizer(data["vocab_file"], do_lower_case=data.get("do_lower_case"))
-    else:
-        path = data.get("input_path")
-        meta_path = find_meta(path) if isinstance(path, str) and path and Path(path).exists() else None
-        if meta_path is None:
-            raise UsageError(
-                f"the tokenizer of {model_dir} is not found: its training records ({path or 'unknown'}) are not there. Name it "
-                "with --tokenizer."
-            )
-        loaded = load_tokenizer(read_meta(meta_path)["tokenizer"], folder=meta_path.parent)
+    wanted = native.read_info(folder).get("data", {}).get("tokenizer_sha256") if folder else None
     if wanted and loaded.sha256 != wanted:
         raise UsageError(
             f"{loaded.path} (sha256 {loaded.sha256[:12]}...) is not the tokenizer that the model was trained with "
@@ -124,7 +108,7 @@ def _question_records(checkpoint, model_dir: str, input, tokenizer, log):
         return
     from nlpdata import create_finetuning
 
-    length = checkpoint.extras.get("seq_length") or checkpoint.encoder.options.max_position_embeddings
+    length = checkpoint.sequence_length
     longest = min(64, length // 4)
     with tempfile.TemporaryDirectory(prefix="nlpdata-predict-") as folder:
         made = create_finetuning(

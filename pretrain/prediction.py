@@ -9,6 +9,7 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.config_values import closest
+from pretrain.converters.checkpoint import Head
 
 FIRST_COLUMNS = ("text", "text_a", "question", "sentence", "sentence1", "question1", "#1 String", "premise")
 SECOND_COLUMNS = ("text_b", "sentence2", "question2", "#2 String", "hypothesis")
@@ -23,14 +24,6 @@ class Texts:
     names: list[str]
     first: list[str]
     second: list[str]
-
-
-@dataclass(frozen=True)
-class Head:
-    """What a model's logits mean: kind (classification, regression, multilabel), class names in id order."""
-
-    kind: str
-    names: tuple[str, ...]
 
 
 def read_texts(path: str | Path) -> Texts:

@@ -1,4 +1,4 @@
-"""Several runs of a sweep, one after the other, each with train_and_eval in a folder of its own; and one experiment with
+"""Several runs of a sweep, one after the other, each in a folder of its own and scored at its end; and one experiment with
 several seeds, whose scores are summed up. A sweep that was interrupted goes on; what is finished is not run again."""
 
 import statistics
@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pretrain.config import ExperimentConfig
-from pretrain.config_yaml import SAVED_NAME, compare_saved
+from pretrain.config_yaml import SAVED_NAME, compare_saved, save
 from pretrain.json_files import read_object, write_json
 
 SEEDS_FILE = "seeds.json"
@@ -15,9 +15,12 @@ _NO_METRICS = ("step", "examples")
 
 
 def run_each(
-    runs: Mapping[str, ExperimentConfig], folder: Path, results_file: Path, log: Callable[[str], None] = print
-):
-    """Runs experiments in folder/name each, unless the results file has them with the same configuration.
+    runs: Mapping[str, tuple[ExperimentConfig, str]],
+    folder: Path,
+    results_file: Path,
+    log: Callable[[str], None] = print,
+) -> dict[str, dict]:
+    """Runs experiments (configuration, mode) in folder/name each, unless the results file has them with the same configuration.
 
     Returns name -> content of its eval_results.json: "step", "examples" and the metrics. The results file keeps them, and
     those of other names that it had, as {"runs": {name: ...}}.
@@ -27,13 +30,14 @@ def run_each(
 
     known = read_object(results_file).get("runs", {}) if results_file.exists() else {}
     folder.mkdir(parents=True, exist_ok=True)
-    for name, config in runs.items():
+    for name, (config, mode) in runs.items():
         model_dir = folder / name
         if name in known and (model_dir / SAVED_NAME).exists() and not compare_saved(config, model_dir):
             log(f"{name}: was finished before")
             continue
         log(f"{name}: {model_dir}")
-        run_experiment(config, model_dir, "train_and_eval", log)
+        run_experiment(config, model_dir, mode, log)
+        save(config, model_dir)  # an evaluation by itself leaves none
         known[name] = read_object(model_dir / EVAL_RESULTS)
         write_json(results_file, {"runs": known})
     return {name: known[name] for name in runs}
@@ -56,7 +60,8 @@ def run_seeds(config: ExperimentConfig, model_dir, count: int, log: Callable[[st
     Returns metric -> {"median", "min", "max", "std"} over the seeds (std: of the sample, 0 for one seed).
     """
     path = Path(model_dir) / SEEDS_FILE
-    results = run_each(seed_runs(config, count), Path(model_dir), path, log)
+    runs = {name: (each, "train_and_eval") for name, each in seed_runs(config, count).items()}
+    results = run_each(runs, Path(model_dir), path, log)
     summary = summarize(list(results.values()))
     write_json(path, {"runs": read_object(path)["runs"], "seeds": list(results), "summary": summary})
     return summary

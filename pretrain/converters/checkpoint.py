@@ -27,6 +27,14 @@ UNKNOWN = "unknown to this encoder"
 
 
 @dataclass(frozen=True)
+class Head:
+    """What a classifier's logits mean: kind (classification, regression, multilabel), class names in id order."""
+
+    kind: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Checkpoint:
     """Weights of an encoder and its heads.
 
@@ -47,6 +55,21 @@ class Checkpoint:
     unused: dict[str, str] = field(default_factory=dict)
     extras: dict = field(default_factory=dict)
     tokenizer: Tokenizer | None = None
+
+    @property
+    def sequence_length(self) -> int:
+        """Tokens of the examples that it was trained on, if it says so, else the most that its encoder takes."""
+        return self.extras.get("seq_length") or self.encoder.options.max_position_embeddings
+
+    @property
+    def head(self) -> Head | None:
+        """Of its classifier; None where it has none."""
+        kernel = self.weights.get("classifier/logits/kernel")
+        if kernel is None:
+            return None
+        classes = kernel.shape[1]
+        kind = self.extras.get("kind") or ("regression" if classes == 1 else "classification")
+        return Head(kind, tuple(self.extras.get("label_names") or map(str, range(classes))))
 
     def require_encoder(self) -> None:
         """UsageError where there are weights of heads alone: nothing to fine-tune."""

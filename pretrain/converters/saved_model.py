@@ -8,9 +8,8 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from nlpdata.tokenizers import Tokenizer
 from pretrain.config import Choice
-from pretrain.converters.checkpoint import Checkpoint, stored_encoder
+from pretrain.converters.checkpoint import Checkpoint, Head, stored_encoder
 from pretrain.converters.load import build_model
 from pretrain.converters.report import assign
 from pretrain.encoders.model import EncoderModel
@@ -26,8 +25,9 @@ def write(folder: Path, checkpoint: Checkpoint) -> list[str]:
     """Writes a SavedModel whose signature `serving_default` takes int32 (batch, length) and returns all outputs by name.
 
     Inputs: input_ids, input_mask, segment_ids. A model with a masked LM head has a second signature, `masked_lm`, with
-    masked_lm_positions (batch, predictions), and leaves the scores of all positions out of the first. With a tokenizer,
-    `text` takes strings (batch,), and `text_pair` has an input of that name beside it; both return the ids too.
+    masked_lm_positions (batch, predictions), and leaves the scores of all positions out of the first. A classifier adds what
+    `_judged` says. With a tokenizer, `text` takes strings (batch,), cut to the length of the training's examples, and
+    `text_pair` has an input of that name beside it; both return the ids too.
 
     Returns notes for the user: why there are no signatures of text.
     """
@@ -37,7 +37,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> list[str]:
 
     model = _loaded(checkpoint)
     heads = [name for name in model.heads if name != "masked_lm"]
-    signatures = {"serving_default": _signature(model, _INPUTS, heads)}
+    signatures = {"serving_default": _signature(model, _INPUTS, heads, checkpoint.head)}
     if "masked_lm" in model.heads:
         signatures["masked_lm"] = _signature(model, (*_INPUTS, "masked_lm_positions"), list(model.heads))
     module, notes = tf.Module(), []
@@ -48,7 +48,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> list[str]:
         module.tokenizer, reason = build_graph(checkpoint.tokenizer)
         notes = [f"no signature that takes text: {reason}"] if reason else []
         if not reason:
-            signatures |= _text_signatures(model, signatures["serving_default"], module.tokenizer, checkpoint.tokenizer)
+            signatures |= _text_signatures(signatures["serving_default"], module.tokenizer, checkpoint)
     _save(module, folder, checkpoint, signatures)
     return notes
 
@@ -91,14 +91,31 @@ def _loaded(checkpoint: Checkpoint) -> EncoderModel:
     return model
 
 
-def _signature(model: EncoderModel, names: tuple[str, ...], heads: list[str]):
+def _signature(model: EncoderModel, names: tuple[str, ...], heads: list[str], head: Head | None = None):
     import tensorflow as tf
 
     specs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in names}
-    return tf.function(lambda **inputs: model(inputs, heads=heads)).get_concrete_function(**specs)
+    return tf.function(lambda **inputs: _judged(model(inputs, heads=heads), head)).get_concrete_function(**specs)
 
 
-def _text_signatures(model: EncoderModel, of_ids, graph, tokenizer: Tokenizer) -> dict:
+def _judged(outputs: dict, head: Head | None) -> dict:
+    """Adds what a classifier's logits (batch, classes) say, as pretrain.predict writes it.
+
+    probabilities float32 (batch, classes), of a classification and of several labels; prediction string (batch,), the name
+    of the class, of a classification.
+    """
+    import tensorflow as tf
+
+    if head is None or head.kind == "regression":
+        return outputs
+    logits = outputs["logits"]
+    if head.kind == "multilabel":
+        return outputs | {"probabilities": tf.sigmoid(logits)}
+    prediction = tf.gather(tf.constant(head.names), tf.argmax(logits, axis=1))
+    return outputs | {"probabilities": tf.nn.softmax(logits), "prediction": prediction}
+
+
+def _text_signatures(of_ids, graph, checkpoint: Checkpoint) -> dict:
     """The signatures `text` and `text_pair`, of the one that takes ids and of the tokenizer's graph."""
     import tensorflow as tf
 
@@ -106,7 +123,7 @@ def _text_signatures(model: EncoderModel, of_ids, graph, tokenizer: Tokenizer) -
 
     def call(**texts):
         tokens = [graph(texts[name]) for name in ("text", "text_pair") if name in texts]
-        inputs = encoder_inputs(tokenizer, model.encoder.max_position_embeddings, *tokens)
+        inputs = encoder_inputs(checkpoint.tokenizer, checkpoint.sequence_length, *tokens)
         return {name: inputs[name] for name in ("input_ids", "input_mask")} | of_ids(**inputs)
 
     specs = {name: tf.TensorSpec([None], tf.string, name=name) for name in ("text", "text_pair")}

@@ -1,21 +1,29 @@
-"""The tokenizer that belongs to a checkpoint: found beside it, and written as other libraries expect it."""
+"""The tokenizer that belongs to a checkpoint: found beside it, kept with it, and written as other libraries expect it."""
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from nlpdata.errors import UsageError
 from nlpdata.tokenizers import SPECIAL_ROLES, Tokenizer, load_tokenizer
+from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX
 from nlpdata.tokenizers.hf_writing import tokenizer_json
+from pretrain.config_yaml import SAVED_NAME
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.json_files import write_json
 
-_NAMES = ("vocab.txt", "spiece.model", "30k-clean.model")
+_KEPT = {".txt": "vocab.txt", ".model": "spiece.model", ".json": FAST}
+_NAMES = ("vocab.txt", "spiece.model", "30k-clean.model", FAST)
 
 
 def find_tokenizer(source: Path) -> Path | None:
-    """The tokenizer file of a checkpoint: in its folder, its assets or its `vocab`; None where there is none, or several."""
+    """The tokenizer file of a checkpoint: in its folder, its assets or its `vocab`, or in the folder of the run that wrote it.
+
+    None where there is none, or several.
+    """
     folder = source if source.is_dir() else source.parent
-    for place in (folder, folder / "assets", folder / "vocab"):
+    run = next((above for above in folder.absolute().parents if (above / SAVED_NAME).exists()), None)
+    for place in (folder, folder / "assets", folder / "vocab", *([run] if run else [])):
         named = [place / name for name in _NAMES if (place / name).is_file()]
         found = named[:1] or (sorted(place.glob("*.model")) if place.is_dir() else [])
         if len(found) == 1:
@@ -43,8 +51,19 @@ def write_tokenizer(folder: Path, checkpoint: Checkpoint, format: str) -> list[s
     tokenizer = checkpoint.tokenizer
     if format == "hf":
         return write_for_hugging_face(folder, tokenizer, checkpoint.encoder.options.max_position_embeddings)
-    shutil.copyfile(tokenizer.path, folder / Path(tokenizer.path).name)
+    keep_tokenizer(folder, Path(tokenizer.path), tokenizer.meta())
     return []
+
+
+def keep_tokenizer(folder: Path, path: Path, use: Mapping) -> None:
+    """Copies a tokenizer's file under its usual name, and beside it what loading it again takes (nlpdata.tokenizers.stored).
+
+    Args:
+      use: as Tokenizer.meta() or the `tokenizer` entry of a meta file has it.
+    """
+    kept = folder / _KEPT.get(path.suffix, "vocab.txt" if use["type"] == "wordpiece" else "spiece.model")
+    shutil.copyfile(path, kept)
+    write_json(kept.with_suffix(SIDECAR_SUFFIX), {name: value for name, value in use.items() if name != "file"})
 
 
 def write_for_hugging_face(folder: Path, tokenizer: Tokenizer, longest: int) -> list[str]:

@@ -21,10 +21,23 @@ def open_record_set(config: DataConfig, name: str) -> tuple[Records, dict]:
     Raises UsageError where nothing is found or sets are mixed that do not belong together, DataError where there are no
     examples or fewer than the meta file lists.
     """
-    records = Records(_find(config, name))
+    records = Records(find_paths(config, name))
     if not len(records):
         raise DataError(f"{name}: no examples in {', '.join(map(str, records.paths[:5]))}")
     return records, _read_metas(config, records, name)
+
+
+def find_paths(config: DataConfig, name: str) -> list[Path]:
+    """The record files of a data section. UsageError where there are none."""
+    paths = config.input_path
+    if isinstance(paths, str):
+        paths = [paths] if os.path.exists(paths) else [part.strip() for part in paths.split(",") if part.strip()]
+    if not paths:
+        raise UsageError(f"{name}.input_path is empty. Name the record files, e.g. 'out/train.tfrecord*'.")
+    try:
+        return find_records(paths)
+    except UsageError as error:
+        raise UsageError(f"{name}.input_path: {error}") from None
 
 
 def kind_of(meta: Mapping) -> str | None:
@@ -112,18 +125,6 @@ def check_range(records: Records, name: str, values: np.ndarray, limit: int, exa
         f"{records.where(int(examples[row]))}: {name} holds {found}, expected 0 to {limit - 1}. Do the records "
         "belong to this model (vocab_size, type_vocab_size)?"
     )
-
-
-def _find(config: DataConfig, name: str) -> list[Path]:
-    paths = config.input_path
-    if isinstance(paths, str):
-        paths = [paths] if os.path.exists(paths) else [part.strip() for part in paths.split(",") if part.strip()]
-    if not paths:
-        raise UsageError(f"{name}.input_path is empty. Name the record files, e.g. 'out/train.tfrecord*'.")
-    try:
-        return find_records(paths)
-    except UsageError as error:
-        raise UsageError(f"{name}.input_path: {error}") from None
 
 
 def _read_metas(config: DataConfig, records: Records, name: str) -> dict:

@@ -13,7 +13,9 @@ from nlpdata.errors import UsageError
 from pretrain.config import ExperimentConfig
 from pretrain.config_yaml import compare_saved, save
 from pretrain.converters import native
+from pretrain.converters.tokenizer_files import keep_tokenizer
 from pretrain.data.batches import Batches
+from pretrain.data.tokenizers import tokenizer_of
 from pretrain.registry import ENGINES, TASKS, TRAINERS
 from pretrain.toy import with_toy_records
 from pretrain.training.checkpoints import Checkpoints
@@ -242,6 +244,7 @@ class _Run:
             return trainer.evaluate()
         if self._engine.host[0] == 0:
             self._keep_config()
+            self._keep_tokenizer()
         if step >= self._train_steps:
             self._say_done(step)
         metrics = trainer.train() if self._mode == "train" else trainer.train_and_evaluate()
@@ -256,6 +259,14 @@ class _Run:
         if changes:
             self._log(f"the configuration differs from the one saved in {self._model_dir}: " + "; ".join(changes))
         save(self._given, self._model_dir)
+
+    def _keep_tokenizer(self) -> None:
+        """Copies the training data's tokenizer into the model_dir: predictions and exports need no records."""
+        found = tokenizer_of(self._config.task.train_data, "task.train_data")
+        if found is None:
+            self._log("no tokenizer beside the training records: predict and export will ask for --tokenizer")
+        else:
+            keep_tokenizer(self._model_dir, *found)
 
 
 def _listed(value: str | list[str]) -> str:

@@ -16,7 +16,7 @@ from nlpdata.tokenizers.hf_writing import tokenizer_json
 from pretrain.convert import main
 from pretrain.converters import assign, read_checkpoint
 from pretrain.converters.load import build_model
-from pretrain.converters.tokenizer_files import write_for_hugging_face
+from pretrain.converters.tokenizer_files import find_tokenizer, write_for_hugging_face
 from pretrain.converters.write import write_checkpoint
 from tests.nlpdata.test_sentencepiece import train
 from tests.nlpdata.test_wordpiece import write
@@ -286,3 +286,6 @@ def test_a_tokenizer_travels_along(source, kind, tmp_path, capsys):
     assert theirs.options() == ours.options()
     lines = ["abc Had fed", "[MASK]", "ÀB"]
     np.testing.assert_array_equal(ours.encode(lines)[0], theirs.encode(lines)[0])
+    code, out, err = run(tmp_path / "out", tmp_path / "back", "--format", "native", capsys=capsys)
+    assert code == 0, err
+    assert load_tokenizer(find_tokenizer(tmp_path / "back")).options() == ours.options()

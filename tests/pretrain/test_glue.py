@@ -15,45 +15,51 @@ from tests.pretrain.test_predict import stored
 
 @pytest.fixture
 def base(tmp_path):
-    """A tiny checkpoint with its vocabulary, and the folders of RTE and STS-B."""
+    """A tiny checkpoint with its vocabulary, and the folders of RTE, STS-B and MNLI."""
     config = sentence_experiment(records(tmp_path / "a.tfrecord", 16))
     task = SentencePredictionTask(replace(config.task, model=replace(config.task.model, encoder=tiny("bert"))))
     task.build_inputs(config.task.train_data)
     stored(task, tmp_path / "base", tiny("bert"))
     (tmp_path / "base" / "vocab.txt").write_text("\n".join(WORDS) + "\n")
-    for folder, label, values in (
-        ("RTE", "label", ("entailment", "not_entailment")),
-        ("STS-B", "score", ("1.5", "4.0")),
+    mnli = ("train", "dev_matched", "dev_mismatched")
+    for folder, label, values, splits in (
+        ("RTE", "label", ("entailment", "not_entailment"), ("train", "dev")),
+        ("STS-B", "score", ("1.5", "4.0"), ("train", "dev")),
+        ("MNLI", "gold_label", ("entailment", "neutral", "contradiction"), mnli),
     ):
         (tmp_path / "glue" / folder).mkdir(parents=True)
-        rows = [f"{i}\tw{20 + i} w40\tw{30 + i}\t{values[i % 2]}" for i in range(8)]
-        for split in ("train", "dev"):
+        rows = [f"{i}\tw{20 + i} w40\tw{30 + i}\t{values[i % len(values)]}" for i in range(8)]
+        for split in splits:
             text = "\n".join([f"index\tsentence1\tsentence2\t{label}", *rows]) + "\n"
             (tmp_path / "glue" / folder / f"{split}.tsv").write_text(text)
     return tmp_path / "base"
 
 
 @pytest.mark.slow
-def test_a_sweep_of_two_tasks(base, tmp_path, capsys):
+def test_a_sweep_of_three_tasks(base, tmp_path, capsys):
     line = ["--init_checkpoint", str(base), "--input", str(tmp_path / "glue"), "--output", str(tmp_path / "sweep")]
-    line += ["--tasks", "rte,STS-B", "--max_seq_length", "32"]
+    line += ["--tasks", "rte,STS-B,mnli_matched,mnli-mismatched", "--max_seq_length", "32"]
     line += ["--params_override", "trainer.train_steps=2,task.train_data.global_batch_size=4,trainer.tensorboard=false"]
     assert main(line) == 0
     table = json.loads((tmp_path / "sweep" / "glue.json").read_text())
     scores = json.loads((tmp_path / "sweep" / "rte" / "seed-0" / "eval_results.json").read_text())
     assert table["runs"]["rte/seed-0"] == scores
     rows = table["table"]
-    metrics = [("rte", "accuracy"), ("stsb", "pearson"), ("stsb", "spearman"), ("average", "")]
+    metrics = [("rte", "accuracy"), ("stsb", "pearson"), ("stsb", "spearman")]
+    metrics += [("mnli_matched", "accuracy"), ("mnli_mismatched", "accuracy"), ("average", "")]
     assert [(row["task"], row["metric"]) for row in rows] == metrics
-    rte, pearson, spearman, average = (row["median"] for row in rows)
+    rte, pearson, spearman, matched, mismatched, average = (row["median"] for row in rows)
     assert rte == scores["accuracy"]
-    assert average == pytest.approx((rte + (pearson + spearman) / 2) / 2)
+    assert average == pytest.approx((rte + (pearson + spearman) / 2 + (matched + mismatched) / 2) / 3)
+    # One model of MNLI, two dev sets of equal content.
+    assert table["runs"]["mnli_mismatched/seed-0"] == table["runs"]["mnli_matched/seed-0"] | {"step": 0}
+    assert not (tmp_path / "sweep" / "mnli_mismatched" / "seed-0" / "checkpoints").exists()
     assert (tmp_path / "sweep" / "glue.tsv").read_text().splitlines()[1].startswith(f"rte\taccuracy\t{rte}")
     assert f"{100 * rte:8.2f}" in capsys.readouterr().out
 
     assert main(line) == 0
     said = capsys.readouterr()
-    assert said.err.count("was finished before") == 2
+    assert said.err.count("was finished before") == 4
     assert "making records" not in said.err
     assert said.out.splitlines() == table_lines(rows)
 

@@ -1,5 +1,7 @@
 """Fine-tuning on small records, end to end: learns, scores every example once, and refuses what does not fit."""
 
+import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -8,13 +10,14 @@ from keras import ops
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.converters import native, read_checkpoint
+from pretrain.converters.load import load
 from pretrain.data.batches import trimmed
 from pretrain.data.sentences import sentence_batches
 from pretrain.encoders.model import weights_by_path
 from pretrain.tasks.sentence_prediction import SentencePredictionTask
 from pretrain.training import run_experiment
 from tests.pretrain.finetuning import LENGTH, examples, meta, records, sentence_experiment, write
-from tests.pretrain.runs import changed, tiny
+from tests.pretrain.runs import changed, finish, process, tiny
 
 
 def quiet(*_):
@@ -43,23 +46,52 @@ def test_it_learns_a_few_dozen_examples(trained):
 
 
 @pytest.mark.slow
-def test_the_score_does_not_depend_on_the_batch(trained, tmp_path):
+def test_the_score_depends_neither_on_the_batch_nor_on_replicas(trained, tmp_path):
     config, model_dir, _ = trained
     dev = records(tmp_path / "dev.tfrecord", 50, seed=5)
+    config = changed(config, "task.validation_data", input_path=str(dev))
+    two = changed(config, "runtime", distribution_strategy="mirrored", num_replicas=2)
+    shutil.copytree(model_dir, tmp_path / "run")
+    process_of_two = process(
+        (changed(two, "task.validation_data", global_batch_size=8), tmp_path / "run", "eval")  # 50 = 6 * 8 + 2
+    )
     scores = []
     for size in (1, 8, 33):
-        other = changed(config, "task.validation_data", input_path=str(dev), global_batch_size=size)
+        other = changed(config, "task.validation_data", global_batch_size=size)
         scores.append(run_experiment(other, model_dir, "eval", quiet))
-    assert [score["examples"] for score in scores] == [50, 50, 50]
+    code, said = finish(process_of_two)
+    assert code == 0, said
+    assert "mirrored over 2 logical CPU devices" in said
+    of_two = json.loads((tmp_path / "run" / "eval_results.json").read_text())
+    scores.append({name: value for name, value in of_two.items() if name != "step"})
+    assert [score["examples"] for score in scores] == [50] * 4
+    assert 0.3 < scores[0]["f1"] < 1
     for score in scores[1:]:
         assert score == pytest.approx(scores[0], rel=1e-5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "metric"), [("regression", "pearson"), ("multilabel", "f1")])
-def test_other_kinds_learn_too(tmp_path, kind, metric):
+def test_other_kinds_learn_too_and_are_known_again(tmp_path, kind, metric):
+    """A run that is read again knows its kind without being told (IntelLabs/nlp-architect PR 95 lost it)."""
     config = sentence_experiment(records(tmp_path / "train.tfrecord", 48, kind), steps=250)
-    assert run_experiment(config, tmp_path / "run", "train_and_eval", quiet)[metric] > 0.97
+    metrics = run_experiment(config, tmp_path / "run", "train_and_eval", quiet)
+    assert metrics[metric] > 0.97
+    assert config.task.kind is None
+    assert run_experiment(config, tmp_path / "run", "eval", quiet) == pytest.approx(metrics, rel=1e-6)
+    checkpoint = read_checkpoint(str(tmp_path / "run"))
+    assert checkpoint.head.kind == kind
+    model, columns = load(str(tmp_path / "run")), examples(48, kind)
+    logits = model({name: columns[name].astype(np.int32) for name in ("input_ids", "input_mask", "segment_ids")})[
+        "logits"
+    ]
+    logits = ops.convert_to_numpy(logits)
+    if kind == "regression":
+        assert np.corrcoef(logits[:, 0], columns["label_ids"][:, 0])[0, 1] == pytest.approx(
+            metrics["pearson"], rel=1e-5
+        )
+    else:
+        assert np.mean(np.all((logits > 0) == columns["label_ids"], axis=1)) == pytest.approx(metrics["accuracy"])
 
 
 @pytest.mark.slow

@@ -1,0 +1,25 @@
+"""The tokenizer that a data section's examples were made with."""
+
+from pathlib import Path
+
+from nlpdata.records import find_meta, read_meta
+from nlpdata.tokenizers import load_tokenizer
+from pretrain.config import DataConfig
+from pretrain.data.record_set import find_paths
+
+
+def tokenizer_of(config: DataConfig, name: str) -> tuple[Path, dict] | None:
+    """The file, and what a meta file says of its use; None where no meta file names one, or it does not lie beside it.
+
+    Args:
+      name: of the section, for messages.
+    """
+    if getattr(config, "tfds_name", ""):
+        tokenizer = load_tokenizer(config.vocab_file, do_lower_case=config.do_lower_case)
+        return Path(tokenizer.path), tokenizer.meta()
+    if not config.input_path:
+        return None
+    meta_path = Path(config.meta_path) if config.meta_path else find_meta(find_paths(config, name)[0])
+    use = read_meta(meta_path).get("tokenizer", {}) if meta_path else {}
+    path = meta_path.parent / use["file"] if "file" in use else None
+    return (path, use) if path and path.exists() else None
