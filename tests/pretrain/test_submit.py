@@ -1,7 +1,11 @@
 """python -m pretrain.submit: the job that it makes, and what a run does inside one."""
 
 import json
+import os
+import subprocess
+import sys
 import tarfile
+from pathlib import Path
 
 import pytest
 import yaml
@@ -10,6 +14,8 @@ from nlpdata.errors import UsageError
 from pretrain.run import find_model_dir
 from pretrain.submit import build_package, main
 from pretrain.training import hypertune
+from tests.pages import give_checkpoint, give_datasets
+from tests.pretrain.runs import ROOT
 
 FLAGS = [
     "--experiment=bert/local",
@@ -36,6 +42,46 @@ def test_dry_run_prints_the_job(capsys):
     assert copy.startswith("# gcloud storage cp ")
     assert "custom-jobs create --region=europe-west4 --display-name=job1 --config=" in create
     assert create.endswith("--project=p1")
+
+
+@pytest.fixture
+def scripts(tmp_path):
+    """Runs a script on MRPC and a tiny checkpoint, all that the scripts need; returns the finished process."""
+    give_datasets(tmp_path)
+    give_checkpoint(tmp_path)
+    paths = {"INPUT": "glue/MRPC", "INIT_CHECKPOINT": "base", "OUTPUT": "out", "TASK": "mrpc", "CONFIG": "glue_mrpc"}
+    place = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+
+    def run(name, *flags, **variables):
+        environment = {**os.environ, **paths, **place, "MAX_SEQ_LENGTH": "128", **variables}
+        command = ["sh", ROOT / "pretrain" / name, *flags]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    return run
+
+
+@pytest.mark.slow
+def test_the_local_script_trains(scripts, tmp_path):
+    asked = scripts("train-local.sh", "--train_batch_size=4", STEPS="2")
+    assert asked.returncode == 0, asked.stderr
+    results = json.loads((tmp_path / "out" / "run" / "eval_results.json").read_text())
+    assert (results["step"], results["examples"]) == (2, 40)
+
+
+def test_the_cloud_script_copies_and_submits(scripts, tmp_path):
+    asked = scripts("train-cloud.sh", "--num_train_epochs=1", BUCKET_NAME="my-bucket", DRY_RUN="1")
+    assert asked.returncode == 0, asked.stderr
+    copies = [line for line in asked.stdout.splitlines() if line.startswith("gcloud storage cp --recursive")]
+    targets = {line.split()[-2]: line.split()[-1] for line in copies}
+    assert targets == {"out/records": "gs://my-bucket/nlpdata/mrpc", "base": "gs://my-bucket/nlpdata/checkpoint"}
+    job = yaml.safe_load(asked.stdout[asked.stdout.index("workerPoolSpecs") :])
+    flags = job["workerPoolSpecs"][0]["containerSpec"]["args"]
+    assert "--input_files=/gcs/my-bucket/nlpdata/mrpc/records/train.tfrecord" in flags
+    assert flags[-1] == "--num_train_epochs=1"
+    assert (tmp_path / "out" / "records" / "train.tfrecord").exists()
+    asked = scripts("train-cloud.sh", BUCKET_NAME="")
+    assert asked.returncode == 2
+    assert "set BUCKET_NAME to a bucket of yours" in asked.stderr
 
 
 def test_the_package_is_whole(tmp_path):

@@ -1,0 +1,16 @@
+#!/bin/sh
+# Sentiment of IMDB's reviews, a few steps on this machine: shows that data, checkpoint and settings fit before a job is paid for.
+#   INPUT=aclImdb_v1.tar.gz INIT_CHECKPOINT=base OUTPUT=out/imdb pretrain/train-local.sh
+# TASK and CONFIG name another data set (nlpdata create-finetuning --task) and its settings, STEPS how many steps are taken. What
+# follows goes to pretrain.run.
+set -eu
+: "${INPUT:?set INPUT to the data, e.g. aclImdb_v1.tar.gz}"
+: "${INIT_CHECKPOINT:?set INIT_CHECKPOINT to the folder of a published checkpoint, with its tokenizer}"
+: "${OUTPUT:?set OUTPUT to a new folder}"
+task=${TASK:-imdb}
+python -m nlpdata create-finetuning --task "$task" --input "$INPUT" --tokenizer "${TOKENIZER:-$INIT_CHECKPOINT}" \
+    --max-seq-length "${MAX_SEQ_LENGTH:-256}" --output "$OUTPUT/records"
+exec python -m pretrain.run --experiment=bert/sentence_prediction --config_file="${CONFIG:-$task}" --mode=train_and_eval \
+    --model_config="$INIT_CHECKPOINT" --init_checkpoint="$INIT_CHECKPOINT" --model_dir="$OUTPUT/run" \
+    --input_files="$OUTPUT/records/train.tfrecord" --eval_files="$OUTPUT/records/dev.tfrecord" \
+    --train_steps="${STEPS:-20}" "$@"
