@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from nlpdata.errors import NlpdataError, UsageError
@@ -77,12 +78,13 @@ def _run_seeds(config: ExperimentConfig, model_dir: str, mode: str, values: dict
     return 0
 
 
-def resolve(values: dict, log: Callable[[str], None] = print) -> ExperimentConfig:
+def resolve(values: dict, log: Callable[[str], None] = print, read_checkpoints: bool = True) -> ExperimentConfig:
     """The configuration that flags describe: experiment < --params < config files in order < flags < overrides.
 
     Args:
       values: as parse_flags returns them.
       log: takes notes for the user.
+      read_checkpoints: where only the experiment names an encoder, take that of the run's checkpoints or of init_checkpoint.
     """
     layers, name = [], values.get("experiment")
     if "params" in values:
@@ -93,7 +95,26 @@ def resolve(values: dict, log: Callable[[str], None] = print) -> ExperimentConfi
     layers += [(path, read_yaml(path)) for path in values.get("config_file", ())]
     layers += _flag_layers(values)
     layers += [("--params_override", parse_overrides(text)) for text in values.get("params_override", ())]
-    return with_layers(_experiment(name, values), layers, log)
+    config = with_layers(_experiment(name, values), layers, log)
+    named = any("encoder" in ((tree.get("task") or {}).get("model") or {}) for _, tree in layers)
+    if named or not read_checkpoints:
+        return config
+    return _with_stored_encoder(config, values.get("model_dir") or "", log)
+
+
+def _with_stored_encoder(config: ExperimentConfig, model_dir: str, log: Callable[[str], None]) -> ExperimentConfig:
+    """With the encoder of the run's checkpoints, else of init_checkpoint, if there are any."""
+    model = getattr(config.task, "model", None)
+    if not hasattr(model, "encoder"):
+        return config
+    from pretrain.converters import native, read_encoder
+
+    own = native.finished(Path(model_dir, "checkpoints"))
+    source = str(own[-1]) if own else config.task.init_checkpoint
+    encoder = read_encoder(source, model.encoder) if source else model.encoder
+    if encoder != model.encoder:
+        log(f"the model is of type {encoder.type}, with the sizes of {source}; --model_config names another one")
+    return replace(config, task=replace(config.task, model=replace(model, encoder=encoder)))
 
 
 def run_mode(values: dict) -> str:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from nlpdata.errors import UsageError
 from pretrain.config import Choice
-from pretrain.converters import places
+from pretrain.converters import native, places
 from pretrain.converters.archives import unpacked
-from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.checkpoint import Checkpoint, stored_encoder
 from pretrain.converters.report import LoadReport, assign
 from pretrain.registry import CHECKPOINT_FORMATS
 
-__all__ = ["Checkpoint", "LoadReport", "assign", "read_checkpoint"]
+__all__ = ["Checkpoint", "LoadReport", "assign", "read_checkpoint", "read_encoder"]
 
 
 def read_checkpoint(path: str, model_config: Choice | None = None) -> Checkpoint:
@@ -34,6 +34,15 @@ def read_checkpoint(path: str, model_config: Choice | None = None) -> Checkpoint
             if checkpoint is not None:
                 return checkpoint
     raise UsageError(_nothing_found(given))
+
+
+def read_encoder(path: str, default: Choice | None = None) -> Choice | None:
+    """The encoder that a checkpoint is of; `default` where it does not say. Raises as read_checkpoint does."""
+    own = native.locate(path)
+    if own is None:
+        return read_checkpoint(path, default).encoder
+    stored = native.read_info(own).get("encoder")
+    return stored_encoder(stored, str(own)) if stored else default
 
 
 def _nothing_found(path: Path) -> str:

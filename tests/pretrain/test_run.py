@@ -5,16 +5,20 @@ import os
 import shlex
 import subprocess
 import sys
+from dataclasses import asdict
 
 import pytest
 
 from nlpdata.errors import UsageError
+from pretrain.converters import native
+from pretrain.encoders.model_config import read_model_config
 from pretrain.flags import parse_flags
 from pretrain.run import choose_backend, main, resolve, run_mode
+from tests.pages import give_checkpoint
 
 
-def config_of(line, notes=None):
-    return resolve(parse_flags(shlex.split(line)), [].append if notes is None else notes.append)
+def config_of(line, notes=None, **options):
+    return resolve(parse_flags(shlex.split(line)), [].append if notes is None else notes.append, **options)
 
 
 @pytest.fixture
@@ -105,7 +109,7 @@ task.hub_module_url=https://tfhub.dev/tensorflow/bert_en_uncased_L-12_H-768_A-12
 
 
 def test_garden_readme_line():
-    config = config_of(GARDEN)
+    config = config_of(GARDEN, read_checkpoints=False)  # its module is not here
     assert config.task.train_data.input_path == "gs://some_bucket/datasets/mnli_train.tf_record"
     assert config.task.init_checkpoint == "https://tfhub.dev/tensorflow/bert_en_uncased_L-12_H-768_A-12/3"
     assert (config.runtime.distribution_strategy, config.runtime.tpu) == ("tpu", "my-tpu")
@@ -126,7 +130,7 @@ def test_garden_config_file_lines(flags):
 
 def test_garden_params_override_line():
     values = parse_flags(["--params_override=task.train_data.input_path=/some/path,task.hub_module_url=/some/tfhub"])
-    config = resolve({"experiment": "bert/pretraining", **values})
+    config = resolve({"experiment": "bert/pretraining", **values}, read_checkpoints=False)
     assert (config.task.train_data.input_path, config.task.init_checkpoint) == ("/some/path", "/some/tfhub")
 
 
@@ -207,6 +211,22 @@ def test_model_config_by_name():
     assert (encoder.type, encoder.options.hidden_size) == ("albert", 1024)
     with pytest.raises(UsageError, match="albert_base_v2"):
         config_of("--experiment=albert/pretraining --model_config=albert_bas_v2")
+
+
+def test_the_encoder_is_that_of_the_checkpoint_unless_named(tmp_path):
+    give_checkpoint(tmp_path)
+    line = f"--experiment=albert/sentence_prediction --init_checkpoint={tmp_path}/base"
+    notes = []
+    encoder = config_of(line, notes).task.model.encoder
+    assert (encoder.type, encoder.options.hidden_size) == ("bert", 32)
+    assert f"of type bert, with the sizes of {tmp_path}/base" in notes[-1]
+    assert config_of(f"{line} --model_config=bert_tiny").task.model.encoder.options.hidden_size == 128
+    native.write(tmp_path / "run" / "checkpoints" / "step-00000001", {}, {"step": 1, "encoder": {
+        "type": "bert", "options": asdict(read_model_config("bert_mini").options)}})  # fmt: skip
+    own = config_of(f"--experiment=bert/sentence_prediction --init_checkpoint=gone --model_dir={tmp_path}/run")
+    assert own.task.model.encoder == read_model_config("bert_mini")
+    with pytest.raises(UsageError, match="gone: no such file, folder or checkpoint prefix"):
+        config_of("--experiment=bert/sentence_prediction --init_checkpoint=gone --model_dir=none_yet")
 
 
 # ------------------------------------------------------------------------------------------------------- mode, backend
