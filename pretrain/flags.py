@@ -51,7 +51,9 @@ RUN = (
     Flag("config_file", "YAML over the experiment; several in order.", kind="many"),
     Flag("params", "A YAML of Cerebras's BERT, translated; it implies the experiment.", aliases=("p",)),
     Flag("params_override", "a.b=1,c=[x,y] over everything else; several in order.", kind="many"),
-    Flag("model_config", "Architecture: a name such as albert_base_v2, or a published JSON file or its folder."),
+    Flag(
+        "model_config", "Architecture: a name (albert_base_v2), a JSON file or its folder. Default: the checkpoint's."
+    ),
     Flag("albert_config_file", "ALBERT's JSON; implies --experiment=albert/pretraining."),
     Flag("bert_config_file", "BERT's JSON; implies --experiment=bert/pretraining."),
     Flag("backend", "auto, tensorflow or jax. Default: KERAS_BACKEND, else auto."),

@@ -17,5 +17,5 @@ ${DRY_RUN:+echo} $copy "$OUTPUT/records" "$bucket/$task"
 ${DRY_RUN:+echo} $copy "$INIT_CHECKPOINT" "$bucket/checkpoint"
 exec python -m pretrain.submit --staging="$bucket" --display_name="$task" ${DRY_RUN:+--dry_run} -- \
     --experiment=bert/sentence_prediction --config_file="${CONFIG:-$task}" --mode=train_and_eval \
-    --model_config="$bucket/checkpoint" --init_checkpoint="$bucket/checkpoint" \
+    --init_checkpoint="$bucket/checkpoint" \
     --input_files="$bucket/$task/records/train.tfrecord" --eval_files="$bucket/$task/records/dev.tfrecord" "$@"

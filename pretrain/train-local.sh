@@ -11,6 +11,6 @@ task=${TASK:-imdb}
 python -m nlpdata create-finetuning --task "$task" --input "$INPUT" --tokenizer "${TOKENIZER:-$INIT_CHECKPOINT}" \
     --max-seq-length "${MAX_SEQ_LENGTH:-256}" --output "$OUTPUT/records"
 exec python -m pretrain.run --experiment=bert/sentence_prediction --config_file="${CONFIG:-$task}" --mode=train_and_eval \
-    --model_config="$INIT_CHECKPOINT" --init_checkpoint="$INIT_CHECKPOINT" --model_dir="$OUTPUT/run" \
+    --init_checkpoint="$INIT_CHECKPOINT" --model_dir="$OUTPUT/run" \
     --input_files="$OUTPUT/records/train.tfrecord" --eval_files="$OUTPUT/records/dev.tfrecord" \
     --train_steps="${STEPS:-20}" "$@"
