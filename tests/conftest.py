@@ -1,14 +1,14 @@
 """What holds for all tests."""
 
-import importlib.util
+import sys
 
 import pytest
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_thread(request):
+def _one_thread():
     """The models of these tests are so small that threads mostly wait for each other, and test processes share the cores."""
-    if importlib.util.find_spec("tensorflow") and any("pretrain" in item.path.parts for item in request.session.items):
+    if "tensorflow" in sys.modules:  # collected tests have imported it
         import tensorflow as tf
 
         tf.config.threading.set_intra_op_parallelism_threads(1)
