@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT))
 
 from nlpdata.corpus import find_files, plan_chunks, read_blocks  # noqa: E402
 from nlpdata.pretraining import assemble, build, plan  # noqa: E402
+from nlpdata.pretraining import recipe as recipes  # noqa: E402
 from nlpdata.pretraining.options import PretrainingOptions  # noqa: E402
 from nlpdata.spill import Merge, SpillWriter  # noqa: E402
 from nlpdata.tfrecord import ShardWriter  # noqa: E402
@@ -45,23 +46,23 @@ class Corpus:
         for lines in self.blocks:
             self.tokenizer.normalize(lines)
 
-    def keyed(self, options: PretrainingOptions, stages: Stages) -> Iterator[build.Keyed]:
+    def keyed(self, options: PretrainingOptions, stages: Stages) -> Iterator[recipes.Keyed]:
         """What build_examples yields of all chunks, in this process."""
-        recipe = build.Recipe(options, self.tokenizer)
+        recipe = recipes.Recipe(options, self.tokenizer)
         for number, chunk in enumerate(self.chunks):
             blocks = stages.iterate("read", read_blocks(chunk))
             yield from build.build_examples(blocks, chunk.file, number, recipe, Counter())
 
-    def columns(self, options: PretrainingOptions) -> tuple[build.Recipe, dict]:
+    def columns(self, options: PretrainingOptions) -> tuple[recipes.Recipe, dict]:
         """The recipe, and the columns of one batch of records as they go to the encoder."""
-        recipe, taken = build.Recipe(options, self.tokenizer), []
-        original = build.encode_examples
-        build.encode_examples = lambda features, columns: taken.append(columns) or original(features, columns)
+        recipe, taken = recipes.Recipe(options, self.tokenizer), []
+        original = recipes.encode_examples
+        recipes.encode_examples = lambda features, columns: taken.append(columns) or original(features, columns)
         try:
             chunk = self.chunks[0]
             next(iter(build.build_examples(read_blocks(chunk), chunk.file, 0, recipe, Counter())))
         finally:
-            build.encode_examples = original
+            recipes.encode_examples = original
         return recipe, taken[0]
 
 
@@ -71,9 +72,9 @@ def core_stages(corpus: Corpus, options: PretrainingOptions) -> dict[str, float]
     targets = [
         (type(corpus.tokenizer), "encode", "tokenize"),
         (build._Builder, "_cut", "cut"),
-        (build, "make_columns", "lay out"),
+        (recipes, "make_columns", "lay out"),
         (assemble, "mask_batch", "mask"),
-        (build, "encode_examples", "encode"),
+        (recipes, "encode_examples", "encode"),
     ]
     with stages.patched(targets), stages.stage("other"):
         for _ in corpus.keyed(options, stages):

@@ -20,9 +20,10 @@ from nlpdata.errors import DataError
 from nlpdata.files import is_remote, move
 from nlpdata.output import commit
 from nlpdata.pretraining import random_next
-from nlpdata.pretraining.build import SPLITS, Recipe, build_examples
+from nlpdata.pretraining.build import build_examples
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.pretraining.plan import Plan, refuse_lone_documents, require_examples
+from nlpdata.pretraining.recipe import SPLITS, Recipe
 from nlpdata.pretraining.tasks import fill_buckets, shard_border
 from nlpdata.spill import Merge, SpillWriter, read_run, split_run
 from nlpdata.tfrecord import ShardWriter

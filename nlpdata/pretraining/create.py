@@ -15,7 +15,6 @@ from nlpdata.local import default_workers, run_stage
 from nlpdata.options import check_range
 from nlpdata.output import WorkFolder, check_output, commit
 from nlpdata.pretraining import random_next
-from nlpdata.pretraining.build import SPLITS
 from nlpdata.pretraining.plan import (
     CreationResult,
     Plan,
@@ -24,6 +23,7 @@ from nlpdata.pretraining.plan import (
     refuse_lone_documents,
     require_examples,
 )
+from nlpdata.pretraining.recipe import SPLITS
 from nlpdata.pretraining.summary import corpus_warnings
 from nlpdata.pretraining.tasks import Setup, disk_errors, make_buckets, make_chunk, make_shard, set_up
 from nlpdata.spill import Merge

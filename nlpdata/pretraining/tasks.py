@@ -15,8 +15,9 @@ from nlpdata.corpus import Chunk, read_blocks
 from nlpdata.errors import DataError
 from nlpdata.output import store_result
 from nlpdata.pretraining import random_next
-from nlpdata.pretraining.build import Keyed, Recipe, build_buckets, build_examples
+from nlpdata.pretraining.build import build_buckets, build_examples
 from nlpdata.pretraining.options import PretrainingOptions
+from nlpdata.pretraining.recipe import Keyed, Recipe
 from nlpdata.spill import Merge, SpillWriter
 from nlpdata.tfrecord import ShardWriter
 from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer

@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.corpus import find_files, plan_chunks, read_blocks
-from nlpdata.pretraining import build, random_next
-from nlpdata.pretraining.build import Recipe, build_buckets, build_examples
+from nlpdata.pretraining import random_next
+from nlpdata.pretraining import recipe as recipes
+from nlpdata.pretraining.build import build_buckets, build_examples
 from nlpdata.pretraining.options import PretrainingOptions
+from nlpdata.pretraining.recipe import SPLITS, Recipe
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 
@@ -86,24 +88,24 @@ def build_all(paths, tokenizer, block_bytes=1 << 20, chunk_size=1 << 30, options
     files, _ = find_files([str(path) for path in np.atleast_1d(paths)])
     keyed = {"records": [], "candidates": [], "waiting": []}
     columns = []
-    plain = build.encode_examples
+    plain = recipes.encode_examples
 
     def encode(features, batch):
         columns.append(batch)
         return plain(features, batch)
 
-    build.encode_examples = encode
+    recipes.encode_examples = encode
     try:
         for chunk in plan_chunks(files, chunk_size):
             blocks = read_blocks(chunk, block_bytes=block_bytes, invalid_utf8=options.invalid_utf8)
             index = files.index(chunk.file)
             for batch in build_examples(blocks, chunk.file, index, recipe, counters):
                 keyed[batch.kind].append(batch)
-        for split in build.SPLITS:
+        for split in SPLITS:
             for batch in _fill_buckets(split, keyed, recipe, counters):
                 keyed["records"].append(batch)
     finally:
-        build.encode_examples = plain
+        recipes.encode_examples = plain
     joined = {name: np.concatenate([batch[name] for batch in columns]) for name in (columns[0] if columns else ())}
     return Built(keyed, counters, joined)
 

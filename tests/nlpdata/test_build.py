@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from nlpdata.corpus import find_files, plan_chunks, read_blocks
-from nlpdata.pretraining.build import Recipe, build_examples
+from nlpdata.pretraining.build import build_examples
 from nlpdata.pretraining.options import PretrainingOptions
+from nlpdata.pretraining.recipe import Recipe
 from tests.nlpdata.pretraining_helpers import (
     CLS,
     SEP,
