@@ -2,7 +2,7 @@
 
 A writer collects records with a 64-bit key and a tie-breaking tuple; whenever its buffer is full it sorts it and writes
 one run file. A merge reads one range of keys from all runs, so its memory is that of the range. Keys are hashes, so
-equal ranges hold about equally many records.
+equal ranges hold about equally many records; where many records have one key, it goes by their ties.
 
     run file: magic, count, bytes | keys uint64 (n,) | ties uint64 (n, 3) | ends int64 (n,) | records, in key order
 """
@@ -176,6 +176,14 @@ class _Run:
         """All keys, ascending: uint64 (count,)."""
         return np.memmap(self.path, np.uint64, "r", 24, (self.count,)) if self.count else np.zeros(0, np.uint64)
 
+    @property
+    def first_keys(self) -> np.ndarray:
+        """The keys of the records whose last tie is 0: uint64."""
+        if not self.count:
+            return self.keys
+        ties = np.memmap(self.path, np.uint64, "r", 24 + 8 * self.count, (self.count, _TIE))
+        return self.keys[ties[:, -1] == 0]
+
     def between(self, low: int, high: int) -> tuple[int, int]:
         """The rows with low <= key < high."""
         first = int(np.searchsorted(self.keys, np.uint64(low)))
@@ -192,7 +200,7 @@ class _Run:
             )
         return end - begin
 
-    def read_rows(self, first: int, last: int):
+    def read_rows(self, first: int, last: int, with_payload: bool = True):
         """Keys, ties, lengths and payload of rows first : last."""
         count = last - first
         with open(self.path, "rb") as file:
@@ -204,7 +212,7 @@ class _Run:
             begin = int(ends[0]) if first else 0
             lengths = np.diff(ends) if first else np.diff(ends, prepend=0)
             file.seek(at + 8 * self.count + begin)
-            payload = file.read(int(lengths.sum()))
+            payload = file.read(int(lengths.sum())) if with_payload else b""
         return found, ties, lengths, payload
 
     @staticmethod
@@ -222,10 +230,13 @@ class Merge:
         self.bytes = sum(run.bytes for run in self._runs)
 
     def histogram(self, shift: int) -> dict[int, int]:
-        """Number of records by the upper bits of their key: {key >> shift: count}, ascending."""
+        """Number of records by the upper bits of their key: {key >> shift: count}, ascending.
+
+        Of the records of one key that are parts of one thing, the first one counts, whose last tie is 0.
+        """
         total: dict[int, int] = {}
         for run in self._runs:
-            slots, counts = np.unique(run.keys >> np.uint64(shift), return_counts=True)
+            slots, counts = np.unique(run.first_keys >> np.uint64(shift), return_counts=True)
             for slot, count in zip(slots.tolist(), counts.tolist(), strict=True):
                 total[slot] = total.get(slot, 0) + count
         return dict(sorted(total.items()))
@@ -233,18 +244,39 @@ class Merge:
     def read(
         self, low: int = 0, high: int = 1 << 64, merge_bytes: int = MERGE_BYTES
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, bytes]]:
-        """Yields (keys, ties, lengths, payload) of the records with low <= key < high, in order, piece by piece."""
-        within = sum(run.bytes_of(*run.between(low, high)) for run in self._runs)
-        pieces = max(1, -(-within // merge_bytes))
+        """Yields (keys, ties, lengths, payload) of the records with low <= key < high, in order, piece by piece.
+
+        A piece has about merge_bytes, however equal the keys are.
+        """
+        pieces = max(1, -(-self._bytes_of([run.between(low, high) for run in self._runs]) // merge_bytes))
         borders = [low + (high - low) * i // pieces for i in range(pieces + 1)]
         for begin, end in itertools.pairwise(borders):
-            parts = [part for part in (run.read_rows(*run.between(begin, end)) for run in self._runs) if len(part[0])]
-            if not parts:
-                continue
-            sort_keys, ties, lengths, payload = _join(parts)
-            del parts
-            order = _order(sort_keys, ties)
-            yield sort_keys[order], ties[order], lengths[order], b"".join(_in_order(payload, lengths, order))
+            for rows in self._divided([run.between(begin, end) for run in self._runs], merge_bytes):
+                parts = [run.read_rows(*own) for run, own in zip(self._runs, rows, strict=True) if own[0] < own[1]]
+                if not parts:
+                    continue
+                sort_keys, ties, lengths, payload = _join(parts)
+                del parts
+                order = _order(sort_keys, ties)
+                yield sort_keys[order], ties[order], lengths[order], b"".join(_in_order(payload, lengths, order))
+
+    def _bytes_of(self, rows: Sequence[tuple[int, int]]) -> int:
+        return sum(run.bytes_of(*own) for run, own in zip(self._runs, rows, strict=True))
+
+    def _divided(self, rows: list[tuple[int, int]], merge_bytes: int) -> Iterator[list[tuple[int, int]]]:
+        """The rows (first, last + 1) of each run in pieces, one behind the other in order; in one, if that is small."""
+        if self._bytes_of(rows) <= 2 * merge_bytes:
+            yield rows
+            return
+        heads = [run.read_rows(*own, with_payload=False) for run, own in zip(self._runs, rows, strict=True)]
+        sort_keys, ties, lengths, _ = _join(heads)
+        order = _order(sort_keys, ties)
+        piece = np.empty(len(order), np.int64)
+        piece[order] = np.maximum(np.cumsum(lengths[order]) - 1, 0) // merge_bytes
+        of_run = np.split(piece, np.cumsum([len(head[0]) for head in heads])[:-1])  # each ascends, as its rows do
+        for number in range(int(piece.max()) + 1):
+            bounds = [np.searchsorted(own, [number, number + 1]).tolist() for own in of_run]
+            yield [(first + begin, first + end) for (first, _), (begin, end) in zip(rows, bounds, strict=True)]
 
     def scan(self, low: int, high: int, piece_bytes: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, bytes]]:
         """Yields what `read` does, in no particular order, in pieces of about piece_bytes however equal the keys are."""

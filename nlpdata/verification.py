@@ -272,16 +272,22 @@ class _Rules:
             last = ids[np.arange(n), np.maximum(lengths - 1, 0)]
             yield "[SEP]", fine & (last != sep), lambda at: f"ends with id {last[at]}, expected [SEP] ({sep})"
             fine &= last == sep
+            packed = self.meta.get("options", {}).get("pack_across_documents", False)
             pairs = np.full(n, 2 if "next_sentence_labels" in rows else 1)
             if self.meta.get("splits"):  # of a fine-tuning set: some records have a second text, some none
                 pairs += (segment == 1).any(axis=1)
             is_sep = (ids == sep) & prefix
             found = is_sep.sum(axis=1)
+            if packed:  # any number, between documents; never at the start or one behind the other
+                empty = (is_sep[:, 1:] & (is_sep[:, :-1] | (ids[:, :-1] == cls))).any(axis=1)
+                yield "[SEP]", fine & empty, lambda at: "holds [SEP] with no document in front of it"
+                pairs = found
             yield "[SEP]", fine & (found != pairs), lambda at: f"holds [SEP] {found[at]} times, expected {pairs[at]}"
-            behind = (np.cumsum(is_sep, axis=1) - is_sep > 0) & prefix
+            behind = (np.cumsum(is_sep, axis=1) - is_sep > 0) & prefix & (not packed)
             wrong = fine & (found == pairs) & padded & ordered & (segment != behind).any(axis=1)
             if "segment_ids" in rows:
-                yield "segment_ids", wrong, lambda at: "segment_ids do not change behind the first [SEP]"
+                what = "are not 0" if packed else "do not change behind the first [SEP]"
+                yield "segment_ids", wrong, lambda at: f"segment_ids {what}"
         if "token_boundary" in rows:
             boundary = rows["token_boundary"]
             wrong = ((boundary != 0) & (boundary != 1)) | ((boundary != 0) & ~prefix & fine[:, None])

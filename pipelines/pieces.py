@@ -34,7 +34,7 @@ class Facts:
       counters: of examples made.
       pieces: label -> ids of the pieces.
       sizes: label -> payload bytes of the pieces.
-      slots: split -> {hash slot: documents} (next sentence).
+      slots: split -> {hash slot: documents}, where examples are made in buckets.
     """
 
     counters: Counter = field(default_factory=Counter)
@@ -79,8 +79,9 @@ class PieceBuilder:
         buffer = self._buffers.setdefault(label, SortBuffer())
         buffer.add(item.sort_keys, item.ties, item.payload, item.lengths)
         self.facts.sizes[label] += len(item.payload)
-        if item.kind == "candidates":
-            slots, counts = np.unique(item.sort_keys >> np.uint64(self._slot_shift), return_counts=True)
+        if item.kind == "documents":
+            begins = item.sort_keys[item.ties[:, 2] == 0]  # a document may come in parts
+            slots, counts = np.unique(begins >> np.uint64(self._slot_shift), return_counts=True)
             found = dict(zip(slots.tolist(), counts.tolist(), strict=True))
             self.facts.slots.setdefault(item.split, Counter()).update(found)
         if buffer.held >= PIECE_BYTES:

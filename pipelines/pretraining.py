@@ -1,7 +1,7 @@
 """create-pretraining as a Beam pipeline: the graph, and the function that runs it.
 
     chunks -> build -> pieces of records ------------------------> divide -> shard -> commit
-                  \\-> candidates, waiting -> spread -> fill -> pieces /  (next sentence)
+                  \\-> documents, waiting -> spread -> fill -> pieces /  (next sentence, packing)
 
 Sums that a later step needs (documents by hash slot, record bytes) join the pieces through a GroupByKey on the piece's
 id instead of a side input: that is the same shuffle, since a side input from the same source breaks the stage too, and
@@ -109,8 +109,8 @@ def build_graph(pipeline: beam.Pipeline, plan: Plan, folder, runs: Path | None =
         >> beam.GroupByKey()  # as Reshuffle does, but with fewer steps and the same keys in each attempt
         | "Build examples" >> beam.ParDo(steps.BuildFn(ingredients, runs))
     ]
-    if plan.options.objective == "nsp":
-        made.append(_random_next(made[0], plan, steps.FillFn(ingredients, runs)))
+    if plan.options.needs_buckets:
+        made.append(_in_buckets(made[0], plan, steps.FillFn(ingredients, runs)))
     facts = _together([each | f"Facts {i}" >> labelled(FACTS) for i, each in enumerate(made)], "Facts")
     shards = facts | "Sum facts" >> beam.GroupByKey() | "Plan shards" >> beam.ParDo(steps.PlanShardsFn(plan))
     divided = [shards | "Shard names" >> labelled("shards")]
@@ -138,18 +138,18 @@ def build_graph(pipeline: beam.Pipeline, plan: Plan, folder, runs: Path | None =
     )
 
 
-def _random_next(built, plan: Plan, fill: beam.DoFn) -> beam.PCollection:
-    """The examples that wait for a second segment from another document of their bucket."""
+def _in_buckets(built, plan: Plan, fill: beam.DoFn) -> beam.PCollection:
+    """The examples that are made, or wait for a second segment, in the bucket of their document."""
     facts = built | "Facts of chunks" >> labelled(FACTS)
     buckets = facts | "Sum documents" >> beam.GroupByKey() | "Plan buckets" >> beam.ParDo(steps.PlanBucketsFn(plan))
-    labels = [f"{kind}-{split}" for kind in ("candidates", "waiting") for split in plan.targets]
+    labels = [f"{kind}-{split}" for kind in steps.BUCKET_KINDS for split in plan.targets]
     pieces = _together([built | f"Pieces {label}" >> labelled(label) for label in labels], "Pieces")
     plans = buckets | "Buckets of pieces" >> labelled("join")
     spread = _joined(pieces, plans, "Join buckets") | "Spread by bucket" >> beam.ParDo(steps.SpreadFn())
     return (
         _together([spread, buckets | "Groups" >> labelled("groups")], "Buckets")
         | "Group by bucket" >> beam.GroupByKey()
-        | "Draw segments" >> beam.ParDo(fill)
+        | "Fill buckets" >> beam.ParDo(fill)
     )
 
 

@@ -24,7 +24,7 @@ from nlpdata.pretraining.build import build_examples
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.pretraining.plan import Plan, refuse_lone_documents, require_examples
 from nlpdata.pretraining.recipe import SPLITS, Recipe
-from nlpdata.pretraining.tasks import fill_buckets, shard_border
+from nlpdata.pretraining.tasks import BUCKET_STAGES, fill_buckets, shard_border
 from nlpdata.spill import Merge, SpillWriter, read_run, split_run
 from nlpdata.tfrecord import ShardWriter
 from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
@@ -32,7 +32,8 @@ from pipelines import progress
 from pipelines.faults import homeward
 from pipelines.pieces import Facts, Piece, PieceBuilder, sum_facts
 
-GROUP_BYTES = 32 << 20  # candidates of the buckets that are filled at once
+BUCKET_KINDS = ("documents", "waiting")  # what goes to the buckets
+GROUP_BYTES = 32 << 20  # what is known of the documents of the buckets that are filled at once
 
 
 @dataclass(frozen=True)
@@ -120,12 +121,12 @@ class PlanBucketsFn(beam.DoFn):
                 slots = dict(sorted(facts.slots.get(split, {}).items()))
                 buckets = random_next.plan_buckets(slots, by_file) if slots else []
                 refuse_lone_documents(self._plan, split, buckets)
-                count = -(-facts.sizes[f"candidates-{split}"] // GROUP_BYTES)
+                count = -(-facts.sizes[f"documents-{split}"] // GROUP_BYTES)
                 groups = random_next.group_buckets(buckets, count) if buckets else []
                 for number, group in enumerate(groups):
                     yield "groups", ((split, number), ("buckets", group))
                 borders = np.array([group[0][0] for group in groups[1:]], np.uint64).tobytes()
-                for kind in ("candidates", "waiting"):
+                for kind in BUCKET_KINDS:
                     for piece_id in facts.pieces.get(f"{kind}-{split}", ()):
                         yield "join", (piece_id, ((split, kind), borders))
 
@@ -147,7 +148,7 @@ class SpreadFn(beam.DoFn):
 
 
 class FillFn(beam.DoFn):
-    """((split, group), its buckets, candidates and waiting examples) -> labelled pieces, and facts."""
+    """((split, group), its buckets, documents and waiting examples) -> labelled pieces, and facts."""
 
     def __init__(self, ingredients: Ingredients, runs: Path | None):
         self._ingredients, self._runs = ingredients, runs
@@ -155,10 +156,10 @@ class FillFn(beam.DoFn):
     def process(self, grouped: tuple[tuple[str, int], Iterable]):
         (split, number), values = grouped
         with (
-            homeward("drawing random segments", f"group {number}"),
+            homeward(BUCKET_STAGES[self._ingredients.options.objective], f"group {number}"),
             tempfile.TemporaryDirectory(prefix="nlpdata-") as folder,
         ):
-            given = {kind: Gathered(Path(folder, kind)) for kind in ("candidates", "waiting")}
+            given = {kind: Gathered(Path(folder, kind)) for kind in BUCKET_KINDS}
             for kind, value in values:
                 if kind == "buckets":
                     buckets = value
@@ -166,8 +167,8 @@ class FillFn(beam.DoFn):
                     given[kind].add(value)
             recipe, counters = recipe_of(self._ingredients), Counter()
             pieces = PieceBuilder(f"group-{split}-{number:06d}", self._ingredients.slot_shift, self._runs)
-            candidates, waiting = (given[kind].merge() for kind in ("candidates", "waiting"))
-            for item in fill_buckets(split, buckets, candidates, waiting, recipe, counters):
+            documents, waiting = (given[kind].merge() for kind in BUCKET_KINDS)
+            for item in fill_buckets(split, buckets, documents, waiting, recipe, counters):
                 yield from pieces.add(item)
             yield from pieces.finish(counters)
         _count(counters)

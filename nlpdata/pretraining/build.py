@@ -1,7 +1,8 @@
 """Blocks of text -> encoded records: the pure core that the local executor and every Beam runner call.
 
 `build_examples` reads the blocks of one chunk and yields batches of finished records, and, for next-sentence examples,
-entries for the buckets that draw a random second segment; `build_buckets` finishes those. Nothing here depends on the
+entries for the buckets that draw a random second segment; `build_buckets` finishes those. Where examples go on across
+documents, it yields the text, and nlpdata.pretraining.packing makes the examples. Nothing here depends on the
 size of chunks, blocks or batches, except memory: a document is never held whole, its duplicates are cut side by side
 over one stream of tokens.
 """
@@ -15,7 +16,7 @@ import numpy as np
 from nlpdata import keys
 from nlpdata.corpus import Block, CorpusFile
 from nlpdata.keys import Purpose
-from nlpdata.pretraining import random_next
+from nlpdata.pretraining import packing, random_next
 from nlpdata.pretraining.assemble import Segments, split_and_swap, truncate
 from nlpdata.pretraining.chunking import (
     ShortSequences,
@@ -37,7 +38,7 @@ class _Document:
       offset, key, split: its place in the file, its key, and where it goes.
       duplicate_keys: one key a duplicate.
       targets, starts, examples: by duplicate: the target lengths, where the next chunk starts (a sentence of the
-        document, or a token for objective none), and the number of examples so far.
+        document, or a token for objective none), and the number of examples so far. Empty where examples are made later.
       first, first_token: number in the document of the first sentence and token that are held.
       sentences: sentences so far.
       collector: candidate starts, for a document too large to be kept whole.
@@ -109,7 +110,7 @@ class _Builder:
         ends = np.concatenate([[0], np.cumsum(np.concatenate([self._held_lengths, lengths]))]).astype(np.int64)
         documents, chunks, offers = self._cut(block, counts, ends, tokens, held)
         yield from self._finish(documents, chunks, ends, tokens)
-        yield from self._candidates(offers, ends, tokens)
+        yield from self._entries(offers, ends, tokens)
 
     def _cut(self, block, counts, ends, tokens, held):
         """Cuts every document of a block into chunks, and keeps what the next block needs of the last one."""
@@ -128,7 +129,7 @@ class _Builder:
             final = not (block.ends_inside and number == len(counts) - 1)
             documents.append(document)
             self._cut_document(document, number, ends_list, start, stop, final, chunks)
-            keep = self._offer_candidates(document, tokens, ends, start, stop, final, offers)
+            keep = self._offer(document, tokens, ends, start, stop, final, offers)
             if final:
                 self._count_document(document)
                 self._hold_nothing()
@@ -142,7 +143,8 @@ class _Builder:
         for_eval = (keys.draw_int(key, Purpose.EVAL_SPLIT) >> 32) < round(options.eval_fraction * 2**32)
         duplicates = 1 if for_eval else self._duplicates(key)
         duplicate_keys = [keys.fold_int(key, duplicate) for duplicate in range(duplicates)]
-        short = [keys.fold_int(k, Purpose.SHORT_SEQUENCE) for k in duplicate_keys]
+        cut_here = [] if options.pack_across_documents else duplicate_keys
+        short = [keys.fold_int(k, Purpose.SHORT_SEQUENCE) for k in cut_here]
         pair = [keys.fold_int(k, Purpose.PAIR) for k in duplicate_keys] if options.objective == "nsp" else []
         budget = self._recipe.layout.budget
         self._counters["documents"] += 1
@@ -153,8 +155,8 @@ class _Builder:
             duplicate_keys=duplicate_keys,
             targets=[ShortSequences(k, budget, options.short_seq_prob) for k in short],
             pair_keys=pair,
-            starts=[0] * duplicates,
-            examples=[0] * duplicates,
+            starts=[0] * len(cut_here),
+            examples=[0] * len(cut_here),
         )
 
     def _duplicates(self, key: int) -> int:
@@ -211,10 +213,18 @@ class _Builder:
         self._held_tokens = tokens[ends[keep] : ends[stop]].copy()
         self._held_lengths = np.diff(ends[keep : stop + 1])
 
-    def _offer_candidates(self, document: _Document, tokens, ends, start, stop, final, offers) -> int:
-        """Adds the document to `offers` when it is complete; returns the first sentence to be shown again."""
+    def _offer(self, document: _Document, tokens, ends, start, stop, final, offers) -> int:
+        """Adds to `offers` what the document's bucket needs, as (document, first sentence, last + 1, number of the first).
+
+        That is its candidate starts, when it is complete, or all its text in parts. Returns the first sentence to be
+        shown again.
+        """
         options = self._recipe.options
-        if options.objective != "nsp" or not document.duplicate_keys:
+        if not options.needs_buckets or not document.duplicate_keys:
+            return stop
+        if options.pack_across_documents:
+            shift = document.first - start
+            offers += [(document, a, b, a + shift) for a, b in packing.cut_parts(start, stop, shift)]
             return stop
         window = options.max_seq_length
         if not final or document.collector or ends[stop] - ends[start] > random_next.MAX_CANDIDATES * window:
@@ -223,27 +233,32 @@ class _Builder:
             if not final:
                 return keep
         if document.sentences:
-            offers.append((document, start, stop))
+            offers.append((document, start, stop, 0))
         return stop
 
-    def _candidates(self, offers: list[tuple[_Document, int, int]], ends, tokens) -> Iterator[Keyed]:
-        """The entries of the documents that have become complete: of those held whole all at once."""
+    def _entries(self, offers: list[tuple[_Document, int, int, int]], ends, tokens) -> Iterator[Keyed]:
+        """The entries for the buckets: all at once, but for those of documents that were not held whole."""
         dtype = self._recipe.token_dtype
         for split in SPLITS:
             whole = [offer for offer in offers if offer[0].split == split and not offer[0].collector]
             if whole:
-                documents, start, stop = zip(*whole, strict=True)
+                documents, start, stop, numbers = zip(*whole, strict=True)
                 duplicate_keys = [document.duplicate_keys for document in documents]
-                bounds = np.array(start), np.array(stop)
-                packed = random_next.whole_documents(tokens, ends, *bounds, duplicate_keys, dtype)
-                yield self._offered(documents, packed)
-        for document, _, _ in offers:
+                start, stop = np.array(start), np.array(stop)
+                if self._recipe.options.pack_across_documents:
+                    text = Ragged(tokens, ends[start], ends[stop] - ends[start])
+                    packed = packing.pack_parts(np.array([len(each) for each in duplicate_keys]), text, dtype)
+                else:
+                    packed = random_next.whole_documents(tokens, ends, start, stop, duplicate_keys, dtype)
+                yield self._entry(documents, numbers, packed)
+        for document, _, _, number in offers:
             if document.collector:
-                yield self._offered([document], document.collector.pack(dtype))
+                yield self._entry([document], [number], document.collector.pack(dtype))
 
-    def _offered(self, documents: Sequence[_Document], packed: tuple[bytes, np.ndarray]) -> Keyed:
-        ties = self._ties(np.array([document.offset for document in documents], np.uint64), np.uint64(0))
-        return Keyed("candidates", documents[0].split, self._bucket_keys(documents), ties, *packed)
+    def _entry(self, documents: Sequence[_Document], numbers: Sequence[int], packed: tuple[bytes, np.ndarray]) -> Keyed:
+        offsets = np.array([document.offset for document in documents], np.uint64)
+        ties = self._ties(offsets, np.array(numbers, np.uint64))
+        return Keyed("documents", documents[0].split, self._bucket_keys(documents), ties, *packed)
 
     def _bucket_keys(self, documents: Sequence[_Document]) -> np.ndarray:
         file_index = self._file_index if self._recipe.options.nsp_scope == "file" else None

@@ -1,8 +1,9 @@
 """create_pretraining: corpus files -> shards of pretraining records and a meta file, on this machine.
 
 Stages: (1) chunks of the corpus become keyed records in sorted runs; (2) next-sentence examples get their random
-second segment, bucket by bucket; (3) runs are merged into shards; (4) the shards move into place, the meta file last.
-Every finished task leaves a small result file, so an interrupted run goes on where it was.
+second segment, or documents are packed one behind the other, bucket by bucket; (3) runs are merged into shards; (4) the
+shards move into place, the meta file last. Every finished task leaves a small result file, so an interrupted run goes on
+where it was.
 """
 
 import shutil
@@ -25,10 +26,10 @@ from nlpdata.pretraining.plan import (
 )
 from nlpdata.pretraining.recipe import SPLITS
 from nlpdata.pretraining.summary import corpus_warnings
-from nlpdata.pretraining.tasks import Setup, disk_errors, make_buckets, make_chunk, make_shard, set_up
+from nlpdata.pretraining.tasks import BUCKET_STAGES, Setup, disk_errors, make_buckets, make_chunk, make_shard, set_up
 from nlpdata.spill import Merge
 
-BUCKETS_BYTES = 4 << 20  # candidates of the buckets of a task; not of the workers either
+BUCKETS_BYTES = 4 << 20  # what is known of the documents of the buckets of a task; not of the workers either
 
 
 def create_pretraining(
@@ -106,7 +107,7 @@ class _Run:
 
     def execute(self) -> CreationResult:
         self._make_chunks()
-        if self._plan.options.objective == "nsp":
+        if self._plan.options.needs_buckets:
             self._make_buckets()
         with self._work_removed_on_refusal():
             require_examples(self._plan, self._counters)
@@ -169,18 +170,17 @@ class _Run:
         tasks = []
         by_file = self._plan.options.nsp_scope == "file"
         for split in SPLITS:
-            candidates = self._runs.get(f"candidates-{split}", [])
+            documents = self._runs.get(f"documents-{split}", [])
             waiting = self._runs.get(f"waiting-{split}", [])
-            merge = Merge([self._work.path / run for run in candidates])
+            merge = Merge([self._work.path / run for run in documents])
             buckets = random_next.plan_buckets(merge.histogram(random_next.slot_shift(by_file)), by_file)
             with self._work_removed_on_refusal():
                 refuse_lone_documents(self._plan, split, buckets)
             for group in random_next.group_buckets(buckets, -(-merge.bytes // BUCKETS_BYTES)):
-                tasks.append((len(tasks), split, group, candidates, waiting))
+                tasks.append((len(tasks), split, group, documents, waiting))
         names = [f"bucket-{i:06d}" for i in range(len(tasks))]
-        results = self._stage(
-            "random segments", make_buckets, tasks, names, len(tasks), lambda task: f"bucket {task[0]}"
-        )
+        stage = BUCKET_STAGES[self._plan.options.objective]
+        results = self._stage(stage, make_buckets, tasks, names, len(tasks), lambda task: f"bucket {task[0]}")
         self._collect(results)
 
     @contextmanager

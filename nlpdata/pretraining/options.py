@@ -33,6 +33,7 @@ class PretrainingOptions(RecordOptions):
     dupe_factor: int | None = option(
         None, "How often each document is used, with other masks.  [default: 10 static, 1 dynamic]"
     )
+    pack_across_documents: bool = option(False, "Let an example go on in the next document, behind a [SEP] (none).")
     nsp_scope: Literal["corpus", "file"] = option("corpus", "Where a random second segment may come from (nsp).")
     eval_fraction: float = option(0.0, "Share of the documents that go to <output>.eval.tfrecord, once each.")
     feature_names: Literal["v1", "v2"] = option("v1", "v1: input_ids, segment_ids; v2: input_word_ids, input_type_ids.")
@@ -68,5 +69,13 @@ class PretrainingOptions(RecordOptions):
             object.__setattr__(self, "max_predictions_per_seq", math.ceil(self.max_seq_length * self.masked_lm_prob))
         if self.dupe_factor is None:
             object.__setattr__(self, "dupe_factor", 10 if self.masking == "static" else 1)
-        if self.nsp_scope != "corpus" and self.objective != "nsp":
-            raise UsageError(f"--nsp-scope belongs to --objective nsp. Received: --objective {self.objective}.")
+        for name, objective in (("nsp_scope", "nsp"), ("pack_across_documents", "none")):
+            if getattr(self, name) != self.__dataclass_fields__[name].default and self.objective != objective:
+                raise UsageError(
+                    f"--{name.replace('_', '-')} belongs to --objective {objective}. Received: --objective {self.objective}."
+                )
+
+    @property
+    def needs_buckets(self) -> bool:
+        """Whether examples have text of several documents, which meet in buckets (nlpdata.pretraining.random_next)."""
+        return self.objective == "nsp" or self.pack_across_documents

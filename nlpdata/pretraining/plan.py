@@ -158,13 +158,13 @@ def add_counters(total: Counter, more: dict) -> None:
 
 
 def refuse_lone_documents(plan: Plan, split: str, buckets: Sequence[tuple[int, int, int]]) -> None:
-    """DataError where a bucket has one document, which so finds no other to draw a second segment from.
+    """DataError where a bucket of next-sentence examples has one document: there is no other to draw a segment from.
 
     `buckets` as random_next.plan_buckets gives them: there is such a one only where the corpus (or a file) is so small.
     """
     by_file = plan.options.nsp_scope == "file"
     for low, _, documents in buckets:
-        if documents >= 2:
+        if documents >= 2 or plan.options.objective != "nsp":
             continue
         where, hint = "the corpus", "a blank line separates documents"
         if plan.options.eval_fraction:

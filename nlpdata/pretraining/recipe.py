@@ -23,7 +23,8 @@ class Keyed:
     """Byte strings with a sort key: what goes to a spill or a shuffle.
 
     Attributes:
-      kind: "records" (framed TFRecords), "candidates" or "waiting" (see nlpdata.pretraining.random_next).
+      kind: "records" (framed TFRecords), "documents" (what a bucket needs of them: see nlpdata.pretraining.random_next
+        and .packing; the last tie of a document's first or only entry is 0) or "waiting" (see random_next).
       split: "train" or "eval".
       sort_keys: uint64 (n,).
       ties: uint64 (n, 3), the order among equal keys.

@@ -17,11 +17,13 @@ from nlpdata.output import store_result
 from nlpdata.pretraining import random_next
 from nlpdata.pretraining.build import build_buckets, build_examples
 from nlpdata.pretraining.options import PretrainingOptions
+from nlpdata.pretraining.packing import pack_buckets
 from nlpdata.pretraining.recipe import Keyed, Recipe
 from nlpdata.spill import Merge, SpillWriter
 from nlpdata.tfrecord import ShardWriter
 from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
 
+BUCKET_STAGES = {"nsp": "drawing random segments", "none": "packing documents"}  # objective -> what is done in buckets
 WAITING_BYTES = 8 << 20  # waiting examples held at a time
 _KEPT = "Nothing was put in place; finished parts are kept in the work folder: the same command goes on from there"
 
@@ -98,23 +100,26 @@ def make_chunk(task: tuple[int, Chunk], report) -> dict:
 
 
 def make_buckets(task: tuple[int, str, list, list[str], list[str]], report) -> dict:
-    number, split, buckets, candidate_runs, waiting_runs = task
+    number, split, buckets, document_runs, waiting_runs = task
     counters: Counter = Counter()
     spills = _Spills(f"bucket-{number:06d}")
-    with disk_errors("drawing random segments", _setup.folder):
-        candidates, waiting = (Merge([_setup.folder / run for run in runs]) for runs in (candidate_runs, waiting_runs))
-        for item in fill_buckets(split, buckets, candidates, waiting, _recipe(), counters):
+    with disk_errors(BUCKET_STAGES[_setup.options.objective], _setup.folder):
+        documents, waiting = (Merge([_setup.folder / run for run in runs]) for runs in (document_runs, waiting_runs))
+        for item in fill_buckets(split, buckets, documents, waiting, _recipe(), counters):
             spills.add(item)
         report(1)
         return spills.finish(counters)
 
 
 def fill_buckets(
-    split: str, buckets: list, candidates: Merge, waiting: Merge, recipe: Recipe, counters: Counter
+    split: str, buckets: list, documents: Merge, waiting: Merge, recipe: Recipe, counters: Counter
 ) -> Iterator[Keyed]:
-    """The examples that wait in a group of buckets, with second segments from its candidates."""
+    """The examples of a group of buckets: made of its documents' text, or those that wait, with segments from them."""
+    if recipe.options.pack_across_documents:
+        yield from pack_buckets(split, buckets, documents, recipe, counters)
+        return
     low, high = buckets[0][0], buckets[-1][1]
-    parts = list(candidates.read(low, high))
+    parts = list(documents.read(low, high))
     document_keys, lengths = (np.concatenate([part[i] for part in parts]) for i in (0, 2))
     payload = b"".join([part[3] for part in parts])
     found = random_next.read_candidates(buckets, document_keys, lengths, payload, recipe.token_dtype)

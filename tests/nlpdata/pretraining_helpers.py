@@ -1,5 +1,6 @@
 """What the tests of the pretraining core share: a tokenizer that reads numbers, runs of the core, a plain decoder."""
 
+import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +10,11 @@ import numpy as np
 from nlpdata.corpus import find_files, plan_chunks, read_blocks
 from nlpdata.pretraining import random_next
 from nlpdata.pretraining import recipe as recipes
-from nlpdata.pretraining.build import build_buckets, build_examples
+from nlpdata.pretraining.build import build_examples
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.pretraining.recipe import SPLITS, Recipe
+from nlpdata.pretraining.tasks import fill_buckets
+from nlpdata.spill import Merge, SpillWriter
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 
@@ -86,7 +89,7 @@ def build_all(paths, tokenizer, block_bytes=1 << 20, chunk_size=1 << 30, options
     options = options or PretrainingOptions(**changes)
     recipe, counters = Recipe(options, tokenizer), Counter()
     files, _ = find_files([str(path) for path in np.atleast_1d(paths)])
-    keyed = {"records": [], "candidates": [], "waiting": []}
+    keyed = {"records": [], "documents": [], "waiting": []}
     columns = []
     plain = recipes.encode_examples
 
@@ -118,32 +121,20 @@ def slices(keyed) -> list[bytes]:
 
 def _fill_buckets(split, keyed, recipe, counters):
     by_file = recipe.options.nsp_scope == "file"
-    candidates, waiting = (
-        sorted(
-            (key, tuple(tie), entry)
-            for k in keyed[kind]
-            if k.split == split
-            for key, tie, entry in zip(k.sort_keys.tolist(), k.ties.tolist(), slices(k), strict=True)
-        )
-        for kind in ("candidates", "waiting")
-    )
-    if not candidates:
-        return
-    shift = random_next.slot_shift(by_file)
-    slots = Counter(key >> shift for key, _, _ in candidates)
-    for bucket in random_next.plan_buckets(dict(sorted(slots.items())), by_file):
-        document_keys, _, *packed = _between(candidates, bucket)
-        found = random_next.read_candidates([bucket], document_keys, *packed, recipe.token_dtype)
-        examples = _between(waiting, bucket)
-        if len(examples[0]):
-            yield from build_buckets(split, found, [examples], recipe, counters)
+    with tempfile.TemporaryDirectory() as folder:
+        documents, waiting = (_merge(Path(folder, kind), keyed[kind], split) for kind in ("documents", "waiting"))
+        slots = documents.histogram(random_next.slot_shift(by_file))
+        for bucket in random_next.plan_buckets(slots, by_file):
+            yield from fill_buckets(split, [bucket], documents, waiting, recipe, counters)
 
 
-def _between(entries, bucket):
-    """(keys, ties, lengths, payload) of a bucket's entries, as nlpdata.spill gives them."""
-    own = [entry for entry in entries if bucket[0] <= entry[0] < bucket[1]]
-    sort_keys, ties = (np.array([entry[i] for entry in own], np.uint64) for i in range(2))
-    return sort_keys, ties, np.array([len(entry[2]) for entry in own]), b"".join(entry[2] for entry in own)
+def _merge(prefix, keyed, split):
+    spill = SpillWriter(prefix)
+    for each in keyed:
+        if each.split == split:
+            spill.add(each.sort_keys, each.ties, each.payload, each.lengths)
+    spill.flush()
+    return Merge(spill.runs)
 
 
 def decode_example(framed: bytes) -> dict[str, list]:

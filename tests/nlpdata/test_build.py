@@ -112,7 +112,7 @@ def test_one_document(tmp_path):
     kinds = {}
     for keyed in build_examples(read_blocks(chunk), files[0], 0, recipe, Counter()):
         kinds[keyed.kind] = keyed
-    assert kinds.keys() == {"records", "candidates", "waiting"}
+    assert kinds.keys() == {"records", "documents", "waiting"}
     for example in split_records(kinds["records"]):
         assert example["next_sentence_labels"] == [0]
 

@@ -34,6 +34,7 @@ def create(tmp_path, text, tiny_model, capsys):
     ("flags", "words"),
     [
         (("--nsp-scope", "file"), ("--nsp-scope", "--objective nsp", "--objective sop")),
+        (("--pack-across-documents",), ("--pack-across-documents", "--objective none", "--objective sop")),
         (("--eval-fraction", "1"), ("--eval-fraction", "[0, 1)", "1.0")),
         (("--eval-fraction", "-0.1"), ("--eval-fraction", "-0.1")),
         (("--eval-fraction", "nan"), ("--eval-fraction", "nan")),

@@ -48,7 +48,7 @@ def write(path, features, columns) -> dict:
     return {"file": path.name, "records": writer.info.records, "crc32c": writer.info.crc32c}
 
 
-def make_set(folder, shards, objective="sop", masking="static", names="v1"):
+def make_set(folder, shards, objective="sop", masking="static", names="v1", **options):
     """Two shards (or as many as there are column dicts), a tokenizer and the meta file. Returns the pattern."""
     features = pretraining_features(12, 5, objective, masking, names)
     entries = []
@@ -63,7 +63,7 @@ def make_set(folder, shards, objective="sop", masking="static", names="v1"):
         "objective": objective,
         "max_seq_length": 12,
         "max_predictions_per_seq": 5,
-        "options": {"objective": objective, "masking": masking, "feature_names": names},
+        "options": {"objective": objective, "masking": masking, "feature_names": names, **options},
         "shards": entries,
         "tokenizer": {
             "file": "x.tokenizer.model",
@@ -151,6 +151,19 @@ def test_one_segment_ends_with_its_only_sep(tmp_path):
     assert verify(make_set(tmp_path, [columns], "none")).faults == [
         f"{tmp_path}/x.tfrecord, record 4: holds [SEP] 2 times, expected 1",
         f"{tmp_path}/x.tfrecord, record 5: segment_ids do not change behind the first [SEP]",
+    ]
+
+
+def test_packed_documents_have_sep_between_them(tmp_path):
+    columns = batch(EXAMPLE | {"segment_ids": [0] * 12})
+    columns["input_ids"][3] = ONE_SEGMENT["input_ids"]
+    columns["input_ids"][[4, 5], [1, 3]] = SPECIAL["sep"]
+    columns["segment_ids"][6, 8] = 1
+    del columns["next_sentence_labels"]
+    assert verify(make_set(tmp_path, [columns], "none", pack_across_documents=True)).faults == [
+        f"{tmp_path}/x.tfrecord, record 4: holds [SEP] with no document in front of it",
+        f"{tmp_path}/x.tfrecord, record 5: holds [SEP] with no document in front of it",
+        f"{tmp_path}/x.tfrecord, record 6: segment_ids are not 0",
     ]
 
 

@@ -58,6 +58,17 @@ def test_size_and_form_of_pieces_change_nothing(
     assert contents(tmp_path) == local_files(objective, shards)
 
 
+def test_packed_documents(tmp_path, corpus_folder, tiny_model, monkeypatch):
+    """Pieces are bytes and small, so that they reach the buckets in parts."""
+    monkeypatch.setattr(Runner, "is_local", False)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 5000)
+    monkeypatch.setattr(steps, "GROUP_BYTES", 5000)
+    for folder, more in ((tmp_path / "local", ("--workers", "1")), (tmp_path / "beam", ("--runner=DirectRunner",))):
+        packed = ("--pack-across-documents", *more)
+        assert cli.main(arguments(corpus_folder, folder, tiny_model, "none", None, *packed)) == 0
+    assert contents(tmp_path / "beam") == contents(tmp_path / "local")
+
+
 def test_more_shards_than_records(tmp_path, corpus_folder, tiny_model):
     """A shard into which no record falls is written all the same, as the local executor does."""
     for folder, more in ((tmp_path / "local", ()), (tmp_path / "beam", ("--runner=DirectRunner",))):

@@ -128,7 +128,7 @@ def test_dry_run_shows_a_whole_job_offline(objective, tmp_path, corpus_folder, t
     assert "apache/beam_python3" in job["workers"]["sdk_container_image"]
     names = [transform["name"] for transform in job["transforms"]]
     assert names[-1] == "Commit"
-    assert ("Draw segments" in names) == (objective == "nsp")
+    assert ("Fill buckets" in names) == (objective == "nsp")
     made = set()
     for transform in job["transforms"]:  # every collection is made before it is used
         assert set(transform["inputs"]) <= made, transform

@@ -1,0 +1,152 @@
+"""Documents one behind the other in a bucket: examples that go on across a document's end (objective none).
+
+The text of every document goes to the bucket of its key (nlpdata.pretraining.random_next), where the documents, in the
+order of their keys, are one stream of tokens. It is cut into examples as the text of one document is, and its rest is a
+shorter example:
+
+    documents  a b c | d e | f g h i         [CLS] a b c [SEP] d [SEP]    [CLS] e [SEP] f g h [SEP]    [CLS] i [SEP]
+
+As in RoBERTa's FULL-SENTENCES (Liu et al. 2019, arXiv:1907.11692, section 4.2) one [SEP] stands between two documents
+of an example; unlike there, sentences are cut where an example is full. An example neither begins nor ends with such a
+separator, which would say nothing.
+
+The key of an example is that of the document in which it begins, with its number among those that begin there. A
+document comes in parts, and one duplicate is made after the other, so neither a document nor a bucket is held whole.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from itertools import pairwise
+
+import numpy as np
+
+from nlpdata import keys
+from nlpdata.keys import Purpose
+from nlpdata.pretraining.assemble import Segments
+from nlpdata.pretraining.chunking import SHORT_SEQ_PERIOD, ShortSequences
+from nlpdata.pretraining.ragged import Ragged, copy_slices, pack_rows, unpack_rows
+from nlpdata.pretraining.recipe import Keyed, Recipe
+from nlpdata.spill import Merge
+
+PIECE_BYTES = 2 << 20  # text held at a time
+
+
+def cut_parts(start: int, stop: int, shift: int) -> list[tuple[int, int]]:
+    """The parts (first sentence, last + 1) of a document's sentences start : stop; sentence i is its number i + shift.
+
+    No part has sentences of two periods of the short-sequence draw.
+    """
+    borders = range(start + -(start + shift) % SHORT_SEQ_PERIOD, stop, SHORT_SEQ_PERIOD)
+    return [(first, end) for first, end in pairwise([start, *borders, stop]) if first < end]
+
+
+def pack_parts(duplicates: np.ndarray, text: Ragged, dtype: np.dtype) -> tuple[bytes, np.ndarray]:
+    """Entries of parts and their lengths in bytes: the number of duplicates of the document, int64 (n,), and the text.
+
+    All else about a part follows from its ties: file id, offset of the document, number of the first sentence.
+    """
+    return pack_rows([Ragged.joined(duplicates, np.ones_like(duplicates)), text], [np.dtype(np.uint32), dtype])
+
+
+def pack_buckets(
+    split: str, buckets: Sequence[tuple[int, int, int]], parts: Merge, recipe: Recipe, counters: Counter
+) -> Iterator[Keyed]:
+    """The examples of adjacent buckets.
+
+    Args:
+      split: the buckets' split.
+      buckets: as random_next.plan_buckets gives them.
+      parts: entries of pack_parts with the keys of the buckets, and others.
+      recipe: see Recipe.
+      counters: is added to.
+    """
+    low, high = buckets[0][0], buckets[-1][1]
+    borders = np.array([first for first, _, _ in buckets], np.uint64)
+    duplicate, duplicates = 0, 1
+    while duplicate < duplicates:
+        stream = _Stream(recipe, duplicate)
+        for sort_keys, ties, lengths, payload in parts.read(low, high, PIECE_BYTES):
+            wanted, text = unpack_rows(payload, lengths, [np.dtype(np.uint32), recipe.token_dtype])
+            duplicates = max(duplicates, int(wanted.values.max()))
+            rows = wanted.values > duplicate
+            text = Ragged(text.values, text.starts[rows], text.counts[rows])
+            stream.add(np.searchsorted(borders, sort_keys[rows], "right"), ties[rows], text)
+            yield from stream.examples(split, counters, final=False)
+        yield from stream.examples(split, counters, final=True)
+        duplicate += 1
+
+
+class _Stream:
+    """The text of the buckets in one duplicate, as it comes: what is not yet in an example."""
+
+    def __init__(self, recipe: Recipe, duplicate: int):
+        self._recipe, self._duplicate = recipe, duplicate
+        self._sep = recipe.tokenizer.sep_id
+        self._tokens = np.zeros(0, recipe.token_dtype)
+        self._starts = np.zeros(0, np.int64)  # of the parts in the tokens, the separator included
+        self._buckets = np.zeros(0, np.int64)
+        self._ties = np.zeros((0, 3), np.uint64)
+        self._document: tuple[int, int] | None = None  # the one in which the last example begins, with its
+        self._key, self._examples, self._target = 0, 0, None  # key, examples so far and target lengths
+
+    def add(self, buckets: np.ndarray, ties: np.ndarray, text: Ragged) -> None:
+        """Adds parts in order; a document's first one has a separator in front. buckets: int64 (n,), ascending."""
+        begins = (ties[:, 2] == 0).astype(np.int64)
+        sizes = begins + text.counts
+        starts = np.cumsum(sizes) - sizes
+        tokens = np.full(int(sizes.sum()), self._sep, self._tokens.dtype)
+        copy_slices(text.values, text.starts, text.counts, tokens, starts + begins)
+        self._starts = np.concatenate([self._starts, starts + len(self._tokens)])
+        self._buckets = np.concatenate([self._buckets, buckets])
+        self._ties = np.concatenate([self._ties, ties])
+        self._tokens = np.concatenate([self._tokens, tokens])
+
+    def examples(self, split: str, counters: Counter, final: bool) -> Iterator[Keyed]:
+        """The examples that text to come cannot change; of all that is left, where none comes (final)."""
+        bounds, example_keys, ties, position = self._cut(final)
+        if bounds:
+            start, stop = np.array(bounds).T
+            nothing = np.zeros_like(start)
+            segments = Segments(start, stop - start, nothing, nothing, nothing)
+            example_keys, ties = np.array(example_keys, np.uint64), np.array(ties, np.uint64)
+            counters[f"examples_{split}"] += len(bounds)
+            yield from self._recipe.encode(split, self._tokens, segments, example_keys, ties)
+        part = bisect_right(self._starts, position) - 1
+        self._tokens, self._starts = self._tokens[position:].copy(), self._starts[part:] - position
+        self._buckets, self._ties = self._buckets[part:], self._ties[part:]
+
+    def _cut(self, final: bool) -> tuple[list, list, list, int]:
+        """(start, stop), key and tie of each example, and the token where the next one starts."""
+        tokens, starts, total = self._tokens, self._starts.tolist(), len(self._tokens)
+        edges = np.flatnonzero(np.diff(self._buckets)) + 1
+        limits = np.append(self._starts[edges], total)  # where each bucket ends
+        limits = limits[np.searchsorted(edges, np.arange(len(starts)), "right")].tolist()
+        bounds, example_keys, ties, position = [], [], [], 0
+        while position < total:
+            if tokens[position] == self._sep:
+                position += 1
+                continue
+            part = bisect_right(starts, position) - 1
+            end = position + self._target_length(part)
+            if end > limits[part]:
+                if limits[part] == total and not final:
+                    break
+                end = limits[part]
+            bounds.append((position, end - 1 if tokens[end - 1] == self._sep else end))
+            example_keys.append(keys.fold_int(self._key, self._examples))
+            ties.append((*self._document, self._duplicate << 32 | self._examples))
+            self._examples += 1
+            position = end
+        return bounds, example_keys, ties, position
+
+    def _target_length(self, part: int) -> int:
+        """Of an example that begins in this part, whose document becomes the current one."""
+        file_id, offset, sentence = self._ties[part].tolist()
+        if self._document != (file_id, offset):
+            self._document, self._examples = (file_id, offset), 0
+            self._key = reduce(keys.fold_int, (file_id, offset, self._duplicate), self._recipe.seed_key)
+            key = keys.fold_int(self._key, Purpose.SHORT_SEQUENCE)
+            self._target = ShortSequences(key, self._recipe.layout.budget, self._recipe.options.short_seq_prob)
+        return self._target(sentence)
