@@ -18,6 +18,7 @@ from typing import Annotated, Literal
 import typer
 
 from nlpdata.aliases import rewrite
+from nlpdata.command import call_app
 from nlpdata.errors import NlpdataError, UsageError
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.pretraining.options import PretrainingOptions
@@ -401,7 +402,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGTERM, _terminate)
     try:
-        app(_rewrite(given), prog_name="nlpdata", standalone_mode=True)
+        call_app(app, _rewrite(given), "nlpdata")
     except NlpdataError as error:
         _log(f"nlpdata: error: {error}")
         code = error.exit_code

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import typer
 
+from nlpdata.command import call_app
 from nlpdata.errors import NlpdataError
 
 
@@ -12,7 +13,7 @@ def run_app(app: typer.Typer, name: str, argv: Sequence[str] | None) -> int:
     """Runs the command line of `pretrain.<name>`; returns the exit code when called with argv, else exits with it."""
     code = 0
     try:
-        app(sys.argv[1:] if argv is None else list(argv), prog_name=f"python -m pretrain.{name}", standalone_mode=True)
+        call_app(app, sys.argv[1:] if argv is None else argv, f"python -m pretrain.{name}")
     except NlpdataError as error:
         print(f"pretrain.{name}: error: {error}", file=sys.stderr)
         code = error.exit_code

@@ -51,8 +51,9 @@ def create(tmp_path, text, tiny_model, capsys):
         (("--workers", "0"), ("--workers", "at least 1", "0")),
         (("--limit-documents", "0"), ("--limit-documents", "at least 1", "0")),
         (("--seed", "-1"), ("--seed", "-1")),
-        (("--seed", "one"), ("--seed", "integer")),
-        (("--objective", "sopp"), ("--objective", "sopp", "sop", "nsp", "none")),
+        (("--seed", "one"), ("--seed must be an integer. Received: 'one'. `nlpdata create-pretraining --help`",)),
+        (("--masked-lm-prob", "x"), ("--masked-lm-prob must be a number. Received: 'x'.",)),
+        (("--objective", "sopp"), ("--objective: 'sopp' is not one of 'sop', 'nsp', 'none'.",)),
         (("--masking", "whole"), ("--masking", "whole", "static", "dynamic")),
         (("--compression", "zip"), ("--compression", "zip", "gzip")),
         (("--max_seq_len", "64"), ("--max-seq-len", "--max-seq-length")),
@@ -60,7 +61,8 @@ def create(tmp_path, text, tiny_model, capsys):
         (("--zzz",), ("--zzz", "--help")),
         (("--do_lower_case=maybe",), ("do-lower-case", "true or false", "maybe")),
         (("--random_next_sentence=2",), ("random-next-sentence", "true or false", "2")),
-        (("--seed",), ("--seed",)),
+        (("--seed",), ("'--seed' requires an argument. ",)),
+        (("--overwrite=3",), ("'--overwrite' does not take a value. ",)),
     ],
     ids=lambda value: " ".join(value) if value and value[0].startswith("--") else "",
 )
@@ -69,6 +71,8 @@ def test_wrong_options(create, tmp_path, flags, words):
     assert outcome.code == 2
     for word in words:
         assert word in outcome.err
+    assert outcome.err.count("\n") == 1, outcome.err
+    assert outcome.err.startswith("nlpdata: error: ")
     assert not (tmp_path / "out").exists()
 
 
@@ -85,7 +89,14 @@ def test_missing_options(tmp_path, text, tiny_model, capsys, left_out):
 def test_unknown_command(capsys):
     outcome = run_command(capsys, "create-pretrainin")
     assert outcome.code == 2
-    assert "create-pretrainin" in outcome.err
+    assert outcome.err.startswith("nlpdata: error: No such command 'create-pretrainin'")
+    assert outcome.err.endswith("`nlpdata --help` lists the options.\n")
+
+
+def test_without_arguments_the_help_is_shown(capsys):
+    outcome = run_command(capsys)
+    assert outcome.code == 2
+    assert "create-pretraining" in outcome.err
 
 
 def test_help_loads_nothing_heavy():

@@ -1,0 +1,43 @@
+"""How the command lines run a Typer app: what its parser refuses becomes one line, like every other error of a user."""
+
+from collections.abc import Sequence
+
+import typer
+
+from nlpdata.errors import UsageError
+
+_Refused = typer.BadParameter.__base__  # all errors of the parser: click's UsageError, or Typer's copy of it
+_EXPECTED = {  # pydantic's name of an error, which newer Typers have as its cause -> what an option must be
+    "int_parsing": "an integer",
+    "float_parsing": "a number",
+    "greater_than_equal": "{ge} or more",
+    "less_than_equal": "{le} or less",
+}
+
+
+def call_app(app: typer.Typer, argv: Sequence[str], name: str) -> None:
+    """Runs a Typer app under a program name.
+
+    Raises UsageError for what the parser refuses, SystemExit where the app ends with another code than 0.
+    """
+    try:
+        code = app(list(argv), prog_name=name, standalone_mode=False)
+    except _Refused as error:
+        if not argv and app.info.no_args_is_help:
+            error.show()
+            raise SystemExit(error.exit_code) from None
+        command = error.ctx.command_path if error.ctx else name
+        raise UsageError(f"{_reason(error)} `{command} --help` lists the options.") from None
+    if code:
+        raise SystemExit(code)
+
+
+def _reason(error) -> str:
+    details = getattr(error.__cause__, "errors", list)()
+    if not details:
+        return f"{error.format_message().rstrip('.')}."
+    option, detail = error.param.opts[0], details[0]
+    if detail["type"] in _EXPECTED:
+        expected = _EXPECTED[detail["type"]].format(**detail.get("ctx", {}))
+        return f"{option} must be {expected}. Received: {detail['input']!r}."
+    return f"{option}: {detail['msg'].removeprefix('Value error, ').rstrip('.')}. Received: {detail['input']!r}."
