@@ -15,6 +15,7 @@ import glob
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
@@ -300,6 +301,16 @@ def move(source, target) -> None:
         source.unlink()
     else:
         os.replace(source, target)
+
+
+@contextmanager
+def local_folder(folder):
+    """A folder of this machine for a file on its way to `folder`: itself, or one for the time where that is remote."""
+    if not is_remote(folder):
+        yield Path(folder)
+        return
+    with tempfile.TemporaryDirectory(prefix="nlpdata-") as scratch:
+        yield Path(scratch)
 
 
 def remove_tree(folder) -> None:

@@ -21,7 +21,7 @@ except ImportError:  # Windows
     fcntl = None
 
 from nlpdata.errors import DataError, NlpdataError, UsageError
-from nlpdata.files import AnyPath, file_checksum, is_remote, move, path_of, sync_folder, write_whole
+from nlpdata.files import AnyPath, file_checksum, file_size, is_remote, move, path_of, sync_folder, write_whole
 from nlpdata.records import (
     committing_marker,
     meta_path,
@@ -179,6 +179,11 @@ def work_path(target: OutputSet) -> Path:
     return target.folder / f".{target.stem}.work"
 
 
+def shared_path(target: OutputSet, key: str) -> AnyPath:
+    """The folder for work that goes on on several machines: the work folder, or its like beside a remote output."""
+    return target.folder / f".{target.stem}.work" / key[:16] if is_remote(target.output) else work_path(target)
+
+
 class WorkFolder:
     """The work folder of an output; one that was left by an equal run is used further. Only one run at a time has it.
 
@@ -235,17 +240,23 @@ class WorkFolder:
             self._lock.close()
             self._lock = None
 
-    def result(self, name: str) -> dict | None:
-        """The stored result of a finished task, if the file that it names under `file` lies there, of so many `bytes`."""
+    def result(self, name: str, folder: AnyPath | None = None) -> dict | None:
+        """The stored result of a finished task, if the file that it names under `file` lies there, of so many `bytes`.
+
+        `folder`: where the task left it, if not here.
+        """
+        folder = folder or self.path
         try:
-            result = json.loads((self.path / f"{name}.json").read_text())
+            result = json.loads((folder / f"{name}.json").read_text())
+            if "file" not in result:
+                return result
+            size = file_size(folder / result["file"])  # unless it was moved into place before an interruption
         except (OSError, ValueError):
             return None
-        path = self.path / result.get("file", "")
-        if not path.exists():  # it was moved into place already, before an interruption
-            return None
-        if "file" in result and path.stat().st_size != result["bytes"]:
-            self._log(f"{path} is damaged: {path.stat().st_size} bytes instead of {result['bytes']}; it is made again.")
+        if size != result["bytes"]:
+            self._log(
+                f"{folder / result['file']} is damaged: {size} bytes instead of {result['bytes']}; it is made again."
+            )
             return None
         return result
 
@@ -255,13 +266,16 @@ class WorkFolder:
         self.close()
 
 
-def store_result(folder: Path, name: str, result: dict) -> None:
+def store_result(folder: AnyPath, name: str, result: dict) -> None:
     """Marks a task as finished, in one step."""
     store(folder / f"{name}.json", json.dumps(result).encode())
 
 
-def store(path: Path, content: bytes) -> None:
+def store(path: AnyPath, content: bytes) -> None:
     """Writes a file of the work folder in one step; unlike write_whole, without waiting for the disk."""
+    if is_remote(path):
+        path.write_bytes(content)
+        return
     temporary = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
     temporary.write_bytes(content)
     os.replace(temporary, path)

@@ -3,8 +3,9 @@
     parts of rows -> make -> [number -> encode ->] plan shards -> write shards
 
 The command reads and checks the dataset, which knows its rows by file and line, and leaves it in the work folder as
-parts; at the end it puts the shards in place. What goes between the steps is names and counts: rows, windows and records
-are files of the work folder, as they are locally. Brackets: SQuAD, whose records count those before them.
+parts; at the end it puts the shards in place. What goes between the steps is names and counts: rows, windows and
+records are files of the work folder, as they are locally; where workers are elsewhere and the output is remote, of a
+folder beside it. Brackets: SQuAD, whose records count those before them.
 """
 
 import sys
@@ -13,9 +14,10 @@ from dataclasses import replace
 
 import apache_beam as beam
 
+from nlpdata.files import is_remote, remove_tree
 from nlpdata.finetuning import tasks
 from nlpdata.finetuning.plan import FinetuningResult, Plan, Run, make_plan
-from nlpdata.output import work_path
+from nlpdata.output import shared_path, work_path
 from pipelines import progress as shown_progress
 from pipelines.commands import main
 from pipelines.faults import homeward
@@ -49,27 +51,34 @@ def create_finetuning(
     log = log or (lambda line: None)
     chosen = find_runner(runner, beam_args, dry_run)
     plan = make_plan(input, output, tokenizer, log=log, **options)
+    targets = list(plan.targets.values())
+    chosen.check_places([target.output for target in targets], dry_run, "--output")
+    folder = work_path(targets[0]) if chosen.is_local else shared_path(targets[0], plan.key)
     if dry_run:
-        folder = work_path(next(iter(plan.targets.values())))
         setup = tasks.Setup(plan.recipe, folder, plan.targets, plan.num_shards)
         return describe_job(chosen, lambda pipeline: build_graph(pipeline, setup, []))
-    with Run(plan, overwrite, log) as run:
-        parts = run.read()
-        setup = _for_workers(plan, run)
-        run_pipeline(
-            chosen,
-            lambda pipeline: build_graph(pipeline, setup, parts),
-            chunks=len(parts),
-            input_bytes=sum(part.size for part in parts),
-            log=log,
-            quiet=not progress,
-        )
-        return run.finish(parts)
+    with Run(plan, overwrite, log, folder) as run:
+        try:
+            parts = run.read()
+            setup = _for_workers(plan, run)
+            run_pipeline(
+                chosen,
+                lambda pipeline: build_graph(pipeline, setup, parts),
+                chunks=len(parts),
+                input_bytes=sum(part.size for part in parts),
+                log=log,
+                quiet=not progress,
+            )
+            return run.finish(parts)
+        finally:
+            if is_remote(folder):
+                remove_tree(folder)
 
 
 def _for_workers(plan: Plan, run: Run) -> tasks.Setup:
-    """The setup with the tokenizer's copy in the work folder, which all workers see; here the loaded one serves."""
-    folder = run.work.path.absolute()
+    """The setup with the tokenizer's copy in the tasks' folder, which all workers see; here the loaded one serves."""
+    folder = run.setup.folder
+    folder = folder if is_remote(folder) else folder.absolute()
     spec = replace(plan.tokenizer.spec, path=str(folder / plan.tokenizer_file))
     setup = replace(run.setup, folder=folder, recipe=replace(plan.recipe, tokenizer=spec))
     tasks.make_encoder(setup.recipe, plan.tokenizer)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import apache_beam as beam
 
-from nlpdata.files import is_remote, remove_tree, write_whole
-from nlpdata.output import WorkFolder, check_output, complete, work_path
+from nlpdata.files import remove_tree, write_whole
+from nlpdata.output import WorkFolder, check_output, complete, shared_path
 from nlpdata.pretraining.plan import CreationResult, Plan, make_plan
 from nlpdata.pretraining.summary import corpus_warnings
 from nlpdata.records import read_meta
@@ -55,10 +55,10 @@ def create_pretraining(
     targets = list(plan.targets.values())
     chosen.check_places([output, *(file.path for file in plan.files)], dry_run)
     if dry_run:
-        return describe_job(chosen, lambda pipeline: build_graph(pipeline, plan, _waiting_place(plan)))
+        return describe_job(chosen, lambda pipeline: build_graph(pipeline, plan, shared_path(targets[0], plan.key)))
     check_output(targets, overwrite, plan.key)
     work = WorkFolder(targets[0], plan.key, log, resumable=False)
-    folder = _waiting_place(plan)
+    folder = shared_path(targets[0], plan.key)  # where finished shards wait for the last step
     try:
         content = Path(plan.tokenizer.path).read_bytes()
         for split in plan.targets:
@@ -80,14 +80,6 @@ def create_pretraining(
     for line in found:
         log(f"warning: {line}")
     return plan.result(metas, found)
-
-
-def _waiting_place(plan: Plan):
-    """Where finished shards wait for the last step: the work folder, or its like where the output is remote."""
-    target = plan.targets["train"]
-    if is_remote(target.output):
-        return target.folder / f".{target.stem}.work" / plan.key[:16]
-    return work_path(target)
 
 
 def build_graph(pipeline: beam.Pipeline, plan: Plan, folder, runs: Path | None = None) -> beam.PCollection:

@@ -48,13 +48,13 @@ class Runner:
         """True where all steps run on this machine."""
         return self.name == "DirectRunner"
 
-    def check_places(self, paths: Sequence[str], dry_run: bool) -> None:
-        """UsageError for a path that the workers cannot reach."""
+    def check_places(self, paths: Sequence[str], dry_run: bool, options: str = "--input and --output") -> None:
+        """UsageError for a path, of these options, that the workers cannot reach."""
         here = [path for path in paths if not is_remote(path)]
         if self.name == "DataflowRunner" and here and not dry_run:
             raise UsageError(
-                f"Dataflow's workers share no file system with this machine: --input and --output must be gs:// paths. "
-                f"Received: {here[0]}. Copy the files to a bucket; --dry-run shows the job as it is"
+                f"Dataflow's workers share no file system with this machine: {options} must be gs:// paths. "
+                f"Received: {here[0]}. Use a bucket; --dry-run shows the job as it is"
             )
 
     def pipeline(self, chunks: int, offline: bool = False) -> beam.Pipeline:

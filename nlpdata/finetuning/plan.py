@@ -1,7 +1,6 @@
 """A run of create_finetuning but for its tasks, which an executor does: what is refused, read, and put in place."""
 
 import gc
-import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
@@ -11,14 +10,14 @@ from pathlib import Path
 
 from nlpdata.corpus import fingerprint
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files import is_remote, path_of
+from nlpdata.files import AnyPath, is_remote, path_of
 from nlpdata.finetuning import tasks
 from nlpdata.finetuning.chunks import ExamplesFile, Tally, read_chunks
 from nlpdata.finetuning.datasets import Dataset, Split, choose_splits, open_dataset
 from nlpdata.finetuning.meta import meta_content
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.options import check_range, from_keywords
-from nlpdata.output import OutputSet, WorkFolder, check_output, commit, output_set, work_key
+from nlpdata.output import OutputSet, WorkFolder, check_output, commit, output_set, store, work_key
 from nlpdata.records import FORMAT_VERSION
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
 from nlpdata.tokenizers.files import copy_name
@@ -173,14 +172,17 @@ class Run:
             ...                        # an executor does the tasks: their results lie in the work folder
             return run.finish(parts)
 
+    `folder` is where the tasks find and leave their files, if that is not the work folder.
+
     Raises UsageError where outputs exist or another run is at work, DataError where the disk refuses.
     """
 
-    def __init__(self, plan: Plan, overwrite: bool, log: Callable[[str], None]):
+    def __init__(self, plan: Plan, overwrite: bool, log: Callable[[str], None], folder: AnyPath | None = None):
         self._plan, self._log = plan, log
         targets = list(plan.targets.values())
         check_output(targets, overwrite, plan.key)
         self.work = WorkFolder(targets[0], plan.key, log)
+        self._folder = folder or self.work.path
         self._tallies: dict[str, Tally] = {}
         self._warnings: list[str] = []
 
@@ -195,11 +197,11 @@ class Run:
 
     @property
     def setup(self) -> tasks.Setup:
-        return tasks.Setup(self._plan.recipe, self.work.path, self._plan.targets, self._plan.num_shards)
+        return tasks.Setup(self._plan.recipe, self._folder, self._plan.targets, self._plan.num_shards)
 
     def read(self) -> list[tasks.Part]:
-        """Checks the rows of all splits and leaves them as chunks in the work folder, the tokenizer's file beside."""
-        shutil.copyfile(self._plan.tokenizer.path, self.work.path / self._plan.tokenizer_file)
+        """Checks the rows of all splits and leaves them as chunks for the tasks, the tokenizer's file beside."""
+        store(self._folder / self._plan.tokenizer_file, Path(self._plan.tokenizer.path).read_bytes())
         parts: list[tasks.Part] = []
         with _no_collection():
             for split in self._plan.splits:
@@ -213,7 +215,7 @@ class Run:
         if self._plan.dataset.kind == "squad" and split.name != "train":
             examples = ExamplesFile(self.work.path / self._plan.examples_name(split.name))
         for chunk in read_chunks(self._plan.dataset, split, self._plan.options.label_separator, tally):
-            parts.append(tasks.store_chunk(self.work.path, chunk, number + len(parts)))
+            parts.append(tasks.store_chunk(self._folder, chunk, number + len(parts)))
             if examples:
                 examples.add(chunk.rows)
         if examples:
@@ -257,7 +259,7 @@ class Run:
         return made if "bytes" in made else made | self._stored(f"{part.name}.encoded")
 
     def _stored(self, name: str) -> dict:
-        found = self.work.result(name)
+        found = self.work.result(name, self._folder)
         if found is None:
             raise DataError(f"{name} was not made: the runner lost a task. Nothing was put in place. Run it again")
         return found
@@ -283,11 +285,11 @@ class Run:
             )
 
     def _commit(self, shards: dict[str, list[dict]], counters: dict[str, dict]) -> dict:
-        plan, folder = self._plan, self.work.path
+        plan = self._plan
         encoder = tasks.make_encoder(plan.recipe, plan.tokenizer)
         features = {split.name: encoder.features(split.name, split.labelled) for split in plan.splits}
         examples = {split: plan.examples_name(split) for split in plan.targets}
-        examples = {split: name for split, name in examples.items() if (folder / name).exists()}
+        examples = {split: name for split, name in examples.items() if (self.work.path / name).exists()}
         content = meta_content(
             plan.dataset,
             plan.splits,
@@ -301,9 +303,9 @@ class Run:
         )
         sets = []
         for number, (split, target) in enumerate(plan.targets.items()):
-            extra = [folder / plan.tokenizer_file] if number == 0 else []
+            extra = [self._folder / plan.tokenizer_file] if number == 0 else []
             if split in examples:
-                extra.append(folder / examples[split])
-            sets.append((target, [folder / info["file"] for info in shards[split]], extra, content))
+                extra.append(self.work.path / examples[split])
+            sets.append((target, [self._folder / info["file"] for info in shards[split]], extra, content))
         commit(sets, plan.key)
         return content

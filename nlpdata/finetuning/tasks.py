@@ -9,11 +9,11 @@ import pickle
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from uuid import uuid4
 
 import numpy as np
 
+from nlpdata.files import AnyPath, local_folder, move
 from nlpdata.finetuning.encode import Chunk, SentenceEncoder, encode_columns
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.windows import SquadEncoder
@@ -44,7 +44,7 @@ class Setup:
     """What a worker needs; picklable. targets: the set of records of each split. num_shards: of the training split."""
 
     recipe: Recipe
-    folder: Path
+    folder: AnyPath
     targets: dict[str, OutputSet]
     num_shards: int | None
 
@@ -92,7 +92,7 @@ def _new_encoder(recipe: Recipe, tokenizer: Tokenizer) -> SentenceEncoder | Squa
     return SentenceEncoder(tokenizer, length, names, recipe.kind, recipe.num_labels)
 
 
-def store_chunk(folder: Path, chunk: Chunk, number: int) -> Part:
+def store_chunk(folder: AnyPath, chunk: Chunk, number: int) -> Part:
     """Leaves a chunk in the work folder; `number`: in the order of all splits."""
     name = f"{chunk.split}-{chunk.number:06d}"
     content = pickle.dumps(chunk, 5)
@@ -103,11 +103,10 @@ def store_chunk(folder: Path, chunk: Chunk, number: int) -> Part:
 def make_part(part: Part, report) -> dict:
     """Rows to records; to windows, where records have numbers that are not known yet."""
     encoder = make_encoder(_setup.recipe)
-    path = _setup.folder / part.name
-    chunk = pickle.loads(path.with_suffix(".rows").read_bytes())
+    chunk = pickle.loads((_setup.folder / f"{part.name}.rows").read_bytes())
     if _setup.recipe.numbered:
         windows, counters = encoder.windows(chunk)
-        store(path.with_suffix(".windows"), pickle.dumps(windows, 5))
+        store(_setup.folder / f"{part.name}.windows", pickle.dumps(windows, 5))
         result = {"records": len(windows)}
     else:
         columns, counters = encoder.columns(chunk)
@@ -172,7 +171,7 @@ def _in_order(results: Iterable[tuple[Part, dict]]) -> list[tuple[Part, dict]]:
     return sorted(results, key=lambda item: item[0].number)
 
 
-def _cut(folder: Path, names: list[str], parts: list[Part]) -> list[Shard]:
+def _cut(folder: AnyPath, names: list[str], parts: list[Part]) -> list[Shard]:
     lengths = [np.frombuffer((folder / f"{part.name}.lengths").read_bytes(), "<i8") for part in parts]
     firsts = np.cumsum([0, *map(len, lengths)])
     total, count = int(firsts[-1]), len(names)
@@ -191,17 +190,18 @@ def _cut(folder: Path, names: list[str], parts: list[Part]) -> list[Shard]:
 
 def make_shard(shard: Shard, report) -> dict:
     """Joins the pieces of a shard."""
-    temporary = _setup.folder / f"{shard.name}.{uuid4().hex}.tmp"
-    with ShardWriter(temporary, _setup.recipe.options.compression) as writer:
-        for name, start, stop, records in shard.pieces:
-            with open(_setup.folder / name, "rb") as file:
-                file.seek(start)
-                while start < stop:
-                    data = file.read(min(_COPY_BYTES, stop - start))
-                    start += len(data)
-                    writer.write(data, records if start == stop else 0)
-                    report(len(data))
-    temporary.replace(_setup.folder / shard.name)
+    with local_folder(_setup.folder) as here:
+        temporary = here / f"{shard.name}.{uuid4().hex}.tmp"
+        with ShardWriter(temporary, _setup.recipe.options.compression) as writer:
+            for name, start, stop, records in shard.pieces:
+                with (_setup.folder / name).open("rb") as file:
+                    file.seek(start)
+                    while start < stop:
+                        data = file.read(min(_COPY_BYTES, stop - start))
+                        start += len(data)
+                        writer.write(data, records if start == stop else 0)
+                        report(len(data))
+        move(temporary, _setup.folder / shard.name)
     info = asdict(replace(writer.info, file=shard.name))
     store_result(_setup.folder, shard.name, info)
     return info

@@ -38,7 +38,7 @@ class _Document:
       offset, key, split: its place in the file, its key, and where it goes.
       duplicate_keys: one key a duplicate.
       targets, starts, examples: by duplicate: the target lengths, where the next chunk starts (a sentence of the
-        document, or a token for objective none), and the number of examples so far. Empty where examples are made later.
+        document, or a token for objective none), and the number of examples so far; empty where examples come later.
       first, first_token: number in the document of the first sentence and token that are held.
       sentences: sentences so far.
       collector: candidate starts, for a document too large to be kept whole.
@@ -214,10 +214,10 @@ class _Builder:
         self._held_lengths = np.diff(ends[keep : stop + 1])
 
     def _offer(self, document: _Document, tokens, ends, start, stop, final, offers) -> int:
-        """Adds to `offers` what the document's bucket needs, as (document, first sentence, last + 1, number of the first).
+        """Adds to `offers` what the document's bucket needs: candidate starts, when it is complete, or its text in parts.
 
-        That is its candidate starts, when it is complete, or all its text in parts. Returns the first sentence to be
-        shown again.
+        An offer is (document, first sentence, last + 1, number of the first). Returns the first sentence to be shown
+        again.
         """
         options = self._recipe.options
         if not options.needs_buckets or not document.duplicate_keys:

@@ -2,8 +2,8 @@
 
 Stages: (1) chunks of the corpus become keyed records in sorted runs; (2) next-sentence examples get their random
 second segment, or documents are packed one behind the other, bucket by bucket; (3) runs are merged into shards; (4) the
-shards move into place, the meta file last. Every finished task leaves a small result file, so an interrupted run goes on
-where it was.
+shards move into place, the meta file last. Every finished task leaves a small result file, so an interrupted run goes
+on where it was.
 """
 
 import shutil

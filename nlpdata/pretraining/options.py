@@ -71,9 +71,8 @@ class PretrainingOptions(RecordOptions):
             object.__setattr__(self, "dupe_factor", 10 if self.masking == "static" else 1)
         for name, objective in (("nsp_scope", "nsp"), ("pack_across_documents", "none")):
             if getattr(self, name) != self.__dataclass_fields__[name].default and self.objective != objective:
-                raise UsageError(
-                    f"--{name.replace('_', '-')} belongs to --objective {objective}. Received: --objective {self.objective}."
-                )
+                flag = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{flag} belongs to --objective {objective}. Received: --objective {self.objective}.")
 
     @property
     def needs_buckets(self) -> bool:

@@ -12,6 +12,7 @@ from tests.nlpdata.conftest import random_sentences
 from tests.nlpdata.finetuning.conftest import vocab  # noqa: F401 (fixture)
 from tests.nlpdata.finetuning.texts import squad, write
 from tests.pipelines.test_equal_bytes import RUNNERS, SLOW
+from tests.pipelines.test_runner import CLOUD, IMAGE
 
 SOURCES = {  # what `sources` writes -> options
     "RTE": ("--task", "rte", "--num-shards", "3", "--max-seq-length", "32"),
@@ -131,6 +132,16 @@ def test_dry_run_shows_the_job(arguments, tmp_path, capsys):
     names = [transform["name"] for transform in json.loads(outcome.out)["transforms"]]
     assert names[-1] == "Write shards"
     assert "Number records" in names
+    assert not (tmp_path / "out").exists()
+
+
+def test_dataflow_needs_a_bucket(arguments, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("pipelines.runner._importable", lambda module: True)
+    more = ("--runner=DataflowRunner", "--", *CLOUD, IMAGE)
+    outcome = run_command(capsys, *arguments("own.csv", tmp_path / "out", *more))
+    assert outcome.code == 2
+    assert "share no file system with this machine: --output must be gs:// paths" in outcome.err
+    assert f"Received: {tmp_path}/out/train.tfrecord" in outcome.err
     assert not (tmp_path / "out").exists()
 
 

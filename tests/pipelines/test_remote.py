@@ -7,7 +7,9 @@ import pytest
 
 from nlpdata import cli, open_records
 from nlpdata.files import RemotePath
+from pipelines import finetuning
 from tests.nlpdata.commands import contents, run_command
+from tests.nlpdata.finetuning.texts import squad
 from tests.object_store import running_store
 from tests.pipelines.conftest import MORE, OBJECTIVES
 
@@ -163,3 +165,42 @@ def test_fine_tuning_records_go_there(run, store, tmp_path, tiny_model, capsys):
     refused = run_command(capsys, *given[:3], f"s3://bucket/{place}/table.csv", *given[4:], "--output", "s3://bucket/x")
     assert refused.code == 2
     assert f"datasets are read from this machine. Received: s3://bucket/{place}/table.csv" in refused.err
+
+
+def test_fine_tuning_by_workers_elsewhere(store, tmp_path, tiny_model, monkeypatch, capsys):
+    """Rows, windows, records and shards then lie beside the output, where all workers can read them."""
+    paragraphs = [
+        (f"the river {i} and the hill", (f"q{i}", "the river ?", [("hill", 20)], False)) for i in range(10, 40)
+    ]
+    squad(tmp_path / "train.json", *paragraphs)
+    squad(tmp_path / "dev.json", *paragraphs[:9])
+    given = ["create-finetuning", "--task=squad", "--input", tmp_path / "train.json", "--dev-input"]
+    given += [tmp_path / "dev.json", "--tokenizer", tiny_model, "--max-seq-length=48", "--max-query-length=16"]
+    given += ["--doc-stride=12", "--num-shards=2", "--compression=gzip"]
+    monkeypatch.setattr("nlpdata.finetuning.chunks.CHUNK_ROWS", 7)
+    assert run_command(capsys, *given, "--output", tmp_path / "here", "--workers=1").code == 0
+
+    monkeypatch.setattr("pipelines.runner.Runner.is_local", False)
+    place, run, seen = "elsewhere/", finetuning.run_pipeline, []
+
+    def run_and_look(*arguments, **options):
+        seen.append(store.contents(place).keys())
+        run(*arguments, **options)
+        seen.append(store.contents(place).keys())
+
+    monkeypatch.setattr(finetuning, "run_pipeline", run_and_look)
+    given += ["--output", f"s3://bucket/{place[:-1]}", "--runner=DirectRunner"]
+    assert run_command(capsys, *given).code == 0
+    assert store.contents(place) == contents(tmp_path / "here")
+    endings = [{name.rpartition(".")[2] for name in names} for names in seen]
+    assert endings[0] == {"rows", "model"}
+    assert endings[1] > {"rows", "windows", "records", "lengths"}
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("nlpdata.finetuning.tasks.encode_columns", full)
+    outcome = run_command(capsys, *given, "--overwrite")
+    assert outcome.code == 1
+    assert "encoding (" in outcome.err
+    assert store.contents(place) == contents(tmp_path / "here")
