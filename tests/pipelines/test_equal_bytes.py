@@ -59,13 +59,17 @@ def test_size_and_form_of_pieces_change_nothing(
 
 
 def test_packed_documents(tmp_path, corpus_folder, tiny_model, monkeypatch):
-    """Pieces are bytes and small, so that they reach the buckets in parts."""
+    """On Beam, documents and the pieces with them come in small parts, of which the buckets must know nothing."""
+    local, beam = (
+        arguments(corpus_folder, tmp_path / name, tiny_model, "none", None, "--pack-across-documents", run)
+        for name, run in (("local", "--workers=1"), ("beam", "--runner=DirectRunner"))
+    )
+    assert cli.main(local) == 0
     monkeypatch.setattr(Runner, "is_local", False)
     monkeypatch.setattr(pieces, "PIECE_BYTES", 5000)
     monkeypatch.setattr(steps, "GROUP_BYTES", 5000)
-    for folder, more in ((tmp_path / "local", ("--workers", "1")), (tmp_path / "beam", ("--runner=DirectRunner",))):
-        packed = ("--pack-across-documents", *more)
-        assert cli.main(arguments(corpus_folder, folder, tiny_model, "none", None, *packed)) == 0
+    monkeypatch.setattr("nlpdata.pretraining.packing.SHORT_SEQ_PERIOD", 2)
+    assert cli.main(beam) == 0
     assert contents(tmp_path / "beam") == contents(tmp_path / "local")
 
 
