@@ -1,6 +1,7 @@
 """Several runs of a sweep, one after the other, each in a folder of its own and scored at its end; and one experiment with
 several seeds, whose scores are summed up. A sweep that was interrupted goes on; what is finished is not run again."""
 
+import gc
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -37,6 +38,7 @@ def run_each(
             continue
         log(f"{name}: {model_dir}")
         run_experiment(config, model_dir, mode, log)
+        gc.collect()  # model and graphs refer to each other
         save(config, model_dir)  # an evaluation by itself leaves none
         known[name] = read_object(model_dir / EVAL_RESULTS)
         write_json(results_file, {"runs": known})

@@ -71,3 +71,6 @@ class Engine(ABC):
     @abstractmethod
     def compile(self, batch: Mapping[str, np.ndarray], denominators: Mapping[str, float]) -> None:
         """Compiles the training step too; the state is afterwards what it was."""
+
+    def close(self) -> None:  # noqa: B027 (an engine may have nothing to release)
+        """Called once a run has ended: lets go of what would outlive it, so that a sweep's runs do not add up."""

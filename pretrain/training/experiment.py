@@ -1,5 +1,6 @@
 """run_experiment: from a configuration to a trained, evaluated or checked model."""
 
+import contextlib
 import importlib.metadata
 import os
 from collections.abc import Callable, Mapping
@@ -64,11 +65,12 @@ class _Run:
             self._say_done(found[1]["step"])
             return {}
         self._engine = ENGINES.get(keras.backend.backend())(self._task, config, self._train_steps, self._log)
-        self._check_batch_sizes()
-        step, interval = self._restore(found) if found else self._start()
-        if self._mode in ("validate_only", "compile_only"):
-            return self._check_only()
-        return self._run(step, interval)
+        with contextlib.closing(self._engine):
+            self._check_batch_sizes()
+            step, interval = self._restore(found) if found else self._start()
+            if self._mode in ("validate_only", "compile_only"):
+                return self._check_only()
+            return self._run(step, interval)
 
     def _build_validation_data(self) -> Batches | None:
         data = self._config.task.validation_data

@@ -37,6 +37,7 @@ class TensorFlowEngine(Engine):
         self, task, config: ExperimentConfig, train_steps: int | None = None, log: Callable[[str], None] = print
     ):
         self._task, self._runtime = task, config.runtime
+        self._gradients_before = set(_registered_gradients())
         distribution = distribute(config.runtime, log)
         self._strategy, self.host = distribution.strategy, distribution.host
         self.replicas = self._strategy.num_replicas_in_sync
@@ -125,6 +126,12 @@ class TensorFlowEngine(Engine):
 
         return self._strategy.run(validate, args=(batch,))
 
+    def close(self):
+        """See Engine. A gradient of tf.custom_gradient stays registered for good, and with it graph, weights and optimizer."""
+        registered = _registered_gradients()
+        for name in registered.keys() - self._gradients_before:
+            del registered[name]
+
     # ------------------------------------------------------------------------------------------------------------ state
 
     def _variables(self) -> dict:
@@ -157,6 +164,13 @@ class TensorFlowEngine(Engine):
             )
         for name, variable in own.items():
             variable.assign(state[name])
+
+
+def _registered_gradients() -> dict:
+    """Name -> gradient of an operation: TensorFlow's own table. Steps differentiate by tapes, which do not look there."""
+    from tensorflow.python.framework import ops
+
+    return ops.gradient_registry._registry
 
 
 def _build_model(task, runtime: RuntimeConfig):

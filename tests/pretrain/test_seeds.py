@@ -1,14 +1,21 @@
 """--seeds: one experiment with several seeds; sweeps that go on where they were."""
 
+import gc
 import json
 import statistics
 
 import pytest
+from tensorflow.python.framework.func_graph import FuncGraph
 
 from pretrain.config_yaml import dump_yaml
 from pretrain.run import main
 from pretrain.seeds import summarize
 from tests.pretrain.finetuning import records, sentence_experiment
+
+
+def graphs_in_memory() -> int:
+    gc.collect()
+    return sum(isinstance(each, FuncGraph) for each in gc.get_objects())
 
 
 @pytest.mark.slow
@@ -21,7 +28,9 @@ def test_two_seeds_are_summed_up_and_not_run_twice(tmp_path, capsys):
         f"--model_dir={tmp_path}/run",
     ]
     line += ["--mode=train_and_eval", "--seeds=2"]
+    before = graphs_in_memory()
     assert main(line) == 0
+    assert graphs_in_memory() <= before  # they hold weights and optimizers: a long sweep would fill the memory
     stored = json.loads((tmp_path / "run" / "seeds.json").read_text())
     scores = [json.loads((tmp_path / "run" / f"seed-{seed}" / "eval_results.json").read_text()) for seed in (0, 1)]
     assert stored["runs"] == {"seed-0": scores[0], "seed-1": scores[1]}
