@@ -1,4 +1,4 @@
-"""JSON files: read as one object, or a DataError that names the file and the fault; written whole or not at all."""
+"""JSON files: read as one object, or a DataError that names the file and the fault; files written whole or not at all."""
 
 import json
 import os
@@ -31,9 +31,14 @@ def parse_object(raw: bytes, source: str) -> dict:
 
 def write_json(path: Path, content) -> None:
     """Writes a JSON file, indented, with a line break at the end, and moves it into place. DataError where it cannot."""
+    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a text file and moves it into place. DataError where it cannot."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", newline="")
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)

@@ -47,6 +47,7 @@ def predict(model_dir, input, output, *, format="tsv", tokenizer=None, batch_siz
     from pretrain.converters import read_checkpoint
 
     checkpoint = read_checkpoint(str(model_dir))
+    _check_output(Path(input), Path(output), is_folder=checkpoint.head is None)
     if checkpoint.head:
         _predict_texts(checkpoint, str(model_dir), input, output, format, tokenizer, batch_size, log)
     elif "span/logits/kernel" in checkpoint.weights:
@@ -57,6 +58,17 @@ def predict(model_dir, input, output, *, format="tsv", tokenizer=None, batch_siz
             f"{model_dir} holds no fine-tuned head (classifier or span): there is nothing that it predicts. Fine-tune it with "
             "--experiment=bert/sentence_prediction or bert/squad."
         )
+
+
+def _check_output(input: Path, output: Path, is_folder: bool) -> None:
+    """UsageError where predictions cannot be written there: before the work, not after it."""
+    expected = "a folder" if is_folder else "a file"
+    if output.exists() and output.is_dir() != is_folder:
+        raise UsageError(f"--output {output}: expected {expected}, found {'a file' if is_folder else 'a folder'}.")
+    if output.exists() and output.samefile(input):
+        raise UsageError(f"--output {output} is the input: it would be lost. Name another file.")
+    if not output.absolute().parent.is_dir():
+        raise UsageError(f"--output {output}: there is no folder {output.parent}. Make it first.")
 
 
 def _predict_texts(checkpoint, model_dir, input, output, format, tokenizer, batch_size, log) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from nlpdata.errors import DataError, UsageError
 from pretrain.config_values import closest
 from pretrain.converters.checkpoint import Head
+from pretrain.json_files import write_whole
 
 FIRST_COLUMNS = ("text", "text_a", "question", "sentence", "sentence1", "question1", "#1 String", "premise")
 SECOND_COLUMNS = ("text_b", "sentence2", "question2", "#2 String", "hypothesis")
@@ -31,7 +32,7 @@ def read_texts(path: str | Path) -> Texts:
 
     Raises UsageError where columns are missing, DataError, with the line, where the file is not text.
     """
-    suffix = Path(path).suffix
+    suffix = Path(path).suffix.lower()
     if suffix in _OTHER_SUFFIXES:
         raise UsageError(f"{path}: texts come as .txt, one a line, .tsv with a header, or .jsonl. Received: {suffix}.")
     lines = _lines(Path(path))
@@ -39,15 +40,21 @@ def read_texts(path: str | Path) -> Texts:
         return Texts([str(i) for i in range(len(lines))], lines, [""] * len(lines))
     rows = _jsonl(lines, path) if suffix == ".jsonl" else _tsv(lines, path)
     first, second, name = _columns(rows, path)
-    for number, row in enumerate(rows):
+    for number, row in enumerate(rows, 1 if suffix == ".jsonl" else 2):
         for column in filter(None, (first, second)):
             if not isinstance(row.get(column), str):
-                raise DataError(f"{path}: row {number + 1} has no text {column!r}. Received: {str(row)[:80]}")
+                raise DataError(f"{path}:{number}: no text {column!r} in this row. Received: {str(row)[:80]}")
+        if not all(_is_unicode(value) for value in row.values() if isinstance(value, str)):
+            raise DataError(f"{path}:{number}: half of a surrogate pair, which is no character. Received: {row!a:.80}")
     return Texts(
         [str(row[name]) if name and row.get(name) is not None else str(i) for i, row in enumerate(rows)],
         [row[first] for row in rows],
         [row[second] if second else "" for row in rows],
     )
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def _lines(path: Path) -> list[str]:
@@ -70,7 +77,7 @@ def _jsonl(lines: list[str], path) -> list[dict]:
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{path}:{number}: not JSON: {error}") from None
         if not isinstance(row, dict):
             raise DataError(f"{path}:{number}: expected an object such as {{'text': ...}}. Received: {line[:80]}")
@@ -80,6 +87,11 @@ def _jsonl(lines: list[str], path) -> list[dict]:
 
 def _tsv(lines: list[str], path) -> list[dict]:
     header, *body = [line.split("\t") for line in lines] or [[]]
+    twice = [name for name in header if header.count(name) > 1]
+    if twice:
+        raise UsageError(
+            f"{path}: two columns are called {twice[0]!r}: which one is meant? Rename one in the first line."
+        )
     for number, cells in enumerate(body, 2):
         if len(cells) != len(header):
             raise DataError(f"{path}:{number}: {len(cells)} columns, the header has {len(header)}: {', '.join(header)}")
@@ -87,7 +99,7 @@ def _tsv(lines: list[str], path) -> list[dict]:
 
 
 def _columns(rows: Sequence[Mapping], path) -> tuple[str, str | None, str | None]:
-    known = list(rows[0]) if rows else []
+    known = list(dict.fromkeys(name for row in rows for name in row))
     first = next((name for name in FIRST_COLUMNS if name in known), None)
     if first is None:
         raise UsageError(
@@ -119,7 +131,12 @@ def _logits(model, columns: Mapping[str, np.ndarray], batch_size: int) -> Iterat
 
     for at in range(0, len(columns["input_ids"]), batch_size):
         batch = trimmed({name: values[at : at + batch_size] for name, values in columns.items()})
-        yield np.asarray(ops.convert_to_numpy(model(batch)["logits"]), np.float32)
+        logits = np.asarray(ops.convert_to_numpy(model(batch)["logits"]), np.float32)
+        if not np.isfinite(logits).all():
+            raise DataError(
+                "the model's scores are no numbers (nan or inf): its weights are damaged, or training diverged."
+            )
+        yield logits
 
 
 def rows_of(head: Head, texts: Texts, logits: np.ndarray) -> list[dict]:
@@ -151,7 +168,7 @@ def _judge(head: Head, logits: np.ndarray):
 def write_rows(path: str | Path, rows: Sequence[Mapping], format: str) -> None:
     """Writes predictions: tsv (with scores), jsonl, or glue (index and prediction, as its server takes them).
 
-    Raises UsageError for another format, or where glue has no place for what there is.
+    Raises UsageError for another format, or where it has no place for what there is; DataError where the disk refuses.
     """
     if format not in FORMATS:
         raise UsageError(
@@ -160,18 +177,24 @@ def write_rows(path: str | Path, rows: Sequence[Mapping], format: str) -> None:
     empty = [row["index"] for row in rows if row["prediction"] is None]
     if format == "glue" and empty:
         raise UsageError(f"a GLUE submission needs a prediction for every row; row {empty[0]} has an empty text.")
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        if format == "jsonl":
-            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-            return
-        names = list(next((row["scores"] for row in rows if row["scores"]), {})) if format == "tsv" else []
-        file.write("\t".join(["index", "prediction", *names]) + "\n")
-        for row in rows:
-            scores = [f"{row['scores'][name]:.6f}" if row["scores"] else "" for name in names]
-            prediction = row["prediction"]
-            if format == "glue" and isinstance(prediction, float):
-                prediction = min(max(prediction, 0.0), 5.0)  # STS-B's scale: its server takes nothing else
-            file.write("\t".join([row["index"], _cell(prediction), *scores]) + "\n")
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows] if format == "jsonl" else _table(rows, format)
+    write_whole(Path(path), "".join(f"{line}\n" for line in lines))
+
+
+def _table(rows: Sequence[Mapping], format: str) -> list[str]:
+    names = list(next((row["scores"] for row in rows if row["scores"]), {})) if format == "tsv" else []
+    lines = ["\t".join(["index", "prediction", *names])]
+    for row in rows:
+        if any(c in row["index"] for c in "\t\r\n"):
+            raise UsageError(
+                f"the id {row['index']!r} has tabs or line breaks, which a table cannot hold. Use --format jsonl."
+            )
+        scores = [f"{row['scores'][name]:.6f}" if row["scores"] else "" for name in names]
+        prediction = row["prediction"]
+        if format == "glue" and isinstance(prediction, float):
+            prediction = min(max(prediction, 0.0), 5.0)  # STS-B's scale: its server takes nothing else
+        lines.append("\t".join([row["index"], _cell(prediction), *scores]))
+    return lines
 
 
 def _cell(prediction) -> str:

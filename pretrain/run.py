@@ -3,15 +3,15 @@
 Exit codes: 0 done; 1 data or disk faults; 2 wrong options; 130 interrupted; 143 terminated.
 """
 
+import contextlib
 import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from nlpdata.errors import NlpdataError, UsageError
-from pretrain.config import ExperimentConfig
+from pretrain.config import Choice, ExperimentConfig
 from pretrain.config_tree import to_tree, with_layers
 from pretrain.config_values import closest, parse_value
 from pretrain.config_yaml import dump_yaml, read_yaml
@@ -95,26 +95,39 @@ def resolve(values: dict, log: Callable[[str], None] = print, read_checkpoints: 
     layers += [(path, read_yaml(path)) for path in values.get("config_file", ())]
     layers += _flag_layers(values)
     layers += [("--params_override", parse_overrides(text)) for text in values.get("params_override", ())]
-    config = with_layers(_experiment(name, values), layers, log)
-    named = any("encoder" in ((tree.get("task") or {}).get("model") or {}) for _, tree in layers)
-    if named or not read_checkpoints:
-        return config
-    return _with_stored_encoder(config, values.get("model_dir") or "", log)
+    base = _experiment(name, values)
+    config = with_layers(base, layers, log)
+    if read_checkpoints and not any(_names_sizes(tree) for _, tree in layers):
+        source, encoder = _stored_encoder(config, values)
+        if encoder is not None:
+            log(f"the model is of type {encoder.type}, with the sizes of {source}; --model_config names another one")
+            below = {"task": {"model": {"encoder": to_tree(encoder)}}}
+            config = with_layers(base, [(source, below), *layers], lambda line: None)  # its notes were given
+    return config
 
 
-def _with_stored_encoder(config: ExperimentConfig, model_dir: str, log: Callable[[str], None]) -> ExperimentConfig:
-    """With the encoder of the run's checkpoints, else of init_checkpoint, if there are any."""
+def _names_sizes(tree: Mapping) -> bool:
+    """Whether a layer says how large the encoder is."""
+    encoder = ((tree.get("task") or {}).get("model") or {}).get("encoder") or {}
+    parts = [encoder, *(part for part in encoder.values() if isinstance(part, Mapping))]
+    return any("hidden_size" in part for part in parts)
+
+
+def _stored_encoder(config: ExperimentConfig, values: dict) -> tuple[str, Choice | None]:
+    """(checkpoint, its encoder) of the run's newest checkpoint, else of init_checkpoint; None where it is the one there is."""
     model = getattr(config.task, "model", None)
     if not hasattr(model, "encoder"):
-        return config
+        return "", None
     from pretrain.converters import native, read_encoder
 
-    own = native.finished(Path(model_dir, "checkpoints"))
+    own = []
+    with contextlib.suppress(UsageError):  # no model_dir: said later, where it is needed
+        folder = Path(find_model_dir(values.get("model_dir"), os.environ))
+        places = [folder, *(sorted(folder.glob("seed-*")) if "seeds" in values else [])]
+        own = [checkpoint for place in places for checkpoint in native.finished(place / "checkpoints")]
     source = str(own[-1]) if own else config.task.init_checkpoint
     encoder = read_encoder(source, model.encoder) if source else model.encoder
-    if encoder != model.encoder:
-        log(f"the model is of type {encoder.type}, with the sizes of {source}; --model_config names another one")
-    return replace(config, task=replace(config.task, model=replace(model, encoder=encoder)))
+    return source, None if encoder == model.encoder else encoder
 
 
 def run_mode(values: dict) -> str:

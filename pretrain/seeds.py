@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pretrain.config import ExperimentConfig
-from pretrain.config_yaml import SAVED_NAME, compare_saved, save
+from pretrain.config_yaml import SAVED_NAME, compare_saved
 from pretrain.json_files import read_object, write_json
 
 SEEDS_FILE = "seeds.json"
@@ -21,7 +21,8 @@ def run_each(
     results_file: Path,
     log: Callable[[str], None] = print,
 ) -> dict[str, dict]:
-    """Runs experiments (configuration, mode) in folder/name each, unless the results file has them with the same configuration.
+    """Runs experiments (configuration, mode) in folder/name each. Trained is only what the results file has not yet with the
+    same configuration.
 
     Returns name -> content of its eval_results.json: "step", "examples" and the metrics. The results file keeps them, and
     those of other names that it had, as {"runs": {name: ...}}.
@@ -33,13 +34,13 @@ def run_each(
     folder.mkdir(parents=True, exist_ok=True)
     for name, (config, mode) in runs.items():
         model_dir = folder / name
-        if name in known and (model_dir / SAVED_NAME).exists() and not compare_saved(config, model_dir):
+        trained = name in known and (model_dir / SAVED_NAME).exists() and not compare_saved(config, model_dir)
+        if trained and mode != "eval":
             log(f"{name}: was finished before")
             continue
         log(f"{name}: {model_dir}")
         run_experiment(config, model_dir, mode, log)
         gc.collect()  # model and graphs refer to each other
-        save(config, model_dir)  # an evaluation by itself leaves none
         known[name] = read_object(model_dir / EVAL_RESULTS)
         write_json(results_file, {"runs": known})
     return {name: known[name] for name in runs}

@@ -24,7 +24,7 @@ import yaml
 from nlpdata.errors import DataError, UsageError
 from pretrain.command import run_app
 from pretrain.flags import parse_flags
-from pretrain.run import run_mode
+from pretrain.run import resolve, run_mode
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PACKAGED = ("nlpdata", "pipelines", "pretrain", "model_configs", "pyproject.toml", "README.md", "LICENSE")
@@ -58,6 +58,10 @@ def submit_command(
     """Train on Vertex AI. What follows `--` are flags of pretrain.run."""
     if not _BUCKET.fullmatch(staging):
         raise UsageError(f"--staging must be gs://BUCKET/FOLDER, with a bucket of yours. Received: {staging}")
+    if not re.fullmatch(r"[\w.-]+", display_name):
+        raise UsageError(
+            f"--display_name names a folder too: letters, digits, '.', '_' and '-'. Received: {display_name!r}"
+        )
     if not dry_run and shutil.which("gcloud") is None:
         raise UsageError("gcloud is not installed (https://cloud.google.com/sdk). --dry_run prints what it would do.")
     flags = list(context.args)
@@ -91,10 +95,19 @@ def _check(flags: list[str]) -> None:
     """UsageError for flags that pretrain.run would refuse: here it costs nothing."""
     values = parse_flags(flags)
     run_mode(values)
+    for path in values.get("config_file", ()):
+        if Path(path).exists():
+            raise UsageError(
+                f"--config_file={path} is a file of this machine, which the job has not. Copy it to the bucket and name it there "
+                "(gs://...), or name a file that comes with the package."
+            )
     if not {"experiment", "params", "albert_config_file", "bert_config_file"} & set(values):
         raise UsageError(
             "no flags of pretrain.run: write them behind `--`, e.g. -- --experiment=bert/local --mode=train."
         )
+    here = {name: value for name, value in values.items() if not str(value).startswith("gs://")}
+    here["config_file"] = [path for path in values.get("config_file", ()) if not path.startswith("gs://")]
+    resolve(here, lambda line: None, read_checkpoints=False)
 
 
 def build_package(folder: Path) -> Path:

@@ -10,12 +10,12 @@ set -eu
 : "${OUTPUT:?set OUTPUT to a new folder}"
 task=${TASK:-imdb}
 bucket=gs://$BUCKET_NAME/nlpdata
-copy="gcloud storage cp --recursive"
+copy="gcloud storage rsync --recursive"  # what lies in a folder, whether or not the target is there
 python -m nlpdata create-finetuning --task "$task" --input "$INPUT" --tokenizer "${TOKENIZER:-$INIT_CHECKPOINT}" \
     --max-seq-length "${MAX_SEQ_LENGTH:-256}" --output "$OUTPUT/records"
-${DRY_RUN:+echo} $copy "$OUTPUT/records" "$bucket/$task"
-${DRY_RUN:+echo} $copy "$INIT_CHECKPOINT" "$bucket/checkpoint"
+${DRY_RUN:+echo} $copy "$OUTPUT/records" "$bucket/$task/records"
+${DRY_RUN:+echo} $copy "$INIT_CHECKPOINT" "$bucket/$task/checkpoint"
 exec python -m pretrain.submit --staging="$bucket" --display_name="$task" ${DRY_RUN:+--dry_run} -- \
     --experiment=bert/sentence_prediction --config_file="${CONFIG:-$task}" --mode=train_and_eval \
-    --init_checkpoint="$bucket/checkpoint" \
+    --init_checkpoint="$bucket/$task/checkpoint" \
     --input_files="$bucket/$task/records/train.tfrecord" --eval_files="$bucket/$task/records/dev.tfrecord" "$@"

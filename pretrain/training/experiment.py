@@ -138,8 +138,9 @@ class _Run:
 
     def _restore(self, found) -> tuple[int, list]:
         folder, info, arrays = found
-        if self._config.task.init_checkpoint and self._trains:
-            self._log(f"init_checkpoint {self._config.task.init_checkpoint} is not used: the run goes on from {folder}")
+        if self._config.task.init_checkpoint:
+            instead = "the run goes on from" if self._trains else "the run has its own, evaluated is"
+            self._log(f"init_checkpoint {self._config.task.init_checkpoint} is not used: {instead} {folder}")
         self._compare(info)
         self._engine.load_state(arrays, weights_only=not self._trains)
         if self._trains:

@@ -281,6 +281,12 @@ class Trainer:
             if real is not None:
                 outputs = {name: values[real.astype(bool)] for name, values in outputs.items()}
             statistics = {name: float(value) for name, value in statistics.items()}
+            bad = [name for name, value in statistics.items() if not math.isfinite(value)]
+            if bad:
+                raise DataError(
+                    f"evaluation: {bad[0]} is {statistics[bad[0]]} in batch {step + 1}: the weights are damaged, or training has "
+                    "diverged. Evaluate an earlier checkpoint, or train with a lower learning rate."
+                )
             state = self.task.aggregate_logs(state, statistics, outputs)
             examples += data.batch_size
             if self._signals.received is not None:

@@ -52,16 +52,16 @@ def test_a_sweep_of_three_tasks(base, tmp_path, capsys):
     assert rte == scores["accuracy"]
     assert average == pytest.approx((rte + (pearson + spearman) / 2 + (matched + mismatched) / 2) / 3)
     # One model of MNLI, two dev sets of equal content.
-    assert table["runs"]["mnli_mismatched/seed-0"] == table["runs"]["mnli_matched/seed-0"] | {"step": 0}
-    assert not (tmp_path / "sweep" / "mnli_mismatched" / "seed-0" / "checkpoints").exists()
+    assert table["runs"]["mnli_mismatched/mnli_matched-seed-0"] == table["runs"]["mnli_matched/seed-0"] | {"step": 0}
+    assert not (tmp_path / "sweep" / "mnli_mismatched" / "mnli_matched-seed-0" / "checkpoints").exists()
     assert (tmp_path / "sweep" / "glue.tsv").read_text().splitlines()[1].startswith(f"rte\taccuracy\t{rte}")
     assert f"{100 * rte:8.2f}" in capsys.readouterr().out
 
     assert main(line) == 0
     said = capsys.readouterr()
-    assert said.err.count("was finished before") == 4
+    assert said.err.count("was finished before") == 3
     assert "making records" not in said.err
-    assert said.out.splitlines() == table_lines(rows)
+    assert said.out.splitlines()[-len(rows) - 1 :] == table_lines(rows)
 
     assert main([*line, "--max_seq_length", "16"]) == 2
     assert "has records of another max_seq_length (32, expected 16)" in capsys.readouterr().err

@@ -111,6 +111,35 @@ def test_another_tokenizer_is_refused(classifier, tmp_path, capsys):
     assert not (tmp_path / "out.tsv").exists()
 
 
+def test_where_predictions_go_is_looked_at_first(classifier, tmp_path):
+    (tmp_path / "in.txt").write_text("w20\n")
+    (tmp_path / "sub").mkdir()
+    for target, message in (
+        ("in.txt", "in.txt is the input"),
+        ("sub", "expected a file, found a folder"),
+        ("none/out.tsv", "there is no folder"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            run(classifier, tmp_path / "in.txt", tmp_path / target)
+    assert (tmp_path / "in.txt").read_text() == "w20\n"
+    (tmp_path / "in.jsonl").write_text(json.dumps({"text": "w20", "id": "a\tb"}) + "\n")
+    with pytest.raises(UsageError, match=r"the id 'a\\tb' has tabs or line breaks.*--format jsonl"):
+        run(classifier, tmp_path / "in.jsonl", tmp_path / "out.tsv")
+    assert not (tmp_path / "out.tsv").exists()
+    run(classifier, tmp_path / "in.jsonl", tmp_path / "out.jsonl", format="jsonl")
+    assert json.loads((tmp_path / "out.jsonl").read_text())["index"] == "a\tb"
+
+
+def test_scores_that_are_no_numbers(classifier, tmp_path):
+    (tmp_path / "in.txt").write_text("w20\n")
+    arrays = native.read_arrays(classifier[0])
+    arrays["model/classifier/logits/kernel"][:] = np.nan
+    info = native.read_info(classifier[0])
+    native.write(classifier[0], arrays, info)
+    with pytest.raises(DataError, match="the model's scores are no numbers"):
+        run(classifier, tmp_path / "in.txt", tmp_path / "out.tsv")
+
+
 def test_what_is_no_text(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"ab\0cd")
     with pytest.raises(DataError, match="no UTF-8 text: byte 2 is 0"):
@@ -125,8 +154,18 @@ def test_what_is_no_text(tmp_path):
     with pytest.raises(UsageError, match=r"no column of texts.*it has a, b"):
         read_texts(tmp_path / "d.tsv")
     (tmp_path / "e.jsonl").write_text('{"text": "x"}\n{"text": 3}\n')
-    with pytest.raises(DataError, match="row 2 has no text 'text'"):
+    with pytest.raises(DataError, match=r"e\.jsonl:2: no text 'text' in this row"):
         read_texts(tmp_path / "e.jsonl")
+    (tmp_path / "e.jsonl").write_text('{"text": "x"}\n{"text": "y", "text_b": "z"}\n')
+    with pytest.raises(DataError, match=r"e\.jsonl:1: no text 'text_b' in this row"):
+        read_texts(tmp_path / "e.jsonl")
+    for line, message in (("[" * 100_000, "not JSON"), ('{"text": "x", "id": "\\ud800"}', "half of a surrogate pair")):
+        (tmp_path / "e.jsonl").write_text(line + "\n")
+        with pytest.raises(DataError, match=rf"e\.jsonl:1: {message}"):
+            read_texts(tmp_path / "e.jsonl")
+    (tmp_path / "g.TSV").write_text("text\ttext\na\tb\n")
+    with pytest.raises(UsageError, match="two columns are called 'text'"):
+        read_texts(tmp_path / "g.TSV")
     with pytest.raises(UsageError, match="cannot read"):
         read_texts(tmp_path / "absent.txt")
     with pytest.raises(UsageError, match=r"texts come as \.txt.* Received: \.json\."):

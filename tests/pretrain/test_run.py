@@ -213,7 +213,7 @@ def test_model_config_by_name():
         config_of("--experiment=albert/pretraining --model_config=albert_bas_v2")
 
 
-def test_the_encoder_is_that_of_the_checkpoint_unless_named(tmp_path):
+def test_the_encoder_is_that_of_the_checkpoint_unless_named(tmp_path, monkeypatch):
     give_checkpoint(tmp_path)
     line = f"--experiment=albert/sentence_prediction --init_checkpoint={tmp_path}/base"
     notes = []
@@ -223,8 +223,16 @@ def test_the_encoder_is_that_of_the_checkpoint_unless_named(tmp_path):
     assert config_of(f"{line} --model_config=bert_tiny").task.model.encoder.options.hidden_size == 128
     native.write(tmp_path / "run" / "checkpoints" / "step-00000001", {}, {"step": 1, "encoder": {
         "type": "bert", "options": asdict(read_model_config("bert_mini").options)}})  # fmt: skip
-    own = config_of(f"--experiment=bert/sentence_prediction --init_checkpoint=gone --model_dir={tmp_path}/run")
-    assert own.task.model.encoder == read_model_config("bert_mini")
+    own = "--experiment=bert/sentence_prediction --init_checkpoint=gone"
+    assert config_of(f"{own} --model_dir={tmp_path}/run").task.model.encoder == read_model_config("bert_mini")
+    monkeypatch.setenv("AIP_MODEL_DIR", f"{tmp_path}/run")
+    assert config_of(own).task.model.encoder == read_model_config("bert_mini")
+    monkeypatch.delenv("AIP_MODEL_DIR")
+    (tmp_path / "run").rename(tmp_path / "seed-0")
+    assert config_of(f"{own} --model_dir={tmp_path} --seeds=2").task.model.encoder == read_model_config("bert_mini")
+    line = line.replace("albert", "bert")
+    changed = config_of(f"{line} --params_override=task.model.encoder.bert.hidden_dropout_prob=0.3").task.model.encoder
+    assert (changed.options.hidden_size, changed.options.hidden_dropout_prob) == (32, 0.3)
     with pytest.raises(UsageError, match="gone: no such file, folder or checkpoint prefix"):
         config_of("--experiment=bert/sentence_prediction --init_checkpoint=gone --model_dir=none_yet")
 

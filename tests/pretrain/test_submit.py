@@ -71,9 +71,11 @@ def test_the_local_script_trains(scripts, tmp_path):
 def test_the_cloud_script_copies_and_submits(scripts, tmp_path):
     asked = scripts("train-cloud.sh", "--num_train_epochs=1", BUCKET_NAME="my-bucket", DRY_RUN="1")
     assert asked.returncode == 0, asked.stderr
-    copies = [line for line in asked.stdout.splitlines() if line.startswith("gcloud storage cp --recursive")]
+    copies = [line for line in asked.stdout.splitlines() if line.startswith("gcloud storage rsync --recursive")]
     targets = {line.split()[-2]: line.split()[-1] for line in copies}
-    assert targets == {"out/records": "gs://my-bucket/nlpdata/mrpc", "base": "gs://my-bucket/nlpdata/checkpoint"}
+    assert targets == {
+        f: f"gs://my-bucket/nlpdata/mrpc/{t}" for f, t in (("out/records", "records"), ("base", "checkpoint"))
+    }
     job = yaml.safe_load(asked.stdout[asked.stdout.index("workerPoolSpecs") :])
     flags = job["workerPoolSpecs"][0]["containerSpec"]["args"]
     assert "--input_files=/gcs/my-bucket/nlpdata/mrpc/records/train.tfrecord" in flags
@@ -103,6 +105,13 @@ def test_the_package_is_whole(tmp_path):
         ([*STAGING, "--dry_run", "--", "--experimnt=x"], "no flag --experimnt. Closest: experiment"),
         ([*STAGING, "--dry_run", "--", "--experiment=bert/local", "--mode=trian"], "Received: 'trian'. Closest: train"),
         ([*STAGING, "--dry_run"], "no flags of pretrain.run: write them behind `--`"),
+        ([*STAGING, "--dry_run", "--", *FLAGS, "--params_override=task.modle.x=1"], "Closest: model"),
+        ([*STAGING, "--dry_run", "--", *FLAGS, "--config_file=no_such"], "no_such"),
+        ([*STAGING, "--dry_run", "--", *FLAGS, f"--config_file={__file__}"], "is a file of this machine"),
+        (
+            ["--staging=gs://my-bucket/x", "--display_name=a/b", "--dry_run", "--", *FLAGS],
+            "--display_name names a folder too",
+        ),
     ],
 )
 def test_faults(line, message, capsys, monkeypatch):
