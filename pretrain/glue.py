@@ -133,11 +133,8 @@ def glue(
         ]
         config = with_layers(EXPERIMENTS.get(experiment)(), [*layers, *top], log)
         for seed, each in seed_runs(config, seeds).items():
-            if trained:
-                runs[f"{name}/{trained}-{seed}"] = (
-                    _scored(each, folder / trained / seed),
-                    "eval",
-                )  # never a run's own folder
+            if trained:  # in a folder that never gets checkpoints of its own
+                runs[f"{name}/{trained}-{seed}"] = _scored(each, folder / trained / seed), "eval"
             else:
                 runs[f"{name}/{seed}"] = each, "train_and_eval"
     results = run_each(runs, folder, folder / "glue.json", log)

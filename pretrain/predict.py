@@ -65,7 +65,7 @@ def _check_output(input: Path, output: Path, is_folder: bool) -> None:
     expected = "a folder" if is_folder else "a file"
     if output.exists() and output.is_dir() != is_folder:
         raise UsageError(f"--output {output}: expected {expected}, found {'a file' if is_folder else 'a folder'}.")
-    if output.exists() and output.samefile(input):
+    if output.exists() and input.exists() and output.samefile(input):
         raise UsageError(f"--output {output} is the input: it would be lost. Name another file.")
     if not output.absolute().parent.is_dir():
         raise UsageError(f"--output {output}: there is no folder {output.parent}. Make it first.")

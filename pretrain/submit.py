@@ -6,6 +6,7 @@ gs:// paths among the flags are written so. --dry_run prints the job and the com
 """
 
 import gzip
+import hashlib
 import re
 import shlex
 import shutil
@@ -69,8 +70,10 @@ def submit_command(
     staging = staging.rstrip("/")
     with tempfile.TemporaryDirectory(prefix="nlpdata-submit-") as folder:
         package = build_package(Path(folder))
+        digest = hashlib.sha256(package.read_bytes()).hexdigest()[:12]  # another source does not replace a queued job's
+        copied = f"{staging}/source-{digest}/{package.name}"
         job = job_spec(
-            f"{staging}/{package.name}",
+            copied,
             flags,
             f"{staging}/{display_name}",
             machine_type,
@@ -83,7 +86,7 @@ def submit_command(
         config.write_text(text, encoding="utf-8")
         create = ["gcloud", "ai", "custom-jobs", "create", f"--region={region}", f"--display-name={display_name}"]
         create += [f"--config={config}", *([f"--project={project}"] if project else [])]
-        commands = [["gcloud", "storage", "cp", str(package), f"{staging}/{package.name}"], create]
+        commands = [["gcloud", "storage", "cp", str(package), copied], create]
         if dry_run:
             print(text, end="")
             print("\n".join(f"# {shlex.join(command)}" for command in commands))

@@ -121,6 +121,8 @@ def test_where_predictions_go_is_looked_at_first(classifier, tmp_path):
     ):
         with pytest.raises(UsageError, match=message):
             run(classifier, tmp_path / "in.txt", tmp_path / target)
+    with pytest.raises(UsageError, match=r"cannot read .*no\.txt"):
+        run(classifier, tmp_path / "no.txt", tmp_path / "in.txt")
     assert (tmp_path / "in.txt").read_text() == "w20\n"
     (tmp_path / "in.jsonl").write_text(json.dumps({"text": "w20", "id": "a\tb"}) + "\n")
     with pytest.raises(UsageError, match=r"the id 'a\\tb' has tabs or line breaks.*--format jsonl"):
