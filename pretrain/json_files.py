@@ -31,14 +31,14 @@ def parse_object(raw: bytes, source: str) -> dict:
 
 def write_json(path: Path, content) -> None:
     """Writes a JSON file, indented, with a line break at the end, and moves it into place. DataError where it cannot."""
-    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    write_whole(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode("utf-8"))
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Writes a text file and moves it into place. DataError where it cannot."""
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file and moves it into place. DataError where it cannot."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_text(text, encoding="utf-8", newline="")
+        temporary.write_bytes(content)
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)

@@ -178,7 +178,7 @@ def write_rows(path: str | Path, rows: Sequence[Mapping], format: str) -> None:
     if format == "glue" and empty:
         raise UsageError(f"a GLUE submission needs a prediction for every row; row {empty[0]} has an empty text.")
     lines = [json.dumps(row, ensure_ascii=False) for row in rows] if format == "jsonl" else _table(rows, format)
-    write_whole(Path(path), "".join(f"{line}\n" for line in lines))
+    write_whole(Path(path), "".join(f"{line}\n" for line in lines).encode("utf-8"))
 
 
 def _table(rows: Sequence[Mapping], format: str) -> list[str]:

@@ -1,6 +1,5 @@
 """The tokenizer that belongs to a checkpoint: found beside it, kept with it, and written as other libraries expect it."""
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX
 from nlpdata.tokenizers.hf_writing import tokenizer_json
 from pretrain.config_yaml import SAVED_NAME
 from pretrain.converters.checkpoint import Checkpoint
-from pretrain.json_files import write_json
+from pretrain.json_files import write_json, write_whole
 
 _KEPT = {".txt": "vocab.txt", ".model": "spiece.model", ".json": FAST}
 _NAMES = ("vocab.txt", "spiece.model", "30k-clean.model", FAST)
@@ -60,9 +59,13 @@ def keep_tokenizer(folder: Path, path: Path, use: Mapping) -> None:
 
     Args:
       use: as Tokenizer.meta() or the `tokenizer` entry of a meta file has it.
+
+    A copy that lies there already stays. DataError where the disk refuses.
     """
     kept = folder / _KEPT.get(path.suffix, "vocab.txt" if use["type"] == "wordpiece" else "spiece.model")
-    shutil.copyfile(path, kept)
+    content = path.read_bytes()
+    if not (kept.exists() and kept.read_bytes() == content):
+        write_whole(kept, content)
     write_json(kept.with_suffix(SIDECAR_SUFFIX), {name: value for name, value in use.items() if name != "file"})
 
 
