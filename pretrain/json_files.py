@@ -1,10 +1,10 @@
 """JSON files: read as one object, or a DataError that names the file and the fault; files written whole or not at all."""
 
 import json
-import os
 from pathlib import Path
 
 from nlpdata.errors import DataError
+from nlpdata.files import write_whole
 
 
 def read_object(path: Path) -> dict:
@@ -31,15 +31,12 @@ def parse_object(raw: bytes, source: str) -> dict:
 
 def write_json(path: Path, content) -> None:
     """Writes a JSON file, indented, with a line break at the end, and moves it into place. DataError where it cannot."""
-    write_whole(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode("utf-8"))
+    write_file(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode("utf-8"))
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file and moves it into place. DataError where it cannot."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+def write_file(path: Path, content: bytes) -> None:
+    """Writes a file whole (nlpdata.files.write_whole). DataError where the disk refuses."""
     try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
+        write_whole(path, content)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise DataError(f"cannot write {path}: {error.strerror or error}") from None

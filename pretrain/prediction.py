@@ -10,7 +10,7 @@ import numpy as np
 from nlpdata.errors import DataError, UsageError
 from pretrain.config_values import closest
 from pretrain.converters.checkpoint import Head
-from pretrain.json_files import write_whole
+from pretrain.json_files import write_file
 
 FIRST_COLUMNS = ("text", "text_a", "question", "sentence", "sentence1", "question1", "#1 String", "premise")
 SECOND_COLUMNS = ("text_b", "sentence2", "question2", "#2 String", "hypothesis")
@@ -178,7 +178,7 @@ def write_rows(path: str | Path, rows: Sequence[Mapping], format: str) -> None:
     if format == "glue" and empty:
         raise UsageError(f"a GLUE submission needs a prediction for every row; row {empty[0]} has an empty text.")
     lines = [json.dumps(row, ensure_ascii=False) for row in rows] if format == "jsonl" else _table(rows, format)
-    write_whole(Path(path), "".join(f"{line}\n" for line in lines).encode("utf-8"))
+    write_file(Path(path), "".join(f"{line}\n" for line in lines).encode("utf-8"))
 
 
 def _table(rows: Sequence[Mapping], format: str) -> list[str]:

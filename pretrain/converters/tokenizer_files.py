@@ -9,7 +9,7 @@ from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX
 from nlpdata.tokenizers.hf_writing import tokenizer_json
 from pretrain.config_yaml import SAVED_NAME
 from pretrain.converters.checkpoint import Checkpoint
-from pretrain.json_files import write_json, write_whole
+from pretrain.json_files import write_file, write_json
 
 _KEPT = {".txt": "vocab.txt", ".model": "spiece.model", ".json": FAST}
 _NAMES = ("vocab.txt", "spiece.model", "30k-clean.model", FAST)
@@ -65,7 +65,7 @@ def keep_tokenizer(folder: Path, path: Path, use: Mapping) -> None:
     kept = folder / _KEPT.get(path.suffix, "vocab.txt" if use["type"] == "wordpiece" else "spiece.model")
     content = path.read_bytes()
     if not (kept.exists() and kept.read_bytes() == content):
-        write_whole(kept, content)
+        write_file(kept, content)
     write_json(kept.with_suffix(SIDECAR_SUFFIX), {name: value for name, value in use.items() if name != "file"})
 
 
