@@ -11,6 +11,8 @@ from nlpdata.corpus.types import CorpusFile
 from nlpdata.errors import DataError
 from nlpdata.files import file_size, path_of
 
+DAMAGE = (EOFError, OSError, zlib.error)
+"""What decompressing damaged data raises, besides what the system does."""
 BOM = b"\xef\xbb\xbf"
 HEAD_BYTES = 4096
 _SAMPLE_BYTES = 1 << 16
@@ -163,24 +165,29 @@ def open_stream(raw, compression: str, path: str):
     if compression == "gzip":
         return gzip.GzipFile(fileobj=raw, mode="rb")
     if compression == "zstd":
-        return _ZstdStream(raw, path)
+        return _zstd_stream(raw, path)
     return raw
 
 
-class _ZstdStream:
-    """`read(size)` over zstd frames. zstandard's own stream reader ends silently where a frame is cut off."""
+class FrameStream:
+    """`read(size)` over compressed frames, one behind the other to the end of the file.
+
+    The streams of zstandard, bz2 and lzma end silently where a frame is cut off, or where something else follows it: this
+    raises EOFError and OSError. Zeros behind a frame are padding.
+
+    Args:
+      raw: the open file.
+      new_frame: makes a decompressor object.
+      fault: what that raises for damaged data.
+      limit: bytes that it may return at a time, if it takes such a limit.
+    """
 
     # One compressed KiB can hold 256 run-length blocks of 128 KiB each: more at a time would not bound memory.
     _STEP = 1024
 
-    def __init__(self, raw, path: str):
-        try:
-            import zstandard
-        except ImportError as error:
-            raise DataError(f"{path}: zstd-compressed: reading it needs a package: pip install zstandard") from error
-        self._raw = raw
-        self._error = zstandard.ZstdError
-        self._new_frame = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj
+    def __init__(self, raw, new_frame, fault: type[Exception], limit: int | None = None):
+        self._raw, self._new_frame, self._fault = raw, new_frame, fault
+        self._limit = () if limit is None else (limit,)
         self._frame = None
         self._pending = b""  # compressed bytes after a frame's end
         self._ready = bytearray()
@@ -193,22 +200,35 @@ class _ZstdStream:
         return data
 
     def _step(self) -> bool:
-        data = self._pending or self._raw.read(self._STEP)
-        self._pending = b""
-        if not data:
-            if self._frame is not None:
-                raise EOFError
-            return False
+        data = b""
+        if self._frame is None or getattr(self._frame, "needs_input", True):
+            data = self._pending or self._raw.read(self._STEP)
+            self._pending = b""
+            if not data:
+                if self._frame is not None:
+                    raise EOFError
+                return False
         if self._frame is None:
+            data = data.lstrip(b"\0")
+            if not data:
+                return True
             self._frame = self._new_frame()
         try:
-            self._ready += self._frame.decompress(data)
-        except self._error as error:
+            self._ready += self._frame.decompress(data, *self._limit)
+        except self._fault as error:
             raise OSError(str(error)) from error
         if self._frame.eof:
             self._pending = self._frame.unused_data
             self._frame = None
         return True
+
+
+def _zstd_stream(raw, path: str) -> FrameStream:
+    try:
+        import zstandard
+    except ImportError as error:
+        raise DataError(f"{path}: zstd-compressed: reading it needs a package: pip install zstandard") from error
+    return FrameStream(raw, zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj, zstandard.ZstdError)
 
 
 def line_number(file: CorpusFile, offset: int) -> int | None:

@@ -5,11 +5,11 @@ before pos, reviews by number. `<br />` becomes a space.
 """
 
 import re
-import tarfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from nlpdata.archives import read_tar
 from nlpdata.errors import DataError, UsageError
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input
 
@@ -27,16 +27,7 @@ def open_imdb(name: str, inputs, options) -> Dataset:
         found = [(match, file) for file in names if (match := _REVIEW.match(file.as_posix()))]
         read, files = _read_file, tuple(file for _, file in found)
     else:
-        try:
-            with tarfile.open(path) as archive:
-                members = {
-                    member.name: archive.extractfile(member).read() for member in archive if _REVIEW.match(member.name)
-                }
-        except (tarfile.TarError, EOFError, OSError) as error:
-            reason = str(error).splitlines()[0].rstrip(":")
-            raise DataError(
-                f"{path}: not a whole tar file: {reason}. Expected aclImdb_v1.tar.gz; download it again"
-            ) from None
+        members = _read_archive(path)
         found = [(_REVIEW.match(name), name) for name in members]
         read, files = members.__getitem__, (path,)
     if not found:
@@ -49,6 +40,21 @@ def open_imdb(name: str, inputs, options) -> Dataset:
             names = files if path.is_file() else tuple(file for file, _ in own)
             splits.append(Split(split, names, partial(_rows, path, own, read)))
     return Dataset("IMDB", "classification", tuple(splits), LABELS)
+
+
+def _read_archive(path: Path) -> dict[str, bytes]:
+    """The reviews of the tar file by name. DataError where it is not whole."""
+    members = {}
+
+    def take(archive, member) -> None:
+        if member.isreg() and _REVIEW.match(member.name):
+            members[member.name] = archive.extractfile(member).read()
+
+    try:
+        read_tar(path, take)
+    except DataError as error:
+        raise DataError(f"{error}. Expected aclImdb_v1.tar.gz; download it again") from None
+    return members
 
 
 def _read_file(path: Path) -> bytes:

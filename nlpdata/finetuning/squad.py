@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from nlpdata.corpus.source import DAMAGE
 from nlpdata.errors import DataError, UsageError
 from nlpdata.finetuning.datasets import BadRow, Dataset, Split
 
@@ -130,7 +131,7 @@ def load_squad(path: Path) -> dict:
         ) from None
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: byte {error.start} is not UTF-8. Expected JSON in UTF-8") from None
-    except (OSError, EOFError) as error:
+    except DAMAGE as error:
         raise DataError(f"{path}: cannot be read: {error}") from None
     if not isinstance(value, dict) or not isinstance(value.get("data"), list):
         have = (

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from nlpdata.corpus.source import DAMAGE, HEAD_BYTES, check_is_text, detect_compression
 from nlpdata.errors import DataError
 from nlpdata.finetuning.datasets import BadRow
 
@@ -38,7 +39,7 @@ def _all_lines(path: Path) -> Iterator[tuple[int, str] | BadRow]:
     """Every line. DataError for what is no text file of rows."""
     with _open(path) as file:
         number = 0
-        while line := file.readline(MAX_LINE_BYTES + 1):
+        while line := _next_line(file, path, number):
             number += 1
             if len(line) > MAX_LINE_BYTES:
                 raise DataError(
@@ -60,15 +61,37 @@ def _all_lines(path: Path) -> Iterator[tuple[int, str] | BadRow]:
 
 
 def _open(path: Path):
+    """The file, unpacked where it is gzip. DataError for another kind of file than text."""
     try:
         file = open(path, "rb")  # noqa: SIM115 (returned)
-        if file.read(2) == b"\x1f\x8b":
+        kind = detect_compression(file.read(4))
+        file.seek(0)
+        if kind == "gzip":
             file.close()
-            return gzip.open(path, "rb")
+            file = gzip.open(path, "rb")  # noqa: SIM115 (returned)
+        head = file.read(HEAD_BYTES)
+        if kind == "zstd":
+            raise DataError(f"{path}: zstd data. Decompress it, or recompress it with gzip")
+        check_is_text(str(path), head, kind)
         file.seek(0)
         return file
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except DAMAGE as error:
+        raise _unreadable(path, error, 0) from None
+
+
+def _next_line(file, path: Path, number: int) -> bytes:
+    try:
+        return file.readline(MAX_LINE_BYTES + 1)
+    except DAMAGE as error:
+        raise _unreadable(path, error, number) from None
+
+
+def _unreadable(path: Path, error: Exception, line: int) -> DataError:
+    if isinstance(error, OSError) and error.errno:
+        return DataError(f"{path}: cannot be read: {error.strerror}")
+    return DataError(
+        f"{path}: the gzip data are damaged or cut off after line {line} ({error}). Fetch or compress it again"
+    )
 
 
 def _refuse_other_kinds(path: Path, first: bytes) -> None:
@@ -78,8 +101,6 @@ def _refuse_other_kinds(path: Path, first: bytes) -> None:
             f"{path}:1: this is a web page, not data (it begins {first[:40].decode('utf-8', 'replace')!r}): the download "
             "went wrong. Download it again"
         )
-    if first.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError(f"{path}: this is UTF-16. Convert it to UTF-8, e.g. iconv -f UTF-16 -t UTF-8")
     if b"\0" in first[:4096]:
         raise DataError(f"{path}:1: NUL bytes: this is no text file. Expected rows of text")
 
@@ -239,18 +260,21 @@ def read_parquet(path: Path, wanted: Sequence[str | int], header: bool = True) -
         import pyarrow.parquet
     except ImportError:
         raise DataError(f"{path}: reading Parquet needs pyarrow: pip install 'nlpdata[parquet]'") from None
+    line = 0
     try:
-        file = pyarrow.parquet.ParquetFile(path)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise DataError(f"{path}: not a Parquet file: {str(error).splitlines()[0]}") from None
-    with file:
-        names = list(file.schema_arrow.names)
-        columns = [names[place] for place in _pick(path, names, wanted)]
-        line = 0
-        for batch in file.iter_batches(batch_size=4096, columns=list(dict.fromkeys(columns))):
-            for row in batch.to_pylist():
-                line += 1
-                yield line, [row[name] for name in columns]
+        with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            names = list(file.schema_arrow.names)
+            columns = [names[place] for place in _pick(path, names, wanted)]
+            for batch in file.iter_batches(batch_size=4096, columns=list(dict.fromkeys(columns))):
+                for row in batch.to_pylist():
+                    line += 1
+                    yield line, [row[name] for name in columns]
+            rows = file.metadata.num_rows
+    except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
+        what = f"damaged behind row {line}" if line else "not a Parquet file, or damaged"
+        raise DataError(f"{path}: {what}: {str(error).splitlines()[0]}") from None
+    if line != rows:
+        raise DataError(f"{path}: damaged: {line} rows, and its footer says {rows}")
 
 
 READERS = {"tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl, "parquet": read_parquet}

@@ -1,14 +1,12 @@
 """Archives of checkpoints, as TF-Hub hands them out: unpacked into a temporary folder while they are read."""
 
 import contextlib
-import gzip
 import tarfile
 import tempfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from nlpdata.errors import DataError
+from nlpdata.archives import read_tar
 
 
 @contextlib.contextmanager
@@ -18,26 +16,18 @@ def unpacked(path: Path) -> Iterator[Path]:
         yield path
         return
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            with (open if path.suffix == ".tar" else gzip.open)(path, "rb") as file:
-                with tarfile.open(fileobj=file) as archive:
-                    _extract(archive, Path(folder))
-                while file.read(1 << 20):  # to the end, where the checksum is
-                    pass
-        except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
-            raise DataError(f"{path}: cannot be unpacked: {error}") from None
+        read_tar(path, lambda archive, member: _extract(archive, member, Path(folder)))
         place = Path(folder)
         inside = list(place.iterdir())
         yield inside[0] if len(inside) == 1 and inside[0].is_dir() else place
 
 
-def _extract(archive: tarfile.TarFile, folder: Path) -> None:
-    """Unpacks files and folders. TarError for anything else, and for names that lead out of the folder."""
+def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    """Unpacks a file or folder. TarError for anything else, and for a name that leads out of the folder."""
     # Python has a filter for this from 3.11.4 on only.
     options = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-    for member in archive:
-        if not (member.isreg() or member.isdir()):
-            raise tarfile.TarError(f"{member.name} is neither a file nor a folder")
-        if not (folder / member.name).resolve().is_relative_to(folder.resolve()):
-            raise tarfile.TarError(f"{member.name} lies outside of the archive")
-        archive.extract(member, folder, **options)
+    if not (member.isreg() or member.isdir()):
+        raise tarfile.TarError(f"{member.name} is neither a file nor a folder")
+    if not (folder / member.name).resolve().is_relative_to(folder.resolve()):
+        raise tarfile.TarError(f"{member.name} lies outside of the archive")
+    archive.extract(member, folder, **options)

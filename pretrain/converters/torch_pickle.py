@@ -5,6 +5,7 @@ or behind it in the same file (earlier). A pickle may name any function to call;
 file of weights needs and refuses every other.
 """
 
+import io
 import math
 import pickle
 import zipfile
@@ -92,8 +93,8 @@ def _read_archive(file) -> tuple[object, Callable[[str], bytes]]:
     if len(pickles) != 1:
         raise pickle.UnpicklingError("a zip archive without a data.pkl")
     root = pickles[0].removesuffix("/data.pkl")
-    with archive.open(pickles[0]) as content:
-        return _Unpickler(content).load(), lambda key: archive.read(f"{root}/data/{key}")
+    content = io.BytesIO(archive.read(pickles[0]))  # all of it: its checksum is looked at where it ends
+    return _Unpickler(content).load(), lambda key: archive.read(f"{root}/data/{key}")
 
 
 def _read_stream(file) -> tuple[object, Callable[[str], bytes]]:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,6 +159,6 @@ def read_questions(path: Path) -> list[Question]:
                 number += 1
                 line = json.loads(text)
                 questions.append(Question(line["example_id"], line["context"], line["answers"] or []))
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path}:{number}: cannot be read as questions: {error}. Make the records again") from None
     return questions

@@ -1,5 +1,7 @@
 """Damaged and wrong files: each is refused with the file's name and the fault, and nothing is written."""
 
+import gzip
+import io
 import json
 import pickle
 import shutil
@@ -103,6 +105,7 @@ INDEX = {
 WEIGHT = np.zeros((60, 16), np.float32)
 NAMED = {"bert.embeddings.word_embeddings.weight": WEIGHT}
 TORCH = {
+    "a name flipped": lambda data: data.replace(b"word_embeddings", b"word_embeddingt", 1),
     **CUTS,
     "a text": text("no weights"),
     "calls os.system": text(as_archive(NAMED, described=call("posix", "system", "touch /tmp/never"))),
@@ -198,8 +201,19 @@ TF_INDEX = {
     "a text": text("no table"),
 }
 TF_DATA = {**{name: damage for name, damage in CUTS.items() if "0%" in name}, "gone": lambda data: None}
+
+
+def second_header(data):
+    """A byte of the second member's header flipped, and packed again."""
+    content = bytearray(gzip.decompress(data))
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        content[archive.getmembers()[1].offset] ^= 1
+    return gzip.compress(content)
+
+
 TAR = {
     **CUTS,
+    "the second header flipped": second_header,
     **{f"flipped at {at}": flip(at) for at in (0, 3, 0.3, 0.6, -6)},
     "a text": text("no archive"),
     "an archive of another kind": zipped(a="b"),

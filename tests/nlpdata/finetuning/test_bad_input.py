@@ -1,5 +1,6 @@
 """Bad input of every kind: where it is, what to do, and with --on-bad-row skip a count; never a traceback or a silent loss."""
 
+import gzip
 import json
 
 import pytest
@@ -86,7 +87,7 @@ def test_stray_quotation_marks_are_text_in_tsv(tmp_path, make, records):
         (b"", ("train.tsv: empty",)),
         (b"a\tb\n1\t2\n", ("train.tsv:1", "'sentence1' is missing from the header", "a, b")),
         (b"\xff\xfei\x00n\x00", ("UTF-16", "iconv")),
-        (b"PK\x03\x04\x00\x00\x00", ("train.tsv:1", "NUL bytes")),
+        (b"PK\x03\x04\x00\x00\x00", ("train.tsv", "zip archive")),
         (b"x" * 5000, ("line of more than", "line ends missing")),
         (HEADER.replace("sentence1", "sentense1").encode() + b"\n", ("'sentence1'", "Did you mean 'sentense1'")),
     ],
@@ -318,3 +319,54 @@ def test_a_misspelt_keyword_of_the_function(make):
 def test_meta_holds_no_path_time_or_host(tmp_path, make):
     text = json.dumps(read_meta(make(rte(tmp_path / "RTE", *GOOD), task="rte", max_seq_length=32).meta))
     assert str(tmp_path) not in text
+
+
+def test_a_gzip_table_is_read_to_its_checksum(tmp_path, make):
+    """Every flipped byte and every cut: the same records, or an error with the file's name and nothing left behind."""
+    rows = "".join(f"text number {i}\t{'ab'[i % 2]}\n" for i in range(40))
+    whole = gzip.compress(f"text\tlabel\n{rows}".encode(), mtime=0)
+    half = len(rows) // 2
+    parts = gzip.compress(f"text\tlabel\n{rows[:half]}".encode(), mtime=0) + gzip.compress(
+        rows[half:].encode(), mtime=0
+    )
+    path = tmp_path / "a.tsv.gz"
+
+    def read(content):
+        path.write_bytes(content)
+        try:
+            return list(tables.read_tsv(path, ["text", "label"]))
+        except DataError as error:
+            return None if str(error).startswith(str(path)) else str(error)
+
+    good = read(whole)
+    assert len(good) == 40
+    assert read(parts) == good
+    for at in range(len(whole)):
+        flipped = bytearray(whole)
+        flipped[at] ^= 0x11
+        assert read(bytes(flipped)) in (None, good), at
+    assert [at for at in range(1, len(whole), 3) if read(whole[:at]) is not None] == []
+    assert read(whole + b"garbage") is None
+    path.write_bytes(whole[:-9])
+    with pytest.raises(DataError, match=r"a\.tsv\.gz: the gzip data are damaged or cut off after line \d+"):
+        make(path, task="classification")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_parquet_file(tmp_path, make):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    table = pyarrow.table({"text": [f"text {i * 7919}" for i in range(300)], "label": [i % 2 for i in range(300)]})
+    parquet.write_table(table, path, write_page_checksum=True, use_dictionary=False)
+    whole = path.read_bytes()
+    good = list(tables.read_parquet(path, ["text", "label"]))
+    assert len(good) == 300
+    for at in range(4, len(whole), len(whole) // 60):
+        flipped = bytearray(whole)
+        flipped[at] ^= 0x11
+        path.write_bytes(flipped)
+        try:
+            found = list(tables.read_parquet(path, ["text", "label"]))
+        except DataError as error:
+            found = str(error)
+        assert found == good or found.startswith(str(path)), at

@@ -75,7 +75,7 @@ def _sorted(members, part):
 
 def test_what_is_no_imdb(tmp_path, make):
     (tmp_path / "x.tar.gz").write_bytes(b"not a tar file")
-    with pytest.raises(DataError, match=r"x\.tar\.gz: not a whole tar file.*download it again"):
+    with pytest.raises(DataError, match=r"x\.tar\.gz: not a whole tar archive.*download it again"):
         make(tmp_path / "x.tar.gz", task="imdb")
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="holds no reviews"):
@@ -88,3 +88,18 @@ def test_a_review_that_is_not_utf8(folder, make):
         make(folder, task="imdb")
     result = make(folder, task="imdb", max_seq_length=32, on_bad_row="skip")
     assert result.counters["train"]["counters"]["dropped"] == {"invalid_utf8": 1}
+
+
+def test_a_damaged_header_is_no_shorter_archive(tmp_path, folder, make):
+    path = tmp_path / "aclImdb_v1.tar"
+    with tarfile.open(path, "w") as archive:
+        for name in REVIEWS:
+            archive.add(folder / name, f"aclImdb/{name}")
+    with tarfile.open(path) as archive:
+        offset = archive.getmembers()[-2].offset
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=rf"aclImdb_v1\.tar: .*the header at byte {offset} is damaged"):
+        make(path, task="imdb")
+    assert not (tmp_path / "out").exists()
