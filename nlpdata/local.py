@@ -1,26 +1,21 @@
-"""The local executor: runs tasks in a pool of processes, on this machine, with progress.
+"""The local executor: runs tasks in worker processes on this machine, with progress. There is no other pool.
 
 A task function is called as `function(task, report)` in a worker that has been set up once by an initializer;
 `report(bytes)` adds to the progress. Results arrive in the order of completion. With one worker everything runs in
-this process. Interrupting the parent ends the workers; a worker whose parent is gone ends by itself.
+this process. Where the parent is interrupted, the workers end; a worker whose parent is gone ends by itself.
 """
 
-import multiprocessing
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 
-from nlpdata.errors import DataError, NlpdataError, UsageError
+from nlpdata.errors import DataError, UsageError
+from nlpdata.worker import ENDED, ERROR, PROGRESS, READY, Worker, wait_for
 
-_POLL_SECONDS = 0.2
-_progress = None  # in a worker: the shared byte counter
-_failure: NlpdataError | None = None  # in a worker: why it could not be set up
+_GRACE_SECONDS = 0.5
+_KEPT = "Finished parts are kept: the same command resumes from them"
 
 
 def default_workers() -> int:
@@ -37,6 +32,7 @@ def run_tasks(
     initargs: tuple,
     on_progress: Callable[[int], None] = lambda done: None,
     describe: Callable[[object], str] = str,
+    advice: str = "",
 ) -> Iterator[tuple[object, object]]:
     """Yields (task, result) as tasks finish.
 
@@ -47,46 +43,50 @@ def run_tasks(
       initializer, initargs: sets up each worker (and this process, for one worker).
       on_progress: called now and then with all bytes reported so far.
       describe: names a task in messages.
+      advice: what to do after a worker's death, for the message.
 
     Raises DataError where a worker dies, UsageError where none can start; errors of the function come through as they
-    are.
+    are, those that are not for the user with the worker's traceback as a note.
     """
     if not tasks:
         return
     if workers == 1 or len(tasks) == 1:
         yield from _run_here(function, tasks, initializer, initargs, on_progress)
         return
-    context = multiprocessing.get_context("spawn")
-    counter, started = context.Value("q", 0), context.Value("b", 0)
-    pool = ProcessPoolExecutor(
-        min(workers, len(tasks)),
-        mp_context=context,
-        initializer=_start_worker,
-        initargs=(os.getpid(), counter, started, initializer, initargs),
-    )
-    running = {}
+    crew: list[Worker] = []
+    at_once = True
     try:
-        with _interrupts_held():  # workers inherit it: an interrupt is the parent's to handle, from their first moment
-            running = {pool.submit(_call, function, task): task for task in tasks}
-        while running:
-            done, _ = wait(running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
-            on_progress(counter.value)
-            for future in done:
-                task = running.pop(future)
-                try:
-                    yield task, future.result()
-                except BrokenProcessPool:
-                    if not started.value:
-                        raise UsageError(_no_start_message(workers)) from None
-                    raise DataError(_death_message(describe(task), workers)) from None
-    except BaseException:
-        for future in running:
-            future.cancel()
-        for process in list((pool._processes or {}).values()):
-            process.terminate()
-        raise
+        while len(crew) < min(workers, len(tasks)):
+            crew.append(Worker(function, initializer, initargs))
+        yield from _hand_out(iter(tasks), crew, on_progress, describe, advice)
+        at_once = False
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        for worker in crew:
+            worker.end(at_once)
+
+
+def _hand_out(left: Iterator, crew: Sequence[Worker], on_progress, describe, advice: str):
+    """Gives tasks to workers that are ready until all are done; yields (task, result)."""
+    done, at_work = 0, list(crew)
+    while at_work:
+        for worker in wait_for(at_work):
+            task, (kind, value) = worker.task, worker.receive()
+            if kind == PROGRESS:
+                done += value
+                on_progress(done)
+                continue
+            if kind == ERROR:
+                raise value
+            if kind == ENDED:
+                raise _death(value, worker, crew, describe, advice)
+            worker.ready = True
+            try:
+                worker.send(next(left))
+            except StopIteration:
+                worker.dismiss()
+                at_work.remove(worker)
+            if kind != READY:
+                yield task, value
 
 
 def run_stage(
@@ -127,6 +127,7 @@ def run_stage(
         initargs=initargs,
         on_progress=progress,
         describe=lambda numbered: f"{describe(numbered[1])} ({name})",
+        advice=_KEPT,
     ):
         results[i] = result
     progress.close()
@@ -156,12 +157,36 @@ def _run_here(function, tasks, initializer, initargs, on_progress):
         yield task, function(task, report)
 
 
-def _death_message(task: str, workers: int) -> str:
-    return (
-        f"a worker process was killed while it worked on {task} or on a task beside it. The usual cause is that memory "
-        f"ran out (look for 'Out of memory' in the system log): use fewer --workers (now {workers}) or more memory. "
-        "Finished parts are kept: the same command goes on from there"
+def _death(code: int | None, worker: Worker, crew: Sequence[Worker], describe, advice: str) -> Exception:
+    """The error for a worker that has ended with an exit code; negative: by a signal."""
+    if code in (-signal.SIGTERM, -signal.SIGINT):  # to the whole group of processes, or to the worker alone?
+        time.sleep(_GRACE_SECONDS)  # a signal to this process is handled here
+    by_signal = code is not None and code < 0
+    if not by_signal and not any(each.ready for each in crew):
+        return UsageError(_no_start_message(len(crew)))
+    how = f"was killed by {_signal_name(-code)}" if by_signal else f"ended with the exit code {code}"
+    doing = f"it worked on {describe(worker.task)}" if worker.ready else "it started"
+    return DataError(
+        ". ".join(filter(None, [f"a worker process {how} while {doing}", _cause(code, len(crew)), advice]))
     )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _cause(code: int | None, workers: int) -> str:
+    if code == -9:  # SIGKILL, which Windows does not name
+        return (
+            "The usual cause is that memory ran out (look for 'Out of memory' in the system log): use fewer --workers "
+            f"(now {workers}) or more memory"
+        )
+    if code in (-signal.SIGTERM, -signal.SIGINT):
+        return "Somebody ended it: a user, or the system that runs this job"
+    return "That is a crash of compiled code: --workers 1 shows where; look for its own message above"
 
 
 def _no_start_message(workers: int) -> str:
@@ -170,49 +195,6 @@ def _no_start_message(workers: int) -> str:
         'or ran the call again (its own error is above). Put the call under `if __name__ == "__main__":`, in a file '
         f"rather than on standard input; or use one worker (workers=1, now {workers})"
     )
-
-
-@contextmanager
-def _interrupts_held():
-    """Holds SIGINT back, to be delivered at the end."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _start_worker(parent: int, counter, started, initializer, initargs) -> None:
-    global _progress, _failure
-    _progress = counter
-    started.value = 1
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    try:
-        initializer(*initargs)
-    except NlpdataError as error:  # raised here, the pool would only say that it is broken
-        _failure = error
-
-
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)
-
-
-def _call(function, task):
-    if _failure is not None:
-        raise _failure
-    return function(task, _report)
-
-
-def _report(count: int) -> None:
-    with _progress.get_lock():
-        _progress.value += count
 
 
 class Progress:

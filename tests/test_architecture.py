@@ -113,6 +113,18 @@ def test_nlpdata_reaches_pipelines_through_one_registry_line():
     assert len(lines) <= REGISTRY_LINES_TO_PIPELINES, "\n".join(lines)
 
 
+def test_one_executor():
+    """Processes are started by nlpdata.local's workers alone, which end with their parent."""
+    pools = {"multiprocessing", "concurrent"}
+    found = [
+        f"{module} imports {name}"
+        for module, path in modules().items()
+        for name in imported(path.read_text(encoding="utf-8"), module)
+        if name.partition(".")[0] in pools and module != "nlpdata.worker"
+    ]
+    assert not found, "\n".join(found)
+
+
 def test_every_part_of_pretrain_has_its_level():
     parts = {module.split(".")[1] for module in modules() if module.startswith("pretrain.")} - {"__init__", "__main__"}
     assert parts <= LEVEL.keys(), f"add to PRETRAIN_LEVELS: {', '.join(sorted(parts - LEVEL.keys()))}"

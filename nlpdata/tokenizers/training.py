@@ -11,7 +11,6 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -21,7 +20,7 @@ from typing import Protocol
 from nlpdata.corpus import Block, Chunk, find_files, plan_chunks, read_blocks
 from nlpdata.errors import DataError, NlpdataError, UsageError
 from nlpdata.files import move, path_of
-from nlpdata.local import default_workers
+from nlpdata.local import default_workers, run_tasks
 from nlpdata.tokenizers.files import SIDECAR_SUFFIX
 from nlpdata.tokenizers.sampling import LineSampler
 
@@ -284,11 +283,29 @@ class LineReader:
 
 def _count(reader: LineReader, chunks: Sequence[Chunk], workers: int | None) -> Counter:
     """The counts of all chunks together, by several processes where there are several chunks."""
-    workers = min(workers or default_workers(), len(chunks))
-    if workers <= 1:
-        return sum(map(reader.count, chunks), Counter())
-    with ProcessPoolExecutor(workers) as pool:
-        return sum(pool.map(reader.count, chunks), Counter())
+    counted = run_tasks(
+        _count_chunk,
+        chunks,
+        workers=workers or default_workers(),
+        initializer=_set_up,
+        initargs=(reader,),
+        describe=lambda chunk: f"{chunk.place} (counting lines)",
+    )
+    return sum((counts for _, counts in counted), Counter())
+
+
+_reader: LineReader | None = None  # of a worker process
+
+
+def _set_up(reader: LineReader) -> None:
+    global _reader
+    _reader = reader
+
+
+def _count_chunk(chunk: Chunk, report) -> Counter:
+    counts = _reader.count(chunk)
+    report((chunk.stop or chunk.file.size) - chunk.start)
+    return counts
 
 
 def _sample(plan: TrainingPlan, sampler: LineSampler, usable: int) -> Iterator[str]:

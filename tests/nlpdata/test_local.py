@@ -1,13 +1,23 @@
-"""The pool of processes: what is said where it cannot start."""
+"""The executor: results, faults of workers, and that no process outlives its parent."""
 
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
+from nlpdata.errors import DataError
+from nlpdata.local import run_stage, run_tasks
+from tests.nlpdata import worker_tasks
+from tests.nlpdata.conftest import random_sentences
+
 ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 
 CALL = """
 import nlpdata.local
@@ -16,6 +26,45 @@ for _ in nlpdata.local.run_tasks(print, ["a", "b"], workers=2, initializer=int, 
     pass
 """
 
+# A command whose first reading is divided among workers, as that of a corpus above 64 MiB is.
+TRAIN = """
+import sys
+import nlpdata.cli, nlpdata.tokenizers.training
+
+if __name__ == "__main__":
+    nlpdata.tokenizers.training._CHUNK_BYTES = 20_000
+    nlpdata.cli.main()
+"""
+
+
+def run(function, tasks, workers=2, **more):
+    return list(run_tasks(function, tasks, workers=workers, initializer=worker_tasks.nothing, initargs=(), **more))
+
+
+def wait_until(condition, seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def gone(processes) -> bool:
+    """Whether all of them end within two seconds."""
+    return psutil.wait_procs(processes, timeout=2)[1] == []
+
+
+def test_results_and_progress():
+    seen = []
+    found = run(worker_tasks.echo, [3, 1, 2, 4], on_progress=seen.append)
+    assert sorted(result[1] for _, result in found) == [1, 2, 3, 4]
+    assert all(task == result[1] for task, result in found)
+    assert seen == sorted(seen)
+    assert seen[-1] == 10
+    assert os.getpid() not in {result[0] for _, result in found}
+    assert multiprocessing.active_children() == []
+
 
 @pytest.mark.parametrize("stdin", [False, True])
 def test_program_that_workers_cannot_import(tmp_path, stdin):
@@ -23,9 +72,8 @@ def test_program_that_workers_cannot_import(tmp_path, stdin):
     script = tmp_path / "script.py"
     script.write_text(CALL)
     command = [sys.executable, *([] if stdin else [str(script)])]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
     ended = subprocess.run(
-        command, input=CALL if stdin else "", capture_output=True, text=True, timeout=60, env=environment
+        command, input=CALL if stdin else "", capture_output=True, text=True, timeout=60, env=ENVIRONMENT
     )
     last = ended.stderr.splitlines()[-1]
     assert ended.returncode == 1
@@ -33,3 +81,108 @@ def test_program_that_workers_cannot_import(tmp_path, stdin):
     assert '`if __name__ == "__main__":`' in last
     assert "workers=1, now 2" in last
     assert "memory" not in last
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        (-signal.SIGKILL, ["was killed by SIGKILL", "memory ran out", "--workers (now 2)"]),
+        (-signal.SIGSEGV, ["was killed by SIGSEGV", "crash of compiled code"]),
+        (-signal.SIGTERM, ["was killed by SIGTERM", "Somebody ended it"]),
+        (3, ["ended with the exit code 3"]),
+    ],
+)
+def test_a_worker_that_ends_is_reported_with_its_stage_and_reason(how, words):
+    settings = {"initializer": worker_tasks.nothing, "initargs": (), "total": 1, "quiet": True}
+    with pytest.raises(DataError) as error:
+        run_stage(
+            "counting", worker_tasks.end, [how, 0], [None] * 2, workers=2, describe=lambda t: f"task {t}", **settings
+        )
+    message = str(error.value)
+    assert "\n" not in message
+    for word in [f"while it worked on task {how} (counting)", "the same command resumes", *words]:
+        assert word in message
+    assert multiprocessing.active_children() == []
+
+
+def test_faults_in_workers_come_through_with_their_place():
+    with pytest.raises(DataError, match=r"^text.txt:7: wrong$"):
+        run(worker_tasks.fail, [7, 7])
+    with pytest.raises(ZeroDivisionError) as error:
+        run(worker_tasks.fail, [0, 0])
+    assert str(error.value) == "a fault of ours"
+    assert 'worker_tasks.py", line' in error.value.__notes__[0]
+    with pytest.raises(RuntimeError, match="Stubborn: 1 two"):
+        run(worker_tasks.fail_stubbornly, [1, 1])
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize("what", ["sleep", "compute", "idle"])
+def test_workers_end_when_their_parent_is_killed(tmp_path, what):
+    """While they sleep, inside of a call that holds the interpreter, and while they wait for a task."""
+    command = [sys.executable, "-m", "tests.nlpdata.worker_tasks", what, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT) as parent:
+        assert wait_until(lambda: len(list(tmp_path.iterdir())) == 2, 30)
+        workers = [psutil.Process(int(path.name)) for path in tmp_path.iterdir()]
+        time.sleep(0.1)
+        parent.kill()
+    assert gone(workers)
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory):
+    path = tmp_path_factory.mktemp("lines") / "text.txt"
+    path.write_text("\n".join(random_sentences(2000)) * 20)
+    return path
+
+
+@pytest.fixture
+def trainer(tmp_path, lines):
+    """A command that counts lines in two workers, its workers, and a function that returns its errors at its end."""
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN)
+    options = ["--type", "wordpiece", "--vocab-size", "300", "--workers", "2", "--output", str(tmp_path / "vocab")]
+    parent = subprocess.Popen(
+        [sys.executable, str(script), "train-tokenizer", "--input", str(lines), *options],
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A background shell starts its children with SIGINT ignored, and this test may run in one.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+    def workers():
+        children = psutil.Process(parent.pid).children(recursive=True)
+        return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+
+    assert wait_until(lambda: len(workers()) == 2, 30)
+    started = workers()
+    time.sleep(0.7)
+
+    def ended():
+        _, errors = parent.communicate(timeout=20)
+        assert "Traceback" not in errors
+        assert gone(started)
+        assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+        return errors
+
+    return parent, started, ended
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["-9", "TERM", "INT"]
+)
+def test_signals_to_the_vocabulary_trainer(trainer, number, code):
+    parent, _, ended = trainer
+    parent.send_signal(number)
+    ended()
+    assert parent.returncode == code
+
+
+def test_killed_worker_of_the_vocabulary_trainer(trainer):
+    parent, workers, ended = trainer
+    workers[0].kill()
+    (line,) = [line for line in ended().splitlines() if "error" in line]
+    assert parent.returncode == 1
+    assert line.startswith("nlpdata: error: a worker process was killed by SIGKILL while it worked on ")
+    assert "(counting lines)" in line

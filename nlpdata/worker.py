@@ -1,0 +1,148 @@
+"""A worker process of the local executor: it does the tasks that come through its pipe, one after the other.
+
+It ends with its parent, however that ends. On Linux the kernel kills it, also inside a long call of compiled code;
+elsewhere a thread that waits for the parent ends it. A worker that waits for a task sees its pipe closed.
+"""
+
+import ctypes
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing import connection
+
+from nlpdata.errors import NlpdataError
+
+READY, PROGRESS, RESULT, ERROR, ENDED = range(5)  # what a worker sends, and what its end is reported as
+_PR_SET_PDEATHSIG = 1
+_JOIN_SECONDS = 5.0
+
+
+class Worker:
+    """The parent's side of a worker process.
+
+    Args:
+      function: `function(task, report) -> result`, of a module.
+      initializer, initargs: sets the process up.
+    """
+
+    def __init__(self, function: Callable, initializer: Callable, initargs: tuple):
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        arguments = (theirs, os.getpid(), function, initializer, initargs)
+        self._process = context.Process(target=_work, args=arguments, daemon=True)
+        with (
+            _interrupts_held()
+        ):  # the worker inherits it: an interrupt is the parent's to handle, from the first moment
+            self._process.start()
+        theirs.close()  # the worker has the only other end: when it is gone, reading ends
+        self.ready, self.task = False, None
+
+    def send(self, task) -> None:
+        self.task = task
+        with suppress(BrokenPipeError, ConnectionResetError):  # `receive` reports its end
+            self.pipe.send(task)
+
+    def receive(self) -> tuple[int, object]:
+        """The next message: READY, PROGRESS and a count, RESULT and it, ERROR and the exception, ENDED and the exit code.
+
+        The exit code of a process that a signal ended is the signal's number, negative.
+        """
+        try:
+            return self.pipe.recv()
+        except (EOFError, ConnectionResetError):
+            self._process.join(_JOIN_SECONDS)
+            return ENDED, self._process.exitcode
+
+    def dismiss(self) -> None:
+        """Lets it end: there are no more tasks."""
+        self.pipe.close()
+
+    def end(self, at_once: bool) -> None:
+        """Returns when it has ended; `at_once`: whatever it does."""
+        if not at_once:
+            self._process.join(_JOIN_SECONDS)
+        if self._process.is_alive():
+            self._process.kill()
+        self._process.join()
+        self.pipe.close()
+        self._process.close()
+
+
+def wait_for(workers: Sequence[Worker]) -> list[Worker]:
+    """Those of which a message has come; waits for one."""
+    pipes = {worker.pipe: worker for worker in workers}
+    return [pipes[pipe] for pipe in connection.wait(list(pipes))]
+
+
+@contextmanager
+def _interrupts_held():
+    """Holds SIGINT back, to be delivered at the end."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(pipe, parent: int, function: Callable, initializer: Callable, initargs: tuple) -> None:
+    _end_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    failure = None
+    try:
+        pipe.send((READY, None))
+        try:
+            initializer(*initargs)
+        except Exception as error:
+            failure = _portable(error)
+        while True:
+            task = pipe.recv()
+            pipe.send((ERROR, failure) if failure else _outcome(function, task, pipe))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return  # no more tasks, or no parent
+
+
+def _outcome(function: Callable, task, pipe) -> tuple[int, object]:
+    try:
+        return RESULT, function(task, lambda count: pipe.send((PROGRESS, count)))
+    except (BrokenPipeError, ConnectionResetError):
+        raise
+    except Exception as error:
+        return ERROR, _portable(error)
+
+
+def _portable(error: Exception) -> Exception:
+    """An exception that goes through the pipe; one that is not for the user with the worker's traceback as a note."""
+    if isinstance(error, NlpdataError):
+        return error
+    place = "".join(traceback.format_exception(error)).rstrip()
+    try:
+        copy = pickle.loads(pickle.dumps(error))
+    except Exception:  # of a class that does not
+        copy = RuntimeError(f"{type(error).__name__}: {error}")
+    copy.add_note(f"In a worker process:\n{place}")
+    return copy
+
+
+def _end_with(parent: int) -> None:
+    """Sees to it that this process ends when its parent does."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # a C library without prctl
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if hasattr(os, "getppid") and os.getppid() != parent:  # gone before that
+        os._exit(1)
+
+    def end():
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=end, daemon=True).start()
