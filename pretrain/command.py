@@ -2,11 +2,21 @@
 
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
 from nlpdata.command import call_app
 from nlpdata.errors import NlpdataError
+
+ImportModules = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import_module",
+        "--import-module",
+        help="A module of your own parts, which the checkpoint may name; several, also by commas.",
+    ),
+]
 
 
 def run_app(app: typer.Typer, name: str, argv: Sequence[str] | None) -> int:

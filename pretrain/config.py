@@ -5,7 +5,7 @@ as there: `encoder: {type: bert, bert: {hidden_size: 256}}`; here it is a Choice
 the chosen part declares as its `config_class`. config_tree.py makes these dataclasses from files and overrides.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
 from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS, Registry
@@ -27,6 +27,22 @@ class Choice:
 def choose(registry: Registry, type: str, **options) -> Choice:
     """The part of that name, with these options and defaults for the others."""
     return Choice(type, registry.config_class(type)(**options))
+
+
+def own_modules(config) -> set[str]:
+    """The modules of the parts that a configuration (or a section of it) names as module:attribute."""
+    if isinstance(config, Choice):
+        named = {config.type.partition(":")[0]} if ":" in config.type else set()
+        return named | own_modules(config.options)
+    if not is_dataclass(config):
+        return set()
+    found = set()
+    for each in fields(config):
+        value = getattr(config, each.name)
+        if each.metadata.get("names_part") and ":" in value:
+            found.add(value.partition(":")[0])
+        found |= own_modules(value)
+    return found
 
 
 def choice(registry: Registry, type: str, **options):
@@ -142,7 +158,7 @@ class OptimizationConfig:
 class TrainerConfig:
     """How long to train, and what to do between steps."""
 
-    type: str = "default"
+    type: str = field(default="default", metadata={"names_part": True})
     """Name in the registry of trainers, or module:attribute."""
     optimizer_config: OptimizationConfig = field(default_factory=OptimizationConfig)
     train_steps: int | None = at_least(1, None)
@@ -196,7 +212,7 @@ class RuntimeConfig:
 class ExperimentConfig:
     """A whole experiment."""
 
-    task_type: str = "pretraining"
+    task_type: str = field(default="pretraining", metadata={"names_part": True})
     """Name in the registry of tasks, or module:attribute."""
     task: Any = field(metadata={"registry": TASKS, "type_field": "task_type"})
     """Instance of that task's config_class."""

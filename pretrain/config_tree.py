@@ -29,6 +29,8 @@ class Place:
     line: int | None = None
     log: Callable[[str], None] = print
     """Takes notes for the user, e.g. of fields without effect."""
+    stored: bool = False
+    """Whether the layer is a file of a run and not the user's: then it names registered parts only (Registry.check_stored)."""
 
     def __str__(self) -> str:
         layer = f"{self.layer}:{self.line}" if self.line else self.layer
@@ -221,6 +223,8 @@ def _below(tree, cls) -> dict:
 
 def _options_class(registry, name, place) -> type:
     try:
+        if place.stored:
+            registry.check_stored(name)
         return registry.config_class(name)
     except UsageError as error:
         raise place.error(str(error)) from None

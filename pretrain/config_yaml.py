@@ -7,9 +7,10 @@ from pathlib import Path
 import yaml
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.config import ExperimentConfig
+from pretrain.config import ExperimentConfig, own_modules
 from pretrain.config_tree import Place, differences, merged, to_tree
 from pretrain.config_values import closest
+from pretrain.registry import user_modules
 
 SAVED_NAME = "params.yaml"
 _SHIPPED = Path(__file__).parent / "configs"
@@ -104,7 +105,8 @@ def compare_saved(config: ExperimentConfig, model_dir: str | os.PathLike) -> lis
         return []
     now, notes = to_tree(config), []
     try:
-        saved = merged(ExperimentConfig, now, read_yaml(path), Place(str(path), log=notes.append))
+        with user_modules(own_modules(config)):
+            saved = merged(ExperimentConfig, now, read_yaml(path), Place(str(path), log=notes.append, stored=True))
     except UsageError as error:
         return [f"the saved configuration does not fit: {error}"]
     return differences(saved, now)

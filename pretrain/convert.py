@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 import typer
 
 from nlpdata.errors import UsageError
-from pretrain.command import run_app
+from pretrain.command import ImportModules, run_app
+from pretrain.registry import user_modules
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -43,6 +44,7 @@ def convert_command(
     model: Annotated[
         Literal["base", "large", "xlarge", "xxlarge"], typer.Option(help="Older form: size of the model.")
     ] = "base",
+    import_module: ImportModules = None,
 ) -> None:
     """Convert a checkpoint to another format."""
     from pretrain.converters import read_checkpoint
@@ -56,10 +58,10 @@ def convert_command(
     for name, value in (("SOURCE", source), ("DEST", dest), ("--format", format)):
         if value is None:
             raise UsageError(f"{name} is missing: python -m pretrain.convert SOURCE DEST --format hf")
-    checkpoint = read_checkpoint(source, read_model_config(model_config) if model_config else None)
-    convert(
-        checkpoint, dest, format, encoder_only=encoder_only, tokenizer=tokenizer, do_lower_case=do_lower_case, log=print
-    )
+    options = {"encoder_only": encoder_only, "tokenizer": tokenizer, "do_lower_case": do_lower_case}
+    with user_modules(import_module or ()):
+        checkpoint = read_checkpoint(source, read_model_config(model_config) if model_config else None)
+        convert(checkpoint, dest, format, **options, log=print)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 import typer
 
 from nlpdata.errors import UsageError
-from pretrain.command import run_app
+from pretrain.command import ImportModules, run_app
+from pretrain.registry import user_modules
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -28,6 +29,7 @@ def export_command(
         bool | None,
         typer.Option("--do_lower_case/--nodo_lower_case", help="Whether it lower-cases, if not as stored with it."),
     ] = None,
+    import_module: ImportModules = None,
 ) -> None:
     """Write a run's checkpoint in the format of another tool."""
     from pretrain.converters import read_checkpoint
@@ -36,7 +38,8 @@ def export_command(
     folder = find_checkpoint(Path(model_dir).expanduser(), best=which == "best")
     print(f"checkpoint: {folder}")
     options = {"encoder_only": encoder_only, "tokenizer": tokenizer, "do_lower_case": do_lower_case}
-    convert(read_checkpoint(str(folder)), dest, format, **options, log=print)
+    with user_modules(import_module or ()):
+        convert(read_checkpoint(str(folder)), dest, format, **options, log=print)
 
 
 def find_checkpoint(model_dir: Path, best: bool) -> Path:

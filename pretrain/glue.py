@@ -15,14 +15,14 @@ from typing import Annotated
 import typer
 
 from nlpdata.errors import UsageError
-from pretrain.command import run_app
+from pretrain.command import ImportModules, run_app
 from pretrain.config import ExperimentConfig
 from pretrain.config_tree import to_tree, with_layers
 from pretrain.config_values import closest
 from pretrain.config_yaml import read_yaml
 from pretrain.json_files import read_object, write_json
 from pretrain.overrides import parse_overrides
-from pretrain.registry import EXPERIMENTS
+from pretrain.registry import EXPERIMENTS, user_modules
 from pretrain.seeds import run_each, seed_runs, summarize
 
 # The metrics of the GLUE paper (Wang et al., 2019, table 1) for each task, and its files of settings and of the dev split.
@@ -66,6 +66,7 @@ def glue_command(
     params_override: Annotated[
         list[str] | None, typer.Option("--params_override", "--params-override", help="a.b=1,c.d=2 over everything.")
     ] = None,
+    import_module: ImportModules = None,
 ) -> None:
     """Fine-tune on GLUE tasks, and print the table of their scores."""
     rows = glue(
@@ -80,6 +81,7 @@ def glue_command(
         max_seq_length=max_seq_length,
         config_files=config_file or (),
         params_overrides=params_override or (),
+        import_modules=import_module or (),
         log=lambda line: print(line, file=sys.stderr, flush=True),
     )
     print("\n".join(table_lines(rows)))
@@ -98,13 +100,37 @@ def glue(
     max_seq_length: int = 128,
     config_files: Sequence[str] = (),
     params_overrides: Sequence[str] = (),
+    import_modules: Sequence[str] = (),
     log: Callable[[str], None] = print,
 ) -> list[dict]:
     """Runs the sweep; see the top of this file. `tasks`: names of TASKS; None: all.
 
     Returns a row a metric: {"task", "metric", "median", "min", "max", "std"}, over the seeds, and last "average": the mean
-    over the tasks (MNLI is one) of the mean of their medians. Raises UsageError, DataError.
+    over the tasks (MNLI is one) of the mean of their medians. `import_modules`: of the user's own parts. Raises UsageError,
+    DataError.
     """
+    with user_modules(import_modules):
+        return _sweep(
+            init_checkpoint,
+            input,
+            Path(output),
+            tasks,
+            seeds,
+            tokenizer,
+            model_config,
+            experiment,
+            max_seq_length,
+            [
+                *((path, read_yaml(path)) for path in config_files),
+                *(("--params_override", parse_overrides(text)) for text in params_overrides),
+            ],
+            log,
+        )
+
+
+def _sweep(
+    init_checkpoint, input, folder, tasks, seeds, tokenizer, model_config, experiment, max_seq_length, top, log
+) -> list[dict]:
     from nlpdata.finetuning.datasets import plain_name
     from pretrain.converters import read_checkpoint
     from pretrain.encoders.model_config import read_model_config
@@ -117,10 +143,7 @@ def glue(
         chosen.append(known[plain_name(name)])
     given = read_model_config(model_config) if model_config else None
     encoder = read_checkpoint(init_checkpoint, given).encoder
-    folder = Path(output)
     vocabulary = _tokenizer(tokenizer, init_checkpoint)
-    top = [(path, read_yaml(path)) for path in config_files]
-    top += [("--params_override", parse_overrides(text)) for text in params_overrides]
     runs: dict[str, tuple[ExperimentConfig, str]] = {}
     for name in chosen:
         _, settings, dev = TASKS[name]

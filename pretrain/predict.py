@@ -16,8 +16,9 @@ from typing import Annotated
 import typer
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.command import run_app
+from pretrain.command import ImportModules, run_app
 from pretrain.json_files import write_json
+from pretrain.registry import user_modules
 
 _CERTAIN = 1e9  # the odds of no answer where a window allows no other: JSON has no infinity
 
@@ -34,16 +35,28 @@ def predict_command(
     format: Annotated[str, typer.Option(help="tsv, jsonl or glue.")] = "tsv",
     tokenizer: Annotated[str | None, typer.Option(help="Tokenizer file.  [default: that kept with the model]")] = None,
     batch_size: Annotated[int, typer.Option("--batch_size", "--batch-size", min=1, help="Examples at a time.")] = 32,
+    import_module: ImportModules = None,
 ) -> None:
     """Write the predictions of a fine-tuned model."""
-    predict(model_dir, input, output, format=format, tokenizer=tokenizer, batch_size=batch_size, log=_log)
+    options = {"format": format, "tokenizer": tokenizer, "batch_size": batch_size}
+    predict(model_dir, input, output, **options, import_modules=import_module or (), log=_log)
 
 
-def predict(model_dir, input, output, *, format="tsv", tokenizer=None, batch_size=32, log=print) -> None:
+def predict(
+    model_dir, input, output, *, format="tsv", tokenizer=None, batch_size=32, import_modules=(), log=print
+) -> None:
     """Writes the predictions of a fine-tuned model for a file; see the top of this file.
+
+    Args:
+      import_modules: modules of the user's own parts that the model's checkpoint may name.
 
     Raises UsageError where model, input and options do not fit, DataError where a file is damaged.
     """
+    with user_modules(import_modules):
+        _predict(model_dir, input, output, format, tokenizer, batch_size, log)
+
+
+def _predict(model_dir, input, output, format, tokenizer, batch_size, log) -> None:
     from pretrain.converters import read_checkpoint
 
     checkpoint = read_checkpoint(str(model_dir))

@@ -4,15 +4,48 @@ ENCODERS.get("albert")            the class AlbertEncoder; its attribute `config
 ENCODERS.get("albrt")             UsageError that names the closest entries
 ENCODERS.get("my.module:Encoder") a user's own part, without registering it
 
+Names that lie in a checkpoint or in a run's files are data: they go through `ENCODERS.check_stored(name)` first, which lets
+registered names pass, and those of modules that the user has named in this call (`user_modules`).
+
 A part's options are the dataclass in its attribute `config_class`. So that reading a configuration needs no Keras, which
 takes seconds to import, the built-in parts also name that dataclass in a module of its own (`configs`).
 """
 
+import contextlib
 import importlib
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
 from dataclasses import is_dataclass
 from difflib import get_close_matches
 
 from nlpdata.errors import UsageError
+
+_named: ContextVar[frozenset[str]] = ContextVar("modules that the user has named", default=frozenset())
+
+
+@contextlib.contextmanager
+def user_modules(names: Iterable[str]) -> Iterator[None]:
+    """Imports a user's modules, which may register parts; while the context lasts, stored names of their parts are accepted.
+
+    Args:
+      names: dotted names; one may hold several, separated by commas.
+
+    UsageError where one cannot be imported.
+    """
+    modules = [part.strip() for name in names for part in name.split(",") if part.strip()]
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except Exception as error:  # it is the user's code: whatever it raises
+            raise UsageError(
+                f"module {module!r} cannot be imported: {type(error).__name__}: {error}. Give its dotted name, e.g. "
+                "--import_module my_parts, with its folder on the import path (PYTHONPATH)."
+            ) from None
+    token = _named.set(_named.get() | set(modules))
+    try:
+        yield
+    finally:
+        _named.reset(token)
 
 
 class Registry:
@@ -57,6 +90,21 @@ class Registry:
                 f"{self.kind} {name!r} cannot be imported: {error}. It must be module:attribute, with the module on the "
                 "import path (PYTHONPATH)."
             ) from None
+
+    def check_stored(self, name: str) -> None:
+        """UsageError for a name that a file gives, unless it is registered or of a module that the user has named."""
+        module, colon, _ = name.partition(":")
+        if name in self._entries or (colon and module in _named.get()):
+            return
+        if colon:
+            raise UsageError(
+                f"{self.kind} {name!r} is not part of this program, and what a checkpoint names is not imported by itself. If it "
+                f"is yours, or you trust it, name its module: --import_module {module} (in Python: import_modules=[{module!r}])."
+            )
+        raise UsageError(
+            f"unknown {self.kind} {name!r}. Known: {', '.join(self.names())}. A module of yours that registers it is named by "
+            "--import_module (in Python: import_modules=[...])."
+        )
 
     def config_class(self, name: str) -> type:
         """The dataclass of the options of the part of that name."""

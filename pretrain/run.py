@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 
 from nlpdata.errors import NlpdataError, UsageError
-from pretrain.config import Choice, ExperimentConfig
+from pretrain.config import Choice, ExperimentConfig, own_modules
 from pretrain.config_tree import to_tree, with_layers
 from pretrain.config_values import closest, parse_value
 from pretrain.config_yaml import dump_yaml, read_yaml
 from pretrain.experiments import experiment_lines
 from pretrain.flags import fields_of, help_text, parse_flags
 from pretrain.overrides import parse_overrides
-from pretrain.registry import ENGINES, EXPERIMENTS
+from pretrain.registry import ENGINES, EXPERIMENTS, user_modules
 
 MODES = ("train", "eval", "train_and_eval")
 _ARCHITECTURE_FLAGS = {"albert_config_file": "albert", "bert_config_file": "bert"}
@@ -49,6 +49,11 @@ def _main(values: dict) -> int:
     os.environ["KERAS_BACKEND"] = choose_backend(values.get("backend"), os.environ)
     if "tfhub_cache_dir" in values:
         os.environ["TFHUB_CACHE_DIR"] = values["tfhub_cache_dir"]
+    with user_modules(values.get("import_module", ())):
+        return _run(values, mode)
+
+
+def _run(values: dict, mode: str) -> int:
     config = resolve(values, _log)
     if values.get("print_config"):
         print(dump_yaml(config), end="")
@@ -98,7 +103,8 @@ def resolve(values: dict, log: Callable[[str], None] = print, read_checkpoints: 
     base = _experiment(name, values)
     config = with_layers(base, layers, log)
     if read_checkpoints and not any(_names_sizes(tree) for _, tree in layers):
-        source, encoder = _stored_encoder(config, values)
+        with user_modules(own_modules(config)):
+            source, encoder = _stored_encoder(config, values)
         if encoder is not None:
             log(f"the model is of type {encoder.type}, with the sizes of {source}; --model_config names another one")
             below = {"task": {"model": {"encoder": to_tree(encoder)}}}

@@ -7,6 +7,7 @@ gs:// paths among the flags are written so. --dry_run prints the job and the com
 
 import gzip
 import hashlib
+import importlib.util
 import re
 import shlex
 import shutil
@@ -15,7 +16,7 @@ import sys
 import tarfile
 import tempfile
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +25,9 @@ import yaml
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.command import run_app
+from pretrain.config import own_modules
 from pretrain.flags import parse_flags
+from pretrain.registry import user_modules
 from pretrain.run import resolve, run_mode
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -66,12 +69,12 @@ def submit_command(
     if not dry_run and shutil.which("gcloud") is None:
         raise UsageError("gcloud is not installed (https://cloud.google.com/sdk). --dry_run prints what it would do.")
     flags = list(context.args)
-    _check(flags)
+    own = module_sources(_check(flags))
     staging = staging.rstrip("/")
     with tempfile.TemporaryDirectory(prefix="nlpdata-submit-") as folder:
         package = build_package(Path(folder))
-        digest = hashlib.sha256(package.read_bytes()).hexdigest()[:12]  # another source does not replace a queued job's
-        copied = f"{staging}/source-{digest}/{package.name}"
+        source = f"{staging}/source-{_digest([package, *own])}"  # another source does not replace a queued job's
+        copied = f"{source}/{package.name}"
         job = job_spec(
             copied,
             flags,
@@ -80,13 +83,16 @@ def submit_command(
             accelerator_type,
             accelerator_count,
             image,
+            f"{source}/modules" if own else "",
         )
         text = yaml.safe_dump(job, sort_keys=False, width=1000)
         config = Path(folder) / "job.yaml"
         config.write_text(text, encoding="utf-8")
         create = ["gcloud", "ai", "custom-jobs", "create", f"--region={region}", f"--display-name={display_name}"]
         create += [f"--config={config}", *([f"--project={project}"] if project else [])]
-        commands = [["gcloud", "storage", "cp", str(package), copied], create]
+        commands = [["gcloud", "storage", "cp", str(package), copied]]
+        commands += [["gcloud", "storage", "cp", "-r", str(path), f"{source}/modules/"] for path in own]
+        commands.append(create)
         if dry_run:
             print(text, end="")
             print("\n".join(f"# {shlex.join(command)}" for command in commands))
@@ -94,8 +100,8 @@ def submit_command(
         _run(commands)
 
 
-def _check(flags: list[str]) -> None:
-    """UsageError for flags that pretrain.run would refuse: here it costs nothing."""
+def _check(flags: list[str]) -> set[str]:
+    """The modules of the user's own parts. UsageError for flags that pretrain.run would refuse: here it costs nothing."""
     values = parse_flags(flags)
     run_mode(values)
     for path in values.get("config_file", ()):
@@ -110,7 +116,29 @@ def _check(flags: list[str]) -> None:
         )
     here = {name: value for name, value in values.items() if not str(value).startswith("gs://")}
     here["config_file"] = [path for path in values.get("config_file", ()) if not path.startswith("gs://")]
-    resolve(here, lambda line: None, read_checkpoints=False)
+    named = {part.strip() for text in values.get("import_module", ()) for part in text.split(",") if part.strip()}
+    with user_modules(named):
+        named |= own_modules(resolve(here, lambda line: None, read_checkpoints=False))
+    experiment = values.get("experiment", "")
+    return named | ({experiment.partition(":")[0]} if ":" in experiment else set())
+
+
+def module_sources(modules: Iterable[str]) -> list[Path]:
+    """The files, or for packages the folders, of a user's modules: a job has no others than those of this project."""
+    places = set()
+    for top in {module.partition(".")[0] for module in modules}:
+        spec = importlib.util.find_spec(top)
+        places |= {Path(place) for place in spec.submodule_search_locations or [spec.origin]}
+    return sorted(path for path in places if not (path.parent == _ROOT and path.name in _PACKAGED))
+
+
+def _digest(paths: Sequence[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        files = [path] if path.is_file() else sorted(path.rglob("*.py"))
+        for file in files:
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:12]
 
 
 def build_package(folder: Path) -> Path:
@@ -142,7 +170,14 @@ def _without_owner(info: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def job_spec(
-    package: str, flags: Sequence[str], output: str, machine: str, accelerator: str, accelerators: int, image: str
+    package: str,
+    flags: Sequence[str],
+    output: str,
+    machine: str,
+    accelerator: str,
+    accelerators: int,
+    image: str,
+    modules: str = "",
 ) -> dict:
     """The CustomJobSpec of Vertex AI.
 
@@ -152,6 +187,7 @@ def job_spec(
       output: gs:// folder; Vertex AI sets AIP_MODEL_DIR, the run's model_dir, to its `model`.
       machine, accelerator, accelerators: machine type; type and number of accelerators ("" or 0: none).
       image: of the container.
+      modules: gs:// folder of the user's own modules; empty: there are none.
     """
     has_accelerator = bool(accelerator and accelerators)
     requirements = [mounted(package), *(["tensorflow[and-cuda]"] if has_accelerator else [])]
@@ -164,6 +200,8 @@ def job_spec(
         "command": ["sh", "-c", command, "pretrain.run"],
         "args": [mounted(f) for f in flags],
     }
+    if modules:
+        container["env"] = [{"name": "PYTHONPATH", "value": mounted(modules)}]
     return {
         "workerPoolSpecs": [{"machineSpec": machine_spec, "replicaCount": 1, "containerSpec": container}],
         "baseOutputDirectory": {"outputUriPrefix": output},

@@ -4,6 +4,7 @@ checkpoint = read_checkpoint("albert_base_v2/")     finds out which format it is
 report = assign(model, checkpoint)                  what matched, what is missing, what was not used
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from nlpdata.errors import UsageError
@@ -12,23 +13,24 @@ from pretrain.converters import native, places
 from pretrain.converters.archives import unpacked
 from pretrain.converters.checkpoint import Checkpoint, stored_encoder
 from pretrain.converters.report import LoadReport, assign
-from pretrain.registry import CHECKPOINT_FORMATS
+from pretrain.registry import CHECKPOINT_FORMATS, user_modules
 
 __all__ = ["Checkpoint", "LoadReport", "assign", "read_checkpoint", "read_encoder"]
 
 
-def read_checkpoint(path: str, model_config: Choice | None = None) -> Checkpoint:
+def read_checkpoint(path: str, model_config: Choice | None = None, import_modules: Sequence[str] = ()) -> Checkpoint:
     """Reads a checkpoint of any supported format.
 
     Args:
       path: a folder, a prefix, a file or an archive (.tar.gz) of it; the URL of a module, or the id of a Hugging Face model,
         that is cached (see pretrain.converters.places).
       model_config: the encoder's configuration; needed where the checkpoint has none.
+      import_modules: modules of the user's own parts that the checkpoint may name (pretrain.registry.user_modules).
 
     Raises UsageError where there is no checkpoint or no configuration, DataError where it is damaged.
     """
     given = places.find(str(path))
-    with unpacked(given) as place:
+    with user_modules(import_modules), unpacked(given) as place:
         for name in CHECKPOINT_FORMATS.names():
             checkpoint = CHECKPOINT_FORMATS.get(name)(place, model_config)
             if checkpoint is not None:
@@ -42,7 +44,7 @@ def read_encoder(path: str, default: Choice | None = None) -> Choice | None:
     if own is None:
         return read_checkpoint(path, default).encoder
     stored = native.read_info(own).get("encoder")
-    return stored_encoder(stored, str(own)) if stored else default
+    return stored_encoder(stored, str(own / native.INFO)) if stored else default
 
 
 def _nothing_found(path: Path) -> str:

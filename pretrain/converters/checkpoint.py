@@ -92,11 +92,18 @@ def find_model_config(given: Choice | None, folders: list[Path], source: str) ->
 
 
 def stored_encoder(stored, source: str) -> Choice:
-    """The encoder that a checkpoint of ours describes: {"type": name, "options": {field: value}}. DataError for others."""
+    """The encoder that a checkpoint of ours describes: {"type": name, "options": {field: value}}.
+
+    UsageError for a part that the user has not named (Registry.check_stored), DataError for anything else.
+    """
     kind = stored.get("type") if isinstance(stored, dict) else None
     options = stored.get("options") if isinstance(stored, dict) else None
     if not isinstance(kind, str) or not isinstance(options, dict):
         raise DataError(f"{source}: encoder must have a type and options. Received: {str(stored)[:80]}")
+    try:
+        ENCODERS.check_stored(kind)
+    except UsageError as error:
+        raise UsageError(f"{source}: {error}") from None
     try:
         config_class = ENCODERS.config_class(kind)
         unknown = options.keys() - {field.name for field in fields(config_class)}
@@ -113,6 +120,16 @@ def as_weight(array, name: str, source: str) -> np.ndarray:
     if array.dtype.kind not in "fiub":
         raise DataError(f"{source}: {name} holds {array.dtype}, not numbers")
     return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def table_of(tables: Mapping[str, list[Row]], encoder: Choice, source: str) -> list[Row]:
+    """The table of an encoder's kind. UsageError for one that this format does not have, e.g. a user's own."""
+    if encoder.type not in tables:
+        raise UsageError(
+            f"{source}: this format has no names for the weights of an encoder of type {encoder.type!r}, only of "
+            f"{', '.join(sorted(tables))}. Formats for any encoder: native, savedmodel, hub."
+        )
+    return tables[encoder.type]
 
 
 def rows_of(table: list[Row], encoder: Choice) -> list[Row]:

@@ -15,7 +15,7 @@ import numpy as np
 from nlpdata.errors import DataError, UsageError
 from pretrain.config import Choice
 from pretrain.converters import safetensors, torch_pickle
-from pretrain.converters.checkpoint import Checkpoint, find_model_config, give, refuse_unwritten, take
+from pretrain.converters.checkpoint import Checkpoint, find_model_config, give, refuse_unwritten, table_of, take
 from pretrain.converters.names import HUGGING_FACE
 from pretrain.json_files import read_object
 
@@ -40,7 +40,7 @@ def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
     encoder = find_model_config(model_config, [folder], str(path))
     _refuse_wide_queries(encoder, str(folder))
     tensors = _prefixed(_read_tensors(weights_file), encoder.type)
-    weights, unused = take(tensors, HUGGING_FACE[encoder.type], encoder, str(weights_file))
+    weights, unused = take(tensors, table_of(HUGGING_FACE, encoder, str(path)), encoder, str(weights_file))
     if not weights:
         raise DataError(
             f"{weights_file}: no weight has a name of a {encoder.type} model. It holds {', '.join(sorted(tensors)[:4])}, ..."
@@ -127,7 +127,7 @@ _NOT_THEIRS = ("embedding_projection",)  # fields of ours that their configurati
 
 def write(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes config.json and model.safetensors into an existing folder, for AutoModel and its kin."""
-    table = HUGGING_FACE[checkpoint.encoder.type]
+    table = table_of(HUGGING_FACE, checkpoint.encoder, checkpoint.source)
     refuse_unwritten(checkpoint, table, "hf")
     _refuse_wide_queries(checkpoint.encoder, checkpoint.source)
     weights = dict(checkpoint.weights)

@@ -1,6 +1,7 @@
 """A checkpoint as a model, with all heads that it holds."""
 
 import logging
+from collections.abc import Sequence
 
 from nlpdata.errors import UsageError
 from pretrain.config import Choice
@@ -15,7 +16,7 @@ from pretrain.layers.span_head import SpanHead
 _log = logging.getLogger(__name__)
 
 
-def load(path: str, model_config: Choice | None = None) -> EncoderModel:
+def load(path: str, model_config: Choice | None = None, import_modules: Sequence[str] = ()) -> EncoderModel:
     """The model of a checkpoint of any supported format.
 
         outputs = load("albert_base_v2/")({"input_ids": ids, "input_mask": mask, "segment_ids": segments})
@@ -23,6 +24,7 @@ def load(path: str, model_config: Choice | None = None) -> EncoderModel:
     Args:
       path: the checkpoint, as for `--init_checkpoint`.
       model_config: the encoder's configuration, where the checkpoint has none (pretrain.encoders.model_config).
+      import_modules: modules of your own parts that the checkpoint may name, e.g. ["my_encoder"].
 
     Returns a model whose call takes arrays int32 (b, L) and, optionally, masked_lm_positions (b, P), and returns, as far as
     the checkpoint has them: sequence_output (b, L, H), pooled_output (b, H), mlm_logits (b, P, V), or (b, L, V) without
@@ -30,7 +32,7 @@ def load(path: str, model_config: Choice | None = None) -> EncoderModel:
 
     Raises UsageError where there is no checkpoint, DataError where it is damaged or misses weights of the encoder.
     """
-    checkpoint = read_checkpoint(path, model_config)
+    checkpoint = read_checkpoint(path, model_config, import_modules)
     model = build_model(checkpoint)
     report = assign(model, checkpoint)
     refuse_gaps(report)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.config import Choice
-from pretrain.converters.checkpoint import Checkpoint, find_model_config, give, refuse_unwritten, take
+from pretrain.converters.checkpoint import Checkpoint, find_model_config, give, refuse_unwritten, table_of, take
 from pretrain.converters.google_config import write_google_config
 from pretrain.converters.names import GARDEN, TF1
 from pretrain.converters.saved_model import ROOT, read_description
@@ -119,7 +119,7 @@ def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
         )
     folders = [prefix.parent, prefix.parent.parent / "assets", prefix.parent.parent]
     encoder = find_model_config(model_config, folders if prefix.name == "variables" else folders[:1], str(path))
-    weights, unused = take(tensors, tables[encoder.type], encoder, str(prefix))
+    weights, unused = take(tensors, table_of(tables, encoder, str(path)), encoder, str(prefix))
     return Checkpoint(kind, str(path), encoder, weights, unused)
 
 
@@ -128,9 +128,10 @@ def write(folder: Path, checkpoint: Checkpoint) -> None:
     import tensorflow as tf
 
     kind = checkpoint.encoder.type
-    refuse_unwritten(checkpoint, TF1[kind], "tf1")
+    table = table_of(TF1, checkpoint.encoder, checkpoint.source)
+    refuse_unwritten(checkpoint, table, "tf1")
     name = {"bert": "bert_model.ckpt", "albert": "model.ckpt-best", "mobilebert": "mobilebert_variables.ckpt"}[kind]
-    tensors = give(checkpoint, TF1[kind])
+    tensors = give(checkpoint, table)
     names = sorted(tensors)
     arrays = [tf.constant(tensors[n]) for n in names]
     tf.raw_ops.SaveV2(prefix=str(folder / name), tensor_names=names, shape_and_slices=[""] * len(names), tensors=arrays)

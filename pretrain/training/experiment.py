@@ -11,13 +11,13 @@ import keras
 import numpy as np
 
 from nlpdata.errors import UsageError
-from pretrain.config import ExperimentConfig
+from pretrain.config import ExperimentConfig, own_modules
 from pretrain.config_yaml import compare_saved, save
 from pretrain.converters import native
 from pretrain.converters.tokenizer_files import keep_tokenizer
 from pretrain.data.batches import Batches
 from pretrain.data.tokenizers import tokenizer_of
-from pretrain.registry import ENGINES, TASKS, TRAINERS
+from pretrain.registry import ENGINES, TASKS, TRAINERS, user_modules
 from pretrain.toy import with_toy_records
 from pretrain.training.checkpoints import Checkpoints
 from pretrain.training.plot import plot_loss
@@ -44,7 +44,8 @@ def run_experiment(
     """
     if mode not in MODES:
         raise UsageError(f"mode is {mode!r}, expected one of {', '.join(MODES)}.")
-    return _Run(config, Path(model_dir), mode, log).execute()
+    with user_modules(own_modules(config)):
+        return _Run(config, Path(model_dir), mode, log).execute()
 
 
 class _Run:

@@ -45,6 +45,30 @@ def test_dry_run_prints_the_job(capsys):
     assert create.endswith("--project=p1")
 
 
+def test_a_job_gets_the_users_modules(tmp_path, monkeypatch, capsys):
+    """Those of --import_module and those that flags name as module:attribute; a package whole, this project's own not."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "job_parts").mkdir()
+    (tmp_path / "job_parts" / "__init__.py").write_text("")
+    (tmp_path / "job_parts" / "inner.py").write_text("x = 1")
+    (tmp_path / "job_trainer.py").write_text("class Quick: pass")
+    flags = ["--experiment=bert/local", "--import_module=job_parts.inner,pretrain.toy"]
+    flags.append("--params_override=trainer.type=job_trainer:Quick")
+    assert main([*STAGING, "--dry_run", "--", *flags]) == 0
+    printed = capsys.readouterr().out
+    (pool,) = yaml.safe_load(printed)["workerPoolSpecs"]
+    (variable,) = pool["containerSpec"]["env"]
+    assert variable["name"] == "PYTHONPATH"
+    place = re.fullmatch(r"/gcs/(my-bucket/nlpdata/source-\w{12}/modules)", variable["value"]).group(1)
+    copies = [line for line in printed.splitlines() if line.startswith("# gcloud storage cp -r")]
+    assert copies == [
+        f"# gcloud storage cp -r {tmp_path / name} gs://{place}/" for name in ("job_parts", "job_trainer.py")
+    ]
+    assert pool["containerSpec"]["args"] == flags
+    assert main([*STAGING, "--dry_run", "--", *flags[:1], "--import_module=no_such_module"]) == 2
+    assert "module 'no_such_module' cannot be imported" in capsys.readouterr().err
+
+
 @pytest.fixture
 def scripts(tmp_path):
     """Runs a script on MRPC and a tiny checkpoint, all that the scripts need; returns the finished process."""
