@@ -20,8 +20,6 @@ from pretrain.command import ImportModules, run_app
 from pretrain.json_files import write_json
 from pretrain.registry import user_modules
 
-_CERTAIN = 1e9  # the odds of no answer where a window allows no other: JSON has no infinity
-
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
@@ -191,7 +189,7 @@ def _predict_answers(checkpoint, model_dir, input, output, batch_size, log) -> N
     write_json(folder / "predictions.json", final)
     write_json(folder / "nbest_predictions.json", {key: each.nbest for key, each in answers.items()})
     if task.with_negative():
-        write_json(folder / "null_odds.json", {key: min(each.null_odds, _CERTAIN) for key, each in answers.items()})
+        write_json(folder / "null_odds.json", {key: each.null_odds for key, each in answers.items()})
     log(f"{len(answers)} answers written: {folder}")
 
 

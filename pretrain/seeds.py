@@ -2,6 +2,7 @@
 several seeds, whose scores are summed up. A sweep that was interrupted goes on; what is finished is not run again."""
 
 import gc
+import math
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -71,12 +72,14 @@ def run_seeds(config: ExperimentConfig, model_dir, count: int, log: Callable[[st
 
 
 def summarize(results: list[Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """metric -> {"median", "min", "max", "std"} of the runs that have it."""
+    """metric -> {"median", "min", "max", "std"} of the runs that have it; all nan where one of them is."""
     names = dict.fromkeys(name for result in results for name in result if name not in _NO_METRICS)
     return {name: _spread([result[name] for result in results if name in result]) for name in names}
 
 
 def _spread(values: list[float]) -> dict[str, float]:
+    if any(map(math.isnan, values)):  # no order holds it
+        return dict.fromkeys(("median", "min", "max", "std"), math.nan)
     return {
         "median": statistics.median(values),
         "min": min(values),

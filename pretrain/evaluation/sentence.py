@@ -1,4 +1,9 @@
-"""Metrics of sentence tasks, as GLUE defines them (Wang et al., 2018) and scikit-learn and SciPy compute them."""
+"""Metrics of sentence tasks, as GLUE defines them (Wang et al., 2018) and scikit-learn and SciPy compute them.
+
+One difference: SciPy gives nan for a correlation with something constant; here it is 0, as Matthews's is there and here.
+"""
+
+import math
 
 import numpy as np
 
@@ -6,9 +11,11 @@ import numpy as np
 def classification_metrics(labels: np.ndarray, predictions: np.ndarray, num_classes: int) -> dict[str, float]:
     """accuracy, f1 and matthews_corrcoef of class ids (n,). f1 is that of class 1 of two; of more, the mean over classes."""
     confusion = confusion_matrix(labels, predictions, num_classes)
+    if not confusion.any():
+        return dict.fromkeys(("accuracy", "f1", "matthews_corrcoef"), math.nan)
     per_class = f1_per_class(confusion)
     return {
-        "accuracy": float(np.trace(confusion) / max(confusion.sum(), 1)),
+        "accuracy": float(np.trace(confusion) / confusion.sum()),
         "f1": float(per_class[1]) if num_classes == 2 else _macro(confusion, per_class),
         "matthews_corrcoef": matthews_corrcoef(confusion),
     }
@@ -16,6 +23,8 @@ def classification_metrics(labels: np.ndarray, predictions: np.ndarray, num_clas
 
 def multilabel_metrics(labels: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
     """Metrics of (n, labels) 0 or 1: accuracy (all labels of an example right), f1 (over all decisions), macro_f1."""
+    if not len(labels):
+        return dict.fromkeys(("accuracy", "f1", "macro_f1"), math.nan)
     right = np.logical_and(labels, predictions).sum(axis=0, dtype=np.float64)
     wanted, made = labels.sum(axis=0, dtype=np.float64), predictions.sum(axis=0, dtype=np.float64)
     return {
@@ -26,18 +35,28 @@ def multilabel_metrics(labels: np.ndarray, predictions: np.ndarray) -> dict[str,
 
 
 def regression_metrics(targets: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
-    """pearson, spearman and mean_squared_error of numbers (n,)."""
+    """pearson, spearman and mean_squared_error of numbers (n,); a correlation with a constant is 0."""
     targets, predictions = np.asarray(targets, np.float64), np.asarray(predictions, np.float64)
+    if not len(targets) or np.isnan(targets).any() or np.isnan(predictions).any():
+        return dict.fromkeys(("pearson", "spearman", "mean_squared_error"), math.nan)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is too large for float64 is inf
+        error = float(np.mean((targets - predictions) ** 2))
     return {
         "pearson": pearson(targets, predictions),
         "spearman": pearson(ranks(targets), ranks(predictions)),
-        "mean_squared_error": float(np.mean((targets - predictions) ** 2)),
+        "mean_squared_error": error,
     }
 
 
 def confusion_matrix(labels: np.ndarray, predictions: np.ndarray, num_classes: int) -> np.ndarray:
-    """Number of examples by (label, prediction), int64 (num_classes, num_classes)."""
-    cells = np.asarray(labels, np.int64) * num_classes + np.asarray(predictions, np.int64)
+    """Number of examples by (label, prediction), int64 (num_classes, num_classes). ValueError for ids out of range."""
+    labels, predictions = np.asarray(labels, np.int64), np.asarray(predictions, np.int64)
+    if (
+        len(labels)
+        and not 0 <= min(labels.min(), predictions.min()) <= max(labels.max(), predictions.max()) < num_classes
+    ):
+        raise ValueError(f"class ids must be 0 to {num_classes - 1}")
+    cells = labels * num_classes + predictions
     return np.bincount(cells, minlength=num_classes**2).reshape(num_classes, num_classes)
 
 
@@ -53,23 +72,34 @@ def _f1(right, wanted, made):
 
 def _macro(confusion: np.ndarray, per_class: np.ndarray) -> float:
     seen = confusion.sum(axis=0) + confusion.sum(axis=1) > 0
-    return float(per_class[seen].mean()) if seen.any() else 0.0
+    return float(per_class[seen].mean())
 
 
 def matthews_corrcoef(confusion: np.ndarray) -> float:
     """Matthews's correlation of any number of classes (Gorodkin, 2004); 0 where labels or predictions are all the same."""
-    counts = confusion.astype(np.float64)
-    total, right = counts.sum(), np.trace(counts)
-    labels, predictions = counts.sum(axis=1), counts.sum(axis=0)
-    scale = (total**2 - labels @ labels) * (total**2 - predictions @ predictions)
-    return float((right * total - labels @ predictions) / np.sqrt(scale)) if scale > 0 else 0.0
+    # In Python's whole numbers: squares of large counts are not exact in float64.
+    total, right = int(confusion.sum()), int(np.trace(confusion))
+    labels, predictions = confusion.sum(axis=1).tolist(), confusion.sum(axis=0).tolist()
+    scale = (total**2 - sum(n * n for n in labels)) * (total**2 - sum(n * n for n in predictions))
+    shared = sum(n * m for n, m in zip(labels, predictions, strict=True))
+    return (right * total - shared) / math.sqrt(scale) if scale else 0.0
 
 
 def pearson(a: np.ndarray, b: np.ndarray) -> float:
     """Pearson's correlation of two float64 (n,); 0 where one of them is constant, for which it is not defined."""
-    a, b = a - a.mean(), b - b.mean()
-    scale = np.linalg.norm(a) * np.linalg.norm(b)
-    return float(np.clip(a @ b / scale, -1.0, 1.0)) if scale > 0 else 0.0
+    if a.min() == a.max() or b.min() == b.max():  # what is left of a constant without its mean may be rounding
+        return 0.0
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return math.nan
+    a, b = _centred(a), _centred(b)
+    return float(np.clip(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)), -1.0, 1.0))
+
+
+def _centred(values: np.ndarray) -> np.ndarray:
+    """Without the mean, and of a size whose squares neither overflow nor vanish."""
+    values = np.ldexp(values, -np.frexp(np.abs(values).max())[1])
+    values = values - values.mean()
+    return values / np.abs(values).max()
 
 
 def ranks(values: np.ndarray) -> np.ndarray:

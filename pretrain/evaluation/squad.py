@@ -1,16 +1,23 @@
 """SQuAD's metrics by the rules of its official evaluation scripts, versions 1.1 and 2.0 (Rajpurkar et al., 2016, 2018).
 
 Both compare normalised texts: lower case, without ASCII punctuation, without the articles a, an and the, white space
-single. A question counts the best of its gold answers. In 2.0 a question without (non-empty) gold answers has the empty
-answer as its only one. Scores are percentages. One rule of 2.0 holds for both: two texts of which nothing is left, e.g.
-"the" and "The.", agree (1.1 gives them an F1 of 0 although they match exactly).
+single. A question counts the best of its gold answers. Scores are percentages. Of texts such as "the", of which nothing is
+left, each version has rules of its own, and they are followed to the letter:
+
+- 1.1: two of them match exactly, and have an F1 of 0.
+- 2.0: two of them match exactly, and have an F1 of 1. They are no gold answers; a question that has no others is one of
+  the answered ones (HasAns) all the same, and its gold answer is the empty text.
+
+Of no questions every score is nan. A question without a prediction is wrong, as in 1.1; the script of 2.0 stops there.
 """
 
 import math
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+from nlpdata.errors import DataError
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b", re.UNICODE)
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -27,17 +34,12 @@ def exact_match(gold: str, answer: str) -> float:
 
 
 def f1(gold: str, answer: str) -> float:
-    """F1 of the words of the two texts, 0 to 1; where one has no words: 1 if both have none, else 0."""
+    """F1 of the words of the two texts, 0 to 1; where one has no words: 1 if both have none, else 0 (the rule of 2.0)."""
     wanted, made = normalize_answer(gold).split(), normalize_answer(answer).split()
     if not wanted or not made:
         return float(wanted == made)
     common = sum((Counter(wanted) & Counter(made)).values())
     return 2 * common / (len(wanted) + len(made))
-
-
-def gold_answers(answers: Sequence[Mapping]) -> list[str]:
-    """The texts of a question's gold answers that are not empty once normalised; [""] where there is none."""
-    return [text for answer in answers if normalize_answer(text := answer["text"])] or [""]
 
 
 def squad_metrics(
@@ -49,65 +51,86 @@ def squad_metrics(
     """Scores of answers.
 
     Args:
-      golds: question id -> its gold answers, one at least ("" for none).
+      golds: question id -> the texts of its gold answers, as the data set has them; none for a question without answer.
       answers: question id -> answer; one that is absent counts as wrong.
       null_odds: question id -> how much better "no answer" scored than the answer, in which `answers` has the best
-        answer that is not empty. Null: `answers` are final (1.1).
+        answer that is not empty. None: `answers` are final, and scored by the rules of 1.1.
       null_threshold: odds above which the answer is taken as empty.
 
     Returns exact_match and f1 in percent; with null_odds also HasAns_* and NoAns_* (of the questions with and without
-    answers, where there are some), best_exact, best_exact_thresh, best_f1, best_f1_thresh: the scores that the best
-    threshold would give, for the metrics as they stand take no threshold from the data they score.
+    answers, where there are some), best_exact, best_exact_thresh, best_f1, best_f1_thresh (see best_threshold).
+    Raises DataError for an answer whose odds are absent or nan.
     """
-    raw = {key: _scores(golds[key], answers.get(key)) for key in golds}
     if null_odds is None:
-        return _means(raw, golds)
-    unanswered = {key: (float(key in answers and not any(golds[key])),) * 2 for key in golds}
-    final = {key: unanswered[key] if null_odds.get(key, 0.0) > null_threshold else raw[key] for key in golds}
+        return _means({key: _scores_1(golds[key], answers.get(key)) for key in golds}, golds)
+    answered = [key for key in golds if key in answers]
+    for key in answered:
+        if math.isnan(null_odds.get(key, math.nan)):
+            raise DataError(
+                f"question {key}: the odds of no answer are {null_odds.get(key)}, expected a number: the model's scores "
+                "are damaged, or training has diverged"
+            )
+    raw = {key: _scores(golds[key], answers.get(key)) for key in golds}
+    final = dict(raw)
+    for key in answered:
+        if null_odds[key] > null_threshold:
+            final[key] = (float(not golds[key]),) * 2
     result = _means(final, golds)
-    for prefix, keys in (
-        ("HasAns", [key for key in golds if any(golds[key])]),
-        ("NoAns", [key for key in golds if not any(golds[key])]),
-    ):
+    groups = {"HasAns": [key for key in golds if golds[key]], "NoAns": [key for key in golds if not golds[key]]}
+    for prefix, keys in groups.items():
         if keys:
             result |= {f"{prefix}_{name}": value for name, value in _means(final, keys).items()}
+    unanswered = sum(not golds[key] for key in answered)
+    order = sorted((key for key in null_odds if key in golds and key in answers), key=null_odds.__getitem__)
     for at, name in enumerate(("exact", "f1")):
-        best, threshold = best_threshold(
-            [null_odds.get(key, 0.0) for key in golds],
-            [raw[key][at] for key in golds],
-            [unanswered[key][at] for key in golds],
-        )
-        result |= {f"best_{name}": best, f"best_{name}_thresh": threshold}
+        gains = ((null_odds[key], raw[key][at] if golds[key] else -float(answers[key] != "")) for key in order)
+        best, threshold = best_threshold(unanswered, gains)
+        result |= {f"best_{name}": _percent(best, len(golds)), f"best_{name}_thresh": threshold}
     return result
 
 
-def best_threshold(
-    odds: Sequence[float], answered: Sequence[float], unanswered: Sequence[float]
-) -> tuple[float, float]:
-    """(best mean score in percent, threshold): questions with odds above it take `unanswered`, the others `answered`.
+def best_threshold(unanswered: float, gains: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """(best sum of scores, its threshold), as the official script finds them in the very data that it scores.
 
-    The threshold is the odds of the last question that is answered, as in the official script; below all: none is.
+    Args:
+      unanswered: the sum where no question is answered.
+      gains: (odds, what answering adds to the sum) of the questions, ascending by odds.
+
+    The threshold is the odds of the last question that is answered, and 0 where answering none is best. Questions of equal
+    odds count one by one in their order: the best sum may be one that no threshold gives.
     """
-    order = sorted(range(len(odds)), key=odds.__getitem__)
-    total = best = sum(unanswered)
-    threshold = min(odds, default=0.0) - 1.0
-    for place, at in enumerate(order):
-        total += answered[at] - unanswered[at]
-        ties = place + 1 < len(order) and odds[order[place + 1]] == odds[at]  # one threshold cannot part them
-        if total > best and not ties:
-            best, threshold = total, odds[at]
-    return 100.0 * best / max(len(odds), 1), threshold
+    total = best = unanswered
+    threshold = 0.0
+    for odds, gain in gains:
+        total += gain
+        if total > best:
+            best, threshold = total, odds
+    return best, threshold
 
 
 def _scores(golds: Sequence[str], answer: str | None) -> tuple[float, float]:
+    """(exact match, F1) by the rules of 2.0."""
     if answer is None:
         return 0.0, 0.0
-    return max(exact_match(gold, answer) for gold in golds), max(f1(gold, answer) for gold in golds)
+    wanted = [gold for gold in golds if normalize_answer(gold)] or [""]
+    return max(exact_match(gold, answer) for gold in wanted), max(f1(gold, answer) for gold in wanted)
+
+
+def _scores_1(golds: Sequence[str], answer: str | None) -> tuple[float, float]:
+    """(exact match, F1) by the rules of 1.1."""
+    if answer is None:
+        return 0.0, 0.0
+    wanted = golds or [""]
+    found = f1 if normalize_answer(answer) else lambda *_: 0.0
+    return max(exact_match(gold, answer) for gold in wanted), max(found(gold, answer) for gold in wanted)
 
 
 def _means(scores: Mapping[str, tuple[float, float]], keys) -> dict[str, float]:
-    count = max(len(keys), 1)
     return {
-        name: 100.0 * math.fsum(scores[key][at] for key in keys) / count
+        name: _percent(math.fsum(scores[key][at] for key in keys), len(keys))
         for at, name in enumerate(("exact_match", "f1"))
     }
+
+
+def _percent(total: float, count: int) -> float:
+    return 100.0 * total / count if count else math.nan

@@ -11,6 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nlpdata.errors import DataError
+
+CERTAIN = 1e9  # the odds of no answer where a window allows no other: JSON has no infinity
+
 
 @dataclass(frozen=True)
 class Window:
@@ -29,7 +33,7 @@ class Answers:
 
     Attributes:
       nbest: {"text", "probability", "start_logit", "end_logit"}, best first; one at least, whose text may be "".
-      null_odds: how much better no answer scores than the best answer; inf where there is no other.
+      null_odds: how much better no answer scores than the best answer; CERTAIN where there is no other.
     """
 
     nbest: list[Mapping]
@@ -44,11 +48,13 @@ class Answers:
 def find_answers(
     context: str, windows: Sequence[Window], n_best_size: int, max_answer_length: int, with_negative: bool
 ) -> Answers:
-    """The answers to a question from its windows; with_negative: no answer is among them."""
+    """The answers to a question from its windows; with_negative: no answer is among them. DataError for logits of nan or inf."""
+    if not all(np.isfinite(logits).all() for window in windows for logits in (window.start_logits, window.end_logits)):
+        raise DataError(
+            "the model's scores are no numbers (nan or inf): its weights are damaged, or training diverged."
+        )
     found = [each for window in windows for each in _spans(window, n_best_size, max_answer_length)]
-    null = min(
-        ((float(w.start_logits[0]), float(w.end_logits[0])) for w in windows), key=sum, default=(-math.inf, -math.inf)
-    )
+    null = min(((float(w.start_logits[0]), float(w.end_logits[0])) for w in windows), key=sum)
     nbest: dict[str, tuple[float, float]] = {}
     for start_logit, end_logit, first, last in sorted(found, key=lambda span: span[0] + span[1], reverse=True):
         text = context[first:last].strip()
@@ -67,7 +73,7 @@ def find_answers(
             {"text": text, "probability": float(p), "start_logit": logits[0], "end_logit": logits[1]}
             for (text, logits), p in zip(ordered, weights / weights.sum(), strict=True)
         ],
-        sum(null) - best,
+        min(sum(null) - best, CERTAIN),
     )
 
 

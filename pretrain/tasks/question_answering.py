@@ -7,7 +7,7 @@ from pretrain.config import DataConfig
 from pretrain.converters import assign, read_checkpoint
 from pretrain.data.questions import QuestionSource, question_batches
 from pretrain.encoders.model import EncoderModel, build_encoder, new_model
-from pretrain.evaluation.squad import gold_answers, squad_metrics
+from pretrain.evaluation.squad import squad_metrics
 from pretrain.evaluation.squad_answers import Answers, Window, find_answers
 from pretrain.layers.span_head import SpanHead
 from pretrain.tasks.configs import QuestionAnsweringConfig
@@ -92,7 +92,7 @@ class QuestionAnsweringTask(Task):
             return metrics
         answers = self.answers(state["outputs"])
         questions = self._source.questions()
-        golds = {key: gold_answers(questions[key].answers) for key in answers}
+        golds = {key: [gold["text"] for gold in questions[key].answers] for key in answers}
         odds = {key: each.null_odds for key, each in answers.items()} if self.with_negative() else None
         texts = {key: each.text for key, each in answers.items()}
         return metrics | squad_metrics(golds, texts, odds, self.config.null_score_diff_threshold)

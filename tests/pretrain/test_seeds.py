@@ -2,6 +2,7 @@
 
 import gc
 import json
+import math
 import statistics
 
 import pytest
@@ -67,3 +68,9 @@ def test_a_metric_that_only_some_runs_have():
     summary = summarize([{"step": 3, "examples": 8, "f1": 0.5}, {"step": 3, "examples": 8, "f1": 0.7, "accuracy": 1.0}])
     assert list(summary) == ["f1", "accuracy"]
     assert summary["accuracy"] == {"median": 1.0, "min": 1.0, "max": 1.0, "std": 0.0}
+
+
+def test_a_metric_that_is_no_number_in_one_run_is_none_of_all():
+    spread = summarize([{"f1": 0.5}, {"f1": math.nan}, {"f1": 0.7}])["f1"]
+    assert list(spread) == ["median", "min", "max", "std"]
+    assert all(map(math.isnan, spread.values()))

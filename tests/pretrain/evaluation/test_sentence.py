@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pretrain.evaluation.sentence import classification_metrics, multilabel_metrics, ranks, regression_metrics
+from pretrain.evaluation.sentence import (
+    classification_metrics,
+    matthews_corrcoef,
+    multilabel_metrics,
+    ranks,
+    regression_metrics,
+)
 
 
 def test_binary_by_hand():
@@ -27,9 +33,62 @@ def test_ranks_share_ties():
     assert ranks(np.array([3.0, 1.0, 3.0, 2.0])).tolist() == [3.5, 1.0, 3.5, 2.0]
 
 
-def test_constant_predictions_have_no_correlation():
-    metrics = regression_metrics(np.array([1.0, 2.0, 3.0]), np.array([2.0, 2.0, 2.0]))
-    assert metrics == pytest.approx({"pearson": 0.0, "spearman": 0.0, "mean_squared_error": 2 / 3})
+@pytest.mark.parametrize("constant", [0.0, 0.1, 1 / 3, 1e30, -1e300, 5e-324])
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 1000])
+def test_a_constant_has_no_correlation(constant, count):
+    constants, others = np.full(count, constant), np.linspace(0, 1, count)
+    for pair in ((constants, others), (others, constants), (constants, constants)):
+        metrics = regression_metrics(*pair)
+        assert (metrics["pearson"], metrics["spearman"]) == (0.0, 0.0)
+    single = regression_metrics(np.array([1.0, 2.0, 3.0], np.float32), np.full(3, 2.0, np.float32))
+    assert single == {"pearson": 0.0, "spearman": 0.0, "mean_squared_error": 2 / 3}
+
+
+def test_numbers_of_any_size():
+    targets = np.array([1.0, 2.0, 4.0, 3.0])
+    wanted = regression_metrics(targets, targets[::-1])
+    for size in (1e-200, 1e-300, 1e200, 3e307):
+        metrics = regression_metrics(targets * size, targets[::-1] * size)
+        assert (metrics["pearson"], metrics["spearman"]) == pytest.approx((wanted["pearson"], wanted["spearman"]))
+    large = np.array([3e38, -3e38, 3e38], np.float32)  # squares are no float32
+    assert regression_metrics(large, -large) == pytest.approx(
+        {"pearson": -1.0, "spearman": -1.0, "mean_squared_error": 3.6e77}, rel=1e-6
+    )
+
+
+def test_what_is_no_number_gives_none():
+    for values in ([np.nan, 1.0, 2.0], [1.0, np.nan, np.nan]):
+        assert all(map(math.isnan, regression_metrics(np.array([1.0, 2.0, 3.0]), np.array(values)).values()))
+    infinite = regression_metrics(np.array([1.0, 2.0, 3.0]), np.array([1.0, np.inf, 2.0]))
+    assert (math.isnan(infinite["pearson"]), infinite["spearman"]) == (True, pytest.approx(0.5))
+
+
+def test_of_no_examples_every_metric_is_nan():
+    none = np.zeros(0)
+    for metrics in (
+        regression_metrics(none, none),
+        classification_metrics(none.astype(int), none.astype(int), 2),
+        classification_metrics(none.astype(int), none.astype(int), 3),
+        multilabel_metrics(np.zeros((0, 3), int), np.zeros((0, 3), int)),
+    ):
+        assert len(metrics) == 3
+        assert all(map(math.isnan, metrics.values()))
+
+
+def test_ids_out_of_range_are_refused():
+    for labels, predictions in (([0, 1], [5, 0]), ([3, 0], [0, 0]), ([-1, 0], [0, 0])):
+        with pytest.raises(ValueError, match="class ids must be 0 to 2"):
+            classification_metrics(np.array(labels), np.array(predictions), 3)
+
+
+def test_correlation_of_a_huge_number_of_examples():
+    # All of a class but 3 of each kind: squares of the counts need more digits than float64 has.
+    count = 10**11
+    table = np.array([[count, 3], [3, 3]])
+    exact = (count * 3 - 9) / ((count + 3) * 6)
+    assert matthews_corrcoef(table) == pytest.approx(exact, rel=1e-12)
+    assert matthews_corrcoef(np.array([[count, 0], [0, 0]])) == 0
+    assert matthews_corrcoef(np.array([[count, 7], [0, 0]])) == 0
 
 
 @settings(max_examples=60, deadline=None)

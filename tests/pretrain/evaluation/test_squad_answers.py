@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from pretrain.evaluation.squad_answers import Window, final_answers, find_answers
+from nlpdata.errors import DataError
+from pretrain.evaluation.squad_answers import CERTAIN, Window, final_answers, find_answers
 
 CONTEXT = "Zürich, the city"  # tokens: [CLS] q [SEP] Zürich , the city [SEP]
 STARTS = np.array([0, 0, 0, 0, 6, 8, 12, 0])
@@ -50,7 +51,7 @@ def test_no_answer_at_all():
     for with_negative in (True, False):
         answers = find_answers(CONTEXT, [nowhere], 20, 30, with_negative)
         assert answers.text == ""
-        assert answers.null_odds == math.inf
+        assert answers.null_odds == CERTAIN
         assert [entry["text"] for entry in answers.nbest] == [""]
 
 
@@ -59,3 +60,12 @@ def test_the_list_is_as_long_as_asked_and_has_each_text_once():
     answers = find_answers(CONTEXT, [scores, scores], 3, 30, with_negative=False)
     texts = [entry["text"] for entry in answers.nbest]
     assert len(texts) == len(set(texts)) == 3
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_scores_that_are_no_numbers_are_refused(wrong):
+    good = np.arange(8.0)
+    bad = np.where(good == 5, wrong, good)
+    for start, end in ((good, bad), (bad, good)):
+        with pytest.raises(DataError, match=r"no numbers \(nan or inf\)"):
+            find_answers(CONTEXT, [window(good, good), window(start, end)], 20, 30, with_negative=True)
