@@ -46,15 +46,15 @@ def find_checkpoint(model_dir: Path, best: bool) -> Path:
     """The folder of a run's newest or best checkpoint. UsageError where the run has none."""
     from pretrain.converters import native
 
-    newest = native.locate(model_dir)
-    if newest is None:
+    own = native.locate_info(model_dir)
+    if own is None:
         raise UsageError(
             f"{model_dir}: not the folder of a run: it has no checkpoints/step-... For other checkpoints: "
             "python -m pretrain.convert."
         )
     if not best:
-        return newest
-    trainer = native.read_info(newest).get("config", {}).get("trainer", {})
+        return native.locate(model_dir)
+    trainer = own[1].get("config", {}).get("trainer", {})
     subdir = trainer.get("best_checkpoint_export_subdir")
     found = native.locate(model_dir / subdir) if subdir else None
     if found is None:

@@ -113,8 +113,8 @@ def _tokenizer(model_dir: str, given: str | None):
     if path is None:
         raise UsageError(f"no tokenizer lies beside {model_dir}. Name it with --tokenizer.")
     loaded = load_tokenizer(path)
-    folder = native.locate(model_dir)
-    wanted = native.read_info(folder).get("data", {}).get("tokenizer_sha256") if folder else None
+    own = native.locate_info(model_dir)
+    wanted = own[1].get("data", {}).get("tokenizer_sha256") if own else None
     if wanted and loaded.sha256 != wanted:
         raise UsageError(
             f"{loaded.path} (sha256 {loaded.sha256[:12]}...) is not the tokenizer that the model was trained with "
@@ -197,8 +197,8 @@ def _answer_options(model_dir: str, facts: dict) -> dict:
     """How the run was told to choose answers; whether there may be none, if not that, as its records said."""
     from pretrain.converters import native
 
-    folder = native.locate(model_dir)
-    task = native.read_info(folder).get("config", {}).get("task", {}) if folder else {}
+    own = native.locate_info(model_dir)
+    task = own[1].get("config", {}).get("task", {}) if own else {}
     names = ("version_2_with_negative", "n_best_size", "max_answer_length", "null_score_diff_threshold")
     options = {name: task[name] for name in names if name in task}
     if options.get(names[0]) is None:

@@ -130,7 +130,7 @@ def _stored_encoder(config: ExperimentConfig, values: dict) -> tuple[str, Choice
     with contextlib.suppress(UsageError):  # no model_dir: said later, where it is needed
         folder = Path(find_model_dir(values.get("model_dir"), os.environ))
         places = [folder, *(sorted(folder.glob("seed-*")) if "seeds" in values else [])]
-        own = [checkpoint for place in places for checkpoint in native.finished(place / "checkpoints")]
+        own = [place for place in places if native.finished(place / "checkpoints")]
     source = str(own[-1]) if own else config.task.init_checkpoint
     encoder = read_encoder(source, model.encoder) if source else model.encoder
     return source, None if encoder == model.encoder else encoder

@@ -40,11 +40,12 @@ def read_checkpoint(path: str, model_config: Choice | None = None, import_module
 
 def read_encoder(path: str, default: Choice | None = None) -> Choice | None:
     """The encoder that a checkpoint is of; `default` where it does not say. Raises as read_checkpoint does."""
-    own = native.locate(path)
+    own = native.locate_info(path)
     if own is None:
         return read_checkpoint(path, default).encoder
-    stored = native.read_info(own).get("encoder")
-    return stored_encoder(stored, str(own / native.INFO)) if stored else default
+    folder, info = own
+    stored = info.get("encoder")
+    return stored_encoder(stored, str(folder / native.INFO)) if stored else default
 
 
 def _nothing_found(path: Path) -> str:

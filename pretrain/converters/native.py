@@ -8,13 +8,17 @@ every array.
 """
 
 import json
+import logging
+import math
 import os
+import re
 import shutil
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,6 +30,13 @@ from pretrain.json_files import read_object
 
 ARRAYS, INFO = "state.npz", "state.json"
 FORMAT_VERSION = 1
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class LaterFormatError(DataError):
+    """A whole checkpoint, which a later version of this package has written."""
 
 
 def write(folder: Path, arrays: Mapping[str, np.ndarray], info: Mapping) -> None:
@@ -81,11 +92,15 @@ def read_info(folder: Path) -> dict:
         ("step", info.get("step"), int),
         ("format_version", version, int),
         ("data", info.get("data", {}), dict),
+        ("config", info.get("config", {}), dict),
+        ("interval", info.get("interval", []), list),
     ):
         if not isinstance(value, kind):
             raise DataError(f"{folder} is damaged: {INFO}: {name} is {str(value)[:40]}")
+    if step_of(Path(folder)) not in (None, info["step"]):
+        raise DataError(f"{folder} is damaged: {INFO} is of step {info['step']}")
     if version > FORMAT_VERSION:
-        raise DataError(f"{folder} was written by a later version (format {version}): update nlpdata")
+        raise LaterFormatError(f"{folder} was written by a later version (format {version}): update nlpdata")
     return info
 
 
@@ -93,38 +108,142 @@ def read_arrays(folder: Path, prefix: str = "") -> dict[str, np.ndarray]:
     """The arrays whose name starts with `prefix`, which is cut off. DataError where the file is missing or damaged."""
     path = Path(folder) / ARRAYS
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name[len(prefix) :]: file[name] for name in file.files if name.startswith(prefix)}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            _check_sizes(members, path.stat().st_size)
+            names = [member.filename.removesuffix(".npy") for member in members]
+            return {
+                name[len(prefix) :]: _read_array(archive, member)
+                for name, member in zip(names, members, strict=True)
+                if name.startswith(prefix)
+            }
+    except (*(OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error), NotImplementedError) as error:
         raise DataError(f"{folder} is damaged: {ARRAYS}: {error}") from None
 
 
+def _check_sizes(members: list[zipfile.ZipInfo], size: int) -> None:
+    """ValueError where the archive is not as np.savez writes it: what it holds could then be larger than the file."""
+    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+        raise ValueError("it is compressed, which checkpoints never are")
+    total = sum(member.file_size for member in members)
+    if total > size:
+        raise ValueError(f"it names {total} bytes of arrays, and has {size} in all")
+    names = [member.filename for member in members]
+    if len(set(names)) < len(names):
+        raise ValueError(f"it holds {max(names, key=names.count)} twice")
+
+
+def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """One array. ValueError where its header does not fit its length: before memory is taken for it."""
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        if version not in ((1, 0), (2, 0)):
+            raise ValueError(f"{member.filename} has version {version} of numpy's format, expected 1.0 or 2.0")
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read_header(file)
+        there = member.file_size - file.tell()
+    if dtype.hasobject or math.prod(shape) * dtype.itemsize != there:
+        raise ValueError(f"{member.filename} has the shape {shape} of {dtype}, and {there} bytes")
+    with archive.open(member) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
+
+
+# ------------------------------------------------------------------------------------------------------ which one is meant
+
+
 def finished(folder) -> list[Path]:
-    """The whole checkpoints step-... in a folder, oldest first."""
-    return sorted(Path(folder).glob("step-*[0-9]"))
+    """The checkpoints step-... in a folder, oldest first."""
+    found = [path for path in Path(folder).glob("step-*") if step_of(path) is not None and path.is_dir()]
+    return sorted(found, key=lambda path: (step_of(path), path.name))
 
 
 def step_folder(folder, step: int) -> Path:
     return Path(folder, f"step-{step:08d}")
 
 
-def locate(path) -> Path | None:
-    """The folder of the checkpoint at `path`: itself, or the newest of a folder of them or of a run. None for others."""
+def step_of(folder: Path) -> int | None:
+    """The step that a checkpoint's folder is named after; None for another name."""
+    match = re.fullmatch(r"step-([0-9]+)", folder.name)
+    return int(match[1]) if match else None
+
+
+def candidates(path) -> list[Path] | None:
+    """The checkpoints that a path means, oldest first: one, those of a folder, or those of a run. None for other things.
+
+    UsageError for a run that has none yet.
+    """
     path = Path(path)
     folder = path.parent if path.name in (ARRAYS, INFO) else path
-    if (folder / INFO).exists():
-        return folder
+    if any((folder / name).exists() for name in (ARRAYS, INFO)):
+        return [folder]
     found = finished(folder) or finished(folder / "checkpoints")
     if not found and (folder / "checkpoints").is_dir():
         raise UsageError(f"checkpoint {path}: the run has no finished checkpoint yet.")
-    return found[-1] if found else None
+    return found or None
+
+
+def read_newest(folders: list[Path], read: Callable[[Path], T], log: Callable[[str], None] = _log.warning) -> T:
+    """What `read` returns of the newest checkpoint that it can read; newer ones, for which it raises DataError, are reported.
+
+    Args:
+      folders: checkpoints, oldest first; at least one.
+      log: takes a line for each damaged one.
+
+    DataError where all are damaged, with what is wrong with each.
+    """
+    faults: list[str] = []
+    for folder in reversed(folders):
+        try:
+            result = read(folder)
+        except LaterFormatError:
+            raise
+        except DataError as error:
+            faults.append(str(error))
+            continue
+        for fault in faults:
+            log(f"warning: {fault}; it is skipped, the one before is used")
+        return result
+    if len(folders) == 1 and step_of(folders[0]) is None:
+        raise DataError(faults[0])
+    raise DataError(
+        f"no checkpoint in {folders[0].parent} is whole; nothing was changed there.\n  "
+        + "\n  ".join(faults)
+        + "\nRestore one from a copy. To start anew, use another model_dir, or remove these folders."
+    )
+
+
+def verify(folder: Path) -> Path:
+    """The folder, after reading all of it. DataError where it is damaged."""
+    read_info(folder)
+    try:
+        with zipfile.ZipFile(folder / ARRAYS) as archive:
+            bad = archive.testzip()
+    except (*(OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error), NotImplementedError) as error:
+        raise DataError(f"{folder} is damaged: {ARRAYS}: {error}") from None
+    if bad:
+        raise DataError(f"{folder} is damaged: {ARRAYS}: {bad} fails its checksum")
+    return folder
+
+
+def locate(path) -> Path | None:
+    """The newest whole checkpoint that `path` means (see candidates, read_newest). None for other things."""
+    folders = candidates(path)
+    return folders and read_newest(folders, verify)
+
+
+def locate_info(path) -> tuple[Path, dict] | None:
+    """Folder and content of state.json of the newest checkpoint that `path` means and whose state.json is whole."""
+    folders = candidates(path)
+    return folders and read_newest(folders, lambda folder: (folder, read_info(folder)))
 
 
 def read(path, model_config: Choice | None = None) -> Checkpoint | None:
-    """The checkpoint at `path` (see locate). None for anything else."""
-    folder = locate(path)
-    if folder is None:
-        return None
+    """The newest whole checkpoint that `path` means. None for anything else."""
+    folders = candidates(path)
+    return folders and read_newest(folders, lambda folder: _read(folder, model_config))
+
+
+def _read(folder: Path, model_config: Choice | None) -> Checkpoint:
     info = read_info(folder)
     stored = info.get("encoder")
     encoder = None if stored is None else stored_encoder(stored, str(folder / INFO))

@@ -18,28 +18,34 @@ class Checkpoints:
       model_dir: of the run.
       max_to_keep: older ones are removed once more are finished.
       log: takes notes for the user.
+      step: that the run goes on after. Later checkpoints, which it skipped, are damaged: they do not count among the newest.
     """
 
-    def __init__(self, model_dir, max_to_keep: int = 5, log: Callable[[str], None] = print):
+    def __init__(self, model_dir, max_to_keep: int = 5, log: Callable[[str], None] = print, step: int | None = None):
         self.folder, self.max_to_keep, self._log = Path(model_dir, "checkpoints"), max_to_keep, log
+        found = [] if step is None else native.finished(self.folder)
+        self._damaged = {native.step_of(folder) for folder in found if native.step_of(folder) > step}
 
     def save(self, step: int, arrays: Mapping[str, np.ndarray], info: Mapping) -> Path:
         """Writes the checkpoint of a step, then removes the oldest ones beyond max_to_keep."""
         self._remove_unfinished()
         written = native.step_folder(self.folder, step)
         native.write(written, arrays, {"step": step, **info})
-        for old in native.finished(self.folder)[: -self.max_to_keep]:
+        self._damaged.discard(step)
+        kept = [folder for folder in native.finished(self.folder) if native.step_of(folder) not in self._damaged]
+        for old in kept[: -self.max_to_keep]:
             shutil.rmtree(old, ignore_errors=True)
         return written
 
     def newest(self) -> tuple[Path, dict, dict[str, np.ndarray]] | None:
-        """(folder, info, arrays) of the newest whole checkpoint, or None. Says which damaged ones were skipped."""
-        for folder in reversed(native.finished(self.folder)):
-            try:
-                return folder, native.read_info(folder), native.read_arrays(folder)
-            except DataError as error:
-                self._log(f"warning: {error}; it is skipped, the one before is used")
-        return None
+        """(folder, info, arrays) of the newest whole checkpoint; None where there are none.
+
+        Says which damaged ones are skipped. DataError where all are damaged.
+        """
+        folders = native.finished(self.folder)
+        if not folders:
+            return None
+        return native.read_newest(folders, lambda f: (f, native.read_info(f), native.read_arrays(f)), self._log)
 
     def _remove_unfinished(self) -> None:
         """Removes what a killed run of this machine left half written."""
@@ -66,17 +72,20 @@ class BestCheckpoint:
       folder: where it is kept.
       metric: name of the metric.
       higher: whether higher is better.
+      log: takes notes for the user.
     """
 
-    def __init__(self, folder, metric: str, higher: bool):
-        self.folder, self.metric, self._higher = Path(folder), metric, higher
+    def __init__(self, folder, metric: str, higher: bool, log: Callable[[str], None] = print):
+        self.folder, self.metric, self._higher, self._log = Path(folder), metric, higher, log
 
     def value(self) -> float | None:
         """The metric of the checkpoint that is kept; None where there is none."""
         for folder in reversed(native.finished(self.folder)):
             try:
-                return native.read_info(folder)["best"][self.metric]
-            except (DataError, KeyError):
+                return float(native.read_info(native.verify(folder))["best"][self.metric])
+            except DataError as error:
+                self._log(f"warning: {error}; the next evaluation's is kept in its place")
+            except (KeyError, TypeError, ValueError):  # the best by another metric
                 continue
         return None
 

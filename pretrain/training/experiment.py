@@ -124,9 +124,9 @@ class _Run:
                 f"nothing to evaluate: {self._model_dir} holds no checkpoint (checkpoints/step-...). Is it the model_dir "
                 "of the run? Or name weights with init_checkpoint."
             )
-        own = native.locate(start) if start else None
+        own = native.locate_info(start) if start else None
         if own:
-            then = native.read_info(own).get("data", {})
+            then = own[1].get("data", {})
             self._check_tokenizer(then)
             if self._mode == "eval":
                 self._check_labels(then)

@@ -83,7 +83,7 @@ class Trainer:
         self._is_chief = engine.host[0] == 0
         self._train_data = train_data and train_data.for_host(*engine.host)
         self._validation_data = validation_data and validation_data.for_host(*engine.host)
-        self._checkpoints = Checkpoints(model_dir, self._settings.max_to_keep, log)
+        self._checkpoints = Checkpoints(model_dir, self._settings.max_to_keep, log, step)
         self._interval: list[dict] = list(interval or [])  # statistics since the last summary, by step
         self._fetched = len(self._interval)  # how many of them are numbers; the others are still on the device
         self._tokens = self._places = self._timed_steps = 0
@@ -315,7 +315,7 @@ class Trainer:
             return
         name = self._best_metric(metrics)
         higher = settings.best_checkpoint_metric_comp == "higher"
-        best = BestCheckpoint(self.model_dir / settings.best_checkpoint_export_subdir, name, higher)
+        best = BestCheckpoint(self.model_dir / settings.best_checkpoint_export_subdir, name, higher, self._log)
         if best.offer(metrics[name], self.step, self._weights, self._info):
             self._log(f"best {name} so far: {metrics[name]:.4f}, kept in {best.folder}")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.converters import Checkpoint, assign, native, read_checkpoint
+from pretrain.converters import Checkpoint, assign, native, read_checkpoint, read_encoder
 from pretrain.training.checkpoints import BestCheckpoint, Checkpoints
 from tests.pretrain.runs import ROOT, tiny
 
@@ -83,12 +83,54 @@ def test_a_damaged_newest_is_skipped_with_a_message(checkpoints, said, damage):
     assert "is skipped, the one before is used" in said[0]
 
 
-def test_none_whole_is_none(checkpoints, said):
+def test_none_at_all_is_none(checkpoints, said):
     assert checkpoints.newest() is None
     assert said == []
-    (checkpoints.save(2, arrays(), {}) / native.INFO).unlink()
-    assert checkpoints.newest() is None
-    assert len(said) == 1
+
+
+def test_all_damaged_are_named_with_their_faults(checkpoints, said):
+    """A start at step 0 in their place would cut the metrics and, once there are enough new ones, delete them."""
+    for step in (1, 2, 3):
+        checkpoints.save(step, arrays(step), {})
+    (native.step_folder(checkpoints.folder, 1) / native.INFO).unlink()
+    (native.step_folder(checkpoints.folder, 2) / native.ARRAYS).write_bytes(b"PK")
+    (native.step_folder(checkpoints.folder, 3) / native.INFO).write_text("{")
+    with pytest.raises(DataError) as caught:
+        checkpoints.newest()
+    first, *faults, last = str(caught.value).splitlines()
+    assert str(checkpoints.folder) in first
+    for fault, parts in zip(
+        faults,
+        (("step-00000003", "no JSON"), ("step-00000002", "not a zip file"), ("step-00000001", "cannot be read")),
+        strict=True,
+    ):
+        assert all(part in fault for part in parts)
+    assert "use another model_dir, or remove these folders" in last
+    assert len(native.finished(checkpoints.folder)) == 3
+    assert said == []
+
+
+def test_damaged_later_ones_do_not_push_whole_ones_out(checkpoints, tmp_path):
+    for step in (1, 20, 30, 40):
+        native.write(native.step_folder(checkpoints.folder, step), arrays(step), {"step": step})
+        if step > 1:
+            (native.step_folder(checkpoints.folder, step) / native.INFO).unlink()
+    resumed = Checkpoints(tmp_path, 2, lambda line: None, step=1)
+    for step, kept in ((5, {1, 5}), (9, {5, 9}), (20, {9, 20})):
+        resumed.save(step, arrays(step), {})
+        whole = {native.step_of(folder) for folder in native.finished(resumed.folder)} - {30, 40}
+        assert whole - ({20} if step < 20 else set()) == kept
+        assert resumed.newest()[1]["step"] == step
+    assert native.step_folder(resumed.folder, 40).exists()
+
+
+def test_steps_are_ordered_as_numbers_and_names_must_agree(checkpoints, said):
+    for step in (99_999_999, 100_000_000):
+        checkpoints.save(step, arrays(step % 7), {})
+    assert checkpoints.newest()[1]["step"] == 100_000_000
+    native.step_folder(checkpoints.folder, 100_000_000).rename(checkpoints.folder / "step-200000000")
+    assert checkpoints.newest()[1]["step"] == 99_999_999
+    assert "step-200000000 is damaged: state.json is of step 100000000" in said[0]
 
 
 def test_what_a_killed_run_left_is_no_checkpoint_and_goes(checkpoints):
@@ -138,7 +180,45 @@ def test_best_by_a_metric(tmp_path):
     assert lower.value() == 0.4
 
 
+def test_a_damaged_best_is_reported_and_gives_way(tmp_path, said):
+    best = BestCheckpoint(tmp_path / "best", "accuracy", True, said.append)
+    assert best.offer(0.9, 1, arrays, {})
+    (native.step_folder(best.folder, 1) / native.ARRAYS).write_bytes(b"")
+    assert best.offer(0.5, 2, arrays, {})
+    assert "step-00000001 is damaged: state.npz" in said[0]
+    assert [folder.name for folder in native.finished(best.folder)] == ["step-00000002"]
+    assert not best.offer(0.4, 3, arrays, {})
+    assert len(said) == 1
+
+
 # ------------------------------------------------------------------------------------------------------ as weights
+
+
+@pytest.mark.parametrize("file", [native.ARRAYS, native.INFO])
+def test_reading_a_run_skips_damaged_ones_and_says_so(tmp_path, file, caplog):
+    """Predictions, exports, init_checkpoint and sweeps read the run through this; a checkpoint by its name is itself."""
+    encoder = {"type": "albert", "options": {"vocab_size": 300, "hidden_size": 64, "num_attention_heads": 4}}
+    folders = [tmp_path / "run" / "checkpoints" / f"step-0000000{step}" for step in (1, 2)]
+    for step, folder in enumerate(folders, 1):
+        native.write(folder, arrays(step), {"step": step, "encoder": encoder})
+    (folders[1] / file).unlink()
+    assert read_checkpoint(tmp_path / "run").source == str(folders[0])
+    assert native.locate(tmp_path / "run") == folders[0]
+    assert f"{folders[1]}" in caplog.text
+    assert "it is skipped, the one before is used" in caplog.text
+    assert read_encoder(str(tmp_path / "run")).options.hidden_size == 64
+    with pytest.raises(DataError, match=r"step-00000002.*state\.(npz|json)"):
+        read_checkpoint(folders[1])
+    (folders[0] / file).unlink()
+    with pytest.raises(DataError, match=r"no checkpoint in .*checkpoints is whole"):
+        read_checkpoint(tmp_path / "run")
+
+
+def test_a_checkpoint_of_a_later_version_is_not_skipped(checkpoints):
+    checkpoints.save(1, arrays(1), {})
+    checkpoints.save(2, arrays(2), {"format_version": 99})
+    with pytest.raises(DataError, match="step-00000002 was written by a later version"):
+        checkpoints.newest()
 
 
 def test_read_finds_the_newest_from_any_folder_of_the_run(tmp_path):

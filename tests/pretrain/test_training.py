@@ -153,6 +153,30 @@ def test_init_checkpoint_starts_at_0_and_a_checkpoint_resumes(finished, config, 
     assert [line["step"] for line in lines(tmp_path)] == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("mode", ["train", "train_and_eval", "eval", "validate_only"])
+def test_a_run_whose_checkpoints_are_all_damaged_is_left_as_it_is(finished, config, tmp_path, mode):
+    shutil.copytree(finished[0], tmp_path / "run")
+    for folder, file in zip(
+        native.finished(tmp_path / "run" / "checkpoints"), (native.INFO, native.ARRAYS), strict=True
+    ):
+        (folder / file).write_bytes(b"")
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    with pytest.raises(DataError, match=r"(?s)step-00000006 is damaged.*step-00000004.*another model_dir"):
+        run(changed(config, "task", init_checkpoint=str(finished[0])), tmp_path / "run", mode)
+    assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
+
+
+def test_a_run_resumes_from_the_newest_with_a_whole_state_json(finished, config, tmp_path):
+    shutil.copytree(finished[0], tmp_path / "run")
+    (tmp_path / "run" / "checkpoints" / "step-00000006" / native.INFO).unlink()
+    said = run(changed(config, "trainer", max_to_keep=1), tmp_path / "run")
+    assert any("step-00000006" in line and "it is skipped" in line for line in said)
+    assert any("after step 4 of 6" in line for line in said)
+    assert [line["step"] for line in lines(tmp_path / "run")] == [1, 2, 3, 4, 5, 6]
+    (left,) = native.finished(tmp_path / "run" / "checkpoints")
+    assert native.read_info(left)["step"] == 6
+
+
 def test_resume_at_step_1000_of_1001_takes_one_step(finished, config, tmp_path):
     """huggingface/transformers#8876: the data's position is computed, not replayed."""
     newest = native.finished(finished[0] / "checkpoints")[-1]
