@@ -54,6 +54,7 @@ BeamArgs = Annotated[list[str] | None, typer.Option("--beam-arg", hidden=True)]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 
 
+_CLASSES_SHOWN = 20
 _RESUMABLE = ("create-pretraining", "create-finetuning")
 
 
@@ -313,7 +314,7 @@ def create_finetuning_command(
     for split, about in result.counters.items():
         counters = about["counters"]
         plain = {name: count for name, count in counters.items() if isinstance(count, int) and name != "examples"}
-        rows = [(f"{split}: records", counters["examples"])]
+        rows = [(f"{split}: records", counters["examples"]), *_classes(counters.get("labels", {}))]
         rows += [(f"  {name.replace('_', ' ')}", count) for name, count in plain.items()]
         rows += [(f"  left out, {reason.replace('_', ' ')}", n) for reason, n in counters["dropped"].items()]
         rows += [(f"  {reason.replace('_', ' ')}", count) for reason, count in counters["notes"].items()]
@@ -321,6 +322,14 @@ def create_finetuning_command(
     for names in result.files.values():
         print("written:", _shown(names))
     print("written:", result.meta)
+
+
+def _classes(labels: dict[str, int]) -> list[tuple[str, int]]:
+    """The classes of a split with their rows, the largest where they are many."""
+    shown = sorted(labels, key=lambda name: -labels[name])[:_CLASSES_SHOWN]
+    rows = [(f"  label {name[:40]}", count) for name, count in labels.items() if name in shown]
+    rest = labels.keys() - set(shown)
+    return rows + ([(f"  {len(rest)} more labels", sum(labels[name] for name in rest))] if rest else [])
 
 
 @app.command("inspect")

@@ -12,7 +12,9 @@ from pathlib import Path
 from nlpdata.errors import DataError
 from nlpdata.finetuning.datasets import MAX_SHOWN, BadRow, Dataset, Split
 from nlpdata.finetuning.encode import Chunk
-from nlpdata.finetuning.labels import RowReader
+from nlpdata.finetuning.label_names import class_warnings, given_labels
+from nlpdata.finetuning.labels import DROPPED, RowReader
+from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.squad import Note, Paragraph, Paragraphs
 
 CHUNK_ROWS = 8192
@@ -30,7 +32,7 @@ class Tally:
         self.counters: Counter = Counter()
         self.dropped: Counter = Counter()
         self.notes: Counter = Counter()
-        self.labels: Counter = Counter()
+        self.labels: Counter = Counter()  # rows that have each class, by id
 
     def drop(self, bad: BadRow) -> None:
         if not self._skip:
@@ -39,16 +41,20 @@ class Tally:
         if self.dropped[bad.reason] <= MAX_SHOWN:
             self._log(f"left out ({bad.reason}): {bad.message}")
 
+    def leave_out(self, reason: str) -> None:
+        """Counts a row that is left out as the user wants."""
+        self.dropped[reason] += 1
+
     def note(self, note: Note) -> None:
         self.notes[note.reason] += 1
         if note.message and self.notes[note.reason] <= MAX_SHOWN:
             self._log(note.message)
 
 
-def read_chunks(dataset: Dataset, split: Split, separator: str, tally: Tally) -> Iterator[Chunk]:
+def read_chunks(dataset: Dataset, split: Split, options: FinetuningOptions, tally: Tally) -> Iterator[Chunk]:
     """The chunks of a split, in order."""
     squad = dataset.kind == "squad"
-    items = _paragraphs(split, tally) if squad else _sentences(dataset, split, separator, tally)
+    items = _paragraphs(split, tally) if squad else _sentences(dataset, split, options, tally)
     packed = Paragraphs.of if squad else list
     rows, characters, first, number = [], 0, 0, 0
     for row, size in items:
@@ -62,21 +68,40 @@ def read_chunks(dataset: Dataset, split: Split, separator: str, tally: Tally) ->
         yield Chunk(split.name, number, first, packed(rows), split.labelled)
 
 
-def _sentences(dataset: Dataset, split: Split, separator: str, tally: Tally) -> Iterator[tuple[tuple, int]]:
-    read = RowReader(dataset, split, separator)
+def _sentences(dataset: Dataset, split: Split, options: FinetuningOptions, tally: Tally) -> Iterator[tuple[tuple, int]]:
+    dropped = given_labels(options.drop_labels)
+    read = RowReader(dataset, split, options.label_separator, dropped)
     kept = 0
-    count_labels = split.labelled and dataset.kind == "classification"
+    classes = split.labelled and dataset.kind != "regression"
+    several = dataset.kind == "multilabel"
     for row in split.rows():
         item = row if isinstance(row, BadRow) else read(row)
         if isinstance(item, BadRow):
             tally.drop(item)
             continue
+        if item is DROPPED:
+            tally.leave_out("drop_labels")
+            continue
         kept += 1
-        if count_labels:
-            tally.labels[item[2]] += 1
+        if classes:
+            tally.labels.update(item[2] if several else (item[2],))
         yield item, len(item[0]) + len(item[1] or "")
     tally.counters["rows"] += kept + tally.dropped.total()
     tally.counters["rows_used"] += kept
+
+
+def label_warnings(dataset: Dataset, split: Split, tally: Tally, options: FinetuningOptions) -> list[str]:
+    """What looks odd about the labels of a split that has been read."""
+    where, rows, names = split.files[0] if split.files else dataset.name, tally.counters["rows_used"], dataset.labels
+    found = []
+    if options.drop_labels and split.labelled and not tally.dropped["drop_labels"]:
+        found.append(f"--drop-labels={options.drop_labels}: no row of the {split.name} split has such a label")
+    if split.name == "train" and tally.labels:
+        if len(tally.labels) == 1 and rows > 1:
+            found.append(f"all {rows} training rows have the label {names[next(iter(tally.labels))]!r}")
+        counts = {names[number]: count for number, count in tally.labels.items()}
+        found += class_warnings(names, counts, rows, given_labels(options.labels))
+    return [f"{where}: {line}" for line in found]
 
 
 def _paragraphs(split: Split, tally: Tally) -> Iterator[tuple[Paragraph, int]]:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from nlpdata.finetuning.chunks import Tally, read_chunks
+from nlpdata.errors import DataError
+from nlpdata.finetuning.chunks import Tally, label_warnings, read_chunks
 from nlpdata.finetuning.datasets import choose_splits, open_dataset
 from nlpdata.finetuning.encode import SentenceEncoder
 from nlpdata.finetuning.options import FinetuningOptions
@@ -51,11 +52,16 @@ def encode_split(options: FinetuningOptions, tokenizer: Tokenizer, log: Callable
         tokenizer, options.max_seq_length, options.feature_names, dataset.kind, len(dataset.labels or "x")
     )
     parts = []
-    for chunk in read_chunks(dataset, split, options.label_separator, Tally(options.on_bad_row == "skip", log)):
+    tally = Tally(options.on_bad_row == "skip", log)
+    for chunk in read_chunks(dataset, split, options, tally):
         columns, _ = encoder.columns(chunk)
         if tokenizer.vocab_size <= 1 << 16:
             columns["input_ids"] = columns["input_ids"].astype(np.uint16)
         parts.append(columns)
+    if not parts:
+        raise DataError(f"{dataset.name}: no example of the {split.name} split can be used")
+    for line in label_warnings(dataset, split, tally, options):
+        log(f"warning: {line}")
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     meta = {
         "task_type": f"bert_{dataset.kind}",

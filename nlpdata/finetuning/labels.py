@@ -2,44 +2,51 @@
 
 import difflib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+
+import numpy as np
 
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split
-from nlpdata.finetuning.tabular import label_name, label_parts
+from nlpdata.finetuning.label_names import label_ids, label_name, label_parts
 
+DROPPED = object()  # a row with one of --drop-labels
 _REPAIR = "Correct the row, or use --on-bad-row skip"
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 class RowReader:
-    """Turns the rows of a split into (text_a, text_b, label) or a BadRow.
+    """Turns the rows of a split into (text_a, text_b, label), a BadRow, or DROPPED for a row with one of `dropped`.
 
     label: an id (classification), a float (regression), a list of ids (multilabel); None without labels.
     """
 
-    def __init__(self, dataset: Dataset, split: Split, separator: str):
-        self._split, self._separator = split, separator
+    def __init__(self, dataset: Dataset, split: Split, separator: str, dropped: Collection[str] = ()):
+        self._split, self._separator, self._dropped = split, separator, dropped
         self._labels = dataset.labels or ()
-        self._ids = {name: i for i, name in enumerate(self._labels)}
+        self._ids = label_ids(self._labels)
+        self._one = dataset.kind == "classification"
         self._convert: Callable = {
             "classification": self._class_id,
             "regression": self._number,
             "multilabel": self._class_ids,
         }[dataset.kind]
 
-    def __call__(self, row: Row) -> tuple | BadRow:
+    def __call__(self, row: Row) -> tuple | BadRow | object:
         text_a, text_b, label, _ = row
+        if self._dropped and self._split.labelled and label_name(label) in self._dropped:
+            return DROPPED
         if not text_a.strip() or (text_b is not None and not text_b.strip()):
             return self._bad("empty_text", row, "an empty text")
         if not self._split.labelled:
             return text_a, text_b, None
-        found = self._ids.get(label) if type(label) is str else None
+        found = self._ids.get(label) if self._one and type(label) is str else None
         if found is None:
             found = self._convert(label, row)
         return found if isinstance(found, BadRow) else (text_a, text_b, found)
 
-    def _bad(self, reason: str, row: Row, what: str) -> BadRow:
+    def _bad(self, reason: str, row: Row, what: str, repair: str = _REPAIR) -> BadRow:
         where = f"{self._split.files[0]}:{row.where}" if isinstance(row.where, int) else row.where
-        return BadRow(reason, f"{where}: {what}. {_REPAIR}")
+        return BadRow(reason, f"{where}: {what}. {repair}")
 
     def _class_id(self, label, row: Row) -> int | BadRow:
         name = label_name(label)
@@ -49,17 +56,18 @@ class RowReader:
             return self._ids[name]
         near = difflib.get_close_matches(name, self._labels, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        return self._bad("unknown_label", row, f"unknown label {name[:60]!r}, expected one of {self._known()}{hint}")
+        what = f"unknown label {name[:60]!r}, expected one of {self._known()}{hint}"
+        return self._bad("unknown_label", row, what, f"{_REPAIR} or --drop-labels={name[:60]}")
 
     def _known(self) -> str:
         return ", ".join(self._labels[:12]) + (" ..." if len(self._labels) > 12 else "")
 
     def _number(self, label, row: Row) -> float | BadRow:
         try:
-            value = float(label)
-        except (TypeError, ValueError):
+            value = math.nan if isinstance(label, bool) or "_" in str(label) else float(label)
+        except (TypeError, ValueError, OverflowError):
             value = math.nan
-        if not math.isfinite(value) or isinstance(label, bool):
+        if not abs(value) <= _LARGEST:  # nor nan
             return self._bad("label_type", row, f"the label is {str(label)[:60]!r}, expected a number such as 3.8")
         return value
 

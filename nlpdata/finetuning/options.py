@@ -5,6 +5,7 @@ from typing import Literal
 
 from nlpdata.errors import UsageError
 from nlpdata.finetuning.datasets import find_dataset, plain_name
+from nlpdata.finetuning.label_names import given_labels
 from nlpdata.options import RecordOptions, check_range, option
 
 
@@ -35,6 +36,9 @@ class FinetuningOptions(RecordOptions):
     )
     labels: str | None = option(
         None, "Label names in id order, comma-separated.  [default: those of the training rows]"
+    )
+    drop_labels: str | None = option(
+        None, "Leave out the rows with these labels, comma-separated, e.g. --drop-labels=- for SNLI."
     )
     text_column: str | None = option(None, "Column (or key) of the text.  [default: text]")
     text_b_column: str | None = option(None, "Column of the second text of a pair.")
@@ -79,4 +83,16 @@ class FinetuningOptions(RecordOptions):
             raise UsageError("--eval-fraction and --dev-input both make the dev split; give one.")
         if not self.label_separator:
             raise UsageError("--label-separator is empty; expected the character between two labels, e.g. ';'.")
+        if self.drop_labels is not None:
+            self._check_drop_labels()
         self.check_choices()
+
+    def _check_drop_labels(self) -> None:
+        dropped = given_labels(self.drop_labels, "--drop-labels")
+        kind = self.task and find_dataset(self.task)
+        if kind in ("squad", "multilabel"):
+            what = "no labels" if kind == "squad" else "several labels a row"
+            raise UsageError(f"--drop-labels leaves out rows by their one label; --task {kind} has {what}.")
+        both = [name for name in given_labels(self.labels) if name in dropped]
+        if both:
+            raise UsageError(f"--labels and --drop-labels both name {both[0]!r}; it is a class, or it is left out.")

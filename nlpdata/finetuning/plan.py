@@ -12,7 +12,7 @@ from nlpdata.corpus import fingerprint
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files import AnyPath, is_remote, path_of
 from nlpdata.finetuning import tasks
-from nlpdata.finetuning.chunks import ExamplesFile, Tally, read_chunks
+from nlpdata.finetuning.chunks import ExamplesFile, Tally, label_warnings, read_chunks
 from nlpdata.finetuning.datasets import Dataset, Split, choose_splits, open_dataset
 from nlpdata.finetuning.meta import meta_content
 from nlpdata.finetuning.options import FinetuningOptions
@@ -214,7 +214,7 @@ class Run:
         examples = None
         if self._plan.dataset.kind == "squad" and split.name != "train":
             examples = ExamplesFile(self.work.path / self._plan.examples_name(split.name))
-        for chunk in read_chunks(self._plan.dataset, split, self._plan.options.label_separator, tally):
+        for chunk in read_chunks(self._plan.dataset, split, self._plan.options, tally):
             parts.append(tasks.store_chunk(self._folder, chunk, number + len(parts)))
             if examples:
                 examples.add(chunk.rows)
@@ -226,12 +226,13 @@ class Run:
             raise DataError(
                 f"{split.files[0]}: no rows for the {split.name} split" + (f" (left out: {dropped})" if dropped else "")
             )
-        if len(tally.labels) == 1 and tally.counters["rows_used"] > 1 and split.name == "train":
-            name = self._plan.dataset.labels[next(iter(tally.labels))]
-            self._warnings.append(
-                f"{split.files[0]}: all {tally.counters['rows_used']} training rows have the label {name!r}"
-            )
+        for line in label_warnings(self._plan.dataset, split, tally, self._plan.options):
+            self._warn(line)
         return parts
+
+    def _warn(self, line: str) -> None:
+        self._warnings.append(line)
+        self._log(f"warning: {line}")
 
     def finish(self, parts: Sequence[tasks.Part]) -> FinetuningResult:
         """Puts the shards in place, the meta file last."""
@@ -246,8 +247,6 @@ class Run:
             self._check_whole(split, shards[split], counters[split]["examples"])
         content = self._commit(shards, counters)
         self.work.remove()
-        for line in self._warnings:
-            self._log(f"warning: {line}")
         files = {
             split: [str(self._plan.targets[split].folder / info["file"]) for info in infos]
             for split, infos in shards.items()
@@ -267,8 +266,11 @@ class Run:
     def _counters(self, split: str, results: Sequence[dict]) -> dict:
         tally = self._tallies[split]
         total = sum((Counter(result["counters"]) for result in results), tally.counters)
+        names = self._plan.dataset.labels or ()
+        labels = {names[number]: count for number, count in sorted(tally.labels.items())}
         return {
             **dict(sorted(total.items())),
+            **({"labels": labels} if labels else {}),
             "examples": sum(result["records"] for result in results),
             "dropped": dict(sorted(tally.dropped.items())),
             "notes": dict(sorted(tally.notes.items())),

@@ -1,6 +1,5 @@
 """A user's own files: CSV, TSV, JSON lines or Parquet with a text, maybe a second one, and a label a row."""
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -11,6 +10,7 @@ import numpy as np
 from nlpdata import keys
 from nlpdata.errors import DataError, UsageError
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input
+from nlpdata.finetuning.label_names import given_labels, label_name, label_parts, sorted_labels
 from nlpdata.finetuning.tables import READERS, column_names
 
 _FORMATS = {".csv": "csv", ".tsv": "tsv", ".txt": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
@@ -133,37 +133,18 @@ def _given_labels(kind: str, options) -> tuple[str, ...] | None:
         return None
     if kind == "regression":
         raise UsageError("--labels: --task regression has numbers, not labels.")
-    labels = tuple(label.strip() for label in options.labels.split(","))
-    if len(set(labels)) != len(labels) or "" in labels:
-        raise UsageError(f"--labels: names must be different and not empty. Received: {options.labels!r}.")
-    return labels
-
-
-def label_name(label) -> str | None:
-    """A label as text: 1 and 1.0 (as Parquet and JSON have it) are "1"; None where there is none."""
-    if label is None or (isinstance(label, float) and math.isnan(label)):
-        return None
-    if isinstance(label, bool):
-        return "true" if label else "false"
-    if isinstance(label, float) and label.is_integer():
-        label = int(label)
-    return label.strip() if isinstance(label, str) else str(label)
-
-
-def label_parts(label, separator: str) -> list[str]:
-    """The label names of a multilabel row: a list, or text with separators; empty text is no label."""
-    parts = label if isinstance(label, list | tuple) else str(label or "").split(separator)
-    return [name for name in (label_name(part) for part in parts) if name]
+    return given_labels(options.labels)
 
 
 def _discover(path: Path, rows, kind: str, options) -> tuple[str, ...]:
     """The labels of the training rows: numbers by size, else in alphabetical order. DataError if there is only one."""
     found: Counter[str] = Counter()
+    dropped = given_labels(options.drop_labels, "--drop-labels")
     for row in rows():
         if isinstance(row, BadRow):
             continue
         names = label_parts(row.label, options.label_separator) if kind == "multilabel" else [label_name(row.label)]
-        found.update(name for name in names if name)
+        found.update(name for name in names if name and name not in dropped)
     column = options.label_column or "label"
     if len(found) < 2 and kind == "classification":
         what = f"only one class, {next(iter(found))!r}" if found else "no label"
@@ -178,8 +159,7 @@ def _discover(path: Path, rows, kind: str, options) -> tuple[str, ...]:
             f"{path}: column {column!r} has {len(found)} different labels in {found.total()} rows: that looks like text. "
             "Is it the right --label-column? For numbers use --task regression"
         )
-    numeric = all(name.lstrip("-").isdigit() for name in found)
-    return tuple(sorted(found, key=int) if numeric else sorted(found))
+    return sorted_labels(found)
 
 
 def _divide(path: Path, rows, kind: str, options) -> list[Split]:

@@ -7,6 +7,7 @@ Examples with a number (`idx`) come in its order, so that GLUE's records are tho
 
 import difflib
 import os
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.finetuning.datasets import Dataset, Row, Split, order_labels
+from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, order_labels
 from nlpdata.finetuning.glue import NLI_GLUE, NLI_TFDS
+from nlpdata.finetuning.label_names import given_labels, label_name, sorted_labels
 
 # Texts of a pair in the order of the original processors, where a set has these features.
 _PAIRS = (
@@ -46,13 +48,12 @@ def open_tfds(name: str, inputs, options) -> Dataset:
     splits = []
     for theirs, ours in _chosen(name, builder, options).items():
         first = next(iter(_examples(builder, f"{theirs}[:1]")))
-        labelled = not (ours.startswith("test") and float(first[label]) == -1)
+        labelled = not (ours.startswith("test") and label_name(_label(first[label], ())) == "-1")
         rows = partial(_rows, builder, theirs, name, texts, label, names, labelled)
         splits.append(Split(ours, files, rows, labelled))
     labels = None
     if not regression:
-        given = tuple(label.strip() for label in options.labels.split(",")) if options.labels else ()
-        labels = given or names or _discover(name, splits)
+        labels = given_labels(options.labels) or names or _discover(name, splits, options)
         labels = order_labels(labels, NLI_GLUE, NLI_TFDS, options.label_order)
     return Dataset(name, "regression" if regression else "classification", tuple(splits), labels)
 
@@ -143,21 +144,34 @@ def _examples(builder, split: str) -> Iterator[dict]:
     return iter(tfds.as_numpy(builder.as_dataset(split=split, shuffle_files=False)))
 
 
-def _rows(builder, split: str, name: str, texts, label: str, names, labelled: bool) -> Iterator[Row]:
+def _rows(builder, split: str, name: str, texts, label: str, names, labelled: bool) -> Iterator[Row | BadRow]:
     examples = _examples(builder, split)
     features = builder.info.features
     if "idx" in features and getattr(features["idx"], "shape", None) == ():
         examples = sorted(examples, key=lambda example: int(example["idx"]))
     for i, example in enumerate(examples):
-        values = [example[key].decode("utf-8") for key in texts]
-        value = example[label].item() if labelled else None
-        if labelled and names:
-            value = names[value] if 0 <= value < len(names) else None
-        yield Row(values[0], values[1] if len(values) > 1 else None, value, f"{name} {split}, example {i}")
+        where = f"{name} {split}, example {i}"
+        try:
+            values = [example[key].decode("utf-8") for key in texts]
+        except UnicodeDecodeError as error:
+            yield BadRow("invalid_utf8", f"{where}: byte {error.start} is not UTF-8. Use --on-bad-row skip")
+            continue
+        value = _label(example[label], names) if labelled else None
+        yield Row(values[0], values[1] if len(values) > 1 else None, value, where)
 
 
-def _discover(name: str, splits: list[Split]) -> tuple[str, ...]:
+def _label(value, names: tuple[str, ...]):
+    """A label as text or number; one that is no class, such as -1 for a hidden label, is the number."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    value = value.item()
+    return names[value] if names and 0 <= value < len(names) else value
+
+
+def _discover(name: str, splits: list[Split], options) -> tuple[str, ...]:
     train = next((split for split in splits if split.name == "train"), None)
     if train is None:
         raise UsageError(f"--labels is missing: {name} has no label names and no training split is made.")
-    return tuple(map(str, sorted({row.label for row in train.rows()})))
+    dropped = given_labels(options.drop_labels)
+    found = Counter(label_name(row.label) for row in train.rows() if isinstance(row, Row))
+    return sorted_labels({label: count for label, count in found.items() if label and label not in dropped})
