@@ -6,6 +6,8 @@ from typing import Literal, get_args, get_origin
 
 from nlpdata.errors import UsageError
 
+ACCEPT_LOSS_HELP = "Make the result also where most of the text is cut off or unknown to the tokenizer."
+
 
 def option(default, text: str, affects_bytes: bool = True):
     """A field of an options dataclass: its default, its help, and whether it decides the records' bytes."""

@@ -116,6 +116,10 @@ class TextDataConfig(DataConfig):
     """Its features with the text, or the two texts; empty: found out."""
     label_field: str = ""
     """Its feature with the label; empty: label."""
+    on_bad_row: Literal["fail", "skip"] = "fail"
+    """A record or example whose label or text cannot be used: stop, or leave it out and count it."""
+    drop_labels: str = ""
+    """Leave out the examples of tfds_name with these labels, comma-separated."""
 
     @property
     def is_given(self) -> bool:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -60,6 +60,13 @@ def glue_command(
     ] = None,
     experiment: Annotated[str, typer.Option(help="The experiment under the settings.")] = "bert/sentence_prediction",
     max_seq_length: Annotated[int, typer.Option("--max_seq_length", "--max-seq-length", help="Of the records.")] = 128,
+    on_bad_row: Annotated[
+        Literal["fail", "skip"],
+        typer.Option("--on_bad_row", "--on-bad-row", help="A row that cannot be used: stop, or leave it out."),
+    ] = "fail",
+    accept_loss: Annotated[
+        bool, typer.Option("--accept_loss", "--accept-loss", help="Also where most of the text is cut or unknown.")
+    ] = False,
     config_file: Annotated[
         list[str] | None, typer.Option("--config_file", "--config-file", help="YAML over each task's settings.")
     ] = None,
@@ -79,6 +86,8 @@ def glue_command(
         model_config=model_config,
         experiment=experiment,
         max_seq_length=max_seq_length,
+        on_bad_row=on_bad_row,
+        accept_loss=accept_loss,
         config_files=config_file or (),
         params_overrides=params_override or (),
         import_modules=import_module or (),
@@ -98,6 +107,8 @@ def glue(
     model_config: str | None = None,
     experiment: str = "bert/sentence_prediction",
     max_seq_length: int = 128,
+    on_bad_row: str = "fail",
+    accept_loss: bool = False,
     config_files: Sequence[str] = (),
     params_overrides: Sequence[str] = (),
     import_modules: Sequence[str] = (),
@@ -119,7 +130,7 @@ def glue(
             tokenizer,
             model_config,
             experiment,
-            max_seq_length,
+            {"max_seq_length": max_seq_length, "on_bad_row": on_bad_row, "accept_loss": accept_loss},
             [
                 *((path, read_yaml(path)) for path in config_files),
                 *(("--params_override", parse_overrides(text)) for text in params_overrides),
@@ -129,8 +140,9 @@ def glue(
 
 
 def _sweep(
-    init_checkpoint, input, folder, tasks, seeds, tokenizer, model_config, experiment, max_seq_length, top, log
+    init_checkpoint, input, folder, tasks, seeds, tokenizer, model_config, experiment, made, top, log
 ) -> list[dict]:
+    """`glue`, its files read; made: options of the records."""
     from nlpdata.finetuning.datasets import plain_name
     from pretrain.converters import read_checkpoint
     from pretrain.encoders.model_config import read_model_config
@@ -149,10 +161,10 @@ def _sweep(
         _, settings, dev = TASKS[name]
         trained = _SAME_MODEL.get(name) if _SAME_MODEL.get(name) in chosen else None
         splits = dev if trained else f"train,{dev}"
-        records = _records(name, splits, input, folder / "records" / name, vocabulary, max_seq_length, log)
+        records = _records(name, splits, input, folder / "records" / name, vocabulary, made, log)
         layers = [
             (settings, read_yaml(settings)),
-            ("", _task_layer(records, dev, max_seq_length, encoder, init_checkpoint)),
+            ("", _task_layer(records, dev, made["max_seq_length"], encoder, init_checkpoint)),
         ]
         config = with_layers(EXPERIMENTS.get(experiment)(), [*layers, *top], log)
         for seed, each in seed_runs(config, seeds).items():
@@ -184,8 +196,8 @@ def _scored(config: ExperimentConfig, run: Path) -> ExperimentConfig:
     return replace(config, task=replace(config.task, init_checkpoint=str(run)), trainer=trainer)
 
 
-def _records(name: str, splits: str, input: str, folder: Path, tokenizer: str, length: int, log) -> Path:
-    """The folder of a task's records, made where they are not there yet."""
+def _records(name: str, splits: str, input: str, folder: Path, tokenizer: str, options: dict, log) -> Path:
+    """The folder of a task's records, made where they are not there yet; `options`: of create_finetuning."""
     from nlpdata import create_finetuning
     from nlpdata.records import read_meta
     from nlpdata.tokenizers import load_tokenizer
@@ -193,10 +205,10 @@ def _records(name: str, splits: str, input: str, folder: Path, tokenizer: str, l
     meta_path = folder / "meta.json"
     if not meta_path.exists():
         log(f"{name}: making records: {folder}")
-        create_finetuning(input, str(folder), tokenizer, task=name, splits=splits, max_seq_length=length, log=log)
+        create_finetuning(input, str(folder), tokenizer, task=name, splits=splits, log=log, **options)
         return folder
     meta = read_meta(meta_path)
-    wanted = {"tokenizer": load_tokenizer(tokenizer).sha256, "max_seq_length": length}
+    wanted = {"tokenizer": load_tokenizer(tokenizer).sha256, "max_seq_length": options["max_seq_length"]}
     found = {"tokenizer": meta.get("tokenizer", {}).get("sha256"), "max_seq_length": meta.get("max_seq_length")}
     other = [key for key in wanted if wanted[key] != found[key]]
     if other:

@@ -6,7 +6,7 @@ from typing import Literal
 from nlpdata.errors import UsageError
 from nlpdata.finetuning.datasets import find_dataset, plain_name
 from nlpdata.finetuning.label_names import given_labels
-from nlpdata.options import RecordOptions, check_range, option
+from nlpdata.options import ACCEPT_LOSS_HELP, RecordOptions, check_range, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +58,7 @@ class FinetuningOptions(RecordOptions):
     on_bad_row: Literal["fail", "skip"] = option(
         "fail", "A row that cannot be used: stop, or leave it out and count it."
     )
+    accept_loss: bool = option(False, ACCEPT_LOSS_HELP, False)
     feature_names: Literal["v1", "v2", "albert"] = option(
         "v1", "v1: input_ids, segment_ids; v2: input_word_ids, input_type_ids; albert: p_mask, cls_index, floats."
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nlpdata.errors import UsageError
-from nlpdata.options import RecordOptions, check_range, option
+from nlpdata.options import ACCEPT_LOSS_HELP, RecordOptions, check_range, option
 
 Objective = Literal["sop", "nsp", "none"]
 
@@ -41,6 +41,7 @@ class PretrainingOptions(RecordOptions):
     invalid_utf8: Literal["fail", "replace", "skip"] = option(
         "fail", "What to do about bytes that are not UTF-8: stop, put U+FFFD, or leave the line out."
     )
+    accept_loss: bool = option(False, ACCEPT_LOSS_HELP, False)
     text_key: str | None = option(None, "Input is JSON lines; the document's text is under this key.")
     limit_documents: int | None = option(None, "Use only the first N documents, in file order.")
     seed: int = option(12345, "Seed of all random choices.")

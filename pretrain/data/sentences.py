@@ -9,6 +9,7 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.reading import Records
 from pretrain.config import DataConfig
 from pretrain.data.batches import Batches
+from pretrain.data.chosen import Chosen, usable
 from pretrain.data.record_set import (
     RENAME,
     SEQUENCE,
@@ -49,17 +50,17 @@ def sentence_batches(config: DataConfig, task, log=print) -> tuple[Batches, Labe
     name = f"task.{'train_data' if config.is_training else 'validation_data'}"
     named = getattr(config, "tfds_name", "")
     records, meta = encode_texts(config, name, log) if named else open_record_set(config, name)
-    source = _Source(records, meta, config, task, name)
+    source = _Source(records, meta, config, task, name, log)
     if not meta:
         log(f"{name}: no meta file beside {records.paths[0]}; taken as {source.labels.kind}, length {source.length}")
-    return Batches(records, config, source.transform, name, source.facts()), source.labels
+    return Batches(source.records, config, source.transform, name, source.facts()), source.labels
 
 
 class _Source:
     """Records that were found to fit; `transform` makes a batch's arrays of their rows."""
 
-    def __init__(self, records: Records, meta: Mapping, config: DataConfig, task, name: str):
-        self._records, self._meta, self._config, self._name = records, meta, config, name
+    def __init__(self, records: Records, meta: Mapping, config: DataConfig, task, name: str, log):
+        self.records, self._meta, self._config, self._name = records, meta, config, name
         self._encoder = task.model.encoder.options
         self._features = {RENAME.get(f.name, f.name): f for f in records.features}
         self._check_features()
@@ -68,8 +69,10 @@ class _Source:
         check_fits_model(meta, self.length, self._encoder, name)
         self.labels = self._find_labels(task)
         self._check_label_feature()
-        ends = ends_of_files(records)
-        self.transform(records[ends], ends, 0)
+        if getattr(config, "on_bad_row", "fail") == "skip":
+            self._leave_out_bad_labels(log)
+        ends = ends_of_files(self.records)
+        self.transform(self.records[ends], ends, 0)
 
     def facts(self) -> dict:
         """What must not change between the runs of one model."""
@@ -84,8 +87,8 @@ class _Source:
         missing = [name for name in SEQUENCE if name not in self._features]
         if missing:
             raise UsageError(
-                f"{self._name}: {self._records.paths[0]} holds no fine-tuning records: {', '.join(missing)} is missing. Its "
-                f"records have {', '.join(f.name for f in self._records.features)}."
+                f"{self._name}: {self.records.paths[0]} holds no fine-tuning records: {', '.join(missing)} is missing. Its "
+                f"records have {', '.join(f.name for f in self.records.features)}."
             )
         if "label_ids" not in self._features:
             instead = "Use `python -m pretrain.predict` for texts without labels."
@@ -93,7 +96,7 @@ class _Source:
                 instead = "They are pretraining records: was --experiment=bert/pretraining meant?"
             elif "start_positions" in self._features:
                 instead = "They are of a question answering task: was --experiment=bert/squad meant?"
-            raise UsageError(f"{self._name}: the records of {self._records.paths[0]} have no label_ids. {instead}")
+            raise UsageError(f"{self._name}: the records of {self.records.paths[0]} have no label_ids. {instead}")
 
     def _find_labels(self, task) -> Labels:
         meta, name = self._meta, self._name
@@ -126,7 +129,7 @@ class _Source:
         is_number = feature.dtype.startswith("float")
         if is_number and labels.kind != "regression":
             raise UsageError(
-                f"{self._name}: label_ids of {self._records.paths[0]} are numbers ({feature.dtype}), but the task is "
+                f"{self._name}: label_ids of {self.records.paths[0]} are numbers ({feature.dtype}), but the task is "
                 f"{labels.kind}, whose labels are int64. Set task.kind=regression, or make records of another --task."
             )
         if feature.width != width:
@@ -138,29 +141,61 @@ class _Source:
     def transform(self, rows: dict[str, np.ndarray], examples: np.ndarray, epoch: int) -> dict[str, np.ndarray]:
         """The arrays of a batch; see sentence_batches."""
         rows = {RENAME.get(name, name): values for name, values in rows.items()}
-        batch = sequence_features(self._records, rows, self._config, self._encoder, examples)
-        real = (
-            np.reshape(rows["is_real_example"], -1) != 0 if "is_real_example" in rows else np.ones(len(examples), bool)
-        )
+        batch = sequence_features(self.records, rows, self._config, self._encoder, examples)
+        real = _is_real(rows)
         batch["label_ids"] = self._label_ids(rows["label_ids"], examples, real)
-        batch["record"] = examples.astype(np.int32)
+        numbers = self.records.numbers[examples] if isinstance(self.records, Chosen) else examples
+        batch["record"] = numbers.astype(np.int32)
         batch["is_real_example"] = real.astype(np.int32)
         return batch
 
-    def _label_ids(self, values: np.ndarray, examples: np.ndarray, real: np.ndarray) -> np.ndarray:
+    def _leave_out_bad_labels(self, log) -> None:
+        """Keeps the records whose labels can be used. DataError where none is left."""
+
+        def is_usable(rows: dict[str, np.ndarray]) -> np.ndarray:
+            return ~self._wrong_labels(rows["label_ids"]).any(axis=1) | ~_is_real(rows)
+
+        numbers, total = usable(self.records, is_usable), len(self.records)
+        if len(numbers) == total:
+            return
+        what = f"{total - len(numbers)} of {total} records, whose label_ids are not {self._expected()}"
+        if not len(numbers):
+            raise DataError(f"{self._name}: no example is left without {what}")
+        log(f"{self._name}: left out {what}")
+        self.records = Chosen(self.records, numbers)
+
+    def _wrong_labels(self, values: np.ndarray) -> np.ndarray:
+        """Which of the labels (n, width) can be none: bool (n, width)."""
         if self.labels.kind == "regression":
-            numbers = values.astype(np.float32)[:, 0]
-            bad = np.flatnonzero(~np.isfinite(numbers))
-            if len(bad):
-                where = self._records.where(int(examples[bad[0]]))
-                raise DataError(f"{where}: label_ids holds {numbers[bad[0]]}, expected a number")
-            return numbers
-        multilabel = self.labels.kind == "multilabel"
-        limit = 2 if multilabel else self.labels.num_classes
-        wrong = np.flatnonzero(((values < 0) | (values >= limit)).any(axis=1) & real)
-        if len(wrong):
-            row = values[wrong[0]]
-            bad = row[(row < 0) | (row >= limit)][0]
-            what = "0 or 1 for each label" if multilabel else f"0 to {limit - 1} ({limit} classes)"
-            raise DataError(f"{self._records.where(int(examples[wrong[0]]))}: label_ids holds {bad}, expected {what}")
-        return values.astype(np.int32) if multilabel else values.astype(np.int32)[:, 0]
+            return ~np.isfinite(values.astype(np.float32))
+        limit = 2 if self.labels.kind == "multilabel" else self.labels.num_classes
+        return (values < 0) | (values >= limit)
+
+    def _expected(self) -> str:
+        if self.labels.kind == "regression":
+            return "a number"
+        classes = self.labels.num_classes
+        return (
+            "0 or 1 for each label" if self.labels.kind == "multilabel" else f"0 to {classes - 1} ({classes} classes)"
+        )
+
+    def _label_ids(self, values: np.ndarray, examples: np.ndarray, real: np.ndarray) -> np.ndarray:
+        wrong = self._wrong_labels(values)
+        if self.labels.kind != "regression":
+            wrong &= real[:, None]
+        bad = np.flatnonzero(wrong.any(axis=1))
+        if len(bad):
+            found = values[bad[0]][wrong[bad[0]]][0]
+            raise DataError(
+                f"{self.records.where(int(examples[bad[0]]))}: label_ids holds {found}, expected {self._expected()}. "
+                f"Correct the records, or leave such ones out with {self._name}.on_bad_row=skip"
+            )
+        if self.labels.kind == "regression":
+            return values.astype(np.float32)[:, 0]
+        return values.astype(np.int32) if self.labels.kind == "multilabel" else values.astype(np.int32)[:, 0]
+
+
+def _is_real(rows: dict[str, np.ndarray]) -> np.ndarray:
+    """Which rows are examples, and no padding of a batch: bool (n,)."""
+    count = len(rows["label_ids"])
+    return np.reshape(rows["is_real_example"], -1) != 0 if "is_real_example" in rows else np.ones(count, bool)

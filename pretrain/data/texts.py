@@ -15,6 +15,8 @@ _FIELDS = {  # options of create-finetuning, as its messages name them -> fields
     "--text-column": "text_fields",
     "--label-column": "label_field",
     "--tfds": "tfds_name",
+    "--on-bad-row ": "on_bad_row=",
+    "--drop-labels": "drop_labels",
 }
 
 
@@ -40,15 +42,21 @@ def encode_texts(config: TextDataConfig, name: str, log: Callable[[str], None]) 
             text_b_column=second,
             label_column=config.label_field or None,
             max_seq_length=config.seq_length or LENGTH,
+            on_bad_row=config.on_bad_row,
+            drop_labels=config.drop_labels or None,
         )
         tokenizer = load_tokenizer(config.vocab_file, do_lower_case=config.do_lower_case)
         for line in tokenizer.notes:
             log(line)
-        encoded = encode_split(options, tokenizer, log)
+        encoded = encode_split(options, tokenizer, lambda line: log(_in_fields(line, name)))
     except NlpdataError as error:
-        message = str(error)
-        for option, field in _FIELDS.items():
-            message = message.replace(option, f"{name}.{field}")
-        raise type(error)(message.replace(", or use --on-bad-row skip", "")) from error
+        raise type(error)(_in_fields(str(error), name)) from error
     log(f"{name}: {len(encoded)} examples of {config.tfds_name} ({split}), tokenized")
     return encoded, encoded.meta
+
+
+def _in_fields(message: str, name: str) -> str:
+    """A message of create-finetuning with the fields of a data section in place of its options."""
+    for option, field in _FIELDS.items():
+        message = message.replace(option, f"{name}.{field}")
+    return message

@@ -9,6 +9,7 @@ import pytest
 from keras import ops
 
 from nlpdata.errors import DataError, UsageError
+from pretrain.config import EvalTextDataConfig
 from pretrain.converters import native, read_checkpoint
 from pretrain.converters.load import load
 from pretrain.data.batches import trimmed
@@ -257,6 +258,39 @@ def test_a_label_out_of_range(tmp_path):
     columns["label_ids"][0] = 7
     path = write(tmp_path / "a.tfrecord", columns, meta())
     refused(sentence_experiment(path), r"a\.tfrecord.*label_ids holds 7, expected 0 to 2 \(3 classes\)", DataError)
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad", "words"),
+    [
+        ("classification", -1, r"0 to 2 \(3 classes\)"),
+        ("regression", np.nan, "a number"),
+        ("multilabel", -1, "0 or 1 for each"),
+    ],
+)
+def test_records_whose_labels_cannot_be_used(tmp_path, kind, bad, words):
+    """A hidden label is an error, or the record is left out, counted, and keeps its number."""
+    columns = examples(32, kind)
+    columns["label_ids"][[0, 5, 31], 0] = bad
+    path = write(tmp_path / "a.tfrecord", columns, meta(kind))
+    refused(
+        sentence_experiment(path),
+        rf"label_ids holds (-1|nan), expected {words}.*task\.train_data\.on_bad_row=skip",
+        DataError,
+    )
+    lines, data = [], EvalTextDataConfig(input_path=str(path), global_batch_size=8, on_bad_row="skip")
+    batches, _ = sentence_batches(data, sentence_experiment(path).task, lines.append)
+    assert batches.num_examples == 29
+    assert any("left out 3 of 32 records" in line for line in lines)
+    found = [batches.batch(step) for step in range(batches.steps_per_epoch)]
+    real = np.concatenate([batch["is_real_example"] for batch in found]) == 1
+    used = [i for i in range(32) if i not in (0, 5, 31)]
+    assert np.concatenate([batch["record"] for batch in found])[real].tolist() == used
+    labels = np.concatenate([batch["label_ids"] for batch in found])[real]
+    np.testing.assert_array_equal(labels.reshape(29, -1), columns["label_ids"][used])
+    write(path, columns | {"label_ids": np.full_like(columns["label_ids"], bad)}, meta(kind))
+    with pytest.raises(DataError, match="no example is left without 32 of 32 records"):
+        sentence_batches(data, sentence_experiment(path).task)
 
 
 def test_records_without_labels_or_meta_file(tmp_path):

@@ -62,7 +62,13 @@ def test_batches_are_those_of_records(task, texts, vocab, data_dir, tmp_path):  
         ({"text_fields": ["text"]}, UsageError, r"task\.train_data\.text_fields: .*no 'text'; its features: .*sentence1"),
         ({"label_field": "score"}, UsageError, r"task\.train_data\.label_field: .*no 'score'"),
         ({"text_fields": ["a", "b", "c"]}, UsageError, "one text or two"),
-        ({"tfds_split": "test"}, DataError, "glue/rte test, example 0: no label; .*Correct the row$"),
+        (
+            {"tfds_split": "test"},
+            DataError,
+            r"glue/rte test, example 0: unknown label '-1', .*task\.train_data\.on_bad_row=skip or "
+            r"task\.train_data\.drop_labels=-1$",
+        ),
+        ({"tfds_split": "test", "on_bad_row": "skip"}, DataError, "no example of the train split can be used"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_words_of_the_configuration(changes, kind, message, texts):

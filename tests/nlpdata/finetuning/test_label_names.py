@@ -138,8 +138,8 @@ def test_a_marker_is_reported_and_can_be_left_out(tmp_path, make, vocab, capsys)
         vocab,
     )
     shown = run_command(capsys, *command, "--output", tmp_path / "cli", "--drop-labels", "-", "--quiet")
-    assert shown.returncode == 0
-    assert [line.split() for line in shown.stdout.splitlines() if "label " in line] == [
+    assert shown.code == 0
+    assert [line.split() for line in shown.out.splitlines() if "label " in line] == [
         ["label", name, "30"] for name in ("contradiction", "entailment", "neutral")
     ]
 

@@ -1,0 +1,36 @@
+"""Some of the records of a set, in their order: what is left where others cannot be used."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+_BLOCK = 4096  # records looked at together
+
+
+class Chosen:
+    """records[numbers], with the interface of `nlpdata.open_records` that batches use."""
+
+    def __init__(self, records, numbers: np.ndarray):
+        self._records, self.numbers = records, numbers
+        self.features, self.paths = records.features, records.paths
+        stops = np.cumsum(records.counts)
+        self.counts = np.diff(np.searchsorted(numbers, np.concatenate([[0], stops])))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        return self._records[self.numbers[rows]]
+
+    def where(self, row: int) -> str:
+        """A record's place, for messages."""
+        return self._records.where(int(self.numbers[row]))
+
+
+def usable(records, is_usable: Callable[[dict[str, np.ndarray]], np.ndarray]) -> np.ndarray:
+    """The numbers of the records, int64, of which is_usable(rows) (bool (n,)) is true; reads them all once."""
+    found = []
+    for first in range(0, len(records), _BLOCK):
+        numbers = np.arange(first, min(first + _BLOCK, len(records)))
+        found.append(numbers[is_usable(records[numbers])])
+    return np.concatenate(found)
