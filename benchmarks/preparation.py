@@ -11,7 +11,7 @@ from measure import CommandCost, Stages, run_command
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from nlpdata.corpus import find_files, plan_chunks, read_blocks  # noqa: E402
+from nlpdata.corpus import find_files, plan_portions, read_portion  # noqa: E402
 from nlpdata.pretraining import assemble, build, plan  # noqa: E402
 from nlpdata.pretraining import recipe as recipes  # noqa: E402
 from nlpdata.pretraining.options import PretrainingOptions  # noqa: E402
@@ -30,8 +30,8 @@ class Corpus:
         self.files, _ = find_files(self.patterns)
         self.size = sum(file.size for file in self.files)
         chunk_bytes = min(max(self.size // 8, plan.MIN_CHUNK_BYTES), plan.MAX_CHUNK_BYTES)
-        self.chunks = plan_chunks(self.files, chunk_bytes)
-        self.blocks = [block.lines for chunk in self.chunks for block in read_blocks(chunk)]
+        self.portions = plan_portions(self.files, chunk_bytes)
+        self.blocks = [block.lines for portion in self.portions for block in read_portion(portion)]
 
     def encode_raw(self) -> None:
         for lines in self.blocks:
@@ -47,11 +47,11 @@ class Corpus:
             self.tokenizer.normalize(lines)
 
     def keyed(self, options: PretrainingOptions, stages: Stages) -> Iterator[recipes.Keyed]:
-        """What build_examples yields of all chunks, in this process."""
+        """What build_examples yields of all portions, in this process."""
         recipe = recipes.Recipe(options, self.tokenizer)
-        for number, chunk in enumerate(self.chunks):
-            blocks = stages.iterate("read", read_blocks(chunk))
-            yield from build.build_examples(blocks, chunk.file, number, recipe, Counter())
+        for portion in self.portions:
+            blocks = stages.iterate("read", read_portion(portion))
+            yield from build.build_examples(blocks, recipe, Counter())
 
     def columns(self, options: PretrainingOptions) -> tuple[recipes.Recipe, dict]:
         """The recipe, and the columns of one batch of records as they go to the encoder."""
@@ -59,8 +59,7 @@ class Corpus:
         original = recipes.encode_examples
         recipes.encode_examples = lambda features, columns: taken.append(columns) or original(features, columns)
         try:
-            chunk = self.chunks[0]
-            next(iter(build.build_examples(read_blocks(chunk), chunk.file, 0, recipe, Counter())))
+            next(iter(build.build_examples(read_portion(self.portions[0]), recipe, Counter())))
         finally:
             recipes.encode_examples = original
         return recipe, taken[0]

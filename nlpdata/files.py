@@ -238,6 +238,11 @@ class _RemoteFile:
         self.close()
 
 
+def open_binary(path):
+    """Opens a file for reading; read, seek, tell and close are there. For many small files, faster than path_of."""
+    return path_of(path).open("rb") if is_remote(path) else open(path, "rb")
+
+
 def file_size(path) -> int:
     """Bytes of a file. FileNotFoundError where there is none."""
     if not is_remote(path):

@@ -2,7 +2,8 @@
 
 A writer collects records with a 64-bit key and a tie-breaking tuple; whenever its buffer is full it sorts it and writes
 one run file. A merge reads one range of keys from all runs, so its memory is that of the range. Keys are hashes, so
-equal ranges hold about equally many records; where many records have one key, it goes by their ties.
+equal ranges hold about equally many records; where many records have one key, it goes by their ties. A merge has one run
+file open at a time, however many there are; many short reads are slow, so more than MAX_RUNS are made fewer first.
 
     run file: magic, count, bytes | keys uint64 (n,) | ties uint64 (n, 3) | ends int64 (n,) | records, in key order
 """
@@ -10,17 +11,21 @@ equal ranges hold about equally many records; where many records have one key, i
 import contextlib
 import itertools
 import os
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 BUFFER_BYTES = 16 << 20  # records that a writer holds before it sorts and writes them
 MERGE_BYTES = 16 << 20  # records that a merge holds at a time
+MAX_RUNS = 512  # of one kind; a range of more is read in pieces too short for the disk
 
 _MAGIC = 0x315F4E55525F4C4E
 _TIE = 3
+_HEAD_BYTES = 24
+_ROW_BYTES = 8 * (1 + _TIE + 1)  # of a record, without its payload
+_SEARCH_ROWS = 512  # keys that are read at once
+_SCAN_ROWS = 1 << 16
 
 
 class SortBuffer:
@@ -82,7 +87,7 @@ def split_run(run: bytes | str, borders: np.ndarray) -> Iterator[tuple[int, byte
       borders: lowest key of each range but the first, ascending: uint64 (ranges - 1,).
     """
     if isinstance(run, str):
-        rows = _rows(_Run(run).keys, borders)
+        rows = _rows(_Run(run).keys(), borders)
         yield from ((number, run) for number in np.flatnonzero(np.diff(rows)).tolist())
         return
     sort_keys, ties, lengths, payload = read_run(run)
@@ -159,61 +164,85 @@ def _in_order(payload: bytes, lengths: np.ndarray, order: np.ndarray) -> list[me
 
 
 class _Run:
-    """One run file; its keys are mapped, not read."""
+    """One run file, which is open only while it is read."""
+
+    __slots__ = ("bytes", "count", "path")
 
     def __init__(self, path):
-        self.path = path
-        head = np.fromfile(path, np.uint64, 3).tolist()
+        self.path = os.fspath(path)
+        with self._open() as file:
+            head = np.frombuffer(file.read(_HEAD_BYTES), np.uint64).tolist()
+            size = file.seek(0, os.SEEK_END)
         if len(head) < 3 or head[0] != _MAGIC:
             raise OSError(f"{path} is damaged: it does not begin as a run file does")
         _, self.count, self.bytes = head
-        expected = 24 + self.count * (8 + 8 * _TIE + 8) + self.bytes
-        if os.path.getsize(path) != expected:
-            raise OSError(f"{path} is damaged: {os.path.getsize(path)} bytes instead of {expected}")
+        expected = _HEAD_BYTES + self.count * _ROW_BYTES + self.bytes
+        if size != expected:
+            raise OSError(f"{path} is damaged: {size} bytes instead of {expected}")
 
-    @cached_property
+    def _open(self):
+        return open(self.path, "rb", buffering=0)
+
     def keys(self) -> np.ndarray:
         """All keys, ascending: uint64 (count,)."""
-        return np.memmap(self.path, np.uint64, "r", 24, (self.count,)) if self.count else np.zeros(0, np.uint64)
+        with self._open() as file:
+            return self._keys(file, 0, self.count)
 
-    @property
-    def first_keys(self) -> np.ndarray:
-        """The keys of the records whose last tie is 0: uint64."""
-        if not self.count:
-            return self.keys
-        ties = np.memmap(self.path, np.uint64, "r", 24 + 8 * self.count, (self.count, _TIE))
-        return self.keys[ties[:, -1] == 0]
+    def first_keys(self) -> Iterator[np.ndarray]:
+        """The keys of the records whose last tie is 0, in pieces: uint64."""
+        with self._open() as file:
+            for first in range(0, self.count, _SCAN_ROWS):
+                count = min(_SCAN_ROWS, self.count - first)
+                yield self._keys(file, first, count)[self._ties(file, first, count)[:, -1] == 0]
 
-    def between(self, low: int, high: int) -> tuple[int, int]:
-        """The rows with low <= key < high."""
-        first = int(np.searchsorted(self.keys, np.uint64(low)))
-        return first, self.count if high >= 1 << 64 else int(np.searchsorted(self.keys, np.uint64(high)))
+    def between(self, borders: Sequence[int]) -> list[int]:
+        """The first row whose key is not below each of the ascending borders (ints up to 2**64)."""
+        with self._open() as file:
+            rows, first = [], 0
+            for border in borders:
+                first = self.count if border >= 1 << 64 else self._search(file, np.uint64(border), first)
+                rows.append(first)
+        return rows
+
+    def _search(self, file, key: np.uint64, first: int) -> int:
+        last = self.count
+        while last - first > _SEARCH_ROWS:
+            middle = (first + last) // 2
+            if self._keys(file, middle, 1)[0] < key:
+                first = middle + 1
+            else:
+                last = middle
+        return first + int(np.searchsorted(self._keys(file, first, last - first), key))
 
     def bytes_of(self, first: int, last: int) -> int:
         """Payload bytes of rows first : last."""
         if last <= first:
             return 0
-        at = 24 + self.count * 8 * (1 + _TIE)
-        with open(self.path, "rb") as file:
-            begin, end = (
-                int(self._array(file, at + 8 * (row - 1), np.int64, 1)[0]) if row else 0 for row in (first, last)
-            )
-        return end - begin
+        with self._open() as file:
+            begin = int(self._ends(file, first - 1, 1)[0]) if first else 0
+            return int(self._ends(file, last - 1, 1)[0]) - begin
 
     def read_rows(self, first: int, last: int, with_payload: bool = True):
         """Keys, ties, lengths and payload of rows first : last."""
         count = last - first
-        with open(self.path, "rb") as file:
-            found = self._array(file, 24 + 8 * first, np.uint64, count)
-            at = 24 + 8 * self.count
-            ties = self._array(file, at + 8 * _TIE * first, np.uint64, count * _TIE).reshape(count, _TIE)
-            at += 8 * _TIE * self.count
-            ends = self._array(file, at + 8 * max(first - 1, 0), np.int64, count + (first > 0))
+        with self._open() as file:
+            found, ties = self._keys(file, first, count), self._ties(file, first, count)
+            ends = self._ends(file, max(first - 1, 0), count + (first > 0))
             begin = int(ends[0]) if first else 0
             lengths = np.diff(ends) if first else np.diff(ends, prepend=0)
-            file.seek(at + 8 * self.count + begin)
+            file.seek(_HEAD_BYTES + _ROW_BYTES * self.count + begin)
             payload = file.read(int(lengths.sum())) if with_payload else b""
         return found, ties, lengths, payload
+
+    def _keys(self, file, first: int, count: int) -> np.ndarray:
+        return self._array(file, _HEAD_BYTES + 8 * first, np.uint64, count)
+
+    def _ties(self, file, first: int, count: int) -> np.ndarray:
+        at = _HEAD_BYTES + 8 * (self.count + _TIE * first)
+        return self._array(file, at, np.uint64, count * _TIE).reshape(count, _TIE)
+
+    def _ends(self, file, first: int, count: int) -> np.ndarray:
+        return self._array(file, _HEAD_BYTES + 8 * ((1 + _TIE) * self.count + first), np.int64, count)
 
     @staticmethod
     def _array(file, offset, dtype, count):
@@ -224,7 +253,7 @@ class _Run:
 class Merge:
     """The records of many runs in the order of (key, tie)."""
 
-    def __init__(self, runs: Sequence[str | Path]):
+    def __init__(self, runs: Iterable[str | Path]):
         self._runs = [_Run(path) for path in runs]
         self.count = sum(run.count for run in self._runs)
         self.bytes = sum(run.bytes for run in self._runs)
@@ -235,8 +264,8 @@ class Merge:
         Of the records of one key that are parts of one thing, the first one counts, whose last tie is 0.
         """
         total: dict[int, int] = {}
-        for run in self._runs:
-            slots, counts = np.unique(run.first_keys >> np.uint64(shift), return_counts=True)
+        for first_keys in itertools.chain.from_iterable(run.first_keys() for run in self._runs):
+            slots, counts = np.unique(first_keys >> np.uint64(shift), return_counts=True)
             for slot, count in zip(slots.tolist(), counts.tolist(), strict=True):
                 total[slot] = total.get(slot, 0) + count
         return dict(sorted(total.items()))
@@ -248,10 +277,9 @@ class Merge:
 
         A piece has about merge_bytes, however equal the keys are.
         """
-        pieces = max(1, -(-self._bytes_of([run.between(low, high) for run in self._runs]) // merge_bytes))
-        borders = [low + (high - low) * i // pieces for i in range(pieces + 1)]
-        for begin, end in itertools.pairwise(borders):
-            for rows in self._divided([run.between(begin, end) for run in self._runs], merge_bytes):
+        pieces = max(1, -(-self._bytes_of(next(self._between([low, high]))) // merge_bytes))
+        for piece in self._between([low + (high - low) * i // pieces for i in range(pieces + 1)]):
+            for rows in self._divided(piece, merge_bytes):
                 parts = [run.read_rows(*own) for run, own in zip(self._runs, rows, strict=True) if own[0] < own[1]]
                 if not parts:
                     continue
@@ -260,7 +288,12 @@ class Merge:
                 order = _order(sort_keys, ties)
                 yield sort_keys[order], ties[order], lengths[order], b"".join(_in_order(payload, lengths, order))
 
-    def _bytes_of(self, rows: Sequence[tuple[int, int]]) -> int:
+    def _between(self, borders: Sequence[int]) -> Iterator[list[list[int]]]:
+        """For each range between two borders the rows [first, last + 1] of each run."""
+        rows = np.array([run.between(borders) for run in self._runs], np.int64).reshape(-1, len(borders))
+        return (rows[:, i : i + 2].tolist() for i in range(len(borders) - 1))
+
+    def _bytes_of(self, rows: Sequence[Sequence[int]]) -> int:
         return sum(run.bytes_of(*own) for run, own in zip(self._runs, rows, strict=True))
 
     def _divided(self, rows: list[tuple[int, int]], merge_bytes: int) -> Iterator[list[tuple[int, int]]]:
@@ -282,7 +315,7 @@ class Merge:
         """Yields what `read` does, in no particular order, in pieces of about piece_bytes however equal the keys are."""
         parts, size = [], 0
         for run in self._runs:
-            first, last = run.between(low, high)
+            first, last = run.between([low, high])
             step = max(1, (last - first) * piece_bytes // max(run.bytes_of(first, last), 1))
             for at in range(first, last, step):
                 parts.append(run.read_rows(at, min(at + step, last)))
@@ -297,3 +330,27 @@ class Merge:
 def _join(parts) -> tuple[np.ndarray, np.ndarray, np.ndarray, bytes]:
     """Pieces one after the other, as one."""
     return *(np.concatenate([part[i] for part in parts]) for i in range(3)), b"".join([part[3] for part in parts])
+
+
+def merge_runs(runs: Iterable[str | Path], path: str) -> int:
+    """Writes the records of many runs as one run; returns the payload's bytes. Memory as of Merge.read."""
+    merge = Merge(runs)
+    temporary = f"{path}.{os.getpid()}.tmp"
+    head = np.array([_MAGIC, merge.count, merge.bytes], np.uint64).tobytes()
+    at = [_HEAD_BYTES + 8 * merge.count * columns for columns in (0, 1, 1 + _TIE, 2 + _TIE)]
+    end = 0
+    try:
+        with open(temporary, "wb", buffering=0) as file:
+            file.write(head)
+            for sort_keys, ties, lengths, payload in merge.read():
+                ends = end + np.cumsum(lengths)
+                end = int(ends[-1])
+                for i, part in enumerate((sort_keys.tobytes(), ties.tobytes(), ends.tobytes(), payload)):
+                    file.seek(at[i])
+                    at[i] += file.write(part)
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    return end

@@ -66,7 +66,7 @@ def create_pretraining(
         run_pipeline(
             chosen,
             lambda pipeline: build_graph(pipeline, plan, folder, work.path if chosen.is_local else None),
-            chunks=len(plan.chunks),
+            chunks=len(plan.portions),
             input_bytes=plan.input_bytes,
             log=log,
             quiet=not progress,
@@ -91,8 +91,7 @@ def build_graph(pipeline: beam.Pipeline, plan: Plan, folder, runs: Path | None =
     """
     ingredients = steps.Ingredients.of(plan.options, plan.tokenizer, runs is not None)
     steps.recipe_of(ingredients, plan.tokenizer)
-    index = {file.path: i for i, file in enumerate(plan.files)}
-    tasks = [(chunk.index, (index[chunk.file.path], chunk)) for chunk in plan.chunks]
+    tasks = [(portion.index, portion) for portion in plan.portions]
     plan = plan.for_workers()
     made = [
         pipeline

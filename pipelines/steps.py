@@ -15,7 +15,7 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.metrics import Metrics
 
-from nlpdata.corpus import Chunk, read_blocks
+from nlpdata.corpus import Portion, read_portion
 from nlpdata.errors import DataError
 from nlpdata.files import is_remote, move
 from nlpdata.output import commit
@@ -24,7 +24,7 @@ from nlpdata.pretraining.build import build_examples
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.pretraining.plan import Plan, refuse_lone_documents, require_examples
 from nlpdata.pretraining.recipe import SPLITS, Recipe
-from nlpdata.pretraining.tasks import BUCKET_STAGES, fill_buckets, shard_border
+from nlpdata.pretraining.tasks import BUCKET_STAGES, fill_buckets, portion_name, shard_border
 from nlpdata.spill import Merge, SpillWriter, read_run, split_run
 from nlpdata.tfrecord import ShardWriter
 from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
@@ -77,19 +77,19 @@ def _load(ingredients: Ingredients) -> Tokenizer:
 
 
 class BuildFn(beam.DoFn):
-    """(chunk index, [(file index, Chunk)]) -> labelled pieces, and facts. `runs`: the folder of pieces that are files."""
+    """(portion index, [Portion]) -> labelled pieces, and facts. `runs`: the folder of pieces that are files."""
 
     def __init__(self, ingredients: Ingredients, runs: Path | None):
         self._ingredients, self._runs = ingredients, runs
 
-    def process(self, grouped: tuple[int, Iterable[tuple[int, Chunk]]]):
-        (file_index, chunk), *_ = grouped[1]
+    def process(self, grouped: tuple[int, Iterable[Portion]]):
+        portion, *_ = grouped[1]
         options = self._ingredients.options
-        with homeward("tokenizing", chunk.place):
+        with homeward("tokenizing", portion.place):
             recipe, counters = recipe_of(self._ingredients), Counter()
-            pieces = PieceBuilder(f"chunk-{chunk.index:06d}", self._ingredients.slot_shift, self._runs)
-            blocks = read_blocks(chunk, invalid_utf8=options.invalid_utf8, text_key=options.text_key)
-            for item in build_examples(_reported(blocks), chunk.file, file_index, recipe, counters):
+            pieces = PieceBuilder(portion_name(portion), self._ingredients.slot_shift, self._runs)
+            blocks = read_portion(portion, invalid_utf8=options.invalid_utf8, text_key=options.text_key)
+            for item in build_examples(_reported(blocks), recipe, counters):
                 yield from pieces.add(item)
             yield from pieces.finish(counters)
         _count(counters)

@@ -1,6 +1,6 @@
 """train-tokenizer as a Beam pipeline: workers count, normalise and sample the lines; one process trains on the sample.
 
-    chunks -> count -> plan the sample -> sample, a file for each chunk -> sum
+    portions -> count -> plan the sample -> sample, a file for each portion -> sum
 
 The files and the sum lie in a folder beside the output, from which the command that started the pipeline trains, as the
 local executor does: SentencePiece trains on one machine. A sample of the default 10 million lines is about 1 GB.
@@ -15,7 +15,7 @@ from uuid import uuid4
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 
-from nlpdata.corpus import Chunk
+from nlpdata.corpus import Portion
 from nlpdata.files import path_of, remove_tree, write_whole
 from nlpdata.tokenizers.training import (
     ALBERT_SYMBOLS,
@@ -71,7 +71,8 @@ def train_tokenizer(
         log=log,
         **options,
     )
-    chosen.check_places([str(plan.paths[0]), *(chunk.file.path for chunk in plan.chunks)], dry_run)
+    inputs = [chunk.file.path for portion in plan.portions for chunk in portion.chunks]
+    chosen.check_places([str(plan.paths[0]), *inputs], dry_run)
     first = plan.paths[0]
     folder = str(first.with_name(f".{first.name}.{uuid4().hex}.work"))
     if dry_run:
@@ -81,8 +82,8 @@ def train_tokenizer(
         run_pipeline(
             chosen,
             lambda pipeline: build_graph(pipeline, plan, folder),
-            chunks=len(plan.chunks),
-            input_bytes=sum({chunk.file.path: chunk.file.size for chunk in plan.chunks}.values()),
+            chunks=len(plan.portions),
+            input_bytes=sum(portion.bytes for portion in plan.portions),
             log=log,
             quiet=True,
         )
@@ -96,8 +97,8 @@ def build_graph(pipeline: beam.Pipeline, plan: TrainingPlan, folder: str) -> bea
     """Adds the steps to a pipeline. `folder` receives the sample and the sums."""
     return (
         pipeline
-        | "Chunks" >> beam.Create([(chunk.index, chunk) for chunk in plan.chunks], reshuffle=False)
-        | "Spread chunks" >> beam.GroupByKey()
+        | "Portions" >> beam.Create([(portion.index, portion) for portion in plan.portions], reshuffle=False)
+        | "Spread portions" >> beam.GroupByKey()
         | "Count lines" >> beam.ParDo(CountFn(plan.reader))
         | "Counts in one" >> beam.GroupByKey()
         | "Plan sample" >> beam.ParDo(PlanSampleFn(plan.reader, plan.files))
@@ -109,58 +110,58 @@ def build_graph(pipeline: beam.Pipeline, plan: TrainingPlan, folder: str) -> bea
 
 
 class CountFn(beam.DoFn):
-    """(chunk index, [Chunk]) -> (0, (Chunk, the counts of its lines))."""
+    """(portion index, [Portion]) -> (0, (Portion, the counts of its lines))."""
 
     def __init__(self, reader: LineReader):
         self._reader = reader
 
-    def process(self, grouped: tuple[int, Iterable[Chunk]]):
-        chunk, *_ = grouped[1]
-        with homeward("counting lines", chunk.place):
-            counts = self._reader.count(chunk)
+    def process(self, grouped: tuple[int, Iterable[Portion]]):
+        portion, *_ = grouped[1]
+        with homeward("counting lines", portion.place):
+            counts = self._reader.count(portion)
         for name, count in counts.items():
             Metrics.counter("nlpdata", f"lines_{name}").inc(count)
-        yield 0, (chunk, counts)
+        yield 0, (portion, counts)
 
 
 class PlanSampleFn(beam.DoFn):
-    """(0, all chunks with their counts) -> (chunk index, (Chunk, its counts, usable lines of all, lines seen and taken before)).
+    """(0, all portions with their counts) -> (portion index, (Portion, its counts, usable lines of all, seen, taken)).
 
-    Raises the fault of a corpus without a line that can be used.
+    Seen and taken are the lines before the portion. Raises the fault of a corpus without a line that can be used.
     """
 
     def __init__(self, reader: LineReader, files: int):
         self._reader, self._files = reader, files
 
-    def process(self, grouped: tuple[int, Iterable[tuple[Chunk, Counter]]]):
-        with homeward("planning the sample", "all chunks"):
+    def process(self, grouped: tuple[int, Iterable[tuple[Portion, Counter]]]):
+        with homeward("planning the sample", "all portions"):
             parts = sorted(grouped[1], key=lambda part: part[0].index)
             total = sum((counts for _, counts in parts), Counter())
             require_lines(total, self._reader.options, self._files)
             sampler = self._reader.sampler(total["usable"])
-            for chunk, counts in parts:
-                yield chunk.index, (chunk, counts, total["usable"], sampler.seen, sampler.taken)
+            for portion, counts in parts:
+                yield portion.index, (portion, counts, total["usable"], sampler.seen, sampler.taken)
                 sampler.select(counts["usable"])
 
 
 class SampleFn(beam.DoFn):
-    """(chunk index, [what PlanSampleFn says of it]) -> (0, (chunk index, its counts)); the lines lie in the folder."""
+    """(portion index, [what PlanSampleFn says of it]) -> (0, (portion index, its counts)); the lines lie in the folder."""
 
     def __init__(self, reader: LineReader, folder: str):
         self._reader, self._folder = reader, folder
 
     def process(self, grouped: tuple[int, Iterable[tuple]]):
-        (chunk, counts, usable, seen, taken), *_ = grouped[1]
-        with homeward("sampling lines", chunk.place):
+        (portion, counts, usable, seen, taken), *_ = grouped[1]
+        with homeward("sampling lines", portion.place):
             sampler = self._reader.sampler(usable, seen, taken)
-            lines = [line for block in self._reader.sampled(chunk, sampler) for line in block]
+            lines = [line for block in self._reader.sampled(portion, sampler) for line in block]
             refuse_change(counts["usable"], sampler.seen - seen)
-            write_whole(_part(self._folder, chunk.index), "\n".join(lines).encode("utf-8", "surrogatepass"))
-        yield 0, (chunk.index, counts)
+            write_whole(_part(self._folder, portion.index), "\n".join(lines).encode("utf-8", "surrogatepass"))
+        yield 0, (portion.index, counts)
 
 
 class SumFn(beam.DoFn):
-    """(0, all chunk indices with their counts) -> the sums, which lie in the folder then."""
+    """(0, all portion indices with their counts) -> the sums, which lie in the folder then."""
 
     def __init__(self, folder: str):
         self._folder = folder

@@ -1,8 +1,8 @@
 """Corpus reading: files -> chunks -> blocks of sentences, grouped into documents.
 
     files, warnings = find_files(["data/*.txt", "wiki.jsonl.gz@2"])
-    for chunk in plan_chunks(files, chunk_size=16 << 20):
-        for block in read_blocks(chunk):
+    for portion in plan_portions(files, size=16 << 20):    # of chunks of large files, or of many small files
+        for block in read_portion(portion):
             ...
 
 A corpus is text in UTF-8, one sentence a line, blank lines between documents (or JSON lines, one document each).
@@ -14,21 +14,24 @@ The rules, the same for every chunk size, block size and compression:
   whitespace in front of that byte is not part of it.
 
 `find.py` turns patterns into files, `source.py` opens them, `scan.py` finds documents in a byte stream, `jsonl.py`
-does so in JSON lines, `reading.py` plans chunks and decodes.
+does so in JSON lines, `reading.py` plans chunks and portions, and decodes.
 """
 
 from nlpdata.corpus.find import find_files
-from nlpdata.corpus.reading import plan_chunks, read_blocks
+from nlpdata.corpus.reading import plan_chunks, plan_portions, read_blocks, read_portion
 from nlpdata.corpus.source import fingerprint
-from nlpdata.corpus.types import MAX_LINE_BYTES, Block, Chunk, CorpusFile
+from nlpdata.corpus.types import MAX_LINE_BYTES, Block, Chunk, CorpusFile, Portion
 
 __all__ = [
     "MAX_LINE_BYTES",
     "Block",
     "Chunk",
     "CorpusFile",
+    "Portion",
     "find_files",
     "fingerprint",
     "plan_chunks",
+    "plan_portions",
     "read_blocks",
+    "read_portion",
 ]

@@ -9,10 +9,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from nlpdata.corpus.source import Source, detect_compression, reading
+from nlpdata.corpus.source import HEAD_BYTES, Source, check_is_text, detect_compression, reading
 from nlpdata.corpus.types import CorpusFile
 from nlpdata.errors import UsageError
-from nlpdata.files import file_size, find_paths, is_remote, path_of
+from nlpdata.files import file_size, find_paths, is_remote, open_binary, path_of
 from nlpdata.keys import hash_bytes
 
 _WEIGHT = re.compile(r"(.+)@([^@/,]*)")
@@ -37,7 +37,7 @@ def find_files(patterns: Sequence[str]) -> tuple[list[CorpusFile], list[str]]:
     files, seen = [], Counter()
     for path, weight in unique:
         name = _name(path)
-        files.append(_inspect(path, name, seen[name], weight))
+        files.append(_inspect(path, name, seen[name], weight, len(files)))
         seen[name] += 1
     return files, warnings
 
@@ -139,7 +139,7 @@ def _without_repetitions(matches: list[tuple[str, float]]) -> tuple[list[tuple[s
     return list(kept.values()), [f"given more than once, read once: {', '.join(names[:3])}{more}"]
 
 
-def _inspect(path: str, name: str, occurrence: int, weight: float) -> CorpusFile:
+def _inspect(path: str, name: str, occurrence: int, weight: float, number: int) -> CorpusFile:
     """Opens a file as far as it takes to know that it can be read as a corpus."""
     with reading(path):
         size = file_size(path)
@@ -147,11 +147,15 @@ def _inspect(path: str, name: str, occurrence: int, weight: float) -> CorpusFile
         raise UsageError(
             f"--input: {path} is not a regular file (a pipe or device?): write its contents to a file first"
         )
-    with reading(path), path_of(path).open("rb") as raw:
-        compression = detect_compression(raw.read(8))
+    with reading(path), open_binary(path) as raw:
+        head = raw.read(HEAD_BYTES)
+    compression = detect_compression(head)
     identity = f"{name}\0{occurrence}".encode("utf-8", "surrogateescape")
-    file = CorpusFile(path, name, hash_bytes(identity), size, compression, weight)
-    with Source(file):
+    file = CorpusFile(path, name, hash_bytes(identity), size, compression, weight, number)
+    if compression == "none":
+        check_is_text(path, head)
+        return file
+    with Source(file):  # its head must come out of the decompressor
         return file
 
 

@@ -1,7 +1,7 @@
-"""Plans chunks and reads them as blocks of decoded sentences."""
+"""Plans chunks and portions of them, and reads them as blocks of decoded sentences."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -10,11 +10,12 @@ import numpy as np
 from nlpdata.corpus.jsonl import JsonDecoder, JsonScanner, invalid_utf8_error
 from nlpdata.corpus.scan import LINE_END, Part, TextScanner
 from nlpdata.corpus.source import Source
-from nlpdata.corpus.types import MAX_LINE_BYTES, Block, Chunk, CorpusFile
+from nlpdata.corpus.types import MAX_LINE_BYTES, Block, Chunk, CorpusFile, Portion
 from nlpdata.errors import UsageError
 
 INVALID_UTF8_MODES = ("fail", "replace", "skip")
-_COUNT_BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 20
+MAX_CHUNKS = 4096  # of a portion: what is said of each goes to the worker
 
 
 def plan_chunks(
@@ -39,11 +40,31 @@ def plan_chunks(
     return chunks if limit_documents is None else _first_documents(chunks, text_key, limit_documents)
 
 
+def plan_portions(
+    files: Iterable[CorpusFile], size: int, text_key: str | None = None, limit_documents: int | None = None
+) -> list[Portion]:
+    """Divides files into portions of about `size` bytes: chunks of large files, many small files together.
+
+    So that the number of tasks, and of what each leaves, goes by the bytes of the corpus, not by its files.
+    """
+    portions: list[Portion] = []
+    held: list[Chunk] = []
+    held_bytes = 0
+    for chunk in plan_chunks(files, size, text_key, limit_documents):
+        own = (chunk.stop or chunk.file.size) - chunk.start
+        if held and (held_bytes + own > size or len(held) == MAX_CHUNKS):
+            portions.append(Portion(len(portions), tuple(held)))
+            held, held_bytes = [], 0
+        held.append(chunk)
+        held_bytes += own
+    return [*portions, Portion(len(portions), tuple(held))] if held else portions
+
+
 def _first_documents(chunks: list[Chunk], text_key: str | None, limit: int) -> list[Chunk]:
     for number, chunk in enumerate(chunks):
         found = 0
         with Source(chunk.file) as source:
-            for part in _scanner(source, chunk, _COUNT_BLOCK_BYTES, text_key):
+            for part in _scanner(source, chunk, BLOCK_BYTES, text_key):
                 found += len(part.offsets) - part.starts_inside
                 if found >= limit:
                     return [*chunks[:number], replace(chunk, max_documents=limit)]
@@ -51,8 +72,48 @@ def _first_documents(chunks: list[Chunk], text_key: str | None, limit: int) -> l
     return chunks
 
 
+def read_portion(portion: Portion, *, invalid_utf8: str = "fail", text_key: str | None = None) -> Iterator[Block]:
+    """Reads the chunks of a portion as `read_blocks` does; what small ones hold comes in blocks together."""
+    blocks = (read_blocks(chunk, invalid_utf8=invalid_utf8, text_key=text_key) for chunk in portion.chunks)
+    return _joined(chain.from_iterable(blocks)) if len(portion.chunks) > 1 else chain.from_iterable(blocks)
+
+
+def _joined(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Joins blocks in their order, where no document goes on, up to about BLOCK_BYTES of text."""
+    held: list[Block] = []
+    size = 0
+    for block in blocks:
+        own = sum(map(len, block.lines))
+        if held and (held[-1].ends_inside or block.starts_inside or size + own > BLOCK_BYTES):
+            yield _join(held)
+            held, size = [], 0
+        held.append(block)
+        size += own
+    if held:
+        yield _join(held)
+
+
+def _join(blocks: Sequence[Block]) -> Block:
+    if len(blocks) == 1:
+        return blocks[0]
+    lines, line_counts, files, offsets = (
+        list(chain.from_iterable(getattr(block, name) for block in blocks))
+        for name in ("lines", "line_counts", "files", "offsets")
+    )
+    return Block(
+        lines=lines,
+        line_counts=line_counts,
+        files=files,
+        offsets=offsets,
+        starts_inside=blocks[0].starts_inside,
+        ends_inside=blocks[-1].ends_inside,
+        bytes_read=sum(block.bytes_read for block in blocks),
+        dropped=dict(sum((Counter(block.dropped) for block in blocks), Counter())),
+    )
+
+
 def read_blocks(
-    chunk: Chunk, *, block_bytes: int = 1 << 20, invalid_utf8: str = "fail", text_key: str | None = None
+    chunk: Chunk, *, block_bytes: int = BLOCK_BYTES, invalid_utf8: str = "fail", text_key: str | None = None
 ) -> Iterator[Block]:
     """Reads the documents of a chunk, in blocks of about `block_bytes` of text (a longer line makes a longer block).
 
@@ -75,7 +136,14 @@ def _read_blocks(chunk: Chunk, block_bytes: int, invalid_utf8: str, text_key: st
             else:
                 lines, counts, dropped = _decode(part, chunk.file, invalid_utf8)
             yield Block(
-                lines, counts, part.offsets, part.starts_inside, part.ends_inside, part.bytes_read, dict(dropped)
+                lines=lines,
+                line_counts=counts,
+                files=[chunk.file] * len(counts),
+                offsets=part.offsets,
+                starts_inside=part.starts_inside,
+                ends_inside=part.ends_inside,
+                bytes_read=part.bytes_read,
+                dropped=dict(dropped),
             )
 
 

@@ -9,7 +9,7 @@ from shlex import quote
 
 from nlpdata.corpus.types import CorpusFile
 from nlpdata.errors import DataError
-from nlpdata.files import file_size, path_of
+from nlpdata.files import file_size, open_binary
 
 DAMAGE = (EOFError, OSError, zlib.error)
 """What decompressing damaged data raises, besides what the system does."""
@@ -111,7 +111,7 @@ class Source:
         self.compression = file.compression
         self.decompressed = 0  # bytes that came out so far
         with reading(self.path):
-            self._raw = path_of(self.path).open("rb")  # closed by __exit__
+            self._raw = open_binary(self.path)  # closed by __exit__
         try:
             self._stream = open_stream(self._raw, self.compression, self.path)
             self.head = self.read(HEAD_BYTES)
@@ -257,9 +257,13 @@ def place(file: CorpusFile, offset: int) -> str:
 def fingerprint(file: CorpusFile) -> str:
     """A hex digest of name, size, and the first, middle and last 64 KiB on disk: the file's part of a work key."""
     digest = blake2b(digest_size=16)
-    with reading(file.path), path_of(file.path).open("rb") as raw:
+    with reading(file.path), open_binary(file.path) as raw:
         size = raw.seek(0, os.SEEK_END)
         digest.update(f"{file.name}\0{size}\0".encode("utf-8", "surrogateescape"))
+        if size <= _SAMPLE_BYTES:
+            raw.seek(0)
+            digest.update(raw.read(size))
+            return digest.hexdigest()
         for start in (0, size // 2 - _SAMPLE_BYTES // 2, size - _SAMPLE_BYTES):
             raw.seek(max(0, start))
             digest.update(raw.read(_SAMPLE_BYTES))

@@ -22,6 +22,8 @@ class CorpusFile:
     """"none", "gzip" or "zstd", told by content, not by suffix."""
     weight: float = 1.0
     """From `GLOB@2`."""
+    number: int = 0
+    """Position among all files of the corpus."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,28 @@ class Chunk:
 
 
 @dataclass(frozen=True)
+class Portion:
+    """The work of one task: a chunk, or many small ones that follow each other."""
+
+    index: int
+    """Position in the plan."""
+    chunks: tuple[Chunk, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Input bytes on disk."""
+        return sum((chunk.stop or chunk.file.size) - chunk.start for chunk in self.chunks)
+
+    @property
+    def place(self) -> str:
+        """For messages: the file and the range, or the first and the last file."""
+        first, last = self.chunks[0], self.chunks[-1]
+        if first is last:
+            return first.place
+        return f"{first.file.path} to {last.file.path}, {len(self.chunks)} parts of files"
+
+
+@dataclass(frozen=True)
 class Block:
     """Many lines of text in file order: one batch for the tokenizer."""
 
@@ -51,6 +75,8 @@ class Block:
     """The sentences of all documents, one after the other; none is blank, none holds a line ending."""
     line_counts: list[int]
     """Lines of each document in this block; 0 where every line of it was left out."""
+    files: list[CorpusFile]
+    """The file of each document."""
     offsets: list[int]
     """Byte offset of each document's first non-blank byte in the decompressed file, also where it began earlier."""
     starts_inside: bool

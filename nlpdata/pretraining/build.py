@@ -1,10 +1,10 @@
 """Blocks of text -> encoded records: the pure core that the local executor and every Beam runner call.
 
-`build_examples` reads the blocks of one chunk and yields batches of finished records, and, for next-sentence examples,
-entries for the buckets that draw a random second segment; `build_buckets` finishes those. Where examples go on across
-documents, it yields the text, and nlpdata.pretraining.packing makes the examples. Nothing here depends on the
-size of chunks, blocks or batches, except memory: a document is never held whole, its duplicates are cut side by side
-over one stream of tokens.
+`build_examples` reads the blocks of a portion of the corpus and yields batches of finished records, and, for
+next-sentence examples, entries for the buckets that draw a random second segment; `build_buckets` finishes those. Where
+examples go on across documents, it yields the text, and nlpdata.pretraining.packing makes the examples. Nothing here
+depends on the size of portions, chunks, blocks or batches, except memory: a document is never held whole, its duplicates
+are cut side by side over one stream of tokens.
 """
 
 from collections import Counter
@@ -35,7 +35,8 @@ class _Document:
     """A document while its sentences come in.
 
     Attributes:
-      offset, key, split: its place in the file, its key, and where it goes.
+      file, offset: its file, and its place in it.
+      key, split: its key, and where it goes.
       duplicate_keys: one key a duplicate.
       targets, starts, examples: by duplicate: the target lengths, where the next chunk starts (a sentence of the
         document, or a token for objective none), and the number of examples so far; empty where examples come later.
@@ -44,6 +45,7 @@ class _Document:
       collector: candidate starts, for a document too large to be kept whole.
     """
 
+    file: CorpusFile
     offset: int
     key: int
     split: str
@@ -68,27 +70,23 @@ class _Chunks:
     bounds: list[tuple] = field(default_factory=list)
 
 
-def build_examples(
-    blocks: Iterable[Block], file: CorpusFile, file_index: int, recipe: Recipe, counters: Counter
-) -> Iterator[Keyed]:
-    """Makes the examples of one chunk.
+def build_examples(blocks: Iterable[Block], recipe: Recipe, counters: Counter) -> Iterator[Keyed]:
+    """Makes the examples of a portion of the corpus.
 
     Args:
-      blocks: what nlpdata.corpus.read_blocks yields of the chunk.
-      file: the chunk's file (id and weight count).
-      file_index: the file's position among all files (for --nsp-scope file).
+      blocks: what nlpdata.corpus.read_portion yields of it. Of a document's file the id, the weight and (for
+        --nsp-scope file) the number count.
       recipe: see Recipe.
       counters: is added to: documents, sentences, tokens, examples, ..., and dropped/<reason>.
     """
-    builder = _Builder(file, file_index, recipe, counters)
+    builder = _Builder(recipe, counters)
     for block in blocks:
         yield from builder.add(block)
 
 
 class _Builder:
-    def __init__(self, file, file_index, recipe: Recipe, counters: Counter):
-        self._file, self._file_index, self._recipe, self._counters = file, file_index, recipe, counters
-        self._file_key = keys.fold_int(recipe.seed_key, file.file_id)
+    def __init__(self, recipe: Recipe, counters: Counter):
+        self._recipe, self._counters = recipe, counters
         self._open: _Document | None
         self._hold_nothing()
 
@@ -117,14 +115,14 @@ class _Builder:
         ends_list = ends.tolist()
         documents, chunks, offers = [], _Chunks(), []
         stop = 0
-        for number, (offset, count) in enumerate(zip(block.offsets, counts, strict=True)):
+        for number, (file, offset, count) in enumerate(zip(block.files, block.offsets, counts, strict=True)):
             start = stop
             stop = start + count
             if number == 0 and block.starts_inside and self._open is not None:
                 document = self._open
                 stop += held
             else:
-                document = self._new_document(offset)
+                document = self._new_document(file, offset)
             document.sentences += count
             final = not (block.ends_inside and number == len(counts) - 1)
             documents.append(document)
@@ -137,11 +135,11 @@ class _Builder:
                 self._hold(document, tokens, ends, min(keep, self._first_needed(document, start, ends)), stop)
         return documents, chunks, offers
 
-    def _new_document(self, offset: int) -> _Document:
+    def _new_document(self, file: CorpusFile, offset: int) -> _Document:
         options = self._recipe.options
-        key = keys.fold_int(self._file_key, offset)
+        key = keys.fold_int(keys.fold_int(self._recipe.seed_key, file.file_id), offset)
         for_eval = (keys.draw_int(key, Purpose.EVAL_SPLIT) >> 32) < round(options.eval_fraction * 2**32)
-        duplicates = 1 if for_eval else self._duplicates(key)
+        duplicates = 1 if for_eval else self._duplicates(file, key)
         duplicate_keys = [keys.fold_int(key, duplicate) for duplicate in range(duplicates)]
         cut_here = [] if options.pack_across_documents else duplicate_keys
         short = [keys.fold_int(k, Purpose.SHORT_SEQUENCE) for k in cut_here]
@@ -149,6 +147,7 @@ class _Builder:
         budget = self._recipe.layout.budget
         self._counters["documents"] += 1
         return _Document(
+            file=file,
             offset=offset,
             key=key,
             split=SPLITS[for_eval],
@@ -159,9 +158,9 @@ class _Builder:
             examples=[0] * len(cut_here),
         )
 
-    def _duplicates(self, key: int) -> int:
+    def _duplicates(self, file: CorpusFile, key: int) -> int:
         """dupe_factor times the file's weight; a fraction is one more duplicate for that share of the documents."""
-        wanted = self._recipe.options.dupe_factor * self._file.weight
+        wanted = self._recipe.options.dupe_factor * file.weight
         whole = int(wanted)
         return whole + ((keys.draw_int(key, Purpose.WEIGHT) >> 32) < round((wanted - whole) * 2**32))
 
@@ -256,18 +255,14 @@ class _Builder:
                 yield self._entry([document], [number], document.collector.pack(dtype))
 
     def _entry(self, documents: Sequence[_Document], numbers: Sequence[int], packed: tuple[bytes, np.ndarray]) -> Keyed:
-        offsets = np.array([document.offset for document in documents], np.uint64)
-        ties = self._ties(offsets, np.array(numbers, np.uint64))
+        ties = np.column_stack([_places(documents), np.array(numbers, np.uint64)])
         return Keyed("documents", documents[0].split, self._bucket_keys(documents), ties, *packed)
 
     def _bucket_keys(self, documents: Sequence[_Document]) -> np.ndarray:
-        file_index = self._file_index if self._recipe.options.nsp_scope == "file" else None
-        return np.array([random_next.bucket_key(document.key, file_index) for document in documents], np.uint64)
-
-    def _ties(self, offsets: np.ndarray, rest) -> np.ndarray:
-        ties = np.empty((len(offsets), 3), np.uint64)
-        ties[:, 0], ties[:, 1], ties[:, 2] = self._file.file_id, offsets, rest
-        return ties
+        by_file = self._recipe.options.nsp_scope == "file"
+        numbers = [document.file.number if by_file else None for document in documents]
+        pairs = zip(documents, numbers, strict=True)
+        return np.array([random_next.bucket_key(document.key, number) for document, number in pairs], np.uint64)
 
     def _count_document(self, document: _Document) -> None:
         counters, sentences = self._counters, document.sentences
@@ -292,8 +287,8 @@ class _Builder:
         for i, document in enumerate(documents):
             table[i, : len(document.duplicate_keys)] = document.duplicate_keys
         example_keys = keys.fold(table[number, duplicate], example)
-        offsets = np.array([document.offset for document in documents], np.uint64)
-        ties = self._ties(offsets[number], duplicate.astype(np.uint64) << np.uint64(32) | example.astype(np.uint64))
+        last = duplicate.astype(np.uint64) << np.uint64(32) | example.astype(np.uint64)
+        ties = np.column_stack([_places(documents)[number], last])
         for_eval = np.array([document.split == "eval" for document in documents])[number]
         waits = bounds[:, 3] > 0 if objective == "nsp" else np.zeros(len(number), bool)
         for split, own in ((SPLITS[0], ~for_eval), (SPLITS[1], for_eval)):
@@ -309,6 +304,12 @@ class _Builder:
             self._counters["tokens_truncated"] += int(cut[duplicate[rows] == 0].sum())
             self._counters[f"examples_{split}"] += len(rows)
             yield from recipe.encode(split, tokens, segments, example_keys[rows], ties[rows])
+
+
+def _places(documents: Sequence[_Document]) -> np.ndarray:
+    """File id and offset of each document, the first two ties of all that is made of it: uint64 (n, 2)."""
+    places = [(document.file.file_id, document.offset) for document in documents]
+    return np.array(places, np.uint64).reshape(-1, 2)
 
 
 def _count_real(lengths: np.ndarray, line_counts: Sequence[int]) -> list[int]:

@@ -1,6 +1,6 @@
 """create_pretraining: corpus files -> shards of pretraining records and a meta file, on this machine.
 
-Stages: (1) chunks of the corpus become keyed records in sorted runs; (2) next-sentence examples get their random
+Stages: (1) portions of the corpus become keyed records in sorted runs; (2) next-sentence examples get their random
 second segment, or documents are packed one behind the other, bucket by bucket; (3) runs are merged into shards; (4) the
 shards move into place, the meta file last. Every finished task leaves a small result file, so an interrupted run goes
 on where it was.
@@ -26,7 +26,16 @@ from nlpdata.pretraining.plan import (
 )
 from nlpdata.pretraining.recipe import SPLITS
 from nlpdata.pretraining.summary import corpus_warnings
-from nlpdata.pretraining.tasks import BUCKET_STAGES, Setup, disk_errors, make_buckets, make_chunk, make_shard, set_up
+from nlpdata.pretraining.tasks import (
+    BUCKET_STAGES,
+    Setup,
+    disk_errors,
+    make_buckets,
+    make_portion,
+    make_shard,
+    portion_name,
+    set_up,
+)
 from nlpdata.spill import Merge
 
 BUCKETS_BYTES = 4 << 20  # what is known of the documents of the buckets of a task; not of the workers either
@@ -106,7 +115,7 @@ class _Run:
         self._work.close()
 
     def execute(self) -> CreationResult:
-        self._make_chunks()
+        self._make_portions()
         if self._plan.options.needs_buckets:
             self._make_buckets()
         with self._work_removed_on_refusal():
@@ -153,16 +162,16 @@ class _Run:
             for kind, runs in result["runs"].items():
                 self._runs.setdefault(kind, []).extend(runs)
 
-    def _make_chunks(self) -> None:
-        index = {file.path: i for i, file in enumerate(self._plan.files)}
+    def _make_portions(self) -> None:
+        portions = self._plan.portions
         results = self._stage(
             "tokenizing",
-            make_chunk,
-            [(index[chunk.file.path], chunk) for chunk in self._plan.chunks],
-            [f"chunk-{chunk.index:06d}" for chunk in self._plan.chunks],
+            make_portion,
+            portions,
+            [portion_name(portion) for portion in portions],
             self._plan.input_bytes,
-            lambda task: task[1].place,
-            [(chunk.stop or chunk.file.size) - chunk.start for chunk in self._plan.chunks],
+            lambda portion: portion.place,
+            [portion.bytes for portion in portions],
         )
         self._collect(results)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nlpdata.corpus import Chunk, CorpusFile, find_files, fingerprint, plan_chunks
+from nlpdata.corpus import CorpusFile, Portion, find_files, fingerprint, plan_portions
 from nlpdata.errors import DataError
 from nlpdata.local import default_workers
 from nlpdata.options import check_range, from_keywords
@@ -39,7 +39,7 @@ class Plan:
 
     Attributes:
       targets: the set of records of each split.
-      files, chunks: the corpus, and its division into tasks.
+      files, portions: the corpus, and its division into tasks.
       options: see PretrainingOptions.
       tokenizer: the loaded tokenizer; None in a worker's copy of the plan.
       tokenizer_entry: what the meta files say of it.
@@ -50,7 +50,7 @@ class Plan:
 
     targets: dict[str, OutputSet]
     files: Sequence[CorpusFile]
-    chunks: Sequence[Chunk]
+    portions: Sequence[Portion]
     options: PretrainingOptions
     tokenizer: Tokenizer | None
     tokenizer_entry: dict
@@ -60,7 +60,7 @@ class Plan:
 
     def for_workers(self) -> "Plan":
         """The plan without its large parts, which pickles."""
-        return replace(self, chunks=(), tokenizer=None)
+        return replace(self, portions=(), tokenizer=None)
 
     @property
     def input_bytes(self) -> int:
@@ -120,17 +120,20 @@ def make_plan(
     warnings += _older_eval_set(output, chosen)
     for line in [*warnings, *loaded.notes]:
         log(line)
-    chunks = plan_chunks(files, chunk_size, chosen.text_key, chosen.limit_documents)
+    portions = plan_portions(files, chunk_size, chosen.text_key, chosen.limit_documents)
     key = {
         "format": FORMAT_VERSION,
         "options": chosen.affecting_bytes(),
         "tokenizer": loaded.meta(),
         "inputs": [[file.name, file.weight, fingerprint(file)] for file in files],
-        "plan": [[chunk.file.path, chunk.start, chunk.stop, chunk.max_documents] for chunk in chunks],
+        "plan": [
+            [[chunk.file.path, chunk.start, chunk.stop, chunk.max_documents] for chunk in portion.chunks]
+            for portion in portions
+        ],
         "num_shards": num_shards,
     }
     entry = {**loaded.meta(), "source": loaded.path}
-    return Plan(targets, files, chunks, chosen, loaded, entry, num_shards, work_key(key), warnings)
+    return Plan(targets, files, portions, chosen, loaded, entry, num_shards, work_key(key), warnings)
 
 
 def _targets(output: str, meta: str | None, options: PretrainingOptions) -> dict[str, OutputSet]:

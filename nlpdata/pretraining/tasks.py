@@ -1,4 +1,4 @@
-"""The tasks of create_pretraining, as they run in a worker: a chunk, a bucket, a shard.
+"""The tasks of create_pretraining, as they run in a worker: a portion of the corpus, a bucket, a shard.
 
 A task writes its files into the work folder, then its result; where the result is, the files are whole.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nlpdata.corpus import Chunk, read_blocks
+from nlpdata.corpus import Portion, read_portion
 from nlpdata.errors import DataError
 from nlpdata.output import store_result
 from nlpdata.pretraining import random_next
@@ -82,19 +82,23 @@ class _Spills:
         return result
 
 
-def make_chunk(task: tuple[int, Chunk], report) -> dict:
-    file_index, chunk = task
+def portion_name(portion: Portion) -> str:
+    """Of its task."""
+    return f"chunk-{portion.index:06d}"
+
+
+def make_portion(portion: Portion, report) -> dict:
     counters: Counter = Counter()
-    spills = _Spills(f"chunk-{chunk.index:06d}")
+    spills = _Spills(portion_name(portion))
     options = _setup.options
 
     def blocks():
-        for block in read_blocks(chunk, invalid_utf8=options.invalid_utf8, text_key=options.text_key):
+        for block in read_portion(portion, invalid_utf8=options.invalid_utf8, text_key=options.text_key):
             yield block
             report(block.bytes_read)
 
-    with disk_errors("tokenizing", chunk.file.path):
-        for item in build_examples(blocks(), chunk.file, file_index, _recipe(), counters):
+    with disk_errors("tokenizing", portion.place):
+        for item in build_examples(blocks(), _recipe(), counters):
             spills.add(item)
         return spills.finish(counters)
 

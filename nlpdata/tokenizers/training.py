@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Protocol
 
-from nlpdata.corpus import Block, Chunk, find_files, plan_chunks, read_blocks
+from nlpdata.corpus import Block, Portion, find_files, plan_portions, read_portion
 from nlpdata.errors import DataError, NlpdataError, UsageError
 from nlpdata.files import move, path_of
 from nlpdata.local import default_workers, run_tasks
@@ -32,7 +32,7 @@ TRAINERS = {
 }
 # The user_defined_symbols of google-research/albert's README: always pieces of their own.
 ALBERT_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
-_CHUNK_BYTES = 64 << 20
+_PORTION_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def train_tokenizer(
         seed=seed,
         hard_vocab_limit=hard_vocab_limit,
     )
-    counts = _count(plan.reader, plan.chunks, workers)
+    counts = _count(plan.reader, plan.portions, workers)
     require_lines(counts, plan.reader.options, plan.files)
     sampler = plan.reader.sampler(counts["usable"])
     return train(plan, counts, _sample(plan, sampler, counts["usable"]), log)
@@ -154,14 +154,14 @@ class TrainingPlan:
 
     Attributes:
       reader: takes the lines out of a chunk.
-      chunks: the corpus, divided into tasks.
+      portions: the corpus, divided into tasks.
       files: the number of its files.
       paths: to be written, the tokenizer file first, the sidecar last.
       warnings: what was odd about the input.
     """
 
     reader: "LineReader"
-    chunks: Sequence[Chunk]
+    portions: Sequence[Portion]
     files: int
     paths: Sequence[Path]
     warnings: Sequence[str]
@@ -184,7 +184,7 @@ def make_plan(
     for warning in warnings:
         log(f"Warning: {warning}")
     return TrainingPlan(
-        LineReader(chosen, invalid_utf8, text_key), plan_chunks(files, _CHUNK_BYTES), len(files), paths, warnings
+        LineReader(chosen, invalid_utf8, text_key), plan_portions(files, _PORTION_BYTES), len(files), paths, warnings
     )
 
 
@@ -232,20 +232,20 @@ def make_trainer(options: TrainingOptions) -> Trainer:
 
 @dataclass(frozen=True)
 class LineReader:
-    """Takes the lines that training can use out of a chunk; picklable."""
+    """Takes the lines that training can use out of a portion of the corpus; picklable."""
 
     options: TrainingOptions
     invalid_utf8: str
     text_key: str | None
 
-    def read(self, chunk: Chunk) -> Iterator[tuple[list[str], Counter]]:
+    def read(self, portion: Portion) -> Iterator[tuple[list[str], Counter]]:
         """Yields (lines, counts) block by block: the usable normalised lines, and a Counter of all that was read.
 
         No line holds a line ending (SentencePiece would take it for one sentence, and its own file reader for two:
         google/sentencepiece#717): the corpus is cut at them, inside JSON text too, and normalisation collapses the rest.
         """
         trainer = make_trainer(self.options)
-        for block in read_blocks(chunk, invalid_utf8=self.invalid_utf8, text_key=self.text_key):
+        for block in read_portion(portion, invalid_utf8=self.invalid_utf8, text_key=self.text_key):
             yield self._usable(block, trainer)
 
     def _usable(self, block: Block, trainer: Trainer) -> tuple[list[str], Counter]:
@@ -267,29 +267,29 @@ class LineReader:
         counts["usable"] = len(usable)
         return usable, counts
 
-    def count(self, chunk: Chunk) -> Counter:
-        """The counts of a whole chunk."""
-        return sum((counts for _, counts in self.read(chunk)), Counter())
+    def count(self, portion: Portion) -> Counter:
+        """The counts of a whole portion."""
+        return sum((counts for _, counts in self.read(portion)), Counter())
 
     def sampler(self, usable: int, seen: int = 0, taken: int = 0) -> LineSampler:
         """Of the lines of a corpus with so many usable ones; see LineSampler."""
         return LineSampler(usable, min(usable, self.options.sample_lines), self.options.seed, seen, taken)
 
-    def sampled(self, chunk: Chunk, sampler: LineSampler) -> Iterator[list[str]]:
-        """Yields the lines of a chunk that the sampler selects, block by block."""
-        for lines, _ in self.read(chunk):
+    def sampled(self, portion: Portion, sampler: LineSampler) -> Iterator[list[str]]:
+        """Yields the lines of a portion that the sampler selects, block by block."""
+        for lines, _ in self.read(portion):
             yield [lines[i] for i in sampler.select(len(lines))]
 
 
-def _count(reader: LineReader, chunks: Sequence[Chunk], workers: int | None) -> Counter:
-    """The counts of all chunks together, by several processes where there are several chunks."""
+def _count(reader: LineReader, portions: Sequence[Portion], workers: int | None) -> Counter:
+    """The counts of all portions together, by several processes where there are several portions."""
     counted = run_tasks(
-        _count_chunk,
-        chunks,
+        _count_portion,
+        portions,
         workers=workers or default_workers(),
         initializer=_set_up,
         initargs=(reader,),
-        describe=lambda chunk: f"{chunk.place} (counting lines)",
+        describe=lambda portion: f"{portion.place} (counting lines)",
     )
     return sum((counts for _, counts in counted), Counter())
 
@@ -302,16 +302,16 @@ def _set_up(reader: LineReader) -> None:
     _reader = reader
 
 
-def _count_chunk(chunk: Chunk, report) -> Counter:
-    counts = _reader.count(chunk)
-    report((chunk.stop or chunk.file.size) - chunk.start)
+def _count_portion(portion: Portion, report) -> Counter:
+    counts = _reader.count(portion)
+    report(portion.bytes)
     return counts
 
 
 def _sample(plan: TrainingPlan, sampler: LineSampler, usable: int) -> Iterator[str]:
     """The selected lines in their order; memory holds one block."""
-    for chunk in plan.chunks:
-        for lines in plan.reader.sampled(chunk, sampler):
+    for portion in plan.portions:
+        for lines in plan.reader.sampled(portion, sampler):
             yield from lines
             if sampler.seen > usable:
                 break

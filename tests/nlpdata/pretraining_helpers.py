@@ -101,8 +101,7 @@ def build_all(paths, tokenizer, block_bytes=1 << 20, chunk_size=1 << 30, options
     try:
         for chunk in plan_chunks(files, chunk_size):
             blocks = read_blocks(chunk, block_bytes=block_bytes, invalid_utf8=options.invalid_utf8)
-            index = files.index(chunk.file)
-            for batch in build_examples(blocks, chunk.file, index, recipe, counters):
+            for batch in build_examples(blocks, recipe, counters):
                 keyed[batch.kind].append(batch)
         for split in SPLITS:
             for batch in _fill_buckets(split, keyed, recipe, counters):

@@ -110,7 +110,7 @@ def test_one_document(tmp_path):
     (chunk,) = plan_chunks(files, 1 << 20)
     recipe = Recipe(PretrainingOptions(objective="nsp", dupe_factor=10, **SMALL), tokenizer)
     kinds = {}
-    for keyed in build_examples(read_blocks(chunk), files[0], 0, recipe, Counter()):
+    for keyed in build_examples(read_blocks(chunk), recipe, Counter()):
         kinds[keyed.kind] = keyed
     assert kinds.keys() == {"records", "documents", "waiting"}
     for example in split_records(kinds["records"]):

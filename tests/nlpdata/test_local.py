@@ -32,7 +32,7 @@ import sys
 import nlpdata.cli, nlpdata.tokenizers.training
 
 if __name__ == "__main__":
-    nlpdata.tokenizers.training._CHUNK_BYTES = 20_000
+    nlpdata.tokenizers.training._PORTION_BYTES = 20_000
     nlpdata.cli.main()
 """
 

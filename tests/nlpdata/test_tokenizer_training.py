@@ -230,7 +230,7 @@ def test_sample_is_exact_in_order_and_keyed(tmp_path, monkeypatch):
 def test_sample_does_not_depend_on_chunks_or_workers(tmp_path, monkeypatch):
     path = write(tmp_path / "many.txt", [line + "\n" for line in words(3000)])  # a document a line
     expected = train(path, tmp_path / "a", sample_lines=700, vocab_size=100)
-    monkeypatch.setattr(training, "_CHUNK_BYTES", 20_000)
+    monkeypatch.setattr(training, "_PORTION_BYTES", 20_000)
     for workers in (1, 3):
         result = train(path, tmp_path / "b", sample_lines=700, vocab_size=100, workers=workers)
         assert [sha256(f) for f in result.files] == [sha256(f) for f in expected.files]

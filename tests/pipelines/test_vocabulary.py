@@ -17,7 +17,7 @@ def train_arguments(corpus, folder, *more):
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(training, "_CHUNK_BYTES", 20_000)
+    monkeypatch.setattr(training, "_PORTION_BYTES", 20_000)
 
 
 @pytest.mark.parametrize("lines", [10_000, 700])
