@@ -1,0 +1,135 @@
+"""Many small files, and many sorted runs: the same bytes with few open files, work that goes by bytes."""
+
+import gzip
+import os
+from contextlib import contextmanager
+
+import pytest
+
+import nlpdata
+from nlpdata.corpus import find_files, plan_portions, read_blocks, read_portion
+from nlpdata.corpus import reading as corpus_reading
+from tests.nlpdata.conftest import as_text, random_documents
+from tests.nlpdata.test_golden import GOLDEN
+
+resource = pytest.importorskip("resource")
+
+OBJECTIVES = {
+    "sop": {},
+    "nsp": {"objective": "nsp"},
+    "packed": {"objective": "none", "pack_across_documents": True, "masking": "dynamic"},
+}
+
+
+@contextmanager
+def open_files_limited(more: int):
+    """Lets this process open so many files more than it has open now."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1 + more, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.fixture(scope="module")
+def small_files(tmp_path_factory):
+    """150 files of two documents; every 50th compressed, and one empty."""
+    folder = tmp_path_factory.mktemp("small")
+    documents = random_documents(300, seed=9)
+    for number in range(150):
+        text = as_text(documents[2 * number : 2 * number + 2]).encode()
+        if number % 50 == 7:
+            (folder / f"{number:03d}.txt.gz").write_bytes(gzip.compress(text))
+        else:
+            (folder / f"{number:03d}.txt").write_bytes(text)
+    (folder / "empty.txt").write_bytes(b"")
+    return folder
+
+
+def create(folder, output, **options):
+    given = {"max_seq_length": 64, "dupe_factor": 1, "eval_fraction": 0.2, "num_shards": 3, "workers": 1}
+    result = nlpdata.create_pretraining(
+        f"{folder}/*", str(output / "x"), GOLDEN / "spm.model", **given | options, log=print
+    )
+    return {path.name: path.read_bytes() for path in output.iterdir()}, result
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_few_open_files_whatever_the_number_of_runs(tmp_path, small_files, objective):
+    """A chunk size of 100 bytes makes more than 200 runs of each kind."""
+    whole, _ = create(small_files, tmp_path / "whole", **OBJECTIVES[objective])
+    with open_files_limited(12):
+        found, _ = create(small_files, tmp_path / "runs", chunk_size=100, **OBJECTIVES[objective])
+    assert found == whole
+
+
+def test_small_files_are_one_task(small_files):
+    files, _ = find_files([f"{small_files}/*"])
+    total = sum(file.size for file in files)
+    (portion,) = plan_portions(files, total)
+    assert [chunk.file for chunk in portion.chunks] == [file for file in files if file.size]
+    assert portion.bytes == total
+    assert portion.place == f"{small_files}/000.txt to {small_files}/149.txt, 150 parts of files"
+    portions = plan_portions(files, 2000)
+    assert len(portions) < 2 * total / 2000 + 1
+    assert [portion.index for portion in portions] == list(range(len(portions)))
+    chunks = [chunk for portion in portions for chunk in portion.chunks]
+    assert [(chunk.file, chunk.start, chunk.stop) for chunk in chunks] == [
+        (chunk.file, chunk.start, chunk.stop) for chunk in corpus_reading.plan_chunks(files, 2000)
+    ]
+    assert all(portion.bytes <= 2000 or len(portion.chunks) == 1 for portion in portions)
+
+
+def test_portions_have_so_many_chunks_at_most(small_files, monkeypatch):
+    monkeypatch.setattr(corpus_reading, "MAX_CHUNKS", 40)
+    files, _ = find_files([f"{small_files}/*"])
+    assert [len(portion.chunks) for portion in plan_portions(files, 1 << 30)] == [40, 40, 40, 30]
+
+
+def documents_of(blocks):
+    """(file, offset, lines) of each document, its parts together; and the counts of what was left out."""
+    found, dropped = [], 0
+    for block in blocks:
+        lines = iter(block.lines)
+        for number, (file, offset, count) in enumerate(zip(block.files, block.offsets, block.line_counts, strict=True)):
+            own = [next(lines) for _ in range(count)]
+            if number == 0 and block.starts_inside:
+                assert found[-1][:2] == (file.path, offset)
+                found[-1][2].extend(own)
+            else:
+                found.append((file.path, offset, own))
+        assert next(lines, None) is None
+        dropped += sum(block.dropped.values())
+    return found, dropped
+
+
+@pytest.mark.parametrize("block_bytes", [1, 300, 1 << 20])
+def test_joined_blocks_hold_the_same_documents(tmp_path, small_files, monkeypatch, block_bytes):
+    """Blocks of one byte: every document goes on in the next block."""
+    (tmp_path / "bad.txt").write_bytes(b"\xef\xbb\xbfa\r\nb\xff\r\n\r\n\r\nc\n")
+    (tmp_path / "blank.txt").write_bytes(b"\n \n\n")
+    (tmp_path / "zero.txt").write_bytes(b"z")
+    files, _ = find_files([f"{small_files}/0*", f"{tmp_path}/*"])
+    chunks = corpus_reading.plan_chunks(files, 1 << 20)
+    plain = read_blocks
+    one_by_one = [block for chunk in chunks for block in plain(chunk, block_bytes=block_bytes, invalid_utf8="skip")]
+    monkeypatch.setattr(corpus_reading, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(
+        corpus_reading, "read_blocks", lambda chunk, **more: plain(chunk, block_bytes=block_bytes, **more)
+    )
+    (portion,) = plan_portions(files, 1 << 20)
+    together = list(read_portion(portion, invalid_utf8="skip"))
+    assert documents_of(together) == documents_of(one_by_one)
+    assert documents_of(together)[1] == 1
+    assert sum(block.bytes_read for block in together) == sum(block.bytes_read for block in one_by_one)
+    if block_bytes == 1 << 20:
+        assert len(together) == 1
+
+
+def test_limit_documents_and_weights_over_small_files(tmp_path, small_files):
+    whole, one = create(small_files, tmp_path / "whole", chunk_size=1 << 20, limit_documents=33)
+    found, _ = create(small_files, tmp_path / "runs", chunk_size=100, limit_documents=33)
+    assert found == whole
+    assert one.counters["documents"] == 33
