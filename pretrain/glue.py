@@ -184,7 +184,7 @@ def _sweep(
 def _tokenizer(given: str | None, init_checkpoint: str) -> str:
     from pretrain.converters.tokenizer_files import find_tokenizer
 
-    found = given or find_tokenizer(Path(init_checkpoint))
+    found = given or find_tokenizer(init_checkpoint)
     if not found:
         raise UsageError(f"no tokenizer beside {init_checkpoint}. Name it with --tokenizer.")
     return str(found)

@@ -109,7 +109,7 @@ def _tokenizer(model_dir: str, given: str | None):
     from pretrain.converters import native
     from pretrain.converters.tokenizer_files import find_tokenizer
 
-    path = given or find_tokenizer(Path(model_dir))
+    path = given or find_tokenizer(model_dir)
     if path is None:
         raise UsageError(f"no tokenizer lies beside {model_dir}. Name it with --tokenizer.")
     loaded = load_tokenizer(path)

@@ -4,10 +4,12 @@ checkpoint = read_checkpoint("albert_base_v2/")     finds out which format it is
 report = assign(model, checkpoint)                  what matched, what is missing, what was not used
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import NlpdataError, UsageError
 from pretrain.config import Choice
 from pretrain.converters import native, places
 from pretrain.converters.archives import unpacked
@@ -30,12 +32,41 @@ def read_checkpoint(path: str, model_config: Choice | None = None, import_module
     Raises UsageError where there is no checkpoint or no configuration, DataError where it is damaged.
     """
     given = places.find(str(path))
-    with user_modules(import_modules), unpacked(given) as place:
+    place = unpacked(given)
+    with user_modules(import_modules), _named_as(given, place):
+        _refuse_several(place)
         for name in CHECKPOINT_FORMATS.names():
             checkpoint = CHECKPOINT_FORMATS.get(name)(place, model_config)
             if checkpoint is not None:
-                return checkpoint
+                return checkpoint if place == given else replace(checkpoint, source=str(given))
     raise UsageError(_nothing_found(given))
+
+
+@contextlib.contextmanager
+def _named_as(given: Path, place: Path) -> Iterator[None]:
+    """Errors about what an archive was unpacked to name the archive."""
+    try:
+        yield
+    except NlpdataError as error:
+        if place == given:
+            raise
+        raise type(error)(str(error).replace(str(place), f"{given}, unpacked")) from None
+
+
+def _refuse_several(folder: Path) -> None:
+    """UsageError for a folder that holds checkpoints of several formats: which is meant is not guessed."""
+    kinds = {
+        "a run or checkpoint of ours (state.npz)": native.finished(folder / "checkpoints")
+        or native.finished(folder)
+        or (folder / native.ARRAYS).exists(),
+        "Hugging Face's weights": places.has_hugging_face_weights(folder),
+        "a TensorFlow checkpoint": (folder / "variables" / "variables.index").exists() or any(folder.glob("*.index")),
+    }
+    found = [kind for kind, there in kinds.items() if there]
+    if len(found) > 1:
+        raise UsageError(
+            f"{folder}: holds {' and '.join(found)}: which is meant? Name the file, the prefix or the inner folder of one."
+        )
 
 
 def read_encoder(path: str, default: Choice | None = None) -> Choice | None:

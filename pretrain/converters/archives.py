@@ -1,25 +1,36 @@
-"""Archives of checkpoints, as TF-Hub hands them out: unpacked into a temporary folder while they are read."""
+"""Archives of checkpoints, as TF-Hub hands them out: unpacked once into a temporary folder."""
 
-import contextlib
+import atexit
+import functools
+import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from nlpdata.archives import read_tar
 
 
-@contextlib.contextmanager
-def unpacked(path: Path) -> Iterator[Path]:
-    """The path itself, or, for a .tar.gz, a folder of its content that lasts as long as the context."""
+def unpacked(path: Path) -> Path:
+    """The path itself, or, for a .tar.gz, a folder of its content that stays until the process ends."""
     if not path.is_file() or not path.name.endswith((".tar.gz", ".tgz", ".tar")):
-        yield path
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        read_tar(path, lambda archive, member: _extract(archive, member, Path(folder)))
-        place = Path(folder)
-        inside = list(place.iterdir())
-        yield inside[0] if len(inside) == 1 and inside[0].is_dir() else place
+        return path
+    facts = path.stat()
+    return _unpack(path.absolute(), facts.st_mtime_ns, facts.st_size)
+
+
+@functools.cache
+def _unpack(path: Path, *_version: int) -> Path:
+    place = Path(tempfile.mkdtemp(prefix="nlpdata-archive-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    folder = place / path.name
+    folder.mkdir()
+    try:
+        read_tar(path, lambda archive, member: _extract(archive, member, folder))
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+    inside = list(folder.iterdir())
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() else folder
 
 
 def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:

@@ -11,10 +11,8 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.tokenizers import Tokenizer
 from pretrain.config import Choice
 from pretrain.converters.names import Row, expand
-from pretrain.encoders.model_config import read_model_config
+from pretrain.encoders.model_config import CONFIG_FILES, read_folder_config
 from pretrain.registry import ENCODERS
-
-CONFIG_FILES = ("bert_config.json", "albert_config.json", "config.json")
 
 # Tensors that belong to training, not to the model: pattern of the name -> why it is not used.
 _TRAINING = (
@@ -77,11 +75,15 @@ class Checkpoint:
             raise UsageError(f"{self.source} holds no encoder: there is nothing to fine-tune.")
 
 
-def find_model_config(given: Choice | None, folders: list[Path], source: str) -> Choice:
-    """The configuration beside the weights, else the one that was given; UsageError where there is none."""
+def find_model_config(given: Choice | None, folders: list[Path], source: str, first: str = "") -> Choice:
+    """The configuration beside the weights, else the one that was given; UsageError where there is none.
+
+    Args:
+      first: the file that is the format's own, where several lie there.
+    """
     for folder in folders:
         if any((folder / name).is_file() for name in CONFIG_FILES):
-            return read_model_config(str(folder))
+            return read_folder_config(folder, first)
     if given is not None:
         return given
     raise UsageError(

@@ -46,7 +46,7 @@ def convert(
     report = assign(build_model(checkpoint), checkpoint)  # shapes and names are right, or this raises
     log(str(report))
     refuse_gaps(report)
-    path = Path(tokenizer) if tokenizer else find_tokenizer(Path(checkpoint.source))
+    path = Path(tokenizer) if tokenizer else find_tokenizer(checkpoint.source)
     if path is not None:
         checkpoint = replace(checkpoint, tokenizer=load_fitting(path, checkpoint, do_lower_case))
     log(_about_tokenizer(checkpoint))

@@ -6,7 +6,7 @@ names of a bare model lack the prefix "bert.", "albert." or "mobilebert.".
 
 import json
 import re
-from collections import ChainMap
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -17,10 +17,11 @@ from pretrain.config import Choice
 from pretrain.converters import safetensors, torch_pickle
 from pretrain.converters.checkpoint import Checkpoint, find_model_config, give, refuse_unwritten, table_of, take
 from pretrain.converters.names import HUGGING_FACE
+from pretrain.converters.places import HUGGING_FACE_WEIGHTS
 from pretrain.json_files import read_object
 
-_INDEX = "model.safetensors.index.json"
-_WEIGHTS = ("model.safetensors", _INDEX, "pytorch_model.bin")
+_WHOLE, _INDEX, _PICKLED = HUGGING_FACE_WEIGHTS
+_SHARDS = "model-*-of-*.safetensors"
 # The decoder is the word embedding, and its bias the head's, stored again.
 _TIED = {
     "cls.predictions.decoder.weight": "encoder/embeddings/word_embeddings",
@@ -32,12 +33,11 @@ _TIED = {
 
 def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
     """Reads a Hugging Face folder, or its file of weights; None where the path is neither."""
-    folder = path.parent if path.name in _WEIGHTS else path
-    found = [folder / name for name in _WEIGHTS if (folder / name).is_file()]
-    if not found:
+    folder = path.parent if path.name in HUGGING_FACE_WEIGHTS else path
+    weights_file = path if path != folder and path.is_file() else _weights_file(folder)
+    if weights_file is None:
         return None
-    weights_file = path if path in found else found[0]
-    encoder = find_model_config(model_config, [folder], str(path))
+    encoder = find_model_config(model_config, [folder], str(path), first="config.json")
     _refuse_wide_queries(encoder, str(folder))
     tensors = _prefixed(_read_tensors(weights_file), encoder.type)
     weights, unused = take(tensors, table_of(HUGGING_FACE, encoder, str(path)), encoder, str(weights_file))
@@ -70,19 +70,58 @@ def _refuse_wide_queries(encoder: Choice, source: str) -> None:
         )
 
 
-def _read_tensors(path: Path):
-    if path.name == "pytorch_model.bin":
+def _weights_file(folder: Path) -> Path | None:
+    """The file of weights in a folder: safetensors before pytorch_model.bin, which repeats them, as their library takes them.
+
+    UsageError where there is one file and an index of several: they are not of one model.
+    """
+    found = [name for name in HUGGING_FACE_WEIGHTS if (folder / name).is_file()]
+    if {_WHOLE, _INDEX} <= set(found):
+        raise UsageError(f"{folder}: holds {_WHOLE} and {_INDEX}: which is meant? Name the path of one of them.")
+    return folder / found[0] if found else None
+
+
+def _read_tensors(path: Path) -> Mapping[str, np.ndarray]:
+    if path.name == _PICKLED:
         return torch_pickle.read_tensors(path)
-    if path.name != _INDEX:
-        return safetensors.Safetensors(path)
-    index = read_object(path).get("weight_map")
-    if not isinstance(index, dict):
-        raise DataError(f"{path}: not an index of safetensors files: weight_map is {str(index)[:40]}")
-    files = sorted({str(file) for file in index.values()})
-    absent = [file for file in files if "/" in file or not (path.parent / file).is_file()]
-    if absent:
-        raise DataError(f"{path}: names {', '.join(absent)}, which is not beside it")
-    return ChainMap(*(safetensors.Safetensors(path.parent / file) for file in files))
+    return _Sharded(path) if path.name == _INDEX else safetensors.Safetensors(path)
+
+
+class _Sharded(Mapping):
+    """Tensors of several safetensors files: each is read from the file that the index names for it.
+
+    DataError where index and files contradict each other.
+    """
+
+    def __init__(self, path: Path):
+        places = read_object(path).get("weight_map")
+        if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
+            raise DataError(f"{path}: not an index of safetensors files: weight_map is {str(places)[:40]}")
+        folder, files = path.parent, sorted(set(places.values()))
+        absent = [file for file in files if Path(file).name != file or not (folder / file).is_file()]
+        if absent:
+            raise DataError(f"{path}: names {', '.join(absent)}, which is not beside it")
+        extra = sorted({file.name for file in folder.glob(_SHARDS)} - set(files))
+        if extra:
+            raise DataError(f"{path}: {', '.join(extra)} lies beside it, and it does not name that file")
+        shards = {file: safetensors.Safetensors(folder / file) for file in files}
+        for name, file in places.items():
+            if name not in shards[file]:
+                raise DataError(f"{path}: says that {name} is in {file}, which has no such tensor")
+        for file, shard in shards.items():
+            unnamed = sorted(shard.keys() - places.keys())
+            if unnamed:
+                raise DataError(f"{path}: does not name {unnamed[0]}, which is in {file}")
+        self._shards = {name: shards[file] for name, file in places.items()}
+
+    def __getitem__(self, name) -> np.ndarray:
+        return self._shards[name][name]
+
+    def __iter__(self):
+        return iter(self._shards)
+
+    def __len__(self):
+        return len(self._shards)
 
 
 def _prefixed(tensors, kind: str) -> dict:

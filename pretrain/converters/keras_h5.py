@@ -23,7 +23,7 @@ def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
     if path.suffix not in (".h5", ".hdf5") or not path.is_file():
         return None
     tensors, again = _read_tensors(path)
-    encoder = find_model_config(model_config, [path.parent], str(path))
+    encoder = find_model_config(model_config, [path.parent], str(path), first="config.json")
     if encoder.type not in KAMALKRAJ:
         raise DataError(f"{path}: files of this kind hold ALBERT, but the configuration is one of {encoder.type}")
     weights, unused = take(tensors, KAMALKRAJ[encoder.type], encoder, str(path))

@@ -12,7 +12,7 @@ from pathlib import Path
 from nlpdata.errors import UsageError
 
 _ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_REVISION = re.compile(r"[0-9a-f]{40}")
+HUGGING_FACE_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 
 
 def find(given: str) -> Path:
@@ -22,6 +22,8 @@ def find(given: str) -> Path:
         return _hub_module(given)
     if not path.exists() and not path.parent.joinpath(f"{path.name}.index").exists() and _ID.fullmatch(given):
         return _hugging_face(given) or path
+    if path.name.startswith("models--") and (path / "snapshots").is_dir():
+        return _snapshot(path, given)
     return path
 
 
@@ -45,13 +47,39 @@ def _hub_module(url: str) -> Path:
 
 
 def _hugging_face(name: str) -> Path | None:
-    """The cached snapshot of a model: models--OWNER--NAME/snapshots/REVISION in Hugging Face's cache; None without one."""
+    """The cached snapshot of a model; None where Hugging Face's cache has no folder for it."""
     home = Path(os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "huggingface"))
     cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
     folder = cache / ("models--" + name.replace("/", "--"))
+    return _snapshot(folder, name) if (folder / "snapshots").is_dir() else None
+
+
+def _snapshot(folder: Path, name: str) -> Path:
+    """The folder snapshots/REVISION of a cached model with weights: that of refs/main, else the only one.
+
+    UsageError where main is not there, or where there are none or several.
+    """
+    found = sorted(place for place in folder.glob("snapshots/*") if has_hugging_face_weights(place))
+    listed = ", ".join(place.name for place in found)
     main = folder / "refs" / "main"
-    revision = main.read_text(encoding="utf-8", errors="replace").strip() if main.is_file() else ""
-    if _REVISION.fullmatch(revision) and (folder / "snapshots" / revision).is_dir():
-        return folder / "snapshots" / revision
-    found = sorted(folder.glob("snapshots/*/config.json"))
-    return found[-1].parent if found else None
+    if main.is_file():
+        revision = main.read_text(encoding="utf-8", errors="replace").strip()
+        chosen = [place for place in found if place.name == revision]
+        if not chosen:
+            others = f" Snapshots with weights: {listed}; name the folder of one." if found else ""
+            raise UsageError(
+                f"{name}: refs/main in {folder} is {revision[:50]}, of which no weights are there. Download the model again on a "
+                f"machine with a network.{others}"
+            )
+        return chosen[0]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(
+            f"{name}: {folder} has several snapshots and no refs/main that says which is meant: {listed}. Name the folder of one."
+        )
+    raise UsageError(f"{name}: no snapshot in {folder} has weights ({', '.join(HUGGING_FACE_WEIGHTS)}).")
+
+
+def has_hugging_face_weights(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in HUGGING_FACE_WEIGHTS)

@@ -26,21 +26,46 @@ def find_prefix(path: Path) -> Path | None:
         return path
     if not path.is_dir():
         return None
+    found = sorted(path.glob("*.index"))
     if (path / "variables" / "variables.index").is_file():
+        if found:
+            raise UsageError(
+                f"{path}: holds a SavedModel and the checkpoint {found[0].stem}: which is meant? Name "
+                f"{path / 'variables' / 'variables'} or {path / found[0].stem}."
+            )
         return path / "variables" / "variables"
     if (path / "checkpoint").is_file():
-        import tensorflow as tf
-
-        latest = tf.train.latest_checkpoint(str(path))
-        if latest:
-            return Path(latest)
-    found = sorted(path.glob("*.index"))
+        return path / _latest(path, found)
     if len(found) > 1:
         raise UsageError(
             f"{path}: holds {len(found)} checkpoints and no file `checkpoint` that says which is the latest. Name one: "
-            f"{', '.join(str(f).removesuffix('.index') for f in found[:4])}"
+            f"{', '.join(str(path / file.stem) for file in found[:4])}"
         )
-    return found[0].with_name(found[0].name.removesuffix(".index")) if found else None
+    return path / found[0].stem if found else None
+
+
+def _latest(folder: Path, found: list[Path]) -> str:
+    """The name of the checkpoint in `folder` that its file `checkpoint` names. UsageError where it is not in that folder.
+
+    A folder that was moved or copied keeps the file with the old place in it: what counts is the name.
+    """
+    from google.protobuf import text_format
+    from tensorflow.python.training.checkpoint_state_pb2 import CheckpointState
+
+    path = folder / "checkpoint"
+    try:
+        named = text_format.Parse(path.read_bytes(), CheckpointState()).model_checkpoint_path
+    except (text_format.ParseError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read as TensorFlow's list of checkpoints: {_first_line(error)}") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+    name = named.replace("\\", "/").rpartition("/")[2]
+    if not name or not (folder / f"{name}.index").is_file():
+        there = f"There are {', '.join(file.stem for file in found[:4])}: name" if found else "Name"
+        raise UsageError(
+            f"{path}: says that the latest checkpoint is {named!r}, which is not in this folder. {there} the one to read."
+        )
+    return name
 
 
 class _Tensors(Mapping):
@@ -118,7 +143,8 @@ def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
             f"{', '.join(sorted(tensors)[:4])}, ..."
         )
     folders = [prefix.parent, prefix.parent.parent / "assets", prefix.parent.parent]
-    encoder = find_model_config(model_config, folders if prefix.name == "variables" else folders[:1], str(path))
+    folders = folders if prefix.name == "variables" else folders[:1]
+    encoder = find_model_config(model_config, folders, str(path), first="bert_config.json")
     weights, unused = take(tensors, table_of(tables, encoder, str(path)), encoder, str(prefix))
     return Checkpoint(kind, str(path), encoder, weights, unused)
 

@@ -1,5 +1,6 @@
 """The tokenizer that belongs to a checkpoint: found beside it, kept with it, and written as other libraries expect it."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,26 +9,41 @@ from nlpdata.tokenizers import SPECIAL_ROLES, Tokenizer, load_tokenizer
 from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX
 from nlpdata.tokenizers.hf_writing import tokenizer_json
 from pretrain.config_yaml import SAVED_NAME
+from pretrain.converters import places
+from pretrain.converters.archives import unpacked
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.json_files import write_file, write_json
 
 _KEPT = {".txt": "vocab.txt", ".model": "spiece.model", ".json": FAST}
-_NAMES = ("vocab.txt", "spiece.model", "30k-clean.model", FAST)
 
 
-def find_tokenizer(source: Path) -> Path | None:
+def find_tokenizer(source: str | os.PathLike) -> Path | None:
     """The tokenizer file of a checkpoint: in its folder, its assets or its `vocab`, or in the folder of the run that wrote it.
 
-    None where there is none, or several.
+    Args:
+      source: as for pretrain.converters.read_checkpoint.
+
+    None where there is none. UsageError where there are several that differ: which one is the model's is not guessed.
     """
-    folder = source if source.is_dir() else source.parent
-    run = next((above for above in folder.absolute().parents if (above / SAVED_NAME).exists()), None)
-    for place in (folder, folder / "assets", folder / "vocab", *([run] if run else [])):
-        named = [place / name for name in _NAMES if (place / name).is_file()]
-        found = named[:1] or (sorted(place.glob("*.model")) if place.is_dir() else [])
-        if len(found) == 1:
-            return found[0]
-    return None
+    place = unpacked(places.find(str(source)))
+    folder = place if place.is_dir() else place.parent
+    found = [file for each in (folder, folder / "assets", folder / "vocab") for file in _tokenizers_in(each)]
+    if not found:
+        run = next((above for above in folder.absolute().parents if (above / SAVED_NAME).exists()), None)
+        found = _tokenizers_in(run) if run else []
+    if len({file.read_bytes() for file in found}) > 1:
+        raise UsageError(
+            f"{source} has several tokenizers: {', '.join(map(str, found))}. Which one is the model's? Name it with "
+            "--tokenizer, or remove the others."
+        )
+    return found[0] if found else None
+
+
+def _tokenizers_in(folder: Path) -> list[Path]:
+    """vocab.txt and SentencePiece models; tokenizer.json, which Hugging Face writes beside these too, only alone."""
+    named = [folder / "vocab.txt"] if (folder / "vocab.txt").is_file() else []
+    named += sorted(file for file in folder.glob("*.model") if file.is_file())
+    return named or ([folder / FAST] if (folder / FAST).is_file() else [])
 
 
 def load_fitting(path: Path, checkpoint: Checkpoint, do_lower_case: bool | None) -> Tokenizer:

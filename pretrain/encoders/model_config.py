@@ -19,7 +19,7 @@ from pretrain.config import Choice
 from pretrain.json_files import parse_object
 from pretrain.registry import ENCODERS
 
-_FILES = ("bert_config.json", "albert_config.json", "config.json")
+CONFIG_FILES = ("bert_config.json", "albert_config.json", "config.json")
 # Fields that tell an encoder where the file does not name it.
 _ONLY = {
     "mobilebert": {"intra_bottleneck_size", "trigram_input"},
@@ -66,8 +66,45 @@ def read_model_config(name_or_path: str) -> Choice:
 
     Raises UsageError for an unknown name or key, DataError for a file that is no JSON object.
     """
+    if Path(name_or_path).is_dir():
+        return read_folder_config(Path(name_or_path))
     source, raw = _read(str(name_or_path))
     return encoder_choice(parse_object(raw, source), source)
+
+
+def read_folder_config(folder: Path, first: str = "") -> Choice:
+    """The encoder that the configuration files in a folder describe.
+
+    Args:
+      first: the file that decides where several are there and state the same numbers; its author's conventions count.
+
+    UsageError where there is none, or where two say different things of one encoder.
+    """
+    names = sorted((name for name in CONFIG_FILES if (folder / name).is_file()), key=lambda name: name != first)
+    if not names:
+        raise UsageError(f"{folder}: no model configuration in this folder. Expected one of {', '.join(CONFIG_FILES)}.")
+    values = {name: parse_object(_read_file(folder / name), str(folder / name)) for name in names}
+    choices = {name: encoder_choice(values[name], str(folder / name)) for name in names}
+    chosen, *others = names
+    for other in others:
+        for field, ours, theirs in _disagreements(choices[chosen], choices[other]):
+            stated = [values[name].get(field) for name in (chosen, other)]
+            if not first or field == "type" or (None not in stated and stated[0] != stated[1]):
+                raise UsageError(
+                    f"{folder}: {chosen} says {field} {ours!r}, {other} says {theirs!r}. Remove the file that is not this "
+                    "model's, or name the right one with --model_config from another folder."
+                )
+    return choices[chosen]
+
+
+def _disagreements(a: Choice, b: Choice):
+    if a.type != b.type:
+        yield "type", a.type, b.type
+        return
+    for field in fields(a.options):
+        ours, theirs = getattr(a.options, field.name), getattr(b.options, field.name)
+        if ours != theirs and {ours, theirs} != {"gelu_new", "gelu_tanh"}:  # one function
+            yield field.name, ours, theirs
 
 
 def encoder_choice(values: dict, source: str) -> Choice:
@@ -121,16 +158,8 @@ def _check_others(keys, values, source, hugging_face, known) -> list[str]:
 def _read(name: str) -> tuple[str, bytes]:
     """Where the configuration stands, and its content."""
     path = Path(name)
-    if path.is_dir():
-        found = [path / file for file in _FILES if (path / file).is_file()]
-        if not found:
-            raise UsageError(f"{path}: no model configuration in this folder. Expected one of {', '.join(_FILES)}.")
-        path = found[0]
     if path.is_file():
-        try:
-            return str(path), path.read_bytes()
-        except OSError as error:
-            raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+        return str(path), _read_file(path)
     packaged = resources.files("model_configs") / f"{name}.json"
     if "/" not in name and packaged.is_file():
         return name, packaged.read_bytes()
@@ -141,3 +170,10 @@ def _read(name: str) -> tuple[str, bytes]:
         + (f" Closest: {', '.join(close)}." if close else "")
         + f" Names: {', '.join(names)}."
     )
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None

@@ -43,14 +43,33 @@ def snapshot(caches, name, revision):
 
 
 def test_a_cached_hugging_face_model(caches):
-    old, new = (snapshot(caches, "models--google--tiny", letter * 40) for letter in "ab")
-    assert places.find("google/tiny") == new
-    (caches / "hf" / "models--google--tiny" / "refs").mkdir()
-    (caches / "hf" / "models--google--tiny" / "refs" / "main").write_text("a" * 40)
+    """refs/main decides; without it the only snapshot with weights; nothing is guessed."""
+    model = caches / "hf" / "models--google--tiny"
+    old = snapshot(caches, model.name, "a" * 40)
+    empty = model / "snapshots" / ("f" * 40)  # only its configuration was ever asked for
+    empty.mkdir()
+    shutil.copy(old / "config.json", empty)
     assert places.find("google/tiny") == old
-    assert read_checkpoint("google/tiny").source == str(old)
+    assert places.find(str(model)) == old
+    new = snapshot(caches, model.name, "b" * 40)
+    with pytest.raises(UsageError, match=f"several snapshots and no refs/main .*: {'a' * 40}, {'b' * 40}"):
+        places.find("google/tiny")
+    (model / "refs").mkdir()
+    main = model / "refs" / "main"
+    for revision, place in (("a" * 40, old), ("b" * 40, new)):
+        main.write_text(f"{revision}\n")
+        assert places.find("google/tiny") == place
+        assert read_checkpoint("google/tiny").source == str(place)
+    main.write_text("a" * 40)
     shutil.rmtree(old)
-    assert places.find("google/tiny") == new
+    for gone in ("a" * 40, "f" * 40, "../../.."):
+        main.write_text(gone)
+        with pytest.raises(UsageError, match=rf"refs/main .* is {gone}, of which no weights are there.*: {'b' * 40}"):
+            places.find("google/tiny")
+    shutil.rmtree(new)
+    main.unlink()
+    with pytest.raises(UsageError, match=r"no snapshot in .* has weights"):
+        places.find(str(model))
 
 
 def test_an_id_that_is_not_cached(caches):
