@@ -5,10 +5,8 @@ len(records), records[0]["input_ids"].shape, records[100:356]["input_ids"].shape
 """
 
 import gzip
-import mmap
 import os
 import struct
-import tempfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +18,7 @@ from nlpdata.decoding import MalformedExample, decode_examples
 from nlpdata.errors import DataError, UsageError
 from nlpdata.example import mask_crcs, masked_crc
 from nlpdata.files import file_checksum, find_paths, is_remote, path_of
+from nlpdata.mapping import MappedFile, Spool
 from nlpdata.records import Feature, find_meta, read_meta, refuse_while_committing
 
 _BATCH = 256  # records decoded at a time
@@ -46,6 +45,10 @@ def find_records(paths) -> list[Path]:
 class RecordFile:
     """One TFRecord file, plain or gzip, mapped into memory with an index of its records; a remote one is copied first.
 
+    Args:
+      path: the file.
+      spool: where the content of a compressed or remote file goes; default: one of its own.
+
     Attributes:
       path: the file.
       starts, stops: byte range of each record's data, int64 (n,).
@@ -54,27 +57,26 @@ class RecordFile:
     Raises DataError, with file and record, where the framing is broken.
     """
 
-    def __init__(self, path):
+    def __init__(self, path, spool: Spool | None = None):
         self.path = path_of(path)
         try:
-            file = self.path.open("rb")  # closed below, the mapping stays
+            with self.path.open("rb") as file:
+                self.compression = "gzip" if _is_gzip(file) else "none"
+                if self.compression == "gzip" or is_remote(self.path):
+                    self._source = spool or Spool()
+                    self._begin, end = _copied(file, self.path, self.compression, self._source)
+                else:
+                    self._source, self._begin = MappedFile(self.path), 0
+                    end = file.seek(0, os.SEEK_END)
         except OSError as error:
-            raise DataError(f"cannot read {self.path}: {error.strerror}") from None
-        self.compression = "gzip" if _is_gzip(file) else "none"
-        if self.compression == "gzip":
-            file = _decompress(file, self.path)
-        elif is_remote(self.path):
-            file = _copied(file, tempfile.TemporaryFile())  # noqa: SIM115 (closed below)
-        with file:
-            size = os.fstat(file.fileno()).st_size
-            self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
-        self.starts, self.stops = _index(self.data, self.path)
+            raise DataError(f"cannot read {self.path}: {error.strerror or error}") from None
+        self.starts, self.stops = _index(self._source.data(), self._begin, end, self.path)
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def record(self, index: int) -> bytes:
-        return self.data[self.starts[index] : self.stops[index]]
+        return self._bytes(self.starts[index], self.stops[index])
 
     def crc_matches(self, index: int) -> bool:
         """Whether a record's data fits its checksum."""
@@ -83,7 +85,10 @@ class RecordFile:
     def stored_crc(self, index: int) -> bytes:
         """A record's checksum as stored: 4 bytes, little-endian."""
         stop = int(self.stops[index])
-        return self.data[stop : stop + 4]
+        return self._bytes(stop, stop + _FOOTER)
+
+    def _bytes(self, start: int, stop: int) -> bytes:
+        return self._source.data()[self._begin + start : self._begin + stop]
 
     def __getstate__(self):
         return {"path": self.path}
@@ -99,44 +104,36 @@ def _is_gzip(file) -> bool:
     return head[:2] == b"\x1f\x8b" and (len(head) < 12 or masked_crc(head[:8]) != struct.unpack("<I", head[8:])[0])
 
 
-def _decompress(file, path):
-    target = tempfile.TemporaryFile()  # noqa: SIM115 (returned)
+def _copied(file, path, compression: str, spool: Spool) -> tuple[int, int]:
+    """Where the decompressed content of an open file begins and ends in the spool."""
+    if compression == "none":
+        return spool.add(file)
     try:
-        with file, gzip.GzipFile(fileobj=file) as source:
-            _copied(source, target)
+        with gzip.GzipFile(fileobj=file) as source:
+            return spool.add(source)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path}: damaged gzip file ({error}) after {target.tell()} bytes of records") from None
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror or error}") from None
-    return target
+        raise DataError(f"{path}: damaged gzip file ({error})") from None
 
 
-def _copied(source, target):
-    with source:
-        while block := source.read(1 << 20):
-            target.write(block)
-    target.flush()
-    return target
-
-
-def _index(data, path) -> tuple[np.ndarray, np.ndarray]:
+def _index(data, begin: int, end: int, path) -> tuple[np.ndarray, np.ndarray]:
+    """Where the data of the records in data[begin:end] start and stop, counted from `begin`: int64 (n,) each."""
     starts, lengths = [], []
     known: dict[bytes, int] = {}  # header -> length; a file has few distinct ones
-    at, size = 0, len(data)
-    while at < size:
-        header = data[at : at + _HEADER]
+    at = begin
+    while at < end:
+        header = data[at : min(at + _HEADER, end)]
         length = known.get(header)
         if length is None:
-            length = known[header] = _length(header, path, len(starts), at)
+            length = known[header] = _length(header, path, len(starts), at - begin)
         starts.append(at + _HEADER)
         lengths.append(length)
         at += _HEADER + length + _FOOTER
-    if at > size:
+    if at > end:
         raise DataError(
-            f"{path}: record {len(starts) - 1} at byte {starts[-1] - _HEADER} is cut off: "
-            f"{at - size} of its bytes are missing"
+            f"{path}: record {len(starts) - 1} at byte {starts[-1] - _HEADER - begin} is cut off: "
+            f"{at - end} of its bytes are missing"
         )
-    starts, lengths = np.array(starts, np.int64), np.array(lengths, np.int64)
+    starts, lengths = np.array(starts, np.int64) - begin, np.array(lengths, np.int64)
     return starts, starts + lengths
 
 
@@ -170,7 +167,8 @@ class Records:
             refuse_while_committing(path)
         meta = find_meta(self.paths[0])
         self.meta = read_meta(meta) if meta else None
-        self._files = [RecordFile(path) for path in self.paths]
+        spool = Spool()
+        self._files = [RecordFile(path, spool) for path in self.paths]
         self._offsets = np.cumsum([0, *(len(file) for file in self._files)])
         self._first: dict[str, tuple[str, int]] = {}
         self.features: tuple[Feature, ...] = ()

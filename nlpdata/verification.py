@@ -77,8 +77,9 @@ def verify(paths) -> VerifyReport:
         if not (meta or {}).get("shards"):
             _check_numbers(base, files, report)
         rules = _Rules(meta, files[0].name)  # of the whole set: its files must agree
+        promised = {shard["file"]: shard["records"] for shard in (meta or {}).get("shards", [])}
         for path in files:
-            _check_file(path, meta, rules, report)
+            _check_file(path, promised.get(path.name), rules, report)
     return report
 
 
@@ -105,7 +106,8 @@ def _check_set(base: Path, files: list[Path], meta: dict, report: VerifyReport) 
             report.add("missing file", f"{base.parent / name}: missing; the meta file lists it")
     for path in files:
         if expected and path.name not in expected:
-            report.add("extra file", f"{path}: not in the meta file, which lists {', '.join(sorted(expected))}")
+            listed = ", ".join(sorted(expected)[:5]) + (" ..." if len(expected) > 5 else "")
+            report.add("extra file", f"{path}: not in the meta file, which lists {listed}")
         elif expected:
             wanted, found = expected[path.name]["crc32c"], file_crc(path)
             if found != wanted:
@@ -128,7 +130,8 @@ def _check_numbers(base: Path, files: list[Path], report: VerifyReport) -> None:
             report.add("missing file", f"{base}: {len(present)} of {count} shards are there; {first:05d} is missing")
 
 
-def _check_file(path: Path, meta: dict | None, rules: "_Rules", report: VerifyReport) -> None:
+def _check_file(path: Path, promised: int | None, rules: "_Rules", report: VerifyReport) -> None:
+    """A file's records, of which the meta file may promise a number."""
     report.files += 1
     try:
         file = RecordFile(path)
@@ -136,7 +139,6 @@ def _check_file(path: Path, meta: dict | None, rules: "_Rules", report: VerifyRe
         report.add("framing", str(error))
         return
     report.records += len(file)
-    promised = {shard["file"]: shard["records"] for shard in (meta or {}).get("shards", [])}.get(path.name)
     if promised is not None and promised != len(file):
         report.add("record count", f"{path}: {len(file)} records, the meta file says {promised}")
     for first in range(0, len(file), _BATCH):

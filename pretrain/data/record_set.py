@@ -131,19 +131,19 @@ def _read_metas(config: DataConfig, records: Records, name: str) -> dict:
     """The meta file's content ({} where there is none), after comparing the sets of records with it and each other."""
     if config.meta_path:
         return read_meta(config.meta_path)
-    counts = dict(zip(records.paths, records.counts, strict=True))
     metas: dict[Path, dict] = {}
-    for path in records.paths:
+    promised: dict[Path, int] = {}
+    for path, count in zip(records.paths, records.counts, strict=True):
         base = split_shard(path)[0]
         if base not in metas:
             found = find_meta(path)
             metas[base] = read_meta(found) if found else {}
-        for shard in metas[base].get("shards", []):
-            if shard["file"] == path.name and shard.get("records", counts[path]) != counts[path]:
-                raise DataError(
-                    f"{path} holds {counts[path]} records, its meta file says {shard['records']}: the file is not whole. "
-                    "Make or copy it again."
-                )
+            promised |= {path.with_name(shard["file"]): shard["records"] for shard in metas[base].get("shards", [])}
+        if promised.get(path, count) != count:
+            raise DataError(
+                f"{path} holds {count} records, its meta file says {promised[path]}: the file is not whole. Make or copy "
+                "it again."
+            )
     first, *others = metas.items()
     for base, meta in others:
         for what, value in _identity(meta).items():

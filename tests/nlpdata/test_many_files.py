@@ -2,13 +2,17 @@
 
 import gzip
 import os
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 import nlpdata
+from nlpdata import mapping
 from nlpdata.corpus import find_files, plan_portions, read_blocks, read_portion
 from nlpdata.corpus import reading as corpus_reading
+from nlpdata.errors import DataError
 from tests.nlpdata.conftest import as_text, random_documents
 from tests.nlpdata.test_golden import GOLDEN
 
@@ -126,6 +130,37 @@ def test_joined_blocks_hold_the_same_documents(tmp_path, small_files, monkeypatc
     assert sum(block.bytes_read for block in together) == sum(block.bytes_read for block in one_by_one)
     if block_bytes == 1 << 20:
         assert len(together) == 1
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_records_of_more_shards_than_open_files(tmp_path, small_files, compression):
+    create(small_files, tmp_path, num_shards=150, compression=compression, eval_fraction=0.0)
+    paths = sorted(tmp_path.glob("*-of-00150"))
+    assert len(paths) == 150
+    alone = [nlpdata.open_records([path]) for path in paths]
+    expected = np.concatenate([records[:]["input_ids"] for records in alone])
+    del alone
+    with open_files_limited(12):
+        records = nlpdata.open_records(f"{tmp_path}/x.tfrecord*")
+        order = np.random.default_rng(1).permutation(len(records))
+        assert np.array_equal(records[order]["input_ids"], expected[order])
+        with ThreadPoolExecutor(4) as threads:  # as loaders do
+            parts = list(threads.map(lambda part: records[part]["input_ids"], np.array_split(order, 40)))
+        assert np.array_equal(np.concatenate(parts), expected[order])
+        assert len(mapping._mapped) <= mapping.most_mappings()
+        assert str(nlpdata.verify(f"{tmp_path}/x.tfrecord*")) == f"150 files, {len(order)} records: no faults"
+
+
+def test_a_file_that_changes_while_its_records_are_open(tmp_path, small_files, monkeypatch):
+    create(small_files, tmp_path, num_shards=2, eval_fraction=0.0)
+    monkeypatch.setattr(mapping, "most_mappings", lambda: 1)
+    records = nlpdata.open_records(f"{tmp_path}/x.tfrecord*")
+    first, last = records[0], records[len(records) - 1]
+    assert first["input_ids"].shape == last["input_ids"].shape
+    path = tmp_path / "x.tfrecord-00000-of-00002"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DataError, match=r"x.tfrecord-00000-of-00002: the file has changed since it was opened"):
+        records[0]
 
 
 def test_limit_documents_and_weights_over_small_files(tmp_path, small_files):

@@ -1,0 +1,89 @@
+"""Files as bytes in memory, mapped rather than read; few at a time, however many a process reads from.
+
+A mapping takes one of the files that a process may have open. The files used last stay mapped; others are mapped again.
+"""
+
+import mmap
+import os
+import tempfile
+import threading
+import weakref
+from collections import OrderedDict
+
+from nlpdata.errors import DataError
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
+
+_MOST = 4096  # mappings, where the system allows any number of open files
+_mapped: OrderedDict[int, mmap.mmap] = OrderedDict()  # id of a MappedFile -> its mapping, the last used last
+_lock = threading.Lock()
+
+
+def most_mappings() -> int:
+    """How many files stay mapped: half of those that this process may open."""
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource else 512
+    return max(4, min(allowed // 2 if allowed > 0 else _MOST, _MOST))  # no limit is -1
+
+
+class MappedFile:
+    """A file of this machine. It must stay as it is: a DataError says where it did not."""
+
+    def __init__(self, path):
+        self._path, self._found = path, _identity(os.stat(path))
+        weakref.finalize(self, _mapped.pop, id(self), None)
+
+    def data(self) -> mmap.mmap | bytes:
+        """All its bytes; valid as long as the caller holds what it received."""
+        with _lock:
+            found = _mapped.get(id(self))
+            if found is None:
+                found = self._map()
+                if not found:
+                    return b""
+                _mapped[id(self)] = found
+                while len(_mapped) > most_mappings():
+                    _mapped.popitem(last=False)  # unmapped when nobody reads from it any more
+            else:
+                _mapped.move_to_end(id(self))
+            return found
+
+    def _map(self) -> mmap.mmap | bytes:
+        try:
+            with open(self._path, "rb") as file:
+                status = os.fstat(file.fileno())
+                if _identity(status) != self._found:
+                    raise DataError(f"{self._path}: the file has changed since it was opened. Open the records again")
+                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if status.st_size else b""
+        except OSError as error:
+            raise DataError(f"cannot read {self._path}: {error.strerror or error}") from None
+
+
+def _identity(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+class Spool:
+    """What comes out of streams (compressed or remote files), one behind the other in one temporary file."""
+
+    def __init__(self):
+        self._file = None
+        self._data: mmap.mmap | bytes = b""
+
+    def add(self, source) -> tuple[int, int]:
+        """Appends all that a stream gives; where it begins and ends."""
+        self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115 (closed with this object)
+        begin = self._file.seek(0, os.SEEK_END)
+        while block := source.read(1 << 20):
+            self._file.write(block)
+        self._file.flush()
+        return begin, self._file.tell()
+
+    def data(self) -> mmap.mmap | bytes:
+        """All that was added; to be called after `add`."""
+        size = os.fstat(self._file.fileno()).st_size
+        if size > len(self._data):
+            self._data = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        return self._data
