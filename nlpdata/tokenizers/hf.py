@@ -44,8 +44,9 @@ def json_kind(path: str, content: bytes) -> str:
     found = model_type(parse_tokenizer_json(path, content))
     if found not in KINDS:
         raise UsageError(
-            f"{path} holds a tokenizer of the type {found}, expected WordPiece (BERT) or Unigram (ALBERT). Byte-level BPE "
-            "and the like cannot be used: train a vocabulary with nlpdata train-tokenizer"
+            f"{path} holds a tokenizer of the type {found}, expected WordPiece (BERT) or Unigram (ALBERT). Use the spiece.model "
+            "that it was made from, where there is one; byte-level BPE and the like cannot be used: train a vocabulary with "
+            "nlpdata train-tokenizer"
         )
     return KINDS[found]
 

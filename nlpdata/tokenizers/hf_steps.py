@@ -7,12 +7,17 @@ Patterns are regular expressions of Oniguruma.
 import unicodedata
 from functools import cache
 
+from nlpdata.tokenizers.scripts import WORD_MARK
+
 
 def replace(pattern: str, content: str) -> dict:
     return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
 
 
 STRIP = {"type": "Strip", "strip_left": True, "strip_right": True}
+NFC = {"type": "NFC"}
+# Metaspace puts no sign for a space in front of text that begins with one; SentencePiece does.
+LEADING_MARK = replace(f"^{WORD_MARK}", WORD_MARK * 2)
 
 # What step 1 of BERT's basic tokenizer drops.
 DROP_CONTROL = replace("(?![\t\n\r])[\\p{Cc}\\p{Cf}\ufffd]", "")

@@ -6,11 +6,22 @@ a penalty on pieces such as "9,", as in transformers' own converter: nearly the 
 """
 
 import base64
+from collections.abc import Mapping
 
-from nlpdata.tokenizers import Tokenizer
-from nlpdata.tokenizers.hf_steps import DROP_CONTROL, FINAL_SIGMA, STRIP, collapse_spaces, drop_combining, replace
+from nlpdata.tokenizers import Tokenizer, hf_bpe
+from nlpdata.tokenizers.hf_marks import mark_steps
+from nlpdata.tokenizers.hf_steps import (
+    DROP_CONTROL,
+    FINAL_SIGMA,
+    LEADING_MARK,
+    NFC,
+    STRIP,
+    collapse_spaces,
+    drop_combining,
+    replace,
+)
 from nlpdata.tokenizers.scripts import WORD_MARK
-from nlpdata.tokenizers.sentencepiece_model import SentencePieceModel
+from nlpdata.tokenizers.sentencepiece_model import BPE, CHAR, UNIGRAM, UNUSED, USER_DEFINED, SentencePieceModel
 from nlpdata.tokenizers.wordpiece import MAX_WORD_CHARACTERS
 from nlpdata.tokenizers.wordpiece_vocabulary import CONTINUATION
 
@@ -18,8 +29,8 @@ _PENALTY = 100.0  # more than scores of pieces add up to
 
 
 def tokenizer_json(tokenizer: Tokenizer) -> tuple[dict | None, list[str]]:
-    """The object to write, and notes for the user; None for SentencePiece models of another type than unigram."""
-    described, notes = _wordpiece(tokenizer) if tokenizer.kind == "wordpiece" else _unigram(tokenizer)
+    """The object to write, and notes for the user; None for SentencePiece models that the library cannot follow."""
+    described, notes = _wordpiece(tokenizer) if tokenizer.kind == "wordpiece" else _sentencepiece(tokenizer)
     if described is None:
         return None, notes
     ids = tokenizer.special_ids()
@@ -54,45 +65,87 @@ def _wordpiece(tokenizer: Tokenizer) -> tuple[dict, list[str]]:
     return described, []
 
 
-def _unigram(tokenizer: Tokenizer) -> tuple[dict | None, list[str]]:
+def _sentencepiece(tokenizer: Tokenizer) -> tuple[dict | None, list[str]]:
     options = tokenizer.options()
     model = SentencePieceModel(tokenizer.serialized())
-    if not model.is_usual:
+    if reason := _reason_against(model, options["keep_accents"]):
         return None, [
-            f"no tokenizer.json: {tokenizer.path} is no unigram model, or treats spaces otherwise than ALBERT's does, so "
-            "that AutoTokenizer would give other ids"
+            f"no tokenizer.json, because it would give other ids: in the model {tokenizer.path} {reason}. AutoTokenizer refuses "
+            "the folder; use its spiece.model with the library sentencepiece"
         ]
     split = tokenizer.split_pieces()
-    scores = [score - _PENALTY * (i in split) for i, score in enumerate(model.scores)]
     notes = [
         f"tokenizer.json: {len(split)} pieces of a digit and a comma are avoided, not split: a few numbers differ"
     ] * bool(split)
-    mark = {"type": "Metaspace", "replacement": WORD_MARK, "prepend_scheme": "always", "split": True}
+    apart = WORD_MARK in model.pieces and not any(WORD_MARK in piece[1:] for piece in model.pieces)
+    mark = {"type": "Metaspace", "replacement": WORD_MARK, "prepend_scheme": "always", "split": apart}
     described = {
-        "normalizer": _sequence(*_albert_steps(options, model.table)),
+        "normalizer": _sequence(*_albert_steps(options, model)),
         "pre_tokenizer": mark,
         "decoder": mark,
-        "model": {
-            "type": "Unigram",
-            "unk_id": tokenizer.unk_id,
-            "vocab": [list(row) for row in zip(model.pieces, scores, strict=True)],
-            "byte_fallback": model.byte_fallback,
-        },
+        "model": _merging(tokenizer, model, split) if model.model_type == BPE else _scoring(tokenizer, model, split),
     }
     return described, notes
 
 
-def _albert_steps(options: dict, table: bytes) -> list[dict]:
-    """ALBERT's normalisation (nlpdata.text.albert), then that of the model; `table` is its replacements of characters."""
+def _scoring(tokenizer: Tokenizer, model: SentencePieceModel, split: Mapping) -> dict:
+    scores = [float(score) - _PENALTY * (i in split) for i, score in enumerate(model.path_scores)]
+    return {
+        "type": "Unigram",
+        "unk_id": tokenizer.unk_id,
+        "vocab": [list(row) for row in zip(model.pieces, scores, strict=True)],
+        "byte_fallback": model.byte_fallback,
+    }
+
+
+def _merging(tokenizer: Tokenizer, model: SentencePieceModel, split: Mapping) -> dict:
+    return {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": model.pieces[tokenizer.unk_id],
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": True,
+        "byte_fallback": model.byte_fallback,
+        "vocab": {piece: i for i, piece in enumerate(model.pieces)},
+        "merges": hf_bpe.merges(model, split),
+    }
+
+
+def _reason_against(model: SentencePieceModel, keep_accents: bool) -> str | None:
+    """What the library cannot do as the model does it; None where there is nothing."""
+    own = [piece for piece, kind in zip(model.pieces, model.types, strict=True) if kind == USER_DEFINED]
+    if model.model_type not in (UNIGRAM, BPE, CHAR):
+        return "pieces are whole words"
+    if not model.has_usual_spaces:
+        return "spaces are treated otherwise than in ALBERT's"
+    if UNUSED in model.types:
+        return "some pieces are unused"
+    if model.model_type != UNIGRAM and any(len(piece) > 1 for piece in own):
+        return "user-defined symbols have several characters"
+    changed = model.replacements.keys() & set().union(*own)
+    if changed:
+        return f"user-defined symbols have characters that are replaced elsewhere ({' '.join(sorted(changed)[:5])})"
+    if model.byte_fallback and model.table and keep_accents:
+        return "marks that are no pieces become bytes, and accents are kept"  # hf_marks takes them for unknown
+    return hf_bpe.reason_against(model) if model.model_type == BPE else None
+
+
+def _albert_steps(options: dict, model: SentencePieceModel) -> list[dict]:
+    """ALBERT's normalisation (nlpdata.text.albert), then that of the model."""
     steps = [collapse_spaces(), STRIP]
     steps += [{"type": "Replace", "pattern": {"String": quotes}, "content": '"'} for quotes in ("``", "''")]
     if not options["keep_accents"]:
         steps += [{"type": "NFKD"}, drop_combining()]
     if options["do_lower_case"]:
         steps += [FINAL_SIGMA, {"type": "Lowercase"}]
-    if table:  # the library looks single characters up, the model also what they combine with
-        steps += [{"type": "NFC"}, {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(table).decode()}]
-    return [*steps, replace(" {2,}", " "), STRIP]
+    if model.table:
+        replaced = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(model.table).decode()}
+        # Without accents there are no marks either.
+        aside, back = mark_steps(model.replacements, model.pieces) if options["keep_accents"] else ([], [])
+        steps += [*aside, NFC, replaced, NFC, *back]
+    steps += [replace(" {2,}", " "), STRIP]
+    return steps if WORD_MARK in model.replacements else [*steps, LEADING_MARK]
 
 
 def _sequence(*steps: dict) -> dict:

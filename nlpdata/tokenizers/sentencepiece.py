@@ -16,7 +16,7 @@ from nlpdata.tokenizers.files import read_checked, refuse_sentencepiece_vocab
 from nlpdata.tokenizers.hf import is_json, parse_tokenizer_json
 from nlpdata.tokenizers.scripts import WORD_MARK, begins_word, byte_begins_word
 from nlpdata.tokenizers.stored import complete_special_tokens, stored_options
-from nlpdata.tokenizers.unigram import unigram_model, unigram_options
+from nlpdata.tokenizers.unigram import read_unigram
 from nlpdata.tokenizers.wire import read_varint
 
 ALBERT_OPTIONS = {"do_lower_case": True, "keep_accents": False, "digit_comma": True}
@@ -49,8 +49,7 @@ class SentencePieceTokenizer(Tokenizer):
         described = {}
         if is_json(content):
             fast = parse_tokenizer_json(spec.path, content)
-            content = unigram_model(spec.path, fast)  # refuses what the options could not be read from
-            described = unigram_options(spec.path, fast)
+            content, described = read_unigram(spec.path, fast)
         self._model = _parse(Path(spec.path), content)
         self.vocab_size = self._model.get_piece_size()
         self._all_pieces = self._model.id_to_piece(list(range(self.vocab_size)))

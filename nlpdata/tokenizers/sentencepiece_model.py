@@ -7,8 +7,8 @@ import numpy as np
 from nlpdata.tokenizers.wire import fields
 
 # TrainerSpec.ModelType, and ModelProto.SentencePiece.Type
-UNIGRAM = 1
-NORMAL, USER_DEFINED = 1, 4
+UNIGRAM, BPE, WORD, CHAR = 1, 2, 3, 4
+NORMAL, USER_DEFINED, UNUSED = 1, 4, 5
 
 
 class SentencePieceModel:
@@ -16,6 +16,7 @@ class SentencePieceModel:
 
     Attributes:
       pieces, scores, types: of each id.
+      model_type: UNIGRAM, BPE, WORD or CHAR.
       table: the replacements of characters in their serialized form; b"" where there are none.
       byte_fallback: unknown characters become pieces of one byte.
     """
@@ -31,43 +32,61 @@ class SentencePieceModel:
         )
         self.table: bytes = self._normalizer.get(2, b"")
         self.byte_fallback = bool(self._trainer.get(35, 0))
+        self.model_type: int = self._trainer.get(3, UNIGRAM)
 
     @property
-    def is_usual(self) -> bool:
-        """A unigram model that treats spaces as ALBERT's does: one before each word, none kept beside it."""
+    def has_usual_spaces(self) -> bool:
+        """Spaces are treated as in ALBERT's models: one before each word, none kept beside it."""
         spaces = (self._normalizer.get(number, 1) for number in (3, 4, 5))  # dummy prefix, extra ones removed, escaped
-        return (self._trainer.get(3, UNIGRAM), self._trainer.get(24, 0), *spaces) == (UNIGRAM, 0, 1, 1, 1)
+        return (self._trainer.get(24, 0), *spaces) == (0, 1, 1, 1)
+
+    @cached_property
+    def path_scores(self) -> np.ndarray:
+        """Scores of the pieces as unigram_model.cc adds them up, float32: a user-defined symbol has one of its own.
+
+        That is its bytes times the best score of a piece, less 0.1. The best is sought from FLT_MIN up, so it is about 0.
+        """
+        scores, types = np.array(self.scores, np.float32), np.array(self.types)
+        best = scores[types == NORMAL].max(initial=np.finfo(np.float32).tiny)
+        for i in np.flatnonzero(types == USER_DEFINED).tolist():
+            scores[i] = len(self.pieces[i].encode()) * best - 0.1
+        return scores
 
     @cached_property
     def replacements(self) -> dict[str, str]:
-        """The table as text -> replacement; of keys that begin alike the longest goes first.
+        """The table as text -> replacement; of keys that begin alike the longest goes first."""
+        return read_table(self.table)
 
-        Its form: the size of a double-array trie (4 bytes), the trie (github.com/s-yata/darts-clone, units of 4 bytes), whose
-        values are offsets into what follows, strings that end with a zero byte.
-        """
-        size = int.from_bytes(self.table[:4], "little")
-        units = np.frombuffer(self.table[4 : 4 + size], "<u4").astype(np.int64)
-        strings = self.table[4 + size :]
-        if not size:
-            return {}
-        # A unit at u with the label b is a child of the node whose base is u ^ b.
-        labels = units & 0x800000FF
-        units_at = np.flatnonzero((labels > 0) & (labels < 256))
-        parents = units_at ^ labels[units_at]
-        order = np.argsort(parents, kind="stable")
-        units_at, parents = units_at[order], parents[order]
-        found, keys, bases = {}, [b""], _offset(units[:1])
-        while keys:
-            first, last = np.searchsorted(parents, bases, "left"), np.searchsorted(parents, bases, "right")
-            above = np.repeat(np.arange(len(keys)), last - first)
-            within = np.arange(len(above)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)
-            nodes = units_at[np.repeat(first, last - first) + within]
-            keys = [keys[i] + bytes([b]) for i, b in zip(above.tolist(), labels[nodes].tolist(), strict=True)]
-            bases = nodes ^ _offset(units[nodes])
-            for i in np.flatnonzero(units[nodes] >> 8 & 1).tolist():  # a key ends here
-                start = int(units[bases[i]]) & 0x7FFFFFFF
-                found[keys[i].decode()] = strings[start : strings.index(b"\0", start)].decode()
-        return found
+
+def read_table(table: bytes) -> dict[str, str]:
+    """Text -> replacement of a serialized table (precompiled_charsmap); {} for b"".
+
+    Its form: the size of a double-array trie (4 bytes), the trie (github.com/s-yata/darts-clone, units of 4 bytes), whose
+    values are offsets into what follows, strings that end with a zero byte.
+    """
+    size = int.from_bytes(table[:4], "little")
+    units = np.frombuffer(table[4 : 4 + size], "<u4").astype(np.int64)
+    strings = table[4 + size :]
+    if not size:
+        return {}
+    # A unit at u with the label b is a child of the node whose base is u ^ b.
+    labels = units & 0x800000FF
+    units_at = np.flatnonzero((labels > 0) & (labels < 256))
+    parents = units_at ^ labels[units_at]
+    order = np.argsort(parents, kind="stable")
+    units_at, parents = units_at[order], parents[order]
+    found, keys, bases = {}, [b""], _offset(units[:1])
+    while keys:
+        first, last = np.searchsorted(parents, bases, "left"), np.searchsorted(parents, bases, "right")
+        above = np.repeat(np.arange(len(keys)), last - first)
+        within = np.arange(len(above)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)
+        nodes = units_at[np.repeat(first, last - first) + within]
+        keys = [keys[i] + bytes([b]) for i, b in zip(above.tolist(), labels[nodes].tolist(), strict=True)]
+        bases = nodes ^ _offset(units[nodes])
+        for i in np.flatnonzero(units[nodes] >> 8 & 1).tolist():  # a key ends here
+            start = int(units[bases[i]]) & 0x7FFFFFFF
+            found[keys[i].decode()] = strings[start : strings.index(b"\0", start)].decode()
+    return found
 
 
 def _offset(units: np.ndarray) -> np.ndarray:

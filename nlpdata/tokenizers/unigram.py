@@ -15,22 +15,27 @@ from collections.abc import Mapping
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.tokenizers.hf import added_tokens, model_type
-from nlpdata.tokenizers.hf_steps import FINAL_SIGMA, STRIP, collapse_spaces, drop_combining
+from nlpdata.tokenizers.hf_marks import mark_steps
+from nlpdata.tokenizers.hf_steps import FINAL_SIGMA, LEADING_MARK, STRIP, collapse_spaces, drop_combining
 from nlpdata.tokenizers.scripts import WORD_MARK
+from nlpdata.tokenizers.sentencepiece_model import read_table
 from nlpdata.tokenizers.wire import bytes_field, float_field, int_field
 
 _NORMAL, _UNKNOWN, _CONTROL, _BYTE = 1, 2, 3, 6  # ModelProto.SentencePiece.Type
 _BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")
 # The normalizer as letters, one a step (see `_letter`), of which ALBERT's and XLNet's converters and `hf_writing` write these.
-_CHAIN = re.compile("(WT)?Q`Q'(?P<accents>D[AC])?(?P<lower>F?L)?(?P<table>N?P)?S?T?")
+_CHAIN = re.compile("(WT)?Q`Q'(?P<accents>D[AC])?(?P<lower>F?L)?(?P<table>N?PN?)?S?T?M?")
 
 
-def unigram_model(path: str, fast: Mapping) -> bytes:
-    """The serialized SentencePiece model; UsageError, DataError for a file that cannot be one."""
+def read_unigram(path: str, fast: Mapping) -> tuple[bytes, dict]:
+    """(the serialized SentencePiece model, what the file says of the fields of a TokenizerSpec).
+
+    UsageError, DataError for a file that cannot be a model. It has no digit-comma rule.
+    """
     if model_type(fast) != "Unigram":
         raise UsageError(f"{path} holds a tokenizer of the type {model_type(fast)}, expected Unigram")
     _check_split(path, fast.get("pre_tokenizer"))
-    _chain(path, fast)
+    chain = _chain(path, fast)
     model = fast["model"]
     vocabulary, unknown = model.get("vocab"), model.get("unk_id")
     try:
@@ -58,29 +63,19 @@ def unigram_model(path: str, fast: Mapping) -> bytes:
     trainer = int_field(3, 1) + int_field(4, len(pieces)) + int_field(35, bool(model.get("byte_fallback")))
     trainer += int_field(40, unknown) + b"".join(int_field(field, -1) for field in (41, 42, 43))  # no bos, eos, pad
     trainer += bytes_field(45, unknown_piece.encode())
-    table = next((step["precompiled_charsmap"] for step in _steps(fast) if step.get("type") == "Precompiled"), "")
-    normalizer = bytes_field(1, b"tokenizer.json") + bytes_field(2, base64.b64decode(table or ""))
-    return (
-        message
-        + bytes_field(2, trainer)
-        + bytes_field(3, normalizer + int_field(3, 1) + int_field(4, 1) + int_field(5, 1))
-    )
-
-
-def unigram_options(path: str, fast: Mapping) -> dict:
-    """What a tokenizer.json says of the fields of a TokenizerSpec. It has no digit-comma rule."""
-    chain = _chain(path, fast)
-    vocabulary, unknown = fast["model"]["vocab"], fast["model"]["unk_id"]
-    return {
+    normalizer = bytes_field(1, b"tokenizer.json") + bytes_field(2, _table(fast))
+    content = message + bytes_field(2, trainer)
+    content += bytes_field(3, normalizer + int_field(3, 1) + int_field(4, 1) + int_field(5, 1))
+    return content, {
         "do_lower_case": bool(chain["lower"]),
         "keep_accents": not chain["accents"],
         "digit_comma": False,
-        "special_tokens": (None, vocabulary[unknown][0], None, None, None, *added_tokens(path, fast)),
+        "special_tokens": (None, unknown_piece, None, None, None, *special),
     }
 
 
 def _chain(path: str, fast: Mapping) -> re.Match:
-    letters = "".join(map(_letter, _steps(fast)))
+    letters = "".join(map(_letter, _without_mark_steps(path, fast)))
     chain = _CHAIN.fullmatch(letters)
     if chain is None:
         found = ", ".join(str(step.get("type")) for step in _steps(fast)) or "none"
@@ -103,8 +98,32 @@ def _steps(fast: Mapping) -> list[Mapping]:
     return steps
 
 
+def _table(fast: Mapping) -> bytes:
+    """The replacements of characters, serialized; b"" where there are none."""
+    return next(
+        (base64.b64decode(step["precompiled_charsmap"] or "") for step in _steps(fast) if _letter(step) == "P"), b""
+    )
+
+
+def _without_mark_steps(path: str, fast: Mapping) -> list[Mapping]:
+    """The normalizer's steps without those around a table that put marks aside and back, which follow from the rest of the file."""
+    steps = _steps(fast)
+    at = next((i for i, step in enumerate(steps) if _letter(step) == "P"), len(steps))
+    if [_letter(step) for step in steps[at - 1 : at + 2]] != ["N", "P", "N"]:
+        return steps
+    try:
+        aside, back = mark_steps(read_table(_table(fast)), [piece for piece, _ in fast["model"]["vocab"]])
+    except (ValueError, IndexError, TypeError, KeyError):
+        raise DataError(f"{path}: the table of its Precompiled, or its model.vocab, is damaged") from None
+    start, stop = max(at - 1 - len(aside), 0), at + 2 + len(back)
+    if steps[start : at - 1] == aside and steps[at + 2 : stop] == back:
+        return steps[:start] + steps[at - 1 : at + 2] + steps[stop:]
+    return steps
+
+
 def _letter(step: Mapping) -> str:
-    for letter, ours in (("W", collapse_spaces()), ("C", drop_combining()), ("F", FINAL_SIGMA), ("T", STRIP)):
+    letters = {"W": collapse_spaces(), "C": drop_combining(), "F": FINAL_SIGMA, "T": STRIP, "M": LEADING_MARK}
+    for letter, ours in letters.items():
         if step == ours:
             return letter
     kind, pattern = step.get("type"), step.get("pattern") or {}
@@ -121,12 +140,8 @@ def _check_split(path: str, splitter: Mapping | None) -> None:
         parts = parts[1:]
     last = parts[0] if len(parts) == 1 else {}
     prefix = last.get("prepend_scheme", "always" if last.get("add_prefix_space", True) else "never")
-    if (last.get("type"), last.get("replacement"), prefix, last.get("split", True)) != (
-        "Metaspace",
-        WORD_MARK,
-        "always",
-        True,
-    ):
+    # Whether words are split apart first makes no difference where no piece goes across.
+    if (last.get("type"), last.get("replacement"), prefix) != ("Metaspace", WORD_MARK, "always"):
         raise UsageError(
             f"{path}: the pre_tokenizer is {splitter.get('type')} {[part.get('type') for part in parts]}; expected "
             f"Metaspace with {WORD_MARK} before every word, after WhitespaceSplit or alone"

@@ -14,7 +14,7 @@ from nlpdata.text.bert import is_dropped, is_ideograph, is_punctuation
 from nlpdata.tokenizers import Tokenizer
 from nlpdata.tokenizers.hf_steps import character_class
 from nlpdata.tokenizers.scripts import WORD_MARK
-from nlpdata.tokenizers.sentencepiece_model import NORMAL, USER_DEFINED, SentencePieceModel
+from nlpdata.tokenizers.sentencepiece_model import NORMAL, UNIGRAM, USER_DEFINED, SentencePieceModel
 from nlpdata.tokenizers.wordpiece import MAX_WORD_CHARACTERS
 from nlpdata.tokenizers.wordpiece_vocabulary import CONTINUATION
 
@@ -258,13 +258,9 @@ def _without_accents(text: str) -> str:
 
 
 def _scores(model: SentencePieceModel) -> np.ndarray:
-    """Scores of the pieces as unigram_model.cc counts them, float32, and of an unknown character."""
-    scores = np.array(model.scores, np.float32)
-    normal = scores[np.array(model.types) == NORMAL]
-    for i, kind in enumerate(model.types):
-        if kind == USER_DEFINED:
-            scores[i] = len(model.pieces[i].encode()) * normal.max() - 0.1
-    return np.append(scores, normal.min() - np.float32(_UNKNOWN_PENALTY))
+    """Scores of the pieces and of an unknown character, float32."""
+    lowest = min(score for score, kind in zip(model.scores, model.types, strict=True) if kind == NORMAL)
+    return np.append(model.path_scores, np.float32(lowest) - np.float32(_UNKNOWN_PENALTY))
 
 
 _GRAPHS = {"wordpiece": WordPieceGraph, "sentencepiece": UnigramGraph}
@@ -283,7 +279,8 @@ def build_graph(tokenizer: Tokenizer) -> tuple[tf.Module | None, str]:
     """The graph of a tokenizer, or None and the reason why it has none that gives the same ids."""
     if tokenizer.kind == "sentencepiece":
         model = SentencePieceModel(tokenizer.serialized())
-        if not model.is_usual or model.byte_fallback or any(WORD_MARK in piece[1:] for piece in model.pieces):
+        usual = model.model_type == UNIGRAM and model.has_usual_spaces
+        if not usual or model.byte_fallback or any(WORD_MARK in piece[1:] for piece in model.pieces):
             return None, "its model is not of ALBERT's kind (unigram, pieces of single words, no bytes)"
     graph = _GRAPHS[tokenizer.kind](tokenizer)
     ids, lengths = tokenizer.encode(_PROBES)

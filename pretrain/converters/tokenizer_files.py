@@ -92,7 +92,7 @@ def write_for_hugging_face(folder: Path, tokenizer: Tokenizer, longest: int) -> 
       longest: length of the longest sequence.
 
     Returns notes for the user. The class named is the one that does what tokenizer.json says; those that are named after
-    models make a rule of their own.
+    models make a rule of their own. Where there is none it is sentencepiece's, which AutoTokenizer does not know: it stops.
     """
     fast, notes = tokenizer_json(tokenizer)
     if tokenizer.kind == "wordpiece":
@@ -106,7 +106,7 @@ def write_for_hugging_face(folder: Path, tokenizer: Tokenizer, longest: int) -> 
     if others := tokenizer.spec.special_tokens[len(SPECIAL_ROLES) :]:
         config["additional_special_tokens"] = list(others)
     if fast is None:
-        config["tokenizer_class"] = "AlbertTokenizer"
+        config["tokenizer_class"] = "SentencePieceProcessor"
     else:
         config["tokenizer_class"] = "PreTrainedTokenizerFast"
         write_json(folder / "tokenizer.json", fast)

@@ -20,7 +20,7 @@ def test_pieces_and_scores(tmp_path):
     assert [kind == 2 for kind in model.types] == [processor.is_unknown(i) for i in ids]
     assert [kind == 3 for kind in model.types] == [processor.is_control(i) for i in ids]
     assert {model.pieces[i] for i in ids if model.types[i] == 4} == {"(", "né"}
-    assert (model.is_usual, model.byte_fallback) == (True, False)
+    assert (model.has_usual_spaces, model.byte_fallback) == (True, False)
 
 
 def test_replacements(tmp_path):
@@ -38,7 +38,7 @@ def test_replacements(tmp_path):
 
 def test_other_treatment_of_spaces_and_bytes(tmp_path):
     suffix = train(tmp_path / "a.model", user_defined_symbols=[], treat_whitespace_as_suffix=True)
-    assert not SentencePieceModel(suffix.read_bytes()).is_usual
+    assert not SentencePieceModel(suffix.read_bytes()).has_usual_spaces
     by_bytes = train(tmp_path / "b.model", user_defined_symbols=[], byte_fallback=True, vocab_size=600)
     assert SentencePieceModel(by_bytes.read_bytes()).byte_fallback
     plain = train(tmp_path / "c.model", user_defined_symbols=[], normalization_rule_name="identity")

@@ -1,5 +1,6 @@
 """python -m pretrain.convert, and what transformers makes of its folders."""
 
+import gzip
 import json
 import os
 import re
@@ -256,6 +257,69 @@ def test_transformers_gives_the_same_ids(tmp_path):
         assert answer["pair"] == [tokens, [0] * (len(first) + 2) + [1] * (len(second) + 1)]
         assert answer["special"] == [ours.pad_id, ours.unk_id, ours.cls_id, ours.sep_id, ours.mask_id]
         assert (answer["size"], answer["longest"]) == (ours.vocab_size, 512)
+
+
+# Models of SentencePiece's other kinds and settings; how many of the lines may differ, where two segmentations score the same.
+OTHERS = {
+    "bpe": ({"model_type": "bpe"}, 0),
+    "bpe bytes": ({"model_type": "bpe", "byte_fallback": True, "normalization_rule_name": "identity"}, 0),
+    "characters": ({"model_type": "char", "hard_vocab_limit": True, "character_coverage": 0.99}, 0),
+    "unigram": ({}, 3),
+    "unigram symbols": ({"user_defined_symbols": ["the", "10", "package"]}, 3),
+    "unigram across": ({"split_by_whitespace": False}, 3),
+    "unigram folded": ({"normalization_rule_name": "nmt_nfkc_cf"}, 3),
+}
+AS_TEXT = """
+import json, sys
+from transformers import AutoTokenizer
+lines = json.load(open(sys.argv[1]))
+for folder in sys.argv[2:]:
+    text = AutoTokenizer.from_pretrained(folder, split_special_tokens=True)
+    json.dump([text(line, add_special_tokens=False)["input_ids"] for line in lines], open(folder + "/answer.json", "w"))
+"""
+
+
+def real_lines(step: int) -> list[str]:
+    """Lines of seven texts in six languages, every so many."""
+    lines = []
+    for file in sorted(shared("data", "ospl").glob("*.gz")):
+        with gzip.open(file, "rt", encoding="utf-8", newline="\n") as text:
+            lines += [line.rstrip("\n") for line in text if line.strip()][::step]
+    return lines
+
+
+@pytest.mark.slow
+def test_transformers_gives_the_same_ids_of_other_models(tmp_path):
+    """Cased, accents kept, on real lines; and AutoTokenizer stops where there is no rule that it could follow."""
+    python = torch_python()
+    lines = real_lines(40)
+    (tmp_path / "lines.json").write_text(json.dumps(lines))
+    folders = {}
+    for name, (options, _) in OTHERS.items():
+        defaults = {"vocab_size": 2000, "user_defined_symbols": [], "hard_vocab_limit": False, "split_by_number": True}
+        model = train(tmp_path / "m.model", lines[::3], **(defaults | options))
+        tokenizer = load_tokenizer(model, do_lower_case=False, keep_accents=True)
+        folders[name] = tmp_path / name.replace(" ", "_")
+        folders[name].mkdir()
+        assert write_for_hugging_face(folders[name], tokenizer, 512) == []
+        (folders[name] / "config.json").write_text(json.dumps({"model_type": "albert"}))
+        ids, lengths = tokenizer.encode(lines)
+        wanted = [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])]
+        (folders[name] / "wanted.json").write_text(json.dumps(wanted))
+    command = [python, "-c", AS_TEXT, tmp_path / "lines.json", *folders.values()]
+    asked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert asked.returncode == 0, asked.stderr[-1500:]
+    for name, (_, differing) in OTHERS.items():
+        wanted, found = (json.loads((folders[name] / f"{what}.json").read_text()) for what in ("wanted", "answer"))
+        other = [line for line, a, b in zip(lines, wanted, found, strict=True) if a != b]
+        assert len(other) <= differing, (name, other[:5])
+        assert all(len(a) == len(b) for a, b in zip(wanted, found, strict=True) if differing), name
+    model = train(tmp_path / "m.model", lines[:300], model_type="word", vocab_size=300, user_defined_symbols=[])
+    notes = write_for_hugging_face(folders["bpe"], load_tokenizer(model), 512)
+    (folders["bpe"] / "tokenizer.json").unlink()
+    assert "pieces are whole words" in notes[0]
+    asked = subprocess.run([*command[:4], folders["bpe"]], capture_output=True, text=True, check=False)
+    assert "Tokenizer class SentencePieceProcessor does not exist" in asked.stderr
 
 
 @pytest.mark.parametrize("kind", ["vocab.txt", "tokenizer.json", "small.model"])
