@@ -1,8 +1,9 @@
 """tokenizer.json of Hugging Face's tokenizers library, for a tokenizer of ours: the same ids from the same text.
 
-Two things stay different, and `notes` says the second. Special tokens in text are special tokens there, because people
+Three things stay different, and `notes` says the second. Special tokens in text are special tokens there, because people
 write "[MASK]" into it; here they are text. ALBERT's digit-comma rule, which looks at the pieces that were found, becomes
-a penalty on pieces such as "9,", as in transformers' own converter: nearly the same.
+a penalty on pieces such as "9,", as in transformers' own converter: nearly the same. Of segmentations whose scores are equal
+SentencePiece takes one as float32 rounds, the library another. What it cannot follow at all is not written.
 """
 
 import base64

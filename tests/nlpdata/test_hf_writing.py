@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import DataError, UsageError
 from nlpdata.tokenizers import load_tokenizer
 from nlpdata.tokenizers.hf_steps import collapse_spaces, drop_combining
 from nlpdata.tokenizers.hf_writing import tokenizer_json
@@ -204,6 +204,23 @@ def normalized(steps, table, text):
 
 def character(match):
     return re.escape(chr(int(match[1], 16)))
+
+
+def test_other_steps_around_the_replacements_are_refused(tmp_path):
+    model = train(tmp_path / "m.model", user_defined_symbols=[])
+    fast, _ = tokenizer_json(load_tokenizer(model, do_lower_case=False, keep_accents=True))
+    steps = fast["normalizer"]["normalizers"]
+    aside = next(i for i, step in enumerate(steps) if "Regex" in step.get("pattern", {}) and step["content"] != " ")
+    table = next(step for step in steps if step["type"] == "Precompiled")
+    path = tmp_path / "tokenizer.json"
+    without = steps[:aside] + steps[aside + 1 :]
+    path.write_text(json.dumps(fast | {"normalizer": {"type": "Sequence", "normalizers": without}}))
+    with pytest.raises(UsageError, match=r"the normalizer is Replace, .* expected ALBERT's"):
+        load_tokenizer(path)
+    table["precompiled_charsmap"] = table["precompiled_charsmap"][:1000]
+    path.write_text(json.dumps(fast))
+    with pytest.raises(DataError, match=r"the table of its Precompiled, or its model.vocab, is damaged"):
+        load_tokenizer(path)
 
 
 # Letters and marks of Arabic, Hebrew, Vietnamese, Greek, Hindi, Japanese and Korean; signs that the table replaces.
