@@ -31,12 +31,16 @@ def in_turn(functions: Mapping[str, Callable[[], float]], rounds: int) -> dict[s
 
 @dataclass
 class CommandCost:
-    """What a command took: CPU seconds of its process tree, wall seconds, peak RSS in MB of parent and children."""
+    """What a command took: CPU seconds of its process tree, wall seconds, peak RSS in MB of parent and children.
+
+    open_files: the most that a process of it had open, as far as was seen.
+    """
 
     cpu: float
     wall: float
     peak: float
     children_peak: list[float] = field(default_factory=list)
+    open_files: int = 0
 
 
 def run_command(argv: Sequence[str], cwd: Path) -> CommandCost:
@@ -44,7 +48,8 @@ def run_command(argv: Sequence[str], cwd: Path) -> CommandCost:
     with open(os.devnull, "rb") as nothing:
         process = subprocess.Popen(argv, cwd=cwd, stdin=nothing, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     peaks: dict[int, float] = {}
-    watcher = threading.Thread(target=_watch_peaks, args=(process.pid, peaks), daemon=True)
+    files: dict[int, int] = {}
+    watcher = threading.Thread(target=_watch_peaks, args=(process.pid, peaks, files), daemon=True)
     start = time.monotonic()
     watcher.start()
     output = process.stdout.read()
@@ -57,17 +62,21 @@ def run_command(argv: Sequence[str], cwd: Path) -> CommandCost:
         raise RuntimeError(f"{' '.join(argv)}: exit {process.returncode}\n{output.decode(errors='replace')}")
     # Not usage.ru_maxrss: between fork and exec a child counts the memory of this process as its own.
     own = peaks.pop(process.pid, 0.0)
-    return CommandCost(usage.ru_utime + usage.ru_stime, wall, own, sorted(peaks.values()))
+    most = max(files.values(), default=0)
+    return CommandCost(usage.ru_utime + usage.ru_stime, wall, own, sorted(peaks.values()), most)
 
 
-def _watch_peaks(pid: int, peaks: dict[int, float]) -> None:
-    """Notes the peak RSS (MB) of `pid` and its children until it is gone, ten times a second."""
+def _watch_peaks(pid: int, peaks: dict[int, float], files: dict[int, int]) -> None:
+    """Notes the peak RSS (MB) and open files of `pid` and its children until it is gone, ten times a second."""
     while (state := _status(pid)) and not state.get("State", "Z").startswith("Z"):
         found = {pid: state}
         for name in glob.glob(f"/proc/{pid}/task/*/children"):
             with contextlib.suppress(OSError):
                 found |= {child: _status(child) for child in map(int, Path(name).read_text().split())}
         peaks |= {each: int(status["VmHWM"].split()[0]) / 1024 for each, status in found.items() if "VmHWM" in status}
+        for each in found:
+            with contextlib.suppress(OSError):
+                files[each] = max(files.get(each, 0), len(os.listdir(f"/proc/{each}/fd")))
         time.sleep(0.1)
 
 

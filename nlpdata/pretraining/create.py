@@ -2,14 +2,15 @@
 
 Stages: (1) portions of the corpus become keyed records in sorted runs; (2) next-sentence examples get their random
 second segment, or documents are packed one behind the other, bucket by bucket; (3) runs are merged into shards; (4) the
-shards move into place, the meta file last. Every finished task leaves a small result file, so an interrupted run goes
-on where it was.
+shards move into place, the meta file last. Before (2) and (3), very many runs become fewer. Every finished task leaves a
+small result file, so an interrupted run resumes where it was.
 """
 
 import shutil
 from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager
+from itertools import pairwise
 
 from nlpdata.errors import DataError
 from nlpdata.local import default_workers, run_stage
@@ -28,15 +29,17 @@ from nlpdata.pretraining.recipe import SPLITS
 from nlpdata.pretraining.summary import corpus_warnings
 from nlpdata.pretraining.tasks import (
     BUCKET_STAGES,
+    RunGroup,
     Setup,
     disk_errors,
     make_buckets,
     make_portion,
     make_shard,
+    merge_group,
     portion_name,
     set_up,
 )
-from nlpdata.spill import Merge
+from nlpdata.spill import MAX_RUNS, Merge
 
 BUCKETS_BYTES = 4 << 20  # what is known of the documents of the buckets of a task; not of the workers either
 
@@ -104,6 +107,7 @@ class _Run:
         self._plan, self._workers, self._log, self._progress = plan, workers, log, progress
         self._counters: Counter = Counter()
         self._runs: dict[str, list[str]] = {}
+        self._merged: set[str] = set()  # runs of finished tasks that are parts of other runs now
 
     def open_work_folder(self, overwrite: bool) -> None:
         """Refuses outputs that exist (UsageError), and finds or makes the work folder."""
@@ -115,6 +119,7 @@ class _Run:
         self._work.close()
 
     def execute(self) -> CreationResult:
+        self._find_merged()
         self._make_portions()
         if self._plan.options.needs_buckets:
             self._make_buckets()
@@ -150,11 +155,32 @@ class _Run:
         if result is None:
             return None
         try:
-            Merge([self._work.path / run for runs in result.get("runs", {}).values() for run in runs])
+            runs = [run for runs in result.get("runs", {}).values() for run in runs]
+            Merge([self._work.path / run for run in runs if run not in self._merged])
         except OSError as error:
             self._log(f"{error}; it is made again.")
             return None
         return result
+
+    def _find_merged(self) -> None:
+        """Looks which runs an interrupted run has merged."""
+        for path in sorted(self._work.path.glob("merge-*.json"), reverse=True):  # those of later passes first
+            self._merged.update((self._stored(path.stem) or {}).get("merged", ()))
+
+    def _few_runs(self, kind: str) -> list[str]:
+        """The runs of a kind and split; merged into fewer, in passes, where they are more than MAX_RUNS."""
+        runs, number = self._runs.get(kind, []), 0
+        while len(runs) > MAX_RUNS:
+            count = -(-len(runs) // MAX_RUNS)
+            edges = [len(runs) * i // count for i in range(count + 1)]
+            groups = [
+                RunGroup(f"merge-{number}-{kind}-{i:06d}", kind, tuple(runs[first:stop]))
+                for i, (first, stop) in enumerate(pairwise(edges))
+            ]
+            names = [group.name for group in groups]
+            results = self._stage("sorting", merge_group, groups, names, len(runs), lambda group: group.name)
+            runs, number = [result["runs"][kind][0] for result in results], number + 1
+        return runs
 
     def _collect(self, results: list[dict]) -> None:
         for result in results:
@@ -179,8 +205,7 @@ class _Run:
         tasks = []
         by_file = self._plan.options.nsp_scope == "file"
         for split in SPLITS:
-            documents = self._runs.get(f"documents-{split}", [])
-            waiting = self._runs.get(f"waiting-{split}", [])
+            documents, waiting = (self._few_runs(f"{kind}-{split}") for kind in ("documents", "waiting"))
             merge = Merge([self._work.path / run for run in documents])
             buckets = random_next.plan_buckets(merge.histogram(random_next.slot_shift(by_file)), by_file)
             with self._work_removed_on_refusal():
@@ -204,7 +229,7 @@ class _Run:
     def _make_shards(self) -> dict[str, list[dict]]:
         tasks, names, total = [], [], 0
         for split in self._plan.targets:
-            runs = self._runs[f"records-{split}"]
+            runs = self._few_runs(f"records-{split}")
             size = Merge([self._work.path / run for run in runs]).bytes
             total += size
             shards = self._plan.shards(split, size)

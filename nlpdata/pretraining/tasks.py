@@ -1,4 +1,4 @@
-"""The tasks of create_pretraining, as they run in a worker: a portion of the corpus, a bucket, a shard.
+"""The tasks of create_pretraining, as they run in a worker: a portion of the corpus, runs to be one, a bucket, a shard.
 
 A task writes its files into the work folder, then its result; where the result is, the files are whole.
 """
@@ -19,7 +19,7 @@ from nlpdata.pretraining.build import build_buckets, build_examples
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.pretraining.packing import pack_buckets
 from nlpdata.pretraining.recipe import Keyed, Recipe
-from nlpdata.spill import Merge, SpillWriter
+from nlpdata.spill import Merge, SpillWriter, merge_runs
 from nlpdata.tfrecord import ShardWriter
 from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
 
@@ -101,6 +101,28 @@ def make_portion(portion: Portion, report) -> dict:
         for item in build_examples(blocks(), _recipe(), counters):
             spills.add(item)
         return spills.finish(counters)
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """Runs of one kind and split that become one, `<name>.run`."""
+
+    name: str
+    kind: str
+    runs: tuple[str, ...]
+
+
+def merge_group(group: RunGroup, report) -> dict:
+    """Makes one run of many, which are removed then: the disk never holds much twice."""
+    with disk_errors("sorting", _setup.folder):
+        run = f"{group.name}.run"
+        merge_runs([_setup.folder / each for each in group.runs], str(_setup.folder / run))
+        result = {"counters": {}, "runs": {group.kind: [run]}, "merged": list(group.runs)}
+        store_result(_setup.folder, group.name, result)
+        for each in group.runs:
+            (_setup.folder / each).unlink(missing_ok=True)
+        report(len(group.runs))
+        return result
 
 
 def make_buckets(task: tuple[int, str, list, list[str], list[str]], report) -> dict:

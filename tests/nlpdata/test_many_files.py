@@ -13,6 +13,8 @@ from nlpdata import mapping
 from nlpdata.corpus import find_files, plan_portions, read_blocks, read_portion
 from nlpdata.corpus import reading as corpus_reading
 from nlpdata.errors import DataError
+from nlpdata.pretraining import create as create_module
+from nlpdata.pretraining import tasks
 from tests.nlpdata.conftest import as_text, random_documents
 from tests.nlpdata.test_golden import GOLDEN
 
@@ -62,11 +64,35 @@ def create(folder, output, **options):
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_few_open_files_whatever_the_number_of_runs(tmp_path, small_files, objective):
-    """A chunk size of 100 bytes makes more than 200 runs of each kind."""
+    """A chunk size of 1,000 bytes makes more than 100 runs of each kind."""
     whole, _ = create(small_files, tmp_path / "whole", **OBJECTIVES[objective])
     with open_files_limited(12):
-        found, _ = create(small_files, tmp_path / "runs", chunk_size=100, **OBJECTIVES[objective])
+        found, _ = create(small_files, tmp_path / "runs", chunk_size=1000, **OBJECTIVES[objective])
     assert found == whole
+
+
+@pytest.mark.parametrize("fault_at", [None, 6, 18])
+def test_very_many_runs_are_merged_in_passes(tmp_path, small_files, monkeypatch, fault_at):
+    """With six runs at a time, some 60 become ten and two; interrupted in each pass, and with no portion made again."""
+    whole, _ = create(small_files, tmp_path / "whole", objective="nsp")
+    merged, plain = [], tasks.merge_runs
+
+    def merge_runs(runs, path):
+        merged.append(len(runs))
+        if len(merged) == fault_at:
+            raise KeyboardInterrupt
+        return plain(runs, path)
+
+    monkeypatch.setattr(create_module, "MAX_RUNS", 6)
+    monkeypatch.setattr(tasks, "merge_runs", merge_runs)
+    if fault_at:
+        with pytest.raises(KeyboardInterrupt):
+            create(small_files, tmp_path / "runs", chunk_size=2000, objective="nsp")
+        monkeypatch.setattr(create_module, "make_portion", None)
+    found, _ = create(small_files, tmp_path / "runs", chunk_size=2000, objective="nsp")
+    assert found == whole
+    assert len(merged) > 20
+    assert max(merged) == 6
 
 
 def test_small_files_are_one_task(small_files):
@@ -165,6 +191,6 @@ def test_a_file_that_changes_while_its_records_are_open(tmp_path, small_files, m
 
 def test_limit_documents_and_weights_over_small_files(tmp_path, small_files):
     whole, one = create(small_files, tmp_path / "whole", chunk_size=1 << 20, limit_documents=33)
-    found, _ = create(small_files, tmp_path / "runs", chunk_size=100, limit_documents=33)
+    found, _ = create(small_files, tmp_path / "runs", chunk_size=1000, limit_documents=33)
     assert found == whole
     assert one.counters["documents"] == 33
