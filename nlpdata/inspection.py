@@ -91,7 +91,7 @@ def _label(label, names) -> str:
     if label.dtype.kind == "f":
         return f"{label[0]:g}"
     if len(label) > 1:
-        chosen = [names[i] if names else str(i) for i in np.flatnonzero(label).tolist()]
+        chosen = [names[i] if i < len(names or ()) else str(i) for i in np.flatnonzero(label).tolist()]
         return ", ".join(chosen) or "none"
     value = int(label[0])
     return f"{value} ({names[value]})" if names and 0 <= value < len(names) else str(value)

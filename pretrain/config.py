@@ -10,6 +10,9 @@ from typing import Any, Literal
 
 from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS, Registry
 
+KINDS = ("classification", "regression", "multilabel")
+"""What a classifier's logits can be: scores of classes, a number, scores of labels of which several may hold."""
+
 
 @dataclass(frozen=True)
 class Choice:

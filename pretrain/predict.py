@@ -56,19 +56,21 @@ def predict(
 
 def _predict(model_dir, input, output, format, tokenizer, batch_size, log) -> None:
     from pretrain.converters import read_checkpoint
+    from pretrain.converters.heads import listed
 
     checkpoint = read_checkpoint(str(model_dir))
+    if checkpoint.head is None and "span/logits/kernel" not in checkpoint.weights:
+        why = f" Left out: {listed(checkpoint.left_out)}." if checkpoint.left_out else ""
+        raise UsageError(
+            f"{model_dir} holds no fine-tuned head (classifier or span) that can be used: there is nothing that it predicts."
+            f"{why} Fine-tune it with --experiment=bert/sentence_prediction or bert/squad."
+        )
     _check_output(Path(input), Path(output), is_folder=checkpoint.head is None)
     if checkpoint.head:
         _predict_texts(checkpoint, str(model_dir), input, output, format, tokenizer, batch_size, log)
-    elif "span/logits/kernel" in checkpoint.weights:
+    else:
         with _question_records(checkpoint, str(model_dir), input, tokenizer, log) as records:
             _predict_answers(checkpoint, str(model_dir), records, output, batch_size, log)
-    else:
-        raise UsageError(
-            f"{model_dir} holds no fine-tuned head (classifier or span): there is nothing that it predicts. Fine-tune it with "
-            "--experiment=bert/sentence_prediction or bert/squad."
-        )
 
 
 def _check_output(input: Path, output: Path, is_folder: bool) -> None:
@@ -83,7 +85,7 @@ def _check_output(input: Path, output: Path, is_folder: bool) -> None:
 
 
 def _predict_texts(checkpoint, model_dir, input, output, format, tokenizer, batch_size, log) -> None:
-    from pretrain.converters.load import load
+    from pretrain.converters.load import load_model
     from pretrain.prediction import FORMATS, predict_logits, read_texts, rows_of, write_rows
 
     if format not in FORMATS:
@@ -94,7 +96,7 @@ def _predict_texts(checkpoint, model_dir, input, output, format, tokenizer, batc
     if not texts.first:
         raise DataError(f"{input} holds no texts.")
     words = _tokenizer(model_dir, tokenizer)
-    logits = predict_logits(load(model_dir), words, texts, checkpoint.sequence_length, batch_size, log)
+    logits = predict_logits(load_model(checkpoint), words, texts, checkpoint.sequence_length, batch_size, log)
     rows = rows_of(checkpoint.head, texts, logits)
     empty = sum(row["prediction"] is None for row in rows)
     if empty:

@@ -287,7 +287,7 @@ class TextScanner(Scanner):
         separators += find_separators(data, separators[0][1] if separators else first)
         starts = [first, *(right for _, right in separators)]
         allowed = self._allowed(starts)
-        spans = list(zip(starts, [left for left, _ in separators], strict=False))[:allowed]
+        spans = list(zip(starts[:-1], [left for left, _ in separators], strict=True))[:allowed]
         if allowed < len(starts):
             self.done = True
             return self._part(spans, False, starts[allowed]) if spans else None

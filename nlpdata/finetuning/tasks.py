@@ -179,7 +179,7 @@ def _cut(folder: AnyPath, names: list[str], parts: list[Part]) -> list[Shard]:
     for i, name in enumerate(names):
         low, high = (edge * total // count for edge in (i, i + 1))
         pieces = []
-        for part, sizes, first in zip(parts, lengths, firsts.tolist(), strict=False):
+        for part, sizes, first in zip(parts, lengths, firsts[:-1].tolist(), strict=True):
             begin, end = max(low - first, 0), min(high - first, len(sizes))
             if begin < end:
                 start = int(sizes[:begin].sum())

@@ -100,7 +100,8 @@ def _added(path: Path, config: Mapping) -> set[str]:
 
 def complete_special_tokens(defaults: Sequence[str], *sources: Sequence[str | None]) -> tuple[str, ...]:
     """Entries for SPECIAL_ROLES from the first source that names one, else the default; then all other ones, once."""
-    roles = [next(filter(None, choices)) for choices in zip(*(s for s in sources if s), defaults, strict=False)]
+    first = [source[: len(defaults)] for source in sources if source]
+    roles = [next(filter(None, choices)) for choices in zip(*first, defaults, strict=True)]
     others = dict.fromkeys(token for source in sources for token in source[len(roles) :] if token not in roles)
     return (*roles, *others)
 

@@ -14,6 +14,8 @@ from pretrain.config import Choice
 from pretrain.converters import native, places
 from pretrain.converters.archives import unpacked
 from pretrain.converters.checkpoint import Checkpoint, stored_encoder
+from pretrain.converters.facts import read_facts
+from pretrain.converters.heads import settled
 from pretrain.converters.report import LoadReport, assign
 from pretrain.registry import CHECKPOINT_FORMATS, user_modules
 
@@ -29,7 +31,9 @@ def read_checkpoint(path: str, model_config: Choice | None = None, import_module
       model_config: the encoder's configuration; needed where the checkpoint has none.
       import_modules: modules of the user's own parts that the checkpoint may name (pretrain.registry.user_modules).
 
-    Raises UsageError where there is no checkpoint or no configuration, DataError where it is damaged.
+    Returns its encoder and the heads that can be used; Checkpoint.left_out says which cannot.
+
+    Raises UsageError where there is no checkpoint or no configuration, DataError where it is damaged or contradicts itself.
     """
     given = places.find(str(path))
     place = unpacked(given)
@@ -38,7 +42,8 @@ def read_checkpoint(path: str, model_config: Choice | None = None, import_module
         for name in CHECKPOINT_FORMATS.names():
             checkpoint = CHECKPOINT_FORMATS.get(name)(place, model_config)
             if checkpoint is not None:
-                return checkpoint if place == given else replace(checkpoint, source=str(given))
+                checkpoint = replace(checkpoint, source=str(given)) if place != given else checkpoint
+                return settled(replace(checkpoint, extras=read_facts(place) | checkpoint.extras))
     raise UsageError(_nothing_found(given))
 
 

@@ -42,8 +42,11 @@ class Checkpoint:
       encoder: the encoder that it is of; None where a checkpoint of ours is of no encoder.
       weights: path in our models -> float32 array in our layout.
       unused: the source's other tensors -> why they are not used.
-      extras: what travels along: label_names (in id order), facts about the data that it was trained on.
+      extras: what travels along: kind and label_names (in id order) of a classifier, facts about the data that it was
+        trained on.
       tokenizer: to be written with it.
+      left_out: heads of the source that cannot be used -> why; their weights are not among `weights`. A head that none of
+        our models has goes by the name of its class.
     """
 
     format: str
@@ -53,6 +56,7 @@ class Checkpoint:
     unused: dict[str, str] = field(default_factory=dict)
     extras: dict = field(default_factory=dict)
     tokenizer: Tokenizer | None = None
+    left_out: dict[str, str] = field(default_factory=dict)
 
     @property
     def sequence_length(self) -> int:
@@ -68,11 +72,6 @@ class Checkpoint:
         classes = kernel.shape[1]
         kind = self.extras.get("kind") or ("regression" if classes == 1 else "classification")
         return Head(kind, tuple(self.extras.get("label_names") or map(str, range(classes))))
-
-    def require_encoder(self) -> None:
-        """UsageError where there are weights of heads alone: nothing to fine-tune."""
-        if not any(path.startswith("encoder/") for path in self.weights):
-            raise UsageError(f"{self.source} holds no encoder: there is nothing to fine-tune.")
 
 
 def find_model_config(given: Choice | None, folders: list[Path], source: str, first: str = "") -> Choice:
@@ -146,24 +145,44 @@ def rows_of(table: list[Row], encoder: Choice) -> list[Row]:
     return list(expand(table, counts))
 
 
-def take(tensors: Mapping[str, np.ndarray], table: list[Row], encoder: Choice, source: str):
+def take(
+    tensors: Mapping[str, np.ndarray],
+    table: list[Row],
+    encoder: Choice,
+    source: str,
+    tied: Mapping[str, str] | None = None,
+):
     """Reads what the table names.
 
     Args:
       tensors: name in the source -> array; looked up only where used.
+      tied: second name of a weight that the format stores twice -> our path; it stands in where the first is missing.
 
-    Returns (weights by our path, float32; unused names with reasons).
+    Returns (weights by our path, float32; unused names with reasons; heads left out with reasons: that of the masked
+    language model where two copies of one weight differ).
     DataError where tensors are there for more layers than the configuration has.
     """
     rows = rows_of(table, encoder)
-    weights, used = {}, set()
+    weights, used, left_out = {}, set(), {}
     for row in rows:
         if row.theirs in tensors:
             array = as_weight(tensors[row.theirs], row.theirs, source)
             weights[row.ours] = np.ascontiguousarray(_to_ours(row, array, source))
             used.add(row.theirs)
-    patterns = [re.compile(re.sub(r"\\\{[gijk]\\\}", r"\\d+", re.escape(row.theirs)) + "$") for row in table]
     unused = {}
+    for name in [name for name in tied or {} if name in tensors]:
+        copy, ours = as_weight(tensors[name], name, source), tied[name]
+        used.add(name)
+        if ours not in weights:
+            weights[ours] = copy
+        elif np.array_equal(copy, weights[ours]):
+            unused[name] = f"the same as {ours}"
+        else:
+            left_out["masked_lm"] = unused[name] = (
+                f"{name} {copy.shape} is not equal to {ours} {weights[ours].shape}: its output layer is not tied to the "
+                "embeddings, as it is in our models"
+            )
+    patterns = [re.compile(re.sub(r"\\\{[gijk]\\\}", r"\\d+", re.escape(row.theirs)) + "$") for row in table]
     for name in tensors:
         if name in used:
             continue
@@ -173,7 +192,7 @@ def take(tensors: Mapping[str, np.ndarray], table: list[Row], encoder: Choice, s
                 "configuration of another model size?"
             )
         unused[name] = next((why for pattern, why in _TRAINING if re.search(pattern, name)), UNKNOWN)
-    return weights, unused
+    return weights, unused, left_out
 
 
 def _to_ours(row: Row, array: np.ndarray, source: str) -> np.ndarray:

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from nlpdata.errors import UsageError
 from pretrain.converters import keras_h5, places, read_checkpoint
 from pretrain.converters.checkpoint import Checkpoint
-from pretrain.converters.load import build_model
-from pretrain.converters.report import assign, refuse_gaps
+from pretrain.converters.heads import encoder_alone, listed
+from pretrain.converters.load import build_model, has_pooled_output
+from pretrain.converters.report import assign
 from pretrain.converters.tokenizer_files import find_tokenizer, load_fitting
 from pretrain.converters.write import write_checkpoint
 from pretrain.encoders.model import initialize_weights, weights_by_path
@@ -31,6 +33,7 @@ def convert(
     """Writes a checkpoint as a new folder, after checking that it makes a whole model.
 
     Args:
+      checkpoint: as pretrain.converters.read_checkpoint gives it.
       dest: the new folder.
       format: see pretrain.converters.write.
       encoder_only: leave the heads out.
@@ -41,11 +44,11 @@ def convert(
     Raises UsageError, DataError.
     """
     if encoder_only:
-        kept = {path: array for path, array in checkpoint.weights.items() if path.startswith("encoder/")}
-        checkpoint = replace(checkpoint, weights=kept)
-    report = assign(build_model(checkpoint), checkpoint)  # shapes and names are right, or this raises
-    log(str(report))
-    refuse_gaps(report)
+        checkpoint = encoder_alone(checkpoint)
+    log(str(assign(build_model(checkpoint), checkpoint)))  # shapes and names are right, or this raises
+    _refuse_left_out(checkpoint)
+    if not has_pooled_output(checkpoint):
+        log("warning: it has no pooler, so that pooled_output means nothing")
     path = Path(tokenizer) if tokenizer else find_tokenizer(checkpoint.source)
     if path is not None:
         checkpoint = replace(checkpoint, tokenizer=load_fitting(path, checkpoint, do_lower_case))
@@ -53,6 +56,14 @@ def convert(
     for note in write_checkpoint(dest, checkpoint, format):
         log(note)
     log(f"written: {dest} ({format})")
+
+
+def _refuse_left_out(checkpoint: Checkpoint) -> None:
+    if checkpoint.left_out:
+        raise UsageError(
+            f"{checkpoint.source}: has a head that cannot be used. {listed(checkpoint.left_out)}. Write the encoder alone "
+            "with --encoder_only."
+        )
 
 
 def _about_tokenizer(checkpoint: Checkpoint) -> str:
@@ -75,11 +86,12 @@ def convert_hub_module(path: str, encoder_only: bool, model_name: str, log: Call
       model_name: configuration of modules that have none (version 1).
       log: receives what was matched and what was missing.
 
-    Returns the file. UsageError where it exists.
+    Returns the file. UsageError where it exists, or a head cannot be used.
     """
     folder = places.find(path)
     checkpoint = read_checkpoint(str(folder), read_model_config(model_name))
     if not encoder_only:
+        _refuse_left_out(checkpoint)
         heads = dict.fromkeys(("masked_lm/output_bias", "sentence_pair/logits/kernel"), np.zeros(0))
         model = build_model(replace(checkpoint, weights=heads))
         initialize_weights(model, _SEED)

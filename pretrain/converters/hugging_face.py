@@ -1,7 +1,8 @@
 """Hugging Face folders, read and written: config.json with model.safetensors (one file or sharded), or a legacy pytorch_model.bin.
 
-Model, ForPreTraining, ForMaskedLM, ForSequenceClassification and ForQuestionAnswering of Bert, Albert and MobileBert; the
-names of a bare model lack the prefix "bert.", "albert." or "mobilebert.".
+Model, ForPreTraining, ForMaskedLM, ForNextSentencePrediction, ForSequenceClassification and ForQuestionAnswering of Bert,
+Albert and MobileBert; the names of a bare model lack the prefix "bert.", "albert." or "mobilebert.". Of other classes, as
+`architectures` in config.json names them, the encoder is read.
 """
 
 import json
@@ -15,20 +16,24 @@ import numpy as np
 from nlpdata.errors import DataError, UsageError
 from pretrain.config import Choice
 from pretrain.converters import safetensors, torch_pickle
-from pretrain.converters.checkpoint import Checkpoint, find_model_config, give, refuse_unwritten, table_of, take
-from pretrain.converters.names import HUGGING_FACE
+from pretrain.converters.checkpoint import (
+    UNKNOWN,
+    Checkpoint,
+    find_model_config,
+    give,
+    refuse_unwritten,
+    table_of,
+    take,
+)
+from pretrain.converters.facts import write_facts
+from pretrain.converters.heads import head_of
+from pretrain.converters.hugging_face_heads import HeadConfig, architecture_of, head_fields
+from pretrain.converters.names import HUGGING_FACE, TIED_HUGGING_FACE
 from pretrain.converters.places import HUGGING_FACE_WEIGHTS
 from pretrain.json_files import read_object
 
 _WHOLE, _INDEX, _PICKLED = HUGGING_FACE_WEIGHTS
 _SHARDS = "model-*-of-*.safetensors"
-# The decoder is the word embedding, and its bias the head's, stored again.
-_TIED = {
-    "cls.predictions.decoder.weight": "encoder/embeddings/word_embeddings",
-    "predictions.decoder.weight": "encoder/embeddings/word_embeddings",
-    "cls.predictions.decoder.bias": "masked_lm/output_bias",
-    "predictions.decoder.bias": "masked_lm/output_bias",
-}
 
 
 def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
@@ -40,21 +45,22 @@ def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
     encoder = find_model_config(model_config, [folder], str(path), first="config.json")
     _refuse_wide_queries(encoder, str(folder))
     tensors = _prefixed(_read_tensors(weights_file), encoder.type)
-    weights, unused = take(tensors, table_of(HUGGING_FACE, encoder, str(path)), encoder, str(weights_file))
+    table, config = table_of(HUGGING_FACE, encoder, str(path)), HeadConfig(folder / "config.json")
+    heads, left_out = config.heads(encoder, tensors)
+    table = [row for row in table if head_of(row.ours) in (None, *heads)]
+    tied = {name: ours for name, ours in TIED_HUGGING_FACE[encoder.type].items() if head_of(ours) in (None, *heads)}
+    weights, unused, untied = take(tensors, table, encoder, str(weights_file), tied)
+    for name in [name for name, why in unused.items() if left_out and why == UNKNOWN]:
+        unused[name] = f"of {', '.join(left_out)}, which is left out"
+    if "masked_lm" in heads:
+        left_out |= untied
     if not weights:
         raise DataError(
             f"{weights_file}: no weight has a name of a {encoder.type} model. It holds {', '.join(sorted(tensors)[:4])}, ..."
         )
-    for name, ours in _TIED.items():
-        if name in unused and ours in weights:
-            if not np.array_equal(tensors[name], weights[ours]):
-                raise DataError(
-                    f"{weights_file}: {name} differs from {ours}: its output layer is not tied to the embeddings, as it is "
-                    "in our models"
-                )
-            unused[name] = f"the same as {ours}"
     weights = {path: array for path, array in weights.items() if array.size}  # see `write`
-    return Checkpoint("hf", str(path), encoder, weights, unused, _labels(folder))
+    facts = config.facts(weights["classifier/logits/kernel"].shape[1]) if "classifier/logits/kernel" in weights else {}
+    return Checkpoint("hf", str(path), encoder, weights, unused, facts, left_out=left_out)
 
 
 def _refuse_wide_queries(encoder: Choice, source: str) -> None:
@@ -147,18 +153,6 @@ class _Renamed(dict):
         return self._tensors[super().__getitem__(name)]
 
 
-def _labels(folder: Path) -> dict:
-    """Label names in id order, from config.json, where they are more than LABEL_0, LABEL_1, ..."""
-    path = folder / "config.json"
-    labels = read_object(path).get("id2label") if path.is_file() else None
-    if labels is None:
-        return {}
-    if not isinstance(labels, dict) or not all(key.isdecimal() for key in labels):
-        raise DataError(f"{path}: id2label must give a name to each id. Received: {str(labels)[:60]}")
-    names = [str(labels[key]) for key in sorted(labels, key=int)]
-    return {} if all(re.fullmatch(r"LABEL_\d+", name) for name in names) else {"label_names": names}
-
-
 # Our activations under Hugging Face's names.
 _ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_new", "gelu_tanh": "gelu_new", "relu": "relu"}
 _NOT_THEIRS = ("embedding_projection",)  # fields of ours that their configuration does not have
@@ -179,46 +173,21 @@ def write(folder: Path, checkpoint: Checkpoint) -> None:
         # Theirs has this weight also where it is empty: embeddings as wide as the layers.
         weights.setdefault("masked_lm/extra_output_weights", np.zeros((options.vocab_size, 0), np.float32))
     tensors = give(replace(checkpoint, weights=weights), table)
-    architecture = _architecture(checkpoint)
-    if architecture.endswith("Model"):
+    if architecture_of(checkpoint).endswith("Model"):
         prefix = f"{checkpoint.encoder.type}."
         tensors = {name.removeprefix(prefix): array for name, array in tensors.items()}
+    # Some versions read the head's bias under its first name, some under its second.
+    copies = {name: ours for name, ours in TIED_HUGGING_FACE[checkpoint.encoder.type].items() if head_of(ours)}
+    tensors |= {name: weights[ours] for name, ours in copies.items() if ours in weights}
     safetensors.write(folder / "model.safetensors", tensors, {"format": "pt"})
-    config = json.dumps(_config(checkpoint, architecture), indent=2, sort_keys=True)
+    write_facts(folder, checkpoint, but=("kind", "label_names"))
+    config = json.dumps(_config(checkpoint), indent=2, sort_keys=True)
     (folder / "config.json").write_text(config + "\n", encoding="utf-8")
 
 
-def _architecture(checkpoint: Checkpoint) -> str:
-    """The class of transformers that has these heads."""
-    name = {"bert": "Bert", "albert": "Albert", "mobilebert": "MobileBert"}[checkpoint.encoder.type]
-    heads = {path.split("/")[0] for path in checkpoint.weights} - {"encoder"}
-    classes = {
-        frozenset(): "Model",
-        frozenset({"masked_lm"}): "ForMaskedLM",
-        frozenset({"masked_lm", "sentence_pair"}): "ForPreTraining",
-        frozenset({"sentence_pair"}): "ForNextSentencePrediction",
-        frozenset({"classifier"}): "ForSequenceClassification",
-        frozenset({"span"}): "ForQuestionAnswering",
-    }
-    if frozenset(heads) not in classes or name + classes[frozenset(heads)] == "AlbertForNextSentencePrediction":
-        raise UsageError(
-            f"{checkpoint.source}: transformers has no class of {name} with the heads {', '.join(sorted(heads))}. Write the "
-            "encoder alone with --encoder_only, or use another --format."
-        )
-    return name + classes[frozenset(heads)]
-
-
-def _config(checkpoint: Checkpoint, architecture: str) -> dict:
+def _config(checkpoint: Checkpoint) -> dict:
     options = {k: v for k, v in asdict(checkpoint.encoder.options).items() if k not in _NOT_THEIRS}
     options["hidden_act"] = _ACTIVATIONS[options["hidden_act"]]
     if options.get("use_bottleneck_attention"):
         options["key_query_shared_bottleneck"] = False  # has no effect then, but their model gets its weights
-    config = {"architectures": [architecture], "model_type": checkpoint.encoder.type, "pad_token_id": 0} | options
-    if architecture.endswith("ForMaskedLM") or architecture.endswith("ForPreTraining"):
-        config["tie_word_embeddings"] = True
-    labels = checkpoint.extras.get("label_names")
-    if "classifier/logits/bias" in checkpoint.weights:
-        names = labels or [f"LABEL_{i}" for i in range(len(checkpoint.weights["classifier/logits/bias"]))]
-        config["id2label"] = {str(i): name for i, name in enumerate(names)}
-        config["label2id"] = {name: i for i, name in enumerate(names)}
-    return config
+    return {"model_type": checkpoint.encoder.type, "pad_token_id": 0} | options | head_fields(checkpoint)

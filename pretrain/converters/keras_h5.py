@@ -12,8 +12,10 @@ import numpy as np
 from nlpdata.errors import DataError, UsageError
 from pretrain.config import Choice
 from pretrain.converters.checkpoint import Checkpoint, find_model_config, give, refuse_unwritten, take
+from pretrain.converters.facts import write_facts
 from pretrain.converters.google_config import write_google_config
-from pretrain.converters.names import KAMALKRAJ
+from pretrain.converters.heads import head_of
+from pretrain.converters.names import KAMALKRAJ, TIED_KAMALKRAJ
 
 _TIED = "albert_model/word_embeddings/embeddings"
 
@@ -22,42 +24,35 @@ def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
     """Reads an HDF5 file of weights; None where the path is none."""
     if path.suffix not in (".h5", ".hdf5") or not path.is_file():
         return None
-    tensors, again = _read_tensors(path)
+    tensors = _read_tensors(path)
     encoder = find_model_config(model_config, [path.parent], str(path), first="config.json")
     if encoder.type not in KAMALKRAJ:
         raise DataError(f"{path}: files of this kind hold ALBERT, but the configuration is one of {encoder.type}")
-    weights, unused = take(tensors, KAMALKRAJ[encoder.type], encoder, str(path))
-    if _TIED not in tensors:
+    weights, unused, left_out = take(tensors, KAMALKRAJ[encoder.type], encoder, str(path), TIED_KAMALKRAJ)
+    if "encoder/embeddings/word_embeddings" not in weights:
         raise DataError(
             f"{path}: holds no word embeddings of ALBERT-TF2.0 ({_TIED}). It holds {', '.join(sorted(tensors)[:4]) or 'nothing'}"
         )
-    for name, array in again.items():
-        if not np.array_equal(array, tensors[_TIED]):
-            raise DataError(f"{path}: {name} differs from the encoder's word embeddings, which it should repeat")
-        unused[name] = "the same as encoder/embeddings/word_embeddings"
-    return Checkpoint("h5", str(path), encoder, weights, unused)
+    return Checkpoint("h5", str(path), encoder, weights, unused, left_out=left_out)
 
 
-def _read_tensors(path: Path) -> tuple[dict, dict]:
-    """Arrays by the name of their weight, without ":0"; and the repeated word embedding by its place in the file."""
+def _read_tensors(path: Path) -> dict:
+    """Arrays by the name of their weight, without ":0"; the repeated word embedding by its place in the file."""
     import h5py
 
-    tensors, again = {}, {}
+    tensors = {}
 
     def visit(place, item):
         if isinstance(item, h5py.Dataset):
             group, _, name = place.removesuffix(":0").partition("/")
-            if group == "cls" and name == _TIED:
-                again[place] = item[()]
-            else:
-                tensors[name] = item[()]
+            tensors[f"{group}/{name}" if group == "cls" and name == _TIED else name] = item[()]
 
     try:
         with h5py.File(path, "r") as file:
             file.visititems(visit)
     except (OSError, RuntimeError, KeyError) as error:
         raise DataError(f"{path}: cannot be read as HDF5: {error}") from None
-    return tensors, again
+    return tensors
 
 
 # The inputs and layers of that repository's two models, in the order in which Keras 2 matches them.
@@ -72,7 +67,14 @@ _FULL_LAYERS = (
 def write(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes tf2_model.h5, with all heads tf2_model_full.h5 too, and config.json into a folder."""
     encoder, heads = _groups(checkpoint)
+    found = {head_of(path) for path in checkpoint.weights} - {None}
+    if found and not heads:
+        raise UsageError(
+            f"{checkpoint.source}: has the heads {', '.join(sorted(found))}; a file of format h5 has both masked_lm and "
+            "sentence_pair, or none. Write the encoder alone with --encoder_only, or use another --format."
+        )
     write_google_config(folder / "config.json", checkpoint.encoder)
+    write_facts(folder, checkpoint)
     _write_file(folder / "tf2_model.h5", _ENCODER_LAYERS, {"albert_model": encoder})
     if heads:
         _write_file(folder / "tf2_model_full.h5", _FULL_LAYERS, {"albert_model": encoder, "cls": heads})
@@ -112,12 +114,14 @@ def write_one(folder: Path, checkpoint: Checkpoint, encoder_only: bool, replace:
 
 
 def _groups(checkpoint: Checkpoint) -> tuple[dict, dict]:
-    """The arrays of the groups albert_model and cls; the latter empty unless all heads are there."""
+    """The arrays of the groups albert_model and cls; the latter {} where not all heads are there."""
     table = KAMALKRAJ.get(checkpoint.encoder.type)
     options = checkpoint.encoder.options
     if table is None or (options.num_hidden_groups, options.inner_group_num) != (1, 1):
         raise UsageError(f"{checkpoint.source}: format h5 holds an ALBERT of one shared layer only")
     refuse_unwritten(checkpoint, table, "h5")
+    if "encoder/pooler/kernel" not in checkpoint.weights:
+        raise UsageError(f"{checkpoint.source}: has no pooler, and format h5 cannot do without")
     tensors = give(checkpoint, table)
     encoder = {name: array for name, array in tensors.items() if name.startswith("albert_model/")}
     heads = {name: array for name, array in tensors.items() if name.startswith("cls/")}

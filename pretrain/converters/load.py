@@ -7,7 +7,7 @@ from nlpdata.errors import UsageError
 from pretrain.config import Choice
 from pretrain.converters import assign, read_checkpoint
 from pretrain.converters.checkpoint import Checkpoint
-from pretrain.converters.report import refuse_gaps
+from pretrain.converters.heads import listed
 from pretrain.encoders.model import EncoderModel, build_encoder, masked_lm_head
 from pretrain.layers.classifier_head import ClassifierHead
 from pretrain.layers.sentence_pair_head import SentencePairHead
@@ -30,15 +30,30 @@ def load(path: str, model_config: Choice | None = None, import_modules: Sequence
     the checkpoint has them: sequence_output (b, L, H), pooled_output (b, H), mlm_logits (b, P, V), or (b, L, V) without
     positions, sentence_logits (b, 2), and logits of a classifier (b, classes) or of spans (b, L, 2).
 
+    A head that cannot be used is left out, with a warning.
+
     Raises UsageError where there is no checkpoint, DataError where it is damaged or misses weights of the encoder.
     """
-    checkpoint = read_checkpoint(path, model_config, import_modules)
+    return load_model(read_checkpoint(path, model_config, import_modules))
+
+
+def load_model(checkpoint: Checkpoint) -> EncoderModel:
+    """The same of a checkpoint that was read."""
     model = build_model(checkpoint)
     report = assign(model, checkpoint)
-    refuse_gaps(report)
-    if "encoder/pooler/kernel" in report.missing:
-        _log.warning("%s: has no pooler, pooled_output is 0", path)
+    if report.left_out:
+        _log.warning("%s: left out: %s", checkpoint.source, listed(report.left_out))
+    if not has_pooled_output(checkpoint):
+        _log.warning("%s: has no pooler, pooled_output is 0", checkpoint.source)
     return model
+
+
+def has_pooled_output(checkpoint: Checkpoint) -> bool:
+    """Whether its pooled_output means something: some published models have no weights for it."""
+    return (
+        "encoder/pooler/kernel" in checkpoint.weights
+        or getattr(build_encoder(checkpoint.encoder), "pooler", None) is None
+    )
 
 
 def build_model(checkpoint: Checkpoint) -> EncoderModel:

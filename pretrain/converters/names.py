@@ -288,6 +288,15 @@ GARDEN = {
     "albert": _garden("encoder/group_0/layer_0", "transformer", projection=True),
 }
 
+# Second names of a weight, which a format stores twice: both must be equal, and one stands in for the other.
+_WORDS, _BIAS = "encoder/embeddings/word_embeddings", "masked_lm/output_bias"
+TIED_HUGGING_FACE = {
+    "bert": {"cls.predictions.decoder.weight": _WORDS, "cls.predictions.decoder.bias": _BIAS},
+    "albert": {"predictions.decoder.weight": _WORDS, "predictions.decoder.bias": _BIAS},
+    "mobilebert": {"cls.predictions.decoder.weight": _WORDS, "cls.predictions.decoder.bias": _BIAS},
+}
+TIED_KAMALKRAJ = {"cls/albert_model/word_embeddings/embeddings": _WORDS}
+
 
 def expand(table: list[Row], counts: dict[str, int]) -> Iterator[Row]:
     """The rows with their placeholders filled: {i} in range(counts["i"]), and so on."""

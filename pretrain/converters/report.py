@@ -1,5 +1,6 @@
 """Giving a model the weights of a checkpoint, and the account of what matched."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from nlpdata.errors import DataError, UsageError
 from pretrain.config import Choice
 from pretrain.converters.checkpoint import UNKNOWN, Checkpoint
+from pretrain.converters.heads import HEADS, head_of, listed, poolers_among
 from pretrain.encoders.model import EncoderModel, weights_by_path
 
 
@@ -20,7 +22,8 @@ class LoadReport:
       matched: paths that were loaded.
       missing: paths of the model that the checkpoint lacks -> how they start instead.
       unused: the checkpoint's other tensors -> why.
-      differences: fields in which the two encoders differ although their weights fit, e.g. the activation.
+      left_out: heads of the checkpoint that cannot be used -> why.
+      warnings: where the two encoders differ although their weights fit, e.g. in the activation; a pooler that starts anew.
     """
 
     source: str
@@ -28,13 +31,15 @@ class LoadReport:
     matched: list[str]
     missing: dict[str, str]
     unused: dict[str, str] = field(default_factory=dict)
-    differences: list[str] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
     def __str__(self):
         lines = [f"{self.source} ({self.format}): {len(self.matched)} weights matched"]
         for title, items in (("missing", self.missing), ("unused", self.unused)):
             lines += [f"  {title}: {', '.join(names)} ({why})" for why, names in _by_reason(items)]
-        lines += [f"  warning: {difference}" for difference in self.differences]
+        lines += [f"  left out: {head} ({why})" for head, why in self.left_out.items()]
+        lines += [f"  warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
 
@@ -46,6 +51,8 @@ def _by_reason(items: dict[str, str]):
         shown = names if len(names) <= 4 else [*names[:3], f"... {len(names)} in all"]
         yield why, shown
 
+
+_POOLER = "encoder/pooler/"
 
 # Fields that shapes of weights do not show, and that change what a model computes.
 _INVISIBLE = ("hidden_act", "layer_norm_eps", "num_attention_heads", "num_hidden_layers")
@@ -67,59 +74,113 @@ def _differences(model: Choice | None, checkpoint: Checkpoint) -> list[str]:
     ]
 
 
-def assign(
-    model: EncoderModel, checkpoint: Checkpoint, encoder: Choice | None = None, replace: tuple[str, ...] = ()
-) -> LoadReport:
-    """Loads what a checkpoint and a built model have in common.
+def assign(model: EncoderModel, checkpoint: Checkpoint, encoder: Choice | None = None) -> LoadReport:
+    """Loads what a checkpoint and a built model have in common: the whole encoder, and each head that fits as a whole.
 
     Args:
-      model: built; what the checkpoint lacks keeps its initial value.
+      model: built; a head that the checkpoint lacks, or that is left out, keeps its initial values.
       encoder: the configuration of the model's encoder, to be compared with the checkpoint's.
-      replace: heads (first part of the path) whose weights may have another shape in the checkpoint: those keep their
-        initial values, and the report says so.
 
-    Raises DataError where a shape differs, UsageError where nothing matches.
+    Raises DataError where the encoder has gaps or another shape, UsageError where there is nothing to load. Only a pooler
+    may be missing, because some published models have none, and only where no head of the checkpoint reads its output.
     """
-    differences = _differences(encoder, checkpoint)
+    warnings = _differences(encoder, checkpoint)
     own = weights_by_path(model)
-    found = dict(checkpoint.weights)
-    unused = dict(checkpoint.unused)
-    wrong = []
-    for path in sorted(found.keys() & own.keys()):
-        shapes = tuple(found[path].shape), tuple(own[path].shape)
-        if shapes[0] != shapes[1]:
-            if path.split("/")[0] in replace:
-                unused[path] = "another shape: a head of its own is trained"
-                del found[path]
-            else:
-                wrong.append(f"{path} is {shapes[0]}, the model's {shapes[1]}")
+    _check_encoder(own, checkpoint)
+    left_out = checkpoint.left_out | _misfits(own, checkpoint.weights)
+    found = {path: array for path, array in checkpoint.weights.items() if head_of(path) not in left_out}
+    matched = sorted(found.keys() & own.keys())
+    if not matched:
+        raise UsageError(
+            f"{checkpoint.source}: none of its {len(checkpoint.weights)} weights belongs to this model. It has "
+            f"{_sample(checkpoint.weights)}; the model has {_sample(own)}"
+        )
+    for path in matched:
+        own[path].assign(np.asarray(found[path], np.float32))
+    unused = {path: "this model has no such weight" for path in found.keys() - own.keys()}
+    unused |= {path: f"of {head_of(path)}, which is left out" for path in checkpoint.weights.keys() - found.keys()}
+    missing = {path: _initial(path) for path in own if path not in found}
+    readers = _readers_of_pooled_output(model)
+    if f"{_POOLER}kernel" in missing and readers:
+        warnings.append(f"the checkpoint has no pooler: the one that {' and '.join(readers)} reads starts anew")
+    return LoadReport(
+        checkpoint.source, checkpoint.format, matched, missing, checkpoint.unused | unused, left_out, warnings
+    )
+
+
+def _check_encoder(own: Mapping, checkpoint: Checkpoint) -> None:
+    """Raises where the model's encoder is not whole in the checkpoint; see assign."""
+    wanted = {path: tuple(weight.shape) for path, weight in own.items() if head_of(path) is None}
+    found = {path: array.shape for path, array in checkpoint.weights.items() if head_of(path) is None}
+    if not wanted:
+        return
+    if not found:
+        if {head_of(path) for path in checkpoint.weights} & {*HEADS, *map(head_of, own)}:
+            raise UsageError(f"{checkpoint.source} holds no encoder: there is nothing to start from.")
+        return
+    wrong = [
+        f"{path} is {found[path]}, the model's {wanted[path]}"
+        for path in sorted(found.keys() & wanted.keys())
+        if found[path] != wanted[path]
+    ]
     if wrong:
         raise DataError(
             f"{checkpoint.source}: shapes differ: {'; '.join(wrong[:3])}{' ...' if len(wrong) > 3 else ''}. Is the model "
             "configuration that of this checkpoint?"
         )
-    matched = sorted(found.keys() & own.keys())
-    if not matched:
+    gaps = sorted(wanted.keys() - found.keys())
+    if not gaps or (_is_whole_pooler(gaps, wanted) and not _reads_pooled_output(checkpoint)):
+        return
+    unknown = [name for name, why in checkpoint.unused.items() if why == UNKNOWN]
+    raise DataError(
+        f"{checkpoint.source}: {len(gaps)} weights of the encoder are missing, e.g. {gaps[0]}."
+        + (f" It has names that we do not know: {_sample(unknown)}." if unknown else "")
+        + " Is it whole, and of this model configuration?"
+    )
+
+
+def _is_whole_pooler(gaps: list[str], wanted: Mapping) -> bool:
+    return gaps == sorted(path for path in wanted if path.startswith(_POOLER))
+
+
+def _reads_pooled_output(checkpoint: Checkpoint) -> bool:
+    """Whether a head of the checkpoint needs the encoder's pooler, having none of its own."""
+    weights = checkpoint.weights
+    return any(
+        f"{head}/logits/kernel" in weights and f"{head}/pooler/kernel" not in weights
+        for head in ("sentence_pair", "classifier")
+    )
+
+
+def _readers_of_pooled_output(model) -> list[str]:
+    """The model's heads that read the encoder's pooler, having none of their own."""
+    heads = getattr(model, "heads", {})
+    return [name for name, head in heads.items() if hasattr(head, "pooler") and head.pooler is None]
+
+
+def _misfits(own: Mapping, weights: Mapping) -> dict[str, str]:
+    """Heads that model and checkpoint both have, but not with the same weights -> what differs."""
+    wanted, found = ({path: tuple(value.shape) for path, value in each.items()} for each in (own, weights))
+    misfits = {}
+    for head in sorted({head_of(path) for path in wanted} & {head_of(path) for path in found} - {None}):
+        here, there = ({p: shape for p, shape in each.items() if head_of(p) == head} for each in (wanted, found))
+        if len(poolers_among(there)) == len(there):
+            here = {path: here[path] for path in poolers_among(here)}
+        differ = sorted(path for path in here.keys() | there.keys() if here.get(path) != there.get(path))
+        if differ:
+            path = differ[0]
+            misfits[head] = f"{path} is {there.get(path, 'missing')}, in this model {here.get(path, 'missing')}"
+    return misfits
+
+
+def refuse_missing(report: LoadReport | None, model, use: str) -> None:
+    """UsageError where weights of a model that it computes with were not loaded, for a use that trains nothing."""
+    unread = () if _readers_of_pooled_output(model) else (_POOLER,)
+    missing = [path for path in (report.missing if report else ()) if not path.startswith(unread)]
+    if missing:
+        why = f" It was left out: {listed(report.left_out)}." if report.left_out else ""
         raise UsageError(
-            f"{checkpoint.source}: none of its {len(found)} weights belongs to this model. It has {_sample(found)}; the model "
-            f"has {_sample(own)}"
-        )
-    for path in matched:
-        own[path].assign(np.asarray(found[path], np.float32))
-    unused |= {path: "this model has no such head" for path in found.keys() - own.keys()}
-    missing = {path: _initial(path) for path in own if path not in found}
-    return LoadReport(checkpoint.source, checkpoint.format, matched, missing, unused, differences)
-
-
-def refuse_gaps(report: LoadReport) -> None:
-    """DataError where the encoder misses weights; all but the pooler, which some published models do not have."""
-    gaps = [path for path in report.missing if path.startswith("encoder/") and not path.startswith("encoder/pooler/")]
-    if gaps:
-        unknown = [name for name, why in report.unused.items() if why == UNKNOWN]
-        raise DataError(
-            f"{report.source}: {len(gaps)} weights of the encoder are missing, e.g. {gaps[0]}."
-            + (f" It has names that we do not know: {_sample(unknown)}." if unknown else "")
-            + " Is it whole, and of this model configuration?"
+            f"{report.source}: lacks {_sample(missing)}, which {use} needs and which would start at random.{why}"
         )
 
 

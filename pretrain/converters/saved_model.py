@@ -8,12 +8,13 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from nlpdata.errors import UsageError
 from pretrain.config import Choice
 from pretrain.converters.checkpoint import Checkpoint, Head, stored_encoder
-from pretrain.converters.load import build_model
-from pretrain.converters.report import assign
+from pretrain.converters.load import has_pooled_output, load_model
 from pretrain.encoders.model import EncoderModel
 from pretrain.json_files import read_object
+from pretrain.layers.dropout import dropout_scope
 
 ROOT = "model/"  # before our paths in the names of variables
 _CONFIG = Path("assets.extra") / "encoder.json"
@@ -35,11 +36,11 @@ def write(folder: Path, checkpoint: Checkpoint) -> list[str]:
 
     from pretrain.converters.text_graph import build_graph
 
-    model = _loaded(checkpoint)
+    model = load_model(checkpoint)
     heads = [name for name in model.heads if name != "masked_lm"]
-    signatures = {"serving_default": _signature(model, _INPUTS, heads, checkpoint.head)}
+    signatures = {"serving_default": _signature(model, _INPUTS, heads, checkpoint)}
     if "masked_lm" in model.heads:
-        signatures["masked_lm"] = _signature(model, (*_INPUTS, "masked_lm_positions"), list(model.heads))
+        signatures["masked_lm"] = _signature(model, (*_INPUTS, "masked_lm_positions"), list(model.heads), checkpoint)
     module, notes = tf.Module(), []
     module.model = model
     if checkpoint.tokenizer is None:
@@ -56,16 +57,24 @@ def write(folder: Path, checkpoint: Checkpoint) -> list[str]:
 def write_hub(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes an encoder for hub.KerasLayer: called with a dict of input_word_ids, input_mask, input_type_ids.
 
-    It returns pooled_output, sequence_output, and pooled_output again as default. `mlm` takes masked_lm_positions too and
-    adds mlm_logits.
+    It returns pooled_output, sequence_output, pooled_output again as default, and what the heads say (logits,
+    sentence_logits); with training=True behind dropout, drawn anew each time. `mlm` takes masked_lm_positions too and adds
+    mlm_logits. UsageError for a model without a pooler.
     """
     import tensorflow as tf
 
-    model = _loaded(checkpoint)
+    if not has_pooled_output(checkpoint):
+        raise UsageError(
+            f"{checkpoint.source}: has no pooler, and a module for hub.KerasLayer promises pooled_output. Use --format savedmodel."
+        )
+    model = load_model(checkpoint)
+    heads = [name for name in model.heads if name != "masked_lm"]
 
-    def call(inputs, heads):
+    def call(inputs, heads, training):
         renamed = dict(zip(_HUB_INPUTS, _INPUTS, strict=True))
-        outputs = model({renamed.get(name, name): value for name, value in inputs.items()}, heads=heads)
+        inputs = {renamed.get(name, name): value for name, value in inputs.items()}
+        with dropout_scope(tf.random.uniform([2], tf.int32.min, tf.int32.max, tf.int32)):
+            outputs = model(inputs, training=training, heads=heads)
         return outputs | {"default": outputs["pooled_output"]}
 
     specs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in _HUB_INPUTS}
@@ -73,42 +82,43 @@ def write_hub(folder: Path, checkpoint: Checkpoint) -> None:
     module.variables = [weight.value for weight in model.weights]
     module.trainable_variables = module.variables
     module.regularization_losses = []
-    module.__call__ = tf.function(lambda inputs, training=False: call(inputs, []))
+    module.__call__ = tf.function(lambda inputs, training=False: call(inputs, heads, training))
+    if "masked_lm" in model.heads:
+        module.mlm = tf.function(lambda inputs, training=False: call(inputs, [*heads, "masked_lm"], training))
+    positions = {"masked_lm_positions": tf.TensorSpec([None, None], tf.int32, name="masked_lm_positions")}
     for training in (False, True):
         module.__call__.get_concrete_function(specs, training=training)
-    if "masked_lm" in model.heads:
-        module.mlm = tf.function(lambda inputs: call(inputs, ["masked_lm"]))
-        with_positions = specs | {
-            "masked_lm_positions": tf.TensorSpec([None, None], tf.int32, name="masked_lm_positions")
-        }
-        module.mlm.get_concrete_function(with_positions)
+        if "masked_lm" in model.heads:
+            module.mlm.get_concrete_function(specs | positions, training=training)
     _save(module, folder, checkpoint, None)
 
 
-def _loaded(checkpoint: Checkpoint) -> EncoderModel:
-    model = build_model(checkpoint)
-    assign(model, checkpoint)
-    return model
-
-
-def _signature(model: EncoderModel, names: tuple[str, ...], heads: list[str], head: Head | None = None):
+def _signature(model: EncoderModel, names: tuple[str, ...], heads: list[str], checkpoint: Checkpoint):
     import tensorflow as tf
 
+    pooled = has_pooled_output(checkpoint)
+
+    def call(**inputs):
+        outputs = _judged(model(inputs, heads=heads), checkpoint.head)
+        return {name: value for name, value in outputs.items() if pooled or name != "pooled_output"}
+
     specs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in names}
-    return tf.function(lambda **inputs: _judged(model(inputs, heads=heads), head)).get_concrete_function(**specs)
+    return tf.function(call).get_concrete_function(**specs)
 
 
 def _judged(outputs: dict, head: Head | None) -> dict:
     """Adds what a classifier's logits (batch, classes) say, as pretrain.predict writes it.
 
-    probabilities float32 (batch, classes), of a classification and of several labels; prediction string (batch,), the name
-    of the class, of a classification.
+    probabilities float32 (batch, classes), of a classification (softmax) and of several labels (sigmoid); prediction: of a
+    classification string (batch,), the name of the class, of a regression float32 (batch,), the number.
     """
     import tensorflow as tf
 
-    if head is None or head.kind == "regression":
+    if head is None:
         return outputs
     logits = outputs["logits"]
+    if head.kind == "regression":
+        return outputs | {"prediction": logits[:, 0]}
     if head.kind == "multilabel":
         return outputs | {"probabilities": tf.sigmoid(logits)}
     prediction = tf.gather(tf.constant(head.names), tf.argmax(logits, axis=1))

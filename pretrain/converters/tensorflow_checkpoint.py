@@ -11,6 +11,7 @@ from pathlib import Path
 from nlpdata.errors import DataError, UsageError
 from pretrain.config import Choice
 from pretrain.converters.checkpoint import Checkpoint, find_model_config, give, refuse_unwritten, table_of, take
+from pretrain.converters.facts import write_facts
 from pretrain.converters.google_config import write_google_config
 from pretrain.converters.names import GARDEN, TF1
 from pretrain.converters.saved_model import ROOT, read_description
@@ -145,7 +146,7 @@ def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
     folders = [prefix.parent, prefix.parent.parent / "assets", prefix.parent.parent]
     folders = folders if prefix.name == "variables" else folders[:1]
     encoder = find_model_config(model_config, folders, str(path), first="bert_config.json")
-    weights, unused = take(tensors, table_of(tables, encoder, str(path)), encoder, str(prefix))
+    weights, unused, _ = take(tensors, table_of(tables, encoder, str(path)), encoder, str(prefix))
     return Checkpoint(kind, str(path), encoder, weights, unused)
 
 
@@ -162,4 +163,5 @@ def write(folder: Path, checkpoint: Checkpoint) -> None:
     arrays = [tf.constant(tensors[n]) for n in names]
     tf.raw_ops.SaveV2(prefix=str(folder / name), tensor_names=names, shape_and_slices=[""] * len(names), tensors=arrays)
     (folder / "checkpoint").write_text(f'model_checkpoint_path: "{name}"\n', encoding="utf-8")
+    write_facts(folder, checkpoint)
     write_google_config(folder / ("albert_config.json" if kind == "albert" else "bert_config.json"), checkpoint.encoder)

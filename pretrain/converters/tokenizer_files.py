@@ -100,7 +100,8 @@ def write_for_hugging_face(folder: Path, tokenizer: Tokenizer, longest: int) -> 
         (folder / "vocab.txt").write_text("".join(f"{entry}\n" for entry in entries), encoding="utf-8", newline="\n")
     else:
         (folder / "spiece.model").write_bytes(tokenizer.serialized())
-    roles = dict(zip((f"{role}_token" for role in SPECIAL_ROLES), tokenizer.spec.special_tokens, strict=False))
+    tokens = tokenizer.spec.special_tokens[: len(SPECIAL_ROLES)]
+    roles = dict(zip((f"{role}_token" for role in SPECIAL_ROLES), tokens, strict=True))
     names = ["input_ids", "token_type_ids", "attention_mask"]  # what it returns; segments are not the default there
     config = {"model_max_length": longest, "model_input_names": names, **tokenizer.options(), **roles}
     if others := tokenizer.spec.special_tokens[len(SPECIAL_ROLES) :]:

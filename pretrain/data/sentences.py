@@ -7,7 +7,7 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.reading import Records
-from pretrain.config import DataConfig
+from pretrain.config import KINDS, DataConfig
 from pretrain.data.batches import Batches
 from pretrain.data.chosen import Chosen, usable
 from pretrain.data.record_set import (
@@ -21,8 +21,6 @@ from pretrain.data.record_set import (
     sequence_features,
 )
 from pretrain.data.texts import encode_texts
-
-KINDS = ("classification", "regression", "multilabel")
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,13 @@ class _Source:
             raise UsageError(f"{name}: the records are of a {kind} task (meta file), task.kind says {task.kind}.")
         kind = kind or task.kind or ("regression" if wanted == 1 else "classification")
         names = tuple(meta.get("label_names") or ())
-        found = 1 if kind == "regression" else len(names) or meta.get("num_labels")
+        told = meta.get("num_labels")
+        if names and kind != "regression" and told not in (None, len(names)):
+            raise DataError(
+                f"{name}: the meta file contradicts itself: num_labels is {told}, label_names has {len(names)} names "
+                f"({', '.join(names[:8])})."
+            )
+        found = 1 if kind == "regression" else len(names) or told
         if found is None and kind == "multilabel":
             found = self._features["label_ids"].width
         if wanted and found and wanted != found:

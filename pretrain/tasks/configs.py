@@ -11,6 +11,8 @@ from pretrain.config import EvalTextDataConfig, ModelConfig, TaskConfig, TextDat
 class PretrainingConfig(TaskConfig):
     use_next_sentence_label: bool = True
     """Learn from next_sentence_labels too (next sentence or sentence order); false where records have none."""
+    init_heads: bool = True
+    """Start the heads from init_checkpoint too, where it has them; false: new heads on its encoder."""
 
 
 @dataclass(frozen=True)

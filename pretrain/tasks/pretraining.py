@@ -8,6 +8,7 @@ from keras import ops
 from nlpdata.errors import UsageError
 from pretrain.config import DataConfig
 from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.heads import head_of, leave_out, listed, with_shared_pooler
 from pretrain.converters.keras_h5 import write_core_model
 from pretrain.encoders.model import EncoderModel, build_encoder, masked_lm_head, new_model, weights_by_path
 from pretrain.layers.sentence_pair_head import SentencePairHead
@@ -26,6 +27,26 @@ class PretrainingTask(Task):
         if self.config.use_next_sentence_label:
             heads["sentence_pair"] = SentencePairHead(hidden_size=encoder.hidden_size)
         return new_model(encoder, heads, seed)
+
+    def initialize(self, model):
+        """As every task; UsageError where the checkpoint has a head that is to be trained further but cannot be used."""
+        report = super().initialize(model)
+        unusable = {head: why for head, why in report.left_out.items() if head in model.heads} if report else {}
+        if unusable and self.config.init_heads:
+            raise UsageError(
+                f"{report.source}: cannot be trained further as it is. {listed(unusable)}. task.init_heads=false "
+                "(--noinit_heads) starts new heads, tied to the embeddings, on its encoder."
+            )
+        return report
+
+    def prepare_checkpoint(self, checkpoint):
+        notes = []
+        if self.config.use_next_sentence_label:
+            checkpoint, notes = with_shared_pooler(checkpoint)
+        if not self.config.init_heads:
+            heads = {head_of(path) for path in checkpoint.weights} - {None}
+            checkpoint = leave_out(checkpoint, dict.fromkeys(sorted(heads), "task.init_heads is false"))
+        return checkpoint, notes
 
     def build_inputs(self, config: DataConfig):
         from pretrain.data import pretraining_batches

@@ -4,7 +4,6 @@ import numpy as np
 from keras import ops
 
 from pretrain.config import DataConfig
-from pretrain.converters import assign, read_checkpoint
 from pretrain.data.questions import QuestionSource, question_batches
 from pretrain.encoders.model import EncoderModel, build_encoder, new_model
 from pretrain.evaluation.squad import squad_metrics
@@ -34,16 +33,6 @@ class QuestionAnsweringTask(Task):
     def build_model(self, seed: int = 0) -> EncoderModel:
         encoder = build_encoder(self.config.model.encoder)
         return new_model(encoder, {"span": SpanHead(hidden_size=encoder.hidden_size)}, seed)
-
-    def initialize(self, model):
-        if not self.config.init_checkpoint:
-            return None
-        encoder = self.config.model.encoder
-        checkpoint = read_checkpoint(self.config.init_checkpoint, encoder)
-        checkpoint.require_encoder()
-        report = assign(model, checkpoint, encoder)
-        print(report)
-        return report
 
     def denominators(self, batch):
         return {"span": np.float32(max(np.sum(batch.get("is_real_example", np.ones(len(batch["record"])))), 1.0))}

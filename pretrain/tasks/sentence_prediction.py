@@ -1,13 +1,11 @@
 """A class, several labels or a number for a text or a pair of texts: GLUE, IMDB, own data."""
 
-import dataclasses
-
 import numpy as np
 from keras import ops
 
 from nlpdata.errors import UsageError
 from pretrain.config import DataConfig
-from pretrain.converters import Checkpoint, assign, read_checkpoint
+from pretrain.converters.heads import leave_out, with_pooler
 from pretrain.data.sentences import Labels, sentence_batches
 from pretrain.encoders.model import EncoderModel, build_encoder, new_model
 from pretrain.evaluation.sentence import classification_metrics, multilabel_metrics, regression_metrics
@@ -54,26 +52,17 @@ class SentencePredictionTask(Task):
         )
         return new_model(encoder, {HEAD: head}, seed)
 
-    def initialize(self, model):
-        """Loads the encoder, and the classifier where the checkpoint has one of the same classes."""
-        if not self.config.init_checkpoint:
-            return None
-        encoder = self.config.model.encoder
-        checkpoint, notes = _with_pooler(read_checkpoint(self.config.init_checkpoint, encoder), self.config)
-        theirs = tuple(checkpoint.extras.get("label_names") or ())
-        if theirs and self._labels.names and theirs != self._labels.names and _has_head(checkpoint):
-            notes.append(
-                f"its classifier tells {', '.join(theirs[:8])}, not {', '.join(self._labels.names[:8])}: not used, a new one "
-                "is trained"
-            )
-            kept = {path: value for path, value in checkpoint.weights.items() if not path.startswith(f"{HEAD}/")}
-            checkpoint = dataclasses.replace(checkpoint, weights=kept)
-        checkpoint.require_encoder()
-        report = assign(model, checkpoint, encoder, replace=(HEAD,))
-        print(report)
-        for note in notes:
-            print(f"  note: {note}")
-        return report
+    def prepare_checkpoint(self, checkpoint):
+        """Takes over the classifier where it tells the same classes, and a pooler that stands elsewhere."""
+        head, own, model = checkpoint.head, self._labels, self.config.model
+        if head is not None:
+            theirs = Labels(head.kind, len(head.names), tuple(checkpoint.extras.get("label_names") or ()))
+            if head.kind != own.kind or (theirs.names and own.names and theirs.names != own.names):
+                why = f"it tells {_describe(theirs)}, not {_describe(own)}: a new one is trained"
+                checkpoint = leave_out(checkpoint, {HEAD: why})
+        if model.use_encoder_pooler:
+            return with_pooler(checkpoint, "encoder/pooler")
+        return with_pooler(checkpoint, f"{HEAD}/pooler") if self.config.init_cls_pooler else (checkpoint, [])
 
     def denominators(self, batch):
         weights = batch["is_real_example"].astype(np.float64)
@@ -142,24 +131,3 @@ class SentencePredictionTask(Task):
 
 def _describe(labels: Labels) -> str:
     return f"{labels.kind} with {', '.join(labels.names[:8]) or f'{labels.num_classes} classes'}"
-
-
-def _has_head(checkpoint: Checkpoint) -> bool:
-    return any(path.startswith(f"{HEAD}/") for path in checkpoint.weights)
-
-
-def _with_pooler(checkpoint: Checkpoint, config: SentencePredictionConfig) -> tuple[Checkpoint, list[str]]:
-    """The checkpoint with weights for the pooler that the model has, taken from another one of its own; and notes."""
-    target = "encoder/pooler" if config.model.use_encoder_pooler else f"{HEAD}/pooler"
-    wants = config.model.use_encoder_pooler or config.init_cls_pooler
-    weights, notes = dict(checkpoint.weights), []
-    if not wants or f"{target}/kernel" in weights:
-        return checkpoint, notes
-    source = next((p for p in ("sentence_pair/pooler", "encoder/pooler") if f"{p}/kernel" in weights), None)
-    if source is None:
-        notes.append(f"it has no pooler ({target}, or that of a sentence pair head): this one starts at random")
-        return checkpoint, notes
-    for part in ("kernel", "bias"):
-        weights[f"{target}/{part}"] = weights[f"{source}/{part}"]
-    notes.append(f"{target} starts from the checkpoint's {source}")
-    return dataclasses.replace(checkpoint, weights=weights), notes

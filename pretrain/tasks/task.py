@@ -54,9 +54,16 @@ class Task(ABC):
         from pretrain.converters import assign, read_checkpoint
 
         encoder = getattr(getattr(self.config, "model", None), "encoder", None)
-        report = assign(model, read_checkpoint(self.config.init_checkpoint, encoder), encoder)
+        checkpoint, notes = self.prepare_checkpoint(read_checkpoint(self.config.init_checkpoint, encoder))
+        report = assign(model, checkpoint, encoder)
         print(report)
+        for note in notes:
+            print(f"  note: {note}")
         return report
+
+    def prepare_checkpoint(self, checkpoint):
+        """The pretrain.converters.Checkpoint as this task starts from it, and notes for the user (a list of str)."""
+        return checkpoint, []
 
     def finish(self, model, model_dir, log) -> None:  # noqa: B027 (most tasks leave nothing)
         """Called once training has ended, with its weights: leaves in the model_dir what belongs there besides checkpoints."""

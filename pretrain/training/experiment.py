@@ -14,6 +14,7 @@ from nlpdata.errors import UsageError
 from pretrain.config import ExperimentConfig, own_modules
 from pretrain.config_yaml import compare_saved, save
 from pretrain.converters import native
+from pretrain.converters.report import refuse_missing
 from pretrain.converters.tokenizer_files import keep_tokenizer
 from pretrain.data.batches import Batches
 from pretrain.data.tokenizers import tokenizer_of
@@ -132,6 +133,7 @@ class _Run:
                 self._check_labels(then)
         report = self._task.initialize(self._engine.model)
         if self._mode == "eval":
+            refuse_missing(report, self._engine.model, "the evaluation")
             self._log(f"warning: step 0: {self._model_dir} holds no checkpoint; {start} is evaluated, as it was loaded")
         elif report is not None:
             self._log(f"step 0, from the weights of {start}")

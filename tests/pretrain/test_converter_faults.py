@@ -178,19 +178,20 @@ NPZ = {
     "a weight missing": npz(**{"model/encoder/layer_0/attention/query/kernel": ...}),
 }
 LAYER = "albert_model/albert_model/word_embeddings/embeddings:0"
+COPY = "cls/albert_model/word_embeddings/embeddings:0"
 H5 = {
     **CUTS,
     **{f"flipped at {at}": flip(at) for at in (0, 1, 4, 8, 40)},
     "a text": text("no HDF5"),
     "without groups": h5(lambda file: [file.pop(name) for name in list(file)]),
     "without encoder": h5(lambda file: file.pop("albert_model")),
-    "without words": h5(lambda file: file.pop(LAYER)),
+    "without words": h5(lambda file: (file.pop(LAYER), file.pop(COPY))),
     "words of another shape": h5(lambda file: (file.pop(LAYER), file.create_dataset(LAYER, data=np.zeros((61, 8))))),
     "words a scalar": h5(lambda file: (file.pop(LAYER), file.create_dataset(LAYER, data=1.0))),
     "words in words": h5(lambda file: (file.pop(LAYER), file.create_dataset(LAYER, data="a"))),
     "words empty": h5(lambda file: (file.pop(LAYER), file.create_dataset(LAYER, dtype="f4"))),
-    "words a group": h5(lambda file: (file.pop(LAYER), file.create_group(LAYER))),
-    "words untied": h5(lambda file: file["cls/" + LAYER.partition("/")[2]].write_direct(np.ones((60, 8), np.float32))),
+    "words a group": h5(lambda file: (file.pop(LAYER), file.create_group(LAYER), file.pop(COPY))),
+    "words untied": h5(lambda file: file[COPY].write_direct(np.ones((60, 8), np.float32))),
     "of another library": h5(
         lambda file: (file.move("albert_model/albert_model", "albert_model/bert"), file.pop("cls"))
     ),

@@ -59,6 +59,7 @@ MORE = {
     "albert square projected": Choice("albert", AlbertConfig(**SHAPE, embedding_size=16, embedding_projection=True)),
     "albert exact gelu": Choice("albert", AlbertConfig(**SHAPE, embedding_size=8, hidden_act="gelu")),
     "albert odd": Choice("albert", AlbertConfig(**SHAPE, embedding_size=8, type_vocab_size=3, layer_norm_eps=1e-3)),
+    "bert thin": Choice("bert", BertConfig(**SHAPE | {"num_hidden_layers": 1, "hidden_dropout_prob": 0.5})),
     "bert exact gelu": Choice("bert", BertConfig(**SHAPE, hidden_act="gelu")),
     "mobilebert narrow": Choice(
         "mobilebert",

@@ -66,10 +66,16 @@ def test_the_table_has_no_spelling_twice():
 
 
 def test_every_field_flag_sets_fields_that_exist():
-    samples = {"optimizer": "lamb", "strategy_type": "mirror", "mixed_precision_dtype": "bf16", "input_files": "x"}
+    samples = {
+        "optimizer": "lamb",
+        "strategy_type": "mirror",
+        "mixed_precision_dtype": "bf16",
+        "input_files": "x",
+        "init_heads": False,
+    }
     tree = to_tree(EXPERIMENTS.get("bert/pretraining")())
     for flag in FIELDS:
-        given = {flag.name: True if flag.kind == "switch" else samples.get(flag.name, "3")}
+        given = {flag.name: samples.get(flag.name, True if flag.kind == "switch" else "3")}
         found = fields_of(given)
         assert [path for _, path, _ in found] == list(flag.fields)
         for _, path, value in found:

@@ -1,0 +1,168 @@
+"""What config.json of a Hugging Face folder says of heads: architectures, problem_type, id2label; read and written.
+
+Three classes call their head `classifier`: ForSequenceClassification, which we have, ForTokenClassification and
+ForMultipleChoice. `architectures` decides. Where it is not there, `problem_type`, of which only the first knows, or the shape
+does: the first alone has a pooler and several rows.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from nlpdata.errors import DataError, UsageError
+from pretrain.config import Choice
+from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.heads import head_of
+from pretrain.json_files import read_object
+
+_FAMILIES = {"bert": "Bert", "albert": "Albert", "mobilebert": "MobileBert"}
+_PRETRAINING = ("masked_lm", "sentence_pair")  # a published file may hold more of these than its class: all are read
+_CLASSES = {
+    **dict.fromkeys(
+        ("Model", "ForPreTraining", "ForMaskedLM", "LMHeadModel", "ForNextSentencePrediction"), _PRETRAINING
+    ),
+    "ForSequenceClassification": ("classifier",),
+    "ForQuestionAnswering": ("span",),
+}
+_PROBLEMS = {
+    "single_label_classification": "classification",
+    "multi_label_classification": "multilabel",
+    "regression": "regression",
+}
+_CLASSIFIER = "classifier.weight"
+
+
+class HeadConfig:
+    """The fields of a config.json; of none where there is no such file."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._fields = read_object(path) if path.is_file() else {}
+
+    def heads(self, encoder: Choice, tensors: Mapping[str, np.ndarray]) -> tuple[tuple[str, ...], dict[str, str]]:
+        """(our heads that are to be read from these tensors, heads of other classes -> why they are left out)."""
+        names = self._fields.get("architectures") or []
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise DataError(f"{self._path}: architectures must be a list of names. Received: {str(names)[:60]}")
+        if not names:
+            return self._by_shape(encoder, tensors)
+        family = _FAMILIES[encoder.type]
+        classes = {name: _CLASSES.get(re.sub(rf"^(TF|Flax)?{family}(?=For|Model$|LMHead)", "", name)) for name in names}
+        unknown = [name for name, heads in classes.items() if heads is None]
+        if unknown:
+            return (), dict.fromkeys(unknown, "a class whose head none of our models has")
+        return tuple(dict.fromkeys(head for heads in classes.values() for head in heads)), {}
+
+    def _by_shape(self, encoder: Choice, tensors: Mapping[str, np.ndarray]) -> tuple[tuple[str, ...], dict[str, str]]:
+        others = (*_PRETRAINING, "span")
+        if _CLASSIFIER not in tensors or self._fields.get("problem_type"):
+            return (*others, "classifier"), {}
+        shape = tensors[_CLASSIFIER].shape
+        if len(shape) == 2 and shape[0] > 1 and any(name.startswith(f"{encoder.type}.pooler.") for name in tensors):
+            return (*others, "classifier"), {}
+        return others, {
+            "classifier": (
+                f"{self._path.name} names no architectures, and {_CLASSIFIER} {shape} may score sentences, "
+                f'tokens or choices. For sentences add "architectures": ["{_FAMILIES[encoder.type]}ForSequenceClassification"]'
+            )
+        }
+
+    def facts(self, rows: int) -> dict:
+        """kind and label_names of a classifier with so many rows, as far as they are said.
+
+        Raises DataError where the fields contradict each other or the rows.
+        """
+        facts = {}
+        problem = self._fields.get("problem_type")
+        if problem is not None:
+            if not isinstance(problem, str) or problem not in _PROBLEMS:
+                raise DataError(
+                    f"{self._path}: problem_type must be one of {', '.join(_PROBLEMS)}. Received: {str(problem)[:40]!r}"
+                )
+            facts["kind"] = _PROBLEMS[problem]
+        number = self._fields.get("num_labels")
+        if number is not None and (type(number) is not int or number != rows):
+            raise DataError(
+                f"{self._path}: num_labels is {str(number)[:40]}, the classifier ({_CLASSIFIER}) has {rows} rows"
+            )
+        names = self._names(rows)
+        return facts | ({"label_names": names} if names else {})
+
+    def _names(self, rows: int) -> list[str]:
+        """Label names in id order; [] where they are only LABEL_0, LABEL_1, ..., with which transformers fills the fields."""
+        by_id = _pairs(self._fields.get("id2label"), f"{self._path}: id2label must give a name to each id")
+        ids_first = f"{self._path}: label2id must give an id to each name"
+        by_name = [(id, name) for name, id in _pairs(self._fields.get("label2id"), ids_first, swapped=True)]
+        if by_id and len(by_id) != rows:
+            raise DataError(
+                f"{self._path}: id2label has {len(by_id)} names, the classifier ({_CLASSIFIER}) {rows} rows"
+            )
+        if not by_id or _is_filler(by_id):
+            by_id = [] if _is_filler(by_name) else by_name or by_id
+        elif by_name and not _is_filler(by_name) and sorted(by_name) != sorted(by_id):
+            differ = sorted(set(by_name) ^ set(by_id))[0]
+            raise DataError(f"{self._path}: label2id contradicts id2label, e.g. in id {differ[0]}, {differ[1]!r}")
+        ids, names = [id for id, _ in sorted(by_id)], [name for _, name in sorted(by_id)]
+        if ids and ids != list(range(rows)):
+            raise DataError(f"{self._path}: the ids of the labels must be 0 to {rows - 1}. Received: {str(ids)[:60]}")
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise DataError(f"{self._path}: id2label calls two classes {twice[0]!r}")
+        return names
+
+
+def _pairs(value, expected: str, swapped: bool = False) -> list[tuple]:
+    """(id, name) of id2label, or (name, id) of label2id, both as JSON gives them. DataError for anything else."""
+    if value is None:
+        return []
+    if not isinstance(value, dict):
+        raise DataError(f"{expected}. Received: {str(value)[:60]}")
+    pairs = []
+    for key, other in value.items():
+        id, name = (other, key) if swapped else (key, other)
+        if not re.fullmatch(r"[0-9]{1,9}", str(id)) or isinstance(name, dict | list | None):
+            raise DataError(f"{expected}. Received: {str(value)[:60]}")
+        pairs.append((str(name), int(id)) if swapped else (int(id), str(name)))
+    return pairs
+
+
+def _is_filler(pairs: Collection[tuple[int, str]]) -> bool:
+    return all(name == f"LABEL_{id}" for id, name in pairs)
+
+
+def architecture_of(checkpoint: Checkpoint) -> str:
+    """The class of transformers that has a checkpoint's heads. UsageError where there is none."""
+    name = _FAMILIES[checkpoint.encoder.type]
+    heads = {head_of(path) for path in checkpoint.weights} - {None}
+    classes = {
+        frozenset(): "Model",
+        frozenset({"masked_lm"}): "ForMaskedLM",
+        frozenset({"masked_lm", "sentence_pair"}): "ForPreTraining",
+        frozenset({"sentence_pair"}): "ForNextSentencePrediction",
+        frozenset({"classifier"}): "ForSequenceClassification",
+        frozenset({"span"}): "ForQuestionAnswering",
+    }
+    if frozenset(heads) not in classes or name + classes[frozenset(heads)] == "AlbertForNextSentencePrediction":
+        raise UsageError(
+            f"{checkpoint.source}: transformers has no class of {name} with the heads {', '.join(sorted(heads))}. Write the "
+            "encoder alone with --encoder_only, or use another --format."
+        )
+    return name + classes[frozenset(heads)]
+
+
+def head_fields(checkpoint: Checkpoint) -> dict:
+    """config.json's fields about a checkpoint's heads."""
+    architecture = architecture_of(checkpoint)
+    fields = {"architectures": [architecture]}
+    if architecture.endswith(("ForMaskedLM", "ForPreTraining")):
+        fields["tie_word_embeddings"] = True
+    head = checkpoint.head
+    if head is not None:
+        rows = checkpoint.weights["classifier/logits/kernel"].shape[1]
+        names = checkpoint.extras.get("label_names") or [f"LABEL_{i}" for i in range(rows)]
+        fields["problem_type"] = next(theirs for theirs, ours in _PROBLEMS.items() if ours == head.kind)
+        fields["num_labels"] = rows
+        fields["id2label"] = {str(i): name for i, name in enumerate(names)}
+        fields["label2id"] = {name: i for i, name in enumerate(names)}
+    return fields
