@@ -1,6 +1,7 @@
 """What a serialized SentencePiece model says: pieces, scores, replacements of characters (sentencepiece_model.proto)."""
 
-from functools import cached_property
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -52,13 +53,14 @@ class SentencePieceModel:
             scores[i] = len(self.pieces[i].encode()) * best - 0.1
         return scores
 
-    @cached_property
-    def replacements(self) -> dict[str, str]:
+    @property
+    def replacements(self) -> Mapping[str, str]:
         """The table as text -> replacement; of keys that begin alike the longest goes first."""
         return read_table(self.table)
 
 
-def read_table(table: bytes) -> dict[str, str]:
+@lru_cache(maxsize=1)  # nearly all models have the same one, of 200,000 keys
+def read_table(table: bytes) -> Mapping[str, str]:
     """Text -> replacement of a serialized table (precompiled_charsmap); {} for b"".
 
     Its form: the size of a double-array trie (4 bytes), the trie (github.com/s-yata/darts-clone, units of 4 bytes), whose
