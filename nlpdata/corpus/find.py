@@ -119,8 +119,9 @@ def _without_repetitions(matches: list[tuple[str, float]]) -> tuple[list[tuple[s
     """Keeps the first of the paths that lead to one file; a warning names such files."""
     kept: dict[str, tuple[str, float]] = {}
     repeated: dict[str, str] = {}
+    folders: dict[str, str] = {}  # as they are spelled -> without links
     for path, weight in matches:
-        real = path if is_remote(path) else os.path.realpath(path)
+        real = path if is_remote(path) else _real(path, folders)
         if real not in kept:
             kept[real] = (path, weight)
             continue
@@ -137,6 +138,16 @@ def _without_repetitions(matches: list[tuple[str, float]]) -> tuple[list[tuple[s
     names = list(repeated.values())
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return list(kept.values()), [f"given more than once, read once: {', '.join(names[:3])}{more}"]
+
+
+def _real(path: str, folders: dict[str, str]) -> str:
+    """os.path.realpath, with what is known of folders kept in `folders`: files are many, their folders few."""
+    if os.path.islink(path):
+        return os.path.realpath(path)
+    folder, name = os.path.split(path)
+    if folder not in folders:
+        folders[folder] = os.path.realpath(folder)
+    return os.path.join(folders[folder], name)
 
 
 def _inspect(path: str, name: str, occurrence: int, weight: float, number: int) -> CorpusFile:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nlpdata.corpus import CorpusFile, Portion, find_files, fingerprint, plan_portions
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, UsageError
 from nlpdata.local import default_workers
 from nlpdata.options import check_range, from_keywords
 from nlpdata.output import OutputSet, output_set, set_files, work_key
+from nlpdata.pretraining import random_next
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.pretraining.summary import dropped_by_reason, meta_content
 from nlpdata.records import FORMAT_VERSION, record_stem
@@ -113,6 +114,11 @@ def make_plan(
         check_range(name, value, 1, None)
     targets = _targets(output, meta, chosen)
     files, warnings = find_files([input] if isinstance(input, str | Path) else list(input))
+    if chosen.nsp_scope == "file" and len(files) > random_next.MAX_FILES:
+        raise UsageError(
+            f"--nsp-scope file takes {random_next.MAX_FILES:,} files at most. Received: {len(files):,}. Join files, or use "
+            "--nsp-scope corpus"
+        )
     loaded = load_tokenizer(tokenizer, do_lower_case=do_lower_case, keep_accents=keep_accents, digit_comma=digit_comma)
     if chunk_size is None:  # not of the workers: a run that was interrupted may go on with fewer
         share = sum(file.size for file in files) // (default_workers() * 8)

@@ -18,6 +18,7 @@ from nlpdata.pretraining.ragged import Ragged, pack_rows, unpack_rows
 
 MAX_CANDIDATES = 64  # starts that a document offers in one duplicate
 BUCKET_DOCUMENTS = 64  # documents that a bucket holds at least
+MAX_FILES = 1 << 20  # that a bucket key can tell apart
 SLOT_BITS = 12  # 4096 hash slots, merged into buckets
 
 

@@ -8,6 +8,7 @@ from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.records import FORMAT_VERSION, TASK_TYPES
 
 LONG_DOCUMENT = 10_000  # sentences; more is probably a corpus without blank lines
+MAX_LISTED = 10_000  # input files that are listed by name
 LABEL_NAMES = {"sop": ["in_order", "swapped"], "nsp": ["next", "random"]}
 
 
@@ -46,9 +47,18 @@ def meta_content(
         "seed": chosen["seed"],
         "tokenizer": tokenizer,
         "shards": [{name: info[name] for name in ("file", "records", "crc32c")} for info in shards],
-        "inputs": [{"file": file.name, "bytes": file.size} for file in files],
+        "inputs": _inputs(files),
         "counters": counts,
     }
+
+
+def _inputs(files: Sequence[CorpusFile]) -> list[dict]:
+    """The first files, and one entry for all others: readers load the meta file with every set of records."""
+    listed = [{"file": file.name, "bytes": file.size} for file in files[:MAX_LISTED]]
+    others = files[MAX_LISTED:]
+    if others:
+        listed.append({"file": "*", "bytes": sum(file.size for file in others), "files": len(others)})
+    return listed
 
 
 def corpus_warnings(counters: Counter) -> list[str]:

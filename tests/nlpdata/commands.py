@@ -1,7 +1,11 @@
 """Running `nlpdata` commands in this process, and looking at what they leave."""
 
+import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from nlpdata import cli
 
@@ -29,6 +33,19 @@ def create_arguments(inputs, output, model, *more, length=64, dupe=1, workers=1)
     flags += ["--workers", workers, *more]
     named = [word for name in inputs for word in ("--input", name)]
     return ["create-pretraining", *map(str, [*named, *flags])]
+
+
+@contextmanager
+def open_files_limited(more: int):
+    """Lets this process open so many files more than it has open now."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1 + more, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def visible(folder) -> list[str]:

@@ -1,42 +1,28 @@
 """Many small files, and many sorted runs: the same bytes with few open files, work that goes by bytes."""
 
 import gzip
-import os
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 import nlpdata
+import nlpdata.records
 from nlpdata import mapping
 from nlpdata.corpus import find_files, plan_portions, read_blocks, read_portion
 from nlpdata.corpus import reading as corpus_reading
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, UsageError
 from nlpdata.pretraining import create as create_module
-from nlpdata.pretraining import tasks
+from nlpdata.pretraining import random_next, summary, tasks
+from tests.nlpdata.commands import open_files_limited
 from tests.nlpdata.conftest import as_text, random_documents
 from tests.nlpdata.test_golden import GOLDEN
-
-resource = pytest.importorskip("resource")
 
 OBJECTIVES = {
     "sop": {},
     "nsp": {"objective": "nsp"},
     "packed": {"objective": "none", "pack_across_documents": True, "masking": "dynamic"},
 }
-
-
-@contextmanager
-def open_files_limited(more: int):
-    """Lets this process open so many files more than it has open now."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1 + more, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +173,22 @@ def test_a_file_that_changes_while_its_records_are_open(tmp_path, small_files, m
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(DataError, match=r"x.tfrecord-00000-of-00002: the file has changed since it was opened"):
         records[0]
+
+
+def test_meta_file_lists_the_first_inputs(tmp_path, small_files, monkeypatch):
+    monkeypatch.setattr(summary, "MAX_LISTED", 3)
+    _, result = create(small_files, tmp_path, eval_fraction=0.0)
+    inputs = nlpdata.records.read_meta(result.meta["train"])["inputs"]
+    files = sorted(small_files.iterdir(), key=lambda path: path.name.removesuffix(".gz"))
+    listed = [{"file": path.name, "bytes": path.stat().st_size} for path in files[:3]]
+    rest = {"file": "*", "bytes": sum(path.stat().st_size for path in files[3:]), "files": 148}
+    assert inputs == [*listed, rest]
+
+
+def test_more_files_than_bucket_keys_tell_apart(tmp_path, small_files, monkeypatch):
+    monkeypatch.setattr(random_next, "MAX_FILES", 150)
+    with pytest.raises(UsageError, match=r"--nsp-scope file takes 150 files at most\. Received: 151"):
+        create(small_files, tmp_path, objective="nsp", nsp_scope="file")
 
 
 def test_limit_documents_and_weights_over_small_files(tmp_path, small_files):

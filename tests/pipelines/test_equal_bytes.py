@@ -5,9 +5,10 @@ import importlib.util
 import pytest
 
 from nlpdata import cli
+from nlpdata.spill import SpillWriter
 from pipelines import pieces, steps
 from pipelines.runner import Runner
-from tests.nlpdata.commands import contents
+from tests.nlpdata.commands import contents, open_files_limited
 from tests.pipelines.conftest import OBJECTIVES, arguments
 from tests.shared import shared
 
@@ -42,6 +43,20 @@ def test_runner_gives_the_local_files(name, objective, shards, tmp_path, corpus_
     assert cli.main(arguments(corpus_folder, tmp_path, tiny_model, objective, shards, *RUNNERS[name])) == 0
     assert contents(tmp_path) == local_files(objective, shards)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("pieces_are", ["files", "bytes"])
+def test_few_open_files_whatever_the_number_of_runs(
+    pieces_are, tmp_path, corpus_folder, tiny_model, local_files, monkeypatch
+):
+    """More than 40 portions of the corpus, each with runs of every kind, and little in memory."""
+    monkeypatch.setattr(Runner, "is_local", pieces_are == "files")
+    monkeypatch.setattr(steps, "SpillWriter", lambda prefix: SpillWriter(prefix, 500))
+    expected = local_files("nsp", 3)
+    given = arguments(corpus_folder, tmp_path, tiny_model, "nsp", 3, "--runner=DirectRunner", "--chunk-size", "1500")
+    with open_files_limited(24):
+        assert cli.main(given) == 0
+    assert contents(tmp_path) == expected
 
 
 @pytest.mark.parametrize("pieces_are", ["files", "bytes"])
