@@ -151,6 +151,10 @@ class TaskConfig:
     train_data: DataConfig = field(default_factory=DataConfig)
     validation_data: EvalDataConfig = field(default_factory=EvalDataConfig)
 
+    def metrics(self) -> dict[str, Literal["higher", "lower"]]:
+        """What Task.metrics declares, as far as it is known without data and without Keras; {}: not at all."""
+        return {}
+
 
 @dataclass(frozen=True)
 class OptimizationConfig:
@@ -185,8 +189,8 @@ class TrainerConfig:
     best_checkpoint_export_subdir: str = ""
     """Folder in the model_dir for the best checkpoint; empty: none is kept."""
     best_checkpoint_eval_metric: str = "loss"
-    best_checkpoint_metric_comp: Literal["higher", "lower"] = "lower"
-    """Which value of the metric is better."""
+    best_checkpoint_metric_comp: Literal["higher", "lower"] | None = None
+    """Which value of the metric is better; null: as the task declares it."""
     early_stopping_patience: int | None = at_least(1, None)
     """Stop after so many evaluations in a row without a better best_checkpoint_eval_metric; null: never."""
     hypertune_metric: str = ""

@@ -1,5 +1,6 @@
 """python -m pretrain.export MODEL_DIR DEST --format savedmodel: a run's newest or best checkpoint, for others to read."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -9,6 +10,7 @@ import typer
 from nlpdata.errors import UsageError
 from pretrain.command import ImportModules, run_app
 from pretrain.registry import user_modules
+from pretrain.tasks.metrics import BETTER
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -60,6 +62,13 @@ def find_checkpoint(model_dir: Path, best: bool) -> Path:
     if found is None:
         why = f"{model_dir / subdir} holds none yet" if subdir else "trainer.best_checkpoint_export_subdir was not set"
         raise UsageError(f"{model_dir}: this run kept no best checkpoint: {why}. Use --which newest.")
+    better, metric = trainer.get("best_checkpoint_metric_comp"), trainer.get("best_checkpoint_eval_metric")
+    if better and BETTER.get(metric, better) != better:
+        print(
+            f"warning: {found} was kept for a {better} {metric}, and a {BETTER[metric]} one is better: it is the worst "
+            "checkpoint. Use --which newest, or train on without trainer.best_checkpoint_metric_comp.",
+            file=sys.stderr,
+        )
     return found
 
 

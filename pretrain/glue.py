@@ -146,6 +146,7 @@ def _sweep(
     from nlpdata.finetuning.datasets import plain_name
     from pretrain.converters import read_checkpoint
     from pretrain.encoders.model_config import read_model_config
+    from pretrain.training.experiment import check_before_sweep
 
     known = {plain_name(name): name for name in TASKS}
     chosen = []
@@ -167,6 +168,8 @@ def _sweep(
             ("", _task_layer(records, dev, made["max_seq_length"], encoder, init_checkpoint)),
         ]
         config = with_layers(EXPERIMENTS.get(experiment)(), [*layers, *top], log)
+        if not trained:
+            check_before_sweep(config, "train_and_eval")
         for seed, each in seed_runs(config, seeds).items():
             if trained:  # in a folder that never gets checkpoints of its own
                 runs[f"{name}/{trained}-{seed}"] = _scored(each, folder / trained / seed), "eval"

@@ -106,6 +106,10 @@ class Registry:
             "--import_module (in Python: import_modules=[...])."
         )
 
+    def has_light_options(self, name: str) -> bool:
+        """Whether the options of the part of that name are read without importing the part."""
+        return name in self._configs
+
     def config_class(self, name: str) -> type:
         """The dataclass of the options of the part of that name."""
         if name in self._configs:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 
 from nlpdata.errors import NlpdataError, UsageError
+from pretrain.checks import check_experiment
 from pretrain.config import Choice, ExperimentConfig, own_modules
 from pretrain.config_tree import to_tree, with_layers
 from pretrain.config_values import closest, parse_value
@@ -59,6 +60,7 @@ def _run(values: dict, mode: str) -> int:
         print(dump_yaml(config), end="")
         return 0
     model_dir = find_model_dir(values.get("model_dir"), os.environ)
+    check_experiment(config, mode)  # before anything heavy is imported; the run gives its warnings
     if "seeds" in values:
         return _run_seeds(config, model_dir, mode, values)
     from pretrain.training import run_experiment

@@ -24,6 +24,7 @@ import typer
 import yaml
 
 from nlpdata.errors import DataError, UsageError
+from pretrain.checks import check_experiment
 from pretrain.command import run_app
 from pretrain.config import own_modules
 from pretrain.flags import parse_flags
@@ -103,7 +104,7 @@ def submit_command(
 def _check(flags: list[str]) -> set[str]:
     """The modules of the user's own parts. UsageError for flags that pretrain.run would refuse: here it costs nothing."""
     values = parse_flags(flags)
-    run_mode(values)
+    mode = run_mode(values)
     for path in values.get("config_file", ()):
         if Path(path).exists():
             raise UsageError(
@@ -118,7 +119,10 @@ def _check(flags: list[str]) -> set[str]:
     here["config_file"] = [path for path in values.get("config_file", ()) if not path.startswith("gs://")]
     named = {part.strip() for text in values.get("import_module", ()) for part in text.split(",") if part.strip()}
     with user_modules(named):
-        named |= own_modules(resolve(here, lambda line: None, read_checkpoints=False))
+        config = resolve(here, lambda line: None, read_checkpoints=False)
+        for warning in check_experiment(config, mode):
+            print(f"warning: {warning}", file=sys.stderr, flush=True)
+        named |= own_modules(config)
     experiment = values.get("experiment", "")
     return named | ({experiment.partition(":")[0]} if ":" in experiment else set())
 

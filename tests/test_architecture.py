@@ -22,6 +22,7 @@ PRETRAIN_LEVELS = (
     {"optimizers", "encoders"},
     {"converters", "data", "evaluation"},
     {"tasks", "prediction"},
+    {"checks"},
     {"training"},
     {"cerebras", "convert", "experiments", "export", "glue", "predict", "run", "seeds", "submit"},
 )

@@ -1,8 +1,8 @@
 """The learning rate of a Cerebras YAML: a number, a schedule, or a list of them one after the other -> warm-up and decay.
 
 Theirs: Linear goes from initial_learning_rate to end_learning_rate in `steps`, which count from its own beginning, or with
-disable_lr_steps_reset from step 0. Ours: polynomial decay counted from step 0, and a warm-up to its value at its end
-(optimizers/schedules.py). So a decay that counts from its own beginning becomes the same line, drawn back to step 0.
+disable_lr_steps_reset from step 0. Ours: a decay of decay_steps from decay_start, and a warm-up to its value where warm-up
+ends (optimizers/curve.py). A Linear that rises and has nothing behind it is a warm-up to a constant rate.
 """
 
 from collections.abc import Callable
@@ -27,8 +27,11 @@ def learning_rate_layer(given, reset: bool, log: Callable[[str], None] = print) 
     """
     given = given if isinstance(given, list) else [given]
     schedules = [_schedule(each) for each in given]
+    only = schedules[0]
+    if len(schedules) == 1 and only.get("end_learning_rate", 0.0) > only.get("initial_learning_rate", 0.0):
+        schedules.append({"learning_rate": only["end_learning_rate"]})
     if len(schedules) == 1:
-        return {"learning_rate": _ours(schedules[0], 0, True), "warmup": None}
+        return {"learning_rate": _ours(only, 0), "warmup": None}
     if len(schedules) != 2 or "steps" not in schedules[0]:
         raise ValueError(
             f"{len(schedules)} schedules: expected one, or a Linear warm-up and one more. Received: {given}"
@@ -45,7 +48,7 @@ def learning_rate_layer(given, reset: bool, log: Callable[[str], None] = print) 
         )
     warmup = {"warmup_steps": steps, "warmup_learning_rate": first["initial_learning_rate"]}
     return {
-        "learning_rate": _ours(second, steps, reset),
+        "learning_rate": _ours(second, steps if reset else 0),
         "warmup": {"type": "linear", "linear": warmup},
     }
 
@@ -65,13 +68,12 @@ def _schedule(given) -> dict[str, float]:
     return {name: parse_value(int if name == "steps" else float, given[name]) for name in _FIELDS[kind]}
 
 
-def _ours(schedule: dict[str, float], start: int, reset: bool) -> dict:
-    """The learning rate that `schedule`, which begins at step `start`, has from there on."""
+def _ours(schedule: dict[str, float], start: int) -> dict:
+    """The learning rate of `schedule`, whose steps count from `start`."""
     if "steps" not in schedule:
         return {"type": "constant", "constant": {"learning_rate": schedule["learning_rate"]}}
     first, last, steps = (schedule[name] for name in _FIELDS["linear"])
-    if reset and start:
-        first = last + (first - last) * (start + steps) / steps
-        steps += start
-    options = {"initial_learning_rate": first, "end_learning_rate": last, "decay_steps": steps, "power": 1.0}
+    options = {
+        "initial_learning_rate": first, "end_learning_rate": last, "decay_steps": steps, "decay_start": start, "power": 1.0,
+    }  # fmt: skip
     return {"type": "polynomial", "polynomial": options}

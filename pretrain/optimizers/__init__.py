@@ -1,13 +1,11 @@
 """Optimizers, learning rates, weight decay; `build_optimizer` makes what a configuration describes."""
 
-import logging
 from dataclasses import asdict
 
 from nlpdata.errors import UsageError
 from pretrain.config import OptimizationConfig
+from pretrain.optimizers.curve import resolved
 from pretrain.registry import OPTIMIZERS, SCHEDULES, WARMUPS
-
-_log = logging.getLogger(__name__)
 
 
 def build_optimizer(config: OptimizationConfig, train_steps: int):
@@ -17,9 +15,7 @@ def build_optimizer(config: OptimizationConfig, train_steps: int):
     """
     if train_steps < 1:
         raise UsageError(f"train_steps must be above 0. Received: {train_steps}")
-    learning_rate = SCHEDULES.get(config.learning_rate.type).for_run(config.learning_rate.options, train_steps)
-    if config.warmup is not None:
-        learning_rate = WARMUPS.get(config.warmup.type).for_run(config.warmup.options, train_steps, learning_rate)
+    learning_rate = build_learning_rate(config, train_steps)
     options = asdict(config.optimizer.options)
     clip_norm = options.pop("gradient_clip_norm")
     if clip_norm is not None and clip_norm < 0:
@@ -27,3 +23,12 @@ def build_optimizer(config: OptimizationConfig, train_steps: int):
             f"gradient_clip_norm must not be negative; 0 or null switches clipping off. Received: {clip_norm}"
         )
     return OPTIMIZERS.get(config.optimizer.type)(learning_rate, **options), clip_norm or None
+
+
+def build_learning_rate(config: OptimizationConfig, train_steps: int):
+    """The rate as a function of the step, with its warm-up, for a run of that many steps."""
+    config = resolved(config, train_steps)
+    rate = SCHEDULES.get(config.learning_rate.type).for_run(config.learning_rate.options, train_steps)
+    if config.warmup is None:
+        return rate
+    return WARMUPS.get(config.warmup.type).for_run(config.warmup.options, train_steps, rate)

@@ -30,14 +30,19 @@ class LambConfig(AdamWConfig):
 @dataclass(frozen=True)
 class ConstantConfig:
     learning_rate: float = at_least(0, 1e-4)
+    """Rate of every step after warm-up."""
 
 
 @dataclass(frozen=True)
 class PolynomialConfig:
     initial_learning_rate: float = at_least(0, 1e-4)
+    """Highest rate: that of the step where warm-up ends and the decay starts. With decay_steps set, that of decay_start."""
     end_learning_rate: float = 0.0
+    """Rate at the end of the decay, which then stays."""
     decay_steps: int | None = None
-    """Steps until end_learning_rate, which then stays; null: all steps of the run."""
+    """Steps of the decay, counted from decay_start; null: it ends with the run."""
+    decay_start: int | None = None
+    """Step at which the decay starts; null: where warm-up ends, or step 0 where decay_steps is set (as in the Garden)."""
     power: float = 1.0
 
 

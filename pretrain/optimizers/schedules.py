@@ -1,11 +1,4 @@
-"""Learning rates: pure functions of the step.
-
-The first step is step 0. Polynomial decay counts from step 0, with or without warm-up, as in google-research/bert and
-the Model Garden; warm-up rises in a straight line to the value that the decay has at step `warmup_steps`, so nothing
-jumps there (in google-research/bert it rises to the initial rate, and jumps down to the decayed one).
-
-    Polynomial(1e-4, 1000) after LinearWarmup of 100 steps: step 0 -> 0, 50 -> 4.5e-5, 100 -> 9e-5, 1000 -> 0
-"""
+"""Learning rates: pure functions of the step. curve.py has their rule and the same in plain numbers."""
 
 from dataclasses import asdict
 
@@ -14,6 +7,7 @@ from keras import ops
 
 from nlpdata.errors import UsageError
 from pretrain.optimizers.configs import ConstantConfig, LinearWarmupConfig, PolynomialConfig, PolynomialWarmupConfig
+from pretrain.optimizers.curve import warmup_length
 
 
 class Constant(keras.optimizers.schedules.LearningRateSchedule):
@@ -36,25 +30,31 @@ class Constant(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class Polynomial(keras.optimizers.schedules.LearningRateSchedule):
-    """end + (initial - end) * (1 - min(step, decay_steps) / decay_steps) ** power"""
+    """end + (initial - end) * (1 - (step - decay_start) / decay_steps) ** power, between the two ends of the decay."""
 
     config_class = PolynomialConfig
 
     def __init__(
-        self, initial_learning_rate: float, decay_steps: int, end_learning_rate: float = 0.0, power: float = 1.0
+        self,
+        initial_learning_rate: float,
+        decay_steps: int,
+        end_learning_rate: float = 0.0,
+        power: float = 1.0,
+        decay_start: int = 0,
     ):
         if decay_steps < 1:
             raise UsageError(f"decay_steps must be above 0. Received: {decay_steps}")
         self.initial_learning_rate, self.end_learning_rate = initial_learning_rate, end_learning_rate
-        self.decay_steps, self.power = decay_steps, power
+        self.decay_steps, self.power, self.decay_start = decay_steps, power, decay_start
 
     @classmethod
     def for_run(cls, config: PolynomialConfig, train_steps: int) -> "Polynomial":
-        steps = train_steps if config.decay_steps is None else config.decay_steps
-        return cls(config.initial_learning_rate, steps, config.end_learning_rate, config.power)
+        steps, start = (train_steps if config.decay_steps is None else config.decay_steps), config.decay_start or 0
+        return cls(config.initial_learning_rate, steps, config.end_learning_rate, config.power, start)
 
     def __call__(self, step):
-        left = 1.0 - ops.minimum(ops.cast(step, "float32") / self.decay_steps, 1.0)
+        passed = (ops.cast(step, "float32") - self.decay_start) / self.decay_steps
+        left = 1.0 - ops.clip(passed, 0.0, 1.0)
         return self.end_learning_rate + (self.initial_learning_rate - self.end_learning_rate) * left**self.power
 
     def get_config(self):
@@ -63,6 +63,7 @@ class Polynomial(keras.optimizers.schedules.LearningRateSchedule):
             "decay_steps": self.decay_steps,
             "end_learning_rate": self.end_learning_rate,
             "power": self.power,
+            "decay_start": self.decay_start,
         }
 
 
@@ -80,10 +81,8 @@ class PolynomialWarmup(keras.optimizers.schedules.LearningRateSchedule):
     @classmethod
     def for_run(cls, config: LinearWarmupConfig, train_steps: int, after) -> "PolynomialWarmup":
         options = asdict(config)
-        proportion = options.pop("warmup_proportion")
-        if options["warmup_steps"] is None:
-            options["warmup_steps"] = int(train_steps * proportion)
-        return cls(after, **options)
+        del options["warmup_proportion"]
+        return cls(after, **options | {"warmup_steps": warmup_length(config, train_steps)})
 
     def __call__(self, step):
         if not self.warmup_steps:

@@ -5,6 +5,7 @@ from typing import Literal
 
 from nlpdata.errors import UsageError
 from pretrain.config import EvalTextDataConfig, ModelConfig, TaskConfig, TextDataConfig, at_least
+from pretrain.tasks.metrics import Better, pretraining_metrics, question_metrics, sentence_metrics
 
 
 @dataclass(frozen=True)
@@ -13,6 +14,9 @@ class PretrainingConfig(TaskConfig):
     """Learn from next_sentence_labels too (next sentence or sentence order); false where records have none."""
     init_heads: bool = True
     """Start the heads from init_checkpoint too, where it has them; false: new heads on its encoder."""
+
+    def metrics(self) -> dict[str, Better]:
+        return pretraining_metrics(self.use_next_sentence_label)
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,9 @@ class SentencePredictionConfig(TaskConfig):
             if value >= 1:
                 raise UsageError(f"{name} must be at least 0 and below 1. Received: {value}")
 
+    def metrics(self) -> dict[str, Better]:
+        return sentence_metrics(self.kind or ("regression" if self.model.num_classes == 1 else None))
+
 
 @dataclass(frozen=True)
 class QuestionAnsweringConfig(TaskConfig):
@@ -64,3 +71,6 @@ class QuestionAnsweringConfig(TaskConfig):
     """Tokens of the longest answer."""
     null_score_diff_threshold: float = 0.0
     """A question is left unanswered where that scores better than its best answer by more than this."""
+
+    def metrics(self) -> dict[str, Better]:
+        return question_metrics(self.version_2_with_negative is not False)

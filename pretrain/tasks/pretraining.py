@@ -94,6 +94,9 @@ class PretrainingTask(Task):
         else:
             log(f"core model for fine-tuning: {written}")
 
+    def metrics(self):
+        return self.config.metrics()
+
     def build_metrics(self):
         names = ["masked_lm", "next_sentence"] if self.config.use_next_sentence_label else ["masked_lm"]
         metrics = {f"{name}_accuracy": (f"{name}_correct", f"{name}_weight") for name in names}

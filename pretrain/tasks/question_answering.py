@@ -10,6 +10,7 @@ from pretrain.evaluation.squad import squad_metrics
 from pretrain.evaluation.squad_answers import Answers, Window, find_answers
 from pretrain.layers.span_head import SpanHead
 from pretrain.tasks.configs import QuestionAnsweringConfig
+from pretrain.tasks.metrics import question_metrics
 from pretrain.tasks.task import Task
 
 _READ_AT_ONCE = 256
@@ -56,6 +57,9 @@ class QuestionAnsweringTask(Task):
             hits = ops.equal(ops.cast(ops.argmax(own, axis=-1), "int32"), ops.cast(positions, "int32"))
             right = right * ops.cast(hits, "float32")
         return {"span": ops.sum(real * loss)}, {"span_correct": ops.sum(right), "examples": ops.sum(real)}
+
+    def metrics(self):
+        return question_metrics(self.with_negative()) if self._source else self.config.metrics()
 
     def build_metrics(self):
         return {"span_loss": ("span_loss", "examples"), "span_accuracy": ("span_correct", "examples")}

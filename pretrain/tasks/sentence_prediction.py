@@ -11,6 +11,7 @@ from pretrain.encoders.model import EncoderModel, build_encoder, new_model
 from pretrain.evaluation.sentence import classification_metrics, multilabel_metrics, regression_metrics
 from pretrain.layers.classifier_head import ClassifierHead
 from pretrain.tasks.configs import SentencePredictionConfig
+from pretrain.tasks.metrics import sentence_metrics
 from pretrain.tasks.task import Task
 
 HEAD = "classifier"
@@ -95,6 +96,9 @@ class SentencePredictionTask(Task):
     def _smoothed(self, targets, classes: int):
         share = self.config.label_smoothing
         return targets * (1 - share) + share / classes if share else targets
+
+    def metrics(self):
+        return sentence_metrics(self._labels.kind) if self._labels else self.config.metrics()
 
     def build_metrics(self):
         metrics = {"prediction_loss": ("prediction_loss", "weight")}

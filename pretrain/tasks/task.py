@@ -7,6 +7,7 @@ device would take on the whole batch. A term T has the statistic "T_loss" (its s
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from pretrain.encoders.model import EncoderModel
 
 
 class Task(ABC):
-    """Base class. A subclass has at least build_model, build_inputs, denominators, losses and build_metrics.
+    """Base class. A subclass has at least build_model, build_inputs, denominators, losses and build_metrics, and declares metrics.
 
     A batch is a dict of arrays whose first axis counts examples: numpy on the host (denominators), the backend's tensors
     in losses and steps. Examples whose "is_real_example" is 0 fill an evaluation's last batch and must count nowhere.
@@ -46,6 +47,23 @@ class Task(ABC):
     @abstractmethod
     def build_metrics(self) -> dict[str, tuple[str, str]]:
         """Metric -> (statistic above, statistic below the line). Each loss term has one, named "<term>_loss"."""
+
+    def metrics(self) -> dict[str, Literal["higher", "lower"]]:
+        """Metric of an evaluation -> which of its values are better; metrics without a better side are left out.
+
+        Where this is {}, and for metrics that a subclass adds without declaring them, the configuration must say
+        trainer.best_checkpoint_metric_comp, and names are checked at the first evaluation.
+        """
+        return {}
+
+    def declares_all_metrics(self) -> bool:
+        """Whether no class below the one that declares metrics() computes metrics of its own."""
+        classes = type(self).__mro__
+
+        def depth(name):
+            return next(at for at, cls in enumerate(classes) if name in vars(cls))
+
+        return depth("metrics") <= min(depth("build_metrics"), depth("reduce_aggregated_logs"))
 
     def initialize(self, model):
         """Loads config.init_checkpoint, if any; returns the LoadReport of what matched."""

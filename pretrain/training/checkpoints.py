@@ -79,10 +79,13 @@ class BestCheckpoint:
         self.folder, self.metric, self._higher, self._log = Path(folder), metric, higher, log
 
     def value(self) -> float | None:
-        """The metric of the checkpoint that is kept; None where there is none."""
+        """The metric of the checkpoint that is kept; None where there is none, or one that was kept for the other side."""
         for folder in reversed(native.finished(self.folder)):
             try:
-                return float(native.read_info(native.verify(folder))["best"][self.metric])
+                info = native.read_info(native.verify(folder))
+                if kept_for_higher(info) not in (None, self._higher):
+                    return None
+                return float(info["best"][self.metric])
             except DataError as error:
                 self._log(f"warning: {error}; the next evaluation's is kept in its place")
             except (KeyError, TypeError, ValueError):  # the best by another metric
@@ -100,3 +103,9 @@ class BestCheckpoint:
             if other != written:
                 shutil.rmtree(other, ignore_errors=True)
         return True
+
+
+def kept_for_higher(info: Mapping) -> bool | None:
+    """Whether a best checkpoint was kept for a higher metric; None where it does not say."""
+    comparison = info.get("config", {}).get("trainer", {}).get("best_checkpoint_metric_comp")
+    return None if comparison is None else comparison == "higher"

@@ -4,13 +4,14 @@ import contextlib
 import importlib.metadata
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import keras
 import numpy as np
 
 from nlpdata.errors import UsageError
+from pretrain.checks import better_metric, check_experiment, check_weights
 from pretrain.config import ExperimentConfig, own_modules
 from pretrain.config_yaml import compare_saved, save
 from pretrain.converters import native
@@ -18,6 +19,14 @@ from pretrain.converters.report import refuse_missing
 from pretrain.converters.tokenizer_files import keep_tokenizer
 from pretrain.data.batches import Batches
 from pretrain.data.tokenizers import tokenizer_of
+from pretrain.optimizers.curve import (
+    OLDER_RUN,
+    description,
+    in_words,
+    is_older,
+    stored_description,
+    with_older_rule,
+)
 from pretrain.registry import ENGINES, TASKS, TRAINERS, user_modules
 from pretrain.toy import with_toy_records
 from pretrain.training.checkpoints import Checkpoints
@@ -46,7 +55,27 @@ def run_experiment(
     if mode not in MODES:
         raise UsageError(f"mode is {mode!r}, expected one of {', '.join(MODES)}.")
     with user_modules(own_modules(config)):
+        check_experiment(config, mode)  # before anything is read or written; its warnings come once the data is known
         return _Run(config, Path(model_dir), mode, log).execute()
+
+
+def check_before_sweep(config: ExperimentConfig, mode: str) -> None:
+    """UsageError where run_experiment would refuse the settings against the length of the run, which its data decides."""
+    data = TASKS.get(config.task_type)(config.task).build_inputs(config.task.train_data)
+    check_experiment(config, mode, count_steps(config, data))
+
+
+def count_steps(config: ExperimentConfig, data: Batches) -> int:
+    """Steps of the run: trainer.train_steps, or int(examples / batch) * epochs. UsageError where that is 0."""
+    trainer = config.trainer
+    whole = data.num_examples // data.batch_size
+    steps = trainer.train_steps if trainer.train_steps is not None else whole * trainer.num_train_epochs
+    if steps < 1:
+        raise UsageError(
+            f"0 steps: {data.num_examples} examples, global_batch_size {data.batch_size}, num_train_epochs "
+            f"{trainer.num_train_epochs}, train_steps {trainer.train_steps}."
+        )
+    return steps
 
 
 class _Run:
@@ -61,14 +90,21 @@ class _Run:
         self._task = TASKS.get(config.task_type)(config.task)
         self._train_data = self._task.build_inputs(config.task.train_data) if self._trains else None
         self._validation_data = self._build_validation_data()
-        self._train_steps = self._count_steps() if self._trains else None
+        self._train_steps = self._check_steps()
         found = Checkpoints(self._model_dir, log=self._log).newest()
         if found and self._mode == "train" and found[1]["step"] >= self._train_steps:
             self._say_done(found[1]["step"])
             return {}
-        self._engine = ENGINES.get(keras.backend.backend())(self._task, config, self._train_steps, self._log)
+        self._is_older = bool(found) and self._trains and is_older(found[1])
+        engine = ENGINES.get(keras.backend.backend())
+        self._engine = engine(self._task, self._engine_config(), self._train_steps, self._log)
         with contextlib.closing(self._engine):
             self._check_batch_sizes()
+            if self._trains:
+                for warning in check_weights(
+                    config, (weight.path for weight in self._engine.model.trainable_variables)
+                ):
+                    self._log(f"warning: {warning}")
             step, interval = self._restore(found) if found else self._start()
             if self._mode in ("validate_only", "compile_only"):
                 return self._check_only()
@@ -80,20 +116,34 @@ class _Run:
             return self._task.build_inputs(data)
         return None
 
-    def _count_steps(self) -> int:
-        """trainer.train_steps, or int(examples / batch) * epochs."""
-        trainer, data = self._config.trainer, self._train_data
-        whole = data.num_examples // data.batch_size
-        steps = trainer.train_steps if trainer.train_steps is not None else whole * trainer.num_train_epochs
-        if steps < 1:
-            raise UsageError(
-                f"0 steps: {data.num_examples} examples, global_batch_size {data.batch_size}, num_train_epochs "
-                f"{trainer.num_train_epochs}, train_steps {trainer.train_steps}."
+    def _check_steps(self) -> int | None:
+        """The length of the run, once the settings were checked against it."""
+        steps = count_steps(self._config, self._train_data) if self._trains else None
+        for warning in check_experiment(self._config, self._mode, steps, self._task):
+            self._log(f"warning: {warning}")
+        better = better_metric(self._config, self._task)
+        trainer = replace(self._config.trainer, best_checkpoint_metric_comp=better)
+        self._config = replace(self._config, trainer=trainer)
+        if steps is not None:
+            data, epochs = self._train_data, trainer.num_train_epochs
+            self._log(
+                f"{data.num_examples} examples, {data.steps_per_epoch} steps of {data.batch_size} an epoch; {steps} steps in all"
             )
-        self._log(
-            f"{data.num_examples} examples, {data.steps_per_epoch} steps of {data.batch_size} an epoch; {steps} steps in all"
-        )
+            if trainer.train_steps is not None and epochs != 1:
+                self._log(f"trainer.train_steps {steps} decides; trainer.num_train_epochs {epochs} is not used")
         return steps
+
+    def _schedule(self) -> dict:
+        """The learning rate of the run, for its checkpoints."""
+        return description(self._config.trainer.optimizer_config, self._train_steps, self._is_older)
+
+    def _engine_config(self) -> ExperimentConfig:
+        """The configuration; where the run goes on from a checkpoint of the older rule, with that rule's decay."""
+        if not self._is_older:
+            return self._config
+        trainer = self._config.trainer
+        optimization = with_older_rule(trainer.optimizer_config, self._train_steps)
+        return replace(self._config, trainer=replace(trainer, optimizer_config=optimization))
 
     def _say_done(self, step: int) -> None:
         self._log(
@@ -131,6 +181,8 @@ class _Run:
             self._check_tokenizer(then)
             if self._mode == "eval":
                 self._check_labels(then)
+        if self._trains:
+            self._log(f"learning rate: {in_words(self._schedule())}")
         report = self._task.initialize(self._engine.model)
         if self._mode == "eval":
             refuse_missing(report, self._engine.model, "the evaluation")
@@ -159,6 +211,7 @@ class _Run:
         if not self._trains:
             return
         own = self._info()
+        self._compare_schedule(stored_description(info), own["schedule"])
         then, now = info.get("data", {}), own["data"]
         for what, before, after in (
             ("CPU cores", info.get("cores"), own["cores"]),
@@ -175,6 +228,16 @@ class _Run:
                     f"warning: {what} {before} before, {after} now: the curve will not equal the uninterrupted run's bit for "
                     "bit"
                 )
+
+    def _compare_schedule(self, before: Mapping | None, now: Mapping) -> None:
+        """Says when the rest of the run follows another learning rate, or an older run's rule."""
+        if before is not None and dict(before) != dict(now):
+            self._log(f"warning: the learning rate differs. Before: {in_words(before)}. Now: {in_words(now)}")
+        elif now.get("rule") == OLDER_RUN:
+            self._log(
+                f"the learning rate keeps the rule that this run began with, a decay from step 0: {in_words(now)}. A new run "
+                "decays from where warm-up ends"
+            )
 
     def _check_tokenizer(self, then: Mapping) -> None:
         """Refuses a vocabulary that is not the one of the weights."""
@@ -213,6 +276,7 @@ class _Run:
             },
             "encoder": {"type": encoder.type, "options": asdict(encoder.options)} if encoder else None,
             "replicas": self._engine.replicas,
+            **({"schedule": self._schedule()} if self._trains else {}),
             "seed": config.runtime.seed,
             "versions": _versions("keras", keras.backend.backend(), "numpy"),
         }

@@ -47,7 +47,7 @@ def experiment(
     task=None,
     optimizer=None,
     learning_rate=1e-3,
-    warmup_steps=2,
+    warmup_steps=None,
 ) -> ExperimentConfig:
     """Pretraining on the records at `path`; the dictionaries are fields of the sections."""
     from pretrain.tasks.pretraining import PretrainingConfig
@@ -55,7 +55,8 @@ def experiment(
     optimization = OptimizationConfig(
         Choice("adamw", OPTIMIZERS.get("adamw").config_class(**optimizer or {})),
         Choice("polynomial", SCHEDULES.get("polynomial").config_class(initial_learning_rate=learning_rate)),
-        Choice("linear", WARMUPS.get("linear").config_class(warmup_steps=warmup_steps)),
+        # A third of the run, whose length tests change: 2 of 6 steps.
+        Choice("linear", WARMUPS.get("linear").config_class(warmup_steps=warmup_steps, warmup_proportion=0.34)),
     )
     return ExperimentConfig(
         task=PretrainingConfig(

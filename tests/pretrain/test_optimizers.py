@@ -136,7 +136,7 @@ def test_build_optimizer_fills_in_what_follows_from_the_run():
     assert clip_norm == 0.5
     assert optimizer.weight_decay_rate == 0.02
     rates = [float(optimizer._learning_rate(step)) for step in (0, 50, 100, 500, 1000)]
-    assert rates == pytest.approx([0, 0.9e-3, 1.8e-3, 1e-3, 0], rel=1e-5, abs=1e-9)
+    assert rates == pytest.approx([0, 1e-3, 2e-3, 2e-3 * 5 / 9, 0], rel=1e-5, abs=1e-9)
 
     plain = OptimizationConfig(
         optimizer=Choice("adamw", AdamWConfig(gradient_clip_norm=0.0)),

@@ -302,7 +302,7 @@ def test_learning_rate_goes_on_where_it_was(finished, config, tmp_path):
     rates = [line["learning_rate"] for line in lines(finished[0])]
     assert rates[0] == 0
     assert rates[2] == max(rates)
-    assert rates[-1] == pytest.approx(1e-3 / 6, rel=1e-5)
+    assert rates[-1] == pytest.approx(1e-3 / 4, rel=1e-5)
     run(changed(config, "trainer", train_steps=6, checkpoint_interval=3), tmp_path)
     shutil.rmtree(tmp_path / "checkpoints" / "step-00000006")
     run(changed(config, "trainer", train_steps=6, checkpoint_interval=3), tmp_path)

@@ -1,0 +1,47 @@
+"""What the built-in tasks measure, and which side of each metric is better; without Keras, for checks before a run.
+
+Metrics that have no better side are not here: the thresholds that go with SQuAD 2.0's best_* scores.
+"""
+
+from collections.abc import Iterable
+from typing import Literal
+
+Better = Literal["higher", "lower"]
+
+_SENTENCE: dict[str, tuple[str, ...]] = {
+    "classification": ("accuracy", "f1", "matthews_corrcoef"),
+    "regression": ("pearson", "spearman"),
+    "multilabel": ("accuracy", "f1", "macro_f1"),
+}
+_SQUAD = ("exact_match", "f1")
+_SQUAD_WITH_NEGATIVE = (
+    *(f"{part}_{name}" for part in ("HasAns", "NoAns") for name in _SQUAD),
+    *("best_exact", "best_f1"),
+)
+
+
+def pretraining_metrics(pairs: bool) -> dict[str, Better]:
+    """Of masked words, and of sentence pairs where they are learned."""
+    terms = ["masked_lm", "next_sentence"] if pairs else ["masked_lm"]
+    return _declared((f"{term}_accuracy" for term in terms), *(f"{term}_loss" for term in terms))
+
+
+def sentence_metrics(kind: str | None) -> dict[str, Better]:
+    """Of a kind of sentence task; None: of any, where only the records know."""
+    kinds = _SENTENCE if kind is None else [kind]
+    lower = ["prediction_loss", *(["mean_squared_error"] if "regression" in kinds else [])]
+    return _declared((name for each in kinds for name in _SENTENCE[each]), *lower)
+
+
+def question_metrics(with_negative: bool) -> dict[str, Better]:
+    """Of questions; with_negative: which may have no answer. HasAns_* and NoAns_* are there where such questions are."""
+    higher = ("span_accuracy", *_SQUAD, *(_SQUAD_WITH_NEGATIVE if with_negative else ()))
+    return _declared(higher, "span_loss")
+
+
+def _declared(higher: Iterable[str], *lower: str) -> dict[str, Better]:
+    return dict.fromkeys(("loss", *lower), "lower") | dict.fromkeys(higher, "higher")
+
+
+BETTER: dict[str, Better] = pretraining_metrics(True) | sentence_metrics(None) | question_metrics(True)
+"""All of them: no two tasks have a metric of one name with different sides."""
