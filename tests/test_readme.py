@@ -17,8 +17,10 @@ import typer
 from nlpdata.cli import app
 from nlpdata.records import pretraining_features
 from pretrain import convert, export, glue, predict, submit
+from pretrain.converters import native
 from pretrain.flags import FLAGS
 from tests.pages import give_checkpoint, give_datasets
+from tests.pretrain.runs import lines
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -31,8 +33,8 @@ SUBSTITUTIONS = {
     "--model_config=albert_base_v2 --mode": "--config_file=pretrain/configs/tiny_albert.yaml --mode",
     "--num_train_epochs=3\n": "--num_train_epochs=3 --print_config\n",  # other pages train
     "--model_dir=run0\n": "--model_dir=run0 --print_config\n",
-    "--num_train_steps=100 ": "--num_train_steps=2 --train_batch_size=16 ",
-    "--num_train_epochs=20 ": "--num_train_epochs=1 ",
+    "--num_train_steps=100 ": "--num_train_steps=30 --train_batch_size=16 --params_override=trainer.summary_interval=10 ",
+    "--num_train_epochs=20 ": "--num_train_epochs=4 ",
     "--params_override=task.train_data.input_path": "--params_override=trainer.train_steps=2,task.train_data.input_path",
     "--model_dir=run2 \\\n": "--model_dir=run2 --num_train_steps=2 \\\n",
     "--runner DaskRunner -- --dask_client_address=tcp://scheduler:8786": "--runner DirectRunner --max-seq-length 64",
@@ -121,6 +123,19 @@ def test_what_a_page_says_works(page, reader, tokenizer):
         preexec_fn=None if page.name == "README.md" else _stay_on_one_core,
     )
     assert done.returncode == 0, done.stdout
+    if page.name == "README.md":
+        assert_learned(folder / "run1")
+        assert_learned(folder / "run2")
+
+
+def assert_learned(model_dir: Path) -> None:
+    """The loss falls, at rates above 0, the highest of which is the one that was given."""
+    train = lines(model_dir)
+    assert len(train) >= 3
+    assert all(line["learning_rate"] > 0 for line in train)
+    assert train[-1]["loss"] < train[0]["loss"] - 0.1
+    newest = native.finished(model_dir / "checkpoints")[-1]
+    assert native.read_info(newest)["schedule"]["peak"] == 1e-3
 
 
 def test_substitutions_are_of_use():
