@@ -1,5 +1,6 @@
 """The checkpoints of a run: writing, keeping the newest N, finding the newest whole one, and the best by a metric."""
 
+import math
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -85,7 +86,8 @@ class BestCheckpoint:
                 info = native.read_info(native.verify(folder))
                 if kept_for_higher(info) not in (None, self._higher):
                     return None
-                return float(info["best"][self.metric])
+                value = float(info["best"][self.metric])
+                return None if math.isnan(value) else value
             except DataError as error:
                 self._log(f"warning: {error}; the next evaluation's is kept in its place")
             except (KeyError, TypeError, ValueError):  # the best by another metric
@@ -94,6 +96,8 @@ class BestCheckpoint:
 
     def offer(self, value: float, step: int, arrays: Callable[[], Mapping[str, np.ndarray]], info: Mapping) -> bool:
         """Keeps the checkpoint if it is better than the one that is kept; returns whether it is."""
+        if math.isnan(value):  # of no examples; nothing compares with it
+            return False
         best = self.value()
         if best is not None and not (value > best if self._higher else value < best):
             return False

@@ -1,5 +1,6 @@
 """Ends a run whose evaluations bring nothing better any more."""
 
+import math
 from pathlib import Path
 
 from pretrain.config import TrainerConfig
@@ -24,8 +25,8 @@ class EarlyStopping:
                 self.add(line["step"], line[self._metric])
 
     def add(self, step: int, value: float) -> None:
-        """Counts the evaluation at a step, whose metric has this value; a step counts once."""
-        self._values[step] = value
+        """Counts the evaluation at a step, whose metric has this value; a step counts once. nan is worse than any number."""
+        self._values[step] = -self._sign * math.inf if math.isnan(value) else value
 
     def reason(self) -> str | None:
         """Why the run should stop now; None where it should go on."""

@@ -63,7 +63,11 @@ def test_a_sweep_of_three_tasks(base, tmp_path, capsys):
     assert "making records" not in said.err
     assert said.out.splitlines()[-len(rows) - 1 :] == table_lines(rows)
 
-    fields = ["trainer.train_steps=null", "trainer.num_train_epochs=1", "trainer.optimizer_config.warmup.warmup_steps=2"]
+    fields = [
+        "trainer.train_steps=null",
+        "trainer.num_train_epochs=1",
+        "trainer.optimizer_config.warmup.warmup_steps=2",
+    ]
     assert main([*line, "--params_override", ",".join(fields)]) == 2
     said = capsys.readouterr().err
     assert "warm-up takes 2 steps, and the run has 2" in said  # 8 rows of each task, 4 a step

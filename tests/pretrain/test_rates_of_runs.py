@@ -136,7 +136,7 @@ def test_an_export_warns_of_a_checkpoint_that_was_kept_for_the_worst(whole, tmp_
         "best_checkpoint_export_subdir": "best", "best_checkpoint_eval_metric": "masked_lm_accuracy",
         "best_checkpoint_metric_comp": "lower",
     }  # fmt: skip
-    for folder in (newest, tmp_path / "run" / "best" / "step-00000003"):
+    for folder in (newest, tmp_path / "run" / "best" / "step-00000006"):
         shutil.rmtree(folder, ignore_errors=True)
         native.write(folder, arrays, info)
     assert export([str(tmp_path / "run"), str(tmp_path / "out"), "--format", "native", "--which", "best"]) == 0

@@ -17,6 +17,7 @@ from pretrain.converters import assign, native, read_checkpoint
 from pretrain.data import example_digest, pretraining_batches
 from pretrain.registry import OPTIMIZERS
 from pretrain.training import run_experiment
+from pretrain.training.checkpoints import BestCheckpoint
 from pretrain.training.early_stopping import EarlyStopping
 from tests.pretrain.runs import ROOT, changed, curve, experiment, finish, lines, process, run, tiny
 
@@ -386,3 +387,16 @@ def test_early_stopping_counts_the_first_of_equals_and_each_step_once(tmp_path):
     assert stopping.reason().startswith("2 evaluations brought no better f1 than 0.7 at step 2")
     stopping.add(5, 0.8)
     assert stopping.reason() is None
+    stopping.add(6, float("nan"))
+    stopping.add(7, float("nan"))
+    assert stopping.reason().startswith("2 evaluations brought no better f1 than 0.8 at step 5")
+
+
+def test_a_metric_of_no_examples_is_never_the_best(tmp_path):
+    best = BestCheckpoint(tmp_path, "f1", higher=True)
+    arrays = {"model/x": np.ones(1, np.float32)}
+    assert not best.offer(float("nan"), 1, lambda: arrays, {})
+    assert best.value() is None
+    assert best.offer(0.5, 2, lambda: arrays, {})
+    assert not best.offer(float("nan"), 3, lambda: arrays, {})
+    assert best.value() == 0.5
