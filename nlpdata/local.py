@@ -33,6 +33,7 @@ def run_tasks(
     on_progress: Callable[[int], None] = lambda done: None,
     describe: Callable[[object], str] = str,
     advice: str = "",
+    apart: bool = False,
 ) -> Iterator[tuple[object, object]]:
     """Yields (task, result) as tasks finish.
 
@@ -44,13 +45,14 @@ def run_tasks(
       on_progress: called now and then with all bytes reported so far.
       describe: names a task in messages.
       advice: what to do after a worker's death, for the message.
+      apart: run in a worker even if there is only one task: this process then reacts to signals.
 
     Raises DataError where a worker dies, UsageError where none can start; errors of the function come through as they
     are, those that are not for the user with the worker's traceback as a note.
     """
     if not tasks:
         return
-    if workers == 1 or len(tasks) == 1:
+    if workers == 1 or (len(tasks) == 1 and not apart):
         yield from _run_here(function, tasks, initializer, initargs, on_progress)
         return
     crew: list[Worker] = []

@@ -23,6 +23,7 @@ from nlpdata.tokenizers.training import (
     TrainingPlan,
     TrainingResult,
     make_plan,
+    make_trainer,
     refuse_change,
     require_lines,
     train,
@@ -88,7 +89,9 @@ def train_tokenizer(
             quiet=True,
         )
         sums = json.loads((path_of(folder) / _SUMS).read_text())
-        return train(plan, Counter(sums["counts"]), _sample(folder, sums["parts"]), log)
+        lines = _sample(folder, sums["parts"])
+        trainer = make_trainer(plan.reader.options)
+        return train(plan, Counter(sums["counts"]), lambda: trainer.train(lines), log)
     finally:
         remove_tree(folder)
 

@@ -144,8 +144,7 @@ def train_tokenizer(
     )
     counts = _count(plan.reader, plan.portions, workers)
     require_lines(counts, plan.reader.options, plan.files)
-    sampler = plan.reader.sampler(counts["usable"])
-    return train(plan, counts, _sample(plan, sampler, counts["usable"]), log)
+    return train(plan, counts, lambda: _train(plan, counts["usable"], workers), log)
 
 
 @dataclass(frozen=True)
@@ -188,12 +187,14 @@ def make_plan(
     )
 
 
-def train(plan: TrainingPlan, counts: Counter, lines: Iterator[str], log) -> TrainingResult:
+def train(
+    plan: TrainingPlan, counts: Counter, trained_vocabulary: Callable[[], TrainedVocabulary], log
+) -> TrainingResult:
     """Trains on the sampled lines of the corpus that `counts` is about, and writes the files."""
     options = plan.reader.options
     used = min(counts["usable"], options.sample_lines)
     log(f"Training a {options.type} vocabulary of {options.vocab_size} pieces on {used} of {counts['read']} lines")
-    trained = make_trainer(options).train(lines)
+    trained = trained_vocabulary()
     _write(plan.paths, trained, options, {"lines_read": counts["read"], "lines_used": used})
     log(f"Wrote {plan.paths[0]} with {trained.vocab_size} pieces")
     return _result(plan.paths, options.type, trained.vocab_size, counts, used, plan.warnings)
@@ -306,6 +307,26 @@ def _count_portion(portion: Portion, report) -> Counter:
     counts = _reader.count(portion)
     report(portion.bytes)
     return counts
+
+
+def _train(plan: TrainingPlan, usable: int, workers: int | None) -> TrainedVocabulary:
+    """Of a large corpus in a worker: an interruption of this process need not wait for the end of SentencePiece's call."""
+    trained = run_tasks(
+        _train_here,
+        [(plan, usable)],
+        workers=workers or default_workers(),
+        initializer=_set_up,
+        initargs=(plan.reader,),
+        describe=lambda task: "the vocabulary (training)",
+        apart=len(plan.portions) > 1,
+    )
+    ((_, vocabulary),) = trained
+    return vocabulary
+
+
+def _train_here(task: tuple[TrainingPlan, int], report) -> TrainedVocabulary:
+    plan, usable = task
+    return make_trainer(plan.reader.options).train(_sample(plan, plan.reader.sampler(usable), usable))
 
 
 def _sample(plan: TrainingPlan, sampler: LineSampler, usable: int) -> Iterator[str]:

@@ -26,13 +26,36 @@ for _ in nlpdata.local.run_tasks(print, ["a", "b"], workers=2, initializer=int, 
     pass
 """
 
-# A command whose first reading is divided among workers, as that of a corpus above 64 MiB is.
-TRAIN = """
-import sys
-import nlpdata.cli, nlpdata.tokenizers.training
+# A command whose first reading is divided among workers, as that of a corpus above 64 MiB is, and takes long; each worker
+# leaves a file when it is at work. What stands outside of the guard holds in the workers too.
+COUNT = """
+import os, time
+from pathlib import Path
+import nlpdata.cli
+from nlpdata.tokenizers import training
 
+def count(portion, report):
+    Path(os.environ["AT_WORK"], str(os.getpid())).touch()
+    time.sleep(60)
+
+training._count_portion = count
+"""
+# The same with a training that takes long, in a call that holds the interpreter, as SentencePiece's does.
+LONG_TRAINING = """
+import os, re
+from pathlib import Path
+import nlpdata.cli
+from nlpdata.tokenizers import training, wordpiece_training
+
+def train(self, lines):
+    Path(os.environ["AT_WORK"], str(os.getpid())).touch()
+    re.match("(a+)+b", "a" * 60)
+
+wordpiece_training.WordPieceVocabularyTrainer.train = train
+"""
+MAIN = """
 if __name__ == "__main__":
-    nlpdata.tokenizers.training._PORTION_BYTES = 20_000
+    training._PORTION_BYTES = 20_000
     nlpdata.cli.main()
 """
 
@@ -137,50 +160,59 @@ def lines(tmp_path_factory):
 
 
 @pytest.fixture
-def trainer(tmp_path, lines):
-    """A command that counts lines in two workers, its workers, and a function that returns its errors at its end."""
-    script = tmp_path / "train.py"
-    script.write_text(TRAIN)
-    options = ["--type", "wordpiece", "--vocab-size", "300", "--workers", "2", "--output", str(tmp_path / "vocab")]
-    parent = subprocess.Popen(
-        [sys.executable, str(script), "train-tokenizer", "--input", str(lines), *options],
-        env=ENVIRONMENT,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A background shell starts its children with SIGINT ignored, and this test may run in one.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+def trainer(tmp_path_factory, lines):
+    """Starts train-tokenizer; the command, its workers once they are at work, and a function for its errors."""
+    folder, at_work = tmp_path_factory.mktemp("trainer"), tmp_path_factory.mktemp("at_work")
 
-    def workers():
-        children = psutil.Process(parent.pid).children(recursive=True)
-        return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+    def start(program, workers):
+        (folder / "train.py").write_text(program + MAIN)
+        options = ["--type", "wordpiece", "--vocab-size", "300", "--workers", "2", "--output", str(folder / "vocab")]
+        parent = subprocess.Popen(
+            [sys.executable, str(folder / "train.py"), "train-tokenizer", "--input", str(lines), *options],
+            env=ENVIRONMENT | {"AT_WORK": str(at_work)},
+            stderr=subprocess.PIPE,
+            text=True,
+            # A background shell starts its children with SIGINT ignored, and this test may run in one.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        assert wait_until(lambda: len(list(at_work.iterdir())) == workers, 60)
+        started = [psutil.Process(int(path.name)) for path in at_work.iterdir()]
+        assert psutil.Process(parent.pid) not in started
 
-    assert wait_until(lambda: len(workers()) == 2, 30)
-    started = workers()
-    time.sleep(0.7)
+        def ended():
+            _, errors = parent.communicate(timeout=20)
+            assert "Traceback" not in errors
+            assert gone(started)
+            assert [path.name for path in folder.iterdir()] == ["train.py"]
+            return errors
 
-    def ended():
-        _, errors = parent.communicate(timeout=20)
-        assert "Traceback" not in errors
-        assert gone(started)
-        assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
-        return errors
+        return parent, started, ended
 
-    return parent, started, ended
+    return start
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["-9", "TERM", "INT"]
-)
-def test_signals_to_the_vocabulary_trainer(trainer, number, code):
-    parent, _, ended = trainer
-    parent.send_signal(number)
+SIGNALS = {"KILL": -9, "TERM": 143, "INT": 130}
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+def test_signals_while_the_vocabulary_trainer_counts(trainer, name):
+    parent, _, ended = trainer(COUNT, workers=2)
+    parent.send_signal(signal.Signals[f"SIG{name}"])
     ended()
-    assert parent.returncode == code
+    assert parent.returncode == SIGNALS[name]
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+def test_signals_while_the_vocabulary_trainer_trains(trainer, name):
+    """Of a large corpus: the command reacts at once, though the training does not."""
+    parent, _, ended = trainer(LONG_TRAINING, workers=1)
+    parent.send_signal(signal.Signals[f"SIG{name}"])
+    ended()
+    assert parent.returncode == SIGNALS[name]
 
 
 def test_killed_worker_of_the_vocabulary_trainer(trainer):
-    parent, workers, ended = trainer
+    parent, workers, ended = trainer(COUNT, workers=2)
     workers[0].kill()
     (line,) = [line for line in ended().splitlines() if "error" in line]
     assert parent.returncode == 1
