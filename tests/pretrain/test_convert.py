@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from pretrain.converters import assign, read_checkpoint
 from pretrain.converters.load import build_model
 from pretrain.converters.tokenizer_files import find_tokenizer, write_for_hugging_face
 from pretrain.converters.write import write_checkpoint
+from pretrain.predict import predict
 from tests.nlpdata.test_sentencepiece import train
 from tests.nlpdata.test_wordpiece import write
 from tests.pretrain.test_converter_round_trips import make
@@ -198,6 +200,40 @@ def test_transformers_loads_it_and_answers_the_same(tmp_path):
             own = ours[NAMES.get(name, name)]
             real = mask.astype(bool) if own.ndim > 1 and own.shape[1] == 12 else slice(None)
             assert np.abs(own - value)[real].max() < 2e-5, (encoder, heads, name)
+
+
+PIPELINE = """
+import json, sys
+from transformers import pipeline
+lines = open(sys.argv[1]).read().splitlines()
+for folder in sys.argv[2:]:
+    said = pipeline("text-classification", model=folder, tokenizer=folder, top_k=None)
+    json.dump([{each["label"]: each["score"] for each in said([line])[0]} for line in lines], open(folder + "/said.json", "w"))
+"""
+
+
+@pytest.mark.slow
+def test_transformers_pipeline_says_what_predict_says(tmp_path):
+    """Softmax, sigmoid or the number itself, as problem_type says."""
+    python = torch_python()
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(55))]
+    tokenizer = load_tokenizer(write(tmp_path / "vocab.txt", words), do_lower_case=True)
+    (tmp_path / "in.txt").write_text("w1 w2 w30\nw50 w4\nw7\n")
+    folders = {kind: tmp_path / kind for kind in ("classification", "multilabel", "regression")}
+    for kind, folder in folders.items():
+        checkpoint = make("bert", "classifier")
+        rows = 1 if kind == "regression" else 3
+        weights = {p: a[..., :rows] if p.startswith("classifier/") else a for p, a in checkpoint.weights.items()}
+        extras = {"kind": kind, "label_names": [] if rows == 1 else ["a", "b", "c"]}
+        write_checkpoint(folder, replace(checkpoint, weights=weights, extras=extras, tokenizer=tokenizer), "hf")
+        predict(folder, tmp_path / "in.txt", tmp_path / f"{kind}.jsonl", format="jsonl", log=lambda line: None)
+    command = [python, "-c", PIPELINE, tmp_path / "in.txt", *folders.values()]
+    asked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert asked.returncode == 0, asked.stderr[-1500:]
+    for kind, folder in folders.items():
+        ours = [json.loads(line) for line in (tmp_path / f"{kind}.jsonl").read_text().splitlines()]
+        for row, said in zip(ours, json.loads((folder / "said.json").read_text()), strict=True):
+            assert said == pytest.approx(row["scores"] or {"LABEL_0": row["prediction"]}, abs=1e-5)
 
 
 TOKENIZERS = """
