@@ -1,6 +1,8 @@
 """How the command lines run a Typer app: what its parser refuses becomes one line, like every other error of a user."""
 
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import typer
 
@@ -20,6 +22,10 @@ def call_app(app: typer.Typer, argv: Sequence[str], name: str) -> None:
 
     Raises UsageError for what the parser refuses, SystemExit where the app ends with another code than 0.
     """
+    with suppress(AttributeError, ValueError):  # a stream of the caller's own
+        sys.stdout.reconfigure(
+            errors="backslashreplace"
+        )  # as standard error has it: no name or text is a reason to fail
     try:
         code = app(list(argv), prog_name=name, standalone_mode=False)
     except _Refused as error:

@@ -26,6 +26,7 @@ from uuid import uuid4
 import google_crc32c
 
 from nlpdata.errors import DataError, NlpdataError, UsageError
+from nlpdata.temporary import temporary
 
 BACKENDS = {"gs": ("gcsfs", "gcp"), "s3": ("s3fs", "s3"), "hdfs": ("pyarrow", "hdfs")}  # scheme -> package, extra
 BLOCK_BYTES = 1 << 20  # read at a time: more would be read in vain where a file is only looked at
@@ -158,9 +159,10 @@ class RemotePath:
         """Uploads a local file to this path, in one step for those who look."""
         with self._system() as (system, path):
             if self._scheme == "hdfs":  # where a file is seen while it grows
-                temporary = f"{path}.{uuid4().hex}.tmp"
-                system.put_file(str(source), temporary)
-                system.mv(temporary, path)
+                folder, _, name = path.rpartition("/")
+                growing = f"{folder}/.{name}.{uuid4().hex}.tmp"  # which no pattern of record files matches
+                system.put_file(str(source), growing)
+                system.mv(growing, path)
             else:
                 system.put_file(str(source), path)
 
@@ -281,16 +283,17 @@ def write_whole(path, data: bytes) -> None:
     if isinstance(path, RemotePath):
         path.write_bytes(data)
         return
-    temporary = path.with_name(f".{path.name.lstrip('.')}.{uuid4().hex}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    with temporary(path) as made:
+        write_durably(made, data)
+        os.replace(made, path)
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Writes a local file, and returns when it is on the disk."""
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def move(source, target) -> None:
@@ -319,13 +322,33 @@ def local_folder(folder):
 
 
 def remove_tree(folder) -> None:
-    """Removes a folder that is of no more use, with all below it; what cannot be removed stays."""
+    """Removes a folder that is of no more use, with all below it; what cannot be removed stays.
+
+    Of a link to a folder the link goes, and what it leads to stays.
+    """
     folder = path_of(folder)
     if isinstance(folder, RemotePath):
         with suppress(NlpdataError):
             folder.remove_tree()
+    elif folder.is_symlink():
+        folder.unlink()
     else:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_plain_name(name) -> bool:
+    """Whether a name that stands in a file names a file next to it: no path, no folder, nothing else than text."""
+    return (
+        isinstance(name, str)
+        and name not in ("", ".", "..")
+        and not re.search(r"[/\0]", name)
+        and name == os.path.basename(name)
+    )
+
+
+def shown_name(name: str) -> str:
+    """A file's name as text: bytes of it that are not UTF-8 stand as \\xff, each."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def sync_folder(folder) -> None:

@@ -169,6 +169,7 @@ class Records:
         self.meta = read_meta(meta) if meta else None
         spool = Spool()
         self._files = [RecordFile(path, spool) for path in self.paths]
+        self._refuse_other_meta(meta)
         self._offsets = np.cumsum([0, *(len(file) for file in self._files)])
         self._first: dict[str, tuple[str, int]] = {}
         self.features: tuple[Feature, ...] = ()
@@ -176,6 +177,14 @@ class Records:
             columns = self._decode(np.array([0]))
             self.features = tuple(Feature(name, c.dtype, int(c.counts[0])) for name, c in columns.items())
             self._first = {feature.name: (feature.dtype, feature.width) for feature in self.features}
+
+    def _refuse_other_meta(self, meta) -> None:
+        """DataError where the set was replaced between the reading of its meta file and the opening of its files."""
+        for path in self.paths:
+            refuse_while_committing(path)
+        now = find_meta(self.paths[0])
+        if now != meta or (now and read_meta(now) != self.meta):
+            raise DataError(f"{self.paths[0]}: this set of records was replaced while it was opened. Open it again")
 
     def __len__(self) -> int:
         return int(self._offsets[-1])

@@ -46,7 +46,7 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files import path_of, sync_folder, write_whole
+from nlpdata.files import is_plain_name, path_of, sync_folder, write_whole
 
 FORMAT_VERSION = 1
 
@@ -229,10 +229,11 @@ def _plain(value):
     raise TypeError(f"not JSON: {type(value).__name__} {value!r}")
 
 
-def write_meta(path, meta: dict) -> None:
-    """Writes a meta file in one step: nobody ever reads half of it, and equal contents are equal bytes.
+def meta_bytes(meta: dict) -> bytes:
+    """The content of a meta file: equal metas are equal bytes.
 
-    `format_version` is added where absent. Keys are sorted, two spaces of indentation, one newline at the end.
+    `format_version` is added where absent. Keys are sorted, two spaces of indentation, one newline at the end. Lone
+    surrogates, which UTF-8 has no place for, stand as JSON's \\udcff.
     """
     text = json.dumps(
         {"format_version": FORMAT_VERSION} | meta,
@@ -242,8 +243,13 @@ def write_meta(path, meta: dict) -> None:
         allow_nan=False,
         default=_plain,
     )
+    return f"{text}\n".encode("utf-8", "backslashreplace")
+
+
+def write_meta(path, meta: dict) -> None:
+    """Writes a meta file in one step: nobody ever reads half of it. DataError where the disk refuses."""
     try:
-        write_whole(path, f"{text}\n".encode())
+        write_whole(path, meta_bytes(meta))
     except OSError as error:
         raise DataError(f"{path}: cannot write the meta file: {error.strerror or error}") from error
     sync_folder(path_of(path).parent)
@@ -282,6 +288,16 @@ def _check_meta(path, meta: dict) -> None:
         for shard in shards
     ):
         raise DataError(f"{path}: shards is {str(shards)[:80]}, expected a list of objects with {', '.join(of_shard)}")
+    named = [shard["file"] for shard in shards]
+    splits = meta.get("splits", {})
+    if isinstance(splits, dict):
+        named += [split["examples"] for split in splits.values() if isinstance(split, dict) and "examples" in split]
+    named += [tokenizer["file"]] if isinstance(tokenizer, dict) and "file" in tokenizer else []
+    for name in named:
+        if not is_plain_name(name):
+            raise DataError(
+                f"{path}: names the file {str(name)[:80]!r}, expected the name of a file next to the records"
+            )
     if not isinstance(meta.get("options", {}), dict):
         raise DataError(f"{path}: options is {str(meta['options'])[:80]}, expected an object")
     special = tokenizer.get("special_ids", _SPECIAL) if isinstance(tokenizer, dict) else {}

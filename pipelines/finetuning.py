@@ -58,6 +58,8 @@ def create_finetuning(
         setup = tasks.Setup(plan.recipe, folder, plan.targets, plan.num_shards)
         return describe_job(chosen, lambda pipeline: build_graph(pipeline, setup, []))
     with Run(plan, overwrite, log, folder) as run:
+        if run.is_made:
+            return run.complete()
         try:
             parts = run.read()
             setup = _for_workers(plan, run)

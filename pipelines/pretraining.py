@@ -14,8 +14,8 @@ from pathlib import Path
 
 import apache_beam as beam
 
-from nlpdata.files import remove_tree, write_whole
-from nlpdata.output import WorkFolder, check_output, complete, shared_path
+from nlpdata.files import is_remote, remove_tree, write_whole
+from nlpdata.output import WorkFolder, check_output, commit, complete, shared_path
 from nlpdata.pretraining.plan import CreationResult, Plan, make_plan
 from nlpdata.pretraining.summary import corpus_warnings
 from nlpdata.records import read_meta
@@ -56,25 +56,28 @@ def create_pretraining(
     chosen.check_places([output, *(file.path for file in plan.files)], dry_run)
     if dry_run:
         return describe_job(chosen, lambda pipeline: build_graph(pipeline, plan, shared_path(targets[0], plan.key)))
-    check_output(targets, overwrite, plan.key)
-    work = WorkFolder(targets[0], plan.key, log, resumable=False)
+    check_output(targets, overwrite, plan.key, plan.copies())
+    work = WorkFolder(targets, plan.key, log, resumable=False)
     folder = shared_path(targets[0], plan.key)  # where finished shards wait for the last step
     try:
-        content = Path(plan.tokenizer.path).read_bytes()
-        for split in plan.targets:
-            write_whole(folder / plan.tokenizer_file(split), content)
-        run_pipeline(
-            chosen,
-            lambda pipeline: build_graph(pipeline, plan, folder, work.path if chosen.is_local else None),
-            chunks=len(plan.portions),
-            input_bytes=plan.input_bytes,
-            log=log,
-            quiet=not progress,
-        )
-        complete(targets, plan.key)
+        if work.decided:  # by an equal run, which was interrupted while it put the files in place
+            commit(work.decided.sets, plan.key, work.path)
+        else:
+            for name, content in plan.copies().items():
+                write_whole(folder / name, content)
+            run_pipeline(
+                chosen,
+                lambda pipeline: build_graph(pipeline, plan, folder, work.path if chosen.is_local else None),
+                chunks=len(plan.portions),
+                input_bytes=plan.input_bytes,
+                log=log,
+                quiet=not progress,
+            )
+            complete(targets, plan.key)
         metas = {split: read_meta(target.meta) for split, target in plan.targets.items()}
     finally:
-        remove_tree(folder)
+        if is_remote(folder):
+            remove_tree(folder)
         work.remove()
     found = corpus_warnings(metas["train"]["counters"])
     for line in found:

@@ -18,7 +18,7 @@ from apache_beam.metrics import Metrics
 from nlpdata.corpus import Portion, read_portion
 from nlpdata.errors import DataError
 from nlpdata.files import is_remote, move
-from nlpdata.output import commit
+from nlpdata.output import FinishedSet, commit
 from nlpdata.pretraining import random_next
 from nlpdata.pretraining.build import build_examples
 from nlpdata.pretraining.options import PretrainingOptions
@@ -288,9 +288,9 @@ class CommitFn(beam.DoFn):
                 shards = sorted(infos[split], key=lambda info: info["file"])
                 _check_counts(split, shards, names[split], counters[f"examples_{split}"])
                 metas[split] = self._plan.meta(split, shards, counters)
-                finished = [self._folder / name for name in names[split]]
-                sets.append((target, finished, [self._folder / self._plan.tokenizer_file(split)], metas[split]))
-            commit(sets, self._plan.key)
+                files = [self._folder / name for name in [*names[split], self._plan.tokenizer_file(split)]]
+                sets.append(FinishedSet(target, files, metas[split]))
+            commit(sets, self._plan.key, None if is_remote(self._folder) else self._folder)
         yield metas
 
 

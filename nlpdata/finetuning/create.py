@@ -69,6 +69,8 @@ def create_finetuning(
         **options,
     )
     with Run(plan, overwrite, log) as run:
+        if run.is_made:
+            return run.complete()
         parts = run.read()
         tasks.make_encoder(plan.recipe, plan.tokenizer)  # of this process; its own workers load theirs
         stage = partial(_stage, run, workers or default_workers(), not progress)

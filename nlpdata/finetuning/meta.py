@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from nlpdata.files import shown_name
 from nlpdata.finetuning.datasets import Dataset, Split
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.records import FORMAT_VERSION, Feature
@@ -78,8 +79,8 @@ def _inputs(splits: Sequence[Split]) -> list[dict]:
     for split in splits:
         sizes = {path: path.stat().st_size for path in split.files if path.exists()}
         if len(sizes) <= MAX_LISTED:
-            listed |= {path: {"file": path.name, "bytes": size} for path, size in sizes.items()}
+            listed |= {path: {"file": shown_name(path.name), "bytes": size} for path, size in sizes.items()}
             continue
         folder = split.files[0].parents[1]
-        listed[folder] = {"file": f"{folder.name}/", "bytes": sum(sizes.values()), "files": len(sizes)}
+        listed[folder] = {"file": f"{shown_name(folder.name)}/", "bytes": sum(sizes.values()), "files": len(sizes)}
     return list(listed.values())

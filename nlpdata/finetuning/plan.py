@@ -17,10 +17,14 @@ from nlpdata.finetuning.datasets import Dataset, Split, choose_splits, open_data
 from nlpdata.finetuning.meta import meta_content
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.options import check_range, from_keywords
-from nlpdata.output import OutputSet, WorkFolder, check_output, commit, output_set, store, work_key
+from nlpdata.output import FinishedSet, OutputSet, WorkFolder, check_output, commit, output_set, store, work_key
+from nlpdata.output.naming import QUESTIONS_SUFFIX
 from nlpdata.records import FORMAT_VERSION
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
 from nlpdata.tokenizers.files import copy_name
+
+# Pattern of the splits of all datasets: stems of record files that one meta file describes.
+_SPLITS = "train|(dev|test)(_[A-Za-z-]+)?"
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,13 @@ class Plan:
 
     def examples_name(self, split: str) -> str:
         """Base name of the file with the questions of a split (squad)."""
-        return f"{self.targets[split].stem}.examples.jsonl.gz"
+        return f"{self.targets[split].stem}{QUESTIONS_SUFFIX}"
+
+    def others(self) -> dict[str, bytes | None]:
+        """Base names of what is written besides records and meta file, with their content if known."""
+        content = Path(self.tokenizer.path).read_bytes()
+        questions = [split.name for split in self.splits if self.dataset.kind == "squad" and split.name != "train"]
+        return {self.tokenizer_file: content, **{self.examples_name(split): None for split in questions}}
 
 
 def make_plan(
@@ -144,7 +154,7 @@ class _Names:
         if name and rest:
             path = path_of(name)
             name = str(path.with_name(f"{path.stem}_{rest}{path.suffix}"))
-        return output_set(name or str(self._folder / f"{split}.tfrecord"), str(self._meta))
+        return output_set(name or str(self._folder / f"{split}.tfrecord"), str(self._meta), _SPLITS, self.stem)
 
     @property
     def stem(self) -> str:
@@ -168,6 +178,8 @@ class Run:
     """The work on a plan, in its work folder:
 
         with Run(plan, overwrite, log) as run:
+            if run.is_made:            # by an equal run, which was interrupted while it put the files in place
+                return run.complete()
             parts = run.read()
             ...                        # an executor does the tasks: their results lie in the work folder
             return run.finish(parts)
@@ -180,8 +192,8 @@ class Run:
     def __init__(self, plan: Plan, overwrite: bool, log: Callable[[str], None], folder: AnyPath | None = None):
         self._plan, self._log = plan, log
         targets = list(plan.targets.values())
-        check_output(targets, overwrite, plan.key)
-        self.work = WorkFolder(targets[0], plan.key, log)
+        check_output(targets, overwrite, plan.key, plan.others())
+        self.work = WorkFolder(targets, plan.key, log)
         self._folder = folder or self.work.path
         self._tallies: dict[str, Tally] = {}
         self._warnings: list[str] = []
@@ -194,6 +206,14 @@ class Run:
         if isinstance(error, OSError):
             where = f" ({error.filename})" if error.filename else ""
             raise DataError(f"create-finetuning: {error.strerror or error}{where}") from error
+
+    @property
+    def is_made(self) -> bool:
+        return self.work.decided is not None
+
+    def complete(self) -> FinetuningResult:
+        """Completes the commit that an equal run had begun."""
+        return self._put_in_place(self.work.decided.sets, self.work.decided.notes)
 
     @property
     def setup(self) -> tasks.Setup:
@@ -245,13 +265,17 @@ class Run:
             shards[split] = [self._stored(name) for name in names]
             counters[split] = self._counters(split, own)
             self._check_whole(split, shards[split], counters[split]["examples"])
-        content = self._commit(shards, counters)
+        return self._put_in_place(self._finished_sets(shards, counters), self._warnings)
+
+    def _put_in_place(self, sets: Sequence[FinishedSet], warnings: Sequence[str]) -> FinetuningResult:
+        commit(sets, self._plan.key, self.work.path if self._folder == self.work.path else None, warnings)
         self.work.remove()
+        content = sets[0].meta
         files = {
-            split: [str(self._plan.targets[split].folder / info["file"]) for info in infos]
-            for split, infos in shards.items()
+            split: [str(target.folder / shard["file"]) for shard in content["shards"] if shard["split"] == split]
+            for split, target in self._plan.targets.items()
         }
-        return FinetuningResult(files, str(self._plan.meta), content["splits"], self._warnings)
+        return FinetuningResult(files, str(self._plan.meta), content["splits"], list(warnings))
 
     def _result(self, part: tasks.Part) -> dict:
         made = self._stored(f"{part.name}.made")
@@ -286,7 +310,7 @@ class Run:
                 "records written. Nothing was put in place. Run it again, and if it happens again use another runner"
             )
 
-    def _commit(self, shards: dict[str, list[dict]], counters: dict[str, dict]) -> dict:
+    def _finished_sets(self, shards: dict[str, list[dict]], counters: dict[str, dict]) -> list[FinishedSet]:
         plan = self._plan
         encoder = tasks.make_encoder(plan.recipe, plan.tokenizer)
         features = {split.name: encoder.features(split.name, split.labelled) for split in plan.splits}
@@ -305,9 +329,8 @@ class Run:
         )
         sets = []
         for number, (split, target) in enumerate(plan.targets.items()):
-            extra = [self._folder / plan.tokenizer_file] if number == 0 else []
-            if split in examples:
-                extra.append(self.work.path / examples[split])
-            sets.append((target, [self._folder / info["file"] for info in shards[split]], extra, content))
-        commit(sets, plan.key)
-        return content
+            files = [self._folder / info["file"] for info in shards[split]]
+            files += [self._folder / plan.tokenizer_file] if number == 0 else []
+            files += [self.work.path / examples[split]] if split in examples else []
+            sets.append(FinishedSet(target, files, content))
+        return sets

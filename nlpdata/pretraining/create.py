@@ -15,7 +15,7 @@ from itertools import pairwise
 from nlpdata.errors import DataError
 from nlpdata.local import default_workers, run_stage
 from nlpdata.options import check_range
-from nlpdata.output import WorkFolder, check_output, commit
+from nlpdata.output import FinishedSet, WorkFolder, check_output, commit
 from nlpdata.pretraining import random_next
 from nlpdata.pretraining.plan import (
     CreationResult,
@@ -112,26 +112,31 @@ class _Run:
     def open_work_folder(self, overwrite: bool) -> None:
         """Refuses outputs that exist (UsageError), and finds or makes the work folder."""
         targets = self._plan.targets
-        check_output(list(targets.values()), overwrite, self._plan.key)
-        self._work = WorkFolder(targets["train"], self._plan.key, self._log)
+        check_output(list(targets.values()), overwrite, self._plan.key, self._plan.copies())
+        self._work = WorkFolder(list(targets.values()), self._plan.key, self._log)
 
     def close(self) -> None:
         self._work.close()
 
     def execute(self) -> CreationResult:
+        sets = self._work.decided.sets if self._work.decided else self._make_sets()
+        commit(sets, self._plan.key, self._work.path)
+        self._work.remove()
+        metas = {split: each.meta for split, each in zip(self._plan.targets, sets, strict=True)}
+        found = corpus_warnings(Counter(metas["train"]["counters"]))
+        for line in found:
+            self._log(f"warning: {line}")
+        return self._plan.result(metas, found)
+
+    def _make_sets(self) -> list[FinishedSet]:
+        """Makes all parts that are not there yet, and what is put in place."""
         self._find_merged()
         self._make_portions()
         if self._plan.options.needs_buckets:
             self._make_buckets()
         with self._work_removed_on_refusal():
             require_examples(self._plan, self._counters)
-        shards = self._make_shards()
-        metas = self._commit(shards)
-        self._work.remove()
-        found = corpus_warnings(self._counters)
-        for line in found:
-            self._log(f"warning: {line}")
-        return self._plan.result(metas, found)
+        return self._finished_sets(self._make_shards())
 
     def _stage(self, name, function, tasks, task_names, total, describe, sizes=None) -> list[dict]:
         """Runs the tasks that have no stored result yet; all results, in task order."""
@@ -241,13 +246,11 @@ class _Run:
             shards[task[0]].append(info)
         return shards
 
-    def _commit(self, shards: dict[str, list[dict]]) -> dict[str, dict]:
-        metas, sets = {}, []
+    def _finished_sets(self, shards: dict[str, list[dict]]) -> list[FinishedSet]:
+        sets = []
         for split, target in self._plan.targets.items():
             copy = self._work.path / self._plan.tokenizer_file(split)
             shutil.copyfile(self._plan.tokenizer.path, copy)
-            metas[split] = self._plan.meta(split, shards[split], self._counters)
             finished = [self._work.path / info["file"] for info in shards[split]]
-            sets.append((target, finished, [copy], metas[split]))
-        commit(sets, self._plan.key)
-        return metas
+            sets.append(FinishedSet(target, [*finished, copy], self._plan.meta(split, shards[split], self._counters)))
+        return sets

@@ -71,6 +71,11 @@ class Plan:
         """Base name of the copy of the tokenizer that lies beside a split's records."""
         return copy_name(self.targets[split].stem, self.tokenizer_entry["source"])
 
+    def copies(self) -> dict[str, bytes]:
+        """The copies of the tokenizer by base name, with their content."""
+        content = Path(self.tokenizer_entry["source"]).read_bytes()
+        return {self.tokenizer_file(split): content for split in self.targets}
+
     def shards(self, split: str, record_bytes: int) -> list[str]:
         """Base names of a split's shards, for so many bytes of records."""
         return self.targets[split].shards(record_bytes, self.num_shards if split == "train" else None)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from nlpdata.corpus import CorpusFile
+from nlpdata.files import shown_name
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.records import FORMAT_VERSION, TASK_TYPES
 
@@ -54,7 +55,7 @@ def meta_content(
 
 def _inputs(files: Sequence[CorpusFile]) -> list[dict]:
     """The first files, and one entry for all others: readers load the meta file with every set of records."""
-    listed = [{"file": file.name, "bytes": file.size} for file in files[:MAX_LISTED]]
+    listed = [{"file": shown_name(file.name), "bytes": file.size} for file in files[:MAX_LISTED]]
     others = files[MAX_LISTED:]
     if others:
         listed.append({"file": "*", "bytes": sum(file.size for file in others), "files": len(others)})

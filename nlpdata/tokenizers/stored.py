@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.records import committing_marker
 from nlpdata.tokenizers import OPTIONS, SPECIAL_ROLES
 from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX, meta_of_copy
 from nlpdata.tokenizers.hf import parse_tokenizer_json, refuse_added, wordpiece_options
@@ -24,11 +25,25 @@ def stored_options(path: Path, sha256: str) -> dict:
     if sidecar.exists() and sidecar != path:
         return _checked_options(_read_json(sidecar), sidecar, path, sha256)
     meta = meta_of_copy(path)
+    if meta is not None:
+        _refuse_while_committing(path, meta)
     if meta is not None and meta.exists():
         entry = _read_json(meta).get("tokenizer")
         if isinstance(entry, Mapping) and entry.get("file") == path.name:
             return _checked_options(entry, meta, path, sha256)
     return _folder_options(path)
+
+
+def _refuse_while_committing(path: Path, meta: Path) -> None:
+    """DataError for the copy of a tokenizer while its set is replaced: what is known of it is then in no file."""
+    one = [committing_marker(meta.with_name(meta.name.removesuffix(".meta.json")))]
+    markers = meta.parent.glob(".*.committing") if meta.name == "meta.json" else filter(Path.exists, one)
+    for marker in markers:
+        raise DataError(
+            f"{path} belongs to a set of records that is being replaced, or whose replacement was interrupted ({marker} "
+            "exists). Run the command that writes the set again to complete it, with another copy of this file if it "
+            "named this one"
+        )
 
 
 def _checked_options(stored: Mapping, source: Path, path: Path, sha256: str) -> dict:

@@ -7,7 +7,8 @@ from contextlib import suppress
 import apache_beam as beam
 import pytest
 
-from nlpdata import cli, output
+from nlpdata import cli
+from nlpdata.output import committing
 from pipelines import runner, steps
 from tests.nlpdata.commands import contents, create_arguments, run_command, visible
 from tests.pipelines.conftest import arguments
@@ -157,18 +158,18 @@ def test_late_attempt_dies_after_another_finished_the_commit(
     def twice(self, element):
         element = (element[0], list(element[1]))
         yield from process(self, element)
-        looks, stands = [], output._stands
+        looks, stand = [], committing._stand
 
         def not_at_first(*about):
             looks.append(about)
-            return len(looks) > (1 if dies_at == "marker" else 2) and stands(*about)
+            return len(looks) > (1 if dies_at == "marker" else 2) and stand(*about)
 
         def dies(*_):
             raise Death
 
         with monkeypatch.context() as patch, suppress(Death):
-            patch.setattr(output, "_stands", not_at_first)
-            patch.setattr(output, "_remove_markers" if dies_at == "marker" else "_move", dies)
+            patch.setattr(committing, "_stand", not_at_first)
+            patch.setattr(committing, "remove_markers" if dies_at == "marker" else "_move", dies)
             list(process(self, element))
         assert (tmp_path / ".t.committing").exists()
 

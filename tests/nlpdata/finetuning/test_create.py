@@ -2,15 +2,17 @@
 
 import gzip
 import json
+import os
 
 import numpy as np
 import pytest
 
 import nlpdata
-from nlpdata import local, output
+from nlpdata import local
 from nlpdata.errors import DataError, UsageError
-from nlpdata.finetuning import chunks
+from nlpdata.finetuning import chunks, create
 from nlpdata.inspection import inspect_records
+from nlpdata.output import committing
 from nlpdata.records import read_meta
 from nlpdata.tokenizers import load_tokenizer
 from tests.nlpdata.commands import contents, run_command, visible
@@ -265,16 +267,22 @@ def test_tensorflow_reads_the_records(make, questions):
 
 
 def test_a_commit_that_was_interrupted_is_completed(tmp_path, make, source, monkeypatch):
-    """Files that were moved into place are made again by the run that goes on."""
+    """By the run that goes on, which makes no file again."""
     path, options = source
     make(path, output="whole", num_shards=3, **options)
 
-    def refuse(*_):
-        raise OSError(28, "No space left on device")
+    moved = []
+
+    def refuse(source, place):
+        if len(moved) == 2:
+            raise OSError(5, "Input/output error")
+        moved.append(os.replace(source, place))
 
     with monkeypatch.context() as patched:
-        patched.setattr(output, "write_meta", refuse)
+        patched.setattr(committing, "move", refuse)
         with pytest.raises(DataError, match="Run the same command again to complete the set"):
             make(path, num_shards=3, **options)
-    make(path, num_shards=3, **options)
+    with monkeypatch.context() as patched:
+        patched.setattr(create, "run_stage", None)
+        make(path, num_shards=3, **options)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")

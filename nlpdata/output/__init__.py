@@ -1,0 +1,30 @@
+"""Where results go: which files are a set's own, what is refused, the work folder, and the commit that makes a set whole.
+
+Work goes on in `.<stem>.work` next to the output, keyed by a hash of everything that decides about the result. When all
+files of the new set lie there finished, the folder gets a journal of the commit. From then on an equal run only has to
+complete the commit, however far it went: markers make readers refuse, the old set goes, the files take their places, the
+meta files come last, the markers go, and then the work folder.
+"""
+
+from nlpdata.output.committing import FinishedSet, commit, complete, is_unfinished
+from nlpdata.output.naming import OutputSet, is_own, output_set, set_files
+from nlpdata.output.refusal import check_output
+from nlpdata.output.work import WorkFolder, shared_path, store, store_result, work_key, work_path
+
+__all__ = [
+    "FinishedSet",
+    "OutputSet",
+    "WorkFolder",
+    "check_output",
+    "commit",
+    "complete",
+    "is_own",
+    "is_unfinished",
+    "output_set",
+    "set_files",
+    "shared_path",
+    "store",
+    "store_result",
+    "work_key",
+    "work_path",
+]

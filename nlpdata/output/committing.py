@@ -1,0 +1,246 @@
+"""The commit of finished sets: after it they are in place, whatever interrupts it and however often it is repeated.
+
+The order, over which test_commit.py goes operation by operation:
+
+1. The new meta files are written under temporary names, and the journal into the folder where the finished files wait.
+2. Each set gets its marker, `.<stem>.committing`. While it stands, readers refuse the set.
+3. The old meta files go, then the old set's other files; the finished files move into place; the meta files come last.
+4. The markers go. The caller removes the folder with the journal.
+
+All that fails for want of room or rights fails in the first two steps, before anything of the old set is touched.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from nlpdata.errors import DataError, NlpdataError
+from nlpdata.files import AnyPath, file_checksum, is_remote, move, sync_folder, write_durably, write_whole
+from nlpdata.output.naming import OutputSet, is_own
+from nlpdata.records import committing_marker, meta_bytes, read_meta, write_meta
+from nlpdata.temporary import temporary
+
+JOURNAL = "commit.json"
+
+
+@dataclass(frozen=True)
+class FinishedSet:
+    """A set that is made: its files (shards, tokenizer), waiting under their final base names, and the meta file's content."""
+
+    target: OutputSet
+    files: Sequence[AnyPath]
+    meta: dict
+
+
+def commit(sets: Sequence[FinishedSet], key: str, waiting: Path | None = None, notes: Sequence[str] = ()) -> None:
+    """Puts finished sets in place: old sets out, files in, meta files last. May run twice, even at once.
+
+    Args:
+      sets: readers refuse all of them until all are in place.
+      key: the run's `work_key`; a run of equal key may repeat a commit that was interrupted.
+      waiting: the folder on this machine in which the files wait; it gets the journal, if it has none yet.
+      notes: kept in the journal, for the run that completes the commit.
+
+    Raises DataError where the disk refuses.
+    """
+    folder = sets[0].target.folder
+    if not any(read_marker(each.target) for each in sets) and _stand(sets):
+        return
+    try:
+        with ExitStack() as stack:
+            staged = {each.target.meta: _staged(stack, each) for each in sets}
+            if waiting is not None and not (waiting / JOURNAL).exists():
+                write_whole(waiting / JOURNAL, _journal(sets, key, notes))
+                sync_folder(waiting)
+            if _mark(sets, key, folder):
+                _replace(sets, folder, staged)
+            remove_markers([each.target for each in sets])
+    except OSError as error:
+        raise DataError(
+            f"cannot move the finished files into {folder}/: {error.strerror or error}"
+            + (f" ({error.filename})" if error.filename else "")
+            + ". Run the same command again to complete the set"
+        ) from None
+
+
+def _staged(stack: ExitStack, finished: FinishedSet) -> AnyPath | None:
+    """The new meta file under a temporary name; None where it is remote, and appears in one step anyway."""
+    content = meta_bytes(finished.meta)
+    if is_remote(finished.target.meta):
+        return None
+    made = stack.enter_context(temporary(finished.target.meta))
+    write_durably(made, content)
+    return made
+
+
+def _mark(sets: Sequence[FinishedSet], key: str, folder: AnyPath) -> bool:
+    """Writes the markers, with the names of what may have to go. False if another attempt had put all in place."""
+    marked = [read_marker(each.target) for each in sets]
+    content = json.dumps({"key": key, "files": sorted(_old(sets) | _new(sets))}).encode()
+    for each in sets:
+        write_whole(committing_marker(each.target.output), content)
+    sync_folder(folder)
+    return any(marked) or not _stand(sets)
+
+
+def _replace(sets: Sequence[FinishedSet], folder: AnyPath, staged: dict) -> None:
+    old = _old(sets)
+    for meta in staged:
+        meta.unlink(missing_ok=True)
+    for name in sorted(old - _new(sets)):
+        (folder / name).unlink(missing_ok=True)
+    for each in sets:
+        for path in each.files:
+            _move(path, folder / path.name, _checksums(each.meta).get(path.name))
+    sync_folder(folder)
+    metas = {each.target.meta: each.meta for each in sets}
+    for meta, made in staged.items():
+        if made is None:
+            write_meta(meta, metas[meta])
+        else:
+            os.replace(made, meta)
+        sync_folder(meta.parent)
+
+
+def _old(sets: Sequence[FinishedSet]) -> set[str]:
+    """The files of the sets that are replaced, and of those of an interrupted commit."""
+    return set().union(*(listed(each.target) | marked_files(each.target) for each in sets))
+
+
+def _new(sets: Sequence[FinishedSet]) -> set[str]:
+    return {path.name for each in sets for path in each.files}
+
+
+def _move(path: AnyPath, place: AnyPath, expected: str | None) -> None:
+    """Moves a file of the set; one that another attempt of the same step has moved is left where it is."""
+    try:
+        move(path, place)
+    except FileNotFoundError:
+        if not place.exists() or (expected and file_checksum(place) != expected):
+            raise
+
+
+def _checksums(meta: dict) -> dict[str, str]:
+    return {shard["file"]: shard["crc32c"] for shard in meta["shards"]}
+
+
+def _stand(sets: Sequence[FinishedSet]) -> bool:
+    """True if these very sets are in place: a second, late attempt of a step that ran must not take them apart."""
+    return all(
+        not any(path.exists() for path in each.files)
+        and each.target.meta.exists()
+        and each.target.meta.read_bytes() == meta_bytes(each.meta)
+        for each in sets
+    )
+
+
+# ------------------------------------------------------------------------------------------------------ marker, old set
+
+
+def read_marker(target: OutputSet) -> dict | None:
+    """What an interrupted commit wrote into its marker: its key, and files of the old set and the new."""
+    try:
+        marked = json.loads(committing_marker(target.output).read_text())
+        return {"key": str(marked["key"]), "files": [str(name) for name in marked["files"]]}
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # not one of ours, or damaged
+        return {"key": "", "files": []}
+
+
+def marked_files(target: OutputSet) -> set[str]:
+    """The files that the marker names, as far as they may be the set's own."""
+    return {name for name in (read_marker(target) or {"files": ()})["files"] if is_own(target, name)}
+
+
+def listed(target: OutputSet) -> set[str]:
+    """The files that the meta file in place lists, as far as they may be the set's own."""
+    if not target.meta.exists():
+        return set()
+    try:
+        meta = read_meta(target.meta)
+        files = {shard["file"] for shard in meta.get("shards", [])}
+        files |= {split["examples"] for split in meta.get("splits", {}).values() if "examples" in split}
+        files.add(meta.get("tokenizer", {}).get("file", ""))
+    except (NlpdataError, TypeError, KeyError, AttributeError):  # no meta file of ours: it lists nothing
+        return set()
+    return {name for name in files if is_own(target, name)}
+
+
+def remove_markers(targets: Sequence[OutputSet]) -> None:
+    for target in reversed(targets):
+        committing_marker(target.output).unlink(missing_ok=True)
+
+
+def complete(targets: Sequence[OutputSet], key: str) -> None:
+    """Ends a commit of which a late second attempt died after the first one was done: its marker goes.
+
+    To be called when all attempts of the commit are over. DataError where the sets are not whole.
+    """
+    marked = read_marker(targets[0])
+    if marked is None or marked["key"] != key:
+        return
+    for target in targets:
+        files = listed(target)
+        if not files or not all((target.folder / name).exists() for name in files):
+            raise DataError(
+                f"{target.output}: the last step ended while it put the shards in place. Run the same command again "
+                "to complete the set"
+            )
+    remove_markers(targets)
+
+
+# -------------------------------------------------------------------------------------------------------------- journal
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A commit that a run of equal key had begun. in_place: whether all that is left is the work folder."""
+
+    sets: list[FinishedSet]
+    notes: list[str]
+    in_place: bool
+
+
+def _journal(sets: Sequence[FinishedSet], key: str, notes: Sequence[str]) -> bytes:
+    """All that it takes to complete the commit: no other file of the work folder is needed any more."""
+    described = [
+        {
+            "output": each.target.output,
+            "files": {path.name: _checksums(each.meta).get(path.name) or file_checksum(path) for path in each.files},
+            "meta": json.loads(meta_bytes(each.meta)),
+        }
+        for each in sets
+    ]
+    return json.dumps({"key": key, "notes": list(notes), "sets": described}).encode()
+
+
+def read_decided(targets: Sequence[OutputSet], key: str, waiting: Path) -> Decided | None:
+    """The commit that an equal run had begun, if each of its files waits there or is in place, unharmed."""
+    try:
+        journal = json.loads((waiting / JOURNAL).read_text())
+        if journal["key"] != key or [each["output"] for each in journal["sets"]] != [t.output for t in targets]:
+            return None
+        sets = []
+        for target, each in zip(targets, journal["sets"], strict=True):
+            if not all(_lies(target, waiting, name, crc) for name, crc in each["files"].items()):
+                return None
+            sets.append(FinishedSet(target, [waiting / name for name in each["files"]], each["meta"]))
+        in_place = not any(read_marker(target) for target in targets) and _stand(sets)
+        return Decided(sets, list(journal["notes"]), in_place)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _lies(target: OutputSet, waiting: Path, name: str, crc: str) -> bool:
+    paths = (waiting / name, target.folder / name)
+    return is_own(target, name) and any(path.exists() and file_checksum(path) == crc for path in paths)
+
+
+def is_unfinished(folder: AnyPath) -> bool:
+    """Whether an interrupted command left sets of records in a folder half replaced, or its work folder."""
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return any(name.startswith(".") and name.endswith((".committing", ".work")) for name in names)

@@ -1,0 +1,114 @@
+"""What is found out before the work: outputs that exist, files that are not ours to replace, folders that cannot be written."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from nlpdata.errors import NlpdataError, UsageError
+from nlpdata.files import AnyPath, is_remote
+from nlpdata.output.committing import listed, marked_files, read_decided, read_marker
+from nlpdata.output.naming import OutputSet, set_files
+from nlpdata.output.work import remove_emptied, work_path
+from nlpdata.records import committing_marker, read_meta
+from nlpdata.temporary import temporary
+
+
+def check_output(
+    targets: Sequence[OutputSet],
+    overwrite: bool,
+    key: str = "",
+    others: Mapping[str, bytes | None] | None = None,
+) -> None:
+    """Refuses outputs that exist (UsageError), creates the folder, and finds out early whether it can be written.
+
+    With `overwrite`, exactly the files that the old meta file lists may go; others are refused all the same. Where a
+    commit was interrupted, its marker stands for the old meta file, and the run whose `key` it holds may complete it.
+
+    Args:
+      others: base names of the files that the run writes besides records and meta file, with their content if known.
+    """
+    remove_emptied(work_path(targets[0]))
+    decided = read_decided(targets, key, work_path(targets[0])) if key else None
+    if decided is None or not decided.in_place:
+        keys = [marked["key"] for marked in map(read_marker, targets) if marked]
+        for target in targets:
+            _refuse_existing(target, overwrite, may_complete=bool(key) and key in keys)
+        _refuse_others(targets, others or {})
+    for target in targets:
+        for place in (committing_marker(target.output), target.meta):
+            _probe(place)
+
+
+def _refuse_existing(target: OutputSet, overwrite: bool, may_complete: bool) -> None:
+    marked = read_marker(target)
+    own = set_files(target)
+    existing = own + [path for path in (target.meta,) if _is_there(path)]
+    names = ", ".join(path.name for path in existing[:5]) + (" ..." if len(existing) > 5 else "")
+    if marked and not may_complete and not overwrite:
+        raise UsageError(
+            f"{target.folder}/ holds a set that another run left half replaced ({committing_marker(target.output)} "
+            f"exists). Run that command again to complete it, or use --overwrite, or another --output."
+        )
+    if existing and not may_complete and not overwrite:
+        raise UsageError(f"{target.folder}/ already holds {names}. Use --overwrite, or another --output.")
+    for path in existing:
+        _refuse_folder(path)
+    may_go = listed(target) | marked_files(target)
+    unlisted = [path.name for path in own if path.name not in may_go]
+    if unlisted:
+        raise UsageError(
+            f"--overwrite removes what {target.meta} lists, and it does not list {', '.join(unlisted[:5])} in "
+            f"{target.folder}/. Remove these files yourself, or use another --output."
+        )
+    if existing == [target.meta] and not may_complete and not _is_record_meta(target.meta):
+        raise UsageError(
+            f"{target.meta} is not a meta file of records, and --overwrite would replace it. Remove it yourself, or "
+            "use another --output or --meta."
+        )
+
+
+def _refuse_others(targets: Sequence[OutputSet], others: Mapping[str, bytes | None]) -> None:
+    """UsageError where a tokenizer or the like would replace a file that no earlier run wrote."""
+    folder = targets[0].folder
+    may_go = set().union(*(listed(target) | marked_files(target) for target in targets))
+    for name, content in others.items():
+        path = folder / name
+        if not _is_there(path):
+            continue
+        _refuse_folder(path)
+        if name not in may_go and not (content is not None and path.exists() and path.read_bytes() == content):
+            raise UsageError(
+                f"{path} exists, no meta file there says that an earlier run wrote it, and this run would replace it. "
+                "Move it elsewhere, or use another --output."
+            )
+
+
+def _refuse_folder(path: AnyPath) -> None:
+    if path.is_dir() and (is_remote(path) or not path.is_symlink()):
+        raise UsageError(f"{path} is a folder; a file is written there. Move it elsewhere, or use another --output.")
+
+
+def _is_there(path: AnyPath) -> bool:
+    return path.exists() if is_remote(path) else os.path.lexists(path)
+
+
+def _probe(place: AnyPath) -> None:
+    """UsageError where no file can be written next to `place`; makes the folder."""
+    folder = place.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if is_remote(place):
+            probe = place.with_name(f".{place.name.lstrip('.')}.probe")
+            probe.touch()
+            probe.unlink()
+            return
+        with temporary(place):
+            pass
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder}/: {error.strerror or error}") from None
+
+
+def _is_record_meta(path: AnyPath) -> bool:
+    try:
+        return "task_type" in read_meta(path)
+    except NlpdataError:
+        return False

@@ -1,0 +1,214 @@
+"""The work folder of an output: `.<stem>.work` next to it, for one run at a time, resumed by an equal run.
+
+    lock          held by the run that works in it; a folder without one is not ours
+    key           hash of the run's options and inputs
+    *.json        results of finished tasks, and what they name
+    commit.json   the journal: all else is not needed any more (see nlpdata.output.committing)
+
+Nothing in it is reached through a link. It is removed in an order in which any rest is recognised: the key first, so that
+what is left is not taken for finished parts, then the journal, then the lock.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from uuid import uuid4
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+from nlpdata.errors import DataError, UsageError
+from nlpdata.files import AnyPath, file_size, is_remote
+from nlpdata.output.committing import JOURNAL, Decided, read_decided
+from nlpdata.output.naming import OutputSet
+
+_KEY, _LOCK = "key", "lock"
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+
+
+def work_key(key: dict) -> str:
+    """Hash of everything that decides about a result and how it is divided into tasks; `key` is JSON-able."""
+    return sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+
+
+def work_path(target: OutputSet) -> Path:
+    """The folder in which the work on an output goes on; on this machine, also where the output is not."""
+    if is_remote(target.output):
+        place = sha256(target.output.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        return Path(tempfile.gettempdir(), f"nlpdata-{target.stem}-{place}.work")
+    return target.folder / f".{target.stem}.work"
+
+
+def shared_path(target: OutputSet, key: str) -> AnyPath:
+    """The folder for work that goes on on several machines: the work folder, or its like next to a remote output."""
+    return target.folder / f".{target.stem}.work" / key[:16] if is_remote(target.output) else work_path(target)
+
+
+class WorkFolder:
+    """The work folder of an output; one that was left by an equal run is used further. Only one run at a time has it.
+
+    Args:
+      targets: the sets that the run makes; the folder is that of the first.
+      key: the run's `work_key`.
+      log: receives what the user should know.
+      resumable: False for a run that begins anew whatever was left, unless it had come to its commit.
+
+    Attributes:
+      decided: the commit that an equal run had begun, which is all that is left to do; None: the parts are to be made.
+      resumed: whether finished parts of an equal run are there.
+    """
+
+    def __init__(self, targets: Sequence[OutputSet], key: str, log, resumable: bool = True):
+        self.path = work_path(targets[0])
+        self._log, self._lock = log, None
+        try:
+            self._take(targets[0].output)
+            self.decided: Decided | None = read_decided(targets, key, self.path)
+            self.resumed = self.decided is not None or (resumable and self._stored_key() == key)
+            if self.resumed:
+                log(f"{self.path} was left by an equal run; its finished parts are used.")
+                for path in self.path.glob("*.tmp"):
+                    path.unlink()
+            elif self._names() != [_LOCK]:
+                why = "a run with other options or inputs" if self._stored_key() != key else "the local executor"
+                log(f"{self.path} was left by {why}; it is deleted.")
+                self._clear()
+            if self.decided is None:
+                (self.path / JOURNAL).unlink(missing_ok=True)
+            store(self.path / _KEY, key.encode())
+        except BaseException as error:
+            self.close()
+            if isinstance(error, OSError):
+                raise DataError(f"cannot use the work folder {self.path}: {error.strerror or error}") from None
+            raise
+
+    def _take(self, output: str) -> None:
+        """Makes the folder and locks it. UsageError where it is another's, or not a work folder."""
+        while True:
+            if self.path.is_symlink():
+                raise UsageError(
+                    f"{self.path}, where the work would go on, is a link. Remove it, or use another --output."
+                )
+            self.path.mkdir(exist_ok=True)
+            if _LOCK not in self._names() and self._names():
+                raise UsageError(
+                    f"{self.path}, where the work would go on, is not a work folder of nlpdata. Move it elsewhere, or use "
+                    "another --output."
+                )
+            with suppress(FileNotFoundError):  # another run has just removed the folder
+                if self._lock_it(output):
+                    break
+        for path in self.path.iterdir():
+            if path.is_symlink():
+                path.unlink()
+
+    def _lock_it(self, output: str) -> bool:
+        """False if the lock is of a folder that another run has removed since."""
+        path = self.path / _LOCK
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | _NO_FOLLOW, 0o666)
+        if fcntl is None:
+            os.close(lock)
+            return True
+        self._lock = lock
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise UsageError(
+                f"another run is making {output} now (it holds {self.path}). Wait until it ends, or use another "
+                "--output."
+            ) from None
+        except OSError:  # some network file systems have no locks
+            self.close()
+            return True
+        held, found = os.fstat(lock), os.stat(path, follow_symlinks=False)
+        if (held.st_dev, held.st_ino) == (found.st_dev, found.st_ino):
+            return True
+        self.close()
+        return False
+
+    def _stored_key(self) -> str | None:
+        path = self.path / _KEY
+        return path.read_text() if path.exists() else None
+
+    def _names(self) -> list[str]:
+        """What is in the folder, in the order in which it is to be removed."""
+        order = {_KEY: 0, JOURNAL: 3, _LOCK: 4}
+        names = os.listdir(self.path)
+        return sorted(names, key=lambda name: (order.get(name, 1 if name.endswith(".json") else 2), name))
+
+    def _clear(self) -> None:
+        for name in self._names():
+            if name != _LOCK:
+                (self.path / name).unlink()
+
+    def close(self) -> None:
+        """Lets another run have the folder."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def result(self, name: str, folder: AnyPath | None = None) -> dict | None:
+        """The stored result of a finished task, if the file that it names under `file` lies there, of so many `bytes`.
+
+        `folder`: where the task left it, if not here.
+        """
+        folder = folder or self.path
+        try:
+            result = json.loads((folder / f"{name}.json").read_text())
+            if "file" not in result:
+                return result
+            size = file_size(folder / os.path.basename(result["file"]))
+        except (OSError, ValueError):
+            return None
+        if size != result["bytes"]:
+            self._log(
+                f"{folder / result['file']} is damaged: {size} bytes instead of {result['bytes']}; it is made again."
+            )
+            return None
+        return result
+
+    def remove(self) -> None:
+        """Removes the folder, and lets it go. What cannot be removed stays, and is reported: the result is whole."""
+        try:
+            self._clear()
+            (self.path / _LOCK).unlink(missing_ok=True)
+            self.path.rmdir()
+        except OSError as error:
+            self._log(f"warning: {self.path} cannot be removed: {error.strerror or error}. Remove it yourself.")
+        self.close()
+
+
+def remove_emptied(path: Path) -> None:
+    """Removes a work folder of which a killed run has left nothing, or the lock that nobody holds."""
+    with suppress(OSError):
+        names = [] if path.is_symlink() else os.listdir(path)
+        if names == [_LOCK] and fcntl is not None:
+            lock = os.open(path / _LOCK, os.O_RDWR | _NO_FOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                (path / _LOCK).unlink()
+            finally:
+                os.close(lock)
+        path.rmdir()  # fails where it holds anything
+
+
+def store_result(folder: AnyPath, name: str, result: dict) -> None:
+    """Marks a task as finished, in one step."""
+    store(folder / f"{name}.json", json.dumps(result).encode())
+
+
+def store(path: AnyPath, content: bytes) -> None:
+    """Writes a file of the work folder in one step; unlike write_whole, without waiting for the disk."""
+    if is_remote(path):
+        path.write_bytes(content)
+        return
+    temporary = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
+    temporary.write_bytes(content)
+    os.replace(temporary, path)
