@@ -7,21 +7,18 @@ the trainer. A trainer is a class and a line in TRAINERS; `Trainer` says what it
 """
 
 import importlib
-import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Protocol
 
-from nlpdata.corpus import Block, Portion, find_files, plan_portions, read_portion
-from nlpdata.errors import DataError, NlpdataError, UsageError
-from nlpdata.files import move, path_of
+from nlpdata.corpus import Block, Portion, find_files, fingerprint, plan_portions, read_portion
+from nlpdata.errors import DataError, UsageError
 from nlpdata.local import default_workers, run_tasks
-from nlpdata.tokenizers.files import SIDECAR_SUFFIX
+from nlpdata.output import work_key
+from nlpdata.tokenizers import writing
 from nlpdata.tokenizers.sampling import LineSampler
 
 # type -> "module:class", imported when used; the class is called with the TrainingOptions.
@@ -32,6 +29,11 @@ TRAINERS = {
 }
 # The user_defined_symbols of google-research/albert's README: always pieces of their own.
 ALBERT_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
+# The options that the sidecar repeats.
+_IN_SIDECAR = (
+    *("vocab_size", "character_coverage", "user_defined_symbols", "sample_lines", "max_line_bytes"),
+    *("seed", "hard_vocab_limit"),
+)
 _PORTION_BYTES = 64 << 20
 
 
@@ -156,6 +158,7 @@ class TrainingPlan:
       portions: the corpus, divided into tasks.
       files: the number of its files.
       paths: to be written, the tokenizer file first, the sidecar last.
+      key: hash of all that decides about the result.
       warnings: what was odd about the input.
     """
 
@@ -163,6 +166,7 @@ class TrainingPlan:
     portions: Sequence[Portion]
     files: int
     paths: Sequence[Path]
+    key: str
     warnings: Sequence[str]
 
 
@@ -176,14 +180,23 @@ def make_plan(
     if isinstance(symbols, str):
         raise UsageError(f"user-defined symbols: received the text {symbols!r}, expected a list of strings")
     chosen = TrainingOptions(user_defined_symbols=tuple(symbols), **options)
-    paths = _prepare_output(output, make_trainer(chosen).suffixes, overwrite)
+    trainer = make_trainer(chosen)
     files, warnings = find_files(input)
+    key = work_key(
+        {
+            "options": asdict(chosen),
+            "invalid_utf8": invalid_utf8,
+            "text_key": text_key,
+            "inputs": [[file.name, fingerprint(file)] for file in files],
+        }
+    )
+    paths = writing.prepare_output(output, trainer.suffixes, overwrite, key)
     if any(file.weight != 1 for file in files):
         warnings = [*warnings, "weights (GLOB@2) have no effect on vocabulary training: every line counts once"]
     for warning in warnings:
         log(f"Warning: {warning}")
     return TrainingPlan(
-        LineReader(chosen, invalid_utf8, text_key), plan_portions(files, _PORTION_BYTES), len(files), paths, warnings
+        LineReader(chosen, invalid_utf8, text_key), plan_portions(files, _PORTION_BYTES), len(files), paths, key, warnings
     )
 
 
@@ -195,7 +208,12 @@ def train(
     used = min(counts["usable"], options.sample_lines)
     log(f"Training a {options.type} vocabulary of {options.vocab_size} pieces on {used} of {counts['read']} lines")
     trained = trained_vocabulary()
-    _write(plan.paths, trained, options, {"lines_read": counts["read"], "lines_used": used})
+    training = {
+        **{name: value for name, value in asdict(options).items() if name in _IN_SIDECAR},
+        "lines_read": counts["read"],
+        "lines_used": used,
+    }
+    writing.write(plan.paths, trained.files, {"format_version": 1, **trained.sidecar, "training": training}, plan.key)
     log(f"Wrote {plan.paths[0]} with {trained.vocab_size} pieces")
     return _result(plan.paths, options.type, trained.vocab_size, counts, used, plan.warnings)
 
@@ -364,66 +382,3 @@ def require_lines(counts: Counter, options: TrainingOptions, files: int) -> None
         f"no line can be used: of {counts['read']} lines {counts['empty']} are empty after normalisation and "
         f"{counts['invalid']} are not valid UTF-8"
     )
-
-
-def _prepare_output(output, suffixes: tuple[str, ...], overwrite: bool) -> list[Path]:
-    """The paths to write, sidecar last. Makes the folder, and finds out before hours of work that it is no use."""
-    prefix = os.fspath(output)
-    for suffix in suffixes:  # "tok/spm.model" means "tok/spm"
-        prefix = prefix.removesuffix(suffix)
-    if not prefix or prefix.endswith(("/", os.sep)) or path_of(prefix).is_dir():
-        raise UsageError(f"--output: received {os.fspath(output)!r}, expected a path and a file name, as in tok/spm")
-    paths = [path_of(prefix + suffix) for suffix in (*suffixes, SIDECAR_SUFFIX)]
-    existing = [str(path) for path in paths if path.exists() or os.path.islink(str(path))]
-    if existing and not overwrite:
-        raise UsageError(f"{', '.join(existing)} exist already; name another --output, or pass --overwrite")
-    with _writing(paths[0]):
-        paths[0].parent.mkdir(parents=True, exist_ok=True)
-        probe = _temporary(paths[0])
-        probe.write_bytes(b"")
-        probe.unlink()
-    return paths
-
-
-def _write(paths: list[Path], trained: TrainedVocabulary, options: TrainingOptions, counts: dict) -> None:
-    """Writes all files under temporary names, then renames them, the sidecar last: no half-written file has a name
-    that anything reads, and an old sidecar beside a new file is found by its checksum."""
-    training = {
-        "vocab_size": options.vocab_size,
-        "character_coverage": options.character_coverage,
-        "user_defined_symbols": list(options.user_defined_symbols),
-        "sample_lines": options.sample_lines,
-        "max_line_bytes": options.max_line_bytes,
-        "seed": options.seed,
-        "hard_vocab_limit": options.hard_vocab_limit,
-        **counts,
-    }
-    sidecar = {"format_version": 1, **trained.sidecar, "training": training}
-    text = json.dumps(sidecar, ensure_ascii=False, indent=2) + "\n"
-    contents = [*trained.files.values(), text.encode()]
-    done = []
-    try:
-        for path, content in zip(paths, contents, strict=True):
-            with _writing(path):
-                done.append(_temporary(path))
-                done[-1].write_bytes(content)
-        for path, temporary in zip(paths, done, strict=True):
-            with _writing(path):
-                move(temporary, path)
-    finally:
-        for temporary in done:
-            temporary.unlink(missing_ok=True)
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
-
-
-@contextmanager
-def _writing(path: Path):
-    try:
-        yield
-    except NlpdataError:
-        raise
-    except OSError as error:
-        raise DataError(f"{path} cannot be written: {error.strerror} ({error.filename or path.parent})") from None

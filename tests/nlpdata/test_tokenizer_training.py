@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,12 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, NlpdataError, UsageError
 from nlpdata.tokenizers import load_tokenizer, training
 from nlpdata.tokenizers.sentencepiece_training import SentencePieceVocabularyTrainer
 from nlpdata.tokenizers.training import ALBERT_SYMBOLS, train_tokenizer
+from tests.nlpdata.commands import contents
+from tests.nlpdata.interruptions import KILLED, run_failing, run_killed
 from tests.shared import shared
 
 ENGLISH = [
@@ -362,9 +365,63 @@ def test_outputs_that_exist(corpus, tmp_path):
     (tmp_path / "spm.vocab").write_text("precious")
     with pytest.raises(UsageError, match=r"spm\.vocab exist already.*--overwrite"):
         train(corpus, tmp_path / "spm.model", overwrite=False)
+    with pytest.raises(UsageError, match=r"spm\.tokenizer\.json does not say that it wrote .*spm\.vocab"):
+        train(corpus, tmp_path / "spm.model", overwrite=True)
     assert (tmp_path / "spm.vocab").read_text() == "precious"
     assert not (tmp_path / "spm.model").exists()
-    assert train(corpus, tmp_path / "spm.model").path == str(tmp_path / "spm.model")
+    (tmp_path / "spm.vocab").unlink()
+    assert train(corpus, tmp_path / "spm.model", overwrite=False).path == str(tmp_path / "spm.model")
+    assert train(corpus, tmp_path / "spm.model", seed=1).path == str(tmp_path / "spm.model")
+
+
+def test_a_folder_in_the_way(corpus, tmp_path):
+    (tmp_path / "spm.model").mkdir()
+    (tmp_path / "spm.tokenizer.json").write_text('{"sha256": ""}')
+    with pytest.raises(UsageError, match=r"spm\.model is a folder"):
+        train(corpus, tmp_path / "spm", overwrite=True)
+
+
+@pytest.mark.parametrize(("how", "old"), [("killed", False), ("killed", True), ("failing", True)])
+def test_interrupted_at_any_file_operation(tmp_path, monkeypatch, how, old):
+    """Readers get the old tokenizer, the new one or a refusal; the same command completes it and leaves nothing else."""
+    text = write(tmp_path / "text.txt", words(60))
+    options = {"type": "wordpiece", "vocab_size": 40}
+    train(text, tmp_path / "new" / "v", **options)
+    train(text, tmp_path / "old" / "v", **options | {"vocab_size": 50, "do_lower_case": False})
+    whole = [contents(tmp_path / name) for name in ("new", "old")]
+    out = tmp_path / "out"
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+    def command():
+        try:
+            train(text, out / "v", **options, overwrite=old)
+        except NlpdataError as error:
+            return error.exit_code
+        return 0
+
+    for step in range(100):
+        shutil.rmtree(out, ignore_errors=True)
+        if old:
+            shutil.copytree(tmp_path / "old", out)
+        if how == "killed":
+            code = run_killed(command, step)
+            interrupted = code == KILLED
+        else:
+            code, interrupted = run_failing(command, step)
+            assert code in (0, 1)
+        try:
+            load_tokenizer(out / "v.txt")
+            assert contents(out) in whole
+        except NlpdataError:
+            assert interrupted
+        if not interrupted:
+            break
+        done = contents(out) == whole[0] and not old and ".v.tokenizer.committing" not in os.listdir(out)
+        assert command() == (2 if done else 0), step
+        assert contents(out) == whole[0]
+        assert sorted(os.listdir(out)) == sorted(whole[0])
+    assert not interrupted
+    assert step > 12
 
 
 def test_output_that_cannot_be_written(corpus, tmp_path):
