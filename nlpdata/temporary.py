@@ -41,13 +41,22 @@ def temporary(path, folder: bool = False) -> Iterator[Path]:
 def remove_left(path) -> None:
     """Removes the temporary files and folders for `path` that killed processes left; never through a link."""
     path = Path(path)
+    _remove_left(path.parent, re.escape(path.name.lstrip(".")))
+
+
+def remove_left_in(folder, start: str) -> None:
+    """As remove_left, for all names in a folder that begin so."""
+    _remove_left(Path(folder), f"{re.escape(start)}.*")
+
+
+def _remove_left(folder: Path, names: str) -> None:
     if fcntl is None:
         return
-    pattern = re.compile(rf"\.{re.escape(path.name.lstrip('.'))}\.[0-9a-f]{{32}}\.tmp")
+    pattern = re.compile(rf"\.{names}\.[0-9a-f]{{32}}\.tmp")
     with suppress(OSError):
-        for name in os.listdir(path.parent):
+        for name in os.listdir(folder):
             if pattern.fullmatch(name):
-                _remove_unheld(path.with_name(name))
+                _remove_unheld(folder / name)
 
 
 def _make(path: Path, folder: bool) -> tuple[Path, int | None]:

@@ -1,12 +1,12 @@
 """Configuration files: YAML in and out, and the resolved configuration that a model_dir keeps."""
 
-import contextlib
 import os
 from pathlib import Path
 
 import yaml
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files import write_whole
 from pretrain.config import ExperimentConfig, own_modules
 from pretrain.config_tree import Place, differences, merged, to_tree
 from pretrain.config_values import closest
@@ -119,13 +119,9 @@ def save(config: ExperimentConfig, model_dir: str | os.PathLike) -> Path:
       DataError: the disk refuses.
     """
     path = Path(model_dir) / SAVED_NAME
-    temporary = path.with_name(f".{SAVED_NAME}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(dump_yaml(config), encoding="utf-8")
-        temporary.replace(path)
+        write_whole(path, dump_yaml(config).encode())
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise DataError(f"cannot write {path}: {error}.") from None
     return path

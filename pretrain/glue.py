@@ -20,7 +20,7 @@ from pretrain.config import ExperimentConfig
 from pretrain.config_tree import to_tree, with_layers
 from pretrain.config_values import closest
 from pretrain.config_yaml import read_yaml
-from pretrain.json_files import read_object, write_json
+from pretrain.json_files import read_object, write_file, write_json
 from pretrain.overrides import parse_overrides
 from pretrain.registry import EXPERIMENTS, user_modules
 from pretrain.seeds import run_each, seed_runs, summarize
@@ -180,7 +180,7 @@ def _sweep(
     write_json(folder / "glue.json", {"runs": read_object(folder / "glue.json")["runs"], "table": rows})
     columns = list(rows[0])
     lines = ["\t".join(columns), *("\t".join(str(row[column]) for column in columns) for row in rows)]
-    (folder / "glue.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_file(folder / "glue.tsv", ("\n".join(lines) + "\n").encode())
     return rows
 
 
@@ -202,11 +202,12 @@ def _scored(config: ExperimentConfig, run: Path) -> ExperimentConfig:
 def _records(name: str, splits: str, input: str, folder: Path, tokenizer: str, options: dict, log) -> Path:
     """The folder of a task's records, made where they are not there yet; `options`: of create_finetuning."""
     from nlpdata import create_finetuning
+    from nlpdata.output import is_unfinished
     from nlpdata.records import read_meta
     from nlpdata.tokenizers import load_tokenizer
 
     meta_path = folder / "meta.json"
-    if not meta_path.exists():
+    if not meta_path.exists() or is_unfinished(folder):
         log(f"{name}: making records: {folder}")
         create_finetuning(input, str(folder), tokenizer, task=name, splits=splits, log=log, **options)
         return folder

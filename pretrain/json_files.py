@@ -31,7 +31,12 @@ def parse_object(raw: bytes, source: str) -> dict:
 
 def write_json(path: Path, content) -> None:
     """Writes a JSON file, indented, with a line break at the end, and moves it into place. DataError where it cannot."""
-    write_file(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode("utf-8"))
+    write_file(path, json_bytes(content))
+
+
+def json_bytes(content) -> bytes:
+    """JSON for people: indented, with a line break at the end. Lone surrogates stand as JSON's \\udcff."""
+    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
 
 
 def write_file(path: Path, content: bytes) -> None:

@@ -6,9 +6,11 @@ null_odds.json.
 """
 
 import contextlib
+import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -16,9 +18,14 @@ from typing import Annotated
 import typer
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files import sync_folder, write_durably
+from nlpdata.temporary import temporary
 from pretrain.command import ImportModules, run_app
-from pretrain.json_files import write_json
+from pretrain.json_files import json_bytes
 from pretrain.registry import user_modules
+
+# In the order in which they appear.
+_ANSWERS = ("null_odds.json", "nbest_predictions.json", "predictions.json")
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -33,28 +40,39 @@ def predict_command(
     format: Annotated[str, typer.Option(help="tsv, jsonl or glue.")] = "tsv",
     tokenizer: Annotated[str | None, typer.Option(help="Tokenizer file.  [default: that kept with the model]")] = None,
     batch_size: Annotated[int, typer.Option("--batch_size", "--batch-size", min=1, help="Examples at a time.")] = 32,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier predictions, at the end.")] = False,
     import_module: ImportModules = None,
 ) -> None:
     """Write the predictions of a fine-tuned model."""
-    options = {"format": format, "tokenizer": tokenizer, "batch_size": batch_size}
+    options = {"format": format, "tokenizer": tokenizer, "batch_size": batch_size, "overwrite": overwrite}
     predict(model_dir, input, output, **options, import_modules=import_module or (), log=_log)
 
 
 def predict(
-    model_dir, input, output, *, format="tsv", tokenizer=None, batch_size=32, import_modules=(), log=print
+    model_dir,
+    input,
+    output,
+    *,
+    format="tsv",
+    tokenizer=None,
+    batch_size=32,
+    overwrite=False,
+    import_modules=(),
+    log=print,
 ) -> None:
     """Writes the predictions of a fine-tuned model for a file; see the top of this file.
 
     Args:
+      overwrite: replace earlier predictions, whole and at the end; else an output that exists is refused.
       import_modules: modules of the user's own parts that the model's checkpoint may name.
 
     Raises UsageError where model, input and options do not fit, DataError where a file is damaged.
     """
     with user_modules(import_modules):
-        _predict(model_dir, input, output, format, tokenizer, batch_size, log)
+        _predict(model_dir, input, output, format, tokenizer, batch_size, overwrite, log)
 
 
-def _predict(model_dir, input, output, format, tokenizer, batch_size, log) -> None:
+def _predict(model_dir, input, output, format, tokenizer, batch_size, overwrite, log) -> None:
     from pretrain.converters import read_checkpoint
     from pretrain.converters.heads import listed
 
@@ -65,7 +83,7 @@ def _predict(model_dir, input, output, format, tokenizer, batch_size, log) -> No
             f"{model_dir} holds no fine-tuned head (classifier or span) that can be used: there is nothing that it predicts."
             f"{why} Fine-tune it with --experiment=bert/sentence_prediction or bert/squad."
         )
-    _check_output(Path(input), Path(output), is_folder=checkpoint.head is None)
+    _check_output(Path(input), Path(output), checkpoint.head is None, overwrite)
     if checkpoint.head:
         _predict_texts(checkpoint, str(model_dir), input, output, format, tokenizer, batch_size, log)
     else:
@@ -73,7 +91,7 @@ def _predict(model_dir, input, output, format, tokenizer, batch_size, log) -> No
             _predict_answers(checkpoint, str(model_dir), records, output, batch_size, log)
 
 
-def _check_output(input: Path, output: Path, is_folder: bool) -> None:
+def _check_output(input: Path, output: Path, is_folder: bool, overwrite: bool) -> None:
     """UsageError where predictions cannot be written there: before the work, not after it."""
     expected = "a folder" if is_folder else "a file"
     if output.exists() and output.is_dir() != is_folder:
@@ -82,6 +100,29 @@ def _check_output(input: Path, output: Path, is_folder: bool) -> None:
         raise UsageError(f"--output {output} is the input: it would be lost. Name another file.")
     if not output.absolute().parent.is_dir():
         raise UsageError(f"--output {output}: there is no folder {output.parent}. Make it first.")
+    # Of answers, predictions.json comes last: without it the others are what an interrupted run left.
+    main = output / _ANSWERS[-1] if is_folder else output
+    if os.path.lexists(main):
+        _refuse_existing(main, is_folder, overwrite)
+    try:
+        with temporary(main if output.is_dir() else output):
+            pass
+    except OSError as error:
+        raise UsageError(f"--output {output}: cannot be written: {error.strerror or error}.") from None
+
+
+def _refuse_existing(path: Path, is_folder: bool, overwrite: bool) -> None:
+    from pretrain.prediction import looks_predicted
+
+    if not overwrite:
+        raise UsageError(f"{path} exists. Use --overwrite, or another --output.")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; a file is written there. Name another --output.")
+    if not is_folder and not looks_predicted(path):
+        raise UsageError(
+            f"--overwrite replaces earlier predictions, and {path} holds something else. Remove it yourself, or name another "
+            "--output."
+        )
 
 
 def _predict_texts(checkpoint, model_dir, input, output, format, tokenizer, batch_size, log) -> None:
@@ -185,14 +226,30 @@ def _predict_answers(checkpoint, model_dir, input, output, batch_size, log) -> N
         outputs = {name: ops.convert_to_numpy(values)[real] for name, values in outputs.items()}
         state = task.aggregate_logs(state, {}, outputs)
     answers = task.answers(state["outputs"])
-    folder = Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
     final = final_answers(answers, task.with_negative(), task.config.null_score_diff_threshold)
-    write_json(folder / "predictions.json", final)
-    write_json(folder / "nbest_predictions.json", {key: each.nbest for key, each in answers.items()})
-    if task.with_negative():
-        write_json(folder / "null_odds.json", {key: each.null_odds for key, each in answers.items()})
-    log(f"{len(answers)} answers written: {folder}")
+    odds = {key: each.null_odds for key, each in answers.items()} if task.with_negative() else None
+    _write_answers(Path(output), (odds, {key: each.nbest for key, each in answers.items()}, final))
+    log(f"{len(answers)} answers written: {output}")
+
+
+def _write_answers(folder: Path, contents: Sequence[dict | None]) -> None:
+    """Replaces the files of answers (in the order of _ANSWERS) whole: old ones are gone before the first new one comes."""
+    paths = [folder / name for name in _ANSWERS]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            staged = {}
+            for path, content in zip(paths, contents, strict=True):
+                if content is not None:
+                    staged[path] = stack.enter_context(temporary(path))
+                    write_durably(staged[path], json_bytes(content))
+            for path in reversed(paths):
+                path.unlink(missing_ok=True)
+            for path, made in staged.items():
+                os.replace(made, path)
+            sync_folder(folder)
+    except OSError as error:
+        raise DataError(f"cannot write {folder}: {error.strerror or error}") from None
 
 
 def _answer_options(model_dir: str, facts: dict) -> dict:

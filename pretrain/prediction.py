@@ -178,7 +178,14 @@ def write_rows(path: str | Path, rows: Sequence[Mapping], format: str) -> None:
     if format == "glue" and empty:
         raise UsageError(f"a GLUE submission needs a prediction for every row; row {empty[0]} has an empty text.")
     lines = [json.dumps(row, ensure_ascii=False) for row in rows] if format == "jsonl" else _table(rows, format)
-    write_file(Path(path), "".join(f"{line}\n" for line in lines).encode("utf-8"))
+    write_file(Path(path), "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
+
+
+def looks_predicted(path: Path) -> bool:
+    """Whether a file begins as predictions do, in any format, or is empty."""
+    with open(path, "rb") as file:
+        head = file.read(4096)
+    return not head or head.startswith((b"index\tprediction", b'{"index": '))
 
 
 def _table(rows: Sequence[Mapping], format: str) -> list[str]:

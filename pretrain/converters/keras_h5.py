@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.temporary import temporary
 from pretrain.config import Choice
 from pretrain.converters.checkpoint import Checkpoint, find_model_config, give, refuse_unwritten, take
 from pretrain.converters.facts import write_facts
@@ -99,17 +100,15 @@ def write_one(folder: Path, checkpoint: Checkpoint, encoder_only: bool, replace:
     if path.exists() and not replace:
         raise UsageError(f"{path} already exists. Remove it, or convert into a new folder: SOURCE DEST --format h5.")
     encoder, heads = _groups(checkpoint)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        if encoder_only:
-            _write_file(temporary, _ENCODER_LAYERS, {"albert_model": encoder})
-        else:
-            _write_file(temporary, _FULL_LAYERS, {"albert_model": encoder, "cls": heads})
-        os.replace(temporary, path)
+        with temporary(path) as made:
+            if encoder_only:
+                _write_file(made, _ENCODER_LAYERS, {"albert_model": encoder})
+            else:
+                _write_file(made, _FULL_LAYERS, {"albert_model": encoder, "cls": heads})
+            os.replace(made, path)
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
     return path
 
 

@@ -12,7 +12,6 @@ import logging
 import math
 import os
 import re
-import shutil
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -23,7 +22,8 @@ from typing import TypeVar
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.records import sync_folder
+from nlpdata.files import remove_tree, sync_folder
+from nlpdata.temporary import temporary
 from pretrain.config import Choice
 from pretrain.converters.checkpoint import Checkpoint, as_weight, stored_encoder
 from pretrain.json_files import read_object
@@ -45,17 +45,14 @@ def write(folder: Path, arrays: Mapping[str, np.ndarray], info: Mapping) -> None
     Raises DataError where the disk refuses (full, read only).
     """
     folder = Path(folder)
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        _write_files(temporary, arrays, info)
-        if folder.exists():
-            shutil.rmtree(folder)
-        os.replace(temporary, folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with temporary(folder, folder=True) as made:
+            _write_files(made, arrays, info)
+            remove_tree(folder)
+            os.replace(made, folder)
         sync_folder(folder.parent)
     except OSError as error:
-        shutil.rmtree(temporary, ignore_errors=True)
         raise DataError(
             f"cannot write the checkpoint {folder}: {error.strerror or error}. Earlier checkpoints are whole; make room "
             "and run the same command again to go on from the newest."

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError
+from nlpdata.temporary import temporary
 from pretrain.json_files import parse_object
 
 _DTYPES = {
@@ -88,13 +89,12 @@ def write(path: Path, tensors: Mapping[str, np.ndarray], metadata: dict[str, str
         at += size
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "wb") as file:
-            file.write(len(text).to_bytes(8, "little") + text)
-            for name in names:
-                file.write(np.ascontiguousarray(tensors[name], np.float32).tobytes())
-        os.replace(temporary, path)
+        with temporary(path) as made:
+            with open(made, "wb") as file:
+                file.write(len(text).to_bytes(8, "little") + text)
+                for name in names:
+                    file.write(np.ascontiguousarray(tensors[name], np.float32).tobytes())
+            os.replace(made, path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None

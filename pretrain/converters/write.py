@@ -1,10 +1,10 @@
 """Writing a checkpoint in another format: into a temporary folder beside the target, which then takes its name."""
 
 import os
-import shutil
 from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.temporary import temporary
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.tokenizer_files import write_tokenizer
 from pretrain.registry import CHECKPOINT_WRITERS as WRITERS
@@ -24,17 +24,15 @@ def write_checkpoint(folder: str | os.PathLike, checkpoint: Checkpoint, format: 
     write = WRITERS.get(format)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} already exists. Name a new folder.")
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     try:
-        temporary.mkdir(parents=True)
-        notes = write(temporary, checkpoint) or []
-        if checkpoint.tokenizer is not None:
-            notes += write_tokenizer(temporary, checkpoint, format)
-        if folder.exists():
-            folder.rmdir()
-        os.replace(temporary, folder)
-        return notes
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with temporary(folder, folder=True) as made:
+            notes = write(made, checkpoint) or []
+            if checkpoint.tokenizer is not None:
+                notes += write_tokenizer(made, checkpoint, format)
+            if folder.exists():
+                folder.rmdir()
+            os.replace(made, folder)
+            return notes
     except OSError as error:
         raise DataError(f"{folder}: cannot be written: {error.strerror or error}") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

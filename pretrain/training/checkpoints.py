@@ -1,14 +1,14 @@
 """The checkpoints of a run: writing, keeping the newest N, finding the newest whole one, and the best by a metric."""
 
 import math
-import os
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 
 from nlpdata.errors import DataError
+from nlpdata.files import remove_tree
+from nlpdata.temporary import remove_left_in
 from pretrain.converters import native
 
 
@@ -29,13 +29,13 @@ class Checkpoints:
 
     def save(self, step: int, arrays: Mapping[str, np.ndarray], info: Mapping) -> Path:
         """Writes the checkpoint of a step, then removes the oldest ones beyond max_to_keep."""
-        self._remove_unfinished()
+        remove_left_in(self.folder, "step-")  # also of other steps, where a killed run had another interval
         written = native.step_folder(self.folder, step)
         native.write(written, arrays, {"step": step, **info})
         self._damaged.discard(step)
         kept = [folder for folder in native.finished(self.folder) if native.step_of(folder) not in self._damaged]
         for old in kept[: -self.max_to_keep]:
-            shutil.rmtree(old, ignore_errors=True)
+            remove_tree(old)
         return written
 
     def newest(self) -> tuple[Path, dict, dict[str, np.ndarray]] | None:
@@ -47,23 +47,6 @@ class Checkpoints:
         if not folders:
             return None
         return native.read_newest(folders, lambda f: (f, native.read_info(f), native.read_arrays(f)), self._log)
-
-    def _remove_unfinished(self) -> None:
-        """Removes what a killed run of this machine left half written."""
-        for path in self.folder.glob(".step-*.tmp"):
-            process = path.name.split(".")[-2]
-            if not (process.isdigit() and _is_alive(int(process))):
-                shutil.rmtree(path, ignore_errors=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 class BestCheckpoint:
@@ -105,7 +88,7 @@ class BestCheckpoint:
         native.write(written, arrays(), {"step": step, **info, "best": {self.metric: value}})
         for other in native.finished(self.folder):
             if other != written:
-                shutil.rmtree(other, ignore_errors=True)
+                remove_tree(other)
         return True
 
 

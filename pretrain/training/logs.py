@@ -2,12 +2,12 @@
 
 import json
 import math
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from nlpdata.errors import DataError
+from nlpdata.files import write_whole
 
 METRICS = "metrics.jsonl"
 
@@ -25,9 +25,7 @@ class MetricsLog:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             kept = [line for line in read_lines(self.path) if step is None or line["step"] <= step]
-            temporary = self.path.with_name(f".{METRICS}.tmp")
-            temporary.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
-            os.replace(temporary, self.path)
+            write_whole(self.path, "".join(json.dumps(line) + "\n" for line in kept).encode())
             self._file = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 (closed in close)
         except OSError as error:
             raise DataError(f"cannot write {self.path}: {error.strerror or error}") from None

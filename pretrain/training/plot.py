@@ -1,8 +1,10 @@
 """The loss curve as a picture, from metrics.jsonl."""
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 
+from pretrain.json_files import write_file
 from pretrain.training.logs import METRICS, read_lines
 
 
@@ -26,5 +28,7 @@ def plot_loss(model_dir, log: Callable[[str], None] = print) -> Path | None:
     axes.grid(alpha=0.3)
     axes.legend()
     path = Path(model_dir, "loss.png")
-    figure.savefig(path, dpi=120, metadata={"Software": None})
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
+    write_file(path, picture.getvalue())
     return path

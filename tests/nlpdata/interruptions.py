@@ -1,4 +1,4 @@
-"""Interrupting a command at any of its file operations: the process ends there, or the operation fails."""
+"""Interrupting a command at any of its operations on the disk: the process ends there, or the operation fails."""
 
 import builtins
 import errno
@@ -7,71 +7,93 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-KILLED = 99  # exit code of a run that ended at the chosen operation
-
 _OPERATIONS = ("replace", "rename", "unlink", "remove", "rmdir", "mkdir", "fsync")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 @contextmanager
-def watched(interrupt: Callable[[int], None]) -> Iterator[list[int]]:
-    """Calls `interrupt(number)` before each operation of the block that changes the disk: 0, 1, 2, ...
+def _watched(before: Callable[[], None]) -> Iterator[None]:
+    """Calls `before` ahead of each operation of the block that changes the disk.
 
-    Yields a list that holds the number of operations so far.
+    Nothing waits for the disk: what counts is the order.
     """
-    count = [0]
+    originals = [(os, name, getattr(os, name)) for name in (*_OPERATIONS, "open")]
+    originals += [(builtins, "open", builtins.open), (io, "open", io.open)]
 
-    def counted(function, changes=lambda *_, **__: True):
+    def watched(function, changes=lambda *_, **__: True):
         def call(*arguments, **settings):
             if changes(*arguments, **settings):
-                count[0] += 1
-                interrupt(count[0] - 1)
+                before()
             return function(*arguments, **settings)
 
         return call
 
-    def opens_to_write(path, mode="r", *_, **__):
-        return any(letter in mode for letter in "wax+")
-
-    def with_writing_flag(path, flags, *_, **__):
-        return bool(flags & _WRITING)
-
-    waiting_for_disk = os.fsync
-    os.fsync = lambda descriptor: None  # the order of the operations is what counts, and a test need not wait
-    originals = [(os, name, getattr(os, name)) for name in (*_OPERATIONS, "open")]
-    originals += [(builtins, "open", builtins.open), (io, "open", io.open)]
     try:
+        os.fsync = lambda descriptor: None
         for name in _OPERATIONS:
-            setattr(os, name, counted(getattr(os, name)))
-        os.open = counted(os.open, with_writing_flag)
-        builtins.open = io.open = counted(io.open, opens_to_write)
-        yield count
+            setattr(os, name, watched(getattr(os, name)))
+        os.open = watched(os.open, lambda path, flags, *_, **__: flags & _WRITING)
+        builtins.open = io.open = watched(io.open, lambda path, mode="r", *_, **__: set(mode) & set("wax+"))
+        yield
     finally:
         for module, name, function in originals:
             setattr(module, name, function)
-        os.fsync = waiting_for_disk
 
 
-def run_killed(command: Callable[[], int], step: int) -> int:
-    """Runs a command in a process of its own that ends before operation `step`; its exit code, or KILLED."""
-    child = os.fork()
-    if child == 0:
-        try:
-            with watched(lambda number: number == step and os._exit(KILLED)):
-                code = command()
-        except BaseException:
-            os._exit(98)
-        os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+class _Killed(BaseException):
+    """Unwinds the stack of a process that is no more."""
+
+
+def run_killed(command: Callable[[], int], step: int) -> tuple[int | None, bool]:
+    """Runs a command whose process ends before its operation number `step`: nothing that it does from there on counts.
+
+    Returns the exit code, None where it did not come to one, and whether it came so far.
+    """
+    done, held, really_close, really_open = 0, set(), os.close, os.open
+
+    def before():
+        nonlocal done
+        done += 1
+        if done > step:
+            while held:  # as the system does, which gives their locks free
+                really_close(held.pop())
+            raise _Killed
+
+    def opened(*arguments, **settings):
+        descriptor = watched_open(*arguments, **settings)
+        held.add(descriptor)
+        return descriptor
+
+    def close(descriptor):
+        if descriptor in held:
+            held.discard(descriptor)
+            really_close(descriptor)
+        elif done <= step:
+            really_close(descriptor)
+
+    code = None
+    try:
+        with _watched(before):
+            watched_open = os.open
+            os.open, os.close = opened, close
+            code = command()
+    except _Killed:
+        pass
+    finally:
+        os.open, os.close = really_open, really_close
+    return (None if done > step else code), done > step
 
 
 def run_failing(command: Callable[[], int], step: int) -> tuple[int, bool]:
-    """Runs a command of which operation `step` fails; its exit code, and whether it came so far."""
+    """Runs a command of which operation number `step` fails; its exit code, and whether it came so far."""
+    done = 0
 
-    def fail(number):
-        if number == step:
+    def before():
+        nonlocal done
+        done += 1
+        if done == step + 1:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    with watched(fail) as count:
+    with _watched(before):
         code = command()
-    return code, count[0] > step
+    return code, done > step

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.temporary import temporary
 from pretrain.converters import Checkpoint, assign, native, read_checkpoint, read_encoder
 from pretrain.training.checkpoints import BestCheckpoint, Checkpoints
 from tests.pretrain.runs import ROOT, tiny
@@ -134,12 +135,33 @@ def test_steps_are_ordered_as_numbers_and_names_must_agree(checkpoints, said):
 
 
 def test_what_a_killed_run_left_is_no_checkpoint_and_goes(checkpoints):
-    left = checkpoints.folder / ".step-00000009.999999999.tmp"
+    left = checkpoints.folder / f".step-00000009.{'0a' * 16}.tmp"
     left.mkdir(parents=True)
     (left / native.ARRAYS).write_bytes(b"half")
     assert checkpoints.newest() is None
-    checkpoints.save(10, arrays(), {})
-    assert not left.exists()
+    with temporary(native.step_folder(checkpoints.folder, 8), folder=True) as held:  # of a run that is at work
+        checkpoints.save(10, arrays(), {})
+        assert held.exists()
+    assert sorted(path.name for path in checkpoints.folder.iterdir()) == ["step-00000010"]
+
+
+@pytest.mark.parametrize("kept", ["newest", "best"])
+def test_a_link_among_the_checkpoints_goes_and_what_it_leads_to_stays(tmp_path, kept):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "precious.txt").write_text("precious")
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    for step in (1, 3):  # one to be pruned, one in the place of the next
+        native.step_folder(folder, step).symlink_to(other)
+    (folder / "step-notes").mkdir()
+    if kept == "newest":
+        Checkpoints(tmp_path, 1, lambda line: None).save(3, arrays(), {})
+    else:
+        assert BestCheckpoint(folder, "loss", higher=False, log=lambda line: None).offer(1.0, 3, arrays, {})
+    assert sorted(path.name for path in folder.iterdir()) == ["step-00000003", "step-notes"]
+    assert not native.step_folder(folder, 3).is_symlink()
+    assert [path.name for path in other.iterdir()] == ["precious.txt"]
 
 
 def test_full_disk_while_saving_leaves_the_older_ones_whole(checkpoints, tmp_path):

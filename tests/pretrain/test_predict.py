@@ -2,20 +2,23 @@
 
 import json
 import math
+import os
+import shutil
 
 import numpy as np
 import pytest
 from keras import ops
 
 import nlpdata
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, NlpdataError, UsageError
 from nlpdata.tokenizers import load_tokenizer
 from pretrain.converters import native
 from pretrain.encoders.model import weights_by_path
-from pretrain.predict import main, predict
+from pretrain.predict import _check_output, _write_answers, main, predict
 from pretrain.prediction import Head, Texts, read_texts, rows_of, write_rows
 from pretrain.tasks.question_answering import QuestionAnsweringTask
 from pretrain.tasks.sentence_prediction import SentencePredictionTask
+from tests.nlpdata.interruptions import run_failing, run_killed
 from tests.pages import WORDS
 from tests.pretrain.finetuning import CLS, LENGTH, SEP, records, sentence_experiment, squad_records
 from tests.pretrain.test_question_answering import squad_experiment
@@ -250,6 +253,77 @@ def test_answers_to_the_questions_of_a_json_file(tmp_path):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
     nbest = json.loads((tmp_path / "out" / "nbest_predictions.json").read_text())
     assert all(entry["text"] in text for i, text in enumerate(texts) for entry in nbest[f"q{i}"])
+
+
+def test_predictions_that_exist_are_refused_and_replaced_whole(classifier, tmp_path):
+    source, target = tmp_path / "in.txt", tmp_path / "out.tsv"
+    source.write_text("w20 w30\nw40\n")
+    run(classifier, source, target)
+    before = target.read_text()
+    source.write_text("w50\n")
+    with pytest.raises(UsageError, match=r"out\.tsv exists\. Use --overwrite"):
+        run(classifier, source, target)
+    assert target.read_text() == before
+    run(classifier, source, target, overwrite=True)
+    assert len(target.read_text().splitlines()) == 2
+    run(classifier, source, target, overwrite=True, format="jsonl")
+    run(classifier, source, target, overwrite=True, format="glue")
+    assert target.read_text().startswith("index\tprediction\n0\t")
+    target.write_text("precious")
+    with pytest.raises(UsageError, match="holds something else"):
+        run(classifier, source, target, overwrite=True)
+    target.unlink()
+    target.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="exists"):
+        run(classifier, source, target)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+
+ANSWERS = ({"q": -1.5}, {"q": [{"text": "old"}]}, {"q": "old"})
+
+
+def test_answers_that_exist(tmp_path):
+    out = tmp_path / "out"
+    _check_output(tmp_path / "in.json", out, True, False)
+    _write_answers(out, ANSWERS)
+    (out / "notes.txt").write_text("precious")
+    with pytest.raises(UsageError, match=r"predictions\.json exists\. Use --overwrite"):
+        _check_output(tmp_path / "in.json", out, True, False)
+    _check_output(tmp_path / "in.json", out, True, True)
+    _write_answers(out, (None, {"q": []}, {"q": "\ud800"}))
+    assert json.loads((out / "predictions.json").read_text()) == {"q": "\ud800"}
+    assert sorted(os.listdir(out)) == ["nbest_predictions.json", "notes.txt", "predictions.json"]
+
+
+@pytest.mark.parametrize("how", [run_killed, run_failing])
+@pytest.mark.parametrize("old", [False, True])
+def test_answers_are_replaced_whole_wherever_it_is_interrupted(tmp_path, how, old):
+    new, out = (None, {"q": [{"text": "new"}]}, {"q": "new"}), tmp_path / "out"
+
+    def command():
+        try:
+            _check_output(tmp_path / "in.json", out, True, old)
+            _write_answers(out, new)
+        except NlpdataError as error:
+            return error.exit_code
+        return 0
+
+    for step in range(60):
+        shutil.rmtree(out, ignore_errors=True)
+        if old:
+            _write_answers(out, ANSWERS)
+        _, interrupted = how(command, step)
+        found = {path.name: path.read_text() for path in out.iterdir()} if out.exists() else {}
+        if "predictions.json" in found:
+            assert ("old" in "".join(found.values())) != ("new" in "".join(found.values())), step
+        if not interrupted:
+            break
+        done = "new" in found.get("predictions.json", "") and not old
+        assert command() == (2 if done else 0), step
+        assert sorted(os.listdir(out)) == ["nbest_predictions.json", "predictions.json"]
+        assert json.loads((out / "predictions.json").read_text()) == {"q": "new"}
+    assert not interrupted
+    assert step > 8
 
 
 def test_a_model_without_a_head(tmp_path):
