@@ -18,6 +18,7 @@ from pretrain.predict import _check_output, _write_answers, main, predict
 from pretrain.prediction import Head, Texts, read_texts, rows_of, write_rows
 from pretrain.tasks.question_answering import QuestionAnsweringTask
 from pretrain.tasks.sentence_prediction import SentencePredictionTask
+from tests.nlpdata.commands import contents
 from tests.nlpdata.interruptions import run_failing, run_killed
 from tests.pages import WORDS
 from tests.pretrain.finetuning import CLS, LENGTH, SEP, records, sentence_experiment, squad_records
@@ -125,7 +126,7 @@ def test_where_predictions_go_is_looked_at_first(classifier, tmp_path):
         with pytest.raises(UsageError, match=message):
             run(classifier, tmp_path / "in.txt", tmp_path / target)
     with pytest.raises(UsageError, match=r"cannot read .*no\.txt"):
-        run(classifier, tmp_path / "no.txt", tmp_path / "in.txt")
+        run(classifier, tmp_path / "no.txt", tmp_path / "new.tsv")
     assert (tmp_path / "in.txt").read_text() == "w20\n"
     (tmp_path / "in.jsonl").write_text(json.dumps({"text": "w20", "id": "a\tb"}) + "\n")
     with pytest.raises(UsageError, match=r"the id 'a\\tb' has tabs or line breaks.*--format jsonl"):
@@ -313,7 +314,7 @@ def test_answers_are_replaced_whole_wherever_it_is_interrupted(tmp_path, how, ol
         if old:
             _write_answers(out, ANSWERS)
         _, interrupted = how(command, step)
-        found = {path.name: path.read_text() for path in out.iterdir()} if out.exists() else {}
+        found = {name: data.decode() for name, data in contents(out).items()}
         if "predictions.json" in found:
             assert ("old" in "".join(found.values())) != ("new" in "".join(found.values())), step
         if not interrupted:
