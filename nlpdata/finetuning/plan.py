@@ -213,6 +213,8 @@ class Run:
 
     def complete(self) -> FinetuningResult:
         """Completes the commit that an equal run had begun."""
+        for line in self.work.decided.notes:
+            self._log(f"warning: {line}")
         return self._put_in_place(self.work.decided.sets, self.work.decided.notes)
 
     @property

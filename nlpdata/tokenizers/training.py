@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Protocol
 
-from nlpdata.corpus import Block, Portion, find_files, fingerprint, plan_portions, read_portion
+from nlpdata.corpus import Block, Portion, find_files, plan_portions, read_portion
 from nlpdata.errors import DataError, UsageError
 from nlpdata.local import default_workers, run_tasks
 from nlpdata.output import work_key
@@ -187,7 +187,7 @@ def make_plan(
             "options": asdict(chosen),
             "invalid_utf8": invalid_utf8,
             "text_key": text_key,
-            "inputs": [[file.name, fingerprint(file)] for file in files],
+            "inputs": [[file.name, file.size] for file in files],
         }
     )
     paths = writing.prepare_output(output, trainer.suffixes, overwrite, key)
@@ -196,7 +196,12 @@ def make_plan(
     for warning in warnings:
         log(f"Warning: {warning}")
     return TrainingPlan(
-        LineReader(chosen, invalid_utf8, text_key), plan_portions(files, _PORTION_BYTES), len(files), paths, key, warnings
+        LineReader(chosen, invalid_utf8, text_key),
+        plan_portions(files, _PORTION_BYTES),
+        len(files),
+        paths,
+        key,
+        warnings,
     )
 
 
