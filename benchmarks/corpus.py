@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
+from measure import own_folder
+
 
 @dataclass(frozen=True)
 class Package:
@@ -197,6 +199,7 @@ def main() -> None:
     missing = [tool for tool in ("apt-get", "apt-cache", "dpkg-deb") if not shutil.which(tool)]
     if missing:
         sys.exit(f"corpus.py: needs {', '.join(missing)}: run it on Debian, or name other text with --input")
+    args.output = own_folder(args.output)
     packages = args.packages_from or args.output / "packages"
     packages.mkdir(parents=True, exist_ok=True)
     build(args.languages, args.output, packages.resolve())

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from measure import CommandCost, Report, cpu_of, in_turn, run_command
+from measure import CommandCost, Report, cpu_of, in_turn, own_folder, run_command
 from preparation import ROOT, Corpus, command, core_stages, disk_stages, trained
 
 from nlpdata import keys
@@ -190,8 +190,7 @@ def main() -> None:
     args = parser.parse_args()
     if not (args.corpus / "manifest.json").exists():
         sys.exit(f"{args.corpus} holds no finished corpus: python benchmarks/corpus.py --output {args.corpus}")
-    args.work = args.work.resolve()
-    args.work.mkdir(parents=True, exist_ok=True)
+    args.work = own_folder(args.work)
     english = [args.corpus.resolve() / "en" / "*.txt"]
     corpus = Corpus(english, trained(english, args.work, "en", 30000))
     report = Report(TARGETS)

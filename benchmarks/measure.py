@@ -13,6 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 
+def own_folder(path: Path) -> Path:
+    """A folder that a benchmark may fill and clear: new, empty, or one that an earlier run has marked; ends it for others."""
+    path, mark = path.resolve(), path / ".nlpdata-benchmark"
+    if path.exists() and not mark.exists() and any(path.iterdir()):
+        sys.exit(f"{path} holds other things, which a benchmark would replace. Name a new folder.")
+    path.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+    return path
+
+
 def cpu_of(function: Callable[[], object]) -> float:
     """CPU seconds (user and system, all threads of this process) that one call takes."""
     start = time.process_time()

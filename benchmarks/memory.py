@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measure import Report
+from measure import Report, own_folder
 from preparation import command, trained
 
 # name -> megabytes of text, as one document, workers, options
@@ -57,8 +57,7 @@ def main() -> None:
     args = parser.parse_args()
     if not (args.corpus / "manifest.json").exists():
         sys.exit(f"{args.corpus} holds no finished corpus: python benchmarks/corpus.py --output {args.corpus}")
-    args.work = args.work.resolve()
-    args.work.mkdir(parents=True, exist_ok=True)
+    args.work = own_folder(args.work)
     tokenizer = trained([args.corpus.resolve() / "en" / "*.txt"], args.work, "en", 30000)
     report = Report(TARGETS)
     for name in args.runs:

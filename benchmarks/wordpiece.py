@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measure import in_turn, run_command, table
+from measure import in_turn, own_folder, run_command, table
 from preparation import Corpus, command
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -136,8 +136,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-command", action="store_true", help="encoding only")
     args = parser.parse_args()
-    args.work = args.work.resolve()
-    args.work.mkdir(parents=True, exist_ok=True)
+    args.work = own_folder(args.work)
     vocabulary = args.vocabulary or args.work / "wordpiece-30000.txt"
     if not vocabulary.exists():
         train_tokenizer(

@@ -207,7 +207,8 @@ def _records(name: str, splits: str, input: str, folder: Path, tokenizer: str, o
     from nlpdata.tokenizers import load_tokenizer
 
     meta_path = folder / "meta.json"
-    if not meta_path.exists() or is_unfinished(folder):
+    outputs = [str(folder / f"{split}.tfrecord") for split in splits.split(",")]
+    if not meta_path.exists() or any(map(is_unfinished, outputs)):
         log(f"{name}: making records: {folder}")
         create_finetuning(input, str(folder), tokenizer, task=name, splits=splits, log=log, **options)
         return folder

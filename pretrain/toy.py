@@ -11,6 +11,7 @@ from pathlib import Path
 from nlpdata.errors import UsageError
 from pretrain.config import ExperimentConfig
 from pretrain.config_values import closest
+from pretrain.json_files import write_file
 
 OBJECTIVES = ("nsp", "sop", "none")
 SEQ_LENGTH = 32
@@ -55,13 +56,16 @@ def with_toy_records(config: ExperimentConfig, model_dir: str | Path, log=print)
 def make_toy_records(folder: Path, objective: str, log=print) -> Path:
     """Makes `<folder>/<objective>.tfrecord` and `.eval.tfrecord`, unless they are there; returns the path less suffix."""
     stem = folder / objective
-    if Path(f"{stem}.meta.json").exists() and Path(f"{stem}.eval.meta.json").exists():
-        return stem
     from nlpdata import create_pretraining
+    from nlpdata.output import is_unfinished
+
+    sets = (str(stem), f"{stem}.eval")
+    if all(Path(f"{name}.meta.json").exists() and not is_unfinished(f"{name}.tfrecord") for name in sets):
+        return stem
 
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "text.txt").write_text(toy_text(), encoding="utf-8")
-    (folder / "vocab.txt").write_text("\n".join(toy_vocabulary()) + "\n", encoding="utf-8")
+    write_file(folder / "text.txt", toy_text().encode())
+    write_file(folder / "vocab.txt", ("\n".join(toy_vocabulary()) + "\n").encode())
     result = create_pretraining(
         str(folder / "text.txt"),
         f"{stem}.tfrecord",

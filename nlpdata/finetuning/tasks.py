@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from nlpdata.errors import DataError
 from nlpdata.files import AnyPath, local_folder, move
 from nlpdata.finetuning.encode import Chunk, SentenceEncoder, encode_columns
 from nlpdata.finetuning.options import FinetuningOptions
@@ -141,7 +142,7 @@ def _write_records(encoder, part: Part, columns: dict) -> dict:
     data, lengths = encode_columns(encoder, encoder.features(part.split, part.labelled), columns)
     store(_setup.folder / f"{part.name}.lengths", lengths.astype("<i8").tobytes())
     store(_setup.folder / f"{part.name}.records", data)
-    return {"records": len(lengths), "bytes": len(data)}
+    return {"file": f"{part.name}.records", "records": len(lengths), "bytes": len(data)}
 
 
 @dataclass(frozen=True)
@@ -198,6 +199,8 @@ def make_shard(shard: Shard, report) -> dict:
                     file.seek(start)
                     while start < stop:
                         data = file.read(min(_COPY_BYTES, stop - start))
+                        if not data:
+                            raise DataError(f"{_setup.folder / name} is damaged: it ends at byte {start}. Remove it")
                         start += len(data)
                         writer.write(data, records if start == stop else 0)
                         report(len(data))

@@ -238,9 +238,3 @@ def read_decided(targets: Sequence[OutputSet], key: str, waiting: Path) -> Decid
 def _lies(target: OutputSet, waiting: Path, name: str, crc: str) -> bool:
     paths = (waiting / name, target.folder / name)
     return is_own(target, name) and any(path.exists() and file_checksum(path) == crc for path in paths)
-
-
-def is_unfinished(folder: AnyPath) -> bool:
-    """Whether an interrupted command left sets of records in a folder half replaced, or its work folder."""
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    return any(name.startswith(".") and name.endswith((".committing", ".work")) for name in names)

@@ -27,6 +27,7 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.files import AnyPath, file_size, is_remote
 from nlpdata.output.committing import JOURNAL, Decided, read_decided
 from nlpdata.output.naming import OutputSet
+from nlpdata.records import committing_marker, meta_path
 
 _KEY, _LOCK = "key", "lock"
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -183,6 +184,12 @@ class WorkFolder:
         except OSError as error:
             self._log(f"warning: {self.path} cannot be removed: {error.strerror or error}. Remove it yourself.")
         self.close()
+
+
+def is_unfinished(output: str) -> bool:
+    """Whether an interrupted command left a set of records half replaced, or its work folder."""
+    target = OutputSet(output, meta_path(output))
+    return committing_marker(output).exists() or os.path.lexists(work_path(target))
 
 
 def remove_emptied(path: Path) -> None:

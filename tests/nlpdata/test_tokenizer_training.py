@@ -14,7 +14,7 @@ import pytest
 import sentencepiece
 
 from nlpdata.errors import DataError, NlpdataError, UsageError
-from nlpdata.tokenizers import load_tokenizer, training
+from nlpdata.tokenizers import load_tokenizer, training, writing
 from nlpdata.tokenizers.sentencepiece_training import SentencePieceVocabularyTrainer
 from nlpdata.tokenizers.training import ALBERT_SYMBOLS, train_tokenizer
 from tests.nlpdata.commands import contents
@@ -434,11 +434,10 @@ def test_failure_leaves_the_old_files(corpus, tmp_path, monkeypatch):
     with pytest.raises(UsageError):
         train(corpus, tmp_path / "spm", vocab_size=9999)
 
-    def full_disk(self, content):
+    def full_disk(path, content):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(training, "_prepare_output", lambda *args: [Path(f) for f in result.files])
-    monkeypatch.setattr(Path, "write_bytes", full_disk)
+    monkeypatch.setattr(writing, "write_durably", full_disk)
     with pytest.raises(DataError, match="No space left"):
         train(corpus, tmp_path / "spm", vocab_size=55)
     assert [sha256(f) for f in result.files] == before

@@ -2,16 +2,19 @@
 
 import json
 import resource
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, NlpdataError, UsageError
 from nlpdata.temporary import temporary
 from pretrain.converters import Checkpoint, assign, native, read_checkpoint, read_encoder
+from pretrain.converters.write import write_checkpoint
 from pretrain.training.checkpoints import BestCheckpoint, Checkpoints
+from tests.nlpdata.interruptions import run_failing, run_killed
 from tests.pretrain.runs import ROOT, tiny
 
 
@@ -275,6 +278,33 @@ def test_what_is_no_checkpoint(tmp_path):
     (later / native.INFO).write_text(json.dumps(info))
     with pytest.raises(DataError, match="written by a later version"):
         read_checkpoint(later)
+
+
+@pytest.mark.parametrize("how", [run_killed, run_failing])
+def test_a_new_folder_is_whole_or_absent_wherever_its_writing_is_interrupted(tmp_path, how):
+    """As convert and export write it; the same command completes it and leaves nothing else."""
+    checkpoint = Checkpoint("native", "run1", tiny(), {"encoder/pooler/kernel": np.ones((32, 32), np.float32)})
+    target = tmp_path / "new"
+
+    def command():
+        try:
+            write_checkpoint(target, checkpoint, "native")
+        except NlpdataError as error:
+            return error.exit_code
+        return 0
+
+    for step in range(40):
+        shutil.rmtree(target, ignore_errors=True)
+        _, interrupted = how(command, step)
+        whole = target.exists()
+        if whole:
+            assert sorted(native.read_arrays(target)) == ["model/encoder/pooler/kernel"]
+        if not interrupted:
+            break
+        assert command() == (2 if whole else 0), step
+        assert [path.name for path in tmp_path.iterdir()] == ["new"]
+    assert not interrupted
+    assert step > 6
 
 
 def test_a_model_that_was_not_built_is_not_loaded_in_silence():

@@ -5,7 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from pretrain.glue import main, table_lines
+from nlpdata.errors import DataError
+from nlpdata.output import committing
+from nlpdata.reading import open_records
+from pretrain.glue import _records, main, table_lines
 from pretrain.tasks.sentence_prediction import SentencePredictionTask
 from tests.pages import WORDS
 from tests.pretrain.finetuning import records, sentence_experiment
@@ -33,6 +36,29 @@ def base(tmp_path):
             text = "\n".join([f"index\tsentence1\tsentence2\t{label}", *rows]) + "\n"
             (tmp_path / "glue" / folder / f"{split}.tsv").write_text(text)
     return tmp_path / "base"
+
+
+def test_records_that_were_interrupted_are_completed(tmp_path, monkeypatch):
+    """Also where the meta file is in place and the marker still stands: readers would refuse them for good."""
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    (tmp_path / "RTE").mkdir()
+    rows = [f"{i}\tw20 w40\tw30\t{('entailment', 'not_entailment')[i % 2]}" for i in range(8)]
+    for split in ("train", "dev"):
+        (tmp_path / "RTE" / f"{split}.tsv").write_text("\n".join(["index\tsentence1\tsentence2\tlabel", *rows]) + "\n")
+    options = {"max_seq_length": 32, "on_bad_row": "fail"}
+    given = ("rte", "train,dev", str(tmp_path), tmp_path / "out", str(tmp_path / "vocab.txt"), options, print)
+
+    def stop(targets):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(committing, "remove_markers", stop)
+        with pytest.raises(DataError, match="Run the same command again to complete the set"):
+            _records(*given)
+    assert (tmp_path / "out" / "meta.json").exists()
+    folder = _records(*given)
+    assert len(open_records(str(folder / "train.tfrecord"))) == 8
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 import nlpdata
 from nlpdata import local
 from nlpdata.errors import DataError, UsageError
-from nlpdata.finetuning import chunks, create
+from nlpdata.finetuning import chunks, create, tasks
 from nlpdata.inspection import inspect_records
 from nlpdata.output import committing
 from nlpdata.records import read_meta
@@ -118,6 +118,24 @@ def test_an_interrupted_run_goes_on(tmp_path, make, source, monkeypatch):
     assert contents(tmp_path / "whole") == contents(tmp_path / "out")
     assert not {item.name for item in made if hasattr(item, "size")} & set(done[:2]) or options["task"] == "squad"
     assert not (tmp_path / "out" / ".train.work").exists()
+
+
+def test_damaged_parts_are_made_again(tmp_path, make, rows, monkeypatch):
+    options = {"task": "classification", "max_seq_length": 32}
+    make(rows, output="whole", **options)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks, "plan_shards", stop)
+        with pytest.raises(KeyboardInterrupt):
+            make(rows, **options)
+    for path in (tmp_path / "out" / ".train.work").glob("*.records"):
+        path.write_bytes(path.read_bytes()[:-3])
+    make(rows, **options)
+    assert any("is damaged" in line for line in make.log)
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
 def test_the_tokenizers_copy_says_how_to_normalise(tmp_path, make, rows):
