@@ -24,7 +24,7 @@ except ImportError:  # Windows
     fcntl = None
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files import AnyPath, file_size, is_remote
+from nlpdata.files import AnyPath, file_size, is_plain_name, is_remote
 from nlpdata.output.committing import JOURNAL, Decided, read_decided
 from nlpdata.output.naming import OutputSet
 from nlpdata.records import committing_marker, meta_path
@@ -163,10 +163,12 @@ class WorkFolder:
         folder = folder or self.path
         try:
             result = json.loads((folder / f"{name}.json").read_text())
+            if not all(map(is_plain_name, _named(result))):
+                return None
             if "file" not in result:
                 return result
-            size = file_size(folder / os.path.basename(result["file"]))
-        except (OSError, ValueError):
+            size = file_size(folder / result["file"])
+        except (OSError, ValueError, TypeError, AttributeError):
             return None
         if size != result["bytes"]:
             self._log(
@@ -204,6 +206,12 @@ def remove_emptied(path: Path) -> None:
             finally:
                 os.close(lock)
         path.rmdir()  # fails where it holds anything
+
+
+def _named(result: dict) -> list:
+    """The files that a stored result names."""
+    runs = [run for runs in result.get("runs", {}).values() for run in runs]
+    return [*([result["file"]] if "file" in result else []), *runs, *result.get("merged", [])]
 
 
 def store_result(folder: AnyPath, name: str, result: dict) -> None:

@@ -201,6 +201,24 @@ def test_links_in_a_work_folder_lead_nowhere(tmp_path, create):
     assert not work.exists()
 
 
+def test_results_of_tasks_name_no_paths(tmp_path):
+    """Runs that were merged are removed, so what a result names is as much data as what a meta file lists."""
+    work = WorkFolder([output_set(str(tmp_path / "x"))], "key", print)
+    (tmp_path / "precious.txt").write_text(PRECIOUS)
+    for result in (
+        {"file": "../precious.txt", "bytes": len(PRECIOUS)},
+        {"runs": {"records-train": ["a.run", "../precious.txt"]}},
+        {"runs": {}, "merged": [f"{tmp_path}/precious.txt"]},
+        {"runs": {"records-train": [1]}},
+        [],
+    ):
+        (work.path / "chunk-0.json").write_text(json.dumps(result))
+        assert work.result("chunk-0") is None
+    (work.path / "chunk-0.json").write_text(json.dumps({"runs": {"records-train": ["a.run"]}}))
+    assert work.result("chunk-0") == {"runs": {"records-train": ["a.run"]}}
+    work.remove()
+
+
 def test_a_linked_lock_is_not_followed(tmp_path, create):
     work = tmp_path / "out" / ".x.work"
     work.mkdir()
