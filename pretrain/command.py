@@ -18,6 +18,15 @@ ImportModules = Annotated[
     ),
 ]
 
+AllowOtherTokenizer = Annotated[
+    bool,
+    typer.Option(
+        "--allow_other_tokenizer",
+        "--allow-other-tokenizer",
+        help="Take another tokenizer than that of the weights.",
+    ),
+]
+
 
 def run_app(app: typer.Typer, name: str, argv: Sequence[str] | None) -> int:
     """Runs the command line of `pretrain.<name>`; returns the exit code when called with argv, else exits with it."""

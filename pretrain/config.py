@@ -147,6 +147,8 @@ class TaskConfig:
 
     init_checkpoint: str = ""
     """Start from these weights: a checkpoint of any supported format."""
+    allow_other_tokenizer: bool = False
+    """Learn from records of another tokenizer than that of the weights, whose ids then mean other words."""
     model: ModelConfig = field(default_factory=ModelConfig)
     train_data: DataConfig = field(default_factory=DataConfig)
     validation_data: EvalDataConfig = field(default_factory=EvalDataConfig)

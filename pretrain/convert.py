@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from nlpdata.errors import UsageError
-from pretrain.command import ImportModules, run_app
+from pretrain.command import AllowOtherTokenizer, ImportModules, run_app
 from pretrain.registry import user_modules
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -45,6 +45,7 @@ def convert_command(
         Literal["base", "large", "xlarge", "xxlarge"], typer.Option(help="Older form: size of the model.")
     ] = "base",
     import_module: ImportModules = None,
+    allow_other_tokenizer: AllowOtherTokenizer = False,
 ) -> None:
     """Convert a checkpoint to another format."""
     from pretrain.converters import read_checkpoint
@@ -59,6 +60,7 @@ def convert_command(
         if value is None:
             raise UsageError(f"{name} is missing: python -m pretrain.convert SOURCE DEST --format hf")
     options = {"encoder_only": encoder_only, "tokenizer": tokenizer, "do_lower_case": do_lower_case}
+    options["allow_other_tokenizer"] = allow_other_tokenizer
     with user_modules(import_module or ()):
         checkpoint = read_checkpoint(source, read_model_config(model_config) if model_config else None)
         convert(checkpoint, dest, format, **options, log=print)

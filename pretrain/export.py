@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from nlpdata.errors import UsageError
-from pretrain.command import ImportModules, run_app
+from pretrain.command import AllowOtherTokenizer, ImportModules, run_app
 from pretrain.registry import user_modules
 from pretrain.tasks.metrics import BETTER
 
@@ -32,6 +32,7 @@ def export_command(
         typer.Option("--do_lower_case/--nodo_lower_case", help="Whether it lower-cases, if not as stored with it."),
     ] = None,
     import_module: ImportModules = None,
+    allow_other_tokenizer: AllowOtherTokenizer = False,
 ) -> None:
     """Write a run's checkpoint in the format of another tool."""
     from pretrain.converters import read_checkpoint
@@ -40,6 +41,7 @@ def export_command(
     folder = find_checkpoint(Path(model_dir).expanduser(), best=which == "best")
     print(f"checkpoint: {folder}")
     options = {"encoder_only": encoder_only, "tokenizer": tokenizer, "do_lower_case": do_lower_case}
+    options["allow_other_tokenizer"] = allow_other_tokenizer
     with user_modules(import_module or ()):
         convert(read_checkpoint(str(folder)), dest, format, **options, log=print)
 
@@ -57,8 +59,13 @@ def find_checkpoint(model_dir: Path, best: bool) -> Path:
     if not best:
         return native.locate(model_dir)
     trainer = own[1].get("config", {}).get("trainer", {})
-    subdir = trainer.get("best_checkpoint_export_subdir")
-    found = native.locate(model_dir / subdir) if subdir else None
+    subdir = trainer.get("best_checkpoint_export_subdir") if isinstance(trainer, dict) else None
+    if subdir and not (model_dir / str(subdir)).resolve().is_relative_to(model_dir.resolve()):
+        raise UsageError(
+            f"{model_dir}: says that its best checkpoint is in {str(subdir)!r}, outside of it. If that is right: python -m "
+            "pretrain.convert FOLDER DEST."
+        )
+    found = native.locate(model_dir / str(subdir)) if subdir else None
     if found is None:
         why = f"{model_dir / subdir} holds none yet" if subdir else "trainer.best_checkpoint_export_subdir was not set"
         raise UsageError(f"{model_dir}: this run kept no best checkpoint: {why}. Use --which newest.")

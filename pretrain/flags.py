@@ -71,6 +71,12 @@ FIELDS = (
     Flag("meta_data_file_path", "Meta file of the training records.", ("task.train_data.meta_path",)),
     Flag("init_checkpoint", "Weights to start from.", ("task.init_checkpoint",), ("checkpoint_path",)),
     Flag("init_heads", "Start the heads from them too (pretraining).", ("task.init_heads",), kind="switch"),
+    Flag(
+        "allow_other_tokenizer",
+        "Take records of another tokenizer than the weights'.",
+        ("task.allow_other_tokenizer",),
+        kind="switch",
+    ),
     Flag("max_seq_length", "Expected length.", ("task.train_data.seq_length", "task.validation_data.seq_length")),
     Flag(
         "max_predictions_per_seq",

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 import typer
 
 from nlpdata.errors import UsageError
-from pretrain.command import ImportModules, run_app
+from pretrain.command import AllowOtherTokenizer, ImportModules, run_app
 from pretrain.config import ExperimentConfig
 from pretrain.config_tree import to_tree, with_layers
 from pretrain.config_values import closest
@@ -39,6 +39,7 @@ TASKS = {
     "rte": (_ACCURACY, "glue_rte", "dev"),
     "wnli": (_ACCURACY, "glue_wnli", "dev"),
 }
+_ALLOW = "allow_other_tokenizer"
 # Where both are asked for, one model is scored on the dev sets of both.
 _SAME_MODEL = {"mnli_mismatched": "mnli_matched"}
 
@@ -74,6 +75,7 @@ def glue_command(
         list[str] | None, typer.Option("--params_override", "--params-override", help="a.b=1,c.d=2 over everything.")
     ] = None,
     import_module: ImportModules = None,
+    allow_other_tokenizer: AllowOtherTokenizer = False,
 ) -> None:
     """Fine-tune on GLUE tasks, and print the table of their scores."""
     rows = glue(
@@ -91,6 +93,7 @@ def glue_command(
         config_files=config_file or (),
         params_overrides=params_override or (),
         import_modules=import_module or (),
+        allow_other_tokenizer=allow_other_tokenizer,
         log=lambda line: print(line, file=sys.stderr, flush=True),
     )
     print("\n".join(table_lines(rows)))
@@ -112,13 +115,14 @@ def glue(
     config_files: Sequence[str] = (),
     params_overrides: Sequence[str] = (),
     import_modules: Sequence[str] = (),
+    allow_other_tokenizer: bool = False,
     log: Callable[[str], None] = print,
 ) -> list[dict]:
     """Runs the sweep; see the top of this file. `tasks`: names of TASKS; None: all.
 
     Returns a row a metric: {"task", "metric", "median", "min", "max", "std"}, over the seeds, and last "average": the mean
-    over the tasks (MNLI is one) of the mean of their medians. `import_modules`: of the user's own parts. Raises UsageError,
-    DataError.
+    over the tasks (MNLI is one) of the mean of their medians. `import_modules`: of the user's own parts.
+    `allow_other_tokenizer`: the given one need not be that of the weights. Raises UsageError, DataError.
     """
     with user_modules(import_modules):
         return _sweep(
@@ -134,6 +138,7 @@ def glue(
             [
                 *((path, read_yaml(path)) for path in config_files),
                 *(("--params_override", parse_overrides(text)) for text in params_overrides),
+                *([("--allow_other_tokenizer", {"task": {_ALLOW: True}})] if allow_other_tokenizer else []),
             ],
             log,
         )
@@ -156,7 +161,8 @@ def _sweep(
         chosen.append(known[plain_name(name)])
     given = read_model_config(model_config) if model_config else None
     encoder = read_checkpoint(init_checkpoint, given).encoder
-    vocabulary = _tokenizer(tokenizer, init_checkpoint)
+    confirmed = any(_ALLOW in (tree.get("task") or {}) for _, tree in top)
+    vocabulary = _tokenizer(tokenizer, init_checkpoint, confirmed, log)
     runs: dict[str, tuple[ExperimentConfig, str]] = {}
     for name in chosen:
         _, settings, dev = TASKS[name]
@@ -184,12 +190,18 @@ def _sweep(
     return rows
 
 
-def _tokenizer(given: str | None, init_checkpoint: str) -> str:
+def _tokenizer(given: str | None, init_checkpoint: str, confirmed: bool, log) -> str:
+    """The tokenizer's file. UsageError where it is not that of the weights, unless the configuration speaks of that: the runs
+    look at it again."""
+    from nlpdata.tokenizers import load_tokenizer
+    from pretrain.converters.same_tokenizer import refuse_other_tokenizer
     from pretrain.converters.tokenizer_files import find_tokenizer
 
     found = given or find_tokenizer(init_checkpoint)
     if not found:
         raise UsageError(f"no tokenizer beside {init_checkpoint}. Name it with --tokenizer.")
+    loaded = load_tokenizer(found)
+    refuse_other_tokenizer(loaded.path, loaded.meta(), Path(loaded.path), init_checkpoint, confirmed, log)
     return str(found)
 
 

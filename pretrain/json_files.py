@@ -17,15 +17,27 @@ def read_object(path: Path) -> dict:
 
 
 def parse_object(raw: bytes, source: str) -> dict:
-    """The JSON object that UTF-8 text describes; `source` is its name in messages. DataError for anything else."""
+    """The JSON object that UTF-8 text describes; `source` is its name in messages.
+
+    DataError for anything else, and where a name has two values: readers differ in which one they take.
+    """
     try:
-        values = json.loads(raw.decode("utf-8"))
+        values = json.loads(raw.decode("utf-8"), object_pairs_hook=_once)
     except ValueError as error:
         raise DataError(f"{source}: no JSON: {error}") from None
     except RecursionError:
         raise DataError(f"{source}: no JSON of ours: nested too deeply") from None
     if not isinstance(values, dict):
         raise DataError(f"{source}: expected a JSON object, {{...}}, found {raw[:40].decode('utf-8', 'replace')!r}")
+    return values
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        for name, value in pairs:
+            if value != values[name]:
+                raise ValueError(f"{name!r} has two values")
     return values
 
 

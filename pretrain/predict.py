@@ -6,6 +6,7 @@ null_odds.json.
 """
 
 import contextlib
+import functools
 import os
 import sys
 import tempfile
@@ -20,7 +21,7 @@ import typer
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files import sync_folder, write_durably
 from nlpdata.temporary import temporary
-from pretrain.command import ImportModules, run_app
+from pretrain.command import AllowOtherTokenizer, ImportModules, run_app
 from pretrain.json_files import json_bytes
 from pretrain.registry import user_modules
 
@@ -42,10 +43,12 @@ def predict_command(
     batch_size: Annotated[int, typer.Option("--batch_size", "--batch-size", min=1, help="Examples at a time.")] = 32,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier predictions, at the end.")] = False,
     import_module: ImportModules = None,
+    allow_other_tokenizer: AllowOtherTokenizer = False,
 ) -> None:
     """Write the predictions of a fine-tuned model."""
     options = {"format": format, "tokenizer": tokenizer, "batch_size": batch_size, "overwrite": overwrite}
-    predict(model_dir, input, output, **options, import_modules=import_module or (), log=_log)
+    options |= {"import_modules": import_module or (), "allow_other_tokenizer": allow_other_tokenizer}
+    predict(model_dir, input, output, **options, log=_log)
 
 
 def predict(
@@ -58,6 +61,7 @@ def predict(
     batch_size=32,
     overwrite=False,
     import_modules=(),
+    allow_other_tokenizer=False,
     log=print,
 ) -> None:
     """Writes the predictions of a fine-tuned model for a file; see the top of this file.
@@ -65,18 +69,20 @@ def predict(
     Args:
       overwrite: replace earlier predictions, whole and at the end; else an output that exists is refused.
       import_modules: modules of the user's own parts that the model's checkpoint may name.
+      allow_other_tokenizer: take a tokenizer, or records of one, that is not the model's.
 
     Raises UsageError where model, input and options do not fit, DataError where a file is damaged.
     """
     with user_modules(import_modules):
-        _predict(model_dir, input, output, format, tokenizer, batch_size, overwrite, log)
+        words = functools.partial(_tokenizer, str(model_dir), tokenizer, allow_other_tokenizer, log)
+        _predict(str(model_dir), input, output, format, words, batch_size, overwrite, log)
 
 
-def _predict(model_dir, input, output, format, tokenizer, batch_size, overwrite, log) -> None:
+def _predict(model_dir, input, output, format, words, batch_size, overwrite, log) -> None:
     from pretrain.converters import read_checkpoint
     from pretrain.converters.heads import listed
 
-    checkpoint = read_checkpoint(str(model_dir))
+    checkpoint = read_checkpoint(model_dir)
     if checkpoint.head is None and "span/logits/kernel" not in checkpoint.weights:
         why = f" Left out: {listed(checkpoint.left_out)}." if checkpoint.left_out else ""
         raise UsageError(
@@ -85,10 +91,10 @@ def _predict(model_dir, input, output, format, tokenizer, batch_size, overwrite,
         )
     _check_output(Path(input), Path(output), checkpoint.head is None, overwrite)
     if checkpoint.head:
-        _predict_texts(checkpoint, str(model_dir), input, output, format, tokenizer, batch_size, log)
+        _predict_texts(checkpoint, input, output, format, words, batch_size, log)
     else:
-        with _question_records(checkpoint, str(model_dir), input, tokenizer, log) as records:
-            _predict_answers(checkpoint, str(model_dir), records, output, batch_size, log)
+        with _question_records(checkpoint, input, words, log) as records:
+            _predict_answers(checkpoint, model_dir, records, output, batch_size, log)
 
 
 def _check_output(input: Path, output: Path, is_folder: bool, overwrite: bool) -> None:
@@ -125,7 +131,7 @@ def _refuse_existing(path: Path, is_folder: bool, overwrite: bool) -> None:
         )
 
 
-def _predict_texts(checkpoint, model_dir, input, output, format, tokenizer, batch_size, log) -> None:
+def _predict_texts(checkpoint, input, output, format, words, batch_size, log) -> None:
     from pretrain.converters.load import load_model
     from pretrain.prediction import FORMATS, predict_logits, read_texts, rows_of, write_rows
 
@@ -136,8 +142,7 @@ def _predict_texts(checkpoint, model_dir, input, output, format, tokenizer, batc
     texts = read_texts(input)
     if not texts.first:
         raise DataError(f"{input} holds no texts.")
-    words = _tokenizer(model_dir, tokenizer)
-    logits = predict_logits(load_model(checkpoint), words, texts, checkpoint.sequence_length, batch_size, log)
+    logits = predict_logits(load_model(checkpoint), words(), texts, checkpoint.sequence_length, batch_size, log)
     rows = rows_of(checkpoint.head, texts, logits)
     empty = sum(row["prediction"] is None for row in rows)
     if empty:
@@ -146,30 +151,35 @@ def _predict_texts(checkpoint, model_dir, input, output, format, tokenizer, batc
     log(f"{len(rows)} predictions written: {output}")
 
 
-def _tokenizer(model_dir: str, given: str | None):
-    """The tokenizer: the one given, else that kept with the model. UsageError where it is not the one of its training."""
-    from nlpdata.tokenizers import load_tokenizer
-    from pretrain.converters import native
-    from pretrain.converters.tokenizer_files import find_tokenizer
+def _tokenizer(model_dir: str, given: str | None, allow_other: bool, log, records: str | None = None):
+    """The tokenizer: the one given, else that kept with the model. UsageError where it is not the one of its training.
 
+    Args:
+      records: questions that are records already: theirs is looked at in its place, and nothing is returned.
+    """
+    from nlpdata.tokenizers import load_tokenizer
+    from pretrain.config import EvalDataConfig
+    from pretrain.converters.same_tokenizer import refuse_other_tokenizer
+    from pretrain.converters.tokenizer_files import find_tokenizer
+    from pretrain.data.tokenizers import tokenizer_entry
+
+    if records is not None:
+        file, use = tokenizer_entry(EvalDataConfig(input_path=records), "--input")
+        refuse_other_tokenizer(records, use, file, model_dir, allow_other, log)
+        return None
     path = given or find_tokenizer(model_dir)
     if path is None:
         raise UsageError(f"no tokenizer lies beside {model_dir}. Name it with --tokenizer.")
     loaded = load_tokenizer(path)
-    own = native.locate_info(model_dir)
-    wanted = own[1].get("data", {}).get("tokenizer_sha256") if own else None
-    if wanted and loaded.sha256 != wanted:
-        raise UsageError(
-            f"{loaded.path} (sha256 {loaded.sha256[:12]}...) is not the tokenizer that the model was trained with "
-            f"({wanted[:12]}...): its ids mean other words."
-        )
+    refuse_other_tokenizer(loaded.path, loaded.meta(), Path(loaded.path), model_dir, allow_other, log)
     return loaded
 
 
 @contextlib.contextmanager
-def _question_records(checkpoint, model_dir: str, input, tokenizer, log):
+def _question_records(checkpoint, input, words, log):
     """The records of the questions: the input, or those made of SQuAD's JSON for as long as they are needed."""
     if not str(input).endswith((".json", ".json.gz")):
+        words(records=str(input))
         yield str(input)
         return
     from nlpdata import create_finetuning
@@ -180,7 +190,7 @@ def _question_records(checkpoint, model_dir: str, input, tokenizer, log):
         made = create_finetuning(
             str(input),
             folder,
-            _tokenizer(model_dir, tokenizer).spec,
+            words().spec,
             task="squad",
             splits="test",
             max_seq_length=length,
@@ -254,15 +264,22 @@ def _write_answers(folder: Path, contents: Sequence[dict | None]) -> None:
 
 def _answer_options(model_dir: str, facts: dict) -> dict:
     """How the run was told to choose answers; whether there may be none, if not that, as its records said."""
+    from pretrain.config_tree import Place, merged, to_tree
     from pretrain.converters import native
+    from pretrain.tasks.configs import QuestionAnsweringConfig
 
     own = native.locate_info(model_dir)
     task = own[1].get("config", {}).get("task", {}) if own else {}
     names = ("version_2_with_negative", "n_best_size", "max_answer_length", "null_score_diff_threshold")
-    options = {name: task[name] for name in names if name in task}
-    if options.get(names[0]) is None:
-        options[names[0]] = facts.get(names[0])
-    return options
+    stored = {name: task[name] for name in names if name in task} if isinstance(task, dict) else {}
+    if stored.get(names[0]) is None:
+        stored[names[0]] = facts.get(names[0])
+    place = Place(f"{own[0] / native.INFO}" if own else model_dir, "config.task", stored=True)
+    try:
+        merged_options = merged(QuestionAnsweringConfig, to_tree(QuestionAnsweringConfig()), stored, place)
+    except UsageError as error:
+        raise DataError(str(error)) from None
+    return {name: merged_options[name] for name in names}
 
 
 def _log(line: str) -> None:

@@ -12,6 +12,7 @@ from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import encoder_alone, listed
 from pretrain.converters.load import build_model, has_pooled_output
 from pretrain.converters.report import assign
+from pretrain.converters.same_tokenizer import refuse_other_tokenizer
 from pretrain.converters.tokenizer_files import find_tokenizer, load_fitting
 from pretrain.converters.write import write_checkpoint
 from pretrain.encoders.model import initialize_weights, weights_by_path
@@ -28,6 +29,7 @@ def convert(
     encoder_only: bool = False,
     tokenizer: str | None = None,
     do_lower_case: bool | None = None,
+    allow_other_tokenizer: bool = False,
     log: Callable[[str], None] = lambda line: None,
 ) -> None:
     """Writes a checkpoint as a new folder, after checking that it makes a whole model.
@@ -39,6 +41,7 @@ def convert(
       encoder_only: leave the heads out.
       tokenizer: its tokenizer file; default: the one beside the source, if there is one.
       do_lower_case: whether that lower-cases, if not as stored with it.
+      allow_other_tokenizer: take a tokenizer that is not the one of the weights.
       log: receives the account of what was matched, missing and unused.
 
     Raises UsageError, DataError.
@@ -51,7 +54,12 @@ def convert(
         log("warning: it has no pooler, so that pooled_output means nothing")
     path = Path(tokenizer) if tokenizer else find_tokenizer(checkpoint.source)
     if path is not None:
-        checkpoint = replace(checkpoint, tokenizer=load_fitting(path, checkpoint, do_lower_case))
+        words = load_fitting(path, checkpoint, do_lower_case)
+        options = {"options": do_lower_case is None, "log": log}
+        refuse_other_tokenizer(
+            words.path, words.meta(), Path(words.path), checkpoint.source, allow_other_tokenizer, **options
+        )
+        checkpoint = replace(checkpoint, tokenizer=words)
     log(_about_tokenizer(checkpoint))
     for note in write_checkpoint(dest, checkpoint, format):
         log(note)

@@ -45,15 +45,27 @@ def _read_tensors(path: Path) -> dict:
 
     def visit(place, item):
         if isinstance(item, h5py.Dataset):
+            left = path.stat().st_size - sum(array.nbytes for array in tensors.values())
+            _check_dataset(place, item, left)
             group, _, name = place.removesuffix(":0").partition("/")
             tensors[f"{group}/{name}" if group == "cls" and name == _TIED else name] = item[()]
 
     try:
         with h5py.File(path, "r") as file:
             file.visititems(visit)
-    except (OSError, RuntimeError, KeyError) as error:
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
         raise DataError(f"{path}: cannot be read as HDF5: {error}") from None
     return tensors
+
+
+def _check_dataset(place: str, item, left: int) -> None:
+    """ValueError for data that lie in other files, and for those that need more memory than the file has bytes."""
+    if item.external or item.is_virtual:
+        raise ValueError(f"{place} lies in another file")
+    if item.shape is None:
+        raise ValueError(f"{place} holds nothing")
+    if item.dtype.kind not in "fiub" or item.nbytes > left:
+        raise ValueError(f"{place} is {item.shape} of {item.dtype}, for which the file has {left} bytes")
 
 
 # The inputs and layers of that repository's two models, in the order in which Keras 2 matches them.

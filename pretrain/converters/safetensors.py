@@ -44,6 +44,7 @@ class Safetensors(Mapping):
         metadata = header.pop("__metadata__", {})
         try:
             entries = {name: self._check(name, entry, size - 8 - length) for name, entry in header.items()}
+            self._check_places(entries)
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{self.path}: the safetensors header is damaged: {error}") from None
         self._start = 8 + length
@@ -63,6 +64,14 @@ class Safetensors(Mapping):
                 "for it. Is it truncated?"
             )
         return begin, end, shape, dtype
+
+    def _check_places(self, entries: dict) -> None:
+        """ValueError where two tensors share bytes: what is read could then be larger than the file."""
+        at, before = 0, ""
+        for begin, end, name in sorted((begin, end, name) for name, (begin, end, *_) in entries.items()):
+            if begin < at:
+                raise ValueError(f"{before} and {name} share bytes")
+            at, before = max(at, end), name
 
     def __getitem__(self, name) -> np.ndarray:
         begin, end, shape, dtype = self._entries[name]

@@ -5,6 +5,8 @@ variable. TF2 names it after the objects that hold it, and states the variable's
 what our tables use, so that a checkpoint and a SavedModel of the same model are read alike.
 """
 
+import glob
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -78,7 +80,9 @@ class _Tensors(Mapping):
         self._prefix = prefix
         try:
             self._reader = tf.train.load_checkpoint(str(prefix))
-            self._keys = {name: name for name in self._reader.get_variable_to_shape_map()}
+            shapes = self._reader.get_variable_to_shape_map()
+            _check_sizes(prefix, shapes, self._reader.get_variable_to_dtype_map())
+            self._keys = {name: name for name in shapes}
             if _GRAPH in self._keys:
                 self._keys |= self._variable_names()
         except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
@@ -118,6 +122,14 @@ class _Tensors(Mapping):
 
     def __len__(self):
         return len(self._keys)
+
+
+def _check_sizes(prefix: Path, shapes: Mapping, dtypes: Mapping) -> None:
+    """ValueError where the index names more data than there are: memory would be taken for them before they are missed."""
+    claimed = sum(math.prod(shape) * (dtypes[name].size or 0) for name, shape in shapes.items())
+    there = sum(file.stat().st_size for file in prefix.parent.glob(f"{glob.escape(prefix.name)}.data-*"))
+    if claimed > there:
+        raise ValueError(f"its index names {claimed} bytes of tensors, its data files have {there}")
 
 
 def _first_line(error: Exception) -> str:

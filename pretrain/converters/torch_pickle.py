@@ -7,7 +7,9 @@ file of weights needs and refuses every other.
 
 import io
 import math
+import os
 import pickle
+import pickletools
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
@@ -18,6 +20,7 @@ import numpy as np
 
 from nlpdata.errors import DataError
 
+_MOST_SHARED = 4
 _MAGIC = 0x1950A86A20F9469CFC6C  # first pickle of the earlier format
 _STORAGES = {
     "FloatStorage": np.float32,
@@ -44,6 +47,15 @@ class _Tensor(NamedTuple):
     strides: tuple
 
 
+# What torch.save writes. Others ask for memory of a size that the file only claims (BYTEARRAY8), or for what weights do
+# not need.
+_OPCODES = set(
+    "PROTO STOP EMPTY_DICT EMPTY_LIST EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 MARK SETITEM SETITEMS APPEND APPENDS BINUNICODE "
+    "SHORT_BINUNICODE BINUNICODE8 BINPUT LONG_BINPUT BINGET LONG_BINGET MEMOIZE GLOBAL STACK_GLOBAL REDUCE BUILD BINPERSID BININT "
+    "BININT1 BININT2 INT LONG LONG1 BINFLOAT NEWTRUE NEWFALSE NONE BINSTRING SHORT_BINSTRING FRAME".split()
+)
+
+
 class _Unpickler(pickle.Unpickler):
     """Unpickles descriptions of tensors only."""
 
@@ -63,6 +75,18 @@ class _Unpickler(pickle.Unpickler):
         return _Storage(str(key), str(kind), int(size))
 
 
+def _load(file):
+    """The object that the pickle at the file's position describes; leaves the position behind it."""
+    start = file.tell()
+    for count, (opcode, argument, _) in enumerate(pickletools.genops(file)):
+        if opcode.name not in _OPCODES:
+            raise pickle.UnpicklingError(f"it has {opcode.name}, which weights do not need")
+        if opcode.name.endswith("PUT") and argument > count:
+            raise pickle.UnpicklingError(f"it numbers {argument} objects, and has {count}")
+    file.seek(start)
+    return _Unpickler(file).load()
+
+
 def read_tensors(path: Path) -> dict[str, np.ndarray]:
     """The tensors of a pytorch_model.bin by name. DataError where it is damaged or holds anything but tensors."""
     try:
@@ -70,6 +94,7 @@ def read_tensors(path: Path) -> dict[str, np.ndarray]:
             described, raw = (_read_archive if zipfile.is_zipfile(file) else _read_stream)(file)
             if not isinstance(described, dict) or not all(isinstance(t, _Tensor) for t in described.values()):
                 raise pickle.UnpicklingError("it holds more than a dictionary of tensors")
+            _check_total(described.values(), os.fstat(file.fileno()).st_size)
             return {str(name): _build(tensor, raw) for name, tensor in described.items()}
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
@@ -93,23 +118,36 @@ def _read_archive(file) -> tuple[object, Callable[[str], bytes]]:
     if len(pickles) != 1:
         raise pickle.UnpicklingError("a zip archive without a data.pkl")
     root = pickles[0].removesuffix("/data.pkl")
+    claimed, there = sum(member.file_size for member in archive.infolist()), os.fstat(file.fileno()).st_size
+    if claimed > there:
+        raise pickle.UnpicklingError(f"its parts are said to have {claimed} bytes, the file has {there}")
     content = io.BytesIO(archive.read(pickles[0]))  # all of it: its checksum is looked at where it ends
-    return _Unpickler(content).load(), lambda key: archive.read(f"{root}/data/{key}")
+    return _load(content), lambda key: archive.read(f"{root}/data/{key}")
 
 
 def _read_stream(file) -> tuple[object, Callable[[str], bytes]]:
     file.seek(0)
-    if _Unpickler(file).load() != _MAGIC:
+    if _load(file) != _MAGIC:
         raise pickle.UnpicklingError("its first bytes are not PyTorch's")
-    _Unpickler(file).load(), _Unpickler(file).load()  # version, and facts about the machine
-    described = _Unpickler(file).load()
+    _load(file), _load(file)  # version, and facts about the machine
+    described = _load(file)
     sizes = {t.storage.key: t.storage for t in described.values() if isinstance(t, _Tensor)}
     storages = {}
-    for key in _Unpickler(file).load():
+    for key in _load(file):
         count = int.from_bytes(file.read(8), "little")
         width = np.dtype(_STORAGES[sizes[key].kind]).itemsize if key in sizes else 4
+        left = os.fstat(file.fileno()).st_size - file.tell()
+        if count * width > left:
+            raise pickle.UnpicklingError(f"storage {key} of {count} values ends behind the file")
         storages[str(key)] = file.read(count * width)
     return described, storages.__getitem__
+
+
+def _check_total(tensors, size: int) -> None:
+    """Tensors may share storages (tied weights do), but not so that they take many times the memory of the file."""
+    total = sum(math.prod(t.shape) * np.dtype(_STORAGES[t.storage.kind]).itemsize for t in tensors)
+    if total > _MOST_SHARED * size:
+        raise pickle.UnpicklingError(f"its tensors take {total} bytes, the file has {size}")
 
 
 def _build(tensor: _Tensor, raw: Callable[[str], bytes]) -> np.ndarray:

@@ -14,12 +14,18 @@ def tokenizer_of(config: DataConfig, name: str) -> tuple[Path, dict] | None:
     Args:
       name: of the section, for messages.
     """
+    path, use = tokenizer_entry(config, name)
+    return (path, use) if path else None
+
+
+def tokenizer_entry(config: DataConfig, name: str) -> tuple[Path | None, dict]:
+    """The same, with what the meta file says where the file is not there; (None, {}) where it says nothing."""
     if getattr(config, "tfds_name", ""):
         tokenizer = load_tokenizer(config.vocab_file, do_lower_case=config.do_lower_case)
         return Path(tokenizer.path), tokenizer.meta()
     if not config.input_path:
-        return None
+        return None, {}
     meta_path = Path(config.meta_path) if config.meta_path else find_meta(find_paths(config, name)[0])
     use = read_meta(meta_path).get("tokenizer", {}) if meta_path else {}
     path = meta_path.parent / use["file"] if "file" in use else None
-    return (path, use) if path and path.exists() else None
+    return path if path and path.exists() else None, use

@@ -16,9 +16,10 @@ from pretrain.config import ExperimentConfig, own_modules
 from pretrain.config_yaml import compare_saved, save
 from pretrain.converters import native
 from pretrain.converters.report import refuse_missing
+from pretrain.converters.same_tokenizer import refuse_other_tokenizer
 from pretrain.converters.tokenizer_files import keep_tokenizer
 from pretrain.data.batches import Batches
-from pretrain.data.tokenizers import tokenizer_of
+from pretrain.data.tokenizers import tokenizer_entry, tokenizer_of
 from pretrain.optimizers.curve import (
     OLDER_RUN,
     description,
@@ -176,11 +177,10 @@ class _Run:
                 "of the run? Or name weights with init_checkpoint."
             )
         own = native.locate_info(start) if start else None
-        if own:
-            then = own[1].get("data", {})
-            self._check_tokenizer(then)
-            if self._mode == "eval":
-                self._check_labels(then)
+        if start:
+            self._check_tokenizer(start)
+        if own and self._mode == "eval":
+            self._check_labels(own[1].get("data", {}))
         if self._trains:
             self._log(f"learning rate: {in_words(self._schedule())}")
         report = self._task.initialize(self._engine.model)
@@ -196,6 +196,7 @@ class _Run:
         if self._config.task.init_checkpoint:
             instead = "the run goes on from" if self._trains else "the run has its own, evaluated is"
             self._log(f"init_checkpoint {self._config.task.init_checkpoint} is not used: {instead} {folder}")
+        self._check_tokenizer(str(folder))
         self._compare(info)
         self._engine.load_state(arrays, weights_only=not self._trains)
         if self._trains:
@@ -205,8 +206,7 @@ class _Run:
         return info["step"], info.get("interval", [])
 
     def _compare(self, info: Mapping) -> None:
-        """Refuses another vocabulary or other classes; warns of what makes the curve differ from an uninterrupted run's."""
-        self._check_tokenizer(info.get("data", {}))
+        """Refuses other classes; warns of what makes the curve differ from an uninterrupted run's."""
         self._check_labels(info.get("data", {}))
         if not self._trains:
             return
@@ -239,15 +239,14 @@ class _Run:
                 "decays from where warm-up ends"
             )
 
-    def _check_tokenizer(self, then: Mapping) -> None:
-        """Refuses a vocabulary that is not the one of the weights."""
-        old = then.get("tokenizer_sha256")
-        new = (self._train_data or self._validation_data).facts.get("tokenizer_sha256")
-        if old and new and old != new:
-            raise UsageError(
-                f"the records were made with another tokenizer (sha256 {new[:12]}...) than those that the weights were trained "
-                f"on ({old[:12]}...): its ids mean other words. Use records of that tokenizer, or train from scratch."
-            )
+    def _check_tokenizer(self, source: str) -> None:
+        """Refuses records of another tokenizer than that of the weights at `source`."""
+        task = self._config.task
+        for name, data in (("train_data", self._train_data), ("validation_data", self._validation_data)):
+            if data is not None:
+                file, use = tokenizer_entry(getattr(task, name), data.name)
+                allow = getattr(task, "allow_other_tokenizer", False)
+                refuse_other_tokenizer(f"the records of {data.name}", use, file, source, allow, self._log)
 
     def _check_labels(self, then: Mapping) -> None:
         """Refuses records whose class ids mean other things than those that the model was trained on."""

@@ -37,6 +37,7 @@ def test_json_and_anchors_are_read(tmp_path):
         ("- 1\n- 2\n", "expected sections such as `trainer:`"),
         ("just words", "expected sections such as `trainer:`"),
         ("a: !!python/object:os.system {}\n", "a.yaml:1: is not valid YAML"),
+        ("[" * 20_000, "nested too deeply for a configuration"),
         ("? [a, b]\n: 1\n", "a.yaml:1: is not valid YAML: a name must be text"),
     ],
 )

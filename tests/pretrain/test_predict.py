@@ -109,10 +109,12 @@ def test_another_tokenizer_is_refused(classifier, tmp_path, capsys):
         str(tmp_path / "out.tsv"),
     ]
     assert main([*line, "--tokenizer", str(tmp_path / "other.txt")]) == 2
-    assert "is not the tokenizer that the model was trained with" in capsys.readouterr().err
+    assert "the tokenizer is not that of" in capsys.readouterr().err
     assert main(line) == 2
     assert "Name it with --tokenizer" in capsys.readouterr().err
     assert not (tmp_path / "out.tsv").exists()
+    assert main([*line, "--tokenizer", str(tmp_path / "other.txt"), "--allow_other_tokenizer"]) == 0
+    assert "warning: " in capsys.readouterr().err
 
 
 def test_where_predictions_go_is_looked_at_first(classifier, tmp_path):

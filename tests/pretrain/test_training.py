@@ -14,6 +14,7 @@ import pytest
 from nlpdata.errors import DataError, UsageError
 from pretrain.config import Choice, TrainerConfig
 from pretrain.converters import assign, native, read_checkpoint
+from pretrain.converters.write import write_checkpoint
 from pretrain.data import example_digest, pretraining_batches
 from pretrain.registry import OPTIMIZERS
 from pretrain.training import run_experiment
@@ -224,10 +225,35 @@ def test_records_of_another_tokenizer_do_not_resume(finished, config, record_set
     meta["tokenizer"]["sha256"] = "f" * 64
     (tmp_path / "static.meta.json").write_text(json.dumps(meta))
     other = changed(config, "task.train_data", input_path=str(tmp_path / "static.tfrecord*"))
-    with pytest.raises(UsageError, match=r"made with another tokenizer \(sha256 ffffffffffff...\)"):
+    with pytest.raises(UsageError, match=r"the tokenizer is not that of .*: sha256 ffffffffffff"):
         run(changed(other, "trainer", train_steps=8), finished[0])
-    with pytest.raises(UsageError, match=r"made with another tokenizer \(sha256 ffffffffffff...\)"):
+    with pytest.raises(UsageError, match=r"the tokenizer is not that of .*: sha256 ffffffffffff"):
         run(changed(other, "task", init_checkpoint=str(finished[0])), tmp_path / "new")
+    said = run(changed(other, "task", init_checkpoint=str(finished[0]), allow_other_tokenizer=True), tmp_path / "new")
+    assert any(line.startswith("warning: ") and "sha256 ffffffffffff" in line for line in said)
+
+
+def test_records_of_another_tokenizer_do_not_start_from_any_checkpoint(finished, config, tmp_path):
+    """A folder of Hugging Face's with a vocabulary of its own, and the records of either section."""
+    write_checkpoint(tmp_path / "hf", read_checkpoint(str(finished[0])), "hf")
+    start = changed(config, "task", init_checkpoint=str(tmp_path / "hf"))
+    said = run(start, tmp_path / "run", "validate_only")
+    for section in ("train_data", "validation_data"):
+        line = (
+            f"the records of task.{section}: not checked against the tokenizer of {tmp_path / 'hf'}: no tokenizer lies"
+        )
+        assert any(line in each for each in said)
+    shutil.copy(finished[0] / "spiece.model", tmp_path / "hf")
+    shutil.copy(finished[0] / "spiece.tokenizer.json", tmp_path / "hf")
+    assert not any("tokenizer" in line for line in run(start, tmp_path / "run", "validate_only"))
+    (tmp_path / "hf" / "spiece.tokenizer.json").unlink()
+    (tmp_path / "hf" / "spiece.model").unlink()
+    (tmp_path / "hf" / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
+    for mode in ("train", "eval", "train_and_eval", "validate_only"):
+        with pytest.raises(
+            UsageError, match=r"records of task\..*_data: the tokenizer is not that of .*/hf, .*pieces, not 6"
+        ):
+            run(start, tmp_path / "run", mode)
 
 
 def test_a_damaged_newest_checkpoint_costs_only_its_steps(config, tmp_path):

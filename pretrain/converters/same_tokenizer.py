@@ -1,0 +1,125 @@
+"""Whether a tokenizer is that of a checkpoint: the same pieces under the same ids, the same special ids, the same casing.
+
+Files are not compared: a vocab.txt and a tokenizer.json of the same entries are one tokenizer.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from nlpdata.errors import DataError, NlpdataError, UsageError
+from nlpdata.tokenizers import OPTIONS, Tokenizer, load_tokenizer
+from nlpdata.tokenizers.stored import stored_options
+from pretrain.converters import native
+from pretrain.converters.tokenizer_files import find_tokenizer
+
+
+def refuse_other_tokenizer(
+    what: str,
+    use: Mapping,
+    file: Path | None,
+    source: str,
+    allow: bool,
+    log: Callable[[str], None] = print,
+    options: bool = True,
+) -> None:
+    """UsageError where a tokenizer is another one than a checkpoint's; what cannot be compared is reported.
+
+    Args:
+      what: what was made with the tokenizer, or names it, for messages.
+      use: the tokenizer as Tokenizer.meta() or a meta file describes it; {} where nothing is known.
+      file: its file; None where that is not there.
+      source: the checkpoint, as for read_checkpoint.
+      allow: report a difference and go on.
+      log: takes notes for the user.
+      options: compare casing too.
+    """
+    found, unknown = _compare(use, file, source, options)
+    if unknown:
+        log(f"warning: {what}: not checked against the tokenizer of {source}: {unknown}")
+    if not found:
+        return
+    line = f"{what}: the tokenizer is not that of {source}, so that ids mean other words: {'; '.join(found)}"
+    if not allow:
+        raise UsageError(
+            f"{line}. Use the tokenizer of the weights; if another one is meant, confirm it: --allow_other_tokenizer "
+            "(task.allow_other_tokenizer)."
+        )
+    log(f"warning: {line}")
+
+
+def _compare(use: Mapping, file: Path | None, source: str, options: bool) -> tuple[list[str], str]:
+    """(differences, what could not be compared or "")."""
+    stored, checksum = _stored_checksum(source), use.get("sha256")
+    own, why = _own_tokenizer(source, stored)
+    if own is not None and use:
+        pieces = None
+        if checksum != own.sha256 and file is None:
+            why = "its file does not lie beside them, so that pieces cannot be compared"
+        elif checksum != own.sha256:
+            try:
+                pieces = _pieces(load_tokenizer({**use, "file": file.name}, folder=file.parent))
+            except NlpdataError as error:
+                why = f"its file cannot be loaded: {error}"
+        found = _differences(own, use, pieces, options)
+        if found or not why:
+            return found, ""
+    elif own is not None:
+        why = "no meta file says which tokenizer they were made with"
+    if stored and checksum:  # files are all there is to compare
+        return ([] if stored == checksum else [f"sha256 {checksum[:12]}..., not {stored[:12]}... ({why})"]), ""
+    return [], why
+
+
+def _differences(own: Tokenizer, use: Mapping, pieces: list[str] | None, options: bool) -> list[str]:
+    """What a tokenizer (`use`, `pieces`) has that another one has not; in words."""
+    found = []
+    if use.get("vocab_size", own.vocab_size) != own.vocab_size:
+        found.append(f"{use['vocab_size']} pieces, not {own.vocab_size}")
+    if pieces is not None:
+        pairs = zip(pieces, _pieces(own), strict=False)
+        other = next(((i, a, b) for i, (a, b) in enumerate(pairs) if a != b), None)
+        if other:
+            found.append(f"piece {other[0]} is {other[1]!r}, not {other[2]!r}")
+    mine = own.meta()["special_ids"]
+    for role, number in (use.get("special_ids") or {}).items():
+        if mine.get(role, number) != number:
+            found.append(f"the id of {role} is {number}, not {mine[role]}")
+    for name in _stated(own) if options else ():
+        if name in use and bool(use[name]) != own.options()[name]:
+            found.append(f"{name} is {use[name]}, not {own.options()[name]}")
+    return found
+
+
+def _pieces(tokenizer: Tokenizer) -> list[str]:
+    return tokenizer.pieces(range(tokenizer.vocab_size))
+
+
+def _stated(own: Tokenizer) -> list[str]:
+    """The options that lie beside a tokenizer or in it: what else it does was guessed from its entries."""
+    if own.path.endswith(".json"):
+        return list(own.options())
+    stored = stored_options(Path(own.path), own.sha256)
+    return [name for name in OPTIONS if name in stored and name in own.options()]
+
+
+def _stored_checksum(source: str) -> str | None:
+    """That of the tokenizer's file, as a run of ours stores it."""
+    try:
+        own = native.locate_info(source)
+    except UsageError:  # a run without checkpoints
+        return None
+    return own[1].get("data", {}).get("tokenizer_sha256") if own else None
+
+
+def _own_tokenizer(source: str, stored: str | None) -> tuple[Tokenizer | None, str]:
+    """(the tokenizer that lies with a checkpoint, "") or (None, why there is none to compare with)."""
+    try:
+        path = find_tokenizer(source)
+        own = load_tokenizer(path) if path else None
+    except (UsageError, DataError) as error:
+        return None, str(error)
+    if own is None:
+        return None, "no tokenizer lies beside it to compare with"
+    if stored and own.sha256 != stored:
+        return None, f"{own.path} is not the one that it was trained with"
+    return own, ""
