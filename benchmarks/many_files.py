@@ -26,7 +26,7 @@ PRETRAINING = {
     "packed": ["--workers", "1", "--objective", "none", "--pack-across-documents", "--masking", "dynamic"],
     "DirectRunner, nsp": ["--runner", "DirectRunner", "--objective", "nsp"],
 }
-OTHERS = ("wordpiece, 2 workers", "imdb", "shards", "verify")
+OTHERS = ("wordpiece, 2 workers", "imdb", "shards", "verify", "inspect")
 
 
 def write_corpus(folder: Path, count: int) -> None:
@@ -63,8 +63,8 @@ def measure(folder: Path, name: str, source: str) -> CommandCost:
         return nlpdata("create-finetuning", "--task", "imdb", "--input", folder / "aclImdb", *flags)
     if name == "shards":
         return nlpdata("create-pretraining", "--input", source, *to, "--workers", 1, "--num-shards", SHARDS)
-    if name == "verify":
-        return nlpdata("verify", f"{output}/x.tfrecord*")
+    if name in ("verify", "inspect"):
+        return nlpdata(name, f"{output}/x.tfrecord*")
     flags = ["--type", "wordpiece", "--vocab-size", 400, "--output", folder / "v", "--overwrite", "--workers", 2]
     return nlpdata("train-tokenizer", "--input", source, *flags)
 

@@ -6,7 +6,7 @@ MAX_LINE_BYTES = 16 << 20
 """A longer line is left out and counted as `line_too_long`: no sentence is that long, and memory stays bounded."""
 
 
-@dataclass(frozen=True, slots=True)  # there may be a million
+@dataclass(frozen=True)
 class CorpusFile:
     """One input file, as `find_files` found it."""
 
@@ -26,7 +26,7 @@ class CorpusFile:
     """Position among all files of the corpus."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Chunk:
     """A byte range of one file: the documents whose first byte lies in it."""
 

@@ -16,7 +16,7 @@ from nlpdata.options import check_range, from_keywords
 from nlpdata.output import OutputSet, output_set, set_files, work_key
 from nlpdata.pretraining import random_next
 from nlpdata.pretraining.options import PretrainingOptions
-from nlpdata.pretraining.summary import dropped_by_reason, meta_content
+from nlpdata.pretraining.summary import dropped_by_reason, list_inputs, meta_content
 from nlpdata.records import FORMAT_VERSION, record_stem
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
 from nlpdata.tokenizers.files import copy_name
@@ -41,6 +41,7 @@ class Plan:
     Attributes:
       targets: the set of records of each split.
       files, portions: the corpus, and its division into tasks.
+      inputs: what the meta files say of the files.
       options: see PretrainingOptions.
       tokenizer: the loaded tokenizer; None in a worker's copy of the plan.
       tokenizer_entry: what the meta files say of it.
@@ -52,6 +53,7 @@ class Plan:
     targets: dict[str, OutputSet]
     files: Sequence[CorpusFile]
     portions: Sequence[Portion]
+    inputs: Sequence[dict]
     options: PretrainingOptions
     tokenizer: Tokenizer | None
     tokenizer_entry: dict
@@ -61,7 +63,8 @@ class Plan:
 
     def for_workers(self) -> "Plan":
         """The plan without its large parts, which pickles."""
-        return replace(self, portions=(), tokenizer=None)
+        by_file = self.options.nsp_scope == "file"  # then messages name files
+        return replace(self, files=self.files if by_file else (), portions=(), tokenizer=None)
 
     @property
     def input_bytes(self) -> int:
@@ -84,7 +87,7 @@ class Plan:
         """The content of a split's meta file, from the ShardInfo of its shards as dicts."""
         entry = {name: value for name, value in self.tokenizer_entry.items() if name != "source"}
         entry["file"] = self.tokenizer_file(split)
-        return meta_content(split, self.options, entry, shards, self.files, counters)
+        return meta_content(split, self.options, entry, shards, self.inputs, counters)
 
     def result(self, metas: dict[str, dict], warnings: Sequence[str]) -> CreationResult:
         """What the caller gets, from the meta files' contents."""
@@ -144,7 +147,9 @@ def make_plan(
         "num_shards": num_shards,
     }
     entry = {**loaded.meta(), "source": loaded.path}
-    return Plan(targets, files, portions, chosen, loaded, entry, num_shards, work_key(key), warnings)
+    return Plan(
+        targets, files, portions, list_inputs(files), chosen, loaded, entry, num_shards, work_key(key), warnings
+    )
 
 
 def _targets(output: str, meta: str | None, options: PretrainingOptions) -> dict[str, OutputSet]:

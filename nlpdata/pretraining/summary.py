@@ -24,12 +24,12 @@ def meta_content(
     options: PretrainingOptions,
     tokenizer: dict,
     shards: Sequence[dict],
-    files: Sequence[CorpusFile],
+    inputs: Sequence[dict],
     counters: Counter,
 ) -> dict:
     """The meta file of one split: see nlpdata.records. It holds no time, host or absolute path.
 
-    `tokenizer` is its entry, with `file`; `shards` are ShardInfo as dicts.
+    `tokenizer` is its entry, with `file`; `shards` are ShardInfo as dicts, `inputs` as of list_inputs.
     """
     chosen = options.affecting_bytes()
     counts = {name: count for name, count in sorted(counters.items()) if "/" not in name}
@@ -48,13 +48,14 @@ def meta_content(
         "seed": chosen["seed"],
         "tokenizer": tokenizer,
         "shards": [{name: info[name] for name in ("file", "records", "crc32c")} for info in shards],
-        "inputs": _inputs(files),
+        "inputs": inputs,
         "counters": counts,
     }
 
 
-def _inputs(files: Sequence[CorpusFile]) -> list[dict]:
-    """The first files, and one entry for all others: readers load the meta file with every set of records."""
+def list_inputs(files: Sequence[CorpusFile]) -> list[dict]:
+    """What the meta file says of the input files, which readers load with every set of records: the first, and one entry
+    for all others."""
     listed = [{"file": shown_name(file.name), "bytes": file.size} for file in files[:MAX_LISTED]]
     others = files[MAX_LISTED:]
     if others:
