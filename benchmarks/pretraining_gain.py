@@ -11,13 +11,13 @@ import argparse
 import random
 import statistics
 import time
-from dataclasses import replace
 from pathlib import Path
 
 LENGTH = 64
 ENCODER = {
     "hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 512,
-    "max_position_embeddings": LENGTH, "initializer_range": 0.09,
+    "max_position_embeddings": LENGTH, "initializer_range": 0.09, "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
 }  # fmt: skip
 
 
@@ -33,12 +33,9 @@ def main() -> None:
         f"pretraining: {arguments.steps} steps, {time.process_time() - started:.0f} CPU s (0: made before)", flush=True
     )
     labelled = prepare_task(Path(arguments.task), work, tokenizer, arguments.rows)
-    scores = {}
-    for start in ("random", "pretrained"):
-        started = time.process_time()
-        weights = str(work / "pretrained") if start == "pretrained" else ""
-        scores[start] = fine_tune(encoder, weights, labelled, work / start, arguments)
-        print(f"{start}: {time.process_time() - started:.0f} CPU s", flush=True)
+    started = time.process_time()
+    scores = fine_tune(encoder, work / "pretrained", labelled, work / f"fine-tuned-{arguments.rows}", arguments)
+    print(f"fine-tuning: {time.process_time() - started:.0f} CPU s", flush=True)
     print("\n".join(table(scores)))
 
 
@@ -47,7 +44,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--corpus", required=True, help="text, one sentence a line")
     parser.add_argument("--task", required=True, help="folder of SST-2 as GLUE has it")
     parser.add_argument("--work", required=True, help="folder for what is made")
-    parser.add_argument("--rows", type=int, default=2000, help="labelled rows to learn from")
+    parser.add_argument("--rows", type=int, default=1000, help="labelled rows to learn from")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--steps", type=int, default=1200, help="of pretraining")
     parser.add_argument("--epochs", type=int, default=4)
@@ -75,7 +72,7 @@ def pretrain(encoder: dict, records: str, model_dir: Path, steps: int) -> None:
     optimization = {"learning_rate": {"type": "polynomial", "initial_learning_rate": 1e-3}, "optimizer": "adamw"}
     layer = {
         "task": {
-            "model": {"encoder": encoder | {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}},
+            "model": {"encoder": encoder},
             "use_next_sentence_label": False,
             "train_data": {"input_path": records, "global_batch_size": 32},
         },
@@ -101,15 +98,14 @@ def prepare_task(task: Path, work: Path, tokenizer: Path, rows: int) -> Path:
     return folder
 
 
-def fine_tune(encoder: dict, weights: str, records: Path, model_dir: Path, arguments) -> list[float]:
-    """Accuracy on the dev rows of each seed."""
+def fine_tune(encoder: dict, pretrained: Path, records: Path, folder: Path, arguments) -> dict[str, list[float]]:
+    """Start -> accuracy on the dev rows of each seed. The starts take turns, so that both are there of every finished seed."""
     from pretrain import experiment
-    from pretrain.seeds import run_each, seed_runs
+    from pretrain.seeds import run_each, with_seed
 
     layer = {
         "task": {
             "model": {"encoder": encoder},
-            "init_checkpoint": weights,
             "train_data": {"input_path": str(records / "train.tfrecord"), "global_batch_size": 32},
             "validation_data": {"input_path": str(records / "dev.tfrecord"), "global_batch_size": 218},
         },
@@ -119,12 +115,18 @@ def fine_tune(encoder: dict, weights: str, records: Path, model_dir: Path, argum
             "max_to_keep": 1,
             "optimizer_config": {"learning_rate": {"initial_learning_rate": arguments.learning_rate}},
         },
+        "runtime": {"distribution_strategy": "one_device"},
     }
-    config = experiment("bert/sentence_prediction", layer)
-    config = replace(config, runtime=replace(config.runtime, distribution_strategy="one_device"))
-    runs = {name: (each, "train_and_eval") for name, each in seed_runs(config, arguments.seeds).items()}
-    results = run_each(runs, model_dir, model_dir / "results.json", lambda line: None)
-    return [result["accuracy"] for result in results.values()]
+    runs = {}
+    for seed in range(arguments.seeds):
+        for start, weights in (("random", ""), ("pretrained", str(pretrained))):
+            config = experiment("bert/sentence_prediction", layer, {"task": {"init_checkpoint": weights}})
+            runs[f"{start}/seed-{seed}"] = with_seed(config, seed), "train_and_eval"
+    results = run_each(runs, folder, folder / "results.json", lambda line: None)
+    return {
+        start: [result["accuracy"] for name, result in results.items() if name.startswith(start)]
+        for start in ("random", "pretrained")
+    }
 
 
 def table(scores: dict[str, list[float]]) -> list[str]:
