@@ -1,12 +1,14 @@
 """What checkpoints store of the learning rate, what a resumed run makes of it, and which checkpoint a run keeps as best."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from nlpdata.errors import UsageError
 from pretrain.converters import native
 from pretrain.export import main as export
+from pretrain.tasks.pretraining import PretrainingTask
 from tests.pretrain.runs import changed, experiment, lines, run, tiny
 
 
@@ -25,7 +27,7 @@ def without_schedule(folder):
 
 @pytest.fixture(scope="module")
 def config(record_sets):
-    trainer = {"checkpoint_interval": 3, "tensorboard": False}
+    trainer = {"checkpoint_interval": 3, "tensorboard": False, "num_train_epochs": 2}
     return experiment(record_sets["static"], encoder=tiny("bert", num_hidden_layers=1), warmup_steps=2, trainer=trainer)
 
 
@@ -39,6 +41,7 @@ def whole(config, tmp_path_factory):
 def test_the_rate_given_is_the_peak_and_the_checkpoint_says_so(whole):
     model_dir, said = whole
     assert rates(model_dir) == pytest.approx({0: 0, 1: 5e-4, 2: 1e-3, 3: 7.5e-4, 4: 5e-4, 5: 2.5e-4}, rel=1e-5)
+    assert "trainer.train_steps 6 decides; trainer.num_train_epochs 2 is not used" in said
     assert any(line.startswith("learning rate: peak 0.001, warm-up from 0 in 2 steps, decay from") for line in said)
     schedule = native.read_info(model_dir / "checkpoints" / "step-00000006")["schedule"]
     assert (schedule["peak"], schedule["warmup_steps"], schedule["decay_start"], schedule["decay_end"]) == (
@@ -48,16 +51,6 @@ def test_the_rate_given_is_the_peak_and_the_checkpoint_says_so(whole):
         6,
     )
     assert (schedule["type"], schedule["end_rate"], schedule["power"]) == ("polynomial", 0.0, 1.0)
-
-
-def test_a_resume_under_another_rate_reports_both_on_one_line(whole, config, tmp_path):
-    shutil.copytree(whole[0], tmp_path / "run")
-    said = run(changed(config, "trainer", train_steps=8), tmp_path / "run")
-    (line,) = [line for line in said if "learning rate" in line]
-    before, now = line.removeprefix("warning: the learning rate differs. Before: ").split(" Now: ")
-    assert before == "peak 0.001, warm-up from 0 in 2 steps, decay from 0.001 at step 2 to 0 at step 6."
-    assert now == "peak 0.001, warm-up from 0 in 2 steps, decay from 0.001 at step 2 to 0 at step 8"
-    assert rates(tmp_path / "run")[7] == pytest.approx(1e-3 / 6, rel=1e-5)
 
 
 def test_an_older_checkpoint_keeps_its_rate(whole, config, tmp_path):
@@ -71,8 +64,11 @@ def test_an_older_checkpoint_keeps_its_rate(whole, config, tmp_path):
     assert [found[step] for step in (3, 4, 5)] == pytest.approx([1e-3 / 2, 1e-3 / 3, 1e-3 / 6], rel=1e-5)
     newest = model_dir / "checkpoints" / "step-00000006"
     assert native.read_info(newest)["schedule"]["rule"] == "older_run"
-    said = run(changed(config, "trainer", train_steps=8), model_dir)  # still, and with a change it is reported
-    assert any("differs. Before: peak 0.0006667" in line and "to 0 at step 8" in line for line in said)
+    said = run(changed(config, "trainer", train_steps=8), model_dir)  # still; and a change is reported, on one line
+    (line,) = [line for line in said if "learning rate" in line]
+    before, now = line.removeprefix("warning: the learning rate differs. Before: ").split(" Now: ")
+    assert before == "peak 0.0006667, warm-up from 0 in 2 steps, decay from 0.001 at step 0 to 0 at step 6."
+    assert now == "peak 0.00075, warm-up from 0 in 2 steps, decay from 0.001 at step 0 to 0 at step 8"
     found = rates(model_dir)
     assert [found[step] for step in (6, 7)] == pytest.approx([1e-3 / 4, 1e-3 / 8], rel=1e-5)
 
@@ -122,8 +118,6 @@ def test_the_best_checkpoint_is_the_best_also_after_a_resume_and_in_an_export(re
 
 
 def test_metrics_of_a_task_are_those_that_it_declares(whole, config):
-    from pretrain.tasks.pretraining import PretrainingTask
-
     logged = {"step", "split", "learning_rate", "tokens_per_second", "padding"}
     assert set(lines(whole[0])[-1]) - logged == set(PretrainingTask(config.task).metrics())
 
@@ -141,3 +135,26 @@ def test_an_export_warns_of_a_checkpoint_that_was_kept_for_the_worst(whole, tmp_
         native.write(folder, arrays, info)
     assert export([str(tmp_path / "run"), str(tmp_path / "out"), "--format", "native", "--which", "best"]) == 0
     assert "was kept for a lower masked_lm_accuracy, and a higher one is better" in capsys.readouterr().err
+
+
+class AddsMargin(PretrainingTask):
+    """A task of a user's own that does not declare what it adds."""
+
+    def build_metrics(self):
+        return super().build_metrics() | {"margin": ("masked_lm_correct", "masked_lm_weight")}
+
+
+def test_names_of_an_undeclared_task_are_checked_at_the_first_evaluation(whole, config, record_sets, tmp_path):
+    shutil.copytree(whole[0], tmp_path / "run")
+    own = replace(config, task_type=f"{__name__}:AddsMargin")
+    own = changed(own, "task.validation_data", input_path=record_sets["static"])
+    best = {"best_checkpoint_export_subdir": "best", "best_checkpoint_metric_comp": "higher", "validation_steps": 1}
+    for name, refused in (("margin", False), ("margni", True)):
+        trained = changed(own, "trainer", **best, best_checkpoint_eval_metric=name)
+        if refused:
+            with pytest.raises(UsageError, match=r"eval_metric is 'margni'; the evaluation has .*, margin,"):
+                run(trained, tmp_path / "run", "eval")
+        else:
+            run(trained, tmp_path / "run", "eval")
+            (kept,) = native.finished(tmp_path / "run" / "best")
+            assert set(native.read_info(kept)["best"]) == {"margin"}
