@@ -5,7 +5,6 @@ and `<part>.lengths`; then its result, `<part>.made.json` or `<part>.encoded.jso
 whole. What is planned between two steps are functions of all results of the step before.
 """
 
-import pickle
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -17,7 +16,8 @@ from nlpdata.errors import DataError
 from nlpdata.files import AnyPath, local_folder, move
 from nlpdata.finetuning.encode import Chunk, SentenceEncoder, encode_columns
 from nlpdata.finetuning.options import FinetuningOptions
-from nlpdata.finetuning.windows import SquadEncoder
+from nlpdata.finetuning.stored_parts import read_part, store_part
+from nlpdata.finetuning.windows import SquadEncoder, Windows
 from nlpdata.output import OutputSet, store, store_result
 from nlpdata.tfrecord import ShardWriter
 from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
@@ -96,18 +96,17 @@ def _new_encoder(recipe: Recipe, tokenizer: Tokenizer) -> SentenceEncoder | Squa
 def store_chunk(folder: AnyPath, chunk: Chunk, number: int) -> Part:
     """Leaves a chunk in the work folder; `number`: in the order of all splits."""
     name = f"{chunk.split}-{chunk.number:06d}"
-    content = pickle.dumps(chunk, 5)
-    store(folder / f"{name}.rows", content)
-    return Part(name, number, chunk.split, chunk.labelled, len(content))
+    size = store_part(folder / f"{name}.rows", chunk)
+    return Part(name, number, chunk.split, chunk.labelled, size)
 
 
 def make_part(part: Part, report) -> dict:
     """Rows to records; to windows, where records have numbers that are not known yet."""
     encoder = make_encoder(_setup.recipe)
-    chunk = pickle.loads((_setup.folder / f"{part.name}.rows").read_bytes())
+    chunk = read_part(_setup.folder / f"{part.name}.rows", Chunk)
     if _setup.recipe.numbered:
         windows, counters = encoder.windows(chunk)
-        store(_setup.folder / f"{part.name}.windows", pickle.dumps(windows, 5))
+        store_part(_setup.folder / f"{part.name}.windows", windows)
         result = {"records": len(windows)}
     else:
         columns, counters = encoder.columns(chunk)
@@ -131,7 +130,7 @@ def number_parts(made: Iterable[tuple[Part, dict]]) -> list[Part]:
 def encode_part(part: Part, report) -> dict:
     """Windows to records, now that it is known how many records come before."""
     encoder = make_encoder(_setup.recipe)
-    windows = pickle.loads((_setup.folder / f"{part.name}.windows").read_bytes())
+    windows = read_part(_setup.folder / f"{part.name}.windows", Windows)
     result = _write_records(encoder, part, encoder.columns(windows, part.first))
     store_result(_setup.folder, f"{part.name}.encoded", result)
     report(part.size)
