@@ -178,7 +178,8 @@ def take(
         elif np.array_equal(copy, weights[ours]):
             unused[name] = f"the same as {ours}"
         else:
-            left_out["masked_lm"] = unused[name] = (
+            unused[name] = f"not equal to {ours}"
+            left_out["masked_lm"] = (
                 f"{name} {copy.shape} is not equal to {ours} {weights[ours].shape}: its output layer is not tied to the "
                 "embeddings, as it is in our models"
             )

@@ -48,6 +48,8 @@ _NO_EFFECT_HUGGING_FACE = _HUGGING_FACE | {
     *("output_attentions", "output_hidden_states", "output_past", "pad_token_id", "problem_type", "return_dict"),
     *("sep_token_id", "tie_word_embeddings", "torch_dtype", "use_cache", "_num_labels"),
 }
+# Those of them that say what the heads of the weights next to them are.
+_OF_HEADS = {"architectures", "id2label", "label2id", "model_type", "num_labels", "problem_type"}
 # Fields whose other values would compute something else: the only value that these encoders have.
 _FIXED = {"position_embedding_type": "absolute", "is_decoder": False, "is_encoder_decoder": False, "pruned_heads": {}}
 _FIXED |= {"trigram_input": True, "use_bottleneck": True, "normalization_type": "no_norm"}  # of MobileBERT
@@ -139,7 +141,7 @@ def encoder_choice(values: dict, source: str) -> Choice:
 
 
 def _check_others(keys, values, source, hugging_face, known) -> list[str]:
-    """Checks the keys that are no options; returns those that have no effect."""
+    """Checks the keys that are no options; returns those that have no effect on anything."""
     ignored = _NO_EFFECT | (_NO_EFFECT_HUGGING_FACE if hugging_face else set())
     for key in sorted(keys):
         if key in _FIXED:
@@ -152,7 +154,7 @@ def _check_others(keys, values, source, hugging_face, known) -> list[str]:
                 + (f" Closest: {close[0]}." if close else "")
                 + f" Fields of this encoder: {', '.join(sorted(known))}."
             )
-    return sorted(keys & ignored)
+    return sorted(keys & ignored - _OF_HEADS)
 
 
 def _read(name: str) -> tuple[str, bytes]:
