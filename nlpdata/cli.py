@@ -228,6 +228,7 @@ def create_pretraining_command(
         *((f"  dropped, {reason.replace('_', ' ')}", count) for reason, count in counters["dropped"].items()),
         ("tokens", counters["tokens"]),
         ("  cut from long pairs", counters.get("tokens_truncated", 0)),
+        ("  unknown to the tokenizer", counters["tokens_unknown"]),
     ]
     rows += [(f"examples, {split}", counters[f"examples_{split}"]) for split in result.files]
     _table(rows)

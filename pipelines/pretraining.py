@@ -16,8 +16,7 @@ import apache_beam as beam
 
 from nlpdata.files import is_remote, remove_tree, write_whole
 from nlpdata.output import WorkFolder, check_output, commit, complete, shared_path
-from nlpdata.pretraining.plan import CreationResult, Plan, make_plan
-from nlpdata.pretraining.summary import corpus_warnings
+from nlpdata.pretraining.plan import CreationResult, Plan, make_plan, result_warnings
 from nlpdata.records import read_meta
 from pipelines import steps
 from pipelines.commands import main
@@ -79,7 +78,7 @@ def create_pretraining(
         if is_remote(folder):
             remove_tree(folder)
         work.remove()
-    found = corpus_warnings(metas["train"]["counters"])
+    found = result_warnings(plan, metas["train"]["counters"])
     for line in found:
         log(f"warning: {line}")
     return plan.result(metas, found)

@@ -22,7 +22,7 @@ from nlpdata.output import FinishedSet, commit
 from nlpdata.pretraining import random_next
 from nlpdata.pretraining.build import build_examples
 from nlpdata.pretraining.options import PretrainingOptions
-from nlpdata.pretraining.plan import Plan, refuse_lone_documents, require_examples
+from nlpdata.pretraining.plan import Plan, refuse_lone_documents, refuse_loss, require_examples
 from nlpdata.pretraining.recipe import SPLITS, Recipe
 from nlpdata.pretraining.tasks import BUCKET_STAGES, fill_buckets, portion_name, shard_border
 from nlpdata.spill import Merge, SpillWriter, read_run, split_run
@@ -210,6 +210,7 @@ class PlanShardsFn(beam.DoFn):
         with homeward("planning shards", "all pieces"):
             facts = sum_facts(grouped[1])
             require_examples(self._plan, facts.counters)
+            refuse_loss(self._plan, facts.counters)
             names = {}
             for split in self._plan.targets:
                 label = f"records-{split}"

@@ -123,6 +123,8 @@ class TextDataConfig(DataConfig):
     """A record or example whose label or text cannot be used: stop, or leave it out and count it."""
     drop_labels: str = ""
     """Leave out the examples of tfds_name with these labels, comma-separated."""
+    accept_loss: bool = False
+    """Use tfds_name also where most of its text is cut off or unknown to the tokenizer."""
 
     @property
     def is_given(self) -> bool:

@@ -197,6 +197,7 @@ def _question_records(checkpoint, input, words, log):
             max_query_length=longest,
             doc_stride=min(128, length // 3),
             on_bad_row="skip",
+            accept_loss=True,
             workers=1,
             log=log,
         )

@@ -24,7 +24,7 @@ import numpy as np
 
 from nlpdata.example import Packed, encode_examples
 from nlpdata.records import Feature
-from nlpdata.tokenizers import Tokenizer
+from nlpdata.tokenizers import Tokenizer, count_unknown
 
 # --feature-names -> our name -> theirs. "albert": kamalkraj/ALBERT-TF2.0, where p_mask is 1 on what is no paragraph.
 RENAMED = {
@@ -82,6 +82,8 @@ class SentenceEncoder:
         counters["tokens"] = int(a_lengths.sum() + b_lengths.sum())
         counters["truncated"] = int((cut > 0).sum())
         counters["tokens_truncated"] = int(cut.sum())
+        counters["truncated_by_half"] = int((2 * cut > a_lengths + b_lengths).sum())
+        counters["tokens_unknown"] = sum(count_unknown(ids, self.tokenizer) for ids in (a, b))
         counters["without_tokens"] = int((a_lengths == 0).sum())
         return columns, counters
 

@@ -1,14 +1,17 @@
 """The records of a sentence task's split without files: for readers that tokenize a dataset when they start."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from nlpdata import loss
 from nlpdata.errors import DataError
 from nlpdata.finetuning.chunks import Tally, label_warnings, read_chunks
 from nlpdata.finetuning.datasets import choose_splits, open_dataset
 from nlpdata.finetuning.encode import SentenceEncoder
+from nlpdata.finetuning.losses import losses
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.tokenizers import Tokenizer
 
@@ -51,16 +54,19 @@ def encode_split(options: FinetuningOptions, tokenizer: Tokenizer, log: Callable
     encoder = SentenceEncoder(
         tokenizer, options.max_seq_length, options.feature_names, dataset.kind, len(dataset.labels or "x")
     )
-    parts = []
+    parts, counters = [], Counter()
     tally = Tally(options.on_bad_row == "skip", log)
     for chunk in read_chunks(dataset, split, options, tally):
-        columns, _ = encoder.columns(chunk)
+        columns, counted = encoder.columns(chunk)
+        counters += counted
         if tokenizer.vocab_size <= 1 << 16:
             columns["input_ids"] = columns["input_ids"].astype(np.uint16)
         parts.append(columns)
     if not parts:
         raise DataError(f"{dataset.name}: no example of the {split.name} split can be used")
-    for line in label_warnings(dataset, split, tally, options):
+    found = losses(split.name, counters + tally.counters, options, tokenizer.meta())
+    loss.refuse(found, options.accept_loss, "Where that is meant, use --accept-loss")
+    for line in [*label_warnings(dataset, split, tally, options), *loss.warnings(found)]:
         log(f"warning: {line}")
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     meta = {

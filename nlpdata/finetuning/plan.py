@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from nlpdata import loss
 from nlpdata.corpus import fingerprint
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files import AnyPath, is_remote, path_of
 from nlpdata.finetuning import tasks
 from nlpdata.finetuning.chunks import ExamplesFile, Tally, label_warnings, read_chunks
 from nlpdata.finetuning.datasets import Dataset, Split, choose_splits, open_dataset
+from nlpdata.finetuning.losses import losses
 from nlpdata.finetuning.meta import meta_content
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.options import check_range, from_keywords
@@ -25,6 +27,7 @@ from nlpdata.tokenizers.files import copy_name
 
 # Pattern of the splits of all datasets: stems of record files that one meta file describes.
 _SPLITS = "train|(dev|test)(_[A-Za-z-]+)?"
+KEPT = "Nothing was put in place; finished parts are kept, and the same command with --accept-loss completes them"
 
 
 @dataclass(frozen=True)
@@ -267,6 +270,7 @@ class Run:
             shards[split] = [self._stored(name) for name in names]
             counters[split] = self._counters(split, own)
             self._check_whole(split, shards[split], counters[split]["examples"])
+        self._check_loss(counters)
         return self._put_in_place(self._finished_sets(shards, counters), self._warnings)
 
     def _put_in_place(self, sets: Sequence[FinishedSet], warnings: Sequence[str]) -> FinetuningResult:
@@ -311,6 +315,15 @@ class Run:
                 f"the runner lost or repeated data: {examples} examples of the {split} split were made, and {records} "
                 "records written. Nothing was put in place. Run it again, and if it happens again use another runner"
             )
+
+    def _check_loss(self, counters: dict[str, dict]) -> None:
+        """Warns of text that was lost; DataError where that is most of a split's, unless this is meant."""
+        options, tokenizer = self._plan.options, self._plan.tokenizer.meta()
+        for split, own in counters.items():
+            found = losses(split, own, options, tokenizer)
+            loss.refuse(found, options.accept_loss, KEPT)
+            for line in loss.warnings(found):
+                self._warn(line)
 
     def _finished_sets(self, shards: dict[str, list[dict]], counters: dict[str, dict]) -> list[FinishedSet]:
         plan = self._plan

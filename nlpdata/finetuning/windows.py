@@ -29,7 +29,7 @@ from nlpdata.example import Packed, VarintRuns, varint
 from nlpdata.finetuning.encode import Chunk, rename_features
 from nlpdata.finetuning.squad import Paragraphs
 from nlpdata.records import Feature
-from nlpdata.tokenizers import Tokenizer
+from nlpdata.tokenizers import Tokenizer, count_unknown
 from nlpdata.tokenizers.offsets import Tokens, covering_tokens, offset_encoder
 from nlpdata.tokenizers.scripts import is_unspaced
 
@@ -78,6 +78,7 @@ class SquadEncoder:
         totals = contexts.lengths[owner]
         plan = plan_windows(totals, self.max_seq_length - 3 - query_lengths, self.doc_stride)
         counters = Counter(tokens=int(contexts.lengths.sum() + full.sum()))
+        counters["tokens_unknown"] = sum(count_unknown(ids, self.tokenizer) for ids in (contexts.ids, queries))
         counters["questions_truncated"] = int((full > self.max_query_length).sum())
         labels = {}
         if chunk.labelled:
@@ -86,6 +87,9 @@ class SquadEncoder:
             labels = _positions(spans, plan, query_lengths)
             outside = (spans[plan[0], 0] >= 0) & (labels["is_impossible"][:, 0] == 1)
             counters["windows_without_answer"] = int(outside.sum())
+            held = plan[0][labels["is_impossible"][:, 0] == 0]
+            counters["answers"] = int((spans[:, 0] != -1).sum())
+            counters["answers_cut"] = int((spans[:, 0] >= 0).sum()) - len(np.unique(held))
             if self.drop and chunk.split == "train":
                 plan = tuple(column[~outside] for column in plan)
                 labels = {name: column[~outside] for name, column in labels.items()}

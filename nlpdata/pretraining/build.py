@@ -26,6 +26,7 @@ from nlpdata.pretraining.chunking import (
 )
 from nlpdata.pretraining.ragged import Ragged
 from nlpdata.pretraining.recipe import SPLITS, Keyed, Recipe
+from nlpdata.tokenizers import count_unknown
 
 _NO_TOKENS, _NO_LENGTHS = np.zeros(0, np.int32), np.zeros(0, np.int64)
 
@@ -99,6 +100,7 @@ class _Builder:
         tokens, lengths = self._recipe.tokenizer.encode(block.lines)
         counters["sentences"] += len(lengths)
         counters["tokens"] += len(tokens)
+        counters["tokens_unknown"] += count_unknown(tokens, self._recipe.tokenizer)
         counts = _count_real(lengths, block.line_counts)
         counters["dropped/empty_after_tokenization"] += len(lengths) - sum(counts)
         lengths = lengths[lengths > 0]
@@ -351,7 +353,8 @@ def build_buckets(
         examples = random_next.read_waiting(recipe.seed_key, ties, lengths, payload, recipe.token_dtype)
         document = np.searchsorted(candidates.document_keys, sort_keys)
         tokens, segments = random_next.fill_second(candidates, document, examples, recipe.options.max_seq_length)
-        segments, cut = truncate(segments, recipe.layout.budget, examples.example_keys)
+        whole, (segments, _) = segments, truncate(segments, recipe.layout.budget, examples.example_keys)
+        cut = whole.length_a - segments.length_a  # what B loses is no loss: its own document has it, too
         counters["tokens_truncated"] += int(cut[examples.duplicates == 0].sum())
         counters[f"examples_{split}"] += len(document)
         yield from recipe.encode(split, tokens, segments, examples.example_keys, ties)

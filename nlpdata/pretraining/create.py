@@ -18,15 +18,17 @@ from nlpdata.options import check_range
 from nlpdata.output import FinishedSet, WorkFolder, check_output, commit
 from nlpdata.pretraining import random_next
 from nlpdata.pretraining.plan import (
+    KEPT,
     CreationResult,
     Plan,
     add_counters,
     make_plan,
     refuse_lone_documents,
+    refuse_loss,
     require_examples,
+    result_warnings,
 )
 from nlpdata.pretraining.recipe import SPLITS
-from nlpdata.pretraining.summary import corpus_warnings
 from nlpdata.pretraining.tasks import (
     BUCKET_STAGES,
     RunGroup,
@@ -123,7 +125,7 @@ class _Run:
         commit(sets, self._plan.key, self._work.path)
         self._work.remove()
         metas = {split: each.meta for split, each in zip(self._plan.targets, sets, strict=True)}
-        found = corpus_warnings(Counter(metas["train"]["counters"]))
+        found = result_warnings(self._plan, metas["train"]["counters"])
         for line in found:
             self._log(f"warning: {line}")
         return self._plan.result(metas, found)
@@ -136,6 +138,7 @@ class _Run:
             self._make_buckets()
         with self._work_removed_on_refusal():
             require_examples(self._plan, self._counters)
+        refuse_loss(self._plan, self._counters, KEPT)
         return self._finished_sets(self._make_shards())
 
     def _stage(self, name, function, tasks, task_names, total, describe, sizes=None) -> list[dict]:

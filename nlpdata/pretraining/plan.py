@@ -5,10 +5,11 @@ work (a lone document, no examples), the number of shards and the meta files fol
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from nlpdata import loss
 from nlpdata.corpus import CorpusFile, Portion, find_files, fingerprint, plan_portions
 from nlpdata.errors import DataError, UsageError
 from nlpdata.local import default_workers
@@ -16,7 +17,7 @@ from nlpdata.options import check_range, from_keywords
 from nlpdata.output import OutputSet, output_set, set_files, work_key
 from nlpdata.pretraining import random_next
 from nlpdata.pretraining.options import PretrainingOptions
-from nlpdata.pretraining.summary import dropped_by_reason, list_inputs, meta_content
+from nlpdata.pretraining.summary import corpus_warnings, dropped_by_reason, list_inputs, losses, meta_content
 from nlpdata.records import FORMAT_VERSION, record_stem
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
 from nlpdata.tokenizers.files import copy_name
@@ -215,3 +216,18 @@ def require_examples(plan: Plan, counters: Counter) -> None:
             f"no examples for the {split} split: read {documents} documents with "
             f"{counters['sentences']} sentences" + (f", dropped {dropped}" if dropped else "") + f". {advice}"
         )
+
+
+KEPT = "Nothing was put in place; finished parts are kept, and the same command with --accept-loss completes them"
+BEGUN = "Nothing was put in place. Where it is meant, use --accept-loss"
+
+
+def refuse_loss(plan: Plan, counters: Counter, kept: str = BEGUN) -> None:
+    """DataError where most of the text is cut off or unknown, unless --accept-loss says that this is meant."""
+    found = losses(counters, plan.options, plan.tokenizer_entry)
+    loss.refuse(found, plan.options.accept_loss, kept)
+
+
+def result_warnings(plan: Plan, counters: Mapping) -> list[str]:
+    """What looks wrong about the corpus and what became of it; `counters`: as counted, or of a meta file."""
+    return corpus_warnings(counters) + loss.warnings(losses(counters, plan.options, plan.tokenizer_entry))

@@ -1,19 +1,21 @@
 """What create_pretraining says of its result: the meta file's content, and warnings about the corpus."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from nlpdata import loss
 from nlpdata.corpus import CorpusFile
 from nlpdata.files import shown_name
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.records import FORMAT_VERSION, TASK_TYPES
 
+LONG_SENTENCE = 0.25  # of max_seq_length; sentences of so many tokens on average are probably whole documents
 LONG_DOCUMENT = 10_000  # sentences; more is probably a corpus without blank lines
 MAX_LISTED = 10_000  # input files that are listed by name
 LABEL_NAMES = {"sop": ["in_order", "swapped"], "nsp": ["next", "random"]}
 
 
-def dropped_by_reason(counters: Counter) -> dict[str, int]:
+def dropped_by_reason(counters: Mapping[str, int]) -> dict[str, int]:
     """The sentences that were left out: reason -> count, reasons with none left out."""
     reasons = {name.removeprefix("dropped/"): count for name, count in counters.items() if name.startswith("dropped/")}
     return {reason: count for reason, count in sorted(reasons.items()) if count}
@@ -63,10 +65,26 @@ def list_inputs(files: Sequence[CorpusFile]) -> list[dict]:
     return listed
 
 
-def corpus_warnings(counters: Counter) -> list[str]:
-    """What looks wrong about the corpus."""
+def losses(counters: Mapping[str, int], options: PretrainingOptions, tokenizer: Mapping) -> list[loss.Loss]:
+    """The text that pretraining does not see; `tokenizer`: the meta file's entry."""
+
+    def cause(mean: float) -> str:
+        if mean > LONG_SENTENCE * options.max_seq_length:
+            return (
+                f"a line is to be a sentence, and has {mean:.0f} tokens on average. Is each line a whole document? Split the "
+                "text into sentences, one a line, with a blank line between documents; or use --objective none, which cuts "
+                "nothing"
+            )
+        return "pairs are longer than that. Use a greater --max-seq-length, or --objective none, which cuts nothing"
+
+    return [loss.cut_tokens(counters, options.max_seq_length, cause), loss.unknown_tokens(counters, tokenizer)]
+
+
+def corpus_warnings(counters: Mapping) -> list[str]:
+    """What looks wrong about the corpus; `counters`: as they are counted, or of a meta file."""
     found = []
-    lone, documents = counters["one_sentence_documents"], counters["documents"]
+    dropped = counters.get("dropped") or dropped_by_reason(counters)
+    lone, documents, sentences = (counters[name] for name in ("one_sentence_documents", "documents", "sentences"))
     if documents and lone * 2 > documents:
         found.append(
             f"{lone} of {documents} documents ({lone / documents:.0%}) hold one sentence. Is there a blank line "
@@ -75,5 +93,20 @@ def corpus_warnings(counters: Counter) -> list[str]:
     if counters["longest_document"] > LONG_DOCUMENT:
         found.append(
             f"a document of {counters['longest_document']} sentences: is a blank line missing between documents?"
+        )
+    if dropped.get("line_too_long"):
+        found.append(
+            f"{dropped['line_too_long']} lines of more than 16 MiB were left out: are the line ends missing? A line is to "
+            "be a sentence"
+        )
+    if dropped.get("invalid_utf8", 0) * 2 > sentences:
+        found.append(
+            f"{dropped['invalid_utf8']} of {sentences} sentences were left out, as they are not UTF-8: is the text in "
+            "another encoding? Convert it, e.g. with iconv"
+        )
+    if dropped.get("empty_after_tokenization", 0) * 10 > sentences:
+        found.append(
+            f"of {dropped['empty_after_tokenization']} of {sentences} sentences the tokenizer's normalisation left nothing: "
+            "do they hold text?"
         )
     return found

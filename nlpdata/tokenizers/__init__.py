@@ -114,6 +114,19 @@ class Tokenizer(ABC):
         }
 
 
+def count_unknown(ids: np.ndarray, tokenizer: Tokenizer) -> int:
+    """How many ids, as `encode` returns them, stand for text that the vocabulary cannot spell.
+
+    A word mark of SentencePiece that stands alone before an unknown piece belongs to it.
+    """
+    unknown = ids == tokenizer.unk_id
+    count = int(np.count_nonzero(unknown))
+    mark = getattr(tokenizer, "mark_id", None)
+    if not count or mark is None:
+        return count
+    return count + int(np.count_nonzero(ids[np.flatnonzero(unknown[1:])] == mark))
+
+
 def load_tokenizer(source, **options) -> Tokenizer:
     """Loads a tokenizer from a TokenizerSpec, a path (str or Path) or a meta file's `tokenizer` entry (a mapping).
 

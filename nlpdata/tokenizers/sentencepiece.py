@@ -74,6 +74,8 @@ class SentencePieceTokenizer(Tokenizer):
             )
         self.pad_id, self.cls_id, self.sep_id, self.mask_id = (ids[piece] for piece in (pad, cls, sep, mask))
         self._special = {*ids.values(), self.unk_id}
+        mark = model.piece_to_id("\u2581")
+        self.mark_id = None if mark == self.unk_id else mark  # of a word whose mark is a piece of its own
 
     def _complete(self, spec: TokenizerSpec, described: dict) -> TokenizerSpec:
         """The spec with every option decided: given, else stored beside the file or described in it, else ALBERT's."""

@@ -17,6 +17,8 @@ _FIELDS = {  # options of create-finetuning, as its messages name them -> fields
     "--tfds": "tfds_name",
     "--on-bad-row ": "on_bad_row=",
     "--drop-labels": "drop_labels",
+    "--max-seq-length": "seq_length",
+    "use --accept-loss": "accept_loss=true",
 }
 
 
@@ -44,6 +46,7 @@ def encode_texts(config: TextDataConfig, name: str, log: Callable[[str], None]) 
             max_seq_length=config.seq_length or LENGTH,
             on_bad_row=config.on_bad_row,
             drop_labels=config.drop_labels or None,
+            accept_loss=config.accept_loss,
         )
         tokenizer = load_tokenizer(config.vocab_file, do_lower_case=config.do_lower_case)
         for line in tokenizer.notes:

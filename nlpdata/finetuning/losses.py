@@ -1,0 +1,43 @@
+"""The text and the answers that fine-tuning records lack."""
+
+from collections.abc import Mapping
+
+from nlpdata import loss
+from nlpdata.finetuning.options import FinetuningOptions
+
+ANSWERS_REPORTED = 0.05
+TEXTS_REFUSED = 0.75  # of the texts: so many losing most of their tokens are an error
+
+
+def losses(split: str, counters: Mapping[str, int], options: FinetuningOptions, tokenizer: Mapping) -> list[loss.Loss]:
+    """What is lost of a split; counters: its own. tokenizer: the meta file's entry.
+
+    That a long text loses its end is usual. Refused is a length at which nearly all texts lose most
+    of their tokens.
+    """
+    length = options.max_seq_length
+    found = [loss.unknown_tokens(counters, tokenizer)]
+    if "questions" not in counters:
+        remedy = "use a greater --max-seq-length, or shorter texts"
+        cut = loss.cut_tokens(counters, length, lambda mean: f"a text has {mean:.0f} tokens on average; {remedy}")
+        rows = loss.of(
+            counters.get("truncated_by_half", 0),
+            counters.get("rows_used", 0),
+            loss.CUT_REPORTED,
+            f"texts lose more than half of their tokens at --max-seq-length {length}",
+            remedy,
+            loss.enough(counters),
+        )
+        found.append(rows if rows.share > TEXTS_REFUSED else cut.only_reported())
+    if counters.get("answers"):
+        found.append(
+            loss.of(
+                counters.get("answers_cut", 0) + counters.get("answers_without_tokens", 0),
+                counters["answers"],
+                ANSWERS_REPORTED,
+                "answers are in no window, or have no tokens",
+                f"is --max-seq-length {length} too short for them, or the tokenizer of another language?",
+                loss.enough(counters),
+            )
+        )
+    return [each.of_split(split) for each in found]

@@ -1,0 +1,94 @@
+"""How much of the text a command loses, cut off or unknown to the tokenizer: what it says, and where it stops.
+
+The counts are those of the meta file. A loss has numbers, a probable cause and a remedy; above REFUSED it is an error that
+an option confirms, since a result of less than half of the text is seldom what was meant.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from nlpdata.errors import DataError
+
+REFUSED = 0.5  # of the text: more is an error
+UNKNOWN_REPORTED = 0.05  # of the tokens; ordinary text has less than 1% with its own vocabulary
+CUT_REPORTED = 0.3  # of the tokens; pairs lose what exceeds their length, at 64 tokens a fifth
+FEW_UNITS, FEW_TOKENS = 10, 200  # sentences or rows, and tokens: of less text a share says little
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Text that was lost: its share of all, and what to say."""
+
+    share: float
+    refused: bool  # whether there is enough text to refuse
+    reported: float  # the share from which on it is reported
+    message: str
+
+    def only_reported(self) -> "Loss":
+        """The loss, but never refused."""
+        return replace(self, refused=False)
+
+    def of_split(self, split: str) -> "Loss":
+        """The loss with the name of the split that it is of."""
+        return replace(self, message=f"{split}: {self.message}")
+
+
+def of(lost: int, total: int, reported: float, what: str, cause: str, enough: bool = True) -> Loss:
+    """`lost` of `total` tokens, rows, ...; what: "tokens were cut off"; cause: with the remedy."""
+    share = lost / total if total else 0.0
+    return Loss(share, enough, reported, f"{lost:,} of {total:,} {what} ({share:.1%}): {cause}")
+
+
+def warnings(losses: Iterable[Loss]) -> list[str]:
+    """What is to be said of losses that are large enough."""
+    return [loss.message for loss in losses if loss.share >= loss.reported]
+
+
+def refuse(losses: Iterable[Loss], accepted: bool, kept: str) -> None:
+    """DataError where more than REFUSED is lost and that is not `accepted`; kept: what becomes of the finished work.
+
+    Losses of the same text add up.
+    """
+    losses = [loss for loss in losses if loss.refused]
+    if accepted or sum(loss.share for loss in losses) <= REFUSED:
+        return
+    told = [loss.message for loss in sorted(losses, key=lambda loss: -loss.share) if loss.share >= 0.01]
+    raise DataError(f"most of the text would be lost. {'. '.join(told)}. {kept}")
+
+
+def unknown_tokens(counters: Mapping[str, int], tokenizer: Mapping) -> Loss:
+    """Tokens that stand for text which the vocabulary cannot spell; `tokenizer`: the meta file's entry."""
+    lower = tokenizer.get("do_lower_case")
+    case = "keeps capital letters: for a lower-case vocabulary use --do-lower-case" if lower is False else ""
+    return of(
+        counters.get("tokens_unknown", 0),
+        counters.get("tokens", 0),
+        UNKNOWN_REPORTED,
+        "tokens are unknown to the tokenizer",
+        "is its vocabulary of another language or script? Train one on this text (nlpdata train-tokenizer), or name the "
+        "one that belongs to it" + (f". It {case}" if case else ""),
+        enough(counters),
+    )
+
+
+def cut_tokens(counters: Mapping[str, int], max_seq_length: int, cause: Callable[[float], str]) -> Loss:
+    """Tokens that did not fit; `cause`: of the tokens that a sentence or text has on average."""
+    mean = counters.get("tokens", 0) / max(1, _units(counters))
+    return of(
+        counters.get("tokens_truncated", 0),
+        counters.get("tokens", 0),
+        CUT_REPORTED,
+        f"tokens were cut off at --max-seq-length {max_seq_length}",
+        cause(mean),
+        enough(counters),
+    )
+
+
+def _units(counters: Mapping[str, int]) -> int:
+    """Sentences, rows or questions."""
+    return counters.get("sentences") or counters.get("rows_used") or counters.get("questions") or 0
+
+
+def enough(counters: Mapping[str, int]) -> bool:
+    """Whether there is so much text that its loss is refused."""
+    return _units(counters) >= FEW_UNITS and counters.get("tokens", 0) >= FEW_TOKENS
