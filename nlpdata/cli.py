@@ -21,6 +21,7 @@ from nlpdata.aliases import rewrite
 from nlpdata.command import call_app
 from nlpdata.errors import NlpdataError, UsageError
 from nlpdata.finetuning.options import FinetuningOptions
+from nlpdata.options import ACCEPT_LOSS_HELP
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.runners import COMMANDS, LOCAL, function_of
 
@@ -121,6 +122,7 @@ def train_tokenizer_command(
         Literal["fail", "replace", "skip"], typer.Option(help="What to do about bytes that are not UTF-8.")
     ] = "fail",
     text_key: Annotated[str | None, typer.Option(help="Input is JSON lines; the text is under this key.")] = None,
+    accept_loss: Annotated[bool, typer.Option("--accept-loss", help=ACCEPT_LOSS_HELP)] = False,
     seed: Annotated[int, typer.Option(help="Seed of the sampling.")] = 12345,
     workers: Workers = None,
     overwrite: Overwrite = False,
@@ -150,6 +152,7 @@ def train_tokenizer_command(
         hard_vocab_limit=hard_vocab_limit,
         invalid_utf8=invalid_utf8,
         text_key=text_key,
+        accept_loss=accept_loss,
         overwrite=overwrite,
         log=_log,
         **extra,
@@ -168,6 +171,8 @@ def train_tokenizer_command(
             ("left out, empty", result.lines_empty),
             ("left out, invalid UTF-8", result.lines_invalid),
             ("NUL characters removed", result.nul_characters),
+            ("characters of the lines used", result.characters),
+            ("  not in the vocabulary", result.characters_not_covered),
             ("vocabulary", result.vocab_size),
         ]
     )

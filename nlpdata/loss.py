@@ -36,7 +36,8 @@ class Loss:
 def of(lost: int, total: int, reported: float, what: str, cause: str, enough: bool = True) -> Loss:
     """`lost` of `total` tokens, rows, ...; what: "tokens were cut off"; cause: with the remedy."""
     share = lost / total if total else 0.0
-    return Loss(share, enough, reported, f"{lost:,} of {total:,} {what} ({share:.1%}): {cause}")
+    shown = f"{share:.1%}" if share >= 0.001 or not lost else "less than 0.1%"
+    return Loss(share, enough, reported, f"{lost:,} of {total:,} {what} ({shown}): {cause}")
 
 
 def warnings(losses: Iterable[Loss]) -> list[str]:

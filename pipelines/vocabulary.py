@@ -23,10 +23,10 @@ from nlpdata.tokenizers.training import (
     TrainingPlan,
     TrainingResult,
     make_plan,
-    make_trainer,
     refuse_change,
     require_lines,
     train,
+    train_vocabulary,
 )
 from pipelines.commands import main
 from pipelines.faults import homeward
@@ -90,8 +90,7 @@ def train_tokenizer(
         )
         sums = json.loads((path_of(folder) / _SUMS).read_text())
         lines = _sample(folder, sums["parts"])
-        trainer = make_trainer(plan.reader.options)
-        return train(plan, Counter(sums["counts"]), lambda: trainer.train(lines), log)
+        return train(plan, Counter(sums["counts"]), lambda: train_vocabulary(plan.reader.options, lines), log)
     finally:
         remove_tree(folder)
 

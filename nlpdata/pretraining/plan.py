@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nlpdata import loss
 from nlpdata.corpus import CorpusFile, Portion, find_files, fingerprint, plan_portions
+from nlpdata.corpus.look import look_at
 from nlpdata.errors import DataError, UsageError
 from nlpdata.local import default_workers
 from nlpdata.options import check_range, from_keywords
@@ -135,6 +136,10 @@ def make_plan(
     warnings += _older_eval_set(output, chosen)
     for line in [*warnings, *loaded.notes]:
         log(line)
+    odd = look_at(files, invalid_utf8=chosen.invalid_utf8, text_key=chosen.text_key, pairs=chosen.objective != "none")
+    for line in odd:
+        log(f"warning: {line}")
+    warnings += odd
     portions = plan_portions(files, chunk_size, chosen.text_key, chosen.limit_documents)
     key = {
         "format": FORMAT_VERSION,

@@ -58,6 +58,16 @@ class SentencePieceVocabularyTrainer:
     def normalize(self, lines: Sequence[str]) -> list[str]:
         return normalize_lines(lines, do_lower_case=self.options.do_lower_case, keep_accents=self.options.keep_accents)
 
+    def can_spell(self, trained: TrainedVocabulary) -> Callable[[str], bool]:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=trained.files[".model"])
+        return lambda character: processor.unk_id() not in processor.encode(without_surrogates(character))
+
+    def spelt(self, lines: list[str]) -> list[str]:
+        """Composed: the trainer's own normalisation (nmt_nfkc) comes after ours."""
+        return sentencepiece.SentencePieceNormalizer(rule_name="nmt_nfkc").normalize(
+            [without_surrogates(line) for line in lines]
+        )
+
     def train(self, lines: Iterator[str]) -> TrainedVocabulary:
         options = self.options
         content = train_model(

@@ -9,16 +9,20 @@ the trainer. A trainer is a class and a line in TRAINERS; `Trainer` says what it
 import importlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Protocol
 
+from nlpdata import loss
 from nlpdata.corpus import Block, Portion, find_files, plan_portions, read_portion
+from nlpdata.corpus.look import look_at
+from nlpdata.corpus.types import MAX_LINE_BYTES
 from nlpdata.errors import DataError, UsageError
 from nlpdata.local import default_workers, run_tasks
 from nlpdata.output import work_key
 from nlpdata.tokenizers import writing
+from nlpdata.tokenizers.coverage import CharacterCounts, lost_lines, uncovered_characters
 from nlpdata.tokenizers.sampling import LineSampler
 
 # type -> "module:class", imported when used; the class is called with the TrainingOptions.
@@ -34,6 +38,7 @@ _IN_SIDECAR = (
     *("vocab_size", "character_coverage", "user_defined_symbols", "sample_lines", "max_line_bytes"),
     *("seed", "hard_vocab_limit"),
 )
+_NOTHING_WRITTEN = "Nothing was written. Where that is meant, use --accept-loss"
 _PORTION_BYTES = 64 << 20
 
 
@@ -60,6 +65,8 @@ class TrainedVocabulary:
     files: dict[str, bytes]
     vocab_size: int
     sidecar: dict
+    characters: int = 0  # of the lines, white space left out
+    uncovered: Counter = field(default_factory=Counter)  # those of them that the vocabulary lacks
 
 
 class Trainer(Protocol):
@@ -71,6 +78,12 @@ class Trainer(Protocol):
 
     def normalize(self, lines: Sequence[str]) -> list[str]:
         """The text of each line as training sees it: the very function of the tokenizer that will use it."""
+
+    def spelt(self, lines: list[str]) -> list[str]:
+        """Normalised lines in the characters of which the vocabulary's entries are made."""
+
+    def can_spell(self, trained: TrainedVocabulary) -> Callable[[str], bool]:
+        """Whether a character is other than unknown to the vocabulary."""
 
     def train(self, lines: Iterator[str]) -> TrainedVocabulary:
         """Trains on normalised lines, none empty. The same lines give the same bytes."""
@@ -92,6 +105,8 @@ class TrainingResult:
     lines_invalid: int  # invalid UTF-8, with invalid_utf8="skip"
     nul_characters: int  # removed
     warnings: list[str] = field(default_factory=list)
+    characters: int = 0  # of the lines used, white space left out
+    characters_not_covered: int = 0  # of them, those that the vocabulary lacks
 
     def __post_init__(self):
         parts = (self.lines_used, self.lines_left_out, self.lines_too_long, self.lines_empty, self.lines_invalid)
@@ -114,6 +129,7 @@ def train_tokenizer(
     hard_vocab_limit: bool = True,
     invalid_utf8: str = "fail",
     text_key: str | None = None,
+    accept_loss: bool = False,
     workers: int | None = None,
     overwrite: bool = False,
     log: Callable[[str], None] | None = None,
@@ -122,7 +138,8 @@ def train_tokenizer(
 
     The result depends on the text in the order of the files and on the options, never on `workers` (processes that
     count lines of a corpus above 64 MiB; None: one a core) or the machine's cores. Of more than `sample_lines` lines
-    exactly so many are drawn, keyed by `seed`. `log` receives a few lines about progress.
+    exactly so many are drawn, keyed by `seed`. `log` receives a few lines about progress. `accept_loss`: train also where
+    most of the text is left out.
     Raises UsageError for options, patterns and outputs that exist, DataError for the text and the disk.
     """
     log = log or (lambda line: None)
@@ -133,6 +150,7 @@ def train_tokenizer(
         overwrite=overwrite,
         invalid_utf8=invalid_utf8,
         text_key=text_key,
+        accept_loss=accept_loss,
         log=log,
         type=type,
         vocab_size=vocab_size,
@@ -160,6 +178,7 @@ class TrainingPlan:
       paths: to be written, the tokenizer file first, the sidecar last.
       key: hash of all that decides about the result.
       warnings: what was odd about the input.
+      accept_loss: train also where most of the text is left out.
     """
 
     reader: "LineReader"
@@ -168,10 +187,20 @@ class TrainingPlan:
     paths: Sequence[Path]
     key: str
     warnings: Sequence[str]
+    accept_loss: bool = False
 
 
 def make_plan(
-    input, output, symbols, *, overwrite: bool, invalid_utf8: str, text_key: str | None, log, **options
+    input,
+    output,
+    symbols,
+    *,
+    overwrite: bool,
+    invalid_utf8: str,
+    text_key: str | None,
+    log,
+    accept_loss: bool = False,
+    **options,
 ) -> TrainingPlan:
     """Reads the options and looks at the input, as far as it takes to know that the run can start.
 
@@ -193,6 +222,7 @@ def make_plan(
     paths = writing.prepare_output(output, trainer.suffixes, overwrite, key)
     if any(file.weight != 1 for file in files):
         warnings = [*warnings, "weights (GLOB@2) have no effect on vocabulary training: every line counts once"]
+    warnings = [*warnings, *look_at(files, invalid_utf8=invalid_utf8, text_key=text_key)]
     for warning in warnings:
         log(f"Warning: {warning}")
     return TrainingPlan(
@@ -202,6 +232,7 @@ def make_plan(
         paths,
         key,
         warnings,
+        accept_loss,
     )
 
 
@@ -212,7 +243,11 @@ def train(
     options = plan.reader.options
     used = min(counts["usable"], options.sample_lines)
     log(f"Training a {options.type} vocabulary of {options.vocab_size} pieces on {used} of {counts['read']} lines")
+    lost = lost_lines(counts, options.max_line_bytes)
+    loss.refuse(lost, plan.accept_loss, _NOTHING_WRITTEN)
     trained = trained_vocabulary()
+    missing = uncovered_characters(trained.characters, trained.uncovered, options.character_coverage)
+    loss.refuse([missing], plan.accept_loss, _NOTHING_WRITTEN)
     training = {
         **{name: value for name, value in asdict(options).items() if name in _IN_SIDECAR},
         "lines_read": counts["read"],
@@ -220,7 +255,20 @@ def train(
     }
     writing.write(plan.paths, trained.files, {"format_version": 1, **trained.sidecar, "training": training}, plan.key)
     log(f"Wrote {plan.paths[0]} with {trained.vocab_size} pieces")
-    return _result(plan.paths, options.type, trained.vocab_size, counts, used, plan.warnings)
+    if trained.uncovered and missing.share < missing.reported:
+        log(missing.message)
+    warnings = [*plan.warnings, *loss.warnings([*lost, missing])]
+    result = _result(plan.paths, options.type, trained.vocab_size, counts, used, warnings)
+    return replace(result, characters=trained.characters, characters_not_covered=trained.uncovered.total())
+
+
+def train_vocabulary(options: TrainingOptions, lines: Iterator[str]) -> TrainedVocabulary:
+    """Trains on normalised lines, and counts the characters that the vocabulary lacks."""
+    trainer = make_trainer(options)
+    counts = CharacterCounts(trainer.spelt)
+    trained = trainer.train(counts.of(lines))
+    characters, uncovered = counts.uncovered(trainer.can_spell(trained))
+    return replace(trained, characters=characters, uncovered=uncovered)
 
 
 def _result(paths, type: str, vocab_size: int, counts: Counter, used: int, warnings: list[str]) -> TrainingResult:
@@ -277,15 +325,18 @@ class LineReader:
         counts["invalid"] = block.dropped.get("invalid_utf8", 0)
         counts["too_long"] = block.dropped.get("line_too_long", 0)
         lines = block.lines
+        counts["characters_too_long"] = counts["characters"] = counts["too_long"] * MAX_LINE_BYTES  # or more
         counts["nul"] = "\n".join(lines).count("\0")
         if counts["nul"]:  # SentencePiece stops at one ("Found null character", s-JoL/Open-Llama#12)
             lines = [line.replace("\0", "") for line in lines]
         usable, limit = [], self.options.max_line_bytes
         for line in trainer.normalize(lines):
+            counts["characters"] += len(line)
             if not line.strip():
                 counts["empty"] += 1
             elif 4 * len(line) > limit and len(line.encode("utf-8", "surrogatepass")) > limit:
                 counts["too_long"] += 1
+                counts["characters_too_long"] += len(line)
             else:
                 usable.append(line)
         counts["usable"] = len(usable)
@@ -349,7 +400,7 @@ def _train(plan: TrainingPlan, usable: int, workers: int | None) -> TrainedVocab
 
 def _train_here(task: tuple[TrainingPlan, int], report) -> TrainedVocabulary:
     plan, usable = task
-    return make_trainer(plan.reader.options).train(_sample(plan, plan.reader.sampler(usable), usable))
+    return train_vocabulary(plan.reader.options, _sample(plan, plan.reader.sampler(usable), usable))
 
 
 def _sample(plan: TrainingPlan, sampler: LineSampler, usable: int) -> Iterator[str]:

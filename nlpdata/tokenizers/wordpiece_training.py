@@ -9,7 +9,7 @@ Entries: [PAD] 0, [UNK] 1, [CLS] 2, [SEP] 3, [MASK] 4, the alphabet, then merges
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import sentencepiece
 
@@ -38,6 +38,12 @@ class WordPieceVocabularyTrainer:
     def normalize(self, lines: Sequence[str]) -> list[str]:
         """The basic tokens of each line, one space between them."""
         return self._basic.lines(lines)
+
+    def can_spell(self, trained: TrainedVocabulary) -> Callable[[str], bool]:
+        return set(trained.files[".txt"].decode().split("\n")).__contains__
+
+    def spelt(self, lines: list[str]) -> list[str]:
+        return lines
 
     def train(self, lines: Iterator[str]) -> TrainedVocabulary:
         options = self.options

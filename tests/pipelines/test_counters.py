@@ -6,7 +6,8 @@ import apache_beam as beam
 import pytest
 
 from nlpdata.records import read_meta
-from tests.nlpdata.commands import run_command
+from tests.nlpdata.commands import contents, run_command, visible
+from tests.nlpdata.conftest import random_sentences
 from tests.pipelines.conftest import arguments
 
 
@@ -40,3 +41,22 @@ def test_counters_and_report_are_those_of_the_local_executor(
     assert (objective == "sop") == bool(dropped)
     for split in ("train", "eval"):
         assert found[f"records_{split}"] == counters[f"examples_{split}"] > 0
+
+
+def test_text_that_is_lost_is_refused_and_counted_as_by_the_local_executor(tmp_path, tiny_model, capsys):
+    text = [" ".join(random_sentences(20, seed=i)) for i in range(30)]
+    (tmp_path / "a.txt").write_text("\n\n".join(text))
+    runs = {}
+    for name, more in (("local", ()), ("beam", ("--runner=DirectRunner",))):
+        given = arguments(tmp_path, tmp_path / name, tiny_model, "nsp", None)
+        given = [word for word in given if word not in ("--eval-fraction", "0.2")]
+        refused = run_command(capsys, *given, *more)
+        assert refused.code == 1
+        assert "tokens were cut off at --max-seq-length" in refused.err
+        assert "--accept-loss" in refused.err
+        assert visible(tmp_path / name) == []
+        accepted = run_command(capsys, *given, "--accept-loss", *more)
+        assert accepted.code == 0
+        runs[name] = [line for line in accepted.err.splitlines() if line.startswith("warning: ")]
+    assert runs["local"] == runs["beam"] != []
+    assert contents(tmp_path / "local") == contents(tmp_path / "beam")

@@ -1,0 +1,189 @@
+"""A look at the first megabytes of a corpus: text that is not what it is taken for, while it costs nothing yet.
+
+Files from all parts of the corpus are looked at, the start of each. What is found is reported with numbers and a remedy; it
+stops nothing, since some corpora are of code, tables or markup.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from nlpdata.corpus.reading import read_blocks
+from nlpdata.corpus.types import Block, Chunk, CorpusFile
+from nlpdata.errors import NlpdataError
+
+FILES, BYTES = 16, 1 << 18  # so many files, and bytes of each
+_LINES = 2000  # of a file
+_FEW = 5  # lines: of fewer nothing can be told
+_MOST = 0.9
+_TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9:-]*(?:\s[^<>]*)?/?>|<!--|<!DOCTYPE|<\?xml", re.IGNORECASE)
+_MARKED = 0.3  # of the lines: with so many tags a file is markup
+_LONG_LINE = 1000  # characters on average: longer lines are not sentences
+_MOJIBAKE = re.compile("[\u00c3\u00c2\u00e2][\u0080-\u00bf\u20ac\u2122]")
+_HEADER_NAME = re.compile(r"[\w .#/-]{1,30}")
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """The start of a file: its lines that are not blank, and how many documents they are."""
+
+    name: str
+    lines: Sequence[str]
+    documents: int
+    is_whole: bool
+    pairs: bool  # whether long lines are cut to pairs
+
+
+def look_at(files: Sequence[CorpusFile], *, invalid_utf8: str, text_key: str | None, pairs: bool = False) -> list[str]:
+    """What is odd about the text, one line a kind. `pairs`: the text becomes pairs of sentences."""
+    found: dict[Callable, list[tuple[str, str]]] = {}
+    for file in files[:: max(1, -(-len(files) // FILES))]:
+        sample = _sample(file, invalid_utf8, text_key, pairs)
+        if sample is None or not sample.lines:
+            continue
+        for kind in _KINDS if text_key is None else _KINDS_OF_TEXT:
+            if message := kind(sample):
+                found.setdefault(kind, []).append((file.path, message))
+                break  # what a file is explains the rest
+    return [
+        f"{entries[0][0]}{f' and {len(entries) - 1} more of the files looked at' if len(entries) > 1 else ''}: "
+        f"{entries[0][1]}"
+        for entries in found.values()
+    ]
+
+
+def _sample(file: CorpusFile, invalid_utf8: str, text_key: str | None, pairs: bool) -> _Sample | None:
+    stop = min(file.size, BYTES) if file.compression == "none" else None
+    try:
+        blocks = read_blocks(Chunk(0, file, 0, stop), block_bytes=BYTES, invalid_utf8=invalid_utf8, text_key=text_key)
+        block: Block | None = next(iter(blocks), None)
+    except NlpdataError:
+        return None  # the command itself meets it, and says where
+    if block is None:
+        return None
+    lines = block.lines[:_LINES]
+    whole = not block.ends_inside and (stop is None or file.size <= BYTES)
+    return _Sample(file.name, lines, len(block.line_counts), whole, pairs)
+
+
+def _share(sample: _Sample, is_such: Callable[[str], object]) -> float:
+    return sum(1 for line in sample.lines if is_such(line)) / len(sample.lines)
+
+
+def _json(sample: _Sample) -> str | None:
+    def value(line: str):
+        try:
+            return json.loads(line)
+        except (ValueError, RecursionError):
+            return None
+
+    objects = [
+        found for line in sample.lines[:200] if line.lstrip()[:1] == "{" and isinstance(found := value(line), dict)
+    ]
+    if objects and len(objects) >= _MOST * min(len(sample.lines), 200):
+        texts = {key: sum(len(each[key]) for each in objects if isinstance(each.get(key), str)) for key in objects[0]}
+        key = max(texts, key=texts.get, default="text")
+        return (
+            f"its lines are JSON objects (keys {', '.join(list(objects[0])[:8])}), and are read as text, braces and keys "
+            f"and all. Name the key of the text: --text-key {key}"
+        )
+    first = sample.lines[0].lstrip()
+    if first[:1] in ("[", "{") and _share(sample, lambda line: re.match(r'\s*([\[{\]},]|"[^"]+"\s*:)', line)) > _MOST:
+        return (
+            "it is a JSON file, and is read as text, brackets and keys and all. Make it one object a line (jq -c '.[]'), "
+            "and name the key of the text with --text-key"
+        )
+    return None
+
+
+def _table(sample: _Sample) -> str | None:
+    """CSV or TSV: nearly all rows have the same number of columns, two or more."""
+    if len(sample.lines) < _FEW:
+        return None
+    for mark, form in (("\t", "tab"), (",", "comma"), (";", "semicolon")):
+        try:
+            rows = list(csv.reader(sample.lines[:500], delimiter=mark, strict=True))
+        except csv.Error:
+            rows = [line.split(mark) for line in sample.lines[:500]]
+        width = len(rows[0])
+        if width < 2 or sum(len(row) == width for row in rows) < _MOST * len(rows):
+            continue
+        if mark != "\t" and not _is_separator(sample, rows, mark):
+            continue
+        return (
+            f"its rows have {width} columns with a {form} between them, and are read as text, separators and all. Write "
+            "the column of the text to a text file, or to JSON lines for --text-key"
+        )
+    return None
+
+
+def _is_separator(sample: _Sample, rows: list[list[str]], mark: str) -> bool:
+    """Whether a mark that also stands in sentences separates columns: a header, or no space behind it."""
+    if PurePath(sample.name).suffix == ".csv":
+        return True
+    fields = [field for row in rows for field in row[1:] if field]
+    spaced = sum(field[0] == " " for field in fields)
+    header = all(_HEADER_NAME.fullmatch(field) and field == field.strip() for field in rows[0])
+    return spaced * 10 < len(fields) and (header or spaced == 0)
+
+
+def _markup(sample: _Sample) -> str | None:
+    share = _share(sample, _TAG.search)
+    if share < _MARKED and re.match(r"\s*(<!doctype|<html|<\?xml)", sample.lines[0], re.IGNORECASE):
+        return f"it begins {sample.lines[0].strip()[:30]!r}: its tags are read as text. Extract its text first"
+    if share >= _MARKED:
+        kind = "XML" if sample.lines[0].lstrip().startswith("<?xml") else "HTML or XML"
+        return f"it is {kind}: {share:.0%} of its lines have tags, which are read as text. Extract its text first"
+    if sample.lines[0].startswith("<doc id="):
+        return (
+            "it has the <doc> marks of WikiExtractor, which are read as text. Use its --json, and --text-key text here"
+        )
+    return None
+
+
+def _markdown_table(sample: _Sample) -> str | None:
+    share = _share(sample, lambda line: line.count("|") >= 2 and line.strip()[:1] == line.strip()[-1:] == "|")
+    if len(sample.lines) >= _FEW and share >= _MARKED:
+        return f"{share:.0%} of its lines are rows of tables (| a | b |), which are read as text. Leave them out of the corpus"
+    return None
+
+
+def _damaged(sample: _Sample) -> str | None:
+    """Text that was decoded with the wrong encoding somewhere before."""
+    characters = sum(map(len, sample.lines))
+    lost = sum(line.count("\ufffd") for line in sample.lines)
+    if lost * 200 > characters:
+        return (
+            f"{lost} of its first {characters} characters are U+FFFD: it was decoded with the wrong encoding. Convert it "
+            "anew from its source"
+        )
+    twice = sum(len(_MOJIBAKE.findall(line)) for line in sample.lines)
+    if twice * 100 > characters:
+        return (
+            f"its first {characters} characters hold {twice} pairs such as '\u00c3\u00a9': UTF-8 that was taken for Latin-1 "
+            "and encoded again. Convert it back (iconv -f UTF-8 -t WINDOWS-1252)"
+        )
+    controls = sum(1 for line in sample.lines for character in line if character < " " and character != "\t")
+    if controls * 50 > characters:
+        return (
+            f"{controls} of its first {characters} characters are control characters: is it a binary file? Leave it out"
+        )
+    return None
+
+
+def _documents_as_lines(sample: _Sample) -> str | None:
+    mean = sum(map(len, sample.lines)) / len(sample.lines)
+    if mean < _LONG_LINE or len(sample.lines) < _FEW:
+        return None
+    remedy = "Split them into sentences, one a line, with a blank line between documents"
+    if sample.pairs:
+        remedy += "; or use --objective none, which cuts nothing"
+    blank = "there is no blank line, and " if sample.documents == 1 else ""
+    return f"{blank}its lines have {mean:,.0f} characters on average. Is each line a whole document? {remedy}"
+
+
+_KINDS_OF_TEXT = (_markup, _markdown_table, _damaged, _documents_as_lines)
+_KINDS = (_json, _table, *_KINDS_OF_TEXT)
