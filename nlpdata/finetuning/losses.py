@@ -12,14 +12,12 @@ TEXTS_REFUSED = 0.75  # of the texts: so many losing most of their tokens are an
 def losses(split: str, counters: Mapping[str, int], options: FinetuningOptions, tokenizer: Mapping) -> list[loss.Loss]:
     """What is lost of a split; counters: its own. tokenizer: the meta file's entry.
 
-    That a long text loses its end is usual. Refused is a length at which nearly all texts lose most
-    of their tokens.
+    That a long text loses its end is usual. Refused is a default length at which nearly all texts lose most of their tokens.
     """
     length = options.max_seq_length
     found = [loss.unknown_tokens(counters, tokenizer)]
     if "questions" not in counters:
         remedy = "use a greater --max-seq-length, or shorter texts"
-        cut = loss.cut_tokens(counters, length, lambda mean: f"a text has {mean:.0f} tokens on average; {remedy}")
         rows = loss.of(
             counters.get("truncated_by_half", 0),
             counters.get("rows_used", 0),
@@ -28,7 +26,9 @@ def losses(split: str, counters: Mapping[str, int], options: FinetuningOptions, 
             remedy,
             loss.enough(counters),
         )
-        found.append(rows if rows.share > TEXTS_REFUSED else cut.only_reported())
+        cut = loss.cut_tokens(counters, length, lambda mean: f"a text has {mean:.0f} tokens on average; {remedy}")
+        told = rows if rows.share > TEXTS_REFUSED else cut
+        found.append(told if told is rows and options.is_default_length else told.only_reported())
     if counters.get("answers"):
         found.append(
             loss.of(

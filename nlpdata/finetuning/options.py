@@ -68,6 +68,8 @@ class FinetuningOptions(RecordOptions):
     def __post_init__(self):
         if self.task and self.tfds and plain_name(self.task) not in ("classification", "regression"):
             raise UsageError(f"--task and --tfds both name a dataset; give one. Received: {self.task} and {self.tfds}.")
+        # Whoever gives the length knows that longer texts are cut there.
+        object.__setattr__(self, "is_default_length", self.max_seq_length is None)
         if self.max_seq_length is None:
             squad = self.task is not None and find_dataset(self.task) == "squad"
             object.__setattr__(self, "max_seq_length", 384 if squad else 128)

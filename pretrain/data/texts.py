@@ -8,7 +8,6 @@ from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.tokenizers import load_tokenizer
 from pretrain.config import TextDataConfig
 
-LENGTH = 128  # tokens of an example, unless seq_length is given
 _FIELDS = {  # options of create-finetuning, as its messages name them -> fields of ours
     "--tfds-data-dir": "tfds_data_dir",
     "--tfds-splits": "tfds_split",
@@ -43,7 +42,7 @@ def encode_texts(config: TextDataConfig, name: str, log: Callable[[str], None]) 
             text_column=first,
             text_b_column=second,
             label_column=config.label_field or None,
-            max_seq_length=config.seq_length or LENGTH,
+            max_seq_length=config.seq_length,
             on_bad_row=config.on_bad_row,
             drop_labels=config.drop_labels or None,
             accept_loss=config.accept_loss,

@@ -124,18 +124,22 @@ def rows(tmp_path):
 
 
 def test_fine_tuning_texts_that_are_cut_or_unknown(tmp_path, tiny_model, rows, capsys):
-    texts = [" ".join(random_sentences(12, seed=i)) for i in range(40)]
+    texts = [" ".join(random_sentences(30, seed=i)) for i in range(40)]
     base = ("create-finetuning", "--task", "classification", "--tokenizer", tiny_model, "--quiet", "--workers", "1")
-    command = (*base, "--input", rows(texts), "--output", tmp_path / "cut", "--max-seq-length", "24")
+    command = (*base, "--input", rows(texts), "--output", tmp_path / "cut")
     refused = run_command(capsys, *command)
     assert refused.code == 1
-    assert "train: 40 of 40 texts lose more than half of their tokens at --max-seq-length 24" in refused.err
+    assert "train: 40 of 40 texts lose more than half of their tokens at --max-seq-length 128" in refused.err
     assert visible(tmp_path / "cut") == []
     accepted = run_command(capsys, *command, "--accept-loss")
     assert accepted.code == 0
     assert "its finished parts are used" in accepted.err
     assert "warning: train: 40 of 40 texts" in accepted.err
-    assert run_command(capsys, *command[:-1], "512", "--output", tmp_path / "whole").code == 0
+    chosen = run_command(capsys, *command, "--max-seq-length", "128", "--output", tmp_path / "chosen")
+    assert chosen.code == 0, "the length was given"
+    assert "warning: train: 40 of 40 texts" in chosen.err
+    whole = run_command(capsys, *command, "--max-seq-length", "2048", "--output", tmp_path / "whole")
+    assert (whole.code, whole.err) == (0, "")
 
     foreign_rows = rows([f"{THAI} {i}" for i in range(40)])
     command = (*base, "--input", foreign_rows, "--output", tmp_path / "thai")
