@@ -17,6 +17,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from nlpdata import summaries
 from nlpdata.aliases import rewrite
 from nlpdata.command import call_app
 from nlpdata.errors import NlpdataError, UsageError
@@ -55,7 +56,6 @@ BeamArgs = Annotated[list[str] | None, typer.Option("--beam-arg", hidden=True)]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 
 
-_CLASSES_SHOWN = 20
 _RESUMABLE = ("create-pretraining", "create-finetuning")
 
 
@@ -162,20 +162,7 @@ def train_tokenizer_command(
         return
     for line in result.warnings:
         _log(f"warning: {line}")
-    _table(
-        [
-            ("lines read", result.lines_read),
-            ("lines used", result.lines_used),
-            ("left out by sampling", result.lines_left_out),
-            ("left out, too long", result.lines_too_long),
-            ("left out, empty", result.lines_empty),
-            ("left out, invalid UTF-8", result.lines_invalid),
-            ("NUL characters removed", result.nul_characters),
-            ("characters of the lines used", result.characters),
-            ("  not in the vocabulary", result.characters_not_covered),
-            ("vocabulary", result.vocab_size),
-        ]
-    )
+    _table(summaries.training_rows(result))
     print("written:", ", ".join(result.files))
 
 
@@ -225,18 +212,7 @@ def create_pretraining_command(
     if dry_run:
         print(json.dumps(result, indent=2))
         return
-    counters = result.counters
-    rows = [
-        ("documents", counters["documents"]),
-        ("sentences read", counters["sentences"]),
-        ("sentences used", counters["sentences_used"]),
-        *((f"  dropped, {reason.replace('_', ' ')}", count) for reason, count in counters["dropped"].items()),
-        ("tokens", counters["tokens"]),
-        ("  cut from long pairs", counters.get("tokens_truncated", 0)),
-        ("  unknown to the tokenizer", counters["tokens_unknown"]),
-    ]
-    rows += [(f"examples, {split}", counters[f"examples_{split}"]) for split in result.files]
-    _table(rows)
+    _table(summaries.pretraining_rows(result))
     for split, names in result.files.items():
         print(f"written: {_shown(names)}  {result.meta[split]}")
 
@@ -318,24 +294,10 @@ def create_finetuning_command(
         print(json.dumps(result, indent=2))
         return
     for split, about in result.counters.items():
-        counters = about["counters"]
-        plain = {name: count for name, count in counters.items() if isinstance(count, int) and name != "examples"}
-        rows = [(f"{split}: records", counters["examples"]), *_classes(counters.get("labels", {}))]
-        rows += [(f"  {name.replace('_', ' ')}", count) for name, count in plain.items()]
-        rows += [(f"  left out, {reason.replace('_', ' ')}", n) for reason, n in counters["dropped"].items()]
-        rows += [(f"  {reason.replace('_', ' ')}", count) for reason, count in counters["notes"].items()]
-        _table(rows)
+        _table(summaries.finetuning_rows(split, about["counters"]))
     for names in result.files.values():
         print("written:", _shown(names))
     print("written:", result.meta)
-
-
-def _classes(labels: dict[str, int]) -> list[tuple[str, int]]:
-    """The classes of a split with their rows, the largest where they are many."""
-    shown = sorted(labels, key=lambda name: -labels[name])[:_CLASSES_SHOWN]
-    rows = [(f"  label {name[:40]}", count) for name, count in labels.items() if name in shown]
-    rest = labels.keys() - set(shown)
-    return rows + ([(f"  {len(rest)} more labels", sum(labels[name] for name in rest))] if rest else [])
 
 
 @app.command("inspect")
