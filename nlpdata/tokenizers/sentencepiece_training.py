@@ -16,7 +16,7 @@ import sentencepiece
 from nlpdata.errors import DataError, UsageError
 from nlpdata.text.albert import normalize_lines
 from nlpdata.tokenizers.sentencepiece import without_surrogates
-from nlpdata.tokenizers.training import TrainedVocabulary, TrainingOptions
+from nlpdata.tokenizers.trainers import TrainedVocabulary, TrainingOptions
 
 PAD, UNKNOWN = "<pad>", "<unk>"
 CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")
@@ -29,7 +29,7 @@ _TOO_SMALL = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 
 
 class SentencePieceVocabularyTrainer:
-    """Trains unigram and BPE models; see `nlpdata.tokenizers.training.Trainer`."""
+    """Trains unigram and BPE models; see `nlpdata.tokenizers.trainers.Trainer`."""
 
     suffixes = (".model", ".vocab")
 

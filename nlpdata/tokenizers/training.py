@@ -3,16 +3,13 @@
     result = train_tokenizer("data/*.txt", "tok/spm", vocab_size=30000)     # tok/spm.model, .vocab, .tokenizer.json
 
 The corpus is read twice: once to count the lines that can be used, once to hand them, or an exact sample of them, to
-the trainer. A trainer is a class and a line in TRAINERS; `Trainer` says what it must do.
+the trainer (see nlpdata.tokenizers.trainers).
 """
 
-import importlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Protocol
 
 from nlpdata import loss
 from nlpdata.corpus import Block, Portion, find_files, plan_portions, read_portion
@@ -24,15 +21,8 @@ from nlpdata.output import work_key
 from nlpdata.tokenizers import writing
 from nlpdata.tokenizers.coverage import CharacterCounts, lost_lines, uncovered_characters
 from nlpdata.tokenizers.sampling import LineSampler
+from nlpdata.tokenizers.trainers import ALBERT_SYMBOLS, TrainedVocabulary, Trainer, TrainingOptions, make_trainer
 
-# type -> "module:class", imported when used; the class is called with the TrainingOptions.
-TRAINERS = {
-    "unigram": "nlpdata.tokenizers.sentencepiece_training:SentencePieceVocabularyTrainer",
-    "bpe": "nlpdata.tokenizers.sentencepiece_training:SentencePieceVocabularyTrainer",
-    "wordpiece": "nlpdata.tokenizers.wordpiece_training:WordPieceVocabularyTrainer",
-}
-# The user_defined_symbols of google-research/albert's README: always pieces of their own.
-ALBERT_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
 # The options that the sidecar repeats.
 _IN_SIDECAR = (
     *("vocab_size", "character_coverage", "user_defined_symbols", "sample_lines", "max_line_bytes"),
@@ -40,53 +30,6 @@ _IN_SIDECAR = (
 )
 _NOTHING_WRITTEN = "Nothing was written. Where that is meant, use --accept-loss"
 _PORTION_BYTES = 64 << 20
-
-
-@dataclass(frozen=True)
-class TrainingOptions:
-    """What decides about the vocabulary, beside the text."""
-
-    type: str = "unigram"
-    vocab_size: int = 30000
-    character_coverage: float = 0.99995
-    do_lower_case: bool = True
-    keep_accents: bool = False
-    user_defined_symbols: tuple[str, ...] = ALBERT_SYMBOLS
-    sample_lines: int = 10_000_000
-    max_line_bytes: int = 4192
-    seed: int = 12345
-    hard_vocab_limit: bool = True
-
-
-@dataclass(frozen=True)
-class TrainedVocabulary:
-    """What a trainer returns: file suffix -> content (the tokenizer file first), and what the sidecar says of it."""
-
-    files: dict[str, bytes]
-    vocab_size: int
-    sidecar: dict
-    characters: int = 0  # of the lines, white space left out
-    uncovered: Counter = field(default_factory=Counter)  # those of them that the vocabulary lacks
-
-
-class Trainer(Protocol):
-    """A way to train vocabularies. Its constructor checks the options and raises UsageError."""
-
-    suffixes: tuple[str, ...]  # of the files it makes; the tokenizer file first
-
-    def __init__(self, options: TrainingOptions): ...
-
-    def normalize(self, lines: Sequence[str]) -> list[str]:
-        """The text of each line as training sees it: the very function of the tokenizer that will use it."""
-
-    def spelt(self, lines: list[str]) -> list[str]:
-        """Normalised lines in the characters of which the vocabulary's entries are made."""
-
-    def can_spell(self, trained: TrainedVocabulary) -> Callable[[str], bool]:
-        """Whether a character is other than unknown to the vocabulary."""
-
-    def train(self, lines: Iterator[str]) -> TrainedVocabulary:
-        """Trains on normalised lines, none empty. The same lines give the same bytes."""
 
 
 @dataclass(frozen=True)
@@ -286,20 +229,6 @@ def _result(paths, type: str, vocab_size: int, counts: Counter, used: int, warni
         nul_characters=counts["nul"],
         warnings=list(warnings),
     )
-
-
-def make_trainer(options: TrainingOptions) -> Trainer:
-    """The trainer of options.type, with all options checked; UsageError where one is wrong."""
-    if options.type not in TRAINERS:
-        near = get_close_matches(str(options.type), TRAINERS, n=1, cutoff=0.4)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(f"--type: received {options.type!r}, expected one of {', '.join(TRAINERS)}{hint}")
-    for name in ("vocab_size", "sample_lines", "max_line_bytes"):
-        if getattr(options, name) < 1:
-            flag = name.replace("_", "-")
-            raise UsageError(f"--{flag}: received {getattr(options, name)}, expected a number above 0")
-    module, _, attribute = TRAINERS[options.type].partition(":")
-    return getattr(importlib.import_module(module), attribute)(options)
 
 
 @dataclass(frozen=True)

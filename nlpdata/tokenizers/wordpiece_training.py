@@ -16,14 +16,14 @@ import sentencepiece
 from nlpdata.errors import DataError, UsageError
 from nlpdata.text.bert import BasicTokenizer
 from nlpdata.tokenizers.sentencepiece_training import train_model
-from nlpdata.tokenizers.training import ALBERT_SYMBOLS, TrainedVocabulary, TrainingOptions
+from nlpdata.tokenizers.trainers import ALBERT_SYMBOLS, TrainedVocabulary, TrainingOptions
 from nlpdata.tokenizers.wordpiece_vocabulary import CONTINUATION, SPECIAL_TOKENS
 
 _MARK = "▁"
 
 
 class WordPieceVocabularyTrainer:
-    """Trains `vocab.txt` files; see `nlpdata.tokenizers.training.Trainer`."""
+    """Trains `vocab.txt` files; see `nlpdata.tokenizers.trainers.Trainer`."""
 
     suffixes = (".txt",)
 
