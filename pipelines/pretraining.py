@@ -14,7 +14,8 @@ from pathlib import Path
 
 import apache_beam as beam
 
-from nlpdata.files import is_remote, remove_tree, write_whole
+from nlpdata.errors import UsageError
+from nlpdata.files import is_remote, remove_tree, shown_name, write_whole
 from nlpdata.output import WorkFolder, check_output, commit, complete, shared_path
 from nlpdata.pretraining.plan import CreationResult, Plan, make_plan, result_warnings
 from nlpdata.records import read_meta
@@ -53,6 +54,10 @@ def create_pretraining(
     plan = make_plan(input, output, tokenizer, log=log, **options)
     targets = list(plan.targets.values())
     chosen.check_places([output, *(file.path for file in plan.files)], dry_run)
+    if shown_name(str(output)) != str(output):  # Beam passes paths of runs as UTF-8
+        raise UsageError(
+            f"--output {shown_name(str(output))}: Beam takes names in UTF-8 only. Name another, or use --runner local."
+        )
     if dry_run:
         return describe_job(chosen, lambda pipeline: build_graph(pipeline, plan, shared_path(targets[0], plan.key)))
     check_output(targets, overwrite, plan.key, plan.copies())

@@ -144,6 +144,14 @@ def test_existing_output_is_refused_and_overwritten(tmp_path, corpus_folder, tin
     assert contents(tmp_path) == local_files("sop", 3)
 
 
+def test_output_whose_name_is_not_utf8(tmp_path, corpus_folder, tiny_model, capsys):
+    given = create_arguments(corpus_folder / "a.txt", f"{tmp_path}/bad\udcff.tfrecord", tiny_model)
+    outcome = run_command(capsys, *given[: given.index("--workers")], ON_BEAM)
+    assert outcome.code == 2
+    assert "bad\\xff.tfrecord: Beam takes names in UTF-8 only" in outcome.err
+    assert list(tmp_path.iterdir()) == []
+
+
 class Death(BaseException):
     """Stands for the end of a worker."""
 
