@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.worker import ENDED, ERROR, PROGRESS, READY, Worker, wait_for
@@ -32,6 +33,7 @@ def run_tasks(
     initargs: tuple,
     on_progress: Callable[[int], None] = lambda done: None,
     describe: Callable[[object], str] = str,
+    stage: str = "",
     advice: str = "",
     apart: bool = False,
 ) -> Iterator[tuple[object, object]]:
@@ -44,6 +46,7 @@ def run_tasks(
       initializer, initargs: sets up each worker (and this process, for one worker).
       on_progress: called now and then with all bytes reported so far.
       describe: names a task in messages.
+      stage: what the tasks are parts of, for messages.
       advice: what to do after a worker's death, for the message.
       apart: run in a worker even if there is only one task: this process then reacts to signals.
 
@@ -60,14 +63,14 @@ def run_tasks(
     try:
         while len(crew) < min(workers, len(tasks)):
             crew.append(Worker(function, initializer, initargs))
-        yield from _hand_out(iter(tasks), crew, on_progress, describe, advice)
+        yield from _hand_out(iter(tasks), crew, on_progress, partial(_death, describe, stage, advice))
         at_once = False
     finally:
         for worker in crew:
             worker.end(at_once)
 
 
-def _hand_out(left: Iterator, crew: Sequence[Worker], on_progress, describe, advice: str):
+def _hand_out(left: Iterator, crew: Sequence[Worker], on_progress, death: Callable):
     """Gives tasks to workers that are ready until all are done; yields (task, result)."""
     done, at_work = 0, list(crew)
     while at_work:
@@ -80,7 +83,7 @@ def _hand_out(left: Iterator, crew: Sequence[Worker], on_progress, describe, adv
             if kind == ERROR:
                 raise value
             if kind == ENDED:
-                raise _death(value, worker, crew, describe, advice)
+                raise death(value, worker, crew)
             worker.ready = True
             try:
                 worker.send(next(left))
@@ -128,7 +131,8 @@ def run_stage(
         initializer=initializer,
         initargs=initargs,
         on_progress=progress,
-        describe=lambda numbered: f"{describe(numbered[1])} ({name})",
+        describe=lambda numbered: describe(numbered[1]),
+        stage=name,
         advice=_KEPT,
     ):
         results[i] = result
@@ -159,7 +163,9 @@ def _run_here(function, tasks, initializer, initargs, on_progress):
         yield task, function(task, report)
 
 
-def _death(code: int | None, worker: Worker, crew: Sequence[Worker], describe, advice: str) -> Exception:
+def _death(
+    describe: Callable[[object], str], stage: str, advice: str, code: int | None, worker: Worker, crew: Sequence[Worker]
+) -> Exception:
     """The error for a worker that has ended with an exit code; negative: by a signal."""
     if code in (-signal.SIGTERM, -signal.SIGINT):  # to the whole group of processes, or to the worker alone?
         time.sleep(_GRACE_SECONDS)  # a signal to this process is handled here
@@ -168,9 +174,8 @@ def _death(code: int | None, worker: Worker, crew: Sequence[Worker], describe, a
         return UsageError(_no_start_message(len(crew)))
     how = f"was killed by {_signal_name(-code)}" if by_signal else f"ended with the exit code {code}"
     doing = f"it worked on {describe(worker.task)}" if worker.ready else "it started"
-    return DataError(
-        ". ".join(filter(None, [f"a worker process {how} while {doing}", _cause(code, len(crew)), advice]))
-    )
+    what = ": ".join(filter(None, [stage, f"a worker process {how} while {doing}"]))
+    return DataError(". ".join(filter(None, [what, _cause(code, len(crew)), advice])))
 
 
 def _signal_name(number: int) -> str:

@@ -293,7 +293,8 @@ def _count(reader: LineReader, portions: Sequence[Portion], workers: int | None)
         workers=workers or default_workers(),
         initializer=_set_up,
         initargs=(reader,),
-        describe=lambda portion: f"{portion.place} (counting lines)",
+        describe=lambda portion: portion.place,
+        stage="counting lines",
     )
     return sum((counts for _, counts in counted), Counter())
 
@@ -320,7 +321,8 @@ def _train(plan: TrainingPlan, usable: int, workers: int | None) -> TrainedVocab
         workers=workers or default_workers(),
         initializer=_set_up,
         initargs=(plan.reader,),
-        describe=lambda task: "the vocabulary (training)",
+        describe=lambda task: "the vocabulary",
+        stage="training",
         apart=len(plan.portions) > 1,
     )
     ((_, vocabulary),) = trained
