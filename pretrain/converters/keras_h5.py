@@ -144,7 +144,7 @@ def _groups(checkpoint: Checkpoint) -> tuple[dict, dict]:
 def _write_file(path: Path, layers: tuple[str, ...], groups: dict[str, dict[str, np.ndarray]]) -> None:
     import h5py
 
-    with h5py.File(path, "w") as file:
+    with h5py.File(path, "w", locking=False) as file:  # the temporary file is held already
         file.attrs["backend"] = "tensorflow"
         file.attrs["keras_version"] = "2.2.4-tf"
         file.attrs["layer_names"] = [name.encode() for name in layers]
