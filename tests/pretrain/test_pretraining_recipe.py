@@ -13,7 +13,13 @@ def test_overfitting_200_records(tiny_model, tmp_path):
     """A model and a loop that work learn them: masked words and sentence order."""
     (tmp_path / "text.txt").write_text(as_text(random_documents(60, seed=11)))
     nlpdata.create_pretraining(
-        str(tmp_path / "text.txt"), str(tmp_path / "few"), tiny_model, max_seq_length=32, dupe_factor=1, workers=1
+        str(tmp_path / "text.txt"),
+        str(tmp_path / "few"),
+        tiny_model,
+        max_seq_length=32,
+        dupe_factor=1,
+        workers=1,
+        accept_loss=True,
     )
     path = tmp_path / "few.tfrecord"
     config = experiment(
