@@ -22,6 +22,8 @@ _TRAINING = (
 )
 
 UNKNOWN = "unknown to this encoder"
+_SIZES = ("vocab_size", "embedding_size", "hidden_size", "intra_bottleneck_size", "intermediate_size")
+_SIZES += ("num_hidden_layers", "num_hidden_groups", "max_position_embeddings")
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,31 @@ def stored_encoder(stored, source: str) -> Choice:
         return Choice(kind, config_class(**options))
     except UsageError as error:
         raise DataError(f"{source}: encoder: {error}") from None
+
+
+_MOST_LAYERS = 1000  # of an ALBERT, which has the weights of a few
+
+
+def check_sizes(checkpoint: Checkpoint) -> None:
+    """DataError where the configuration describes more weights than there are, before memory is taken for them."""
+    arrays = [array for path, array in checkpoint.weights.items() if path.startswith("encoder/")]
+    options, there = checkpoint.encoder.options, sum(array.size for array in arrays)
+    size = {name: getattr(options, name, 0) or 0 for name in _SIZES}
+    width = size["intra_bottleneck_size"] or size["hidden_size"]
+    layers = size["num_hidden_groups"] or size["num_hidden_layers"]
+    for names, wanted, limit in (
+        ("hidden_size", size["hidden_size"] * width, there),
+        ("vocab_size", size["vocab_size"] * (size["embedding_size"] or size["hidden_size"]), there),
+        ("max_position_embeddings", size["max_position_embeddings"] * (size["embedding_size"] or width), there),
+        ("intermediate_size", size["intermediate_size"] * width, there),
+        ("num_hidden_layers", layers, len(arrays)),
+        ("num_hidden_layers", size["num_hidden_layers"], _MOST_LAYERS),
+    ):
+        if arrays and wanted > limit:
+            raise DataError(
+                f"{checkpoint.source}: its configuration has {names} {size[names]}, for which its {len(arrays)} weights of {there} "
+                "numbers are too few. Is it the configuration of another model?"
+            )
 
 
 def as_weight(array, name: str, source: str) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from nlpdata.errors import UsageError
 from pretrain.config import Choice
 from pretrain.converters import assign, read_checkpoint
-from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.checkpoint import Checkpoint, check_sizes
 from pretrain.converters.heads import listed
 from pretrain.encoders.model import EncoderModel, build_encoder, masked_lm_head
 from pretrain.layers.classifier_head import ClassifierHead
@@ -60,6 +60,7 @@ def build_model(checkpoint: Checkpoint) -> EncoderModel:
     """The encoder and the heads of a checkpoint, with initial weights. UsageError where it does not say of which encoder."""
     if checkpoint.encoder is None:
         raise UsageError(f"{checkpoint.source}: does not say of which encoder it is. Name one with --model_config.")
+    check_sizes(checkpoint)
     encoder = build_encoder(checkpoint.encoder)
     weights, size = checkpoint.weights, encoder.hidden_size
     heads = {}

@@ -12,8 +12,11 @@ import pytest
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.converters import keras_h5, native, safetensors, torch_pickle
+from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.load import build_model
 from pretrain.export import find_checkpoint
 from pretrain.json_files import parse_object
+from tests.pretrain.models import bert
 
 HUGE = 1 << 40
 
@@ -123,3 +126,23 @@ def test_the_best_checkpoint_lies_in_the_run(tmp_path, place):
     native.write(tmp_path / "run" / "checkpoints" / "step-00000001", {}, {"step": 1, "config": config})
     with pytest.raises(UsageError, match=r"says that its best checkpoint is in .*, outside of it"):
         find_checkpoint(tmp_path / "run", best=True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"vocab_size": HUGE}, {"hidden_size": 1 << 20}, {"intermediate_size": HUGE}, {"num_hidden_layers": 1 << 30},
+        {"max_position_embeddings": HUGE},
+    ],
+)  # fmt: skip
+def test_a_configuration_of_a_model_that_is_not_there(options):
+    encoder = bert(**options)
+    weights = {
+        "encoder/embeddings/word_embeddings": np.zeros((60, 16), np.float32),
+        "encoder/b": np.zeros(400, np.float32),
+    }
+    (name,) = options
+    with pytest.raises(
+        DataError, match=rf"x: its configuration has {name} {options[name]}, .* its 2 weights of 1360 numbers"
+    ):
+        build_model(Checkpoint("native", "x", encoder, weights))
