@@ -10,6 +10,7 @@ from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.records import FORMAT_VERSION, TASK_TYPES
 
 LONG_SENTENCE = 0.25  # of max_seq_length; sentences of so many tokens on average are probably whole documents
+SENTENCE = 64  # tokens; lines with fewer on average are sentences
 LONG_DOCUMENT = 10_000  # sentences; more is probably a corpus without blank lines
 MAX_LISTED = 10_000  # input files that are listed by name
 LABEL_NAMES = {"sop": ["in_order", "swapped"], "nsp": ["next", "random"]}
@@ -77,7 +78,10 @@ def losses(counters: Mapping[str, int], options: PretrainingOptions, tokenizer: 
             )
         return "pairs are longer than that. Use a greater --max-seq-length, or --objective none, which cuts nothing"
 
-    return [loss.cut_tokens(counters, options.max_seq_length, cause), loss.unknown_tokens(counters, tokenizer)]
+    cut = loss.cut_tokens(counters, options.max_seq_length, cause)
+    if counters["tokens"] < SENTENCE * counters["sentences"]:  # they are sentences, and the length is short on purpose
+        cut = cut.only_reported()
+    return [cut, loss.unknown_tokens(counters, tokenizer)]
 
 
 def corpus_warnings(counters: Mapping) -> list[str]:

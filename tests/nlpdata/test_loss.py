@@ -203,3 +203,12 @@ def test_lines_that_training_leaves_out(tmp_path, capsys):
     accepted = run_command(capsys, *command, "--accept-loss", "--no-hard-vocab-limit")
     assert accepted.code == 0, accepted.err
     assert "characters are in lines of more than 4192 bytes" in accepted.err
+
+
+def test_a_length_below_that_of_sentences_is_a_choice(tmp_path, tiny_model, capsys):
+    (tmp_path / "a.txt").write_text("\n".join(random_sentences(200, seed=1)))
+    outcome = run_command(capsys, *create_arguments(tmp_path / "a.txt", tmp_path / "x.tfrecord", tiny_model, length=32))
+    assert outcome.code == 0
+    counters = read_meta(tmp_path / "x.meta.json")["counters"]
+    assert counters["tokens_truncated"] * 2 > counters["tokens"]
+    assert "tokens were cut off at --max-seq-length 32" in outcome.err
