@@ -2,7 +2,12 @@
 
 import sys
 
+import hypothesis
 import pytest
+
+# A time limit on each example tells how busy the machine is, not whether the code is right.
+hypothesis.settings.register_profile("no deadline", deadline=None)
+hypothesis.settings.load_profile("no deadline")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nlpdata import keys
@@ -61,7 +61,6 @@ def segments_of(pairs):
     return Segments(start, a, start + a, b, np.arange(len(a)) % 2)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300)), min_size=1, max_size=20), st.integers(1, 200))
 def test_truncate_lengths(pairs, budget):
     segments = segments_of(pairs)

@@ -118,7 +118,7 @@ def plain_stream(lengths, target):
     return chunks
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(documents, st.integers(0, 99), st.lists(st.integers(0, 100), max_size=6))
 def test_sentence_order(lengths, seed, cuts):
     target = target_of(seed)
@@ -130,7 +130,7 @@ def test_sentence_order(lengths, seed, cuts):
     assert used == (list(range(len(lengths))) if len(lengths) > 1 else [])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(documents, st.integers(0, 99), st.lists(st.integers(0, 100), max_size=6))
 def test_next_sentence(lengths, seed, cuts):
     target, bits = target_of(seed), bits_of(seed)
@@ -144,7 +144,7 @@ def test_next_sentence(lengths, seed, cuts):
         assert (wanted > 0) == (stop == split)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(documents, st.integers(0, 99), st.lists(st.integers(0, 100), max_size=6))
 def test_stream(lengths, seed, cuts):
     target = target_of(seed)

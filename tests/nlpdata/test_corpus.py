@@ -19,7 +19,7 @@ from nlpdata.errors import DataError, UsageError
 from tests.shared import shared
 
 BOM = b"\xef\xbb\xbf"
-SETTINGS = settings(max_examples=150, deadline=None)
+SETTINGS = settings(max_examples=150)
 
 
 def documents(path, chunk_size=1 << 24, limit_documents=None, **options):

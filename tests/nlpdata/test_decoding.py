@@ -127,7 +127,7 @@ def batches(draw):
     return records
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(batches())
 def test_equals_protobuf(tf, records):
     assert_decodes(records, [protobuf(tf, record) for record in records])

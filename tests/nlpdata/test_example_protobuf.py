@@ -65,7 +65,7 @@ def batches(draw):
     return features, columns, count
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(batches())
 def test_any_batch(batch):
     features, columns, count = batch

@@ -74,8 +74,15 @@ def wait_until(condition, seconds: float) -> bool:
 
 
 def gone(processes) -> bool:
-    """Whether all of them end within two seconds."""
-    return psutil.wait_procs(processes, timeout=2)[1] == []
+    """Whether all of them end within some seconds; a zombie, which its new parent has not reaped, has ended too."""
+    return wait_until(lambda: not any(map(_runs, processes)), 5)
+
+
+def _runs(process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_results_and_progress():

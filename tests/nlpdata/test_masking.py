@@ -110,7 +110,7 @@ rules = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 1 << 30), st.lists(st.integers(5, 70), min_size=1, max_size=12), rules)
 def test_invariants(seed, lengths, rule):
     rng = random.Random(seed)
@@ -139,7 +139,7 @@ def test_invariants(seed, lengths, rule):
             assert touched[0][:budget] == positions
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 1 << 30), rules)
 def test_does_not_depend_on_the_batch(seed, rule):
     rng = random.Random(seed)

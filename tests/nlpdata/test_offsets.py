@@ -45,7 +45,7 @@ def encoders(tokenizers):
     return [(tokenizer, offset_encoder(tokenizer)) for tokenizer in tokenizers]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(_TEXT, st.booleans(), st.booleans())
 def test_source_ranges_have_the_length_of_the_normalised_text(text, lower, accents):
     begin, end = source_ranges(text, lower, accents)
@@ -55,7 +55,7 @@ def test_source_ranges_have_the_length_of_the_normalised_text(text, lower, accen
     assert (np.diff(end) >= 0).all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(texts=st.lists(_TEXT, max_size=4))
 def test_ids_are_those_of_encode_and_places_never_fall(encoders, texts):
     for tokenizer, encoder in encoders:

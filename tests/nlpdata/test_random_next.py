@@ -30,7 +30,6 @@ from nlpdata.pretraining.random_next import (
 DTYPE = np.dtype(np.uint16)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, (1 << SLOT_BITS) - 1), st.integers(0, 3), st.integers(1, 150)), max_size=60),
     st.booleans(),
@@ -140,7 +139,7 @@ def texts(entry, duplicates, window):
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(0, 1 << 30),
     st.sampled_from([1, 2, 5, 63, 64, 65, 100, 200]),

@@ -143,7 +143,7 @@ def test_the_small_model_has_digit_comma_pieces(tokenizer):
 
 
 @given(st.lists(st.text("019 ,.a東é(", max_size=12), max_size=6))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_digit_comma_line_by_line(tokenizer, lines):
     expected = [albert_ids(tokenizer._model, line) for line in tokenizer.normalize(lines)]
     assert by_line(tokenizer, lines) == expected
@@ -193,7 +193,7 @@ def test_nul_and_lone_surrogates_are_unknown_characters(tokenizer):
 
 
 @given(st.text(st.sampled_from("ÀéîõüçñÅșḿ áàパガ각Σ "), max_size=20))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_composed_and_decomposed_text_give_the_same_pieces(cased, text):
     composed, decomposed = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
     assert by_line(cased, [composed]) == by_line(cased, [decomposed])

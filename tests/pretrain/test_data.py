@@ -45,7 +45,7 @@ def epoch(batches, number=0):
 # --------------------------------------------------------------------------------------------------------------- order
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 3000), st.integers(0, 2**63 - 1), st.integers(0, 10**6))
 def test_an_epoch_is_a_permutation(n, seed, number):
     order = shuffled(np.arange(n), n, seed, number)

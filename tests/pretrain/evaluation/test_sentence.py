@@ -91,7 +91,7 @@ def test_correlation_of_a_huge_number_of_examples():
     assert matthews_corrcoef(np.array([[count, 7], [0, 0]])) == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(2, 5), st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40))
 def test_classification_equals_scikit_learn(classes, pairs):
     metrics_of = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
@@ -121,7 +121,7 @@ def test_multilabel_by_hand():
     assert metrics == pytest.approx({"accuracy": 0.5, "f1": 0.8, "macro_f1": (2 / 3 + 1) / 2})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(-8, 8)), min_size=2, max_size=40))
 def test_correlations_equal_scipy(pairs):
     stats = pytest.importorskip("scipy.stats", reason="SciPy is not installed")

@@ -162,7 +162,7 @@ ODDS = st.sampled_from([-2.0, -1.0, 0.0, 0.5, 1.0, 1e9]) | st.floats(-5, 5)
 QUESTIONS = st.lists(st.tuples(st.lists(TEXTS, max_size=3), TEXTS, ODDS), min_size=1, max_size=9)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(QUESTIONS, st.sampled_from([-math.inf, -1.0, 0.0, 0.5, 1e9, math.inf]), st.randoms(use_true_random=False))
 def test_version_2_is_the_official_script(questions, threshold, random):
     names = [f"q{i}" for i in range(len(questions))]
@@ -182,7 +182,7 @@ def test_version_2_is_the_official_script(questions, threshold, random):
             assert ours[name] == pytest.approx(value, abs=1e-9), name
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.lists(TEXTS, min_size=1, max_size=3), TEXTS | st.none()), min_size=1, max_size=9))
 def test_version_1_is_the_official_script(questions):
     golds = {f"q{i}": texts for i, (texts, _) in enumerate(questions)}
