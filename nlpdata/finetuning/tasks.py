@@ -107,12 +107,12 @@ def make_part(part: Part, report) -> dict:
     if _setup.recipe.numbered:
         windows, counters = encoder.windows(chunk)
         store_part(_setup.folder / f"{part.name}.windows", windows)
-        result = {"records": len(windows)}
+        result, others = {"records": len(windows)}, [f"{part.name}.windows"]
     else:
         columns, counters = encoder.columns(chunk)
-        result = _write_records(encoder, part, columns)
+        result, others = _write_records(encoder, part, columns), [_lengths_name(part)]
     result["counters"] = dict(counters)
-    store_result(_setup.folder, f"{part.name}.made", result)
+    store_result(_setup.folder, f"{part.name}.made", result, others)
     report(part.size)
     return result
 
@@ -132,14 +132,19 @@ def encode_part(part: Part, report) -> dict:
     encoder = make_encoder(_setup.recipe)
     windows = read_part(_setup.folder / f"{part.name}.windows", Windows)
     result = _write_records(encoder, part, encoder.columns(windows, part.first))
-    store_result(_setup.folder, f"{part.name}.encoded", result)
+    store_result(_setup.folder, f"{part.name}.encoded", result, [_lengths_name(part)])
     report(part.size)
     return result
 
 
+def _lengths_name(part: Part) -> str:
+    """Base name of the file with the lengths of its records."""
+    return f"{part.name}.lengths"
+
+
 def _write_records(encoder, part: Part, columns: dict) -> dict:
     data, lengths = encode_columns(encoder, encoder.features(part.split, part.labelled), columns)
-    store(_setup.folder / f"{part.name}.lengths", lengths.astype("<i8").tobytes())
+    store(_setup.folder / _lengths_name(part), lengths.astype("<i8").tobytes())
     store(_setup.folder / f"{part.name}.records", data)
     return {"file": f"{part.name}.records", "records": len(lengths), "bytes": len(data)}
 
@@ -172,7 +177,7 @@ def _in_order(results: Iterable[tuple[Part, dict]]) -> list[tuple[Part, dict]]:
 
 
 def _cut(folder: AnyPath, names: list[str], parts: list[Part]) -> list[Shard]:
-    lengths = [np.frombuffer((folder / f"{part.name}.lengths").read_bytes(), "<i8") for part in parts]
+    lengths = [np.frombuffer((folder / _lengths_name(part)).read_bytes(), "<i8") for part in parts]
     firsts = np.cumsum([0, *map(len, lengths)])
     total, count = int(firsts[-1]), len(names)
     shards = []

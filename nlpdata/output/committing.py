@@ -231,7 +231,7 @@ def read_decided(targets: Sequence[OutputSet], key: str, waiting: Path) -> Decid
             sets.append(FinishedSet(target, [waiting / name for name in each["files"]], each["meta"]))
         in_place = not any(read_marker(target) for target in targets) and _stand(sets)
         return Decided(sets, list(journal["notes"]), in_place)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

@@ -2,7 +2,7 @@
 
     lock          held by the run that works in it; a folder without one is not ours
     key           hash of the run's options and inputs
-    *.json        results of finished tasks, and what they name
+    *.json        results of finished tasks, with checksums of themselves and of the files that they name
     commit.json   the journal: all else is not needed any more (see nlpdata.output.committing)
 
 Nothing in it is reached through a link. It is removed in an order in which any rest is recognised: the key first, so that
@@ -24,10 +24,11 @@ except ImportError:  # Windows
     fcntl = None
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files import AnyPath, file_size, is_plain_name, is_remote
+from nlpdata.files import AnyPath, file_checksum, file_size, is_plain_name, is_remote
 from nlpdata.output.committing import JOURNAL, Decided, read_decided
 from nlpdata.output.naming import OutputSet
 from nlpdata.records import committing_marker, meta_path
+from nlpdata.temporary import remove_left_in
 
 _KEY, _LOCK = "key", "lock"
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -70,6 +71,8 @@ class WorkFolder:
         self._log, self._lock = log, None
         try:
             self._take(targets[0].output)
+            if not is_remote(targets[0].output):
+                remove_left_in(targets[0].folder, f"{targets[0].stem}.")  # also for sets that this run does not make
             self.decided: Decided | None = read_decided(targets, key, self.path)
             self.resumed = self.decided is not None or (resumable and self._stored_key() == key)
             if self.resumed:
@@ -82,11 +85,16 @@ class WorkFolder:
                 self._clear()
             if self.decided is None:
                 (self.path / JOURNAL).unlink(missing_ok=True)
+                if self.resumed:
+                    self._drop_damaged()
             store(self.path / _KEY, key.encode())
         except BaseException as error:
             self.close()
             if isinstance(error, OSError):
-                raise DataError(f"cannot use the work folder {self.path}: {error.strerror or error}") from None
+                raise DataError(
+                    f"cannot use the work folder {self.path}: {error.strerror or error} ({error.filename or self.path}). "
+                    "Remove the folder, or use another --output"
+                ) from None
             raise
 
     def _take(self, output: str) -> None:
@@ -136,7 +144,7 @@ class WorkFolder:
 
     def _stored_key(self) -> str | None:
         path = self.path / _KEY
-        return path.read_text() if path.exists() else None
+        return path.read_text(errors="replace") if path.exists() else None
 
     def _names(self) -> list[str]:
         """What is in the folder, in the order in which it is to be removed."""
@@ -155,20 +163,29 @@ class WorkFolder:
             os.close(self._lock)
             self._lock = None
 
+    def _drop_damaged(self) -> None:
+        """Takes the results of tasks away whose files are not what the tasks left (after a power cut, say)."""
+        for path in sorted(self.path.glob("*.json")):
+            for name, crc in (_read_stored(path) or {"files": {}})["files"].items():
+                if (self.path / name).exists() and file_checksum(self.path / name) != crc:
+                    self._log(f"{self.path / name} is damaged; it is made again.")
+                    path.unlink(missing_ok=True)
+
     def result(self, name: str, folder: AnyPath | None = None) -> dict | None:
         """The stored result of a finished task, if the file that it names under `file` lies there, of so many `bytes`.
 
         `folder`: where the task left it, if not here.
         """
         folder = folder or self.path
+        stored = _read_stored(folder / f"{name}.json")
+        if stored is None:
+            return None
+        result = stored["result"]
+        if "file" not in result:
+            return result
         try:
-            result = json.loads((folder / f"{name}.json").read_text())
-            if not all(map(is_plain_name, _named(result))):
-                return None
-            if "file" not in result:
-                return result
             size = file_size(folder / result["file"])
-        except (OSError, ValueError, TypeError, AttributeError):
+        except OSError:
             return None
         if size != result["bytes"]:
             self._log(
@@ -208,15 +225,34 @@ def remove_emptied(path: Path) -> None:
         path.rmdir()  # fails where it holds anything
 
 
-def _named(result: dict) -> list:
-    """The files that a stored result names."""
+def store_result(folder: AnyPath, name: str, result: dict, others: Sequence[str] = ()) -> None:
+    """Marks a task as finished, in one step.
+
+    result: JSON-able; names the task's files under `file` and `runs`. others: more files of it, for their checksums.
+    """
     runs = [run for runs in result.get("runs", {}).values() for run in runs]
-    return [*([result["file"]] if "file" in result else []), *runs, *result.get("merged", [])]
+    own = [result["file"]] if "file" in result else []
+    known = {result["file"]: result["crc32c"]} if "crc32c" in result else {}
+    names = [] if is_remote(folder) else [*own, *runs, *others]
+    files = {each: known.get(each) or file_checksum(folder / each) for each in names}
+    stored = {"result": result, "files": files}
+    store(folder / f"{name}.json", json.dumps({**stored, "check": _check(name, stored)}).encode())
 
 
-def store_result(folder: AnyPath, name: str, result: dict) -> None:
-    """Marks a task as finished, in one step."""
-    store(folder / f"{name}.json", json.dumps(result).encode())
+def _check(name: str, stored: dict) -> str:
+    return sha256(json.dumps([name, stored["result"], stored["files"]], sort_keys=True).encode()).hexdigest()
+
+
+def _read_stored(path: AnyPath) -> dict | None:
+    """What store_result left; None where it is not there, damaged, or names anything but files next to it."""
+    try:
+        stored = json.loads(path.read_text())
+        result, name = stored["result"], path.name.removesuffix(".json")
+        runs = [run for runs in result.get("runs", {}).values() for run in runs]
+        named = [*([result["file"]] if "file" in result else []), *runs, *result.get("merged", []), *stored["files"]]
+        return stored if stored["check"] == _check(name, stored) and all(map(is_plain_name, named)) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
 
 
 def store(path: AnyPath, content: bytes) -> None:

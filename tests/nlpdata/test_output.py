@@ -231,6 +231,7 @@ def test_damaged_parts_are_made_again(create, tmp_path, crash_at, monkeypatch, o
         lambda path: path.write_bytes(path.read_bytes()[:-5]),
         lambda path: path.write_bytes(b""),
         lambda path: path.write_bytes(b"junk" * 50),
+        _flip,
         lambda path: path.unlink(),
     ]
     for pattern in ("*.run", "x.tfrecord-*", "*.json"):
@@ -247,6 +248,59 @@ def test_damaged_parts_are_made_again(create, tmp_path, crash_at, monkeypatch, o
             assert "left by an equal run" in outcome.err
             assert contents(tmp_path / "out") == contents(tmp_path / "whole")
             shutil.rmtree(tmp_path / "out")
+
+
+def _flip(path):
+    """Changes one bit: the file keeps its size, and JSON may stay JSON."""
+    content = bytearray(path.read_bytes())
+    content[len(content) * 2 // 3] ^= 1
+    path.write_bytes(content)
+
+
+def test_results_that_changed_places_are_made_again(create, tmp_path, crash_at, monkeypatch):
+    assert create("--num-shards", 2, output="whole/x.tfrecord").code == 0
+    crash_at(0)
+    with pytest.raises(Crash):
+        create("--num-shards", 2)
+    monkeypatch.undo()
+    names = sorted(work_folder(tmp_path / "out").glob("*.json"))[:2]
+    results = [name.read_bytes() for name in names]
+    for name, result in zip(names, reversed(results), strict=True):
+        name.write_bytes(result)
+    assert create("--num-shards", 2).code == 0
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_a_key_that_is_no_text_is_of_another_run(create, tmp_path, crash_at, monkeypatch):
+    crash_at(0)
+    with pytest.raises(Crash):
+        create()
+    monkeypatch.undo()
+    (work_folder(tmp_path / "out") / "key").write_bytes(b"\xff" * 40)
+    outcome = create()
+    assert outcome.code == 0
+    assert "it is deleted" in outcome.err
+
+
+def test_a_work_folder_that_cannot_be_used_says_what_to_do(create, tmp_path, crash_at, monkeypatch):
+    crash_at(0)
+    with pytest.raises(Crash):
+        create()
+    monkeypatch.undo()
+    key = work_folder(tmp_path / "out") / "key"
+    key.unlink()
+    key.mkdir()
+    outcome = create()
+    assert outcome.code == 1
+    assert outcome.err.endswith(f"({key}). Remove the folder, or use another --output\n")
+
+
+def test_another_command_removes_temporary_files_of_the_set(create, tmp_path):
+    (tmp_path / "out").mkdir(exist_ok=True)
+    left = tmp_path / "out" / f".x.eval.meta.json.{'0' * 32}.tmp"
+    left.write_text("")
+    assert create().code == 0
+    assert not left.exists()
 
 
 def test_work_folder_of_another_run_is_deleted_and_said(create, tmp_path, crash_at, monkeypatch):

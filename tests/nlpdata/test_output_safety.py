@@ -3,11 +3,12 @@
 import json
 import os
 import string
+from hashlib import sha256
 
 import pytest
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.output import OutputSet, WorkFolder, is_own, output_set
+from nlpdata.output import OutputSet, WorkFolder, is_own, output_set, store_result
 from nlpdata.reading import open_records
 from nlpdata.records import committing_marker, read_meta
 from nlpdata.tokenizers import load_tokenizer
@@ -212,9 +213,12 @@ def test_results_of_tasks_name_no_paths(tmp_path):
         {"runs": {"records-train": [1]}},
         [],
     ):
-        (work.path / "chunk-0.json").write_text(json.dumps(result))
+        stored = {"result": result, "files": {}}
+        stored["check"] = sha256(json.dumps(["chunk-0", result, {}], sort_keys=True).encode()).hexdigest()
+        (work.path / "chunk-0.json").write_text(json.dumps(stored))
         assert work.result("chunk-0") is None
-    (work.path / "chunk-0.json").write_text(json.dumps({"runs": {"records-train": ["a.run"]}}))
+    (work.path / "a.run").write_bytes(b"a")
+    store_result(work.path, "chunk-0", {"runs": {"records-train": ["a.run"]}})
     assert work.result("chunk-0") == {"runs": {"records-train": ["a.run"]}}
     work.remove()
 

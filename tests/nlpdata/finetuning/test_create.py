@@ -120,7 +120,19 @@ def test_an_interrupted_run_goes_on(tmp_path, make, source, monkeypatch):
     assert not (tmp_path / "out" / ".train.work").exists()
 
 
-def test_damaged_parts_are_made_again(tmp_path, make, rows, monkeypatch):
+def _cut(path):
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+def _flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [_cut, _flip])
+@pytest.mark.parametrize("pattern", ["*.records", "*.lengths", "*.made.json"])
+def test_damaged_parts_are_made_again(tmp_path, make, rows, monkeypatch, pattern, damage):
     options = {"task": "classification", "max_seq_length": 32}
     make(rows, output="whole", **options)
 
@@ -131,10 +143,10 @@ def test_damaged_parts_are_made_again(tmp_path, make, rows, monkeypatch):
         patch.setattr(tasks, "plan_shards", stop)
         with pytest.raises(KeyboardInterrupt):
             make(rows, **options)
-    for path in (tmp_path / "out" / ".train.work").glob("*.records"):
-        path.write_bytes(path.read_bytes()[:-3])
+    for path in (tmp_path / "out" / ".train.work").glob(pattern):
+        damage(path)
     make(rows, **options)
-    assert any("is damaged" in line for line in make.log)
+    assert pattern == "*.made.json" or any("is damaged" in line for line in make.log)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
