@@ -8,6 +8,9 @@ Functions are imported when first used, so that `import pretrain` costs nothing.
 """
 
 import importlib
+import os
+
+from pretrain.backend import use_installed
 
 _EXPORTS = {
     "experiment": "pretrain.experiments",
@@ -19,6 +22,7 @@ __all__ = [*_EXPORTS]
 
 def __getattr__(name: str):
     if name in _EXPORTS:
+        use_installed(os.environ)
         return getattr(importlib.import_module(_EXPORTS[name]), name)
     raise AttributeError(f"module 'pretrain' has no attribute {name!r}")
 

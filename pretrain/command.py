@@ -1,5 +1,6 @@
 """What the command lines of this package share: errors as one line, and exit codes."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -8,6 +9,7 @@ import typer
 
 from nlpdata.command import call_app
 from nlpdata.errors import NlpdataError
+from pretrain.backend import use_installed
 
 ImportModules = Annotated[
     list[str] | None,
@@ -31,6 +33,7 @@ AllowOtherTokenizer = Annotated[
 def run_app(app: typer.Typer, name: str, argv: Sequence[str] | None) -> int:
     """Runs the command line of `pretrain.<name>`; returns the exit code when called with argv, else exits with it."""
     code = 0
+    use_installed(os.environ)
     try:
         call_app(app, sys.argv[1:] if argv is None else argv, f"python -m pretrain.{name}")
     except NlpdataError as error:

@@ -219,6 +219,8 @@ class RuntimeConfig:
     loss_scale: Literal["dynamic"] | float = "dynamic"
     """For float16: dynamic, or a fixed factor."""
     enable_xla: bool = False
+    fused_kernels: bool = False
+    """On JAX, in bfloat16 or float16 on NVIDIA GPUs: attention, layer norm, activation and dropout in kernels of their own."""
     seed: int = at_least(0, 12345)
     """Seed of initial weights and dropout."""
 

@@ -6,6 +6,7 @@ TASK/seed-N (the runs), glue.json and glue.tsv.
 Called again it goes on where it was.
 """
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from typing import Annotated, Literal
 import typer
 
 from nlpdata.errors import UsageError
+from pretrain.backend import choose_backend
 from pretrain.command import AllowOtherTokenizer, ImportModules, run_app
 from pretrain.config import ExperimentConfig
 from pretrain.config_tree import to_tree, with_layers
@@ -78,6 +80,9 @@ def glue_command(
     allow_other_tokenizer: AllowOtherTokenizer = False,
 ) -> None:
     """Fine-tune on GLUE tasks, and print the table of their scores."""
+    backend, why = choose_backend(None, os.environ, next(Path(output).glob("*/seed-*"), None))
+    os.environ["KERAS_BACKEND"] = backend
+    _log(f"backend: {backend} ({why})")
     rows = glue(
         init_checkpoint,
         input,
@@ -94,9 +99,13 @@ def glue_command(
         params_overrides=params_override or (),
         import_modules=import_module or (),
         allow_other_tokenizer=allow_other_tokenizer,
-        log=lambda line: print(line, file=sys.stderr, flush=True),
+        log=_log,
     )
     print("\n".join(table_lines(rows)))
+
+
+def _log(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def glue(

@@ -182,7 +182,13 @@ WARMUPS = Registry(
     },
 )
 TRAINERS = Registry("trainer", {"default": "pretrain.training.trainer:Trainer"})
-ENGINES = Registry("backend", {"tensorflow": "pretrain.training.tensorflow_engine:TensorFlowEngine"})
+ENGINES = Registry(
+    "backend",
+    {
+        "jax": "pretrain.training.jax_engine:JaxEngine",
+        "tensorflow": "pretrain.training.tensorflow_engine:TensorFlowEngine",
+    },
+)
 CHECKPOINT_FORMATS = Registry(
     "checkpoint format",
     {

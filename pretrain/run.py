@@ -7,10 +7,11 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from nlpdata.errors import NlpdataError, UsageError
+from pretrain.backend import choose_backend
 from pretrain.checks import check_experiment
 from pretrain.config import Choice, ExperimentConfig, own_modules
 from pretrain.config_tree import to_tree, with_layers
@@ -19,7 +20,7 @@ from pretrain.config_yaml import dump_yaml, read_yaml
 from pretrain.experiments import experiment_lines
 from pretrain.flags import fields_of, help_text, parse_flags
 from pretrain.overrides import parse_overrides
-from pretrain.registry import ENGINES, EXPERIMENTS, user_modules
+from pretrain.registry import EXPERIMENTS, user_modules
 
 MODES = ("train", "eval", "train_and_eval")
 _ARCHITECTURE_FLAGS = {"albert_config_file": "albert", "bert_config_file": "bert"}
@@ -47,26 +48,37 @@ def _main(values: dict) -> int:
         print("\n".join(experiment_lines()))
         return 0
     mode = run_mode(values)
-    os.environ["KERAS_BACKEND"] = choose_backend(values.get("backend"), os.environ)
+    backend, why = choose_backend(values.get("backend"), os.environ, _resumed(values, mode))
+    os.environ["KERAS_BACKEND"] = backend
     if "tfhub_cache_dir" in values:
         os.environ["TFHUB_CACHE_DIR"] = values["tfhub_cache_dir"]
     with user_modules(values.get("import_module", ())):
-        return _run(values, mode)
+        return _run(values, mode, f"backend: {backend} ({why})")
 
 
-def _run(values: dict, mode: str) -> int:
+def _run(values: dict, mode: str, about_backend: str) -> int:
     config = resolve(values, _log)
     if values.get("print_config"):
         print(dump_yaml(config), end="")
         return 0
     model_dir = find_model_dir(values.get("model_dir"), os.environ)
     check_experiment(config, mode)  # before anything heavy is imported; the run gives its warnings
+    _log(about_backend)
     if "seeds" in values:
         return _run_seeds(config, model_dir, mode, values)
     from pretrain.training import run_experiment
 
     run_experiment(config, model_dir, mode, _log)
     return 0
+
+
+def _resumed(values: dict, mode: str) -> Path | None:
+    """The folder of the run that this command would resume."""
+    folder = values.get("model_dir") or os.environ.get("AIP_MODEL_DIR")
+    if mode == "eval" or not folder or folder.startswith("gs://"):
+        return None
+    runs = sorted(Path(folder).glob("seed-*")) if "seeds" in values else []
+    return runs[0] if runs else Path(folder)
 
 
 def _run_seeds(config: ExperimentConfig, model_dir: str, mode: str, values: dict) -> int:
@@ -154,19 +166,6 @@ def run_mode(values: dict) -> str:
         instead = " Predictions: `python -m pretrain.predict`." if mode == "predict" else closest(mode, MODES)
         raise UsageError(f"--mode must be one of {', '.join(MODES)}. Received: {mode!r}.{instead}")
     return only[0] if only else mode
-
-
-def choose_backend(flag: str | None, environment: MutableMapping[str, str]) -> str:
-    """The Keras backend to use: the flag, else KERAS_BACKEND, else auto; auto takes TensorFlow."""
-    wanted, source = (flag, "--backend") if flag else (environment.get("KERAS_BACKEND") or "auto", "KERAS_BACKEND")
-    if wanted == "auto":
-        return "tensorflow"
-    if wanted not in ENGINES.names():
-        known = ["auto", *ENGINES.names()]
-        raise UsageError(
-            f"{source}={wanted}: there is no engine for this backend.{closest(wanted, known)} Known: {', '.join(known)}."
-        )
-    return wanted
 
 
 def find_model_dir(flag: str | None, environment: Mapping[str, str], mounts: Path = Path("/gcs")) -> str:

@@ -15,8 +15,9 @@ MAY_IMPORT = {"nlpdata": set(), "pipelines": {"nlpdata"}, "pretrain": {"nlpdata"
 # Inside pretrain, a part may import its own modules, those on lines above it, and nothing else.
 PRETRAIN_LEVELS = (
     # registry names parts of every level, but imports none
-    {"registry", "command", "config_values", "garden", "json_files", "overrides"},
-    {"config", "flags", "layers"},
+    {"registry", "config_values", "garden", "json_files", "overrides"},
+    {"backend"},
+    {"command", "config", "flags", "layers"},
     {"config_tree", "toy"},
     {"config_yaml"},
     {"optimizers", "encoders"},

@@ -8,8 +8,11 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+import keras
+
 from nlpdata.errors import UsageError
 from pretrain.config import Choice
+from pretrain.converters import in_tensorflow
 from pretrain.converters.checkpoint import Checkpoint, Head, stored_encoder
 from pretrain.converters.load import has_pooled_output, load_model
 from pretrain.encoders.model import EncoderModel
@@ -32,6 +35,8 @@ def write(folder: Path, checkpoint: Checkpoint) -> list[str]:
 
     Returns notes for the user: why there are no signatures of text.
     """
+    if keras.backend.backend() != "tensorflow":
+        return in_tensorflow.write("savedmodel", folder, checkpoint)
     import tensorflow as tf
 
     from pretrain.converters.text_graph import build_graph
@@ -61,12 +66,15 @@ def write_hub(folder: Path, checkpoint: Checkpoint) -> None:
     sentence_logits); with training=True behind dropout, drawn anew each time. `mlm` takes masked_lm_positions too and adds
     mlm_logits. UsageError for a model without a pooler.
     """
-    import tensorflow as tf
-
     if not has_pooled_output(checkpoint):
         raise UsageError(
             f"{checkpoint.source}: has no pooler, and a module for hub.KerasLayer promises pooled_output. Use --format savedmodel."
         )
+    if keras.backend.backend() != "tensorflow":
+        in_tensorflow.write("hub", folder, checkpoint)
+        return
+    import tensorflow as tf
+
     model = load_model(checkpoint)
     heads = [name for name in model.heads if name != "masked_lm"]
 

@@ -46,7 +46,7 @@ class Batches:
         self.num_examples, self.batch_size = len(records), config.global_batch_size
         self.name, self.facts = name, dict(facts or {})
         self._records, self._config, self._transform = records, config, transform
-        self._host = (0, 1)
+        self._host, self._max_lengths = (0, 1), None
         self._block: tuple[tuple[int, int], dict] | None = None
         whole, rest = divmod(self.num_examples, self.batch_size)
         self._fills_up = not config.drop_remainder
@@ -59,8 +59,11 @@ class Batches:
                 else f"{name}: the record files hold no examples."
             )
 
-    def for_host(self, index: int, count: int) -> "Batches":
-        """The same batches, of which `batch` returns the part of host `index` of `count`."""
+    def for_host(self, index: int, count: int, max_lengths: int | None = None) -> "Batches":
+        """The same batches, of which `batch` returns the part of host `index` of `count`.
+
+        With trim_padding they have at most max_lengths different lengths, if that is given.
+        """
         if self.batch_size % count:
             raise UsageError(
                 f"{self.name}: global_batch_size {self.batch_size} cannot be split over {count} hosts. "
@@ -68,7 +71,7 @@ class Batches:
             )
         part = object.__new__(Batches)
         part.__dict__.update(self.__dict__)
-        part._host, part._block = (index, count), None
+        part._host, part._max_lengths, part._block = (index, count), max_lengths, None
         return part
 
     def batch(self, step: int) -> dict[str, np.ndarray]:
@@ -83,7 +86,7 @@ class Batches:
         rows = self.batch_size // self._host[1]
         at = (in_epoch - first) * rows
         batch = {name: values[at : at + rows] for name, values in block[1].items()}
-        return trimmed(batch) if self._config.trim_padding else batch
+        return trimmed(batch, self._max_lengths) if self._config.trim_padding else batch
 
     def _read(self, epoch: int, start: int, stop: int) -> dict[str, np.ndarray]:
         index, count = self._host
@@ -100,10 +103,15 @@ class Batches:
         return batch
 
 
-def trimmed(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The batch without the columns in which it has only padding, but a multiple of 8 of them where there are so many."""
+def trimmed(batch: dict[str, np.ndarray], max_lengths: int | None = None) -> dict[str, np.ndarray]:
+    """The batch without the columns in which it has only padding, but a multiple of 8 of them where there are so many.
+
+    With max_lengths, a multiple of such a width that batches have at most so many lengths.
+    """
+    full = batch["input_mask"].shape[1]
+    width = 8 if max_lengths is None else -(-full // (8 * max_lengths)) * 8
     used = np.flatnonzero(batch["input_mask"].any(axis=0))
-    length = -(-(int(used[-1]) + 1 if len(used) else 1) // 8) * 8
+    length = -(-(int(used[-1]) + 1 if len(used) else 1) // width) * width
     return {name: values[:, :length] if name in _PER_TOKEN else values for name, values in batch.items()}
 
 

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from pretrain.layers.dropout import Dropout
+from pretrain.layers.fast_path import add_and_norm, attend, project
 from pretrain.layers.layer_norm import LayerNorm
 
 
@@ -47,18 +48,24 @@ class SelfAttention(keras.layers.Layer):
 
     def call(self, x, mask_adder, key_input=None, value_input=None, training=False):
         key_input, value_input = (x if other is None else other for other in (key_input, value_input))
-        query, key = (self._split(dense(key_input)) for dense in (self.query, self.key))
-        value = self._split(self.value(value_input))
+        query, key = (self._split(project(dense, key_input)) for dense in (self.query, self.key))
+        value = self._split(project(self.value, value_input))
+        context = attend(query, key, value, mask_adder, self.probs_dropout, training)
+        if context is None:
+            context = self._attend(query, key, value, mask_adder, training)
+        context = ops.reshape(context, ops.shape(x))
+        return add_and_norm(self.layer_norm, self.dropout, self.output_dense, x, context, training)
+
+    def _attend(self, query, key, value, mask_adder, training):
+        """(b, L, heads, hidden / heads) three times -> the same, by plain operations."""
+        query, key, value = (ops.transpose(each, (0, 2, 1, 3)) for each in (query, key, value))
         query = query * (self.hidden_size // self.heads) ** -0.5
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
         probs = ops.softmax(ops.cast(scores, "float32") + ops.cast(mask_adder, "float32"))
         probs = self.probs_dropout(ops.cast(probs, self.compute_dtype), training=training)
-        context = ops.transpose(ops.matmul(probs, value), (0, 2, 1, 3))
-        context = ops.reshape(context, ops.shape(x))
-        return self.layer_norm(x + self.dropout(self.output_dense(context), training=training))
+        return ops.transpose(ops.matmul(probs, value), (0, 2, 1, 3))
 
     def _split(self, x):
-        """(b, L, hidden) -> (b, heads, L, hidden / heads)"""
+        """(b, L, hidden) -> (b, L, heads, hidden / heads)"""
         batch, length = ops.shape(x)[:2]
-        x = ops.reshape(x, (batch, length, self.heads, self.hidden_size // self.heads))
-        return ops.transpose(x, (0, 2, 1, 3))
+        return ops.reshape(x, (batch, length, self.heads, self.hidden_size // self.heads))

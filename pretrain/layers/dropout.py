@@ -44,18 +44,19 @@ class Dropout(keras.layers.Layer):
     def call(self, inputs, training=False):
         if not training or self.rate == 0:
             return inputs
-        if _scope.get() is None:
-            raise RuntimeError("training with dropout needs a dropout_scope(key) around the forward pass")
-        key, counter = _scope.get()
+        key, salt = next_key()
         dropped = round(self.rate * 65536)
-        kept = _random_bits(ops.shape(inputs), key, next(counter)) >= dropped
+        kept = _GENERATORS[keras.backend.backend()](ops.shape(inputs), key, salt) >= dropped
         return inputs * (ops.cast(kept, inputs.dtype) * (65536 / (65536 - dropped)))
 
 
-def _random_bits(shape, key, count: int):
-    """Uniform integers 0..65535 of this shape, in an integer type that compares with them."""
-    salt = np.array([count * each % 2**32 for each in _SALTS], np.uint32)
-    return _GENERATORS[keras.backend.backend()](shape, key, salt)
+def next_key():
+    """(the scope's key, uint32 (2,) that makes it this dropout's own when added). RuntimeError outside a dropout_scope."""
+    if _scope.get() is None:
+        raise RuntimeError("training with dropout needs a dropout_scope(key) around the forward pass")
+    key, counter = _scope.get()
+    count = next(counter)
+    return key, np.array([count * each % 2**32 for each in _SALTS], np.uint32)
 
 
 def _tensorflow_bits(shape, key, salt: np.ndarray):
@@ -76,15 +77,26 @@ def _jax_bits(shape, key, salt: np.ndarray):
     if jax.default_backend() != "cpu":
         state = jnp.stack([first, second, first ^ second, first + second])
         return jax.lax.rng_bit_generator(state, shape, dtype=jnp.uint16)[1].astype(jnp.int32)
-    x = jax.lax.iota(jnp.uint32, math.prod(shape)) ^ _mix(first)
-    return (_mix(_mix(x) + second) >> 16).astype(jnp.int32).reshape(shape)
+    columns = shape[-1] if shape else 1
+    row = jax.lax.iota(jnp.uint32, math.prod(shape[:-1]))
+    bits = row_bits(row[:, None], jax.lax.iota(jnp.uint32, columns)[None], first, second)
+    return (bits >> 16).astype(jnp.int32).reshape(shape)
+
+
+def row_bits(row, column, first, second):
+    """Uniform uint32 for every row and column (uint32, shapes that broadcast) of an array: a hash of the counters.
+
+    What is mixed for a row, with both parts of the key, is the start of a sequence over its columns.
+    """
+    start = _mix(_mix(row ^ _mix(first)) + second)
+    return _mix(start + column * np.uint32(_SALTS[0]))
 
 
 def _mix(x):
     """lowbias32 on uint32."""
-    x = (x ^ (x >> 16)) * np.uint32(0x7FEB352D)
-    x = (x ^ (x >> 15)) * np.uint32(0x846CA68B)
-    return x ^ (x >> 16)
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
+    x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)
+    return x ^ (x >> np.uint32(16))
 
 
 _GENERATORS = {"tensorflow": _tensorflow_bits, "jax": _jax_bits}

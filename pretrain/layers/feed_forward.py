@@ -4,6 +4,7 @@ import keras
 
 from pretrain.layers.activations import ACTIVATIONS
 from pretrain.layers.dropout import Dropout
+from pretrain.layers.fast_path import activate, add_and_norm
 from pretrain.layers.layer_norm import LayerNorm
 
 
@@ -35,5 +36,5 @@ class FeedForward(keras.layers.Layer):
         self.layer_norm.build()
 
     def call(self, x, training=False):
-        inner = self.output_dense(self.activation(self.intermediate(x)))
-        return self.layer_norm(x + self.dropout(inner, training=training))
+        inner = activate(self.intermediate, self.activation, x)
+        return add_and_norm(self.layer_norm, self.dropout, self.output_dense, x, inner, training)

@@ -86,7 +86,8 @@ class SentencePredictionTask(Task):
         else:
             targets = self._smoothed(ops.one_hot(labels, logits.shape[-1], dtype="float32"), logits.shape[-1])
             losses = -ops.sum(targets * ops.log_softmax(logits, axis=-1), axis=-1)
-            right = ops.cast(ops.equal(ops.argmax(logits, axis=-1), ops.cast(labels, "int64")), "float32")
+            best = ops.cast(ops.argmax(logits, axis=-1), "int32")
+            right = ops.cast(ops.equal(best, ops.cast(labels, "int32")), "float32")
             statistics["correct"] = ops.sum(real * right)
             if self.config.class_weights:
                 weights = real * ops.take(ops.convert_to_tensor(self.config.class_weights, "float32"), labels)

@@ -1,6 +1,5 @@
 """Devices: from the runtime's configuration to a tf.distribute strategy."""
 
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ import tensorflow as tf
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.config import RuntimeConfig
+from pretrain.training.cluster import read_cluster
 
 
 @dataclass(frozen=True)
@@ -80,18 +80,8 @@ def make_logical_cpus(count: int) -> None:
 
 
 def _multi_worker(runtime, log) -> Distribution:
-    text = os.environ.get("TF_CONFIG", "")
-    try:
-        cluster = json.loads(text)
-        workers, task = cluster["cluster"]["worker"], cluster["task"]
-        index = int(task["index"]) + (len(cluster["cluster"].get("chief", [])) if task["type"] == "worker" else 0)
-    except (ValueError, KeyError, TypeError):
-        raise UsageError(
-            "distribution_strategy multi_worker_mirrored reads the cluster from the environment variable TF_CONFIG, e.g. "
-            '{"cluster": {"worker": ["host1:12345", "host2:12345"]}, "task": {"type": "worker", "index": 0}}. '
-            f"Received: {text[:200]!r}."
-        ) from None
-    count = len(workers) + len(cluster["cluster"].get("chief", []))
+    cluster = read_cluster(os.environ)
+    index, count = cluster.index, len(cluster.hosts)
     gpus = tf.config.list_physical_devices("GPU")
     implementation = tf.distribute.experimental.CommunicationImplementation
     options = tf.distribute.experimental.CommunicationOptions(

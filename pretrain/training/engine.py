@@ -33,11 +33,17 @@ class Engine(ABC):
       model: the model, as the task built it.
       replicas: copies of the model, over all hosts.
       host: (index, count): this process and how many there are.
+      max_lengths: most lengths that trimmed batches may have (None: any number), where each is compiled for itself.
     """
 
     model: Any
     replicas: int
     host: tuple[int, int]
+    max_lengths: int | None = None
+
+    def place(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
+        """Starts the way of a batch to the devices, in the thread that prefetches; steps take what this returns too."""
+        return batch
 
     @abstractmethod
     def train_step(

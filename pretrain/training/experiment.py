@@ -283,7 +283,7 @@ class _Run:
     # ------------------------------------------------------------------------------------------------------------- runs
 
     def _check_only(self) -> dict:
-        batch = self._train_data.for_host(*self._engine.host).batch(0)
+        batch = self._train_data.for_host(*self._engine.host, self._engine.max_lengths).batch(0)
         denominators = self._task.denominators(batch)
         act = self._engine.trace if self._mode == "validate_only" else self._engine.compile
         act(batch, denominators)

@@ -11,16 +11,21 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from nlpdata.errors import DataError, UsageError
-from pretrain.config import ExperimentConfig, RuntimeConfig
-from pretrain.encoders.model import weights_by_path
+from pretrain.config import ExperimentConfig
 from pretrain.layers.dropout import dropout_scope
 from pretrain.optimizers import build_optimizer
 from pretrain.training.distribution import distribute
 from pretrain.training.engine import Engine
+from pretrain.training.state import (
+    LOSS_SCALE_GROWTH_STEPS,
+    LOSS_SCALE_START,
+    build_model,
+    named_variables,
+    rate_at,
+    select_state,
+)
 
 _SUM = tf.distribute.ReduceOp.SUM
-_PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
 class TensorFlowEngine(Engine):
@@ -44,7 +49,7 @@ class TensorFlowEngine(Engine):
         self._local_replicas = max(1, self.replicas // self.host[1])
         self._micro_steps = config.trainer.gradient_accumulation_steps
         with self._strategy.scope():
-            self.model = _build_model(task, config.runtime)
+            self.model = build_model(task, config.runtime)
             self._optimizer = self._loss_scale = None
             if train_steps is not None:
                 self._optimizer, self._clip_norm = build_optimizer(config.trainer.optimizer_config, train_steps)
@@ -83,9 +88,7 @@ class TensorFlowEngine(Engine):
         self.load_state(before)
 
     def learning_rate(self, step):
-        rate = self._optimizer._learning_rate
-        scheduled = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
-        return float(rate(step) if scheduled else self._optimizer.learning_rate)
+        return rate_at(self._optimizer, step)
 
     def _arguments(self, step, batch, denominators):
         return (
@@ -135,11 +138,7 @@ class TensorFlowEngine(Engine):
     # ------------------------------------------------------------------------------------------------------------ state
 
     def _variables(self) -> dict:
-        named = {f"model/{path}": variable for path, variable in weights_by_path(self.model).items()}
-        if self._optimizer is not None:
-            optimizer = {f"optimizer/{variable.path}": variable for variable in self._optimizer.variables}
-            assert len(optimizer) == len(self._optimizer.variables), "two optimizer variables of one path"
-            named |= optimizer
+        named = named_variables(self.model, self._optimizer)
         if self._loss_scale is not None:
             named |= {f"engine/{name}": variable for name, variable in self._loss_scale.variables().items()}
         return named
@@ -148,22 +147,9 @@ class TensorFlowEngine(Engine):
         return {name: np.asarray(keras.ops.convert_to_numpy(value)) for name, value in self._variables().items()}
 
     def load_state(self, state, weights_only=False):
-        own = {k: v for k, v in self._variables().items() if k.startswith("model/") or not weights_only}
-        state = {k: v for k, v in state.items() if k.startswith("model/") or not weights_only}
-        wrong = [f"{name}: not in the checkpoint" for name in sorted(own.keys() - state.keys())]
-        wrong += [f"{name}: only in the checkpoint" for name in sorted(state.keys() - own.keys())]
-        wrong += [
-            f"{name}: {tuple(own[name].shape)}, in the checkpoint {state[name].shape}"
-            for name in sorted(own.keys() & state.keys())
-            if tuple(own[name].shape) != state[name].shape
-        ]
-        if wrong:
-            raise DataError(
-                "the checkpoint does not fit this model and optimizer. Was the configuration changed? Use another model_dir, "
-                "and init_checkpoint for what shall be taken over.\n  " + "\n  ".join(wrong[:10])
-            )
-        for name, variable in own.items():
-            variable.assign(state[name])
+        own = self._variables()
+        for name, array in select_state(own, state, weights_only).items():
+            own[name].assign(array)
 
 
 def _registered_gradients() -> dict:
@@ -171,18 +157,6 @@ def _registered_gradients() -> dict:
     from tensorflow.python.framework import ops
 
     return ops.gradient_registry._registry
-
-
-def _build_model(task, runtime: RuntimeConfig):
-    precision = runtime.mixed_precision_dtype
-    if precision not in _PRECISIONS:
-        raise UsageError(f"runtime.mixed_precision_dtype is {precision!r}, expected one of {', '.join(_PRECISIONS)}.")
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(_PRECISIONS[precision])
-    try:
-        return task.build_model(seed=runtime.seed)
-    finally:
-        keras.config.set_dtype_policy(before)
 
 
 class _ReplicaContext:
@@ -271,12 +245,10 @@ class _LossScale:
     skipped; doubled after 2000 steps without.
     """
 
-    _GROWTH_STEPS, _START = 2000, 2.0**15
-
     def __init__(self, setting: str | float):
         self._dynamic = setting == "dynamic"
         options = {"trainable": False, "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA}
-        self.factor = tf.Variable(self._START if self._dynamic else float(setting), dtype=tf.float32, **options)
+        self.factor = tf.Variable(LOSS_SCALE_START if self._dynamic else float(setting), dtype=tf.float32, **options)
         self._good_steps = tf.Variable(0, dtype=tf.int64, **options)
 
     def variables(self) -> dict:
@@ -286,7 +258,7 @@ class _LossScale:
         if not self._dynamic:
             return
         good = tf.where(finite, self._good_steps + 1, 0)
-        grown = good >= self._GROWTH_STEPS
+        grown = good >= LOSS_SCALE_GROWTH_STEPS
         factor = tf.where(finite, self.factor * tf.where(grown, 2.0, 1.0), tf.maximum(self.factor / 2, 1.0))
         self.factor.assign(factor)
         self._good_steps.assign(tf.where(grown, tf.zeros_like(good), good))

@@ -29,13 +29,13 @@ class Prepared:
     """A step's input, made in the prefetching thread.
 
     Attributes:
-      batch: this host's part of it.
+      batch: this host's part of it, on its way to the devices.
       denominators: see Task.denominators.
       digest: of the batch, where the configuration wants it.
       tokens, places: real tokens, and room for tokens (0 where a batch has no input_mask).
     """
 
-    batch: dict[str, np.ndarray]
+    batch: Mapping
     denominators: dict[str, float]
     digest: str | None
     tokens: int
@@ -81,8 +81,8 @@ class Trainer:
         self.metrics: dict[str, float] = {}  # of the last evaluation
         self._settings, self._info, self._log = config.trainer, dict(info or {}), log
         self._is_chief = engine.host[0] == 0
-        self._train_data = train_data and train_data.for_host(*engine.host)
-        self._validation_data = validation_data and validation_data.for_host(*engine.host)
+        self._train_data = train_data and train_data.for_host(*engine.host, engine.max_lengths)
+        self._validation_data = validation_data and validation_data.for_host(*engine.host, engine.max_lengths)
         self._checkpoints = Checkpoints(model_dir, self._settings.max_to_keep, log, step)
         self._interval: list[dict] = list(interval or [])  # statistics since the last summary, by step
         self._fetched = len(self._interval)  # how many of them are numbers; the others are still on the device
@@ -173,7 +173,7 @@ class Trainer:
         batch = self._train_data.batch(step)
         mask = batch.get("input_mask")
         return Prepared(
-            batch,
+            self.engine.place(batch),
             self.task.denominators(batch),
             example_digest(batch) if self._settings.log_example_digest else None,
             0 if mask is None else int(mask.sum()),

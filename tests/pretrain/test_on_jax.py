@@ -14,6 +14,7 @@ TESTS = (
     "test_encoders.py::test_initial_weights_are_truncated_normal_and_follow_from_the_seed",
     "test_encoders.py::test_bfloat16_keeps_weights_norms_and_probabilities_in_float32",
     "test_dropout.py",
+    "test_fast_path.py",
     "test_optimizers.py::test_adamw_equals_numpy",
     "test_optimizers.py::test_lamb_equals_numpy",
     "test_pretraining_task.py::test_sums_equal_numpy",

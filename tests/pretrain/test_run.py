@@ -13,7 +13,7 @@ from nlpdata.errors import UsageError
 from pretrain.converters import native
 from pretrain.encoders.model_config import read_model_config
 from pretrain.flags import parse_flags
-from pretrain.run import choose_backend, main, resolve, run_mode
+from pretrain.run import main, resolve, run_mode
 from tests.pages import give_checkpoint
 
 
@@ -270,17 +270,6 @@ def test_wrong_modes(line, message):
     with pytest.raises(UsageError) as caught:
         run_mode(parse_flags(shlex.split(line)))
     assert message in str(caught.value)
-
-
-def test_backend_is_the_flag_then_the_environment_then_auto():
-    assert choose_backend("tensorflow", {"KERAS_BACKEND": "jax"}) == "tensorflow"
-    assert choose_backend(None, {"KERAS_BACKEND": "tensorflow"}) == "tensorflow"
-    assert choose_backend("auto", {"KERAS_BACKEND": "torch"}) == "tensorflow"
-    assert choose_backend(None, {}) == "tensorflow"
-    with pytest.raises(UsageError, match="KERAS_BACKEND=torch: there is no engine for this backend"):
-        choose_backend(None, {"KERAS_BACKEND": "torch"})
-    with pytest.raises(UsageError, match=r"there is no engine for this backend\. Closest: tensorflow"):
-        choose_backend("tensorflw", {})
 
 
 # --------------------------------------------------------------------------------------------------------------- errors

@@ -1,0 +1,311 @@
+"""Kernels for GPUs (Pallas on Triton, JAX only): what lies between the matrix products of a layer, in one pass over memory each.
+
+    residual_norm(x, h, bias, gamma, beta, key)    layer_norm(x + dropout(h + bias))
+    bias_activation(h, bias, activation)           activation(h + bias)
+    dense(x, kernel, bias)                         x @ kernel + bias, whose bias gradient is one pass
+
+Each equals its plain counterpart to the rounding of the inputs' precision: sums are float32, and results are rounded once. Biases'
+gradients are sums over all rows: every program adds up rows of its own, and XLA adds the programs' sums.
+"""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
+
+from pretrain.layers import activations
+from pretrain.layers.dropout import row_bits
+
+# Measured on an H200. A warp that has a row to itself adds it up without shared memory.
+_PROGRAMS = 2048  # of kernels that add up rows: several for each multiprocessor of a large GPU
+_COLUMNS = 512  # that a program of an element-wise kernel works on at a time
+
+
+def _call(kernel, *, grid, out, interpret, warps, in_specs=None, out_specs=None, name):
+    options = {} if in_specs is None else {"in_specs": in_specs, "out_specs": out_specs}
+    return pl.pallas_call(
+        kernel,
+        grid=grid,
+        out_shape=out,
+        interpret=interpret,
+        compiler_params=None if interpret else triton.CompilerParams(num_warps=warps, num_stages=1),
+        name=name,
+        **options,
+    )
+
+
+def _power_of_two(size: int) -> int:
+    return 1 << (size - 1).bit_length()
+
+
+def _common_power(size: int, limit: int) -> int:
+    """The largest power of two that divides size and is not above limit."""
+    return min(size & -size, 1 << (limit.bit_length() - 1))
+
+
+# --------------------------------------------------------------------------------------- residual, dropout, layer norm
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(6, 7, 8))
+def residual_norm(x, h, bias, gamma, beta, key, rate: float, epsilon: float, interpret: bool = False):
+    """layer_norm(x + dropout(h + bias)), all in float32 inside.
+
+    Args:
+      x, h: (n, size) in one precision, which is the result's too.
+      bias, gamma, beta: float32 (size,).
+      key: int32 or uint32 (2,) of the dropout (pretrain.layers.dropout.row_bits).
+      rate: share that is dropped of h + bias; 0: key is not read.
+      epsilon: of the norm.
+      interpret: run on the CPU, for tests.
+    """
+    return _norm_forward(x, h, bias, gamma, beta, key, rate, epsilon, interpret)[0]
+
+
+def _norm_forward(x, h, bias, gamma, beta, key, rate, epsilon, interpret):
+    n, size = x.shape
+    rows = 1
+    width = _power_of_two(size)
+    tile = pl.BlockSpec((rows, width), lambda i: (i, 0))
+    vector = pl.BlockSpec((width,), lambda i: (0,))
+
+    def kernel(key_ref, x_ref, h_ref, bias_ref, gamma_ref, beta_ref, out_ref):
+        inside = jnp.arange(width) < size
+        both = jnp.broadcast_to(inside, (rows, width))
+        load = functools.partial(_load, mask=inside)
+        s, _ = _pre_norm(_load(x_ref, both), _load(h_ref, both), load(bias_ref), key_ref, pl.program_id(0) * rows, rate)
+        _, normed, _ = _normed(s, both, size, epsilon)
+        out = normed * load(gamma_ref) + load(beta_ref)
+        triton.store(out_ref, out.astype(out_ref.dtype), mask=both)
+
+    out = _call(
+        kernel,
+        grid=(n // rows,),
+        out=jax.ShapeDtypeStruct(x.shape, x.dtype),
+        in_specs=[pl.BlockSpec((2,), lambda i: (0,)), tile, tile, vector, vector, vector],
+        out_specs=tile,
+        interpret=interpret,
+        warps=1,
+        name="residual_norm",
+    )(key, x, h, bias, gamma, beta)
+    return out, (x, h, bias, gamma, key)
+
+
+def _norm_backward(rate, epsilon, interpret, saved, upstream):
+    x, h, bias, gamma, key = saved
+    n, size = x.shape
+    rows = 1
+    width = _power_of_two(size)
+    programs = _common_power(n // rows, _PROGRAMS)
+    turns = n // rows // programs
+
+    def kernel(key_ref, x_ref, h_ref, bias_ref, gamma_ref, up_ref, to_x_ref, to_h_ref, sums_ref):
+        inside = jnp.arange(width) < size
+        both = jnp.broadcast_to(inside, (rows, width))
+        every = pl.ds(0, width)
+        bias, gamma = _load(bias_ref.at[every], inside), _load(gamma_ref.at[every], inside)
+        program = pl.program_id(0)
+
+        def turn(i, sums):
+            first = (program * turns + i) * rows
+            at = (pl.ds(first, rows), every)
+            s, kept = _pre_norm(_load(x_ref.at[at], both), _load(h_ref.at[at], both), bias, key_ref, first, rate)
+            scale, normed, _ = _normed(s, both, size, epsilon)
+            up = _load(up_ref.at[at], both)
+            scaled = up * gamma
+            mean = jnp.sum(scaled, axis=1, keepdims=True) / size
+            along = jnp.sum(scaled * normed, axis=1, keepdims=True) / size
+            to_x = jnp.where(both, scale * (scaled - mean - normed * along), 0.0)
+            to_h = to_x * kept
+            triton.store(to_x_ref.at[at], to_x.astype(to_x_ref.dtype), mask=both)
+            triton.store(to_h_ref.at[at], to_h.astype(to_h_ref.dtype), mask=both)
+            return tuple(total + part for total, part in zip(sums, (to_h, up * normed, up), strict=True))
+
+        zeros = jnp.zeros((rows, width), jnp.float32)
+        for i, total in enumerate(jax.lax.fori_loop(0, turns, turn, (zeros, zeros, zeros))):
+            at = (pl.ds(program, 1), pl.ds(i, 1), every)
+            triton.store(sums_ref.at[at], jnp.sum(total, axis=0)[None, None])
+
+    like = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    sums = jax.ShapeDtypeStruct((programs, 3, width), jnp.float32)
+    to_x, to_h, sums = _call(
+        kernel,
+        grid=(programs,),
+        out=(like, like, sums),
+        interpret=interpret,
+        warps=1,
+        name="residual_norm_backward",
+    )(key, x, h, bias, gamma, upstream)
+    to_bias, to_gamma, to_beta = jnp.sum(sums, axis=0)[:, :size]
+    return to_x, to_h, to_bias, to_gamma, to_beta, np.zeros(key.shape, jax.dtypes.float0)
+
+
+residual_norm.defvjp(_norm_forward, _norm_backward)
+
+
+def _load(ref, mask):
+    return triton.load(ref, mask=mask, other=0).astype(jnp.float32)
+
+
+def _pre_norm(x, h, bias, key_ref, first_row, rate):
+    """(x + dropout(h + bias), what h + bias is multiplied with) of rows from first_row on."""
+    if not rate:
+        return x + h + bias, 1.0
+    rows, width = x.shape
+    dropped = round(rate * 65536)
+    row = first_row.astype(jnp.uint32) + jnp.arange(rows, dtype=jnp.uint32)
+    bits = row_bits(row[:, None], jnp.arange(width, dtype=jnp.uint32)[None], key_ref[0], key_ref[1])
+    kept = jnp.where(bits >= np.uint32(dropped << 16), np.float32(65536 / (65536 - dropped)), np.float32(0))
+    return x + (h + bias) * kept, kept
+
+
+def _normed(s, inside, size, epsilon):
+    """(1 / deviation (rows, 1), the normalised rows, 0 outside)."""
+    centred = jnp.where(inside, s - jnp.sum(jnp.where(inside, s, 0.0), axis=1, keepdims=True) / size, 0.0)
+    scale = jax.lax.rsqrt(jnp.sum(centred * centred, axis=1, keepdims=True) / size + epsilon)
+    return scale, centred * scale, centred
+
+
+# ---------------------------------------------------------------------------------------------------- bias, activation
+
+
+def _gelu(x):
+    """(value, slope) of the exact gelu. erf by Abramowitz and Stegun's formula 7.1.26, right to 1.5e-7."""
+    size = jnp.abs(x) * np.float32(math.sqrt(0.5))
+    t = 1.0 / (1.0 + 0.3275911 * size)
+    series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+    bell = jnp.exp(-0.5 * x * x)
+    tail = 0.5 * series * bell
+    phi = jnp.where(x < 0, tail, 1.0 - tail)
+    return x * phi, phi + x * bell * np.float32(1 / math.sqrt(2 * math.pi))
+
+
+def _gelu_tanh(x):
+    """(value, slope) of gelu's approximation by tanh, which is 2 * sigmoid - 1 of twice the argument."""
+    scale = np.float32(math.sqrt(2 / math.pi))
+    square = x * x
+    phi = 1.0 / (1.0 + jnp.exp(-2.0 * scale * x * (1.0 + 0.044715 * square)))
+    return x * phi, phi + 2.0 * x * phi * (1.0 - phi) * scale * (1.0 + 3 * 0.044715 * square)
+
+
+ACTIVATIONS = {activations.gelu: _gelu, activations.gelu_tanh: _gelu_tanh}
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
+def bias_activation(h, bias, activation, interpret: bool = False):
+    """activation(h + bias): (n, size) and float32 (size,) -> as h. `activation` is a key of ACTIVATIONS."""
+    return _activation_forward(h, bias, activation, interpret)[0]
+
+
+def _columns_of(n, size):
+    """(rows, columns) of a tile, programs along rows, turns of each, for sums over rows."""
+    columns = _common_power(size, _COLUMNS)
+    rows = _common_power(n, 2048 // columns if columns <= 2048 else 1)
+    programs = _common_power(n // rows, max(1, 2 * _PROGRAMS * columns // size))
+    return rows, columns, programs, n // rows // programs
+
+
+def _activation_forward(h, bias, activation, interpret):
+    n, size = h.shape
+    columns = _common_power(size, _COLUMNS)
+    rows = _common_power(n, 8)
+    tile = pl.BlockSpec((rows, columns), lambda i, j: (i, j))
+
+    def kernel(h_ref, bias_ref, out_ref):
+        x = h_ref[...].astype(jnp.float32) + bias_ref[...]
+        out_ref[...] = ACTIVATIONS[activation](x)[0].astype(out_ref.dtype)
+
+    out = _call(
+        kernel,
+        grid=(n // rows, size // columns),
+        out=jax.ShapeDtypeStruct(h.shape, h.dtype),
+        in_specs=[tile, pl.BlockSpec((columns,), lambda i, j: (j,))],
+        out_specs=tile,
+        interpret=interpret,
+        warps=4,
+        name="bias_activation",
+    )(h, bias)
+    return out, (h, bias)
+
+
+def _activation_backward(activation, interpret, saved, upstream):
+    h, bias = saved
+    n, size = h.shape
+    rows, columns, programs, turns = _columns_of(n, size)
+
+    def kernel(h_ref, bias_ref, up_ref, to_h_ref, sums_ref):
+        column = pl.ds(pl.program_id(1) * columns, columns)
+        bias, program = bias_ref[column], pl.program_id(0)
+
+        def turn(i, total):
+            at = (pl.ds((program * turns + i) * rows, rows), column)
+            slope = ACTIVATIONS[activation](h_ref[at].astype(jnp.float32) + bias)[1]
+            to_h = up_ref[at].astype(jnp.float32) * slope
+            to_h_ref[at] = to_h.astype(to_h_ref.dtype)
+            return total + to_h
+
+        total = jax.lax.fori_loop(0, turns, turn, jnp.zeros((rows, columns), jnp.float32))
+        sums_ref[pl.ds(program, 1), column] = jnp.sum(total, axis=0)[None]
+
+    to_h, sums = _call(
+        kernel,
+        grid=(programs, size // columns),
+        out=(jax.ShapeDtypeStruct(h.shape, h.dtype), jax.ShapeDtypeStruct((programs, size), jnp.float32)),
+        interpret=interpret,
+        warps=4,
+        name="bias_activation_backward",
+    )(h, bias, upstream)
+    return to_h, jnp.sum(sums, axis=0)
+
+
+bias_activation.defvjp(_activation_forward, _activation_backward)
+
+
+# ------------------------------------------------------------------------------------------------- dense with its bias
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def dense(x, kernel, bias, interpret: bool = False):
+    """x (n, in) @ kernel (in, out) + bias float32 (out,), in the precision of x."""
+    return _dense_forward(x, kernel, bias, interpret)[0]
+
+
+def _dense_forward(x, kernel, bias, interpret):
+    return jnp.matmul(x, kernel) + bias.astype(x.dtype), (x, kernel)
+
+
+def _dense_backward(interpret, saved, upstream):
+    x, kernel = saved
+    return jnp.matmul(upstream, kernel.T), jnp.matmul(x.T, upstream), column_sums(upstream, interpret)
+
+
+dense.defvjp(_dense_forward, _dense_backward)
+
+
+def column_sums(values, interpret: bool = False):
+    """float32 (size,): the sums of (n, size) over its rows."""
+    n, size = values.shape
+    rows, columns, programs, turns = _columns_of(n, size)
+
+    def kernel(values_ref, sums_ref):
+        column, program = pl.ds(pl.program_id(1) * columns, columns), pl.program_id(0)
+
+        def turn(i, total):
+            at = (pl.ds((program * turns + i) * rows, rows), column)
+            return total + values_ref[at].astype(jnp.float32)
+
+        total = jax.lax.fori_loop(0, turns, turn, jnp.zeros((rows, columns), jnp.float32))
+        sums_ref[pl.ds(program, 1), column] = jnp.sum(total, axis=0)[None]
+
+    sums = _call(
+        kernel,
+        grid=(programs, size // columns),
+        out=jax.ShapeDtypeStruct((programs, size), jnp.float32),
+        interpret=interpret,
+        warps=4,
+        name="column_sums",
+    )(values)
+    return jnp.sum(sums, axis=0)

@@ -1,0 +1,149 @@
+"""Devices on JAX: from the runtime's configuration to a mesh, over which batches are cut."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from nlpdata.errors import DataError, UsageError
+from pretrain.config import RuntimeConfig
+from pretrain.training.cluster import read_cluster
+
+AXIS = "data"
+
+
+@dataclass(frozen=True)
+class Devices:
+    """A mesh of one axis, over the devices of all hosts, and this process's place: (index, count) of hosts."""
+
+    mesh: Mesh
+    host: tuple[int, int] = (0, 1)
+
+    @property
+    def count(self) -> int:
+        return self.mesh.devices.size
+
+    @property
+    def platform(self) -> str:
+        """cpu, gpu or tpu."""
+        return self.mesh.devices.flat[0].platform
+
+    def cut(self, axis: int = 0) -> NamedSharding:
+        """Arrays of which every device has a part, along `axis`."""
+        return NamedSharding(self.mesh, PartitionSpec(*[None] * axis, AXIS))
+
+    def copied(self) -> NamedSharding:
+        """Arrays that every device has whole."""
+        return NamedSharding(self.mesh, PartitionSpec())
+
+
+def find_devices(runtime: RuntimeConfig, log: Callable[[str], None] = print) -> Devices:
+    """The devices that the configuration asks for.
+
+    Must come before JAX does anything else where logical CPU devices or several hosts are asked for. Raises UsageError
+    where there are fewer devices than asked for, DataError where there is no TPU.
+    """
+    kind = runtime.distribution_strategy
+    if kind not in _KINDS:
+        raise UsageError(f"runtime.distribution_strategy is {kind!r}, expected one of {', '.join(sorted(_KINDS))}.")
+    return _KINDS[kind](runtime, log)
+
+
+def _auto(runtime, log) -> Devices:
+    if os.environ.get("TF_CONFIG"):
+        log("TF_CONFIG is set, but runtime.distribution_strategy is auto: this process trains alone")
+    if (runtime.num_replicas or 1) > 1:
+        return _mirrored(runtime, log)
+    devices = jax.devices()
+    if devices[0].platform != "cpu" and len(devices) > 1 and runtime.num_replicas is None:
+        return _mirrored(runtime, log)
+    return _one_device(runtime, log)
+
+
+def _one_device(runtime, log) -> Devices:
+    if (runtime.num_replicas or 1) > 1:
+        raise UsageError(
+            f"runtime.num_replicas is {runtime.num_replicas}, but distribution_strategy {runtime.distribution_strategy} uses "
+            "one device. Use mirrored."
+        )
+    device = jax.devices()[0]
+    log(f"devices: {'no GPU found, the CPU' if device.platform == 'cpu' else f'one {_name(device)}'}")
+    return Devices(_mesh([device]))
+
+
+def _mirrored(runtime, log) -> Devices:
+    if runtime.num_replicas:
+        make_logical_cpus(runtime.num_replicas)
+    devices = jax.devices()
+    on_cpu = devices[0].platform == "cpu"
+    wanted = runtime.num_replicas or (1 if on_cpu else len(devices))
+    if wanted > len(devices):
+        raise UsageError(
+            f"runtime.num_replicas is {wanted}, but "
+            + (
+                f"JAX has already started with {len(devices)} logical CPU devices. Set it in a fresh process."
+                if on_cpu
+                else f"there are {len(devices)} devices ({_name(devices[0])}). Use {len(devices)} or less."
+            )
+        )
+    if on_cpu:
+        log(f"devices: no GPU found; mirrored over {wanted} logical CPU device{'s' if wanted > 1 else ''}")
+    else:
+        log(f"devices: {wanted} of {len(devices)} {_name(devices[0])}, mirrored")
+    return Devices(_mesh(devices[:wanted]))
+
+
+def make_logical_cpus(count: int) -> None:
+    """Makes one CPU look like `count` devices, where JAX has not started."""
+    try:
+        forced = "host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
+        if not forced and jax.config.jax_num_cpu_devices < count:
+            jax.config.update("jax_num_cpu_devices", count)
+    except RuntimeError:
+        pass  # it has: the caller counts what is there
+
+
+def _multi_worker(runtime, log) -> Devices:
+    cluster = read_cluster(os.environ)
+    count, index = len(cluster.hosts), cluster.index
+    log(f"devices: host {index} of {count}; waiting for all hosts at {cluster.hosts[0]}")
+    if not jax.distributed.is_initialized():
+        jax.distributed.initialize(cluster.hosts[0], num_processes=count, process_id=index)
+    return _all_hosts(log)
+
+
+def _all_hosts(log) -> Devices:
+    devices = sorted(jax.devices(), key=lambda device: (device.process_index, device.id))
+    local = len(jax.local_devices())
+    log(f"devices: {len(devices)} {_name(devices[0])} of {jax.process_count()} hosts, {local} here")
+    return Devices(_mesh(devices), (jax.process_index(), jax.process_count()))
+
+
+def _tpu(runtime, log) -> Devices:
+    if jax.default_backend() != "tpu":
+        raise DataError(
+            f"no TPU can be reached at runtime.tpu = {runtime.tpu!r} (JAX finds {_name(jax.devices()[0])}). Run on the TPU's "
+            "own host, with jax[tpu] installed; without a TPU use distribution_strategy mirrored or one_device."
+        )
+    return _all_hosts(log)
+
+
+def _mesh(devices) -> Mesh:
+    return Mesh(np.array(devices), (AXIS,))
+
+
+def _name(device) -> str:
+    return "CPU" if device.platform == "cpu" else f"{device.platform.upper()} ({device.device_kind})"
+
+
+_KINDS = {
+    "auto": _auto,
+    "off": _one_device,
+    "one_device": _one_device,
+    "mirrored": _mirrored,
+    "multi_worker_mirrored": _multi_worker,
+    "tpu": _tpu,
+}

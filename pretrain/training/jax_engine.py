@@ -1,0 +1,345 @@
+"""The engine on JAX: one compiled step over a mesh of devices, which owns the state and gives it back when asked."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import keras
+import numpy as np
+from jax.sharding import PartitionSpec
+
+from pretrain.config import ExperimentConfig, RuntimeConfig
+from pretrain.layers.dropout import dropout_scope
+from pretrain.layers.fast_path import FastPath, fast_path
+from pretrain.optimizers import build_optimizer
+from pretrain.training.engine import Engine
+from pretrain.training.jax_devices import AXIS, find_devices
+from pretrain.training.state import (
+    LOSS_SCALE_GROWTH_STEPS,
+    LOSS_SCALE_START,
+    build_model,
+    named_variables,
+    rate_at,
+    select_state,
+)
+
+_WHOLE, _CUT = PartitionSpec(), PartitionSpec(AXIS)
+# cuBLAS was 3% of a step faster than the kernels that XLA makes by Triton.
+_COMPILER_OPTIONS = {"gpu": {"xla_gpu_enable_triton_gemm": False}}
+
+
+class JaxEngine(Engine):
+    """See Engine. Makes the devices, the model and the optimizer.
+
+    A step takes the state and gives its memory to the next one. So the arrays of the model's variables are valid from the
+    moment that `model` is asked for until the next step: ask again rather than keep them.
+
+    Args:
+      task: what is learned.
+      config: of the experiment; its runtime and trainer sections are read.
+      train_steps: length of the run, for the learning rate; None: no optimizer, evaluation only.
+      log: takes notes for the user.
+    """
+
+    max_lengths = 8  # each length of the sequences is compiled for itself
+
+    def __init__(
+        self, task, config: ExperimentConfig, train_steps: int | None = None, log: Callable[[str], None] = print
+    ):
+        self._task, self._runtime = task, config.runtime
+        _keep_compiled()
+        self._devices = find_devices(config.runtime, log)
+        self.host, self.replicas = self._devices.host, self._devices.count
+        self._micro_steps = config.trainer.gradient_accumulation_steps
+        self._model = build_model(task, config.runtime)
+        self._optimizer, self._clip_norm = None, None
+        self._engine_state: dict = {}
+        self._dynamic_scale = config.runtime.loss_scale == "dynamic"
+        if train_steps is not None:
+            self._optimizer, self._clip_norm = build_optimizer(config.trainer.optimizer_config, train_steps)
+            self._optimizer.build(self._model.trainable_variables)
+            if config.runtime.mixed_precision_dtype == "float16":
+                factor = LOSS_SCALE_START if self._dynamic_scale else float(config.runtime.loss_scale)
+                self._engine_state = {"loss_scale": np.float32(factor), "loss_scale_good_steps": np.int32(0)}
+        self._state: dict | None = None  # None: the variables have it
+        self._fast = choose_fast_path(config.runtime, self._devices.platform)
+        log(describe_fast_path(self._fast, task, config.runtime, self._devices.platform))
+        self._compiled: dict[tuple[str, FastPath | None], Callable] = {}
+
+    @property
+    def model(self):
+        """The model, its variables with the values of the last step."""
+        if self._state is not None:
+            for kind, variables in self._variables().items():
+                for variable, value in zip(variables, self._state[kind], strict=True):
+                    variable.assign(value)
+            self._engine_state = self._state["engine"]
+            self._state = None
+        return self._model
+
+    # ------------------------------------------------------------------------------------------------------------ steps
+
+    def place(self, batch):
+        if isinstance(batch, _Placed):
+            return batch
+        path = self._fast
+        if path and self.host[1] == 1 and "input_mask" in batch:  # hosts must agree, and each sees its own part
+            path = replace(path, prefix_masks=_is_prefix(np.asarray(batch["input_mask"])))
+        return _Placed({name: self._spread(values) for name, values in batch.items()}, path)
+
+    def train_step(self, step, batch, denominators):
+        batch = self.place(batch)
+        train = self._compile_lazily("train", batch.path)
+        self._state, statistics = train(*self._arguments(step, batch, denominators))
+        return statistics
+
+    def validation_step(self, batch):
+        batch, state = self.place(batch), self._taken()
+        weights = {kind: state[kind] for kind in ("trainable", "other")}
+        statistics, outputs = self._compile_lazily("validate", batch.path)(weights, dict(batch))
+        return statistics, {name: _local_part(values) for name, values in outputs.items()}
+
+    def trace(self, batch, denominators):
+        batch = self.place(batch)
+        self._compile_lazily("train", batch.path).trace(*self._arguments(0, batch, denominators))
+
+    def compile(self, batch, denominators):
+        batch = self.place(batch)
+        self._compile_lazily("train", batch.path).lower(*self._arguments(0, batch, denominators)).compile()
+
+    def learning_rate(self, step):
+        return rate_at(self._optimizer, step)
+
+    def close(self):
+        self._compiled, self._state = {}, None
+
+    def _compile_lazily(self, what: str, path: FastPath | None):
+        """The step or the validation on all replicas, for batches that may take that path."""
+        if (what, path) not in self._compiled:
+            if what == "train":
+                denominators = _CUT if self.host[1] > 1 else _WHOLE  # each host has computed those of its own examples
+                function, donated = self._step, (0,)
+                in_specs, out_specs = (_WHOLE, _WHOLE, _CUT, denominators), (_WHOLE, _WHOLE)
+            else:
+                function, donated, in_specs, out_specs = self._validation, (), (_WHOLE, _CUT), (_WHOLE, _CUT)
+
+            def on_replica(*arguments):
+                with fast_path(path):
+                    return function(*arguments)
+
+            mapped = jax.shard_map(
+                on_replica, mesh=self._devices.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
+            )
+            options = _COMPILER_OPTIONS.get(self._devices.platform)
+            self._compiled[what, path] = jax.jit(mapped, donate_argnums=donated, compiler_options=options)
+        return self._compiled[what, path]
+
+    def _arguments(self, step, batch, denominators):
+        if self.host[1] > 1:
+            local = self.replicas // self.host[1]
+            denominators = {k: self._spread(np.full(local, v / local, np.float32)) for k, v in denominators.items()}
+        else:
+            denominators = {name: np.float32(value) for name, value in denominators.items()}
+        return self._taken(), np.int32(step), dict(batch), denominators
+
+    def _spread(self, values):
+        """This host's array as its part of one that is cut over all devices."""
+        return jax.make_array_from_process_local_data(self._devices.cut(), np.asarray(values))
+
+    def _step(self, state, step, batch, denominators):
+        """One step, on one replica."""
+        if self.host[1] > 1:
+            denominators = jax.lax.psum({name: value[0] for name, value in denominators.items()}, AXIS)
+        context = _ReplicaContext(self, state, step)
+        statistics = self._task.train_step(context, batch, denominators)
+        return context.state, statistics
+
+    def _validation(self, weights, batch):
+        with keras.StatelessScope(state_mapping=self._mapping(weights)):
+            statistics, outputs = self._task.validation_step(self._model, batch)
+        return jax.lax.psum(statistics, AXIS), outputs
+
+    # ------------------------------------------------------------------------------------------------------------ state
+
+    def _variables(self) -> dict[str, list]:
+        """The variables by what a step does with them."""
+        return {
+            "trainable": self._model.trainable_variables,
+            "other": self._model.non_trainable_variables,
+            "optimizer": [] if self._optimizer is None else self._optimizer.variables,
+        }
+
+    def _mapping(self, state) -> list[tuple]:
+        variables = self._variables()
+        return [pair for kind in ("trainable", "other") for pair in zip(variables[kind], state[kind], strict=True)]
+
+    def _taken(self) -> dict:
+        """The state on the devices, taken from the variables where they have it."""
+        if self._state is None:
+            state = {kind: [variable.value for variable in each] for kind, each in self._variables().items()}
+            state["engine"] = self._engine_state
+            self._state = jax.tree.map(self._copy, state)
+        return self._state
+
+    def _copy(self, value):
+        """A copy on every device: the step may overwrite it."""
+        value = np.array(value)
+        return jax.make_array_from_callback(value.shape, self._devices.copied(), lambda index: value[index])
+
+    def state(self):
+        variables = named_variables(self.model, self._optimizer)
+        named = {name: np.array(variable.value) for name, variable in variables.items()}
+        return named | {f"engine/{name}": np.array(value) for name, value in self._engine_state.items()}
+
+    def load_state(self, state, weights_only=False):
+        own = named_variables(self.model, self._optimizer)
+        engine = {f"engine/{name}": value for name, value in self._engine_state.items()}
+        for name, array in select_state(own | engine, state, weights_only).items():
+            if name in own:
+                own[name].assign(array)
+            else:
+                self._engine_state[name.removeprefix("engine/")] = array.astype(engine[name].dtype)
+
+
+class _Placed(dict):
+    """A batch on the devices, and the path that it may take."""
+
+    def __init__(self, arrays: Mapping, path: FastPath | None):
+        super().__init__(arrays)
+        self.path = path
+
+
+def _is_prefix(mask: np.ndarray) -> bool:
+    """Whether every row of a mask (b, L) is ones, then zeros."""
+    return bool((mask[:, 1:] <= mask[:, :-1]).all())
+
+
+def choose_fast_path(runtime: RuntimeConfig, platform: str) -> FastPath | None:
+    """The path of layers.fast_path that this run can take, before its batches are known."""
+    on_gpu = platform == "gpu" and "NVIDIA" in jax.local_devices()[0].device_kind.upper()
+    return FastPath() if runtime.fused_kernels and on_gpu and runtime.mixed_precision_dtype != "float32" else None
+
+
+def describe_fast_path(path: FastPath | None, task, runtime: RuntimeConfig, platform: str) -> str:
+    """One line: attention, dropout, what is fused, precision."""
+    encoder = getattr(getattr(task.config, "model", None), "encoder", None)
+    rate = getattr(getattr(encoder, "options", None), "attention_probs_dropout_prob", 0.0)
+    attention, dropout, rest = "plain", "the device's generator" if platform != "cpu" else "a counter hash", "XLA alone"
+    if path is not None:
+        attention = "a kernel of our own, with its dropout" if rate else "cuDNN"
+        dropout, rest = "a counter hash in the kernels", "layer norm, activation and bias in kernels"
+    return f"step: {runtime.mixed_precision_dtype}; attention: {attention}; dropout: {dropout}; fusion: {rest}"
+
+
+def _keep_compiled() -> None:
+    """Compiled steps are kept on disk, in JAX_COMPILATION_CACHE_DIR or the user's cache folder: the next run starts faster."""
+    if jax.config.jax_compilation_cache_dir is None:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        jax.config.update("jax_compilation_cache_dir", str(Path(base, "nlpdata", "jax")))
+
+
+def _local_part(values: jax.Array) -> np.ndarray:
+    """This host's part of an array that is cut over all devices."""
+    parts = sorted(values.addressable_shards, key=lambda shard: shard.index[0].start or 0)
+    return np.concatenate([np.asarray(shard.data) for shard in parts])
+
+
+class _ReplicaContext:
+    """See engine.Context: one step on one replica, while it is traced."""
+
+    def __init__(self, engine: JaxEngine, state: Mapping, step):
+        self.state, self._engine, self._step = dict(state), engine, step
+
+    def value_and_grad(self, fn, batch, denominators):
+        engine, count = self._engine, self._engine._micro_steps
+        scale = self.state["engine"].get("loss_scale")
+
+        def loss_of(trainable, other, index, micro):
+            mapping = engine._mapping({"trainable": trainable, "other": other})
+            with keras.StatelessScope(state_mapping=mapping) as scope, dropout_scope(self._dropout_key(index)):
+                loss, statistics = fn(engine._model, micro, denominators)
+            after = [scope.get_current_value(variable) for variable in engine._model.non_trainable_variables]
+            values = jax.tree.map(lambda value: jnp.asarray(value, jnp.float32), (loss, statistics))
+            return loss if scale is None else loss * scale, (values, after)
+
+        def one(other, index, micro):
+            differentiate = jax.value_and_grad(loss_of, has_aux=True)
+            (_, (values, other)), gradients = differentiate(self.state["trainable"], other, index, micro)
+            return other, (values, gradients)
+
+        other = self.state["other"]
+        if count == 1:
+            other, total = one(other, 0, batch)
+        else:
+            other, total = _sum_over(one, other, _cut_micro(batch, count), count)
+        values, gradients = jax.lax.psum(total, AXIS)
+        self.state["other"] = self._agreed(other)
+        if scale is not None:
+            gradients = [gradient / scale for gradient in gradients]
+        return values, gradients
+
+    def _agreed(self, after: list) -> list:
+        """What a forward pass left in variables that are not trained: the replicas' mean of what changed."""
+        pairs = zip(self.state["other"], after, strict=True)
+        floats = jnp.floating
+        return [
+            jax.lax.pmean(new, AXIS) if new is not old and jnp.issubdtype(new.dtype, floats) else new
+            for old, new in pairs
+        ]
+
+    def _dropout_key(self, micro_step):
+        engine = self._engine
+        pass_number = (self._step * engine.replicas + jax.lax.axis_index(AXIS)) * engine._micro_steps + micro_step
+        return jnp.stack([jnp.asarray(pass_number, jnp.int32), jnp.int32(engine._runtime.seed % 2**31)])
+
+    def apply(self, gradients):
+        engine, clip_norm, own = self._engine, self._engine._clip_norm, self.state["engine"]
+        if clip_norm or own:
+            norm = jnp.sqrt(sum(jnp.sum(jnp.square(gradient)) for gradient in gradients))
+        if clip_norm:
+            factor = clip_norm / jnp.maximum(norm, clip_norm)
+            gradients = [gradient * factor for gradient in gradients]
+
+        def update(trainable, optimizer):
+            return engine._optimizer.stateless_apply(optimizer, gradients, trainable)
+
+        before = self.state["trainable"], self.state["optimizer"]
+        if not own:
+            after = update(*before)
+        else:
+            finite = jnp.isfinite(norm)
+            after = jax.lax.cond(finite, update, lambda *kept: kept, *before)
+            if engine._dynamic_scale:
+                self.state["engine"] = _next_scale(own, finite)
+        self.state["trainable"], self.state["optimizer"] = after
+
+
+def _cut_micro(batch: Mapping, count: int) -> dict:
+    return {name: x.reshape(count, x.shape[0] // count, *x.shape[1:]) for name, x in batch.items()}
+
+
+def _sum_over(one, other, micro: dict, count: int):
+    """(other, sums) of one(other, index, micro-batch) over the micro-steps; it is traced once."""
+    first = {name: x[0] for name, x in micro.items()}
+    shapes = jax.eval_shape(one, other, jnp.int32(0), first)[1]
+    zeros = jax.tree.map(lambda each: jnp.zeros(each.shape, each.dtype), shapes)
+
+    def body(carry, item):
+        other, totals = carry
+        other, values = one(other, *item)
+        return (other, jax.tree.map(jnp.add, totals, values)), None
+
+    (other, totals), _ = jax.lax.scan(body, (other, zeros), (jnp.arange(count, dtype=jnp.int32), micro))
+    return other, totals
+
+
+def _next_scale(scale: dict, finite) -> dict:
+    """The loss scale after a step: halved where a gradient overflowed, doubled after many steps without."""
+    good = jnp.where(finite, scale["loss_scale_good_steps"] + 1, 0)
+    grown = good >= LOSS_SCALE_GROWTH_STEPS
+    factor = scale["loss_scale"]
+    factor = jnp.where(finite, factor * jnp.where(grown, 2.0, 1.0), jnp.maximum(factor / 2, 1.0))
+    return {"loss_scale": factor, "loss_scale_good_steps": jnp.where(grown, 0, good)}

@@ -1,0 +1,69 @@
+"""What engines share: the model in the precision of the run, and its state by name, which is the same on every backend."""
+
+from collections.abc import Mapping
+
+import keras
+import numpy as np
+
+from nlpdata.errors import DataError, UsageError
+from pretrain.config import RuntimeConfig
+from pretrain.encoders.model import EncoderModel, weights_by_path
+
+_PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+LOSS_SCALE_START, LOSS_SCALE_GROWTH_STEPS = 2.0**15, 2000
+
+
+def build_model(task, runtime: RuntimeConfig) -> EncoderModel:
+    """The task's model, its layers in the runtime's precision. UsageError for a precision that there is not."""
+    precision = runtime.mixed_precision_dtype
+    if precision not in _PRECISIONS:
+        raise UsageError(f"runtime.mixed_precision_dtype is {precision!r}, expected one of {', '.join(_PRECISIONS)}.")
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(_PRECISIONS[precision])
+    try:
+        return task.build_model(seed=runtime.seed)
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def named_variables(model: EncoderModel, optimizer=None) -> dict[str, keras.Variable]:
+    """The variables of a model and of its optimizer, "model/<path>" and "optimizer/<path>"."""
+    named = {f"model/{path}": variable for path, variable in weights_by_path(model).items()}
+    if optimizer is not None:
+        of_optimizer = {f"optimizer/{variable.path}": variable for variable in optimizer.variables}
+        assert len(of_optimizer) == len(optimizer.variables), "two optimizer variables of one path"
+        named |= of_optimizer
+    return named
+
+
+def select_state(own: Mapping, state: Mapping[str, np.ndarray], weights_only: bool) -> dict[str, np.ndarray]:
+    """What an engine takes over of a checkpoint: all, or the "model/..." alone.
+
+    Args:
+      own: name -> what the engine has, with a shape.
+      state: name -> array of the checkpoint.
+
+    Raises DataError where names or shapes differ.
+    """
+    own = {k: v for k, v in own.items() if k.startswith("model/") or not weights_only}
+    state = {k: v for k, v in state.items() if k.startswith("model/") or not weights_only}
+    wrong = [f"{name}: not in the checkpoint" for name in sorted(own.keys() - state.keys())]
+    wrong += [f"{name}: only in the checkpoint" for name in sorted(state.keys() - own.keys())]
+    wrong += [
+        f"{name}: {tuple(own[name].shape)}, in the checkpoint {state[name].shape}"
+        for name in sorted(own.keys() & state.keys())
+        if tuple(own[name].shape) != state[name].shape
+    ]
+    if wrong:
+        raise DataError(
+            "the checkpoint does not fit this model and optimizer. Was the configuration changed? Use another model_dir, "
+            "and init_checkpoint for what shall be taken over.\n  " + "\n  ".join(wrong[:10])
+        )
+    return state
+
+
+def rate_at(optimizer, step: int) -> float:
+    """The learning rate of a step."""
+    rate = optimizer._learning_rate
+    scheduled = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
+    return float(rate(step) if scheduled else optimizer.learning_rate)
