@@ -7,6 +7,7 @@
     bert-128, bert-512, albert-128   batch 256 x 128 or 64 x 512, bf16, hidden dropout 0.1, attention dropout 0 and (BERT) 0.1
     plain                            the same BERT steps without the fast path
     two-gpus                         BERT on two GPUs, twice the batch, against one
+    kernels                          values and gradients of the kernels against plain operations, at those sizes
     curve                            500 steps on records: fast path and plain path, same weights, order and dropout 0
     loader                           batches a second of the loader, dynamic masking, and what the step consumes
 
@@ -99,6 +100,16 @@ def two_gpus() -> None:
         print(f"  two / one: {ratio:.2f}x, target 1.9x{'' if ratio >= 1.9 else '  MISSED'}", flush=True)
 
 
+def check_kernels() -> None:
+    code = (
+        "from gpu_train_kernels import compare; "
+        "good = [compare(256 * 128, 128), compare(64 * 512, 512), compare(64 * 128, 128)]; "
+        "print('  equal within the rounding of bfloat16' if all(good) else '  NOT EQUAL')"
+    )
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": os.pathsep.join([str(HERE), _path()])}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
 def matmul_ceiling() -> float:
     """FLOP/s of a bf16 matrix product, measured in a process of its own."""
     code = "from gpu_train_ours import ceiling; print(ceiling())"
@@ -111,7 +122,7 @@ def matmul_ceiling() -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stage", choices=[*SIZES, "plain", "two-gpus", "curve", "loader"])
+    parser.add_argument("stage", choices=[*SIZES, "plain", "two-gpus", "kernels", "curve", "loader"])
     parser.add_argument("--peer-python", default=sys.executable, help="interpreter with torch and transformers")
     parser.add_argument(
         "--records", default="", help="records of curve and loader: a pattern, in a folder with their meta file"
@@ -124,6 +135,8 @@ def main() -> None:
         plain()
     elif options.stage == "two-gpus":
         two_gpus()
+    elif options.stage == "kernels":
+        check_kernels()
     else:
         import gpu_train_records
 
