@@ -1,4 +1,4 @@
-"""How much of the text a command loses, cut off or unknown to the tokenizer: what it says, and where it stops.
+"""How much of the text a command loses, cut off or unknown to the tokenizer: what it reports, and what it refuses.
 
 The counts are those of the meta file. A loss has numbers, a probable cause and a remedy; above REFUSED it is an error that
 an option confirms, since a result of less than half of the text is seldom what was meant.
@@ -12,6 +12,12 @@ from nlpdata.errors import DataError
 REFUSED = 0.5  # of the text: more is an error
 UNKNOWN_REPORTED = 0.05  # of the tokens; ordinary text has less than 1% with its own vocabulary
 CUT_REPORTED = 0.3  # of the tokens; pairs lose what exceeds their length, at 64 tokens a fifth
+# How a refusal ends: what became of the work, and the option that confirms the loss.
+CONFIRM = "If this is meant, use --accept-loss"
+NOTHING_WRITTEN = f"Nothing was written. {CONFIRM}"
+PARTS_KEPT = (
+    "Nothing was put in place. If this is meant, the same command with --accept-loss completes the finished parts"
+)
 FEW_UNITS, FEW_TOKENS = 10, 200  # sentences or rows, and tokens: of less text a share says little
 
 
@@ -41,20 +47,20 @@ def of(lost: int, total: int, reported: float, what: str, cause: str, enough: bo
 
 
 def warnings(losses: Iterable[Loss]) -> list[str]:
-    """What is to be said of losses that are large enough."""
+    """Messages about the losses that are large enough to be reported."""
     return [loss.message for loss in losses if loss.share >= loss.reported]
 
 
-def refuse(losses: Iterable[Loss], accepted: bool, kept: str) -> None:
-    """DataError where more than REFUSED is lost and that is not `accepted`; kept: what becomes of the finished work.
+def refuse(losses: Iterable[Loss], accepted: bool, ending: str) -> None:
+    """DataError where more than REFUSED is lost and that is not `accepted`. Losses of the same text add up.
 
-    Losses of the same text add up.
+    ending: of the message: CONFIRM, NOTHING_WRITTEN or PARTS_KEPT.
     """
     losses = [loss for loss in losses if loss.refused]
     if accepted or sum(loss.share for loss in losses) <= REFUSED:
         return
     told = [loss.message for loss in sorted(losses, key=lambda loss: -loss.share) if loss.share >= 0.01]
-    raise DataError(f"most of the text would be lost. {'. '.join(told)}. {kept}")
+    raise DataError(f"most of the text would be lost. {'. '.join(told)}. {ending}")
 
 
 def unknown_tokens(counters: Mapping[str, int], tokenizer: Mapping) -> Loss:

@@ -65,7 +65,7 @@ def encode_split(options: FinetuningOptions, tokenizer: Tokenizer, log: Callable
     if not parts:
         raise DataError(f"{dataset.name}: no example of the {split.name} split can be used")
     found = losses(split.name, counters + tally.counters, options, tokenizer.meta())
-    loss.refuse(found, options.accept_loss, "Where that is meant, use --accept-loss")
+    loss.refuse(found, options.accept_loss, loss.CONFIRM)
     for line in [*label_warnings(dataset, split, tally, options), *loss.warnings(found)]:
         log(f"warning: {line}")
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -27,7 +27,6 @@ from nlpdata.tokenizers.files import copy_name
 
 # Pattern of the splits of all datasets: stems of record files that one meta file describes.
 _SPLITS = "train|(dev|test)(_[A-Za-z-]+)?"
-KEPT = "Nothing was put in place; finished parts are kept, and the same command with --accept-loss completes them"
 
 
 @dataclass(frozen=True)
@@ -196,7 +195,8 @@ class Run:
         self._plan, self._log = plan, log
         targets = list(plan.targets.values())
         check_output(targets, overwrite, plan.key, plan.others())
-        self.work = WorkFolder(targets, plan.key, log)
+        self._resumes = folder is None  # a Beam job makes all parts anew
+        self.work = WorkFolder(targets, plan.key, log, resumable=self._resumes)
         self._folder = folder or self.work.path
         self._tallies: dict[str, Tally] = {}
         self._warnings: list[str] = []
@@ -321,7 +321,7 @@ class Run:
         options, tokenizer = self._plan.options, self._plan.tokenizer.meta()
         for split, own in counters.items():
             found = losses(split, own, options, tokenizer)
-            loss.refuse(found, options.accept_loss, KEPT)
+            loss.refuse(found, options.accept_loss, loss.PARTS_KEPT if self._resumes else loss.NOTHING_WRITTEN)
             for line in loss.warnings(found):
                 self._warn(line)
 

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from itertools import pairwise
 
+from nlpdata import loss
 from nlpdata.errors import DataError
 from nlpdata.local import default_workers, run_stage
 from nlpdata.options import check_range
 from nlpdata.output import FinishedSet, WorkFolder, check_output, commit
 from nlpdata.pretraining import random_next
 from nlpdata.pretraining.plan import (
-    KEPT,
     CreationResult,
     Plan,
     add_counters,
@@ -138,7 +138,7 @@ class _Run:
             self._make_buckets()
         with self._work_removed_on_refusal():
             require_examples(self._plan, self._counters)
-        refuse_loss(self._plan, self._counters, KEPT)
+        refuse_loss(self._plan, self._counters, loss.PARTS_KEPT)
         return self._finished_sets(self._make_shards())
 
     def _stage(self, name, function, tasks, task_names, total, describe, sizes=None) -> list[dict]:

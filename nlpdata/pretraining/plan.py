@@ -223,14 +223,10 @@ def require_examples(plan: Plan, counters: Counter) -> None:
         )
 
 
-KEPT = "Nothing was put in place; finished parts are kept, and the same command with --accept-loss completes them"
-BEGUN = "Nothing was put in place. Where it is meant, use --accept-loss"
-
-
-def refuse_loss(plan: Plan, counters: Counter, kept: str = BEGUN) -> None:
+def refuse_loss(plan: Plan, counters: Counter, ending: str = loss.NOTHING_WRITTEN) -> None:
     """DataError where most of the text is cut off or unknown, unless --accept-loss says that this is meant."""
     found = losses(counters, plan.options, plan.tokenizer_entry)
-    loss.refuse(found, plan.options.accept_loss, kept)
+    loss.refuse(found, plan.options.accept_loss, ending)
 
 
 def result_warnings(plan: Plan, counters: Mapping) -> list[str]:

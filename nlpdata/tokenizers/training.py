@@ -8,7 +8,7 @@ the trainer (see nlpdata.tokenizers.trainers).
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 from nlpdata import loss
@@ -24,11 +24,7 @@ from nlpdata.tokenizers.sampling import LineSampler
 from nlpdata.tokenizers.trainers import ALBERT_SYMBOLS, TrainedVocabulary, Trainer, TrainingOptions, make_trainer
 
 # The options that the sidecar repeats.
-_IN_SIDECAR = (
-    *("vocab_size", "character_coverage", "user_defined_symbols", "sample_lines", "max_line_bytes"),
-    *("seed", "hard_vocab_limit"),
-)
-_NOTHING_WRITTEN = "Nothing was written. Where that is meant, use --accept-loss"
+_IN_SIDECAR = {field.name for field in fields(TrainingOptions)} - {"type", "do_lower_case", "keep_accents"}
 _PORTION_BYTES = 64 << 20
 
 
@@ -187,10 +183,10 @@ def train(
     used = min(counts["usable"], options.sample_lines)
     log(f"Training a {options.type} vocabulary of {options.vocab_size} pieces on {used} of {counts['read']} lines")
     lost = lost_lines(counts, options.max_line_bytes)
-    loss.refuse(lost, plan.accept_loss, _NOTHING_WRITTEN)
+    loss.refuse(lost, plan.accept_loss, loss.NOTHING_WRITTEN)
     trained = trained_vocabulary()
     missing = uncovered_characters(trained.characters, trained.uncovered, options.character_coverage)
-    loss.refuse([missing], plan.accept_loss, _NOTHING_WRITTEN)
+    loss.refuse([missing], plan.accept_loss, loss.NOTHING_WRITTEN)
     training = {
         **{name: value for name, value in asdict(options).items() if name in _IN_SIDECAR},
         "lines_read": counts["read"],

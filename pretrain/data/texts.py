@@ -17,7 +17,7 @@ _FIELDS = {  # options of create-finetuning, as its messages name them -> fields
     "--on-bad-row ": "on_bad_row=",
     "--drop-labels": "drop_labels",
     "--max-seq-length": "seq_length",
-    "use --accept-loss": "accept_loss=true",
+    "--accept-loss": "accept_loss=true",
 }
 
 
