@@ -23,9 +23,8 @@ def call_app(app: typer.Typer, argv: Sequence[str], name: str) -> None:
     Raises UsageError for what the parser refuses, SystemExit where the app ends with another code than 0.
     """
     with suppress(AttributeError, ValueError):  # a stream of the caller's own
-        sys.stdout.reconfigure(
-            errors="backslashreplace"
-        )  # as standard error has it: no name or text is a reason to fail
+        # As standard error has it: no name or text is a reason to fail.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app(list(argv), prog_name=name, standalone_mode=False)
     except _Refused as error:

@@ -36,9 +36,8 @@ class Worker:
         self.pipe, theirs = context.Pipe()
         arguments = (theirs, os.getpid(), function, initializer, initargs)
         self._process = context.Process(target=_work, args=arguments, daemon=True)
-        with (
-            _interrupts_held()
-        ):  # the worker inherits it: an interrupt is the parent's to handle, from the first moment
+        # The worker inherits it: an interrupt is the parent's to handle, from the first moment.
+        with _interrupts_held():
             self._process.start()
         theirs.close()  # the worker has the only other end: when it is gone, reading ends
         self.ready, self.task = False, None

@@ -294,9 +294,8 @@ def _evaluation(run: _Run) -> Iterator[str]:
     if run.mode != "train_and_eval":
         return
     path = task.train_data.input_path
-    if (
-        path and path == task.validation_data.input_path and not str(path).startswith("toy:")
-    ):  # which has a split of its own
+    own_split = str(path).startswith("toy:")
+    if path and path == task.validation_data.input_path and not own_split:
         yield f"task.validation_data reads the training data, {path}: its scores do not show what the model makes of other text."
     if run.steps is None:
         return

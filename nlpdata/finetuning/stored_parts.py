@@ -22,6 +22,7 @@ _ARRAYS = {("numpy", "dtype"), ("numpy", "ndarray")} | {
     for core in ("core", "_core")
     for module, name in (("multiarray", "_reconstruct"), ("multiarray", "scalar"), ("numeric", "_frombuffer"))
 }
+_DAMAGE = (pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError)
 
 
 class _Unpickler(pickle.Unpickler):
@@ -44,7 +45,7 @@ def read_part(path: AnyPath, kind: type):
         value = _Unpickler(io.BytesIO(path.read_bytes())).load()
         if not isinstance(value, kind):
             raise pickle.UnpicklingError(f"it holds a {type(value).__name__}")
-    except (pickle.UnpicklingError, EOFError, *(ValueError, TypeError, KeyError, IndexError, AttributeError)) as error:
+    except _DAMAGE as error:
         raise DataError(
             f"{path} is not what this command left there: {error or 'it ends too early'}. Remove {path.parent} and run the "
             "command again."

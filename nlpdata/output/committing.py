@@ -47,7 +47,7 @@ def commit(sets: Sequence[FinishedSet], key: str, waiting: Path | None = None, n
     Raises DataError where the disk refuses.
     """
     folder = sets[0].target.folder
-    if not any(read_marker(each.target) for each in sets) and _stand(sets):
+    if not any(read_marker(each.target) for each in sets) and _are_in_place(sets):
         return
     try:
         with ExitStack() as stack:
@@ -83,7 +83,7 @@ def _mark(sets: Sequence[FinishedSet], key: str, folder: AnyPath) -> bool:
     for each in sets:
         write_whole(committing_marker(each.target.output), content)
     sync_folder(folder)
-    return any(marked) or not _stand(sets)
+    return any(marked) or not _are_in_place(sets)
 
 
 def _replace(sets: Sequence[FinishedSet], folder: AnyPath, staged: dict) -> None:
@@ -127,7 +127,7 @@ def _checksums(meta: dict) -> dict[str, str]:
     return {shard["file"]: shard["crc32c"] for shard in meta["shards"]}
 
 
-def _stand(sets: Sequence[FinishedSet]) -> bool:
+def _are_in_place(sets: Sequence[FinishedSet]) -> bool:
     """True if these very sets are in place: a second, late attempt of a step that ran must not take them apart."""
     return all(
         not any(path.exists() for path in each.files)
@@ -226,15 +226,15 @@ def read_decided(targets: Sequence[OutputSet], key: str, waiting: Path) -> Decid
             return None
         sets = []
         for target, each in zip(targets, journal["sets"], strict=True):
-            if not all(_lies(target, waiting, name, crc) for name, crc in each["files"].items()):
+            if not all(_is_unharmed(target, waiting, name, crc) for name, crc in each["files"].items()):
                 return None
             sets.append(FinishedSet(target, [waiting / name for name in each["files"]], each["meta"]))
-        in_place = not any(read_marker(target) for target in targets) and _stand(sets)
+        in_place = not any(read_marker(target) for target in targets) and _are_in_place(sets)
         return Decided(sets, list(journal["notes"]), in_place)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def _lies(target: OutputSet, waiting: Path, name: str, crc: str) -> bool:
+def _is_unharmed(target: OutputSet, waiting: Path, name: str, crc: str) -> bool:
     paths = (waiting / name, target.folder / name)
     return is_own(target, name) and any(path.exists() and file_checksum(path) == crc for path in paths)

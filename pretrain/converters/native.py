@@ -30,6 +30,8 @@ from pretrain.json_files import read_object
 
 ARRAYS, INFO = "state.npz", "state.json"
 FORMAT_VERSION = 1
+# What reading a damaged archive raises; NotImplementedError: it names a method of compression that there is not.
+_DAMAGE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
@@ -114,7 +116,7 @@ def read_arrays(folder: Path, prefix: str = "") -> dict[str, np.ndarray]:
                 for name, member in zip(names, members, strict=True)
                 if name.startswith(prefix)
             }
-    except (*(OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error), NotImplementedError) as error:
+    except _DAMAGE as error:
         raise DataError(f"{folder} is damaged: {ARRAYS}: {error}") from None
 
 
@@ -215,7 +217,7 @@ def verify(folder: Path) -> Path:
     try:
         with zipfile.ZipFile(folder / ARRAYS) as archive:
             bad = archive.testzip()
-    except (*(OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error), NotImplementedError) as error:
+    except _DAMAGE as error:
         raise DataError(f"{folder} is damaged: {ARRAYS}: {error}") from None
     if bad:
         raise DataError(f"{folder} is damaged: {ARRAYS}: {bad} fails its checksum")

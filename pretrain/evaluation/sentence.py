@@ -51,10 +51,8 @@ def regression_metrics(targets: np.ndarray, predictions: np.ndarray) -> dict[str
 def confusion_matrix(labels: np.ndarray, predictions: np.ndarray, num_classes: int) -> np.ndarray:
     """Number of examples by (label, prediction), int64 (num_classes, num_classes). ValueError for ids out of range."""
     labels, predictions = np.asarray(labels, np.int64), np.asarray(predictions, np.int64)
-    if (
-        len(labels)
-        and not 0 <= min(labels.min(), predictions.min()) <= max(labels.max(), predictions.max()) < num_classes
-    ):
+    ids = np.concatenate([labels, predictions])
+    if len(ids) and not 0 <= ids.min() <= ids.max() < num_classes:
         raise ValueError(f"class ids must be 0 to {num_classes - 1}")
     cells = labels * num_classes + predictions
     return np.bincount(cells, minlength=num_classes**2).reshape(num_classes, num_classes)

@@ -77,7 +77,7 @@ def _norm_forward(x, h, bias, gamma, beta, key, rate, epsilon, interpret):
         both = jnp.broadcast_to(inside, (rows, width))
         load = functools.partial(_load, mask=inside)
         s, _ = _pre_norm(_load(x_ref, both), _load(h_ref, both), load(bias_ref), key_ref, pl.program_id(0) * rows, rate)
-        _, normed, _ = _normed(s, both, size, epsilon)
+        _, normed = _normed(s, both, size, epsilon)
         out = normed * load(gamma_ref) + load(beta_ref)
         triton.store(out_ref, out.astype(out_ref.dtype), mask=both)
 
@@ -113,7 +113,7 @@ def _norm_backward(rate, epsilon, interpret, saved, upstream):
             first = (program * turns + i) * rows
             at = (pl.ds(first, rows), every)
             s, kept = _pre_norm(_load(x_ref.at[at], both), _load(h_ref.at[at], both), bias, key_ref, first, rate)
-            scale, normed, _ = _normed(s, both, size, epsilon)
+            scale, normed = _normed(s, both, size, epsilon)
             up = _load(up_ref.at[at], both)
             scaled = up * gamma
             mean = jnp.sum(scaled, axis=1, keepdims=True) / size
@@ -166,7 +166,7 @@ def _normed(s, inside, size, epsilon):
     """(1 / deviation (rows, 1), the normalised rows, 0 outside)."""
     centred = jnp.where(inside, s - jnp.sum(jnp.where(inside, s, 0.0), axis=1, keepdims=True) / size, 0.0)
     scale = jax.lax.rsqrt(jnp.sum(centred * centred, axis=1, keepdims=True) / size + epsilon)
-    return scale, centred * scale, centred
+    return scale, centred * scale
 
 
 # ---------------------------------------------------------------------------------------------------- bias, activation

@@ -166,7 +166,7 @@ def test_late_attempt_dies_after_another_finished_the_commit(
     def twice(self, element):
         element = (element[0], list(element[1]))
         yield from process(self, element)
-        looks, stand = [], committing._stand
+        looks, stand = [], committing._are_in_place
 
         def not_at_first(*about):
             looks.append(about)
@@ -176,7 +176,7 @@ def test_late_attempt_dies_after_another_finished_the_commit(
             raise Death
 
         with monkeypatch.context() as patch, suppress(Death):
-            patch.setattr(committing, "_stand", not_at_first)
+            patch.setattr(committing, "_are_in_place", not_at_first)
             patch.setattr(committing, "remove_markers" if dies_at == "marker" else "_move", dies)
             list(process(self, element))
         assert (tmp_path / ".t.committing").exists()
