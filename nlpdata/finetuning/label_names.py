@@ -5,7 +5,9 @@ A label is text, a number or a boolean; its class has the name that `label_name`
     1, 1.0, "1", "1.0", "+1", " 1 " -> "1"      numbers that are equal are one class, spelt as JSON spells a number
     "01", "1_000", "Pos", "pos"     -> as they are, without white space around
     true (JSON, Parquet)            -> "true"
+    bytes in UTF-8 (Parquet)        -> as their text
     null, NaN (not the text)        -> None: no label
+    lists, objects, other bytes     -> None: not a label, see `is_label`
 """
 
 import math
@@ -27,8 +29,22 @@ _VERY_RARE = 0.01  # of the rows of the median class
 _SHOWN = 5
 
 
+def is_label(label) -> bool:
+    """Whether a value may name a class: a list or an object does not, nor do bytes that are not text."""
+    if isinstance(label, bytes):
+        try:
+            label.decode()
+        except UnicodeDecodeError:
+            return False
+    return not isinstance(label, list | tuple | dict | set)
+
+
 def label_name(label) -> str | None:
     """The name of a label's class (see the top of this file); None where there is no label."""
+    if not is_label(label):
+        return None
+    if isinstance(label, bytes):
+        label = label.decode()
     if label is None or (isinstance(label, float) and math.isnan(label)):
         return None
     if isinstance(label, bool):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 import numpy as np
 
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split
-from nlpdata.finetuning.label_names import label_ids, label_name, label_parts
+from nlpdata.finetuning.label_names import is_label, label_ids, label_name, label_parts
 
 DROPPED = object()  # a row with one of --drop-labels
 _REPAIR = "Correct the row, or use --on-bad-row skip"
@@ -49,6 +49,8 @@ class RowReader:
         return BadRow(reason, f"{where}: {what}. {repair}")
 
     def _class_id(self, label, row: Row) -> int | BadRow:
+        if not is_label(label):
+            return self._not_a_label(label, row)
         name = label_name(label)
         if name is None or name == "":
             return self._bad("missing_label", row, f"no label; expected one of {self._known()}")
@@ -58,6 +60,13 @@ class RowReader:
         hint = f"; did you mean {near[0]!r}?" if near else ""
         what = f"unknown label {name[:60]!r}, expected one of {self._known()}{hint}"
         return self._bad("unknown_label", row, what, f"{_REPAIR} or --drop-labels={name[:60]}")
+
+    def _not_a_label(self, label, row: Row) -> BadRow:
+        """Of a row whose label is a list, an object or bytes that are not text."""
+        expected = "text, a number or true or false"
+        hint = " For several labels a row use --task multilabel." if self._one and isinstance(label, list) else ""
+        what = f"the label is {str(label)[:60]} ({type(label).__name__}), expected {expected}"
+        return self._bad("label_type", row, what, f"{_REPAIR}.{hint}" if hint else _REPAIR)
 
     def _known(self) -> str:
         return ", ".join(self._labels[:12]) + (" ..." if len(self._labels) > 12 else "")
@@ -72,5 +81,8 @@ class RowReader:
         return value
 
     def _class_ids(self, label, row: Row) -> list[int] | BadRow:
+        for part in label if isinstance(label, list | tuple) else [label]:
+            if not is_label(part):
+                return self._not_a_label(part, row)
         ids = [self._class_id(name, row) for name in label_parts(label, self._separator)]
         return next((item for item in ids if isinstance(item, BadRow)), ids)

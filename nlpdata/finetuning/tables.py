@@ -153,9 +153,8 @@ def read_tsv(path: Path, wanted: Sequence[str | int], header: bool = True) -> It
 
 def read_csv(path: Path, wanted: Sequence[str | int], header: bool = True) -> Iterator:
     """Comma-separated rows, RFC 4180: a field in double quotes may hold commas, line breaks and doubled quotes."""
-    csv.field_size_limit(MAX_LINE_BYTES)
     source = _CsvLines(path)
-    reader = csv.reader(source, strict=True)
+    reader = _csv_reader(source)
     places: list[int] | None = None
     blank: list[BadRow] = []
     width = 0
@@ -186,6 +185,11 @@ def read_csv(path: Path, wanted: Sequence[str | int], header: bool = True) -> It
         raise DataError(f"{path}: empty. Expected {'a header and ' if header else ''}comma-separated rows")
 
 
+def _csv_reader(lines):
+    csv.field_size_limit(MAX_LINE_BYTES)  # of the whole module, which has no other way
+    return csv.reader(lines, strict=True)
+
+
 class _CsvLines:
     """Lines for the csv module; knows which one it has read last, and keeps aside those that are no text."""
 
@@ -210,7 +214,12 @@ class _CsvLines:
 
 
 def _csv_fault(path: Path, start: int, stop: int, error: csv.Error) -> BadRow:
-    """What a row is that the csv module refuses. DataError where one quotation mark has swallowed many rows."""
+    """What a row is that the csv module refuses. DataError where one quotation mark has swallowed many rows, or all is one."""
+    if "new-line character" in str(error):
+        raise DataError(
+            f"{path}:{start}: lines that end at a lone CR (old Macintosh). Expected LF or CRLF: convert the file with "
+            "tr '\\r' '\\n'"
+        ) from None
     if "unexpected end" in str(error) or "field larger" in str(error) or stop - start > 1000:
         raise DataError(
             f"{path}:{start}: a quotation mark that opens in this row is not closed. Close it, or, where quotation marks "
@@ -234,7 +243,7 @@ def read_jsonl(path: Path, wanted: Sequence[str | int], header: bool = True) -> 
         empty = False
         try:
             value = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             yield BadRow("not_json", f"{path}:{line}: not JSON: {error}. Expected one object a line. {_REPAIR}")
             continue
         if not isinstance(value, dict):
@@ -273,6 +282,12 @@ def read_parquet(path: Path, wanted: Sequence[str | int], header: bool = True) -
     except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
         what = f"damaged behind row {line}" if line else "not a Parquet file, or damaged"
         raise DataError(f"{path}: {what}: {str(error).splitlines()[0]}") from None
+    except (ValueError, OverflowError, NotImplementedError) as error:  # of a type that Python does not have
+        types = ", ".join(f"{name!r} ({file.schema_arrow.field(name).type})" for name in dict.fromkeys(columns))
+        raise DataError(
+            f"{path}: behind row {line}: a value cannot be read: {str(error).splitlines()[0]}. Expected texts, and labels "
+            f"that are texts, numbers or booleans. Received the columns {types}"
+        ) from None
     if line != rows:
         raise DataError(f"{path}: damaged: {line} rows, and its footer says {rows}")
 
@@ -290,10 +305,15 @@ def column_names(path: Path, form: str) -> list[str]:
         if form == "jsonl":
             try:
                 value = json.loads(item[1])
-            except ValueError:
+            except (ValueError, RecursionError):
                 return []
             return list(value) if isinstance(value, dict) else []
-        return item[1].split("\t") if form == "tsv" else next(csv.reader([item[1]]), [])
+        if form == "tsv":
+            return item[1].split("\t")
+        try:
+            return next(_csv_reader([item[1]]), [])
+        except csv.Error:  # reading the rows says what is wrong
+            return []
     return []
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from nlpdata import keys
 from nlpdata.errors import DataError, UsageError
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input
-from nlpdata.finetuning.label_names import given_labels, label_name, label_parts, sorted_labels
+from nlpdata.finetuning.label_names import given_labels, is_label, label_name, label_parts, sorted_labels
 from nlpdata.finetuning.tables import READERS, column_names
 
 _FORMATS = {".csv": "csv", ".tsv": "tsv", ".txt": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
@@ -140,13 +140,22 @@ def _discover(path: Path, rows, kind: str, options) -> tuple[str, ...]:
     """The labels of the training rows: numbers by size, else in alphabetical order. DataError if there is only one."""
     found: Counter[str] = Counter()
     dropped = given_labels(options.drop_labels, "--drop-labels")
+    odd = None  # the first value that is not a label
     for row in rows():
         if isinstance(row, BadRow):
             continue
+        if odd is None and not is_label(row.label):
+            odd = row.label
         names = label_parts(row.label, options.label_separator) if kind == "multilabel" else [label_name(row.label)]
         found.update(name for name in names if name and name not in dropped)
     column = options.label_column or "label"
     if len(found) < 2 and kind == "classification":
+        if odd is not None:
+            several = isinstance(odd, list)
+            raise DataError(
+                f"{path}: column {column!r} has values such as {str(odd)[:60]} ({type(odd).__name__}), which name no class. "
+                f"Is it the right --label-column?{' For several labels a row use --task multilabel' if several else ''}"
+            )
         what = f"only one class, {next(iter(found))!r}" if found else "no label"
         raise DataError(
             f"{path}: {what} in column {column!r}: there is nothing to learn. Is it the right --label-column? (--labels "

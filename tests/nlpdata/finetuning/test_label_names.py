@@ -33,7 +33,8 @@ ONE = ["1", "1.0", " 1 ", "+1", "1.00", "1e0", 1, 1.0, Decimal("1.0")]
         ([True], "true"),
         (["True"], "True"),
         (["nan"], "nan"),
-        ([None, math.nan], None),
+        (["a", b"a", b" a "], "a"),
+        ([None, math.nan, [1], ("a",), {"a": 1}, b"\xff"], None),
         (["", "  "], ""),
     ],
 )
@@ -84,6 +85,42 @@ def test_every_format_gives_the_same_classes_and_records(tmp_path, make, form):
     assert meta["label_names"] == ["0", "1"]
     assert meta["splits"]["train"]["counters"]["labels"] == {"0": 4, "1": 4}
     assert nlpdata.open_records(result.files["train"])[:]["label_ids"][:, 0].tolist() == VALUES
+
+
+def test_lists_and_objects_are_no_labels(tmp_path, make):
+    rows = [json.dumps({"text": "the fox", "label": label}) for label in ("a", "b", [1], {"a": 1})]
+    path = write(tmp_path / "a.jsonl", *rows)
+    with pytest.raises(DataError, match=r"a\.jsonl:3: the label is \[1\] \(list\), expected .*use --task multilabel"):
+        make(path, task="classification")
+    result = make(path, task="classification", on_bad_row="skip")
+    counters = read_meta(result.meta)["splits"]["train"]["counters"]
+    assert counters["labels"] == {"a": 1, "b": 1}
+    assert counters["dropped"] == {"label_type": 2}
+    with pytest.raises(DataError, match=r"a\.jsonl:4: the label is \{'a': 1\} \(dict\), expected"):
+        make(path, output="several", task="multilabel")
+    write(path, *(json.dumps({"text": "the fox", "label": [label]}) for label in "ab"))
+    with pytest.raises(DataError, match=r"column 'label' has values such as \['a'\] \(list\).*use --task multilabel"):
+        make(path, output="lists", task="classification")
+    write(path, rows[0], rows[1], '{"text": "a dog", "label": ' + "[" * 100_000 + "]" * 100_000 + "}")
+    with pytest.raises(DataError, match=r"a\.jsonl:3: not JSON: maximum recursion depth"):
+        make(path, output="deep", task="classification")
+
+
+def test_types_of_parquet(tmp_path, make):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    for values, names in (
+        ([b"a", b"b"], ["a", "b"]),
+        ([Decimal("1.00"), Decimal("2.50")], ["1", "2.5"]),
+        ([True, False], ["false", "true"]),
+    ):
+        parquet.write_table(pyarrow.table({"text": ["the fox"] * 2, "label": values}), path)
+        result = make(path, output=f"out-{names[0]}", task="classification")
+        assert read_meta(result.meta)["label_names"] == names
+    times = pyarrow.array([1, 2], pyarrow.timestamp("ns"))
+    parquet.write_table(pyarrow.table({"text": ["the fox"] * 2, "label": times}), path)
+    with pytest.raises(DataError, match=r"a\.parquet: behind row 0: a value cannot .*'label' \(timestamp\[ns\]\)"):
+        make(path, output="times", task="classification")
 
 
 def test_a_dev_file_of_another_format(tmp_path, make):

@@ -59,6 +59,14 @@ def test_gzip_bom_and_crlf(tmp_path, make, records):
     assert all((plain[name] == packed[name]).all() for name in plain)
 
 
+def test_wide_and_old_headers_of_a_test_file(tmp_path, make):
+    path = write(tmp_path / "a.csv", f"text,label,{'x' * 200_000}", "the fox,a,1", "the dog,b,1")
+    assert set(make(path, test_input=path, task="classification").files) == {"train", "test"}
+    path.write_bytes(b"text,label\rthe fox,a\rthe dog,b\r")
+    with pytest.raises(DataError, match=r"a\.csv:1: lines that end at a lone CR .*Expected LF or CRLF"):
+        make(path, output="b", test_input=path, task="classification")
+
+
 def test_columns_by_name_and_by_number(tmp_path, make, records):
     write(tmp_path / "named.csv", "id,class,review", *(f"{i},{n},fox {i}" for i, n in enumerate("xyx")))
     write(tmp_path / "bare.csv", *(f"{i},{n},fox {i}" for i, n in enumerate("xyx")))
