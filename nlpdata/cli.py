@@ -388,6 +388,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (the reader has gone; nothing more can be said)
         code = 1
+    except OSError as error:  # of a place that no step expects to fail
+        _log(f"nlpdata: error: {error.strerror or error}" + (f" ({error.filename})" if error.filename else ""))
+        code = 1
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 1
     if code in (130, 143):

@@ -208,7 +208,10 @@ class Run:
         self.work.close()
         if isinstance(error, OSError):
             where = f" ({error.filename})" if error.filename else ""
-            raise DataError(f"create-finetuning: {error.strerror or error}{where}") from error
+            raise DataError(
+                f"create-finetuning ({self._folder}): {error.strerror or error}{where}. Nothing was put in place; finished "
+                "parts are kept in the work folder: the same command resumes from them"
+            ) from error
 
     @property
     def is_made(self) -> bool:

@@ -15,6 +15,7 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from nlpdata.errors import DataError, NlpdataError
@@ -215,14 +216,22 @@ def _journal(sets: Sequence[FinishedSet], key: str, notes: Sequence[str]) -> byt
         }
         for each in sets
     ]
-    return json.dumps({"key": key, "notes": list(notes), "sets": described}).encode()
+    journal = {"key": key, "notes": list(notes), "sets": described}
+    return json.dumps({**journal, "check": digest(journal)}).encode()
+
+
+def digest(content) -> str:
+    """Of JSON-able content: 64 hexadecimal digits."""
+    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def read_decided(targets: Sequence[OutputSet], key: str, waiting: Path) -> Decided | None:
     """The commit that an equal run had begun, if each of its files waits there or is in place, unharmed."""
     try:
         journal = json.loads((waiting / JOURNAL).read_text())
-        if journal["key"] != key or [each["output"] for each in journal["sets"]] != [t.output for t in targets]:
+        if journal.pop("check") != digest(journal) or journal["key"] != key:
+            return None
+        if [each["output"] for each in journal["sets"]] != [t.output for t in targets]:
             return None
         sets = []
         for target, each in zip(targets, journal["sets"], strict=True):

@@ -34,7 +34,8 @@ def check_output(
             _refuse_existing(target, overwrite, may_complete=bool(key) and key in keys)
         _refuse_others(targets, others or {})
     for target in targets:
-        for place in (committing_marker(target.output), target.meta):
+        longest = target.folder / f"{target.stem}.tfrecord-00000-of-00000.json"  # of the names in the work folder
+        for place in (committing_marker(target.output), target.meta, longest):
             _probe(place)
 
 

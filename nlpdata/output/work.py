@@ -9,6 +9,7 @@ Nothing in it is reached through a link. It is removed in an order in which any 
 what is left is not taken for finished parts, then the journal, then the lock.
 """
 
+import errno
 import json
 import os
 import tempfile
@@ -25,7 +26,7 @@ except ImportError:  # Windows
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files import AnyPath, file_checksum, file_size, is_plain_name, is_remote
-from nlpdata.output.committing import JOURNAL, Decided, read_decided
+from nlpdata.output.committing import JOURNAL, Decided, digest, read_decided
 from nlpdata.output.naming import OutputSet
 from nlpdata.records import committing_marker, meta_path
 from nlpdata.temporary import remove_left_in
@@ -36,7 +37,7 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 def work_key(key: dict) -> str:
     """Hash of everything that decides about a result and how it is divided into tasks; `key` is JSON-able."""
-    return sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+    return digest(key)
 
 
 def work_path(target: OutputSet) -> Path:
@@ -91,9 +92,10 @@ class WorkFolder:
         except BaseException as error:
             self.close()
             if isinstance(error, OSError):
+                odd = error.errno in (errno.ELOOP, errno.EISDIR, errno.ENOTDIR)
                 raise DataError(
-                    f"cannot use the work folder {self.path}: {error.strerror or error} ({error.filename or self.path}). "
-                    "Remove the folder, or use another --output"
+                    f"cannot use the work folder {self.path}: {error.strerror or error} ({error.filename or self.path})"
+                    + (". Remove the folder, or use another --output" if odd else "")
                 ) from None
             raise
 
@@ -240,7 +242,7 @@ def store_result(folder: AnyPath, name: str, result: dict, others: Sequence[str]
 
 
 def _check(name: str, stored: dict) -> str:
-    return sha256(json.dumps([name, stored["result"], stored["files"]], sort_keys=True).encode()).hexdigest()
+    return digest([name, stored["result"], stored["files"]])
 
 
 def _read_stored(path: AnyPath) -> dict | None:

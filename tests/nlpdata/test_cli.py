@@ -234,6 +234,18 @@ def test_model_without_mask(tmp_path, text, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_name_that_is_too_long(tmp_path, text, tiny_model, capsys, create):
+    long = tmp_path / f"{'z' * 249}.model"
+    long.write_bytes(tiny_model.read_bytes())
+    outcome = run_command(capsys, *create_arguments(text, tmp_path / "x.tfrecord", long))
+    assert outcome.code == 1
+    assert outcome.err.startswith("nlpdata: error: File name too long (")
+    outcome = run_command(capsys, *create_arguments(text, tmp_path / f"{'z' * 195}.tfrecord", tiny_model))
+    assert outcome.code == 2
+    assert outcome.err == f"nlpdata: error: cannot write to {tmp_path}/: File name too long\n"
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
 def test_damaged_model(tmp_path, text, tiny_model, capsys):
     for data in (b"", tiny_model.read_bytes()[:1000], b"\0junk" * 100):
         (tmp_path / "bad.model").write_bytes(data)

@@ -139,3 +139,22 @@ def assert_completes(command, out, work, new_set, monkeypatch, step):
     assert everything(out) == new_set, step
     if code == 0 and "key" in left and "commit.json" not in left:
         assert len(used) == len(finished), step
+
+
+@pytest.mark.parametrize("name", ["pretraining", "finetuning"])
+def test_a_damaged_journal_is_not_followed(jobs, tmp_path, monkeypatch, name):
+    """One other character in it, which JSON takes, would be one in the meta file: the parts are made again instead."""
+    job, out = jobs[name], tmp_path / "out"
+    assert job.run(tmp_path / "whole") == 0
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    journal = out / job.work / "commit.json"
+    step = 10
+    while not (journal.exists() and list(out.glob("*tfrecord*")) == []):
+        shutil.rmtree(out, ignore_errors=True)
+        run_killed(partial(job.run, out), step)
+        step += 1
+    content = journal.read_text()
+    assert '"train_data_size": ' in content
+    journal.write_text(content.replace('"train_data_size": ', '"train_data_size": 1'))
+    assert job.run(out) == 0
+    assert everything(out) == everything(tmp_path / "whole")
