@@ -5,6 +5,7 @@ that survives any wrapping, and is read from the text of whatever arrives.
 """
 
 import base64
+import logging
 import re
 import traceback
 from contextlib import contextmanager
@@ -12,6 +13,13 @@ from contextlib import contextmanager
 from nlpdata.errors import DataError, NlpdataError, UsageError
 
 _MARKER = re.compile(r"\[\[nlpdata ([12])\|([A-Za-z0-9+/=]*)\]\]")
+
+_LOGGERS = (  # of Beam, that log what a worker raises
+    "apache_beam.runners.common",
+    "apache_beam.runners.worker.sdk_worker",
+    "apache_beam.runners.worker.data_plane",
+    "apache_beam.runners.portability.fn_api_runner.worker_handlers",
+)
 
 
 class WorkerError(Exception):
@@ -48,3 +56,23 @@ def fault_in(error: BaseException) -> NlpdataError | None:
         return None
     message = base64.b64decode(found[2]).decode("utf-8", "surrogateescape")
     return (DataError if found[1] == "1" else UsageError)(message)
+
+
+@contextmanager
+def said_once():
+    """Keeps Beam from logging, with tracebacks, what the command says of a fault in one line."""
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    for logger in loggers:
+        logger.addFilter(_is_other)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(_is_other)
+
+
+def _is_other(record: logging.LogRecord) -> bool:
+    """Whether a record is about anything else than a fault on its way home."""
+    error = record.exc_info[1] if record.exc_info else None
+    text = record.getMessage() + ("".join(traceback.format_exception(error)) if error else "")
+    return _MARKER.search(text) is None

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import apache_beam as beam
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import DataError, UsageError
 from nlpdata.files import is_remote, remove_tree, shown_name, write_whole
 from nlpdata.output import WorkFolder, check_output, commit, complete, shared_path
 from nlpdata.pretraining.plan import CreationResult, Plan, make_plan, result_warnings
@@ -67,8 +67,7 @@ def create_pretraining(
         if work.decided:  # by an equal run, which was interrupted while it put the files in place
             commit(work.decided.sets, plan.key, work.path)
         else:
-            for name, content in plan.copies().items():
-                write_whole(folder / name, content)
+            _write_copies(plan, folder)
             run_pipeline(
                 chosen,
                 lambda pipeline: build_graph(pipeline, plan, folder, work.path if chosen.is_local else None),
@@ -87,6 +86,15 @@ def create_pretraining(
     for line in found:
         log(f"warning: {line}")
     return plan.result(metas, found)
+
+
+def _write_copies(plan: Plan, folder) -> None:
+    """Leaves the tokenizer's copies where the shards will wait."""
+    for name, content in plan.copies().items():
+        try:
+            write_whole(folder / name, content)
+        except OSError as error:
+            raise DataError(f"{folder / name}: cannot write: {error.strerror or error}") from error
 
 
 def build_graph(pipeline: beam.Pipeline, plan: Plan, folder, runs: Path | None = None) -> beam.PCollection:

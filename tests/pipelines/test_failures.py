@@ -118,7 +118,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_reads_as_it_does_locally(name, tmp_path, tiny_model, capsys):
+def test_bad_input_reads_as_it_does_locally(name, tmp_path, tiny_model, capsys, caplog):
     content, more = BAD[name]
     text = tmp_path / "bad.txt"
     text.write_bytes(content)
@@ -131,6 +131,7 @@ def test_bad_input_reads_as_it_does_locally(name, tmp_path, tiny_model, capsys):
     last = [outcome.err.strip().splitlines()[-1] for outcome in (local, beam)]
     assert last[0] == last[1]
     assert last[0].startswith("nlpdata: error: ")
+    assert "Traceback" not in beam.err + caplog.text, "what is a user's fault is said in one line"
     assert visible(out) == []
 
 
