@@ -70,7 +70,7 @@ def losses(counters: Mapping[str, int], options: PretrainingOptions, tokenizer: 
     """The text that pretraining does not see; `tokenizer`: the meta file's entry."""
 
     def cause(mean: float) -> str:
-        if mean > LONG_SENTENCE * options.max_seq_length:
+        if mean > max(LONG_SENTENCE * options.max_seq_length, SENTENCE):
             return (
                 f"a line is to be a sentence, and has {mean:.0f} tokens on average. Is each line a whole document? Split the "
                 "text into sentences, one a line, with a blank line between documents; or use --objective none, which cuts "

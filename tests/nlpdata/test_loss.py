@@ -53,6 +53,17 @@ def test_a_document_a_line_is_refused_and_finished_parts_are_kept(tmp_path, tiny
     assert contents(tmp_path / "out") == contents(tmp_path / "direct")
 
 
+def test_the_cause_is_the_length_where_lines_are_sentences(tmp_path, tiny_model, capsys):
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(random_sentences(400, seed=2)))
+    command = create_arguments(path, tmp_path / "x.tfrecord", tiny_model, length=16)
+    made = run_command(capsys, *command)
+    assert made.code == 0
+    warning = next(line for line in made.err.splitlines() if "tokens were cut off at --max-seq-length 16" in line)
+    assert "pairs are longer than that. Use a greater --max-seq-length" in warning
+    assert "whole document" not in warning
+
+
 def test_objective_none_cuts_nothing(tmp_path, tiny_model, capsys):
     command = create_arguments(a_document_a_line(tmp_path / "a.txt"), tmp_path / "x.tfrecord", tiny_model)
     assert run_command(capsys, *command, "--objective", "none").code == 0
