@@ -1,6 +1,6 @@
 """The stage `kernels` of gpu_train.py: values and gradients of the kernels against plain operations, at the sizes of a run.
 
-Prints the norm of the difference over that of the plain result (float32), and the values that are no numbers.
+Prints the norm of the difference over that of the plain result (float32), and the values that are not numbers.
 """
 
 import jax

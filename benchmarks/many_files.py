@@ -1,4 +1,4 @@
-"""What many small files cost beside one file of the same text: CPU and wall seconds, peak memory, open files.
+"""What many small files cost, compared with one file of the same text: CPU and wall seconds, peak memory, open files.
 
     python benchmarks/many_files.py                                    # 100,000 files; about 10 minutes, 1 GB of disk
     python benchmarks/many_files.py --files 10000 --only "sop;shards;verify"

@@ -2,7 +2,7 @@
 
 tarfile takes a header that fails its checksum, and a file that ends between two members, for the end of the archive; the
 decompressors of bz2 and lzma take what follows a stream and is not one for the end of the file. Here an archive ends with
-two blocks of zeros, with nothing but zeros behind them, and its compressed data end with the file.
+two blocks of zeros, with nothing but zeros after them, and its compressed data end with the file.
 
 A tar archive has checksums for its headers, not for what its members hold: those are in the compressed data around it.
 """
@@ -79,7 +79,7 @@ class _Forward:
 
 
 def _check_end(stream: _Forward, offset: int) -> None:
-    """TarError where the header at `offset`, behind the last member, is not the end; reads the rest of the file."""
+    """TarError where the header at `offset`, after the last member, is not the end; reads the rest of the file."""
     stream.seek(offset + _BLOCK)  # the header was read, unless a member's data ended before it
     block = stream.last if stream.position == offset + _BLOCK else b""
     if len(block) == _BLOCK and block.count(0) < _BLOCK:
@@ -87,7 +87,7 @@ def _check_end(stream: _Forward, offset: int) -> None:
     zeros = len(block)
     while data := stream.read(_STEP):
         if data.count(0) < len(data):
-            raise tarfile.ReadError(f"data behind the end of the archive, which is at byte {offset}")
+            raise tarfile.ReadError(f"data after the end of the archive, which is at byte {offset}")
         zeros += len(data)
     if zeros < 2 * _BLOCK:
         raise tarfile.ReadError(f"it is cut off: no end of the archive at byte {offset}")

@@ -66,7 +66,7 @@ def _identity(status: os.stat_result) -> tuple[int, int, int]:
 
 
 class Spool:
-    """What comes out of streams (compressed or remote files), one behind the other in one temporary file."""
+    """What comes out of streams (compressed or remote files), one after the other in one temporary file."""
 
     def __init__(self):
         self._file = None

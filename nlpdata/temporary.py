@@ -1,4 +1,4 @@
-"""Temporary files and folders next to what they will become, recognised where the process that made them is gone.
+"""Temporary files and folders next to what they will become, recognised as left over where the process that made them is gone.
 
 One for `train.meta.json` is named `.train.meta.json.<32 hexadecimal digits>.tmp`. Who makes it holds a lock on it until
 it has its final name or is removed. One of this name that nobody holds was left by a killed process, and the next one

@@ -147,7 +147,7 @@ class PlanSampleFn(beam.DoFn):
 
 
 class SampleFn(beam.DoFn):
-    """(portion index, [what PlanSampleFn says of it]) -> (0, (portion index, its counts)); the lines lie in the folder."""
+    """(portion index, [what PlanSampleFn tells of it]) -> (0, (portion index, its counts)); the lines lie in the folder."""
 
     def __init__(self, reader: LineReader, folder: str):
         self._reader, self._folder = reader, folder

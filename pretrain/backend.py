@@ -32,7 +32,7 @@ def choose_backend(
       run: folder of the run that is resumed, if it has checkpoints; None: nothing is resumed.
       find_accelerator: () -> JAX's platform ("gpu", "tpu") or None; default: asks JAX in a process of its own.
 
-    Raises UsageError for a backend that there is not, or that is not installed.
+    Raises UsageError for an unknown backend, and for one that is not installed.
     """
     wanted, source = (flag, "--backend") if flag else (environment.get("KERAS_BACKEND") or "auto", "KERAS_BACKEND")
     known = ["auto", *ENGINES.names()]

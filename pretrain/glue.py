@@ -3,7 +3,7 @@
 For every task: records of its folder (nlpdata.create_finetuning), the settings of configs/experiments/glue_TASK.yaml, one
 run a seed with train_and_eval; a model of MNLI is scored on both of its dev sets. In the output folder are records/TASK,
 TASK/seed-N (the runs), glue.json and glue.tsv.
-Called again it goes on where it was.
+Called again it resumes where it was.
 """
 
 import os
@@ -200,8 +200,7 @@ def _sweep(
 
 
 def _tokenizer(given: str | None, init_checkpoint: str, confirmed: bool, log) -> str:
-    """The tokenizer's file. UsageError where it is not that of the weights, unless the configuration speaks of that: the runs
-    look at it again."""
+    """The tokenizer's file. UsageError where it is not that of the weights, unless `confirmed`; the runs check again."""
     from nlpdata.tokenizers import load_tokenizer
     from pretrain.converters.same_tokenizer import refuse_other_tokenizer
     from pretrain.converters.tokenizer_files import find_tokenizer

@@ -155,7 +155,7 @@ def _tokenizer(model_dir: str, given: str | None, allow_other: bool, log, record
     """The tokenizer: the one given, else that kept with the model. UsageError where it is not the one of its training.
 
     Args:
-      records: questions that are records already: theirs is looked at in its place, and nothing is returned.
+      records: questions that are records already: their tokenizer is checked in its place, and nothing is returned.
     """
     from nlpdata.tokenizers import load_tokenizer
     from pretrain.config import EvalDataConfig

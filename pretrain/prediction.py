@@ -134,7 +134,7 @@ def _logits(model, columns: Mapping[str, np.ndarray], batch_size: int) -> Iterat
         logits = np.asarray(ops.convert_to_numpy(model(batch)["logits"]), np.float32)
         if not np.isfinite(logits).all():
             raise DataError(
-                "the model's scores are no numbers (nan or inf): its weights are damaged, or training diverged."
+                "the model's scores are not numbers (nan or inf): its weights are damaged, or training diverged."
             )
         yield logits
 

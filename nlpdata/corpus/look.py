@@ -121,7 +121,7 @@ def _table(sample: _Sample) -> str | None:
 
 
 def _is_separator(sample: _Sample, rows: list[list[str]], mark: str) -> bool:
-    """Whether a mark that also stands in sentences separates columns: a header, or no space behind it."""
+    """Whether a mark that sentences have too separates columns: a header, or no space after it."""
     if PurePath(sample.name).suffix == ".csv":
         return True
     fields = [field for row in rows for field in row[1:] if field]

@@ -15,7 +15,7 @@ from nlpdata.errors import UsageError
 
 INVALID_UTF8_MODES = ("fail", "replace", "skip")
 BLOCK_BYTES = 1 << 20
-MAX_CHUNKS = 4096  # of a portion: what is said of each goes to the worker
+MAX_CHUNKS = 4096  # of a portion: the description of each goes to the worker
 
 
 def plan_chunks(
@@ -79,7 +79,7 @@ def read_portion(portion: Portion, *, invalid_utf8: str = "fail", text_key: str 
 
 
 def _joined(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Joins blocks in their order, where no document goes on, up to about BLOCK_BYTES of text."""
+    """Joins blocks in their order, where no document continues, up to about BLOCK_BYTES of text."""
     held: list[Block] = []
     size = 0
     for block in blocks:

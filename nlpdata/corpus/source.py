@@ -12,7 +12,7 @@ from nlpdata.errors import DataError
 from nlpdata.files import file_size, open_binary
 
 DAMAGE = (EOFError, OSError, zlib.error)
-"""What decompressing damaged data raises, besides what the system does."""
+"""What decompressing damaged data raises, besides the errors of the system."""
 BOM = b"\xef\xbb\xbf"
 HEAD_BYTES = 4096
 _SAMPLE_BYTES = 1 << 16
@@ -170,10 +170,10 @@ def open_stream(raw, compression: str, path: str):
 
 
 class FrameStream:
-    """`read(size)` over compressed frames, one behind the other to the end of the file.
+    """`read(size)` over compressed frames, one after the other to the end of the file.
 
     The streams of zstandard, bz2 and lzma end silently where a frame is cut off, or where something else follows it: this
-    raises EOFError and OSError. Zeros behind a frame are padding.
+    raises EOFError and OSError. Zeros after a frame are padding.
 
     Args:
       raw: the open file.

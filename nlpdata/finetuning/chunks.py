@@ -42,7 +42,7 @@ class Tally:
             self._log(f"left out ({bad.reason}): {bad.message}")
 
     def leave_out(self, reason: str) -> None:
-        """Counts a row that is left out as the user wants."""
+        """Counts a row that the user has asked to leave out."""
         self.dropped[reason] += 1
 
     def note(self, note: Note) -> None:

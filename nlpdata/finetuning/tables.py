@@ -280,7 +280,7 @@ def read_parquet(path: Path, wanted: Sequence[str | int], header: bool = True) -
                     yield line, [row[name] for name in columns]
             rows = file.metadata.num_rows
     except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
-        what = f"damaged behind row {line}" if line else "not a Parquet file, or damaged"
+        what = f"damaged after row {line}" if line else "not a Parquet file, or damaged"
         raise DataError(f"{path}: {what}: {str(error).splitlines()[0]}") from None
     except (ValueError, OverflowError, NotImplementedError) as error:  # of a type that Python does not have
         types = ", ".join(f"{name!r} ({file.schema_arrow.field(name).type})" for name in dict.fromkeys(columns))

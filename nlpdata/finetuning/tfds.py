@@ -161,7 +161,7 @@ def _rows(builder, split: str, name: str, texts, label: str, names, labelled: bo
 
 
 def _label(value, names: tuple[str, ...]):
-    """A label as text or number; one that is no class, such as -1 for a hidden label, is the number."""
+    """A label as text or number; one that is not a class, such as -1 for a hidden label, is the number."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     value = value.item()

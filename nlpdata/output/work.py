@@ -41,7 +41,7 @@ def work_key(key: dict) -> str:
 
 
 def work_path(target: OutputSet) -> Path:
-    """The folder in which the work on an output goes on; on this machine, also where the output is not."""
+    """The folder in which the work on an output is done; on this machine, also where the output is not."""
     if is_remote(target.output):
         place = sha256(target.output.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         return Path(tempfile.gettempdir(), f"nlpdata-{target.stem}-{place}.work")
@@ -49,12 +49,12 @@ def work_path(target: OutputSet) -> Path:
 
 
 def shared_path(target: OutputSet, key: str) -> AnyPath:
-    """The folder for work that goes on on several machines: the work folder, or its like next to a remote output."""
+    """The folder for work that several machines do: the work folder, or one like it next to a remote output."""
     return target.folder / f".{target.stem}.work" / key[:16] if is_remote(target.output) else work_path(target)
 
 
 class WorkFolder:
-    """The work folder of an output; one that was left by an equal run is used further. Only one run at a time has it.
+    """The work folder of an output; one that was left by an equal run is used again. Only one run at a time has it.
 
     Args:
       targets: the sets that the run makes; the folder is that of the first.
@@ -104,12 +104,12 @@ class WorkFolder:
         while True:
             if self.path.is_symlink():
                 raise UsageError(
-                    f"{self.path}, where the work would go on, is a link. Remove it, or use another --output."
+                    f"{self.path}, where the work would be done, is a link. Remove it, or use another --output."
                 )
             self.path.mkdir(exist_ok=True)
             if _LOCK not in self._names() and self._names():
                 raise UsageError(
-                    f"{self.path}, where the work would go on, is not a work folder of nlpdata. Move it elsewhere, or use "
+                    f"{self.path}, where the work would be done, is not a work folder of nlpdata. Move it elsewhere, or use "
                     "another --output."
                 )
             with suppress(FileNotFoundError):  # another run has just removed the folder
@@ -166,7 +166,7 @@ class WorkFolder:
             self._lock = None
 
     def _drop_damaged(self) -> None:
-        """Takes the results of tasks away whose files are not what the tasks left (after a power cut, say)."""
+        """Takes the results of tasks away whose files are not as the tasks left them (after a power cut, say)."""
         for path in sorted(self.path.glob("*.json")):
             for name, crc in (_read_stored(path) or {"files": {}})["files"].items():
                 if (self.path / name).exists() and file_checksum(self.path / name) != crc:

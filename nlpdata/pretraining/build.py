@@ -2,7 +2,7 @@
 
 `build_examples` reads the blocks of a portion of the corpus and yields batches of finished records, and, for
 next-sentence examples, entries for the buckets that draw a random second segment; `build_buckets` finishes those. Where
-examples go on across documents, it yields the text, and nlpdata.pretraining.packing makes the examples. Nothing here
+examples run across documents, it yields the text, and nlpdata.pretraining.packing makes the examples. Nothing here
 depends on the size of portions, chunks, blocks or batches, except memory: a document is never held whole, its duplicates
 are cut side by side over one stream of tokens.
 """
@@ -354,7 +354,7 @@ def build_buckets(
         document = np.searchsorted(candidates.document_keys, sort_keys)
         tokens, segments = random_next.fill_second(candidates, document, examples, recipe.options.max_seq_length)
         whole, (segments, _) = segments, truncate(segments, recipe.layout.budget, examples.example_keys)
-        cut = whole.length_a - segments.length_a  # what B loses is no loss: its own document has it, too
+        cut = whole.length_a - segments.length_a  # what B loses is not lost: its own document has it, too
         counters["tokens_truncated"] += int(cut[examples.duplicates == 0].sum())
         counters[f"examples_{split}"] += len(document)
         yield from recipe.encode(split, tokens, segments, examples.example_keys, ties)

@@ -15,7 +15,7 @@ _SHOWN = 8
 
 
 class CharacterCounts:
-    """Counts the characters of lines that pass by, white space left out; some nanoseconds a character.
+    """Counts the characters of lines that pass through, white space left out; some nanoseconds a character.
 
     spelt: the lines as the vocabulary spells them (SentencePiece composes what normalisation took apart).
     """

@@ -41,5 +41,5 @@ def reason_against(model: SentencePieceModel) -> str | None:
         piece for piece, kind in zip(model.pieces, model.types, strict=True) if kind == NORMAL and len(piece) == 1
     }
     if any(not single.issuperset(piece) for piece, _ in joined):
-        return "some pieces have characters that are no pieces"
+        return "some pieces have characters that are not pieces"
     return None

@@ -128,7 +128,7 @@ def _reason_against(model: SentencePieceModel, keep_accents: bool) -> str | None
     if changed:
         return f"user-defined symbols have characters that are replaced elsewhere ({' '.join(sorted(changed)[:5])})"
     if model.byte_fallback and model.table and keep_accents:
-        return "marks that are no pieces become bytes, and accents are kept"  # hf_marks takes them for unknown
+        return "marks that are not pieces become bytes, and accents are kept"  # hf_marks takes them for unknown
     return hf_bpe.reason_against(model) if model.model_type == BPE else None
 
 

@@ -37,7 +37,7 @@ class SentencePieceModel:
 
     @property
     def has_usual_spaces(self) -> bool:
-        """Spaces are treated as in ALBERT's models: one before each word, none kept beside it."""
+        """Spaces are treated as in ALBERT's models: one before each word, none kept next to it."""
         spaces = (self._normalizer.get(number, 1) for number in (3, 4, 5))  # dummy prefix, extra ones removed, escaped
         return (self._trainer.get(24, 0), *spaces) == (0, 1, 1, 1)
 

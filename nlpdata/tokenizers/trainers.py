@@ -21,7 +21,7 @@ ALBERT_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """What decides about the vocabulary, beside the text."""
+    """All that decides about the vocabulary, except the text."""
 
     type: str = "unigram"
     vocab_size: int = 30000

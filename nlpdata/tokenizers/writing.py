@@ -18,7 +18,7 @@ from nlpdata.tokenizers.files import SIDECAR_SUFFIX
 
 
 def prepare_output(output, suffixes: tuple[str, ...], overwrite: bool, key: str) -> list[AnyPath]:
-    """The paths to write, the sidecar last. Makes the folder, and finds out before hours of work that it is no use.
+    """The paths to write, the sidecar last. Makes the folder, and finds out before hours of work whether it can be written.
 
     Args:
       output: their prefix, with or without one of the suffixes.

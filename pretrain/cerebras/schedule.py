@@ -2,7 +2,7 @@
 
 Theirs: Linear goes from initial_learning_rate to end_learning_rate in `steps`, which count from its own beginning, or with
 disable_lr_steps_reset from step 0. Ours: a decay of decay_steps from decay_start, and a warm-up to its value where warm-up
-ends (optimizers/curve.py). A Linear that rises and has nothing behind it is a warm-up to a constant rate.
+ends (optimizers/curve.py). A Linear that rises and has nothing after it is a warm-up to a constant rate.
 """
 
 from collections.abc import Callable

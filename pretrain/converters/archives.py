@@ -40,5 +40,5 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) ->
     if not (member.isreg() or member.isdir()):
         raise tarfile.TarError(f"{member.name} is neither a file nor a folder")
     if not (folder / member.name).resolve().is_relative_to(folder.resolve()):
-        raise tarfile.TarError(f"{member.name} lies outside of the archive")
+        raise tarfile.TarError(f"{member.name} is outside of the archive")
     archive.extract(member, folder, **options)

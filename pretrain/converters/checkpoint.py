@@ -77,7 +77,7 @@ class Checkpoint:
 
 
 def find_model_config(given: Choice | None, folders: list[Path], source: str, first: str = "") -> Choice:
-    """The configuration beside the weights, else the one that was given; UsageError where there is none.
+    """The configuration next to the weights, else the one that was given; UsageError where there is none.
 
     Args:
       first: the file that is the format's own, where several lie there.

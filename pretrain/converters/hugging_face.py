@@ -106,10 +106,10 @@ class _Sharded(Mapping):
         folder, files = path.parent, sorted(set(places.values()))
         absent = [file for file in files if Path(file).name != file or not (folder / file).is_file()]
         if absent:
-            raise DataError(f"{path}: names {', '.join(absent)}, which is not beside it")
+            raise DataError(f"{path}: names {', '.join(absent)}, which is not next to it")
         extra = sorted({file.name for file in folder.glob(_SHARDS)} - set(files))
         if extra:
-            raise DataError(f"{path}: {', '.join(extra)} lies beside it, and it does not name that file")
+            raise DataError(f"{path}: {', '.join(extra)} is next to it, and it does not name that file")
         shards = {file: safetensors.Safetensors(folder / file) for file in files}
         for name, file in places.items():
             if name not in shards[file]:

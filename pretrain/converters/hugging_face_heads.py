@@ -35,7 +35,7 @@ _CLASSIFIER = "classifier.weight"
 
 
 class HeadConfig:
-    """The fields of a config.json; of none where there is no such file."""
+    """The fields of a config.json about heads. Without the file there are none."""
 
     def __init__(self, path: Path):
         self._path = path
@@ -70,7 +70,7 @@ class HeadConfig:
         }
 
     def facts(self, rows: int) -> dict:
-        """kind and label_names of a classifier with so many rows, as far as they are said.
+        """kind and label_names of a classifier with so many rows, as far as config.json gives them.
 
         Raises DataError where the fields contradict each other or the rows.
         """

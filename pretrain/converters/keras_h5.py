@@ -61,7 +61,7 @@ def _read_tensors(path: Path) -> dict:
 def _check_dataset(place: str, item, left: int) -> None:
     """ValueError for data that lie in other files, and for those that need more memory than the file has bytes."""
     if item.external or item.is_virtual:
-        raise ValueError(f"{place} lies in another file")
+        raise ValueError(f"{place} is in another file")
     if item.shape is None:
         raise ValueError(f"{place} holds nothing")
     if item.dtype.kind not in "fiub" or item.nbytes > left:

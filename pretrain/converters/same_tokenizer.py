@@ -29,7 +29,7 @@ def refuse_other_tokenizer(
       use: the tokenizer as Tokenizer.meta() or a meta file describes it; {} where nothing is known.
       file: its file; None where that is not there.
       source: the checkpoint, as for read_checkpoint.
-      allow: report a difference and go on.
+      allow: only report a difference.
       log: takes notes for the user.
       options: compare casing too.
     """
@@ -41,7 +41,7 @@ def refuse_other_tokenizer(
     line = f"{what}: the tokenizer is not that of {source}, so that ids mean other words: {'; '.join(found)}"
     if not allow:
         raise UsageError(
-            f"{line}. Use the tokenizer of the weights; if another one is meant, confirm it: --allow_other_tokenizer "
+            f"{line}. Use the tokenizer of the weights; if another one is meant, use --allow_other_tokenizer "
             "(task.allow_other_tokenizer)."
         )
     log(f"warning: {line}")
@@ -54,7 +54,7 @@ def _compare(use: Mapping, file: Path | None, source: str, options: bool) -> tup
     if own is not None and use:
         pieces = None
         if checksum != own.sha256 and file is None:
-            why = "its file does not lie beside them, so that pieces cannot be compared"
+            why = "its file is not next to them, so that pieces cannot be compared"
         elif checksum != own.sha256:
             try:
                 pieces = _pieces(load_tokenizer({**use, "file": file.name}, folder=file.parent))
@@ -95,7 +95,7 @@ def _pieces(tokenizer: Tokenizer) -> list[str]:
 
 
 def _stated(own: Tokenizer) -> list[str]:
-    """The options that lie beside a tokenizer or in it: what else it does was guessed from its entries."""
+    """The options stored next to a tokenizer or in it; the others were guessed from its entries."""
     if own.path.endswith(".json"):
         return list(own.options())
     stored = stored_options(Path(own.path), own.sha256)
@@ -112,14 +112,14 @@ def _stored_checksum(source: str) -> str | None:
 
 
 def _own_tokenizer(source: str, stored: str | None) -> tuple[Tokenizer | None, str]:
-    """(the tokenizer that lies with a checkpoint, "") or (None, why there is none to compare with)."""
+    """(the tokenizer stored with a checkpoint, "") or (None, why there is none to compare with)."""
     try:
         path = find_tokenizer(source)
         own = load_tokenizer(path) if path else None
     except (UsageError, DataError) as error:
         return None, str(error)
     if own is None:
-        return None, "no tokenizer lies beside it to compare with"
+        return None, "no tokenizer is next to it to compare with"
     if stored and own.sha256 != stored:
         return None, f"{own.path} is not the one that it was trained with"
     return own, ""

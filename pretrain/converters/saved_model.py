@@ -63,7 +63,7 @@ def write_hub(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes an encoder for hub.KerasLayer: called with a dict of input_word_ids, input_mask, input_type_ids.
 
     It returns pooled_output, sequence_output, pooled_output again as default, and what the heads say (logits,
-    sentence_logits); with training=True behind dropout, drawn anew each time. `mlm` takes masked_lm_positions too and adds
+    sentence_logits); with training=True after dropout, drawn anew each time. `mlm` takes masked_lm_positions too and adds
     mlm_logits. UsageError for a model without a pooler.
     """
     if not has_pooled_output(checkpoint):

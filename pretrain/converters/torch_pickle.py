@@ -76,7 +76,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _load(file):
-    """The object that the pickle at the file's position describes; leaves the position behind it."""
+    """The object that the pickle at the file's position describes; leaves the position after it."""
     start = file.tell()
     for count, (opcode, argument, _) in enumerate(pickletools.genops(file)):
         if opcode.name not in _OPCODES:
@@ -120,7 +120,7 @@ def _read_archive(file) -> tuple[object, Callable[[str], bytes]]:
     root = pickles[0].removesuffix("/data.pkl")
     claimed, there = sum(member.file_size for member in archive.infolist()), os.fstat(file.fileno()).st_size
     if claimed > there:
-        raise pickle.UnpicklingError(f"its parts are said to have {claimed} bytes, the file has {there}")
+        raise pickle.UnpicklingError(f"its parts claim {claimed} bytes, the file has {there}")
     content = io.BytesIO(archive.read(pickles[0]))  # all of it: its checksum is looked at where it ends
     return _load(content), lambda key: archive.read(f"{root}/data/{key}")
 
@@ -138,7 +138,7 @@ def _read_stream(file) -> tuple[object, Callable[[str], bytes]]:
         width = np.dtype(_STORAGES[sizes[key].kind]).itemsize if key in sizes else 4
         left = os.fstat(file.fileno()).st_size - file.tell()
         if count * width > left:
-            raise pickle.UnpicklingError(f"storage {key} of {count} values ends behind the file")
+            raise pickle.UnpicklingError(f"storage {key} of {count} values ends after the file")
         storages[str(key)] = file.read(count * width)
     return described, storages.__getitem__
 

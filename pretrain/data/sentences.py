@@ -169,7 +169,7 @@ class _Source:
         self.records = Chosen(self.records, numbers)
 
     def _wrong_labels(self, values: np.ndarray) -> np.ndarray:
-        """Which of the labels (n, width) can be none: bool (n, width)."""
+        """Which of the labels (n, width) cannot be labels: bool (n, width)."""
         if self.labels.kind == "regression":
             return ~np.isfinite(values.astype(np.float32))
         limit = 2 if self.labels.kind == "multilabel" else self.labels.num_classes

@@ -141,7 +141,7 @@ def encoder_choice(values: dict, source: str) -> Choice:
 
 
 def _check_others(keys, values, source, hugging_face, known) -> list[str]:
-    """Checks the keys that are no options; returns those that have no effect on anything."""
+    """Checks the keys that are not options; returns those that have no effect on anything."""
     ignored = _NO_EFFECT | (_NO_EFFECT_HUGGING_FACE if hugging_face else set())
     for key in sorted(keys):
         if key in _FIXED:

@@ -5,7 +5,7 @@ single. A question counts the best of its gold answers. Scores are percentages. 
 left, each version has rules of its own, and they are followed to the letter:
 
 - 1.1: two of them match exactly, and have an F1 of 0.
-- 2.0: two of them match exactly, and have an F1 of 1. They are no gold answers; a question that has no others is one of
+- 2.0: two of them match exactly, and have an F1 of 1. They are not gold answers; a question that has no others is one of
   the answered ones (HasAns) all the same, and its gold answer is the empty text.
 
 Of no questions every score is nan. A question without a prediction is wrong, as in 1.1; the script of 2.0 stops there.

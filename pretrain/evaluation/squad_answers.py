@@ -51,7 +51,7 @@ def find_answers(
     """The answers to a question from its windows; with_negative: no answer is among them. DataError for logits of nan or inf."""
     if not all(np.isfinite(logits).all() for window in windows for logits in (window.start_logits, window.end_logits)):
         raise DataError(
-            "the model's scores are no numbers (nan or inf): its weights are damaged, or training diverged."
+            "the model's scores are not numbers (nan or inf): its weights are damaged, or training diverged."
         )
     found = [each for window in windows for each in _spans(window, n_best_size, max_answer_length)]
     null = min(((float(w.start_logits[0]), float(w.end_logits[0])) for w in windows), key=sum)

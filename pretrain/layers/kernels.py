@@ -1,4 +1,4 @@
-"""Kernels for GPUs (Pallas on Triton, JAX only): what lies between the matrix products of a layer, in one pass over memory each.
+"""Kernels for GPUs (Pallas on Triton, JAX only): what is between the matrix products of a layer, in one pass over memory each.
 
     residual_norm(x, h, bias, gamma, beta, key)    layer_norm(x + dropout(h + bias))
     bias_activation(h, bias, activation)           activation(h + bias)

@@ -130,7 +130,7 @@ def description(config: OptimizationConfig, train_steps: int, older: bool = Fals
     Args:
       config: as the user gave it.
       train_steps: length of the run.
-      older: the run goes on from a checkpoint that follows the older rule.
+      older: the run resumes from a checkpoint that follows the older rule.
 
     Has `type`, `peak` (the highest rate that the run reaches) and the fields of Curve; of parts of the user's own, their
     names and options.

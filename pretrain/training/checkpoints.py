@@ -19,7 +19,7 @@ class Checkpoints:
       model_dir: of the run.
       max_to_keep: older ones are removed once more are finished.
       log: takes notes for the user.
-      step: that the run goes on after. Later checkpoints, which it skipped, are damaged: they do not count among the newest.
+      step: after which the run resumes. Later checkpoints, which it skipped, are damaged: they do not count among the newest.
     """
 
     def __init__(self, model_dir, max_to_keep: int = 5, log: Callable[[str], None] = print, step: int | None = None):
@@ -41,7 +41,7 @@ class Checkpoints:
     def newest(self) -> tuple[Path, dict, dict[str, np.ndarray]] | None:
         """(folder, info, arrays) of the newest whole checkpoint; None where there are none.
 
-        Says which damaged ones are skipped. DataError where all are damaged.
+        Reports which damaged ones are skipped. DataError where all are damaged.
         """
         folders = native.finished(self.folder)
         if not folders:

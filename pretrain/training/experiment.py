@@ -139,7 +139,7 @@ class _Run:
         return description(self._config.trainer.optimizer_config, self._train_steps, self._is_older)
 
     def _engine_config(self) -> ExperimentConfig:
-        """The configuration; where the run goes on from a checkpoint of the older rule, with that rule's decay."""
+        """The configuration; where the run resumes from a checkpoint of the older rule, with that rule's decay."""
         if not self._is_older:
             return self._config
         trainer = self._config.trainer
@@ -230,7 +230,7 @@ class _Run:
                 )
 
     def _compare_schedule(self, before: Mapping | None, now: Mapping) -> None:
-        """Says when the rest of the run follows another learning rate, or an older run's rule."""
+        """Reports that the rest of the run follows another learning rate, or an older run's rule."""
         if before is not None and dict(before) != dict(now):
             self._log(f"warning: the learning rate differs. Before: {in_words(before)}. Now: {in_words(now)}")
         elif now.get("rule") == OLDER_RUN:

@@ -124,7 +124,7 @@ def test_pieces_of_a_digit_and_a_comma_are_avoided(tmp_path):
             "user-defined symbols have several",
         ),
         ({"user_defined_symbols": ["…"]}, "user-defined symbols have characters that are replaced elsewhere (…)"),
-        ({"byte_fallback": True, "vocab_size": 600}, "marks that are no pieces become bytes, and accents are kept"),
+        ({"byte_fallback": True, "vocab_size": 600}, "marks that are not pieces become bytes, and accents are kept"),
     ],
 )
 def test_a_model_that_cannot_be_followed_is_said(options, said, tmp_path):

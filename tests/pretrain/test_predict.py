@@ -144,7 +144,7 @@ def test_scores_that_are_no_numbers(classifier, tmp_path):
     arrays["model/classifier/logits/kernel"][:] = np.nan
     info = native.read_info(classifier[0])
     native.write(classifier[0], arrays, info)
-    with pytest.raises(DataError, match="the model's scores are no numbers"):
+    with pytest.raises(DataError, match="the model's scores are not numbers"):
         run(classifier, tmp_path / "in.txt", tmp_path / "out.tsv")
 
 

@@ -111,9 +111,9 @@ def test_what_cannot_be_checked_is_reported(source, tmp_path):
     other = vocabulary(tmp_path / "other.txt", [*WORDS[:-1], "other"], do_lower_case=True)
     (tmp_path / "bare").mkdir()
     (line,) = check(other, tmp_path / "bare")
-    assert line.endswith("no tokenizer lies beside it to compare with")
+    assert line.endswith("no tokenizer is next to it to compare with")
     (line,) = check(other, source, file="gone")
-    assert line.endswith("its file does not lie beside them, so that pieces cannot be compared")
+    assert line.endswith("its file is not next to them, so that pieces cannot be compared")
     said = []
     refuse_other_tokenizer("records", {}, None, str(source), False, said.append)
     assert said[0].endswith("no meta file says which tokenizer they were made with")
@@ -135,7 +135,7 @@ def test_a_run_of_ours(source, tmp_path):
     (tmp_path / "windows.txt").write_bytes("\r\n".join(WORDS).encode())
     equal = load_tokenizer(tmp_path / "windows.txt", do_lower_case=True)
     assert check(own, run) == []
-    with pytest.raises(UsageError, match=r"sha256 .*, not .* \(no tokenizer lies beside it"):
+    with pytest.raises(UsageError, match=r"sha256 .*, not .* \(no tokenizer is next to it"):
         check(equal, run)
     (run / SAVED_NAME).touch()
     keep_tokenizer(run, source / "vocab.txt", own.meta())

@@ -171,9 +171,9 @@ def test_shards_that_contradict_their_index(sharded):
         ({name: file for name, file in places.items() if name != names[3]}, f"does not name {names[3]}, which is in"),
         (
             {name: file for name, file in places.items() if file == files[0]},
-            f"{files[1]} lies beside it, and it does not",
+            f"{files[1]} is next to it, and it does not",
         ),
-        (places | {names[1]: f"../sharded/{files[0]}"}, "which is not beside it"),
+        (places | {names[1]: f"../sharded/{files[0]}"}, "which is not next to it"),
         (places | {names[1]: 3}, "weight_map is"),
     ):
         index(folder, wrong)

@@ -239,9 +239,7 @@ def test_records_of_another_tokenizer_do_not_start_from_any_checkpoint(finished,
     start = changed(config, "task", init_checkpoint=str(tmp_path / "hf"))
     said = run(start, tmp_path / "run", "validate_only")
     for section in ("train_data", "validation_data"):
-        line = (
-            f"the records of task.{section}: not checked against the tokenizer of {tmp_path / 'hf'}: no tokenizer lies"
-        )
+        line = f"the records of task.{section}: not checked against the tokenizer of {tmp_path / 'hf'}: no tokenizer is"
         assert any(line in each for each in said)
     shutil.copy(finished[0] / "spiece.model", tmp_path / "hf")
     shutil.copy(finished[0] / "spiece.tokenizer.json", tmp_path / "hf")
