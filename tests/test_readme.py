@@ -33,8 +33,8 @@ SUBSTITUTIONS = {
     "--model_config=albert_base_v2 --mode": "--config_file=pretrain/configs/tiny_albert.yaml --mode",
     "--num_train_epochs=3\n": "--num_train_epochs=3 --print_config\n",  # other pages train
     "--model_dir=run0\n": "--model_dir=run0 --print_config\n",
-    "--num_train_steps=100 ": "--num_train_steps=30 --train_batch_size=16 --params_override=trainer.summary_interval=10 ",
-    "--num_train_epochs=40 ": "--num_train_epochs=4 ",
+    "--num_train_steps=400 ": "--num_train_steps=30 --train_batch_size=16 --params_override=trainer.summary_interval=10 ",
+    "--num_train_epochs=20 ": "--num_train_epochs=4 ",
     "--params_override=task.train_data.input_path": "--params_override=trainer.train_steps=2,task.train_data.input_path",
     "--model_dir=run2 \\\n": "--model_dir=run2 --num_train_steps=2 \\\n",
     "--runner DaskRunner -- --dask_client_address=tcp://scheduler:8786": "--runner DirectRunner --max-seq-length 64",
