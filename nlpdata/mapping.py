@@ -3,6 +3,7 @@
 A mapping takes one of the files that a process may have open. The files used last stay mapped; others are mapped again.
 """
 
+import errno
 import mmap
 import os
 import tempfile
@@ -40,7 +41,7 @@ class MappedFile:
         with _lock:
             found = _mapped.get(id(self))
             if found is None:
-                found = self._map()
+                found = self._map_making_room()
                 if not found:
                     return b""
                 _mapped[id(self)] = found
@@ -50,15 +51,23 @@ class MappedFile:
                 _mapped.move_to_end(id(self))
             return found
 
+    def _map_making_room(self) -> mmap.mmap | bytes:
+        """The file, mapped; half of the other mappings are given up where the rest of the process has most files open."""
+        while True:
+            try:
+                return self._map()
+            except OSError as error:
+                if error.errno != errno.EMFILE or not _mapped:
+                    raise DataError(f"cannot read {self._path}: {error.strerror or error}") from None
+                for _ in range(-(-len(_mapped) // 2)):
+                    _mapped.popitem(last=False)
+
     def _map(self) -> mmap.mmap | bytes:
-        try:
-            with open(self._path, "rb") as file:
-                status = os.fstat(file.fileno())
-                if _identity(status) != self._found:
-                    raise DataError(f"{self._path}: the file has changed since it was opened. Open the records again")
-                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if status.st_size else b""
-        except OSError as error:
-            raise DataError(f"cannot read {self._path}: {error.strerror or error}") from None
+        with open(self._path, "rb") as file:
+            status = os.fstat(file.fileno())
+            if _identity(status) != self._found:
+                raise DataError(f"{self._path}: the file has changed since it was opened. Open the records again")
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if status.st_size else b""
 
 
 def _identity(status: os.stat_result) -> tuple[int, int, int]:

@@ -117,7 +117,7 @@ def test_start_from_the_run(trained, tmp_path, capsys):
     own = task_of(sentence_experiment(two, init_checkpoint=str(model_dir)))
     report = own.initialize(own.build_model(seed=9))
     assert "classifier/logits/kernel" in report.missing
-    assert "its classifier tells no, yes, maybe, not no, yes" in capsys.readouterr().out
+    assert "it tells classification with no, yes, maybe, not classification with no, yes" in capsys.readouterr().out
 
 
 # ---------------------------------------------------------------------------------------------------------------- batches
