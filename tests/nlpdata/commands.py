@@ -1,5 +1,6 @@
 """Running `nlpdata` commands in this process, and looking at what they leave."""
 
+import itertools
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,11 +38,13 @@ def create_arguments(inputs, output, model, *more, length=64, dupe=1, workers=1)
 
 @contextmanager
 def open_files_limited(more: int):
-    """Lets this process open so many files more than it has open now."""
+    """Lets this process open `more` files beyond those that it has open now."""
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1 + more, before[1]))
+    used = {int(name) for name in os.listdir("/proc/self/fd")}
+    free = (number for number in itertools.count() if number not in used)  # a new file takes the lowest
+    last = next(itertools.islice(free, more - 1, None))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (last + 1, before[1]))
     try:
         yield
     finally:
