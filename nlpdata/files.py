@@ -322,7 +322,7 @@ def local_folder(folder):
 
 
 def remove_tree(folder) -> None:
-    """Removes a folder that is of no more use, with all below it; what cannot be removed stays.
+    """Removes a folder that is no longer needed, with all below it; what cannot be removed stays.
 
     Of a link to a folder the link goes, and what it leads to stays.
     """
@@ -337,7 +337,7 @@ def remove_tree(folder) -> None:
 
 
 def is_plain_name(name) -> bool:
-    """Whether a name that stands in a file names a file next to it: no path, no folder, nothing else than text."""
+    """Whether a name that stands in a file names a file next to it: no path, no folder, nothing but text."""
     return (
         isinstance(name, str)
         and name not in ("", ".", "..")
@@ -347,7 +347,7 @@ def is_plain_name(name) -> bool:
 
 
 def shown_name(name: str) -> str:
-    """A file's name as text: bytes of it that are not UTF-8 stand as \\xff, each."""
+    """A file's name as text: bytes of it that are not UTF-8 are shown as \\xff, each."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 

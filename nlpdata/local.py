@@ -1,4 +1,4 @@
-"""The local executor: runs tasks in worker processes on this machine, with progress. There is no other pool.
+"""The local executor: runs tasks in worker processes on this machine, with progress. All pools are this one.
 
 A task function is called as `function(task, report)` in a worker that has been set up once by an initializer;
 `report(bytes)` adds to the progress. Results arrive in the order of completion. With one worker everything runs in
@@ -192,7 +192,7 @@ def _cause(code: int | None, workers: int) -> str:
             f"(now {workers}) or more memory"
         )
     if code in (-signal.SIGTERM, -signal.SIGINT):
-        return "Somebody ended it: a user, or the system that runs this job"
+        return "It was ended by a user, or by the system that runs this job"
     return "That is a crash of compiled code: --workers 1 shows where; look for its own message above"
 
 

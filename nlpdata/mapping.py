@@ -30,7 +30,7 @@ def most_mappings() -> int:
 
 
 class MappedFile:
-    """A file of this machine. It must stay as it is: a DataError says where it did not."""
+    """A file of this machine. It must not change; DataError where it did."""
 
     def __init__(self, path):
         self._path, self._found = path, _identity(os.stat(path))
@@ -82,7 +82,7 @@ class Spool:
         self._data: mmap.mmap | bytes = b""
 
     def add(self, source) -> tuple[int, int]:
-        """Appends all that a stream gives; where it begins and ends."""
+        """Appends all that a stream gives; returns where that begins and ends."""
         self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115 (closed with this object)
         begin = self._file.seek(0, os.SEEK_END)
         while block := source.read(1 << 20):

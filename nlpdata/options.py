@@ -6,7 +6,7 @@ from typing import Literal, get_args, get_origin
 
 from nlpdata.errors import UsageError
 
-ACCEPT_LOSS_HELP = "Make the result also where most of the text is cut off or unknown to the tokenizer."
+ACCEPT_LOSS_HELP = "Write the result even where most of the text is cut off or unknown to the tokenizer."
 
 
 def option(default, text: str, affects_bytes: bool = True):

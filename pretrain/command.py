@@ -16,7 +16,7 @@ ImportModules = Annotated[
     typer.Option(
         "--import_module",
         "--import-module",
-        help="A module of your own parts, which the checkpoint may name; several, also by commas.",
+        help="A module of your own parts, which the checkpoint may name. Repeat it, or use commas, for several.",
     ),
 ]
 
@@ -25,7 +25,7 @@ AllowOtherTokenizer = Annotated[
     typer.Option(
         "--allow_other_tokenizer",
         "--allow-other-tokenizer",
-        help="Take another tokenizer than that of the weights.",
+        help="Accept a tokenizer that is not that of the weights.",
     ),
 ]
 

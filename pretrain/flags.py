@@ -51,7 +51,11 @@ RUN = (
     Flag("config_file", "YAML over the experiment; several in order.", kind="many"),
     Flag("params", "A YAML of Cerebras's BERT, translated; it implies the experiment.", aliases=("p",)),
     Flag("params_override", "a.b=1,c=[x,y] over everything else; several in order.", kind="many"),
-    Flag("import_module", "A module of your own parts, imported first; several, also by commas.", kind="many"),
+    Flag(
+        "import_module",
+        "A module of your own parts, imported first. Repeat it, or use commas, for several.",
+        kind="many",
+    ),
     Flag("model_config", "Architecture: a name, e.g. albert_base_v2, or a JSON file. Default: the checkpoint's."),
     Flag("albert_config_file", "ALBERT's JSON; implies --experiment=albert/pretraining."),
     Flag("bert_config_file", "BERT's JSON; implies --experiment=bert/pretraining."),
@@ -73,7 +77,7 @@ FIELDS = (
     Flag("init_heads", "Start the heads from them too (pretraining).", ("task.init_heads",), kind="switch"),
     Flag(
         "allow_other_tokenizer",
-        "Take records of another tokenizer than the weights'.",
+        "Accept records of a tokenizer that is not that of the weights.",
         ("task.allow_other_tokenizer",),
         kind="switch",
     ),

@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 import typer
 
 from nlpdata.errors import UsageError
+from nlpdata.options import ACCEPT_LOSS_HELP
 from pretrain.backend import choose_backend
 from pretrain.command import AllowOtherTokenizer, ImportModules, run_app
 from pretrain.config import ExperimentConfig
@@ -67,9 +68,7 @@ def glue_command(
         Literal["fail", "skip"],
         typer.Option("--on_bad_row", "--on-bad-row", help="A row that cannot be used: stop, or leave it out."),
     ] = "fail",
-    accept_loss: Annotated[
-        bool, typer.Option("--accept_loss", "--accept-loss", help="Also where most of the text is cut or unknown.")
-    ] = False,
+    accept_loss: Annotated[bool, typer.Option("--accept_loss", "--accept-loss", help=ACCEPT_LOSS_HELP)] = False,
     config_file: Annotated[
         list[str] | None, typer.Option("--config_file", "--config-file", help="YAML over each task's settings.")
     ] = None,

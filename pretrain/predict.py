@@ -41,7 +41,9 @@ def predict_command(
     format: Annotated[str, typer.Option(help="tsv, jsonl or glue.")] = "tsv",
     tokenizer: Annotated[str | None, typer.Option(help="Tokenizer file.  [default: that kept with the model]")] = None,
     batch_size: Annotated[int, typer.Option("--batch_size", "--batch-size", min=1, help="Examples at a time.")] = 32,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier predictions, at the end.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace earlier predictions, once the new ones are complete.")
+    ] = False,
     import_module: ImportModules = None,
     allow_other_tokenizer: AllowOtherTokenizer = False,
 ) -> None:

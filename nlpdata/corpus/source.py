@@ -227,7 +227,7 @@ def _zstd_stream(raw, path: str) -> FrameStream:
     try:
         import zstandard
     except ImportError as error:
-        raise DataError(f"{path}: zstd-compressed: reading it needs a package: pip install zstandard") from error
+        raise DataError(f"{path}: zstd-compressed: reading it needs zstandard: pip install 'nlpdata[zstd]'") from error
     return FrameStream(raw, zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj, zstandard.ZstdError)
 
 

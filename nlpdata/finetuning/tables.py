@@ -285,7 +285,7 @@ def read_parquet(path: Path, wanted: Sequence[str | int], header: bool = True) -
     except (ValueError, OverflowError, NotImplementedError) as error:  # of a type that Python does not have
         types = ", ".join(f"{name!r} ({file.schema_arrow.field(name).type})" for name in dict.fromkeys(columns))
         raise DataError(
-            f"{path}: behind row {line}: a value cannot be read: {str(error).splitlines()[0]}. Expected texts, and labels "
+            f"{path}: after row {line}: a value cannot be read: {str(error).splitlines()[0]}. Expected texts, and labels "
             f"that are texts, numbers or booleans. Received the columns {types}"
         ) from None
     if line != rows:

@@ -204,7 +204,9 @@ def make_shard(shard: Shard, report) -> dict:
                     while start < stop:
                         data = file.read(min(_COPY_BYTES, stop - start))
                         if not data:
-                            raise DataError(f"{_setup.folder / name} is damaged: it ends at byte {start}. Remove it")
+                            raise DataError(
+                                f"{_setup.folder / name} is damaged: it ends at byte {start}. Remove it, and run the command again"
+                            )
                         start += len(data)
                         writer.write(data, records if start == stop else 0)
                         report(len(data))

@@ -57,8 +57,10 @@ def meta_content(
 
 
 def list_inputs(files: Sequence[CorpusFile]) -> list[dict]:
-    """What the meta file says of the input files, which readers load with every set of records: the first, and one entry
-    for all others."""
+    """What the meta file says of the input files: the first MAX_LISTED, and one entry for all others.
+
+    Readers load it with every set of records, so it must stay small.
+    """
     listed = [{"file": shown_name(file.name), "bytes": file.size} for file in files[:MAX_LISTED]]
     others = files[MAX_LISTED:]
     if others:
@@ -72,7 +74,7 @@ def losses(counters: Mapping[str, int], options: PretrainingOptions, tokenizer: 
     def cause(mean: float) -> str:
         if mean > max(LONG_SENTENCE * options.max_seq_length, SENTENCE):
             return (
-                f"a line is to be a sentence, and has {mean:.0f} tokens on average. Is each line a whole document? Split the "
+                f"a line should be a sentence, and has {mean:.0f} tokens on average. Is each line a whole document? Split the "
                 "text into sentences, one a line, with a blank line between documents; or use --objective none, which cuts "
                 "nothing"
             )
@@ -100,8 +102,8 @@ def corpus_warnings(counters: Mapping) -> list[str]:
         )
     if dropped.get("line_too_long"):
         found.append(
-            f"{dropped['line_too_long']} lines of more than 16 MiB were left out: are the line ends missing? A line is to "
-            "be a sentence"
+            f"{dropped['line_too_long']} lines of more than 16 MiB were left out: are the line ends missing? A line "
+            "should be a sentence"
         )
     if dropped.get("invalid_utf8", 0) * 2 > sentences:
         found.append(

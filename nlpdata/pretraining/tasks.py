@@ -83,8 +83,8 @@ class _Spills:
 
 
 def portion_name(portion: Portion) -> str:
-    """Of its task."""
-    return f"chunk-{portion.index:06d}"
+    """The name of its task, and the beginning of those of its files."""
+    return f"portion-{portion.index:06d}"
 
 
 def make_portion(portion: Portion, report) -> dict:

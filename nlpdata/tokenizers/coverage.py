@@ -61,7 +61,7 @@ def lost_lines(counts: Counter, max_line_bytes: int) -> list[loss.Loss]:
             counts["characters"],
             LINES_REPORTED,
             f"characters are in lines of more than {max_line_bytes} bytes, which are left out",
-            "a line is to be a sentence. Is each line a whole document? Split the text into sentences, or raise "
+            "a line should be a sentence. Is each line a whole document? Split the text into sentences, or raise "
             "--max-line-bytes",
             counts["read"] >= loss.FEW_UNITS and counts["too_long"] * 2 > counts["read"],
         ),

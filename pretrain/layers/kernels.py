@@ -163,7 +163,7 @@ def _pre_norm(x, h, bias, key_ref, first_row, rate):
 
 
 def _normed(s, inside, size, epsilon):
-    """(1 / deviation (rows, 1), the normalised rows, 0 outside)."""
+    """(1 / deviation (rows, 1), the normalised rows (rows, width), 0 outside)."""
     centred = jnp.where(inside, s - jnp.sum(jnp.where(inside, s, 0.0), axis=1, keepdims=True) / size, 0.0)
     scale = jax.lax.rsqrt(jnp.sum(centred * centred, axis=1, keepdims=True) / size + epsilon)
     return scale, centred * scale

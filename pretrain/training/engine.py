@@ -42,7 +42,7 @@ class Engine(ABC):
     max_lengths: int | None = None
 
     def place(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
-        """Starts the way of a batch to the devices, in the thread that prefetches; steps take what this returns too."""
+        """Starts to copy a batch to the devices, in the thread that prefetches; steps accept what this returns, too."""
         return batch
 
     @abstractmethod

@@ -14,7 +14,7 @@ LOSS_SCALE_START, LOSS_SCALE_GROWTH_STEPS = 2.0**15, 2000
 
 
 def build_model(task, runtime: RuntimeConfig) -> EncoderModel:
-    """The task's model, its layers in the runtime's precision. UsageError for a precision that there is not."""
+    """The task's model, its layers in the runtime's precision. UsageError for an unknown precision."""
     precision = runtime.mixed_precision_dtype
     if precision not in _PRECISIONS:
         raise UsageError(f"runtime.mixed_precision_dtype is {precision!r}, expected one of {', '.join(_PRECISIONS)}.")

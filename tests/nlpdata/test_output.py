@@ -456,7 +456,7 @@ def start_and_wait(arguments, out):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 60
-    while len(list(work_folder(out).glob("chunk-*.json"))) < 3:
+    while len(list(work_folder(out).glob("portion-*.json"))) < 3:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -119,7 +119,7 @@ def test_types_of_parquet(tmp_path, make):
         assert read_meta(result.meta)["label_names"] == names
     times = pyarrow.array([1, 2], pyarrow.timestamp("ns"))
     parquet.write_table(pyarrow.table({"text": ["the fox"] * 2, "label": times}), path)
-    with pytest.raises(DataError, match=r"a\.parquet: behind row 0: a value cannot .*'label' \(timestamp\[ns\]\)"):
+    with pytest.raises(DataError, match=r"a\.parquet: after row 0: a value cannot .*'label' \(timestamp\[ns\]\)"):
         make(path, output="times", task="classification")
 
 
