@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from nlpdata.errors import UsageError
@@ -42,6 +43,7 @@ def check_experiment(config: ExperimentConfig, mode: str, train_steps: int | Non
     """
     run = _Run(config, mode, config.trainer.train_steps if train_steps is None else train_steps, task)
     better_metric(config, task)
+    _best_folder(config.trainer.best_checkpoint_export_subdir)
     trained = mode != "eval"
     for refuse in (_learning_rate, _warmup, _optimizer, _masking, _epochs) if trained else ():
         refuse(run)
@@ -105,6 +107,18 @@ def _declared_metrics(config: ExperimentConfig, task) -> tuple[dict[str, str], b
     return declared, bool(declared) and task.declares_all_metrics()
 
 
+def _best_folder(subdir: str) -> None:
+    """Keeping the best checkpoint removes all others of its folder: it must be one of its own, in the model_dir."""
+    parts = Path(subdir).parts
+    if subdir and (
+        not parts or ".." in parts or Path(subdir).is_absolute() or parts[0] in ("checkpoints", "tensorboard")
+    ):
+        raise UsageError(
+            f"trainer.best_checkpoint_export_subdir is {subdir!r}: it must be a folder of its own inside the model_dir, where "
+            "only the best checkpoint stays, e.g. best."
+        )
+
+
 def _require(holds: bool, path: str, value, expected: str) -> None:
     if not holds:
         raise UsageError(f"{path} is {value!r}: {expected}")
@@ -157,6 +171,7 @@ def _length(run: _Run) -> Iterator[str]:
     if steps is None or steps < 1:
         return
     curve, rate = curve_of(optimization, steps), _given_rate(optimization)
+    yield from _unused_share(optimization)
     warmup = warmup_length(optimization.warmup.options, steps) if optimization.warmup else 0
     if warmup >= steps:
         if not _has_decay_steps(optimization):
@@ -178,10 +193,26 @@ def _length(run: _Run) -> Iterator[str]:
             f"{_OPTIMIZATION}: the learning rate is 0 at every step: the decay reaches 0 at step {curve.decay_end} (decay_steps), "
             f"and warm-up ends at step {curve.warmup_steps}. Raise decay_steps, or lower warmup_steps."
         )
+    if curve.decay_start >= steps:
+        yield (
+            f"the learning rate never decays: {_OPTIMIZATION}.learning_rate.decay_start is {curve.decay_start}, and the run has "
+            f"{steps} steps. Lower decay_start, or raise train_steps."
+        )
     if curve.decay_end < steps and curve.end_rate == 0:
         yield (
             f"the learning rate is 0 from step {curve.decay_end} on ({_OPTIMIZATION}.learning_rate.decay_steps), so "
             f"{steps - curve.decay_end} of {steps} steps change nothing. Leave decay_steps out, or lower train_steps."
+        )
+
+
+def _unused_share(optimization) -> Iterator[str]:
+    options = optimization.warmup and optimization.warmup.options
+    if not isinstance(options, LinearWarmupConfig) or options.warmup_steps is None:
+        return
+    if options.warmup_proportion != LinearWarmupConfig.warmup_proportion:
+        yield (
+            f"{_OPTIMIZATION}.warmup.warmup_steps {options.warmup_steps} decides; warmup_proportion {options.warmup_proportion:g} "
+            "is not used. Give one of them."
         )
 
 

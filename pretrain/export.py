@@ -58,14 +58,14 @@ def find_checkpoint(model_dir: Path, best: bool) -> Path:
         )
     if not best:
         return native.locate(model_dir)
-    trainer = own[1].get("config", {}).get("trainer", {})
-    subdir = trainer.get("best_checkpoint_export_subdir") if isinstance(trainer, dict) else None
-    if subdir and not (model_dir / str(subdir)).resolve().is_relative_to(model_dir.resolve()):
+    trainer = native.stored_trainer(own[1])
+    subdir = trainer.get("best_checkpoint_export_subdir")
+    if subdir and not (model_dir / subdir).resolve().is_relative_to(model_dir.resolve()):
         raise UsageError(
-            f"{model_dir}: says that its best checkpoint is in {str(subdir)!r}, outside of it. If that is right: python -m "
+            f"{model_dir}: says that its best checkpoint is in {subdir!r}, outside of it. If that is right: python -m "
             "pretrain.convert FOLDER DEST."
         )
-    found = native.locate(model_dir / str(subdir)) if subdir else None
+    found = native.locate(model_dir / subdir) if subdir else None
     if found is None:
         why = f"{model_dir / subdir} holds none yet" if subdir else "trainer.best_checkpoint_export_subdir was not set"
         raise UsageError(f"{model_dir}: this run kept no best checkpoint: {why}. Use --which newest.")

@@ -1,5 +1,6 @@
 """What every reader returns, and how a name table turns a source's tensors into ours."""
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -162,14 +163,28 @@ def table_of(tables: Mapping[str, list[Row]], encoder: Choice, source: str) -> l
 
 def rows_of(table: list[Row], encoder: Choice) -> list[Row]:
     """The table's rows for an encoder of this shape."""
+    return list(expand(table, _counts(encoder)))
+
+
+def _counts(encoder: Choice) -> dict[str, int]:
     options = encoder.options
-    counts = {
+    return {
         "i": options.num_hidden_layers,
         "g": getattr(options, "num_hidden_groups", 0),
         "j": getattr(options, "inner_group_num", 0),
         "k": getattr(options, "num_feedforward_networks", 1) - 1,
     }
-    return list(expand(table, counts))
+
+
+def _refuse_endless(table: list[Row], encoder: Choice, tensors: int, source: str) -> None:
+    """DataError where the configuration has far more layers than there are tensors, before their names are listed."""
+    counts = _counts(encoder)
+    layers = max(math.prod(n for name, n in counts.items() if f"{{{name}}}" in row.ours) for row in table)
+    if layers > max(tensors, _MOST_LAYERS):
+        raise DataError(
+            f"{source}: its configuration ({_shape_words(encoder)}) has {layers} layers, for which its {tensors} tensors are too "
+            "few. Is it the configuration of another model?"
+        )
 
 
 def take(
@@ -189,6 +204,7 @@ def take(
     language model where two copies of one weight differ).
     DataError where tensors are there for more layers than the configuration has.
     """
+    _refuse_endless(table, encoder, len(tensors), source)
     rows = rows_of(table, encoder)
     weights, used, left_out = {}, set(), {}
     for row in rows:

@@ -163,6 +163,7 @@ def check_facts(facts, source: str) -> None:
             "a list of names",
         ),
         ("seq_length", length is None or (type(length) is int and length > 0), "a whole number above 0"),
+        ("tokenizer_sha256", isinstance(facts.get("tokenizer_sha256"), str | None), "a checksum in text"),
         ("version_2_with_negative", isinstance(facts.get("version_2_with_negative"), bool | None), "true or false"),
     ):
         if not right:

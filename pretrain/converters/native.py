@@ -26,10 +26,12 @@ from nlpdata.files import remove_tree, sync_folder
 from nlpdata.temporary import temporary
 from pretrain.config import Choice
 from pretrain.converters.checkpoint import Checkpoint, as_weight, stored_encoder
+from pretrain.converters.heads import check_facts
 from pretrain.json_files import read_object
 
 ARRAYS, INFO = "state.npz", "state.json"
 FORMAT_VERSION = 1
+_WORDS_OF_TRAINER = ("best_checkpoint_export_subdir", "best_checkpoint_eval_metric", "best_checkpoint_metric_comp")
 # What reading a damaged archive raises; NotImplementedError: it names a method of compression that there is not.
 _DAMAGE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 T = TypeVar("T")
@@ -86,21 +88,32 @@ def _sync(file) -> None:
 def read_info(folder: Path) -> dict:
     """The content of state.json. DataError where it is missing or damaged."""
     info = read_object(Path(folder) / INFO)
-    version = info.get("format_version", 0)
+    version, trainer, interval = info.get("format_version", 0), stored_trainer(info), info.get("interval", [])
     for name, value, kind in (
         ("step", info.get("step"), int),
         ("format_version", version, int),
         ("data", info.get("data", {}), dict),
         ("config", info.get("config", {}), dict),
-        ("interval", info.get("interval", []), list),
+        ("schedule", info.get("schedule"), dict | None),
+        ("interval", interval, list),
+        *((f"interval[{at}]", each, dict) for at, each in enumerate(interval if isinstance(interval, list) else ())),
+        *((f"config.trainer.{name}", trainer.get(name), str | None) for name in _WORDS_OF_TRAINER),
     ):
-        if not isinstance(value, kind):
+        if not isinstance(value, kind) or isinstance(value, bool):
             raise DataError(f"{folder} is damaged: {INFO}: {name} is {str(value)[:40]}")
+    check_facts(info.get("data", {}), str(folder / INFO))
     if step_of(Path(folder)) not in (None, info["step"]):
         raise DataError(f"{folder} is damaged: {INFO} is of step {info['step']}")
     if version > FORMAT_VERSION:
         raise LaterFormatError(f"{folder} was written by a later version (format {version}): update nlpdata")
     return info
+
+
+def stored_trainer(info: Mapping) -> dict:
+    """The trainer section of the configuration that a checkpoint stores; {} where it stores none."""
+    config = info.get("config")
+    trainer = config.get("trainer") if isinstance(config, dict) else None
+    return trainer if isinstance(trainer, dict) else {}
 
 
 def read_arrays(folder: Path, prefix: str = "") -> dict[str, np.ndarray]:

@@ -53,6 +53,11 @@ class _Source:
         self._check_meta()
         self._check_shards()
         self._rule = self._masking_rule() if self._is_dynamic() else None
+        if self._rule is None and config.masked_lm_prob is not None:
+            log(
+                f"warning: {name}.masked_lm_prob {config.masked_lm_prob:g} has no effect: the records are masked already. Make "
+                "them with nlpdata create-pretraining --masking dynamic."
+            )
         if not meta:
             log(f"{name}: no meta file beside {records.paths[0]}; from its first record: {self._describe()}")
 

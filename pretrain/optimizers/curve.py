@@ -146,7 +146,14 @@ def description(config: OptimizationConfig, train_steps: int, older: bool = Fals
 
 
 def in_words(stored: Mapping) -> str:
-    """What `description` returned, on one line."""
+    """What `description` returned, on one line; of a file that says something else, as it stands there."""
+    try:
+        return _in_words(stored)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return f"not understood: {str(dict(stored))[:80]}"
+
+
+def _in_words(stored: Mapping) -> str:
     if "type" not in stored:
         parts = [part["type"] for part in (stored.get("learning_rate"), stored.get("warmup")) if part]
         return f"{' after '.join(parts)}, {stored.get('train_steps')} steps"

@@ -94,5 +94,5 @@ class BestCheckpoint:
 
 def kept_for_higher(info: Mapping) -> bool | None:
     """Whether a best checkpoint was kept for a higher metric; None where it does not say."""
-    comparison = info.get("config", {}).get("trainer", {}).get("best_checkpoint_metric_comp")
+    comparison = native.stored_trainer(info).get("best_checkpoint_metric_comp")
     return None if comparison is None else comparison == "higher"

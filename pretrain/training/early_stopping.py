@@ -21,8 +21,9 @@ class EarlyStopping:
         self._sign = 1 if settings.best_checkpoint_metric_comp == "higher" else -1
         self._values: dict[int, float] = {}
         for line in read_lines(model_dir / METRICS):
-            if line.get("split") == "eval" and line["step"] <= step and self._metric in line:
-                self.add(line["step"], line[self._metric])
+            value = line.get(self._metric)
+            if line.get("split") == "eval" and line["step"] <= step and isinstance(value, int | float):
+                self.add(line["step"], value)
 
     def add(self, step: int, value: float) -> None:
         """Counts the evaluation at a step, whose metric has this value; a step counts once. nan is worse than any number."""

@@ -43,11 +43,13 @@ class MetricsLog:
 
 
 def read_lines(path) -> list[dict]:
-    """The whole lines of a metrics.jsonl; none where there is no file."""
+    """The whole lines of a metrics.jsonl; none where there is no file. DataError where it cannot be read."""
     try:
         text = Path(path).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return []
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
     lines = []
     for line in text.splitlines():
         try:

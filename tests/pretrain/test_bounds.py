@@ -12,8 +12,9 @@ import pytest
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.converters import keras_h5, native, safetensors, torch_pickle
-from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.checkpoint import Checkpoint, take
 from pretrain.converters.load import build_model
+from pretrain.converters.names import HUGGING_FACE
 from pretrain.export import find_checkpoint
 from pretrain.json_files import parse_object
 from tests.pretrain.models import bert
@@ -146,3 +147,11 @@ def test_a_configuration_of_a_model_that_is_not_there(options):
         DataError, match=rf"x: its configuration has {name} {options[name]}, .* its 2 weights of 1360 numbers"
     ):
         build_model(Checkpoint("native", "x", encoder, weights))
+
+
+@pytest.mark.parametrize("field", ["num_hidden_layers"])
+def test_more_layers_than_tensors_are_refused_before_their_names_are_listed(field):
+    with pytest.raises(
+        DataError, match=rf"x: its configuration \({field} {HUGE}\) has {HUGE} layers, for which its 1 tensors"
+    ):
+        take({"a": np.zeros(1)}, HUGGING_FACE["bert"], bert(**{field: HUGE}), "x")

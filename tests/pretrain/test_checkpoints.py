@@ -87,6 +87,30 @@ def test_a_damaged_newest_is_skipped_with_a_message(checkpoints, said, damage):
     assert "is skipped, the one before is used" in said[0]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("step", True), ("schedule", "x"), ("schedule", []), ("interval", [1]), ("interval", [{"a": 1}, "b"]),
+        ("data", {"kind": [1]}), ("data", {"label_names": [1]}), ("data", {"tokenizer_sha256": {"a": 1}}),
+        ("data", {"seq_length": -1}), ("config", {"trainer": {"best_checkpoint_export_subdir": [1]}}),
+        ("config", {"trainer": {"best_checkpoint_eval_metric": {}}}),
+    ],
+)  # fmt: skip
+def test_information_of_another_form_is_damage(checkpoints, said, name, value):
+    checkpoints.save(1, arrays(1), {})
+    folder = checkpoints.save(2, arrays(2), {})
+    (folder / native.INFO).write_text(json.dumps({"format_version": 1, "step": 2, name: value}))
+    assert checkpoints.newest()[0].name == "step-00000001"
+    assert (next(iter(value)) if name == "data" else name) in said[0]
+
+
+@pytest.mark.parametrize("config", [{"trainer": None}, {"trainer": "x"}, {"trainer": [1]}, {}])
+def test_a_best_checkpoint_that_does_not_say_its_trainer(tmp_path, config):
+    best = BestCheckpoint(tmp_path, "f1", higher=True)
+    native.write(native.step_folder(tmp_path, 1), {}, {"step": 1, "config": config, "best": {"f1": 0.5}})
+    assert best.value() == 0.5
+
+
 def test_none_at_all_is_none(checkpoints, said):
     assert checkpoints.newest() is None
     assert said == []

@@ -82,6 +82,21 @@ def override(text, name="bert/local"):
             "hidden_dropout_prob must be at least 0 and below 1",
         ),
         ("--params_override=task.model.encoder.initializer_range=0", "initializer_range must be above 0"),
+        *(
+            (
+                f"--params_override=trainer.best_checkpoint_export_subdir={place}",
+                "must be a folder of its own inside the model_dir",
+            )
+            for place in (
+                ".",
+                "checkpoints",
+                "./checkpoints/best",
+                "../other/checkpoints",
+                "best/../checkpoints",
+                "/best",
+                "tensorboard",
+            )
+        ),
     ],
 )
 def test_a_pointless_run_is_refused_in_every_mode_and_by_submit(capsys, line, message):
@@ -133,6 +148,10 @@ GARDEN = f"{OPTIMIZATION}.learning_rate.decay_steps=1000,{OPTIMIZATION}.learning
         (f"--num_train_steps=20 --num_warmup_steps=40 --params_override={GARDEN}", "train",
          "warm-up takes 40 steps, and the run has 20: the highest learning rate is 4.56e-05, not 0.0001"),
         (f"--num_train_steps=1500 --params_override={GARDEN}", "train", "0 from step 1000 on.*500 of 1500 steps"),
+        ("--num_train_steps=50 --num_warmup_steps=5 --warmup_proportion=0.3", "train",
+         "warmup_steps 5 decides; warmup_proportion 0.3 is not used"),
+        (f"--num_train_steps=50 --params_override={OPTIMIZATION}.learning_rate.decay_start=50", "train",
+         "never decays: .*decay_start is 50, and the run has 50 steps"),
         ("--weight_decay=600", "train", "weight_decay_rate 600 times the learning rate 0.002"),
         ("--params_override=runtime.loss_scale=64", "train", "loss_scale 64 has no effect.*is float32"),
         ("--dtype=fp16 --params_override=runtime.loss_scale=1", "train", "loss_scale 1 does not scale"),

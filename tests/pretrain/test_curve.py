@@ -144,3 +144,10 @@ def test_what_an_older_checkpoint_does_not_say_is_not_made_up(damage):
     else:
         rate["options"] = {"unknown": 1}
     assert stored_description(info) is None
+
+
+@pytest.mark.parametrize("damage", [{"peak": None}, {"peak": "x"}, {"rate": [1]}, {"end_rate": {}}])
+def test_a_stored_rate_that_is_not_understood_is_quoted(damage):
+    stored = description(optimization(PolynomialConfig(1e-3)), 10)
+    assert in_words(stored | damage).startswith("not understood: {")
+    assert in_words({"type": "polynomial"}) == "not understood: {'type': 'polynomial'}"

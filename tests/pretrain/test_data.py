@@ -165,6 +165,11 @@ def test_training_may_mask_more_but_evaluation_always_15_percent(record_sets):
     more = pretraining_batches(train(record_sets["dynamic"], masked_lm_prob=0.4, max_predictions_per_seq=13), task())
     batch = more.batch(0)
     assert batch["masked_lm_weights"].sum() / batch["input_mask"].sum() == pytest.approx(0.38, abs=0.03)
+    said = []
+    pretraining_batches(train(record_sets["static"], masked_lm_prob=0.4), task(), said.append)
+    assert said[0].startswith(
+        "warning: task.train_data.masked_lm_prob 0.4 has no effect: the records are masked already"
+    )
     with pytest.raises(UsageError, match=r"masked_lm_prob is 0.4; evaluation always masks 0.15"):
         pretraining_batches(evaluation(record_sets["dynamic"], masked_lm_prob=0.4), task())
 

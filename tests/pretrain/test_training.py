@@ -416,6 +416,17 @@ def test_early_stopping_counts_the_first_of_equals_and_each_step_once(tmp_path):
     assert stopping.reason().startswith("2 evaluations brought no better f1 than 0.8 at step 5")
 
 
+def test_early_stopping_counts_numbers_only(tmp_path):
+    settings = TrainerConfig(early_stopping_patience=1)
+    values = ["null", '"x"', "[1]", "0.5"]
+    lines = [f'{{"step": {step}, "split": "eval", "loss": {value}}}' for step, value in enumerate(values, 1)]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(lines))
+    stopping = EarlyStopping(settings, tmp_path, 4)
+    assert stopping.reason() is None
+    stopping.add(5, 0.6)
+    assert stopping.reason().startswith("1 evaluations brought no better loss than 0.5 at step 4")
+
+
 def test_a_metric_of_no_examples_is_never_the_best(tmp_path):
     best = BestCheckpoint(tmp_path, "f1", higher=True)
     arrays = {"model/x": np.ones(1, np.float32)}

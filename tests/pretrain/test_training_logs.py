@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from nlpdata.errors import DataError
 from pretrain.training.logs import LiveLine, MetricsLog, duration, read_lines
 from pretrain.training.plot import plot_loss
 from pretrain.training.tensorboard import TensorBoardLog
@@ -30,6 +31,12 @@ def test_lines_past_the_restored_step_are_cut(tmp_path):
     MetricsLog(tmp_path).close()
     assert len(read_lines(log.path)) == 6
     assert read_lines(tmp_path / "absent") == []
+
+
+def test_metrics_that_cannot_be_read(tmp_path):
+    (tmp_path / "metrics.jsonl").mkdir()
+    with pytest.raises(DataError, match=r"metrics\.jsonl: cannot be read: Is a directory"):
+        MetricsLog(tmp_path)
 
 
 @pytest.mark.slow
