@@ -47,6 +47,7 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files import is_plain_name, path_of, sync_folder, write_whole
+from nlpdata.meta_types import type_fault
 
 FORMAT_VERSION = 1
 
@@ -264,7 +265,7 @@ def read_meta(path) -> dict:
         meta = json.loads(path_of(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"{path}: cannot read the meta file: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not a meta file: {error}") from error
     if not isinstance(meta, dict):
         raise DataError(f"{path}: not a meta file: received a JSON {type(meta).__name__}, expected an object")
@@ -281,6 +282,8 @@ def read_meta(path) -> dict:
 
 def _check_meta(path, meta: dict) -> None:
     """What readers rely on, where it is there: DataError for anything else under these keys."""
+    if fault := type_fault(meta):
+        raise DataError(f"{path}: {fault}")
     shards, tokenizer = meta.get("shards", []), meta.get("tokenizer", {})
     of_shard = {"file": str, "records": int, "crc32c": str}
     if not isinstance(shards, list) or not all(
@@ -289,10 +292,8 @@ def _check_meta(path, meta: dict) -> None:
     ):
         raise DataError(f"{path}: shards is {str(shards)[:80]}, expected a list of objects with {', '.join(of_shard)}")
     named = [shard["file"] for shard in shards]
-    splits = meta.get("splits", {})
-    if isinstance(splits, dict):
-        named += [split["examples"] for split in splits.values() if isinstance(split, dict) and "examples" in split]
-    named += [tokenizer["file"]] if isinstance(tokenizer, dict) and "file" in tokenizer else []
+    named += [split["examples"] for split in meta.get("splits", {}).values() if "examples" in split]
+    named += [tokenizer["file"]] if "file" in tokenizer else []
     for name in named:
         if not is_plain_name(name):
             raise DataError(
@@ -300,7 +301,7 @@ def _check_meta(path, meta: dict) -> None:
             )
     if not isinstance(meta.get("options", {}), dict):
         raise DataError(f"{path}: options is {str(meta['options'])[:80]}, expected an object")
-    special = tokenizer.get("special_ids", _SPECIAL) if isinstance(tokenizer, dict) else {}
+    special = tokenizer.get("special_ids", _SPECIAL)
     if not isinstance(special, dict) or not all(isinstance(special.get(name), int) for name in _SPECIAL):
         raise DataError(
             f"{path}: tokenizer is {str(tokenizer)[:80]}, expected an object whose special_ids give {', '.join(_SPECIAL)}"
