@@ -20,7 +20,7 @@ import typer
 from nlpdata import summaries
 from nlpdata.aliases import rewrite
 from nlpdata.command import call_app
-from nlpdata.errors import NlpdataError, UsageError
+from nlpdata.errors import BEGINS_ANEW, RESUMES, NlpdataError, UsageError
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.options import ACCEPT_LOSS_HELP
 from nlpdata.pretraining.options import PretrainingOptions
@@ -356,8 +356,8 @@ def option_names(command: str) -> set[str]:
 def _what_is_left(argv: list[str]) -> str:
     """What an interruption leaves of a command."""
     if _on_beam(argv):
-        return " A run on Beam keeps no finished parts: the same command begins anew."
-    return " Finished parts are kept: the same command goes on from there." if argv[0] in _RESUMABLE else ""
+        return f" {BEGINS_ANEW}."
+    return f" {RESUMES}." if argv[0] in _RESUMABLE else ""
 
 
 def _on_beam(argv: list[str]) -> bool:

@@ -1,5 +1,9 @@
 """Errors that a user can cause. The command line prints their message and exits with their code; never a traceback."""
 
+RESUMES = "Finished parts are kept: the same command resumes from them"
+BEGINS_ANEW = "A run on Beam keeps no finished parts: the same command begins anew"
+"""What an error leaves of a command that works in parts, for the end of messages."""
+
 
 class NlpdataError(Exception):
     """A message for the user: what is wrong, what was received, what was expected, what to do."""

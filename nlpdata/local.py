@@ -12,11 +12,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import RESUMES, DataError, UsageError
 from nlpdata.worker import ENDED, ERROR, PROGRESS, READY, Worker, wait_for
 
 _GRACE_SECONDS = 0.5
-_KEPT = "Finished parts are kept: the same command resumes from them"
 
 
 def default_workers() -> int:
@@ -133,7 +132,7 @@ def run_stage(
         on_progress=progress,
         describe=lambda numbered: describe(numbered[1]),
         stage=name,
-        advice=_KEPT,
+        advice=RESUMES,
     ):
         results[i] = result
     progress.close()

@@ -59,20 +59,20 @@ def fault_in(error: BaseException) -> NlpdataError | None:
 
 
 @contextmanager
-def said_once():
-    """Keeps Beam from logging, with tracebacks, what the command says of a fault in one line."""
+def without_tracebacks():
+    """Keeps Beam from logging a user's fault with its traceback: the command reports it in one line."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     for logger in loggers:
-        logger.addFilter(_is_other)
+        logger.addFilter(_is_not_a_users)
     try:
         yield
     finally:
         for logger in loggers:
-            logger.removeFilter(_is_other)
+            logger.removeFilter(_is_not_a_users)
 
 
-def _is_other(record: logging.LogRecord) -> bool:
-    """Whether a record is about anything else than a fault on its way home."""
+def _is_not_a_users(record: logging.LogRecord) -> bool:
+    """Whether a log record is about anything but a user's fault."""
     error = record.exc_info[1] if record.exc_info else None
     text = record.getMessage() + ("".join(traceback.format_exception(error)) if error else "")
     return _MARKER.search(text) is None

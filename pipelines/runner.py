@@ -21,7 +21,7 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.files import is_remote
 from nlpdata.local import Progress
 from pipelines import progress
-from pipelines.faults import fault_in, said_once
+from pipelines.faults import fault_in, without_tracebacks
 
 # DirectRunner means Beam's in-process runner: Beam's own DirectRunner first tries to download another one.
 RUNNERS = {
@@ -216,7 +216,7 @@ def run_pipeline(
     start, result = time.monotonic(), None
     gc.freeze()  # Beam's modules are 100,000 objects, which every full collection would look at
     try:
-        with said_once(), progress.shown(Progress("tokenizing", input_bytes, quiet=quiet)):
+        with without_tracebacks(), progress.shown(Progress("tokenizing", input_bytes, quiet=quiet)):
             result = pipeline.run()
             state = result.wait_until_finish()
     except Exception as error:

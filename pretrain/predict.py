@@ -10,7 +10,7 @@ import functools
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -58,17 +58,22 @@ def predict(
     input,
     output,
     *,
-    format="tsv",
-    tokenizer=None,
-    batch_size=32,
-    overwrite=False,
-    import_modules=(),
-    allow_other_tokenizer=False,
-    log=print,
+    format: str = "tsv",
+    tokenizer: str | None = None,
+    batch_size: int = 32,
+    overwrite: bool = False,
+    import_modules: Sequence[str] = (),
+    allow_other_tokenizer: bool = False,
+    log: Callable[[str], None] = print,
 ) -> None:
     """Writes the predictions of a fine-tuned model for a file; see the top of this file.
 
     Args:
+      model_dir: the checkpoint of the model, as for pretrain.load.
+      input, output: see the top of this file.
+      format: tsv, jsonl or glue.
+      tokenizer: its file; default: the one kept with the model.
+      batch_size: examples at a time.
       overwrite: replace earlier predictions, whole and at the end; else an output that exists is refused.
       import_modules: modules of the user's own parts that the model's checkpoint may name.
       allow_other_tokenizer: take a tokenizer, or records of one, that is not the model's.

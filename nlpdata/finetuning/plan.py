@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nlpdata import loss
 from nlpdata.corpus import fingerprint
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import BEGINS_ANEW, RESUMES, DataError, UsageError
 from nlpdata.files import AnyPath, is_remote, path_of
 from nlpdata.finetuning import tasks
 from nlpdata.finetuning.chunks import ExamplesFile, Tally, label_warnings, read_chunks
@@ -209,8 +209,8 @@ class Run:
         if isinstance(error, OSError):
             where = f" ({error.filename})" if error.filename else ""
             raise DataError(
-                f"create-finetuning ({self._folder}): {error.strerror or error}{where}. Nothing was put in place; finished "
-                "parts are kept in the work folder: the same command resumes from them"
+                f"create-finetuning ({self._folder}): {error.strerror or error}{where}. Nothing was put in place. "
+                f"{RESUMES if self._resumes else BEGINS_ANEW}"
             ) from error
 
     @property

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.corpus import Portion, read_portion
-from nlpdata.errors import DataError
+from nlpdata.errors import RESUMES, DataError
 from nlpdata.output import store_result
 from nlpdata.pretraining import random_next
 from nlpdata.pretraining.build import build_buckets, build_examples
@@ -25,7 +25,6 @@ from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
 
 BUCKET_STAGES = {"nsp": "drawing random segments", "none": "packing documents"}  # objective -> what is done in buckets
 WAITING_BYTES = 8 << 20  # waiting examples held at a time
-_KEPT = "Nothing was put in place; finished parts are kept in the work folder: the same command goes on from there"
 
 
 @dataclass(frozen=True)
@@ -181,12 +180,12 @@ class disk_errors:
 
     def __exit__(self, kind, error, traceback):
         if isinstance(error, DataError) and self._stage == "writing shards":
-            raise DataError(f"{self._stage}: {error}. {_KEPT}") from error
+            raise DataError(f"{self._stage}: {error}. Nothing was put in place. {RESUMES}") from error
         if isinstance(error, OSError):
             raise DataError(
                 f"{self._stage} ({self._what}): {error.strerror or error}"
                 + (f" ({error.filename})" if error.filename else "")
-                + f". {_KEPT}"
+                + f". Nothing was put in place. {RESUMES}"
             ) from error
         if isinstance(error, MemoryError):
             raise DataError(f"{self._stage} ({self._what}): memory ran out. Use fewer --workers") from error
