@@ -13,7 +13,7 @@ import numpy as np
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-from pretrain.layers.dropout import row_bits
+from pretrain.layers.dropout import row_factors
 
 # Measured on an H200 at lengths 128 and 512: blocks of 128, or more warps, are slower.
 WARPS, STAGES = 4, 2
@@ -27,7 +27,7 @@ def attention(query, key, value, mask_adder, dropout_key, rate: float, interpret
     Args:
       query, key, value: (b, L, heads, width), L a multiple of BLOCK, width a power of two.
       mask_adder: float32 (b, L), added to the scores of a key.
-      dropout_key: int32 or uint32 (2,), see pretrain.layers.dropout.row_bits.
+      dropout_key: int32 or uint32 (2,), see pretrain.layers.dropout.row_factors.
       rate: share of the probabilities that is dropped.
       interpret: run on the CPU, for tests.
 
@@ -63,9 +63,7 @@ def _kept(key_ref, rate, first_query, first_key):
     index = jnp.arange(BLOCK, dtype=jnp.uint32)
     row = first_query.astype(jnp.uint32) + index
     column = first_key.astype(jnp.uint32) + index
-    bits = row_bits(row[:, None], column[None], key_ref[0], key_ref[1])
-    dropped = round(rate * 65536)
-    return jnp.where(bits >= np.uint32(dropped << 16), np.float32(65536 / (65536 - dropped)), np.float32(0))
+    return row_factors(row[:, None], column[None], key_ref, rate)
 
 
 def _first_query(heads, length):

@@ -92,6 +92,20 @@ def row_bits(row, column, first, second):
     return _mix(start + column * np.uint32(_SALTS[0]))
 
 
+def row_factors(row, column, key, rate: float):
+    """What dropout multiplies with at every row and column of an array, on JAX: float32, 0 or about 1 / (1 - rate).
+
+    Args:
+      row, column: uint32, of shapes that broadcast.
+      key: (2,).
+    """
+    import jax.numpy as jnp
+
+    dropped = round(rate * 65536)
+    bits = row_bits(row, column, key[0], key[1])
+    return jnp.where(bits >= np.uint32(dropped << 16), np.float32(65536 / (65536 - dropped)), np.float32(0))
+
+
 def _mix(x):
     """lowbias32 on uint32."""
     x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)

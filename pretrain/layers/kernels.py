@@ -18,7 +18,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
 from pretrain.layers import activations
-from pretrain.layers.dropout import row_bits
+from pretrain.layers.dropout import row_factors
 
 # Measured on an H200. A warp that has a row to itself adds it up without shared memory.
 _PROGRAMS = 2048  # of kernels that add up rows: several for each multiprocessor of a large GPU
@@ -57,7 +57,7 @@ def residual_norm(x, h, bias, gamma, beta, key, rate: float, epsilon: float, int
     Args:
       x, h: (n, size) in one precision, which is the result's too.
       bias, gamma, beta: float32 (size,).
-      key: int32 or uint32 (2,) of the dropout (pretrain.layers.dropout.row_bits).
+      key: int32 or uint32 (2,) of the dropout (pretrain.layers.dropout.row_factors).
       rate: share that is dropped of h + bias; 0: key is not read.
       epsilon: of the norm.
       interpret: run on the CPU, for tests.
@@ -155,10 +155,8 @@ def _pre_norm(x, h, bias, key_ref, first_row, rate):
     if not rate:
         return x + h + bias, 1.0
     rows, width = x.shape
-    dropped = round(rate * 65536)
     row = first_row.astype(jnp.uint32) + jnp.arange(rows, dtype=jnp.uint32)
-    bits = row_bits(row[:, None], jnp.arange(width, dtype=jnp.uint32)[None], key_ref[0], key_ref[1])
-    kept = jnp.where(bits >= np.uint32(dropped << 16), np.float32(65536 / (65536 - dropped)), np.float32(0))
+    kept = row_factors(row[:, None], jnp.arange(width, dtype=jnp.uint32)[None], key_ref, rate)
     return x + (h + bias) * kept, kept
 
 
