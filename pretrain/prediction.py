@@ -1,6 +1,7 @@
 """Predictions of a fine-tuned sentence model for texts: reading them, running the model, writing what it says."""
 
 import json
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,9 +183,14 @@ def write_rows(path: str | Path, rows: Sequence[Mapping], format: str) -> None:
 
 
 def looks_predicted(path: Path) -> bool:
-    """Whether a file begins as predictions do, in any format, or is empty."""
-    with open(path, "rb") as file:
-        head = file.read(4096)
+    """Whether a file begins as predictions do, in any format, or is empty; a link to nothing and a device do not."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return False
+        with open(path, "rb") as file:
+            head = file.read(4096)
+    except OSError:
+        return False
     return not head or head.startswith((b"index\tprediction", b'{"index": '))
 
 

@@ -93,6 +93,10 @@ class Tokenizer(ABC):
     def decode(self, ids) -> str:
         """Readable text of ids, for display; not an inverse of `encode`."""
 
+    def __reduce__(self):
+        """Pickled as its spec: another process loads an equal tokenizer from the same file."""
+        return load_tokenizer, (self.spec,)
+
     @abstractmethod
     def special_ids(self) -> list[int]:
         """Ids of the special tokens: those of SPECIAL_ROLES, and others that no text is given; ascending."""

@@ -174,7 +174,11 @@ def test_threads_share_a_tokenizer(vocab):
 
 def test_specs_load_equal_tokenizers(vocab):
     t = load_tokenizer(vocab, do_lower_case=False, keep_accents=False)
-    for other in (load_tokenizer(t.spec), load_tokenizer(pickle.loads(pickle.dumps(t.spec)))):
+    for other in (
+        load_tokenizer(t.spec),
+        load_tokenizer(pickle.loads(pickle.dumps(t.spec))),
+        pickle.loads(pickle.dumps(t)),
+    ):
         assert other.meta() == t.meta()
         assert other.spec == t.spec
     with pytest.raises(DataError, match="sha256"):

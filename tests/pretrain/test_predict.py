@@ -277,8 +277,9 @@ def test_predictions_that_exist_are_refused_and_replaced_whole(classifier, tmp_p
         run(classifier, source, target, overwrite=True)
     target.unlink()
     target.symlink_to(tmp_path / "nowhere")
-    with pytest.raises(UsageError, match="exists"):
-        run(classifier, source, target)
+    for overwrite, message in ((False, "exists"), (True, "holds something else")):
+        with pytest.raises(UsageError, match=message):
+            run(classifier, source, target, overwrite=overwrite)
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
 
