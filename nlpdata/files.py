@@ -277,10 +277,15 @@ def find_paths(pattern: str) -> list[str]:
     return path.glob_files() if glob.has_magic(pattern) else []
 
 
+def is_device(path) -> bool:
+    """Whether a path leads to what takes data but is not a file, such as /dev/null: it is written to, never replaced."""
+    return not is_remote(path) and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
 def write_whole(path, data: bytes) -> None:
     """Writes a file in one step and makes it durable: nobody ever reads half of it."""
     path = path_of(path)
-    if isinstance(path, RemotePath):
+    if isinstance(path, RemotePath) or is_device(path):
         path.write_bytes(data)
         return
     with temporary(path) as made:

@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files import sync_folder, write_durably
+from nlpdata.files import is_device, sync_folder, write_durably
 from nlpdata.temporary import temporary
 from pretrain.command import AllowOtherTokenizer, ImportModules, run_app
 from pretrain.json_files import json_bytes
@@ -106,6 +106,8 @@ def _predict(model_dir, input, output, format, words, batch_size, overwrite, log
 
 def _check_output(input: Path, output: Path, is_folder: bool, overwrite: bool) -> None:
     """UsageError where predictions cannot be written there: before the work, not after it."""
+    if is_device(output) and not is_folder:
+        return
     expected = "a folder" if is_folder else "a file"
     if output.exists() and output.is_dir() != is_folder:
         raise UsageError(f"--output {output}: expected {expected}, found {'a file' if is_folder else 'a folder'}.")

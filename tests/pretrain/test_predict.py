@@ -283,6 +283,19 @@ def test_predictions_that_exist_are_refused_and_replaced_whole(classifier, tmp_p
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
 
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    """As /dev/null and /dev/stdout are."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    _check_output(tmp_path / "in.txt", pipe, False, False)
+    write_rows(pipe, [{"index": 0, "prediction": "a", "scores": {"a": 1.0}}], "glue")
+    assert os.read(reader, 1000) == b"index\tprediction\n0\ta\n"
+    os.close(reader)
+    assert pipe.is_fifo()
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
 ANSWERS = ({"q": -1.5}, {"q": [{"text": "old"}]}, {"q": "old"})
 
 
