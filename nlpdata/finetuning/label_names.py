@@ -150,6 +150,7 @@ def class_warnings(names: Sequence[str], counts: Mapping[str, int], rows: int, c
 
 def _is_marker(name: str, names: Sequence[str], share: float) -> bool:
     plain = name.casefold()
-    if plain.startswith("-") and _NUMBER.fullmatch(plain):  # a scale such as -1, 0, 1 has its mirror image
-        return plain in MARKERS and plain[1:] not in names
+    if plain.startswith("-") and _NUMBER.fullmatch(plain):  # a scale such as -1, 0, 1 is its own mirror image
+        is_scale = {name.lstrip("-") if name.startswith("-") else f"-{name}" for name in names} - {"-0"} <= set(names)
+        return plain in MARKERS and (not is_scale or share < _RARE)
     return plain in MARKERS or (plain in _MARKERS_WHERE_RARE and share < _RARE)

@@ -43,7 +43,12 @@ def open_tfds(name: str, inputs, options) -> Dataset:
     if label not in features:
         raise UsageError(f"--label-column: {name} has no {label!r}; its features: {', '.join(features)}.")
     names = tuple(getattr(features[label], "names", None) or ())
-    regression = not names and (options.task == "regression" or np.dtype(features[label].np_dtype).kind == "f")
+    if names and options.task == "regression":
+        raise UsageError(
+            f"--task regression takes numbers, and the labels of {name} are classes: {', '.join(names[:12])}. Leave --task out."
+        )
+    is_float = np.dtype(features[label].np_dtype).kind == "f"
+    regression = options.task == "regression" or (is_float and options.task is None)
     files = tuple(sorted(path for path in prepared.iterdir() if path.is_file()))
     splits = []
     for theirs, ours in _chosen(name, builder, options).items():
@@ -104,7 +109,8 @@ def _texts(name: str, features, options) -> tuple[str, ...]:
     pair = next((pair for pair in _PAIRS if set(pair) <= set(features)), None)
     if pair:
         return pair
-    found = [key for key, feature in features.items() if type(feature).__name__ == "Text"]
+    label = options.label_column or "label"
+    found = [key for key, feature in features.items() if type(feature).__name__ == "Text" and key != label]
     if len(found) == 1:
         return (found[0],)
     raise UsageError(

@@ -289,7 +289,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     _check_output(tmp_path / "in.txt", pipe, False, False)
-    write_rows(pipe, [{"index": 0, "prediction": "a", "scores": {"a": 1.0}}], "glue")
+    write_rows(pipe, [{"index": "0", "prediction": "a", "scores": {"a": 1.0}}], "glue")
     assert os.read(reader, 1000) == b"index\tprediction\n0\ta\n"
     os.close(reader)
     assert pipe.is_fifo()

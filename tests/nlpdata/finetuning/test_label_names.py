@@ -201,6 +201,9 @@ def test_wrong_options(tmp_path, make, options, message):
         ({"a": 500, "b": 400}, []),
         ({"-1": 300, "0": 300, "1": 300}, []),  # a scale
         ({"-1": 300, "1": 300}, []),
+        ({"-2": 300, "-1": 300, "0": 300, "1": 300, "2": 300}, []),
+        ({"-1": 300, "0": 300, "1": 300, "2": 300}, ["'-1', which looks like a marker"]),
+        ({"-1": 5, "0": 300, "1": 300}, ["'-1', which looks like a marker"]),
         ({"-1": 5, "0": 300, "2": 300}, ["'-1', which looks like a marker"]),
         ({"hidden": 5, "a": 300, "b": 300}, ["'hidden', which looks like a marker"]),
         ({"N/A": 5, "a": 300, "UNK": 300}, ["'N/A', which", "'UNK', which"]),

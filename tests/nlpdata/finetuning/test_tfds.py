@@ -54,6 +54,16 @@ def test_keys_and_splits_can_be_named(prepared, make):
         make(None, output="x", tfds_splits="dev=nowhere", **options)
 
 
+@pytest.mark.slow
+def test_the_task_that_is_given_decides(prepared, make):
+    _, data = prepared
+    options = {"tfds_data_dir": str(data), "max_seq_length": 32, "tfds_splits": "train=train"}
+    result = make(None, tfds="glue/stsb", task="classification", **options)
+    assert read_meta(result.meta)["label_names"] == ["0.25", "2.5"]
+    with pytest.raises(UsageError, match="the labels of glue/rte are classes: entailment, not_entailment"):
+        make(None, output="x", tfds="glue/rte", task="regression", **options)
+
+
 @pytest.mark.parametrize(
     ("name", "hint"), [("glue/rte", "Prepared there: nothing"), ("glue/mnlii", "Did you mean glue/mnli")]
 )
