@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _log(f"pretrain.run: error: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        _log("pretrain.run: interrupted. The same command goes on from the last checkpoint.")
+        _log("pretrain.run: interrupted. The same command resumes from the last checkpoint.")
         return 130
 
 

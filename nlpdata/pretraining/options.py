@@ -33,7 +33,7 @@ class PretrainingOptions(RecordOptions):
     dupe_factor: int | None = option(
         None, "How often each document is used, with other masks.  [default: 10 static, 1 dynamic]"
     )
-    pack_across_documents: bool = option(False, "Let an example go on in the next document, behind a [SEP] (none).")
+    pack_across_documents: bool = option(False, "Let an example continue in the next document, after a [SEP] (none).")
     nsp_scope: Literal["corpus", "file"] = option("corpus", "Where a random second segment may come from (nsp).")
     eval_fraction: float = option(0.0, "Share of the documents that go to <output>.eval.tfrecord, once each.")
     feature_names: Literal["v1", "v2"] = option("v1", "v1: input_ids, segment_ids; v2: input_word_ids, input_type_ids.")

@@ -59,7 +59,7 @@ def write(folder: Path, arrays: Mapping[str, np.ndarray], info: Mapping) -> None
     except OSError as error:
         raise DataError(
             f"cannot write the checkpoint {folder}: {error.strerror or error}. Earlier checkpoints are whole; make room "
-            "and run the same command again to go on from the newest."
+            "and run the same command again to resume from the newest."
         ) from None
 
 

@@ -149,7 +149,7 @@ class _Run:
     def _say_done(self, step: int) -> None:
         self._log(
             f"nothing to do: {self._model_dir} holds a checkpoint of step {step}, and the run has {self._train_steps} "
-            "steps. Raise train_steps (or num_train_epochs) to go on, or use another model_dir."
+            "steps. Raise train_steps (or num_train_epochs) to train further, or use another model_dir."
         )
 
     def _check_batch_sizes(self) -> None:
@@ -194,13 +194,13 @@ class _Run:
     def _restore(self, found) -> tuple[int, list]:
         folder, info, arrays = found
         if self._config.task.init_checkpoint:
-            instead = "the run goes on from" if self._trains else "the run has its own, evaluated is"
+            instead = "the run resumes from" if self._trains else "the run has its own, evaluated is"
             self._log(f"init_checkpoint {self._config.task.init_checkpoint} is not used: {instead} {folder}")
         self._check_tokenizer(str(folder))
         self._compare(info)
         self._engine.load_state(arrays, weights_only=not self._trains)
         if self._trains:
-            self._log(f"going on from {folder}, after step {info['step']} of {self._train_steps}")
+            self._log(f"resuming from {folder}, after step {info['step']} of {self._train_steps}")
         elif info["step"] == 0:
             self._log(f"warning: {folder} is of step 0: this model was not trained")
         return info["step"], info.get("interval", [])

@@ -165,7 +165,7 @@ class Trainer:
         if signal is not None:
             raise Interrupted(
                 f"interrupted after step {self.step} of {self.train_steps}; the checkpoint is saved. Run the same command "
-                "again to go on.",
+                "again to resume.",
                 signal,
             )
 

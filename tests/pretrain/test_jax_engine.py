@@ -154,7 +154,7 @@ def test_kill_9_leaves_no_trace(record_sets, on_jax, tmp_path):
     finish(started)
     code, said = finish(on_jax((config, tmp_path / "run", "train")))
     assert code == 0, said
-    assert "going on from" in said or "nothing to do" in said
+    assert "resuming from" in said or "nothing to do" in said
     expected = curve(tmp_path / "whole")
     assert len([loss for loss, _, _ in expected.values() if loss is not None]) == 10
     assert curve(tmp_path / "run") == expected

@@ -56,7 +56,7 @@ def test_kill_9_at_random_steps_leaves_no_trace(config, uninterrupted, tmp_path)
     assert kills == 3
     code, said = finish(process((config, model_dir, "train_and_eval")))
     assert code == 0, said
-    assert "going on from" in said
+    assert "resuming from" in said
     expected = curve(uninterrupted)
     assert len(expected) == STEPS
     assert all(digest for _, _, digest in expected.values())

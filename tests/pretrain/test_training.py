@@ -150,7 +150,7 @@ def test_init_checkpoint_starts_at_0_and_a_checkpoint_resumes(finished, config, 
     assert [line["step"] for line in first] == [1, 2]
     assert first[0]["loss"] < lines(finished[0])[0]["loss"] - 0.1
     said = run(changed(start, "trainer", train_steps=4), tmp_path)
-    assert any("init_checkpoint" in line and "is not used: the run goes on from" in line for line in said)
+    assert any("init_checkpoint" in line and "is not used: the run resumes from" in line for line in said)
     assert any("after step 2 of 4" in line for line in said)
     assert [line["step"] for line in lines(tmp_path)] == [1, 2, 3, 4]
 
