@@ -84,11 +84,16 @@ def _json(sample: _Sample) -> str | None:
         found for line in sample.lines[:200] if line.lstrip()[:1] == "{" and isinstance(found := value(line), dict)
     ]
     if objects and len(objects) >= _MOST * min(len(sample.lines), 200):
-        texts = {key: sum(len(each[key]) for each in objects if isinstance(each.get(key), str)) for key in objects[0]}
-        key = max(texts, key=texts.get, default="text")
+        texts = {key: sum(_characters(each.get(key)) for each in objects) for key in objects[0]}
+        key = max(texts, key=texts.get, default=None)
+        remedy = (
+            f"Name the key of the text: --text-key {key}"
+            if key is not None and texts[key]
+            else "None of the keys holds text: write the text that is inside to a text file, one sentence a line"
+        )
         return (
             f"its lines are JSON objects (keys {', '.join(list(objects[0])[:8])}), and are read as text, braces and keys "
-            f"and all. Name the key of the text: --text-key {key}"
+            f"and all. {remedy}"
         )
     first = sample.lines[0].lstrip()
     if first[:1] in ("[", "{") and _share(sample, lambda line: re.match(r'\s*([\[{\]},]|"[^"]+"\s*:)', line)) > _MOST:
@@ -97,6 +102,12 @@ def _json(sample: _Sample) -> str | None:
             "and name the key of the text with --text-key"
         )
     return None
+
+
+def _characters(value) -> int:
+    """Of a text, or a list of texts, which --text-key takes, too; 0 for anything else."""
+    texts = value if isinstance(value, list) else [value]
+    return sum(len(text) for text in texts) if all(isinstance(text, str) for text in texts) else 0
 
 
 def _table(sample: _Sample) -> str | None:

@@ -86,7 +86,7 @@ def _wrong_encoding(path: str, encoding: str, why: str, compression: str) -> Dat
     else:
         tool = {"gzip": "gzip -dc", "zstd": "zstd -dc"}[compression]
         command = f"{tool} {quote(path)} | iconv -f {encoding} -t UTF-8 > {quote(path + '.utf8.txt')}"
-    return DataError(f"{path}: expected UTF-8 text, found {encoding} ({why}): convert it with\n  {command}")
+    return DataError(f"{path}: expected UTF-8 text, found {encoding} ({why}): convert it with: {command}")
 
 
 @contextmanager

@@ -27,6 +27,16 @@ ODD = {
         "\n".join(json.dumps({"id": str(i), "body": s}) for i, s in enumerate(SENTENCES)),
         "--text-key body",
     ),
+    "JSON lines, lists of texts": (
+        "a.txt",
+        "\n".join(json.dumps({"id": str(i), "body": [s, s]}) for i, s in enumerate(SENTENCES)),
+        "--text-key body",
+    ),
+    "JSON lines, text further inside": (
+        "a.txt",
+        "\n".join(json.dumps({"n": i, "doc": {"text": s}}) for i, s in enumerate(SENTENCES)),
+        "None of the keys holds text",
+    ),
     "a JSON array": ("a.json", json.dumps([{"text": s} for s in SENTENCES], indent=1), "jq -c"),
     "CSV": (
         "a.csv",
