@@ -193,7 +193,7 @@ def _length(run: _Run) -> Iterator[str]:
             f"{_OPTIMIZATION}: the learning rate is 0 at every step: the decay reaches 0 at step {curve.decay_end} (decay_steps), "
             f"and warm-up ends at step {curve.warmup_steps}. Raise decay_steps, or lower warmup_steps."
         )
-    if curve.decay_start >= steps:
+    if warmup < steps <= curve.decay_start:
         yield (
             f"the learning rate never decays: {_OPTIMIZATION}.learning_rate.decay_start is {curve.decay_start}, and the run has "
             f"{steps} steps. Lower decay_start, or raise train_steps."
