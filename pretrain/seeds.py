@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from nlpdata.errors import DataError
 from pretrain.config import ExperimentConfig
 from pretrain.config_yaml import SAVED_NAME, compare_saved
 from pretrain.json_files import read_object, write_json
@@ -31,7 +32,7 @@ def run_each(
     from pretrain.training import run_experiment
     from pretrain.training.trainer import EVAL_RESULTS
 
-    known = read_object(results_file).get("runs", {}) if results_file.exists() else {}
+    known = _known_results(results_file)
     folder.mkdir(parents=True, exist_ok=True)
     for name, (config, mode) in runs.items():
         model_dir = folder / name
@@ -45,6 +46,19 @@ def run_each(
         known[name] = read_object(model_dir / EVAL_RESULTS)
         write_json(results_file, {"runs": known})
     return {name: known[name] for name in runs}
+
+
+def _known_results(path: Path) -> dict[str, dict]:
+    """What a sweep's file keeps of its finished runs; {} where there is no file. DataError for anything else in it."""
+    runs = read_object(path).get("runs", {}) if path.exists() else {}
+    results = list(runs.values()) if isinstance(runs, dict) else [None]
+    for result in results:
+        if not isinstance(result, dict) or not all(isinstance(value, int | float) for value in result.values()):
+            raise DataError(
+                f"{path}: runs must give the metrics of each run. Received: {str(runs)[:60]}. Remove the file: finished runs are "
+                "not trained again."
+            )
+    return runs
 
 
 def with_seed(config: ExperimentConfig, seed: int) -> ExperimentConfig:

@@ -8,9 +8,10 @@ import statistics
 import pytest
 from tensorflow.python.framework.func_graph import FuncGraph
 
+from nlpdata.errors import DataError
 from pretrain.config_yaml import dump_yaml
 from pretrain.run import main
-from pretrain.seeds import summarize
+from pretrain.seeds import run_each, summarize
 from tests.pretrain.finetuning import records, sentence_experiment
 
 
@@ -74,3 +75,17 @@ def test_a_metric_that_is_no_number_in_one_run_is_none_of_all():
     spread = summarize([{"f1": 0.5}, {"f1": math.nan}, {"f1": 0.7}])["f1"]
     assert list(spread) == ["median", "min", "max", "std"]
     assert all(map(math.isnan, spread.values()))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{"runs": 5}, {"runs": {"seed-0": 5}}, {"runs": {"seed-0": {"accuracy": "x"}}}, {"runs": {"seed-0": None}}],
+)
+def test_results_of_another_form_are_refused_before_any_run(tmp_path, content):
+    path = tmp_path / "seeds.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(
+        DataError, match=r"seeds\.json: runs must give the metrics of each run\. Received: .*Remove the file"
+    ):
+        run_each({}, tmp_path / "runs", path)
+    assert not (tmp_path / "runs").exists()
