@@ -30,7 +30,7 @@ def pretraining_rows(result) -> Rows:
         ("documents", counters["documents"]),
         ("sentences read", counters["sentences"]),
         ("sentences used", counters["sentences_used"]),
-        *((f"  dropped, {reason.replace('_', ' ')}", count) for reason, count in counters["dropped"].items()),
+        *((f"  left out, {reason.replace('_', ' ')}", count) for reason, count in counters["dropped"].items()),
         ("tokens", counters["tokens"]),
         ("  cut from long pairs", counters.get("tokens_truncated", 0)),
         ("  unknown to the tokenizer", counters["tokens_unknown"]),

@@ -1,10 +1,11 @@
-"""The hosts of a run: what the environment variable TF_CONFIG says, for every backend."""
+"""The hosts and replicas of a run, for every backend: what the environment variable TF_CONFIG says, and what contradicts it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from nlpdata.errors import UsageError
+from pretrain.config import RuntimeConfig
 
 
 @dataclass(frozen=True)
@@ -30,3 +31,18 @@ def read_cluster(environment: Mapping[str, str]) -> Cluster:
             '{"cluster": {"worker": ["host1:12345", "host2:12345"]}, "task": {"type": "worker", "index": 0}}. '
             f"Received: {text[:200]!r}."
         ) from None
+
+
+def report_unused_cluster(environment: Mapping[str, str], log: Callable[[str], None]) -> None:
+    """For distribution_strategy auto, which takes the devices of this host alone."""
+    if environment.get("TF_CONFIG"):
+        log("TF_CONFIG is set, but runtime.distribution_strategy is auto: this process trains alone")
+
+
+def refuse_replicas(runtime: RuntimeConfig) -> None:
+    """UsageError where a strategy of one device is to have several replicas."""
+    if (runtime.num_replicas or 1) > 1:
+        raise UsageError(
+            f"runtime.num_replicas is {runtime.num_replicas}, but distribution_strategy {runtime.distribution_strategy} uses "
+            "one device. Use mirrored."
+        )

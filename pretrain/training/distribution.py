@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.config import RuntimeConfig
-from pretrain.training.cluster import read_cluster
+from pretrain.training.cluster import read_cluster, refuse_replicas, report_unused_cluster
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,14 @@ def distribute(runtime: RuntimeConfig, log: Callable[[str], None] = print) -> Di
 
 def _auto(runtime, log) -> Distribution:
     gpus = len(tf.config.list_physical_devices("GPU"))
-    if os.environ.get("TF_CONFIG"):
-        log("TF_CONFIG is set, but runtime.distribution_strategy is auto: this process trains alone")
+    report_unused_cluster(os.environ, log)
     if gpus > 1 or (runtime.num_replicas or 1) > 1:
         return _mirrored(runtime, log)
     return _one_device(runtime, log)
 
 
 def _one_device(runtime, log) -> Distribution:
-    if (runtime.num_replicas or 1) > 1:
-        raise UsageError(
-            f"runtime.num_replicas is {runtime.num_replicas}, but distribution_strategy {runtime.distribution_strategy} uses "
-            "one device. Use mirrored."
-        )
+    refuse_replicas(runtime)
     log(f"devices: {'one GPU' if tf.config.list_physical_devices('GPU') else 'no GPU found, the CPU'}")
     return Distribution(tf.distribute.get_strategy())
 

@@ -10,7 +10,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.config import RuntimeConfig
-from pretrain.training.cluster import read_cluster
+from pretrain.training.cluster import read_cluster, refuse_replicas, report_unused_cluster
 
 AXIS = "data"
 
@@ -53,8 +53,7 @@ def find_devices(runtime: RuntimeConfig, log: Callable[[str], None] = print) -> 
 
 
 def _auto(runtime, log) -> Devices:
-    if os.environ.get("TF_CONFIG"):
-        log("TF_CONFIG is set, but runtime.distribution_strategy is auto: this process trains alone")
+    report_unused_cluster(os.environ, log)
     if (runtime.num_replicas or 1) > 1:
         return _mirrored(runtime, log)
     devices = jax.devices()
@@ -64,11 +63,7 @@ def _auto(runtime, log) -> Devices:
 
 
 def _one_device(runtime, log) -> Devices:
-    if (runtime.num_replicas or 1) > 1:
-        raise UsageError(
-            f"runtime.num_replicas is {runtime.num_replicas}, but distribution_strategy {runtime.distribution_strategy} uses "
-            "one device. Use mirrored."
-        )
+    refuse_replicas(runtime)
     device = jax.devices()[0]
     log(f"devices: {'no GPU found, the CPU' if device.platform == 'cpu' else f'one {_name(device)}'}")
     return Devices(_mesh([device]))
