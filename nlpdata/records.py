@@ -210,10 +210,21 @@ def find_meta(path) -> Path | None:
         return None
     try:
         meta = read_meta(folder)
-    except DataError:  # some other program's file of this common name
-        return None
+    except DataError:
+        if _is_of_records(folder):  # a damaged one is reported by whoever reads it
+            return folder
+        return None  # some other program's file of this common name
     files = {shard["file"] for shard in meta.get("shards", [])}
     return folder if path_of(path).name in files or (not files and "task_type" in meta) else None
+
+
+def _is_of_records(path: Path) -> bool:
+    """Whether a file is a JSON object with the keys that only meta files of records have."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and ("shards" in value or "task_type" in value)
 
 
 # ----------------------------------------------------------------------------------------------------------- meta file

@@ -142,6 +142,20 @@ def test_features_of_meta():
     assert features_of_meta(None) is None
 
 
+@pytest.mark.parametrize("damage", [{"format_version": 99}, {"tokenizer": [1]}, {"shards": 5}, {"max_seq_length": "x"}])
+def test_a_damaged_meta_file_of_a_folder_is_not_passed_over(tmp_path, damage):
+    path = tmp_path / "meta.json"
+    whole = {
+        "format_version": 1,
+        "task_type": "bert_classification",
+        "shards": [{"file": "train.tfrecord", "records": 1, "crc32c": 0}],
+    }
+    path.write_text(json.dumps(whole | damage))
+    assert find_meta(tmp_path / "train.tfrecord") == path
+    with pytest.raises(DataError, match=r"meta\.json"):
+        read_meta(path)
+
+
 def test_find_meta(tmp_path):
     assert find_meta(tmp_path / "train.tfrecord") is None
     write_meta(tmp_path / "meta.json", {"shards": [{"file": "train.tfrecord", "records": 1, "crc32c": "00000000"}]})
