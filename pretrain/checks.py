@@ -270,7 +270,7 @@ def _decay(run: _Run) -> Iterator[str]:
 def _precision(run: _Run) -> Iterator[str]:
     runtime = run.config.runtime
     scale, dtype = runtime.loss_scale, runtime.mixed_precision_dtype
-    if scale == "dynamic":
+    if scale == "dynamic" or (scale == 1 and dtype != "float16"):
         return
     _require(0 < scale < math.inf, "runtime.loss_scale", scale, "must be dynamic or a number above 0.")
     if dtype != "float16":

@@ -172,6 +172,11 @@ def test_what_has_no_effect_is_warned_of(line, mode, message):
     assert re.search(message, warning), warning
 
 
+def test_a_scale_of_1_is_none():
+    """Cerebras's default, which a translated file sets."""
+    assert check_experiment(override("runtime.loss_scale=1"), "train") == []
+
+
 def test_a_sensible_run_has_no_warning():
     for mode in ("train", "eval", "train_and_eval", "validate_only"):
         assert check_experiment(config_of("--num_train_steps=500"), mode) == []
