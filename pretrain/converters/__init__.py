@@ -13,11 +13,13 @@ from nlpdata.errors import NlpdataError, UsageError
 from pretrain.config import Choice
 from pretrain.converters import native, places
 from pretrain.converters.archives import unpacked
-from pretrain.converters.checkpoint import Checkpoint, stored_encoder
+from pretrain.converters.checkpoint import Checkpoint, refuse_larger, stored_encoder
 from pretrain.converters.facts import read_facts
 from pretrain.converters.heads import settled
 from pretrain.converters.report import LoadReport, assign
 from pretrain.registry import CHECKPOINT_FORMATS, user_modules
+
+_HARMLESS = 1 << 24  # numbers that any machine has room for
 
 __all__ = ["Checkpoint", "LoadReport", "assign", "read_checkpoint", "read_encoder"]
 
@@ -81,7 +83,14 @@ def read_encoder(path: str, default: Choice | None = None) -> Choice | None:
         return read_checkpoint(path, default).encoder
     folder, info = own
     stored = info.get("encoder")
-    return stored_encoder(stored, str(folder / native.INFO)) if stored else default
+    if not stored:
+        return default
+    encoder, arrays = stored_encoder(stored, str(folder / native.INFO)), folder / native.ARRAYS
+    if arrays.is_file():
+        size = arrays.stat().st_size
+        most = max(size // 4, _HARMLESS)
+        refuse_larger(encoder, most, most, str(folder), f"its {native.ARRAYS} of {size} bytes is")
+    return encoder
 
 
 def _nothing_found(path: Path) -> str:

@@ -5,13 +5,14 @@ import json
 import pickle
 import struct
 import zipfile
+from dataclasses import asdict
 
 import h5py
 import numpy as np
 import pytest
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.converters import keras_h5, native, safetensors, torch_pickle
+from pretrain.converters import keras_h5, native, read_encoder, safetensors, torch_pickle
 from pretrain.converters.checkpoint import Checkpoint, take
 from pretrain.converters.load import build_model
 from pretrain.converters.names import HUGGING_FACE
@@ -155,3 +156,13 @@ def test_more_layers_than_tensors_are_refused_before_their_names_are_listed(fiel
         DataError, match=rf"x: its configuration \({field} {HUGE}\) has {HUGE} layers, for which its 1 tensors"
     ):
         take({"a": np.zeros(1)}, HUGGING_FACE["bert"], bert(**{field: HUGE}), "x")
+
+
+def test_a_run_does_not_take_its_model_from_a_file_that_cannot_hold_it(tmp_path):
+    encoder = bert(vocab_size=HUGE)
+    stored = {"type": "bert", "options": asdict(encoder.options)}
+    native.write(tmp_path / "step-00000001", {"model/a": np.zeros(9, np.float32)}, {"step": 1, "encoder": stored})
+    with pytest.raises(
+        DataError, match=rf"step-00000001: its configuration has vocab_size {HUGE}, .* state\.npz of \d+ bytes"
+    ):
+        read_encoder(str(tmp_path))
