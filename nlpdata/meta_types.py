@@ -3,6 +3,7 @@
 Readers rely on these kinds, and on the bounds, which keep what they make of a value within memory.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ _DTYPES = ("int64", "float32", "bytes")
 _MOST = 1 << 62
 _WIDEST = 1 << 20  # values of a feature
 _MOST_PIECES = 1 << 24  # of a vocabulary
+_SURROGATE = re.compile("[\ud800-\udfff]")  # alone, no character
 
 
 class _Kind(NamedTuple):
@@ -39,9 +41,11 @@ def _is_range(value) -> bool:
 _TEXT = _Kind("text", lambda value: isinstance(value, str))
 _FLAG = _Kind("true or false", lambda value: isinstance(value, bool))
 _OBJECT = _Kind("an object", lambda value: isinstance(value, dict))
-_SPLIT = _Kind("an object with features", lambda value: isinstance(value, dict) and "features" in value)
 _TEXTS = _Kind("a list of texts", lambda value: isinstance(value, list) and all(map(_TEXT.fits, value)))
-_SPECIAL = _Kind("a list of five texts or more", lambda value: _TEXTS.fits(value) and len(value) >= 5)
+_SPECIAL = _Kind(
+    "a list of five texts or more",
+    lambda value: _TEXTS.fits(value) and len(value) >= 5 and not any(map(_SURROGATE.search, value)),
+)
 _FEATURES = _Kind(
     f"a list of [name, {' or '.join(_DTYPES)}, width up to {_WIDEST}]",
     lambda value: isinstance(value, list) and all(map(_is_feature, value)),
@@ -65,7 +69,7 @@ _KINDS = {  # dotted path, "*" standing for every name -> kind of the value, whe
     "train_data_size": _whole(_MOST),
     "eval_data_size": _whole(_MOST),
     "splits": _OBJECT,
-    "splits.*": _SPLIT,
+    "splits.*": _OBJECT,
     "splits.*.features": _FEATURES,
     "tokenizer": _OBJECT,
     "tokenizer.type": _TEXT,

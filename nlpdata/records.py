@@ -118,7 +118,7 @@ def features_of_meta(meta: dict | None, file: str = "") -> tuple[Feature, ...] |
     """
     split = split_of_meta(meta, file)
     if split is not None:
-        return tuple(Feature(name, dtype, width) for name, dtype, width in split["features"])
+        return tuple(Feature(*each) for each in split["features"]) if "features" in split else None
     if not meta or meta.get("format_version") is None or meta.get("task_type") not in TASK_TYPES.values():
         return None
     options = meta.get("options", {})

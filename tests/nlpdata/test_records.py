@@ -104,7 +104,7 @@ def test_meta_faults(tmp_path):
         ('{"max_seq_length": 1e9}', "max_seq_length is 1000000000.0, expected a whole number from 0 to 1048576"),
         ('{"num_labels": true}', "num_labels is True, expected a whole number"),
         ('{"label_names": {"0": "a"}}', "label_names is .*, expected a list of texts"),
-        ('{"splits": {"dev": {}}}', "splits.dev is {}, expected an object with features"),
+        ('{"splits": {"dev": []}}', r"splits.dev is \[\], expected an object"),
         (
             '{"splits": {"dev": {"features": [["a", "int64"]]}}}',
             r"splits.dev.features is .*, expected a list of \[name",
@@ -113,6 +113,7 @@ def test_meta_faults(tmp_path):
         ('{"tokenizer": {"vocab_size": "1"}}', "tokenizer.vocab_size is 1, expected a whole number"),
         ('{"tokenizer": {"type": {}}}', "tokenizer.type is {}, expected text"),
         ('{"tokenizer": {"special_tokens": ["a"]}}', r"tokenizer.special_tokens is \['a'\], expected a list of five"),
+        ('{"tokenizer": {"special_tokens": ["a", "b", "c", "d", "\\ud800"]}}', "expected a list of five texts"),
         ('{"tokenizer": {"ordinary_ids": [[0, 999999999999]]}}', "tokenizer.ordinary_ids is .*, expected a list of at"),
         ('{"tokenizer": {"do_lower_case": 1}}', "tokenizer.do_lower_case is 1, expected true or false"),
     ):
