@@ -207,7 +207,9 @@ def require_examples(plan: Plan, counters: Counter) -> None:
     for split in plan.targets:
         if counters[f"examples_{split}"]:
             continue
-        dropped = ", ".join(f"{count} {reason}" for reason, count in dropped_by_reason(counters).items())
+        left_out = ", ".join(
+            f"{count} {reason.replace('_', ' ')}" for reason, count in dropped_by_reason(counters).items()
+        )
         documents, fraction = counters["documents"], plan.options.eval_fraction
         other = next((name for name in plan.targets if counters[f"examples_{name}"]), None)
         if other:  # the text is fine, its division is not
@@ -216,10 +218,10 @@ def require_examples(plan: Plan, counters: Counter) -> None:
         else:
             advice = "Expected one sentence a line and a blank line between documents"
             if plan.options.objective == "sop":
-                advice += " (sentence order needs documents of two or more)"
+                advice += " (sentence order needs documents of two or more), or --objective none"
         raise DataError(
             f"no examples for the {split} split: read {documents} documents with "
-            f"{counters['sentences']} sentences" + (f", dropped {dropped}" if dropped else "") + f". {advice}"
+            f"{counters['sentences']} sentences" + (f", left out: {left_out}" if left_out else "") + f". {advice}"
         )
 
 

@@ -151,7 +151,9 @@ def test_one_document_a_file_with_scope_file(refused, tmp_path):
 
 def test_documents_of_one_sentence(create, refused, tmp_path):
     path = write(tmp_path / "text.txt", "\n\n".join(random_sentences(60)))
-    refused(1, ["no examples", "60 documents", "60 one_sentence_document", "blank line"], path)
+    refused(
+        1, ["no examples", "60 documents", "left out: 60 one sentence document", "blank line", "--objective none"], path
+    )
     outcome = create(path, "--objective", "nsp")
     assert outcome.code == 0
     assert "60 of 60 documents (100%) hold one sentence" in outcome.err
@@ -161,7 +163,7 @@ def test_documents_of_one_sentence(create, refused, tmp_path):
 
 def test_three_letters_apart(create, refused, tmp_path):
     path = write(tmp_path / "text.txt", "a\n\nb\n\nc\n")
-    refused(1, ["3 documents", "3 one_sentence_document"], path)
+    refused(1, ["3 documents", "3 one sentence document"], path)
     outcome = create(path, "--objective", "nsp")
     assert outcome.code == 0
     assert "3 of 3 documents (100%)" in outcome.err
