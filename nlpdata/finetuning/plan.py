@@ -277,7 +277,8 @@ class Run:
         return self._put_in_place(self._finished_sets(shards, counters), self._warnings)
 
     def _put_in_place(self, sets: Sequence[FinishedSet], warnings: Sequence[str]) -> FinetuningResult:
-        commit(sets, self._plan.key, self.work.path if self._folder == self.work.path else None, warnings)
+        waiting = self.work.path if self._folder == self.work.path else None
+        commit(sets, self._plan.key, waiting, warnings, self.work.found)  # in this process, also of a Beam job
         self.work.remove()
         content = sets[0].meta
         files = {

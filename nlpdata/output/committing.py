@@ -20,7 +20,7 @@ from pathlib import Path
 
 from nlpdata.errors import DataError, NlpdataError
 from nlpdata.files import AnyPath, file_checksum, is_remote, move, sync_folder, write_durably, write_whole
-from nlpdata.output.naming import OutputSet, is_own
+from nlpdata.output.naming import OutputSet, is_own, set_files
 from nlpdata.records import committing_marker, meta_bytes, read_meta, write_meta
 from nlpdata.temporary import temporary
 
@@ -36,7 +36,13 @@ class FinishedSet:
     meta: dict
 
 
-def commit(sets: Sequence[FinishedSet], key: str, waiting: Path | None = None, notes: Sequence[str] = ()) -> None:
+def commit(
+    sets: Sequence[FinishedSet],
+    key: str,
+    waiting: Path | None = None,
+    notes: Sequence[str] = (),
+    found: str | None = None,
+) -> None:
     """Puts finished sets in place: old sets out, files in, meta files last. May run twice, even at once.
 
     Args:
@@ -44,12 +50,20 @@ def commit(sets: Sequence[FinishedSet], key: str, waiting: Path | None = None, n
       key: the run's `work_key`; a run of equal key may repeat a commit that was interrupted.
       waiting: the folder on this machine in which the files wait; it gets the journal, if it has none yet.
       notes: kept in the journal, for the run that completes the commit.
+      found: what `standing` gave when the run began. None where attempts of this very commit may run at once, whose sets
+        cannot be told from another command's.
 
-    Raises DataError where the disk refuses.
+    Raises DataError where the disk refuses, and where another command has changed the sets since the run began.
     """
-    folder = sets[0].target.folder
-    if not any(read_marker(each.target) for each in sets) and _are_in_place(sets):
-        return
+    folder, targets = sets[0].target.folder, [each.target for each in sets]
+    if not any(map(read_marker, targets)):
+        if _are_in_place(sets):
+            return
+        if found is not None and standing(targets) != found:
+            raise DataError(
+                f"another command has written to {folder}/ since this one began; its files are left as they are. This one's "
+                "finished parts are kept: run it again with another --output, or with --overwrite to replace those files"
+            )
     try:
         with ExitStack() as stack:
             staged = {each.target.meta: _staged(stack, each) for each in sets}
@@ -58,7 +72,7 @@ def commit(sets: Sequence[FinishedSet], key: str, waiting: Path | None = None, n
                 sync_folder(waiting)
             if _mark(sets, key, folder):
                 _replace(sets, folder, staged)
-            remove_markers([each.target for each in sets])
+            remove_markers(targets)
     except OSError as error:
         raise DataError(
             f"cannot move the finished files into {folder}/: {error.strerror or error}"
@@ -169,6 +183,18 @@ def listed(target: OutputSet) -> set[str]:
     except (NlpdataError, TypeError, KeyError, AttributeError):  # no meta file of ours: it lists nothing
         return set()
     return {name for name in files if is_own(target, name)}
+
+
+def standing(targets: Sequence[OutputSet]) -> str:
+    """A digest of what is in place: the names of the sets' files, and their meta files."""
+    return digest([[[path.name for path in set_files(target)], _meta_digest(target)] for target in targets])
+
+
+def _meta_digest(target: OutputSet) -> str | None:
+    try:
+        return sha256(target.meta.read_bytes()).hexdigest()
+    except OSError:  # there is none
+        return None
 
 
 def remove_markers(targets: Sequence[OutputSet]) -> None:

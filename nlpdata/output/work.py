@@ -26,7 +26,7 @@ except ImportError:  # Windows
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files import AnyPath, file_checksum, file_size, is_plain_name, is_remote
-from nlpdata.output.committing import JOURNAL, Decided, digest, read_decided
+from nlpdata.output.committing import JOURNAL, Decided, digest, read_decided, standing
 from nlpdata.output.naming import OutputSet
 from nlpdata.records import committing_marker, meta_path
 from nlpdata.temporary import remove_left_in
@@ -65,6 +65,7 @@ class WorkFolder:
     Attributes:
       decided: the commit that an equal run had begun, which is all that is left to do; None: the parts are to be made.
       resumed: whether finished parts of an equal run are there.
+      found: what is in place of the targets as the run begins, for its commit.
     """
 
     def __init__(self, targets: Sequence[OutputSet], key: str, log, resumable: bool = True):
@@ -72,6 +73,7 @@ class WorkFolder:
         self._log, self._lock = log, None
         try:
             self._take(targets[0].output)
+            self.found = standing(targets)
             if not is_remote(targets[0].output):
                 remove_left_in(targets[0].folder, f"{targets[0].stem}.")  # also for sets that this run does not make
             self.decided: Decided | None = read_decided(targets, key, self.path)

@@ -122,7 +122,7 @@ class _Run:
 
     def execute(self) -> CreationResult:
         sets = self._work.decided.sets if self._work.decided else self._make_sets()
-        commit(sets, self._plan.key, self._work.path)
+        commit(sets, self._plan.key, self._work.path, found=self._work.found)
         self._work.remove()
         metas = {split: each.meta for split, each in zip(self._plan.targets, sets, strict=True)}
         found = result_warnings(self._plan, metas["train"]["counters"])

@@ -6,8 +6,9 @@ import string
 
 import pytest
 
+from nlpdata import create_finetuning, create_pretraining
 from nlpdata.errors import DataError, UsageError
-from nlpdata.output import OutputSet, WorkFolder, is_own, output_set, store_result
+from nlpdata.output import OutputSet, WorkFolder, commit, is_own, output_set, store_result
 from nlpdata.output.committing import digest
 from nlpdata.reading import open_records
 from nlpdata.records import committing_marker, read_meta
@@ -314,3 +315,53 @@ def test_work_folder_is_let_go_where_it_cannot_be_used(tmp_path):
         WorkFolder([target], "key", print)
     first.remove()
     assert os.listdir(tmp_path) == []
+
+
+def other_command_first(monkeypatch, module: str, other) -> None:
+    """Lets another command run between a command's last part and its commit."""
+
+    def late(*arguments, **settings):
+        monkeypatch.setattr(f"{module}.commit", commit)
+        other()
+        commit(*arguments, **settings)
+
+    monkeypatch.setattr(f"{module}.commit", late)
+
+
+ANOTHER = r"another command has written to .*out/ since this one began"
+
+
+def test_records_that_another_command_has_made_meanwhile_stay(tmp_path, tiny_model, create, monkeypatch):
+    """Their work folders differ, so neither waits for the other."""
+    out = tmp_path / "out"
+
+    def make(name, **settings):
+        text = str(tmp_path / "text.txt")
+        return create_pretraining(text, str(out / name), str(tiny_model), workers=1, max_seq_length=32, **settings)
+
+    other_command_first(monkeypatch, "nlpdata.pretraining.create", lambda: make("x.eval.tfrecord", seed=2))
+    with pytest.raises(DataError, match=ANOTHER):
+        make("x.tfrecord", eval_fraction=0.5)
+    before = contents(out)
+    assert visible(out) == ["x.eval.meta.json", "x.eval.tfrecord", "x.eval.tokenizer.model"]
+    with pytest.raises(UsageError, match="already holds"):
+        make("x.tfrecord", eval_fraction=0.5)
+    assert contents(out) == before
+    make("x.tfrecord", eval_fraction=0.5, overwrite=True)
+    assert read_meta(out / "x.eval.meta.json")["seed"] == read_meta(out / "x.meta.json")["seed"]
+
+
+def test_splits_that_another_command_has_made_meanwhile_stay(tmp_path, tiny_model, monkeypatch):
+    table = tmp_path / "table.tsv"
+    table.write_text("text\tlabel\na good one\tyes\na bad one\tno\n" * 8)
+    out = tmp_path / "out"
+
+    def make(splits):
+        given = {"train": {}, "dev": {"dev_input": str(table)}}[splits]
+        options = {"task": "classification", "splits": splits, "workers": 1, "max_seq_length": 16}
+        return create_finetuning(str(table), str(out), str(tiny_model), **options, **given)
+
+    other_command_first(monkeypatch, "nlpdata.finetuning.plan", lambda: make("dev"))
+    with pytest.raises(DataError, match=ANOTHER):
+        make("train")
+    assert visible(out) == ["dev.tfrecord", "meta.json", "tokenizer.model"]
