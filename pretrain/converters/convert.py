@@ -60,7 +60,7 @@ def convert(
             words.path, words.meta(), Path(words.path), checkpoint.source, allow_other_tokenizer, **options
         )
         checkpoint = replace(checkpoint, tokenizer=words)
-    log(_about_tokenizer(checkpoint))
+    log(_about_tokenizer(checkpoint, given=bool(tokenizer)))
     for note in write_checkpoint(dest, checkpoint, format):
         log(note)
     log(f"written: {dest} ({format})")
@@ -74,12 +74,13 @@ def _refuse_left_out(checkpoint: Checkpoint) -> None:
         )
 
 
-def _about_tokenizer(checkpoint: Checkpoint) -> str:
+def _about_tokenizer(checkpoint: Checkpoint, given: bool) -> str:
     tokenizer, rows = checkpoint.tokenizer, checkpoint.encoder.options.vocab_size
     if tokenizer is None:
-        return "tokenizer: none beside the source; name one with --tokenizer"
-    entries = tokenizer.vocab_size
-    gap = f"; warning: {entries} entries, the model has {rows}: is it the model's own?" if entries < rows else ""
+        return "tokenizer: none next to the source; name one with --tokenizer"
+    gap = ""
+    if tokenizer.vocab_size < rows:
+        gap = f" ({tokenizer.vocab_size} entries, the model has {rows} rows{'; warning: is it its own?' if given else ''})"
     return f"tokenizer: {tokenizer.path}{gap}"
 
 

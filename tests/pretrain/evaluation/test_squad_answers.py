@@ -67,5 +67,5 @@ def test_scores_that_are_no_numbers_are_refused(wrong):
     good = np.arange(8.0)
     bad = np.where(good == 5, wrong, good)
     for start, end in ((good, bad), (bad, good)):
-        with pytest.raises(DataError, match=r"no numbers \(nan or inf\)"):
+        with pytest.raises(DataError, match=r"not numbers \(nan or inf\)"):
             find_answers(CONTEXT, [window(good, good), window(start, end)], 20, 30, with_negative=True)
