@@ -47,6 +47,52 @@ def refuse_other_tokenizer(
     log(f"warning: {line}")
 
 
+def refuse_unequal_records(
+    train: tuple[Path | None, Mapping],
+    validation: tuple[Path | None, Mapping],
+    allow: bool,
+    log: Callable[[str], None] = print,
+) -> None:
+    """UsageError where validation records were made with another tokenizer than the training records.
+
+    Args:
+      train, validation: file and description as pretrain.data.tokenizers.tokenizer_entry gives them; ones without a
+        description are not compared.
+      allow: only report a difference.
+      log: takes notes for the user.
+    """
+    found = _between(train, validation)
+    if not found:
+        return
+    line = (
+        "the records of task.validation_data were made with another tokenizer than those of task.train_data, so that ids mean "
+        f"other words: {'; '.join(found)}"
+    )
+    if not allow:
+        raise UsageError(
+            f"{line}. Make both with one tokenizer; if this is meant, use --allow_other_tokenizer "
+            "(task.allow_other_tokenizer)."
+        )
+    log(f"warning: {line}")
+
+
+def _between(train: tuple[Path | None, Mapping], other: tuple[Path | None, Mapping]) -> list[str]:
+    """What the other records' tokenizer has that the training records' has not; in words."""
+    (file, use), (other_file, other_use) = train, other
+    both = [name for name in OPTIONS if name in use and name in other_use]
+    found = [f"{name} is {other_use[name]}, not {use[name]}" for name in both if use[name] != other_use[name]]
+    sums = [each.get("sha256") for each in (use, other_use)]
+    if None in sums or sums[0] == sums[1]:
+        return found
+    if file is None or other_file is None:
+        return [f"sha256 {sums[1][:12]}..., not {sums[0][:12]}... (a file is gone, so that pieces cannot be compared)"]
+    own, theirs = (
+        load_tokenizer({**each, "file": path.name}, folder=path.parent)
+        for path, each in ((file, use), (other_file, other_use))
+    )
+    return _differences(own, other_use, _pieces(theirs), options=False) + found
+
+
 def _compare(use: Mapping, file: Path | None, source: str, options: bool) -> tuple[list[str], str]:
     """(differences, what could not be compared or "")."""
     stored, checksum = _stored_checksum(source), use.get("sha256")

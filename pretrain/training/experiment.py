@@ -16,7 +16,7 @@ from pretrain.config import ExperimentConfig, own_modules
 from pretrain.config_yaml import compare_saved, save
 from pretrain.converters import native
 from pretrain.converters.report import refuse_missing
-from pretrain.converters.same_tokenizer import refuse_other_tokenizer
+from pretrain.converters.same_tokenizer import refuse_other_tokenizer, refuse_unequal_records
 from pretrain.converters.tokenizer_files import keep_tokenizer
 from pretrain.data.batches import Batches
 from pretrain.data.tokenizers import tokenizer_entry, tokenizer_of
@@ -91,6 +91,7 @@ class _Run:
         self._task = TASKS.get(config.task_type)(config.task)
         self._train_data = self._task.build_inputs(config.task.train_data) if self._trains else None
         self._validation_data = self._build_validation_data()
+        self._compare_records()
         self._train_steps = self._check_steps()
         found = Checkpoints(self._model_dir, log=self._log).newest()
         if found and self._mode == "train" and found[1]["step"] >= self._train_steps:
@@ -238,6 +239,17 @@ class _Run:
                 f"the learning rate keeps the rule that this run began with, a decay from step 0: {in_words(now)}. A new run "
                 "decays from where warm-up ends"
             )
+
+    def _compare_records(self) -> None:
+        """Refuses validation records of another tokenizer than that of the training records."""
+        if self._train_data is None or self._validation_data is None:
+            return
+        task = self._config.task
+        train, validation = (
+            tokenizer_entry(getattr(task, name), data.name)
+            for name, data in (("train_data", self._train_data), ("validation_data", self._validation_data))
+        )
+        refuse_unequal_records(train, validation, getattr(task, "allow_other_tokenizer", False), self._log)
 
     def _check_tokenizer(self, source: str) -> None:
         """Refuses records of another tokenizer than that of the weights at `source`."""

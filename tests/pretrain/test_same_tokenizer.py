@@ -11,7 +11,7 @@ from nlpdata.errors import UsageError
 from nlpdata.tokenizers import load_tokenizer
 from pretrain.config_yaml import SAVED_NAME
 from pretrain.converters import native
-from pretrain.converters.same_tokenizer import refuse_other_tokenizer
+from pretrain.converters.same_tokenizer import refuse_other_tokenizer, refuse_unequal_records
 from pretrain.converters.tokenizer_files import keep_tokenizer
 from tests.pretrain.models import bert
 
@@ -144,3 +144,30 @@ def test_a_run_of_ours(source, tmp_path):
     keep_tokenizer(run, tmp_path / "windows.txt", equal.meta())
     with pytest.raises(UsageError, match=r"vocab.txt is not the one that it was trained with"):
         check(equal, run)
+
+
+def test_training_and_validation_records(tmp_path):
+    """Equal pieces in another file are equal; other pieces, sizes and casing are not."""
+
+    def entry(name, words=WORDS, **options):
+        loaded = vocabulary(tmp_path / name, words, do_lower_case=options.get("do_lower_case", True))
+        return Path(loaded.path), loaded.meta()
+
+    train = entry("train/vocab.txt")
+    (tmp_path / "windows").mkdir()
+    (tmp_path / "windows" / "vocab.txt").write_bytes("\r\n".join(WORDS).encode())
+    windows = load_tokenizer(tmp_path / "windows" / "vocab.txt", do_lower_case=True)
+    assert windows.sha256 != train[1]["sha256"]
+    refuse_unequal_records(train, (Path(windows.path), windows.meta()), False)
+    refuse_unequal_records(train, (None, {}), False)
+    for other, difference in (
+        (entry("more/vocab.txt", [*WORDS, "more"]), "9 pieces, not 8"),
+        (entry("swapped/vocab.txt", [*WORDS[:5], "quick", "the", "##er"]), "piece 5 is 'quick', not 'the'"),
+        (entry("cased/vocab.txt", do_lower_case=False), "do_lower_case is False, not True"),
+        ((None, entry("gone/vocab.txt", [*WORDS, "more"])[1]), "a file is gone"),
+    ):
+        with pytest.raises(UsageError, match=f"task.validation_data .* task.train_data.*{difference}"):
+            refuse_unequal_records(train, other, False)
+        said = []
+        refuse_unequal_records(train, other, True, said.append)
+        assert said[0].startswith("warning: ")

@@ -233,6 +233,22 @@ def test_records_of_another_tokenizer_do_not_resume(finished, config, record_set
     assert any(line.startswith("warning: ") and "sha256 ffffffffffff" in line for line in said)
 
 
+def test_records_of_two_tokenizers_do_not_train_and_validate(config, record_sets, tmp_path):
+    for path in Path(record_sets["static"]).parent.glob("static*"):
+        shutil.copy(path, tmp_path)
+    meta = json.loads((tmp_path / "static.meta.json").read_text())
+    meta["tokenizer"]["do_lower_case"] = not meta["tokenizer"]["do_lower_case"]
+    (tmp_path / "static.meta.json").write_text(json.dumps(meta))
+    other = changed(config, "task.validation_data", input_path=str(tmp_path / "static.tfrecord*"))
+    for mode in ("train_and_eval", "validate_only"):
+        with pytest.raises(
+            UsageError, match=r"task.validation_data were made with another tokenizer .*do_lower_case is"
+        ):
+            run(other, tmp_path / "new", mode)
+    said = run(changed(other, "task", allow_other_tokenizer=True), tmp_path / "new", "validate_only")
+    assert any(line.startswith("warning: ") and "do_lower_case is" in line for line in said)
+
+
 def test_records_of_another_tokenizer_do_not_start_from_any_checkpoint(finished, config, tmp_path):
     """A folder of Hugging Face's with a vocabulary of its own, and the records of either section."""
     write_checkpoint(tmp_path / "hf", read_checkpoint(str(finished[0])), "hf")
