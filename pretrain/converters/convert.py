@@ -60,7 +60,7 @@ def convert(
             words.path, words.meta(), Path(words.path), checkpoint.source, allow_other_tokenizer, **options
         )
         checkpoint = replace(checkpoint, tokenizer=words)
-    log(_about_tokenizer(checkpoint, given=bool(tokenizer)))
+    log(_about_tokenizer(checkpoint))
     for note in write_checkpoint(dest, checkpoint, format):
         log(note)
     log(f"written: {dest} ({format})")
@@ -74,14 +74,16 @@ def _refuse_left_out(checkpoint: Checkpoint) -> None:
         )
 
 
-def _about_tokenizer(checkpoint: Checkpoint, given: bool) -> str:
+def _about_tokenizer(checkpoint: Checkpoint) -> str:
     tokenizer, rows = checkpoint.tokenizer, checkpoint.encoder.options.vocab_size
     if tokenizer is None:
         return "tokenizer: none next to the source; name one with --tokenizer"
-    gap = ""
-    if tokenizer.vocab_size < rows:
-        gap = f" ({tokenizer.vocab_size} entries, the model has {rows} rows{'; warning: is it its own?' if given else ''})"
-    return f"tokenizer: {tokenizer.path}{gap}"
+    line, entries = f"tokenizer: {tokenizer.path}", tokenizer.vocab_size
+    if entries >= rows:
+        return line
+    if checkpoint.extras.get("tokenizer_sha256") == tokenizer.sha256:  # that of the run's training records
+        return f"{line} ({entries} entries; the model has {rows})"
+    return f"{line}; warning: {entries} entries, the model has {rows}: is it the model's own?"
 
 
 def convert_hub_module(path: str, encoder_only: bool, model_name: str, log: Callable[[str], None]) -> Path:

@@ -374,7 +374,7 @@ def test_a_tokenizer_travels_along(source, kind, tmp_path, capsys):
         *(source, tmp_path / "out", "--format", "hf", "--tokenizer", given, "--nodo_lower_case"), capsys=capsys
     )
     assert code == 0, err
-    assert f"tokenizer: {given} (" in out or kind == "small.model"
+    assert f"tokenizer: {given}; warning: " in out or kind == "small.model"
     name = "spiece.model" if kind == "small.model" else "vocab.txt"
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         *("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", name)

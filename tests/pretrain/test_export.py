@@ -69,6 +69,18 @@ def test_a_run_of_albert_ends_with_its_core_model(record_sets, tmp_path):
     same(tmp_path / "run" / "tf2_model.h5", {path: a for path, a in run.items() if path.startswith("encoder/")})
 
 
+def test_the_own_tokenizer_of_a_run_may_be_smaller_than_its_model(record_sets, tmp_path, capsys):
+    """tiny_albert.yaml has 8,000 rows, whatever the vocabulary: a fact, not a doubt."""
+    config = experiment(
+        record_sets["static"], encoder=tiny("albert", dropout=0.0, vocab_size=500), trainer={"train_steps": 1}
+    )
+    run_experiment(config, tmp_path / "run", "train", lambda line: None)
+    assert main([str(tmp_path / "run"), str(tmp_path / "out"), "--format", "hf"]) == 0
+    said = "".join(capsys.readouterr())
+    assert "entries; the model has 500)" in said
+    assert "warning: " not in said
+
+
 def test_where_the_format_has_no_place_for_it_that_is_said(record_sets, tmp_path):
     notes = []
     encoder = tiny("albert", dropout=0.0, hidden_act="gelu")
