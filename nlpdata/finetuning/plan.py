@@ -19,7 +19,7 @@ from nlpdata.finetuning.losses import losses
 from nlpdata.finetuning.meta import meta_content
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.options import check_range, from_keywords
-from nlpdata.output import FinishedSet, OutputSet, WorkFolder, check_output, commit, output_set, store, work_key
+from nlpdata.output import FinishedSet, OutputSet, WorkFolder, check_output, commit, digest, output_set, store
 from nlpdata.output.naming import QUESTIONS_SUFFIX
 from nlpdata.records import FORMAT_VERSION
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
@@ -69,7 +69,7 @@ class Plan:
     def key(self) -> str:
         """Hash of all that decides about the result."""
         files = dict.fromkeys(path for split in self.splits for path in split.files)
-        return work_key(
+        return digest(
             {
                 "format": FORMAT_VERSION,
                 "options": self.options.affecting_bytes(),

@@ -6,10 +6,10 @@ complete the commit, however far it went: markers make readers refuse, the old s
 meta files come last, the markers go, and then the work folder.
 """
 
-from nlpdata.output.committing import FinishedSet, commit, complete
+from nlpdata.output.committing import FinishedSet, commit, complete, digest
 from nlpdata.output.naming import OutputSet, is_own, output_set, set_files
 from nlpdata.output.refusal import check_output
-from nlpdata.output.work import WorkFolder, is_unfinished, shared_path, store, store_result, work_key, work_path
+from nlpdata.output.work import WorkFolder, is_unfinished, shared_path, store, store_result, work_path
 
 __all__ = [
     "FinishedSet",
@@ -18,6 +18,7 @@ __all__ = [
     "check_output",
     "commit",
     "complete",
+    "digest",
     "is_own",
     "is_unfinished",
     "output_set",
@@ -25,6 +26,5 @@ __all__ = [
     "shared_path",
     "store",
     "store_result",
-    "work_key",
     "work_path",
 ]

@@ -47,7 +47,7 @@ def commit(
 
     Args:
       sets: readers refuse all of them until all are in place.
-      key: the run's `work_key`; a run of equal key may repeat a commit that was interrupted.
+      key: the run's, as for WorkFolder; a run of equal key may repeat a commit that was interrupted.
       waiting: the folder on this machine in which the files wait; it gets the journal, if it has none yet.
       notes: kept in the journal, for the run that completes the commit.
       found: what `standing` gave when the run began. None where attempts of this very commit may run at once, whose sets

@@ -35,11 +35,6 @@ _KEY, _LOCK = "key", "lock"
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
-def work_key(key: dict) -> str:
-    """Hash of everything that decides about a result and how it is divided into tasks; `key` is JSON-able."""
-    return digest(key)
-
-
 def work_path(target: OutputSet) -> Path:
     """The folder in which the work on an output is done; on this machine, also where the output is not."""
     if is_remote(target.output):
@@ -58,7 +53,7 @@ class WorkFolder:
 
     Args:
       targets: the sets that the run makes; the folder is that of the first.
-      key: the run's `work_key`.
+      key: digest of all that decides about the run's result and how it is divided into tasks.
       log: receives what the user should know.
       resumable: False for a run that begins anew whatever was left, unless it had come to its commit.
 

@@ -15,7 +15,7 @@ from nlpdata.corpus.look import look_at
 from nlpdata.errors import DataError, UsageError
 from nlpdata.local import default_workers
 from nlpdata.options import check_range, from_keywords
-from nlpdata.output import OutputSet, output_set, set_files, work_key
+from nlpdata.output import OutputSet, digest, output_set, set_files
 from nlpdata.pretraining import random_next
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.pretraining.summary import corpus_warnings, dropped_by_reason, list_inputs, losses, meta_content
@@ -153,9 +153,7 @@ def make_plan(
         "num_shards": num_shards,
     }
     entry = {**loaded.meta(), "source": loaded.path}
-    return Plan(
-        targets, files, portions, list_inputs(files), chosen, loaded, entry, num_shards, work_key(key), warnings
-    )
+    return Plan(targets, files, portions, list_inputs(files), chosen, loaded, entry, num_shards, digest(key), warnings)
 
 
 def _targets(output: str, meta: str | None, options: PretrainingOptions) -> dict[str, OutputSet]:

@@ -17,7 +17,7 @@ from nlpdata.corpus.look import look_at
 from nlpdata.corpus.types import MAX_LINE_BYTES
 from nlpdata.errors import DataError, UsageError
 from nlpdata.local import default_workers, run_tasks
-from nlpdata.output import work_key
+from nlpdata.output import digest
 from nlpdata.tokenizers import writing
 from nlpdata.tokenizers.coverage import CharacterCounts, lost_lines, uncovered_characters
 from nlpdata.tokenizers.sampling import LineSampler
@@ -150,7 +150,7 @@ def make_plan(
     chosen = TrainingOptions(user_defined_symbols=tuple(symbols), **options)
     trainer = make_trainer(chosen)
     files, warnings = find_files(input)
-    key = work_key(
+    key = digest(
         {
             "options": asdict(chosen),
             "invalid_utf8": invalid_utf8,

@@ -39,12 +39,7 @@ def refuse_other_tokenizer(
     if not found:
         return
     line = f"{what}: the tokenizer is not that of {source}, so that ids mean other words: {'; '.join(found)}"
-    if not allow:
-        raise UsageError(
-            f"{line}. Use the tokenizer of the weights; if another one is meant, use --allow_other_tokenizer "
-            "(task.allow_other_tokenizer)."
-        )
-    log(f"warning: {line}")
+    _refuse(line, "Use the tokenizer of the weights; if another one is meant", allow, log)
 
 
 def refuse_unequal_records(
@@ -68,11 +63,12 @@ def refuse_unequal_records(
         "the records of task.validation_data were made with another tokenizer than those of task.train_data, so that ids mean "
         f"other words: {'; '.join(found)}"
     )
+    _refuse(line, "Make both with one tokenizer; if this is meant", allow, log)
+
+
+def _refuse(line: str, remedy: str, allow: bool, log: Callable[[str], None]) -> None:
     if not allow:
-        raise UsageError(
-            f"{line}. Make both with one tokenizer; if this is meant, use --allow_other_tokenizer "
-            "(task.allow_other_tokenizer)."
-        )
+        raise UsageError(f"{line}. {remedy}, use --allow_other_tokenizer (task.allow_other_tokenizer).")
     log(f"warning: {line}")
 
 
@@ -86,11 +82,12 @@ def _between(train: tuple[Path | None, Mapping], other: tuple[Path | None, Mappi
         return found
     if file is None or other_file is None:
         return [f"sha256 {sums[1][:12]}..., not {sums[0][:12]}... (a file is gone, so that pieces cannot be compared)"]
-    own, theirs = (
-        load_tokenizer({**each, "file": path.name}, folder=path.parent)
-        for path, each in ((file, use), (other_file, other_use))
-    )
-    return _differences(own, other_use, _pieces(theirs), options=False) + found
+    pieces = _pieces(_described(other_file, other_use))
+    return _differences(_described(file, use), other_use, pieces, options=False) + found
+
+
+def _described(file: Path, use: Mapping) -> Tokenizer:
+    return load_tokenizer({**use, "file": file.name}, folder=file.parent)
 
 
 def _compare(use: Mapping, file: Path | None, source: str, options: bool) -> tuple[list[str], str]:
@@ -103,7 +100,7 @@ def _compare(use: Mapping, file: Path | None, source: str, options: bool) -> tup
             why = "its file is not next to them, so that pieces cannot be compared"
         elif checksum != own.sha256:
             try:
-                pieces = _pieces(load_tokenizer({**use, "file": file.name}, folder=file.parent))
+                pieces = _pieces(_described(file, use))
             except NlpdataError as error:
                 why = f"its file cannot be loaded: {error}"
         found = _differences(own, use, pieces, options)
