@@ -1,6 +1,8 @@
 """What holds for all tests."""
 
+import signal
 import sys
+import threading
 
 import hypothesis
 import pytest
@@ -18,3 +20,24 @@ def _one_thread():
 
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _bound(request):
+    """No test runs for ever: one that hangs fails after five minutes, or after the seconds of its mark `bound`."""
+    if not hasattr(signal, "SIGALRM") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    mark = request.node.get_closest_marker("bound")
+    seconds = mark.args[0] if mark else 300
+
+    def stop(*_):
+        raise TimeoutError(f"the test ran for more than {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

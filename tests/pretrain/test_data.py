@@ -1,6 +1,8 @@
 """Records to batches: order, masks, padding, what must agree, and what is said where it does not."""
 
+import hashlib
 import json
+import math
 import shutil
 import threading
 import time
@@ -65,6 +67,34 @@ def test_order_is_uniform_and_new_each_epoch():
     assert (shuffled(np.arange(1000), 1000, 7, 0) == shuffled(np.arange(1000), 1000, 7, 1)).sum() < 10
     neighbours = np.diff(shuffled(np.arange(100_000), 100_000, 7, 0))
     assert (neighbours == 1).sum() < 10
+
+
+@pytest.mark.bound(60)
+@pytest.mark.parametrize("n", [9, 12, 20])  # a full square, and where some places are walked past
+def test_every_ordered_pair_of_neighbours_is_about_equally_frequent(n):
+    epochs, counts = 1500, np.zeros((n, n))
+    for number in range(epochs):
+        order = shuffled(np.arange(n), n, 7, number)
+        counts[order[:-1], order[1:]] += 1
+    others = counts[~np.eye(n, dtype=bool)]
+    expected = epochs / n  # n - 1 pairs an epoch, of n * (n - 1)
+    freedom = n * (n - 1) - 1
+    assert ((others - expected) ** 2 / expected).sum() < freedom + 4 * np.sqrt(2 * freedom)
+    assert not counts.diagonal().any()
+
+
+def test_the_order_of_an_epoch_does_not_change_between_versions():
+    """A run resumes after an update where it stopped: whoever changes these numbers changes the order of all runs."""
+    assert shuffled(np.arange(12), 12, 1, 2).tolist() == [0, 6, 11, 9, 7, 8, 1, 5, 10, 3, 4, 2]
+    order = np.concatenate([shuffled(np.arange(n), n, 42, 3) for n in (1000, 10_007)])
+    assert hashlib.sha256(order.astype("<i8").tobytes()).hexdigest()[:16] == "e52962c6d7cc0c10"
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_the_smallest_epochs_have_every_order(n):
+    orders = Counter(tuple(shuffled(np.arange(n), n, 3, number).tolist()) for number in range(40 * math.factorial(n)))
+    assert len(orders) == math.factorial(n)
+    assert n == 1 or max(orders.values()) < 80
 
 
 def test_places_in_a_billion_examples_cost_nothing():

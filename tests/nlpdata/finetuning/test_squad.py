@@ -44,6 +44,28 @@ def test_windows_and_best_windows_are_those_of_the_loop(total, room, stride):
         assert best[token] == scores.index(max(scores))
 
 
+def _best_windows(total, room, stride, share=0.01):
+    """`_check_is_max_context` of run_squad.py for every token, with the share of a window's length in its score."""
+    windows = _windows_one_by_one(total, room, stride)
+    for token in range(total):
+        scores = [
+            min(token - first, first + size - 1 - token) + share * size if first <= token < first + size else -1
+            for first, size in windows
+        ]
+        yield scores.index(max(scores))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.009, 0.011, 0.02, 0.1, 1.0])
+def test_the_length_of_a_window_counts_a_hundredth(share):
+    """Shows where windows differ by 100 tokens or more in length, as here at the end of a context."""
+    differ = 0
+    for total in (321, 335, 348, 349, 360, 400, 460, 490, 600, 640):
+        best = max_context(total, 320, 128).tolist()
+        assert best == list(_best_windows(total, 320, 128))
+        differ += best != list(_best_windows(total, 320, 128, share))
+    assert differ
+
+
 def test_a_record_field_by_field(tmp_path, make, records, vocab):
     path = squad(tmp_path / "train.json", (CONTEXT, ("q1", "who jumped ?", [("lazy dog", 29)], False)))
     make(path, task="squad", max_seq_length=64, max_query_length=16)

@@ -64,6 +64,52 @@ def test_version_2_with_threshold():
     assert lower["exact_match"] == 75.0  # the threshold found gives the score that was promised
 
 
+def test_questions_with_and_without_answers_have_scores_of_their_own():
+    golds = {"a": ["Rome"], "b": ["x y"], "c": ["z"], "d": [], "e": []}
+    answers = {"a": "Rome", "b": "x", "c": "z", "d": "guess", "e": "guess"}
+    odds = {"a": -3.0, "b": -2.0, "c": 2.0, "d": 1.0, "e": -1.0}  # c and d are taken as empty
+    metrics = squad_metrics(golds, answers, odds)
+    assert {name: value for name, value in metrics.items() if "best" not in name} == pytest.approx(
+        {
+            "exact_match": 100 * (1 + 0 + 0 + 1 + 0) / 5,
+            "f1": 100 * (1 + 2 / 3 + 0 + 1 + 0) / 5,
+            "HasAns_exact_match": 100 / 3,
+            "HasAns_f1": 100 * (1 + 2 / 3) / 3,
+            "NoAns_exact_match": 100 / 2,
+            "NoAns_f1": 100 / 2,
+        }
+    )
+    assert (metrics["best_exact"], metrics["best_exact_thresh"]) == (60.0, -3.0)  # a right, d and e empty
+    assert (metrics["best_f1"], metrics["best_f1_thresh"]) == (pytest.approx(100 * (1 + 2 / 3 + 2) / 5), -2.0)
+
+
+@pytest.mark.parametrize(("gold", "there", "absent"), [(["x"], "HasAns", "NoAns"), ([], "NoAns", "HasAns")])
+def test_data_of_one_kind_of_questions_has_no_scores_of_the_other(gold, there, absent):
+    metrics = squad_metrics(
+        {"a": gold, "b": gold, "c": gold}, dict.fromkeys("abc", "x"), {"a": -1.0, "b": 1.0, "c": 2.0}
+    )
+    assert {f"{absent}_exact_match", f"{absent}_f1"}.isdisjoint(metrics)
+    assert metrics[f"{there}_exact_match"] == metrics["exact_match"] == pytest.approx(100 / 3 if gold else 200 / 3)
+    assert metrics[f"{there}_f1"] == metrics["f1"] == metrics["exact_match"]
+
+
+def test_odds_of_other_questions_and_of_those_without_an_answer_count_for_nothing():
+    golds, answers = {"a": ["x"], "b": [], "c": ["y"]}, {"a": "x", "b": "", "other": "x"}
+    odds = {"a": -1.0, "b": 1.0, "c": -2.0, "other": -3.0}
+    expected = squad_metrics(golds, answers, {"a": -1.0, "b": 1.0})
+    assert squad_metrics(golds, answers, odds) == expected
+    assert (expected["exact_match"], expected["HasAns_f1"], expected["best_f1"]) == (
+        pytest.approx(200 / 3),
+        50.0,
+        pytest.approx(200 / 3),
+    )
+
+
+def test_a_question_without_gold_answers_under_version_1():
+    metrics = squad_metrics({"a": [], "b": []}, {"a": "", "b": "x"})
+    assert metrics == {"exact_match": 50.0, "f1": 0.0}  # the empty text matches, and has an F1 of 0 there
+
+
 def test_where_answering_nothing_is_best_the_threshold_is_0():
     metrics = squad_metrics({"a": [], "b": ["x"]}, {"a": "y", "b": "z"}, {"a": -5.0, "b": -4.0})
     assert (metrics["best_exact"], metrics["best_exact_thresh"], metrics["exact_match"]) == (50.0, 0.0, 0.0)
