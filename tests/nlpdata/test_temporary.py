@@ -1,19 +1,36 @@
 """Temporary files and folders: removed when done, and where their owner is gone, but never another's."""
 
 import os
+import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+from nlpdata import temporary as module
 from nlpdata.files import write_whole
-from nlpdata.temporary import remove_left_in, temporary
+from nlpdata.temporary import remove_left, remove_left_in, temporary
 
 HEX = "0123456789abcdef" * 2
 
 
 def names(folder):
     return sorted(os.listdir(folder))
+
+
+@contextmanager
+def another_process(path, folder):
+    """A live process that has made a temporary file or folder for `path`, which it never renames; yields it."""
+    code = "import sys; from nlpdata.temporary import temporary\n"
+    code += f"with temporary(sys.argv[1], folder={folder}) as made: print(made, flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", code, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield Path(process.stdout.readline().strip())
+        finally:
+            process.kill()
 
 
 def test_renamed_or_gone(tmp_path):
@@ -42,6 +59,58 @@ def test_another_run_keeps_its_own(tmp_path):
     with temporary(tmp_path / "x") as first, temporary(tmp_path / "x") as second:
         assert first.exists()
         assert second.exists()
+
+
+@pytest.mark.bound(60)  # who waits for the lock of a live process waits as long as it lives
+@pytest.mark.parametrize("folder", [False, True])
+def test_what_a_live_process_writes_stays_until_it_is_killed(tmp_path, folder):
+    with another_process(tmp_path / "step-1", folder) as made:
+        remove_left(tmp_path / "step-1")
+        remove_left_in(tmp_path, "step-")
+        with temporary(tmp_path / "step-1", folder=folder):
+            assert made.exists()
+        assert names(tmp_path) == [made.name]
+    remove_left(tmp_path / "step-1")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.bound(60)
+@pytest.mark.parametrize("folder", [False, True])
+def test_one_that_is_removed_before_it_is_locked_is_made_again(tmp_path, monkeypatch, folder):
+    lock, taken = module.fcntl.flock, []
+
+    def late(descriptor, operation):
+        if not taken:
+            taken.append(tmp_path / names(tmp_path)[0])
+            shutil.rmtree(taken[0]) if folder else taken[0].unlink()
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(module.fcntl, "flock", late)
+    with temporary(tmp_path / "x", folder=folder) as made:
+        assert made.is_dir() == folder
+        assert names(tmp_path) == [made.name] != [taken[0].name]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts open files as Linux lists them")
+@pytest.mark.parametrize("folder", [False, True])
+def test_no_file_stays_open(tmp_path, folder):
+    before = names("/proc/self/fd")
+    with temporary(tmp_path / "x", folder=folder):
+        remove_left(tmp_path / "x")  # which is held
+        (tmp_path / f".y.{HEX}.tmp").touch()
+        remove_left(tmp_path / "y")  # which is not
+    assert names("/proc/self/fd") == before
+    assert names(tmp_path) == []
+
+
+def test_a_file_has_the_permissions_that_the_user_gives_to_new_files(tmp_path):
+    for mask in (0o000, 0o027):
+        before = os.umask(mask)
+        try:
+            with temporary(tmp_path / "x") as made:
+                assert made.stat().st_mode & 0o7777 == 0o666 & ~mask
+        finally:
+            os.umask(before)
 
 
 def test_only_names_of_ours_go_and_links_lead_nowhere(tmp_path):

@@ -1,6 +1,7 @@
 """Checkpoints: all or nothing, keep N, damaged ones skipped, the best by a metric; and reading them as weights."""
 
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from pretrain.converters import Checkpoint, assign, native, read_checkpoint, rea
 from pretrain.converters.write import write_checkpoint
 from pretrain.training.checkpoints import BestCheckpoint, Checkpoints
 from tests.nlpdata.interruptions import run_failing, run_killed
+from tests.nlpdata.test_temporary import another_process
 from tests.pretrain.runs import ROOT, tiny
 
 
@@ -172,6 +174,23 @@ def test_what_a_killed_run_left_is_no_checkpoint_and_goes(checkpoints):
     assert sorted(path.name for path in checkpoints.folder.iterdir()) == ["step-00000010"]
 
 
+@pytest.mark.bound(60)
+def test_what_a_live_process_writes_stays_until_it_is_killed(checkpoints):
+    """Of the same step and of another; what it was writing goes with the next checkpoint after its end."""
+    checkpoints.save(1, arrays(), {})
+    with (
+        another_process(native.step_folder(checkpoints.folder, 2), folder=True) as same,
+        another_process(native.step_folder(checkpoints.folder, 9), folder=True) as later,
+    ):
+        (same / native.ARRAYS).write_bytes(b"half")
+        checkpoints.save(2, arrays(), {})
+        assert (same / native.ARRAYS).read_bytes() == b"half"
+        assert later.exists()
+        assert checkpoints.newest()[1]["step"] == 2
+    checkpoints.save(3, arrays(), {})
+    assert sorted(path.name for path in checkpoints.folder.iterdir()) == [f"step-0000000{step}" for step in (1, 2, 3)]
+
+
 @pytest.mark.parametrize("kept", ["newest", "best"])
 def test_a_link_among_the_checkpoints_goes_and_what_it_leads_to_stays(tmp_path, kept):
     other = tmp_path / "other"
@@ -227,6 +246,58 @@ def test_best_by_a_metric(tmp_path):
         True,
     ]
     assert lower.value() == 0.4
+
+
+def best_of(tmp_path, said, higher, values):
+    """A folder of best checkpoints, as a kill between writing one and removing the one before leaves it."""
+    best = BestCheckpoint(tmp_path / "best", "f1", higher, said.append)
+    for step, value in values.items():
+        native.write(native.step_folder(best.folder, step), arrays(step), {"step": step, "best": {"f1": value}})
+    return best
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_of_two_best_checkpoints_the_newer_one_counts(tmp_path, said, sign):
+    best = best_of(tmp_path, said, sign > 0, {2: 0.5 * sign, 10: 0.6 * sign})
+    assert best.value() == 0.6 * sign
+    assert native.locate(best.folder) == native.step_folder(best.folder, 10)
+    for value in (0.55, 0.6):  # better than the older one alone; equal
+        assert not best.offer(value * sign, 12, arrays, {})
+    assert [native.step_of(folder) for folder in native.finished(best.folder)] == [2, 10]
+    assert best.offer(0.7 * sign, 14, arrays, {})
+    assert [native.step_of(folder) for folder in native.finished(best.folder)] == [14]
+    assert said == []
+
+
+def test_of_two_best_checkpoints_the_older_one_counts_where_the_newer_is_damaged_or_of_another_metric(tmp_path, said):
+    best = best_of(tmp_path, said, True, {2: 0.5, 10: 0.6})
+    native.write(native.step_folder(best.folder, 11), arrays(), {"step": 11, "best": {"loss": 0.1}})
+    (native.step_folder(best.folder, 10) / native.ARRAYS).write_bytes(b"")
+    assert best.value() == 0.5
+    assert len(said) == 1
+    assert best.offer(0.55, 12, arrays, {})
+    assert [native.step_of(folder) for folder in native.finished(best.folder)] == [12]
+
+
+@pytest.mark.bound(120)
+def test_a_kill_at_any_moment_leaves_the_best_one(tmp_path):
+    best = BestCheckpoint(tmp_path / "best", "f1", True)
+    states = set()
+    for step in range(60):
+        shutil.rmtree(best.folder, ignore_errors=True)
+        best.offer(0.5, 1, lambda: arrays(1), {})
+        _, interrupted = run_killed(lambda: best.offer(0.6, 2, lambda: arrays(2), {}), step)
+        there = [native.step_of(folder) for folder in native.finished(best.folder)]
+        states.add(tuple(there))
+        assert best.value() == (0.6 if 2 in there else 0.5)
+        assert native.read_arrays(native.locate(best.folder))["optimizer/iterations"] == there[-1]
+        assert best.offer(0.6, 2, lambda: arrays(2), {}) == (2 not in there)
+        if not interrupted:
+            break
+        assert best.offer(0.7, 3, lambda: arrays(3), {})
+        assert sorted(os.listdir(best.folder)) == ["step-00000003"]
+    assert not interrupted
+    assert states == {(1,), (1, 2), (2,)}
 
 
 def test_a_damaged_best_is_reported_and_gives_way(tmp_path, said):
