@@ -33,6 +33,8 @@ LEVEL = {part: level for level, parts in enumerate(PRETRAIN_LEVELS) for part in 
 REGISTRY_LINES_TO_PIPELINES = 1
 
 HEAVY = ("apache_beam", "tensorflow", "keras", "tensorflow_datasets", "jax", "torch")
+# What Hugging Face's files are read and written without, also where it is installed.
+NEVER = {"transformers", "torch", "safetensors", "huggingface_hub", "tokenizers"}
 LONGEST_FILE = 430  # lines
 
 # Who may import a heavy package after all, inside a function: importing the module loads none (_PROBE).
@@ -102,6 +104,12 @@ def test_imports_point_one_way():
             lazy = {name for name in lazy if not name.startswith("pretrain.")}
         found += faults(module, imported(source, module) | lazy)
     assert not found, "\n".join(found)
+
+
+def test_the_libraries_of_hugging_face_are_not_used():
+    for module, path in modules().items():
+        used = {name.partition(".")[0] for name in imported(path.read_text(encoding="utf-8"), module)}
+        assert not used & NEVER, module
 
 
 def test_nlpdata_reaches_pipelines_through_one_registry_line():

@@ -7,6 +7,7 @@ from pretrain.optimizers.configs import AdamWConfig
 from pretrain.optimizers.decay import is_decayed
 
 
+@keras.saving.register_keras_serializable("pretrain")
 class AdamW(keras.optimizers.Optimizer):
     """weight -= learning_rate * (m / (sqrt(v) + epsilon) + weight_decay_rate * weight); m, v: moments of the gradient.
 
@@ -61,7 +62,8 @@ class AdamW(keras.optimizers.Optimizer):
         return update
 
     def get_config(self):
-        return super().get_config() | {
+        config = super().get_config()  # with Keras's own decay and clipping, which this optimizer does not take
+        return {name: config[name] for name in ("name", "learning_rate")} | {
             "beta_1": self.beta_1,
             "beta_2": self.beta_2,
             "epsilon": self.epsilon,

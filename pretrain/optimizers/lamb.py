@@ -2,12 +2,14 @@
 
 import re
 
+import keras
 from keras import ops
 
 from pretrain.optimizers.adamw import AdamW
 from pretrain.optimizers.configs import LambConfig
 
 
+@keras.saving.register_keras_serializable("pretrain")
 class Lamb(AdamW):
     """update = m / (sqrt(v) + epsilon) + weight_decay_rate * weight; weight -= learning_rate * trust * update.
 

@@ -10,6 +10,7 @@ from pretrain.optimizers.configs import ConstantConfig, LinearWarmupConfig, Poly
 from pretrain.optimizers.curve import warmup_length
 
 
+@keras.saving.register_keras_serializable("pretrain")
 class Constant(keras.optimizers.schedules.LearningRateSchedule):
     """The same rate at every step."""
 
@@ -29,6 +30,7 @@ class Constant(keras.optimizers.schedules.LearningRateSchedule):
         return {"learning_rate": self.learning_rate}
 
 
+@keras.saving.register_keras_serializable("pretrain")
 class Polynomial(keras.optimizers.schedules.LearningRateSchedule):
     """end + (initial - end) * (1 - (step - decay_start) / decay_steps) ** power, between the two ends of the decay."""
 
@@ -67,6 +69,7 @@ class Polynomial(keras.optimizers.schedules.LearningRateSchedule):
         }
 
 
+@keras.saving.register_keras_serializable("pretrain")
 class PolynomialWarmup(keras.optimizers.schedules.LearningRateSchedule):
     """From warmup_learning_rate at step 0 to `after` at step `warmup_steps`, as (step / warmup_steps) ** power rises."""
 
@@ -94,13 +97,18 @@ class PolynomialWarmup(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self):
         return {
-            "after": self.after,
+            "after": keras.optimizers.schedules.serialize(self.after),
             "warmup_steps": self.warmup_steps,
             "warmup_learning_rate": self.warmup_learning_rate,
             "power": self.power,
         }
 
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config | {"after": keras.optimizers.schedules.deserialize(config["after"])})
 
+
+@keras.saving.register_keras_serializable("pretrain")
 class LinearWarmup(PolynomialWarmup):
     """The same in a straight line."""
 

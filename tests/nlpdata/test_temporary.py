@@ -113,6 +113,16 @@ def test_a_file_has_the_permissions_that_the_user_gives_to_new_files(tmp_path):
             os.umask(before)
 
 
+@pytest.mark.parametrize("folder", [False, True])
+def test_where_there_are_no_locks_nothing_is_taken_for_left_over(tmp_path, monkeypatch, folder):
+    monkeypatch.setattr(module, "fcntl", None)
+    (tmp_path / f".x.{HEX}.tmp").touch()
+    with temporary(tmp_path / "x", folder=folder) as made:
+        made.write_text("new") if not folder else (made / "inner").touch()
+        assert names(tmp_path) == sorted([f".x.{HEX}.tmp", made.name])
+    assert names(tmp_path) == [f".x.{HEX}.tmp"]
+
+
 def test_only_names_of_ours_go_and_links_lead_nowhere(tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").write_text("")

@@ -16,7 +16,7 @@ import pytest
 from nlpdata.tokenizers import load_tokenizer
 from nlpdata.tokenizers.hf_writing import tokenizer_json
 from pretrain.convert import main
-from pretrain.converters import assign, read_checkpoint
+from pretrain.converters import assign, read_checkpoint, safetensors
 from pretrain.converters.load import build_model
 from pretrain.converters.tokenizer_files import find_tokenizer, write_for_hugging_face
 from pretrain.converters.write import write_checkpoint
@@ -24,6 +24,7 @@ from pretrain.predict import predict
 from tests.nlpdata.test_sentencepiece import train
 from tests.nlpdata.test_wordpiece import write
 from tests.pretrain.test_converter_round_trips import make
+from tests.pretrain.torch_files import as_archive
 from tests.shared import shared
 
 
@@ -114,6 +115,28 @@ def test_the_command_in_the_documentation(tmp_path, monkeypatch, capsys):
     write_checkpoint("base", make("albert", "encoder"), "tf1")  # is read as a module is
     code, out, _ = run(*command.split(), capsys=capsys)
     assert (code, out.splitlines()[-1]) == (0, "written: base/tf2_model_full.h5")
+
+
+OTHERS = ("transformers", "torch", "safetensors", "huggingface_hub", "tokenizers", "h5py", "flax")
+
+
+@pytest.mark.parametrize("family", ["bert", "albert", "mobilebert"])
+@pytest.mark.parametrize("pickled", [False, True])
+def test_hugging_face_folders_need_none_of_its_libraries(tmp_path, monkeypatch, family, pickled):
+    for name in OTHERS:
+        for loaded in [name, *(module for module in sys.modules if module.startswith(f"{name}."))]:
+            monkeypatch.setitem(sys.modules, loaded, None)  # importing it fails
+    checkpoint = make(family, "pretraining")
+    write_checkpoint(tmp_path / "hf", checkpoint, "hf")
+    if pickled:
+        weights = tmp_path / "hf" / "model.safetensors"
+        (tmp_path / "hf" / "pytorch_model.bin").write_bytes(as_archive(dict(safetensors.Safetensors(weights).items())))
+        weights.unlink()
+    again = read_checkpoint(str(tmp_path / "hf"))
+    assert again.encoder.type == family
+    assert again.weights.keys() == checkpoint.weights.keys()
+    for path, array in checkpoint.weights.items():
+        np.testing.assert_array_equal(again.weights[path], array, err_msg=path)
 
 
 TRANSFORMERS = """

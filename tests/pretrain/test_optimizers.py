@@ -1,5 +1,8 @@
 """Optimizer steps against numpy, schedules, decay by role."""
 
+import json
+from dataclasses import fields
+
 import keras
 import numpy as np
 import pytest
@@ -19,6 +22,7 @@ from pretrain.optimizers.schedules import (
     LinearWarmupConfig,
     Polynomial,
     PolynomialConfig,
+    PolynomialWarmup,
 )
 from tests.pretrain.models import albert, bert, randomize, task
 
@@ -123,6 +127,49 @@ def test_warmup_is_linear_and_does_not_jump(after):
     assert rates[70] == pytest.approx(float(after(70)))
     assert np.abs(np.diff(rates)).max() < 1e-3 / 30 or after.get_config().get("power") == 0.5
     assert float(LinearWarmup(after, 0)(0)) == pytest.approx(float(after(0)))
+
+
+SCHEDULES = [
+    Constant(0.3),
+    Polynomial(1e-2, 10, 1e-3, 2.0, 3),
+    LinearWarmup(Polynomial(1e-2, 10, 1e-3, 2.0, 3), 4, 1e-5),
+    PolynomialWarmup(Constant(1e-2), 6, 1e-5, 0.5),
+    LinearWarmup(PolynomialWarmup(Constant(1e-2), 6, 1e-5, 0.5), 2),
+]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: type(schedule).__name__)
+def test_a_schedule_is_made_again_from_its_configuration(schedule):
+    stored = json.loads(json.dumps(keras.optimizers.schedules.serialize(schedule)))
+    for again in (type(schedule).from_config(schedule.get_config()), keras.optimizers.schedules.deserialize(stored)):
+        assert type(again) is type(schedule)
+        assert [float(again(step)) for step in range(20)] == [float(schedule(step)) for step in range(20)]
+
+
+OPTIONS = {
+    "beta_1": 0.8,
+    "beta_2": 0.9,
+    "epsilon": 1e-5,
+    "weight_decay_rate": 0.3,
+    "exclude_from_weight_decay": ["pooler"],
+    "bias_correction": True,
+}
+LAMB_OPTIONS = OPTIONS | {"bias_correction": False, "exclude_from_layer_adaptation": ["embeddings"]}
+
+
+@pytest.mark.parametrize(("optimizer", "options"), [(AdamW, OPTIONS), (Lamb, LAMB_OPTIONS)])
+def test_an_optimizer_is_made_again_from_its_configuration(optimizer, options):
+    """None of its options is left out, and none is at its default here."""
+    defaults = {field.name: field for field in fields(optimizer.config_class)}
+    assert options.keys() == defaults.keys() - {"gradient_clip_norm"}
+    assert not [name for name, value in options.items() if getattr(optimizer.config_class(), name) == value]
+    first = optimizer(SCHEDULES[2], name="own", **options)
+    stored = json.loads(json.dumps(keras.optimizers.serialize(first)))
+    for again in (optimizer.from_config(first.get_config()), keras.optimizers.deserialize(stored)):
+        assert type(again) is optimizer
+        assert again.name == "own"
+        assert {name: getattr(again, name) for name in options} == options
+        assert float(again._learning_rate(2)) == float(SCHEDULES[2](2))
 
 
 def test_build_optimizer_fills_in_what_follows_from_the_run():
