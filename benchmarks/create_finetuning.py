@@ -21,11 +21,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from nlpdata.finetuning import encode, windows  # noqa: E402
-from nlpdata.finetuning.chunks import Tally, read_chunks  # noqa: E402
+from nlpdata.finetuning.batches import Tally, read_chunks  # noqa: E402
 from nlpdata.finetuning.datasets import choose_splits, open_dataset  # noqa: E402
 from nlpdata.finetuning.encode import encode_columns  # noqa: E402
 from nlpdata.finetuning.options import FinetuningOptions  # noqa: E402
-from nlpdata.finetuning.tasks import Recipe, make_encoder  # noqa: E402
+from nlpdata.finetuning.stages import Recipe, make_encoder  # noqa: E402
 from nlpdata.tokenizers import load_tokenizer  # noqa: E402
 
 SHARED = ROOT.parent / "shared"
@@ -92,7 +92,7 @@ class Case:
         return run_command([*argv, "--workers", "1", "--quiet"], ROOT).cpu
 
     def start_up(self) -> float:
-        code = "import nlpdata.cli, nlpdata.finetuning.create, nlpdata.finetuning.tabular\n"
+        code = "import nlpdata.cli.commands, nlpdata.finetuning.create, nlpdata.finetuning.tabular\n"
         code += "from nlpdata.tokenizers import load_tokenizer\n"
         code += f"load_tokenizer({str(self.tokenizer)!r}, do_lower_case=True)"
         return run_command([sys.executable, "-c", code], ROOT).cpu

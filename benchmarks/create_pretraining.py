@@ -19,9 +19,9 @@ from measure import CommandCost, Report, cpu_of, in_turn, own_folder, run_comman
 from preparation import ROOT, Corpus, command, core_stages, disk_stages, trained
 
 from nlpdata import keys
-from nlpdata.example import encode_examples
 from nlpdata.pretraining.masking import mask_batch
 from nlpdata.pretraining.options import PretrainingOptions
+from nlpdata.records.encoding import encode_examples
 
 OTHERS = ("ja", "zh", "ar")
 PARTS = ("encode", "128", "512", "kernels", "workers", "others")
@@ -41,7 +41,7 @@ TARGETS = {
 
 def measure_encode(corpus: Corpus, report: Report, rounds: int, name: str = "") -> None:
     """Raw encode, what normalisation adds to it, and the start-up of the command."""
-    code = "import nlpdata.cli, nlpdata.pretraining.create, nlpdata.tokenizers.sentencepiece"
+    code = "import nlpdata.cli.commands, nlpdata.pretraining.create, nlpdata.tokenizers.sentencepiece"
     costs = in_turn(
         {
             "raw": lambda: cpu_of(corpus.encode_raw),

@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pretrain.config import Choice, ExperimentConfig, ModelConfig, RuntimeConfig
 from pretrain.registry import ENCODERS
+from pretrain.settings.schema import Choice, ExperimentConfig, ModelConfig, RuntimeConfig
 from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
 from pretrain.training.jax_engine import JaxEngine
 

@@ -43,9 +43,9 @@ def curve(records: str) -> None:
 def experiment(records: str, name: str, steps: int = STEPS):
     from dataclasses import replace
 
-    from pretrain.config import DataConfig, RuntimeConfig, TrainerConfig, choose
     from pretrain.experiments import experiment as registered
     from pretrain.registry import ENCODERS
+    from pretrain.settings.schema import DataConfig, RuntimeConfig, TrainerConfig, choose
 
     base = registered("bert/pretraining")
     vocabulary = json.loads(next(Path(records).parent.glob("*.meta.json")).read_text())["tokenizer"]["vocab_size"]

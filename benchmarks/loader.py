@@ -17,9 +17,9 @@ import tensorflow as tf
 from measure import in_turn
 
 from nlpdata import open_records
-from nlpdata.example import encode_examples
-from nlpdata.records import pretraining_features
-from nlpdata.tfrecord import ShardWriter
+from nlpdata.records.contract import pretraining_features
+from nlpdata.records.encoding import encode_examples
+from nlpdata.records.writer import ShardWriter
 
 RECORDS = {128: 20_480, 512: 10_240}  # sequence length -> records
 ROUNDS = 5

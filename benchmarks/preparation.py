@@ -12,13 +12,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from nlpdata.corpus import find_files, plan_portions, read_portion  # noqa: E402
+from nlpdata.execution.spill import Merge, SpillWriter  # noqa: E402
 from nlpdata.pretraining import assemble, build, plan  # noqa: E402
 from nlpdata.pretraining import recipe as recipes  # noqa: E402
 from nlpdata.pretraining.options import PretrainingOptions  # noqa: E402
-from nlpdata.spill import Merge, SpillWriter  # noqa: E402
-from nlpdata.tfrecord import ShardWriter  # noqa: E402
+from nlpdata.records.writer import ShardWriter  # noqa: E402
 from nlpdata.tokenizers import load_tokenizer  # noqa: E402
-from nlpdata.tokenizers.training import train_tokenizer  # noqa: E402
+from nlpdata.tokenizers.training.train import train_tokenizer  # noqa: E402
 
 
 class Corpus:

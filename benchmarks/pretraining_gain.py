@@ -101,7 +101,7 @@ def prepare_task(task: Path, work: Path, tokenizer: Path, rows: int) -> Path:
 def fine_tune(encoder: dict, pretrained: Path, records: Path, folder: Path, arguments) -> dict[str, list[float]]:
     """Start -> accuracy on the dev rows of each seed. The starts take turns, so that both are there of every finished seed."""
     from pretrain import experiment
-    from pretrain.seeds import run_each, with_seed
+    from pretrain.sweeps.seeds import run_each, with_seed
 
     layer = {
         "task": {

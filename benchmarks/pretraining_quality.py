@@ -51,11 +51,11 @@ def language(text: str) -> str:
 
 def measure(model_dir: str, pattern: str) -> tuple[dict[str, Tally], int, int]:
     """(language -> Tally, right sentence pairs, sentence pairs)."""
-    from nlpdata.records import find_meta, read_meta
+    from nlpdata.records.contract import find_meta, read_meta
     from nlpdata.tokenizers import load_tokenizer
-    from pretrain.config import EvalDataConfig, ModelConfig
     from pretrain.converters import assign, read_checkpoint
     from pretrain.data import pretraining_batches
+    from pretrain.settings.schema import EvalDataConfig, ModelConfig
     from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
 
     checkpoint = read_checkpoint(model_dir)

@@ -5,8 +5,8 @@ import time
 
 import numpy as np
 
-from pretrain.config import Choice, ExperimentConfig, ModelConfig, RuntimeConfig
 from pretrain.encoders.bert import BertConfig
+from pretrain.settings.schema import Choice, ExperimentConfig, ModelConfig, RuntimeConfig
 from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
 from pretrain.training.tensorflow_engine import TensorFlowEngine
 

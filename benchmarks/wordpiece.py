@@ -19,7 +19,7 @@ from preparation import Corpus, command
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from nlpdata.tokenizers.training import train_tokenizer  # noqa: E402
+from nlpdata.tokenizers.training.train import train_tokenizer  # noqa: E402
 
 SIZES = {5: 2.0, 40: 1.6}  # MB of text -> how many times the speed of tokenizers
 COMMAND = 1.8

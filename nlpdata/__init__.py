@@ -12,9 +12,9 @@ import importlib
 _EXPORTS = {
     "create_finetuning": "nlpdata.finetuning.create",
     "create_pretraining": "nlpdata.pretraining.create",
-    "open_records": "nlpdata.reading",
-    "train_tokenizer": "nlpdata.tokenizers.training",
-    "verify": "nlpdata.verification",
+    "open_records": "nlpdata.records.reader",
+    "train_tokenizer": "nlpdata.tokenizers.training.train",
+    "verify": "nlpdata.records.verification",
 }
 __all__ = [*_EXPORTS]
 

@@ -1,3 +1,3 @@
-from nlpdata.cli import main
+from nlpdata.cli.commands import main
 
 main()

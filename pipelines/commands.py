@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from nlpdata import cli
+from nlpdata.cli import commands as cli
 from pipelines.runner import beam_parser
 
 COMMANDS = {

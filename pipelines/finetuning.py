@@ -14,8 +14,8 @@ from dataclasses import replace
 
 import apache_beam as beam
 
-from nlpdata.files import is_remote, remove_tree
-from nlpdata.finetuning import tasks
+from nlpdata.files.paths import is_remote, remove_tree
+from nlpdata.finetuning import stages as tasks
 from nlpdata.finetuning.plan import FinetuningResult, Plan, Run, make_plan
 from nlpdata.output import shared_path, work_path
 from pipelines import progress as shown_progress
@@ -117,7 +117,7 @@ def _unseen(count: int) -> None:
 
 
 class TaskFn(beam.DoFn):
-    """A task -> (0, (the task, its result)); see nlpdata.finetuning.tasks."""
+    """A task -> (0, (the task, its result)); see nlpdata.finetuning.stages."""
 
     def __init__(self, step: str, function: Callable, setup: tasks.Setup, report: Callable = _unseen):
         self._step, self._function, self._setup, self._report = step, function, setup, report

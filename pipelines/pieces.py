@@ -16,9 +16,9 @@ from uuid import uuid4
 import apache_beam as beam
 import numpy as np
 
+from nlpdata.execution.spill import SortBuffer, write_run
 from nlpdata.pretraining.plan import add_counters
 from nlpdata.pretraining.recipe import Keyed
-from nlpdata.spill import SortBuffer, write_run
 
 Piece = tuple[str, bytes | str]  # its id, and the run or the path of a run file
 

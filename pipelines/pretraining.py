@@ -15,10 +15,10 @@ from pathlib import Path
 import apache_beam as beam
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files import is_remote, remove_tree, shown_name, write_whole
+from nlpdata.files.paths import is_remote, remove_tree, shown_name, write_whole
 from nlpdata.output import WorkFolder, check_output, commit, complete, shared_path
 from nlpdata.pretraining.plan import CreationResult, Plan, make_plan, result_warnings
-from nlpdata.records import read_meta
+from nlpdata.records.contract import read_meta
 from pipelines import steps
 from pipelines.commands import main
 from pipelines.job import describe_job

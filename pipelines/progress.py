@@ -16,7 +16,7 @@ def report(count: int) -> None:
 
 @contextmanager
 def shown(show):
-    """Shows what is reported meanwhile; `show` is a nlpdata.local.Progress."""
+    """Shows what is reported meanwhile; `show` is a nlpdata.execution.executor.Progress."""
     global _show, _done
     _show, _done = show, 0
     try:

@@ -18,8 +18,8 @@ from apache_beam.options import pipeline_options
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files import is_remote
-from nlpdata.local import Progress
+from nlpdata.execution.executor import Progress
+from nlpdata.files.paths import is_remote
 from pipelines import progress
 from pipelines.faults import fault_in, without_tracebacks
 

@@ -17,16 +17,16 @@ from apache_beam.metrics import Metrics
 
 from nlpdata.corpus import Portion, read_portion
 from nlpdata.errors import DataError
-from nlpdata.files import is_remote, move
+from nlpdata.execution.spill import Merge, SpillWriter, read_run, split_run
+from nlpdata.files.paths import is_remote, move
 from nlpdata.output import FinishedSet, commit
 from nlpdata.pretraining import random_next
 from nlpdata.pretraining.build import build_examples
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.pretraining.plan import Plan, refuse_lone_documents, refuse_loss, require_examples
 from nlpdata.pretraining.recipe import SPLITS, Recipe
-from nlpdata.pretraining.tasks import BUCKET_STAGES, fill_buckets, portion_name, shard_border
-from nlpdata.spill import Merge, SpillWriter, read_run, split_run
-from nlpdata.tfrecord import ShardWriter
+from nlpdata.pretraining.stages import BUCKET_STAGES, fill_buckets, portion_name, shard_border
+from nlpdata.records.writer import ShardWriter
 from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
 from pipelines import progress
 from pipelines.faults import homeward

@@ -16,8 +16,8 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 
 from nlpdata.corpus import Portion
-from nlpdata.files import path_of, remove_tree, write_whole
-from nlpdata.tokenizers.training import (
+from nlpdata.files.paths import path_of, remove_tree, write_whole
+from nlpdata.tokenizers.training.train import (
     ALBERT_SYMBOLS,
     LineReader,
     TrainingPlan,

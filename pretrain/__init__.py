@@ -10,7 +10,7 @@ Functions are imported when first used, so that `import pretrain` costs nothing.
 import importlib
 import os
 
-from pretrain.backend import use_installed
+from pretrain.settings.backend import use_installed
 
 _EXPORTS = {
     "experiment": "pretrain.experiments",

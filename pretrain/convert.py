@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import typer
 
 from nlpdata.errors import UsageError
-from pretrain.command import AllowOtherTokenizer, ImportModules, run_app
 from pretrain.registry import user_modules
+from pretrain.settings.command_line import AllowOtherTokenizer, ImportModules, run_app
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 

@@ -16,17 +16,17 @@ from typing import Annotated, Literal
 import typer
 
 from nlpdata.errors import UsageError
+from nlpdata.files.json_files import read_object, write_file, write_json
 from nlpdata.options import ACCEPT_LOSS_HELP
-from pretrain.backend import choose_backend
-from pretrain.command import AllowOtherTokenizer, ImportModules, run_app
-from pretrain.config import ExperimentConfig
-from pretrain.config_tree import to_tree, with_layers
-from pretrain.config_values import closest
-from pretrain.config_yaml import read_yaml
-from pretrain.json_files import read_object, write_file, write_json
-from pretrain.overrides import parse_overrides
 from pretrain.registry import EXPERIMENTS, user_modules
-from pretrain.seeds import run_each, seed_runs, summarize
+from pretrain.settings.backend import choose_backend
+from pretrain.settings.command_line import AllowOtherTokenizer, ImportModules, run_app
+from pretrain.settings.overrides import parse_overrides
+from pretrain.settings.schema import ExperimentConfig
+from pretrain.settings.tree import to_tree, with_layers
+from pretrain.settings.values import closest
+from pretrain.settings.yaml_files import read_yaml
+from pretrain.sweeps.seeds import run_each, seed_runs, summarize
 
 # The metrics of the GLUE paper (Wang et al., 2019, table 1) for each task, and its files of settings and of the dev split.
 _ACCURACY = ("accuracy",)
@@ -222,7 +222,7 @@ def _records(name: str, splits: str, input: str, folder: Path, tokenizer: str, o
     """The folder of a task's records, made where they are not there yet; `options`: of create_finetuning."""
     from nlpdata import create_finetuning
     from nlpdata.output import is_unfinished
-    from nlpdata.records import read_meta
+    from nlpdata.records.contract import read_meta
     from nlpdata.tokenizers import load_tokenizer
 
     meta_path = folder / "meta.json"

@@ -19,11 +19,11 @@ from typing import Annotated
 import typer
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files import is_device, sync_folder, write_durably
-from nlpdata.temporary import temporary
-from pretrain.command import AllowOtherTokenizer, ImportModules, run_app
-from pretrain.json_files import json_bytes
+from nlpdata.files.json_files import json_bytes
+from nlpdata.files.paths import is_device, sync_folder, write_durably
+from nlpdata.files.temporary import temporary
 from pretrain.registry import user_modules
+from pretrain.settings.command_line import AllowOtherTokenizer, ImportModules, run_app
 
 # In the order in which they appear.
 _ANSWERS = ("null_odds.json", "nbest_predictions.json", "predictions.json")
@@ -127,7 +127,7 @@ def _check_output(input: Path, output: Path, is_folder: bool, overwrite: bool) -
 
 
 def _refuse_existing(path: Path, is_folder: bool, overwrite: bool) -> None:
-    from pretrain.prediction import looks_predicted
+    from pretrain.prediction.sentences import looks_predicted
 
     if not overwrite:
         raise UsageError(f"{path} exists. Use --overwrite, or another --output.")
@@ -142,7 +142,7 @@ def _refuse_existing(path: Path, is_folder: bool, overwrite: bool) -> None:
 
 def _predict_texts(checkpoint, input, output, format, words, batch_size, log) -> None:
     from pretrain.converters.load import load_model
-    from pretrain.prediction import FORMATS, predict_logits, read_texts, rows_of, write_rows
+    from pretrain.prediction.sentences import FORMATS, predict_logits, read_texts, rows_of, write_rows
 
     if format not in FORMATS:
         raise UsageError(f"--format must be one of {', '.join(FORMATS)}. Received: {format!r}.")
@@ -167,10 +167,10 @@ def _tokenizer(model_dir: str, given: str | None, allow_other: bool, log, record
       records: questions that are records already: their tokenizer is checked in its place, and nothing is returned.
     """
     from nlpdata.tokenizers import load_tokenizer
-    from pretrain.config import EvalDataConfig
     from pretrain.converters.same_tokenizer import refuse_other_tokenizer
     from pretrain.converters.tokenizer_files import find_tokenizer
     from pretrain.data.tokenizers import tokenizer_entry
+    from pretrain.settings.schema import EvalDataConfig
 
     if records is not None:
         file, use = tokenizer_entry(EvalDataConfig(input_path=records), "--input")
@@ -224,10 +224,10 @@ def _question_records(checkpoint, input, words, log):
 def _predict_answers(checkpoint, model_dir, input, output, batch_size, log) -> None:
     from keras import ops
 
-    from pretrain.config import EvalDataConfig, ModelConfig
     from pretrain.converters import assign
     from pretrain.evaluation.squad_answers import final_answers
     from pretrain.registry import TASKS
+    from pretrain.settings.schema import EvalDataConfig, ModelConfig
     from pretrain.tasks.question_answering import QuestionAnsweringTask
 
     data = EvalDataConfig(input_path=input, global_batch_size=batch_size, trim_padding=True)
@@ -274,8 +274,8 @@ def _write_answers(folder: Path, contents: Sequence[dict | None]) -> None:
 
 def _answer_options(model_dir: str, facts: dict) -> dict:
     """How the run was told to choose answers; whether there may be none, if not that, as its records said."""
-    from pretrain.config_tree import Place, merged, to_tree
     from pretrain.converters import native
+    from pretrain.settings.tree import Place, merged, to_tree
     from pretrain.tasks.configs import QuestionAnsweringConfig
 
     own = native.locate_info(model_dir)

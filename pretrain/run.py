@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from nlpdata.errors import NlpdataError, UsageError
-from pretrain.backend import choose_backend
-from pretrain.checks import check_experiment
-from pretrain.config import Choice, ExperimentConfig, own_modules
-from pretrain.config_tree import to_tree, with_layers
-from pretrain.config_values import closest, parse_value
-from pretrain.config_yaml import dump_yaml, read_yaml
 from pretrain.experiments import experiment_lines
-from pretrain.flags import fields_of, help_text, parse_flags
-from pretrain.overrides import parse_overrides
 from pretrain.registry import EXPERIMENTS, user_modules
+from pretrain.settings.backend import choose_backend
+from pretrain.settings.flags import fields_of, help_text, parse_flags
+from pretrain.settings.overrides import parse_overrides
+from pretrain.settings.schema import Choice, ExperimentConfig, own_modules
+from pretrain.settings.tree import to_tree, with_layers
+from pretrain.settings.values import closest, parse_value
+from pretrain.settings.yaml_files import dump_yaml, read_yaml
+from pretrain.training.checks import check_experiment
 
 MODES = ("train", "eval", "train_and_eval")
 _ARCHITECTURE_FLAGS = {"albert_config_file": "albert", "bert_config_file": "bert"}
@@ -90,7 +90,7 @@ def _run_seeds(config: ExperimentConfig, model_dir: str, mode: str, values: dict
         raise UsageError(f"--seeds compares scores: it needs --mode=train_and_eval. Received: {mode}.")
     if "seed" in values:
         raise UsageError(f"--seeds runs seeds 0 to {count - 1}; leave --seed out.")
-    from pretrain.seeds import run_seeds, summary_lines
+    from pretrain.sweeps.seeds import run_seeds, summary_lines
 
     summary = run_seeds(config, model_dir, count, _log)
     print("\n".join(summary_lines(summary, count)))
@@ -107,7 +107,7 @@ def resolve(values: dict, log: Callable[[str], None] = print, read_checkpoints: 
     """
     layers, name = [], values.get("experiment")
     if "params" in values:
-        from pretrain.cerebras import read_params
+        from pretrain.settings.dialects.cerebras import read_params
 
         name, layer = read_params(values["params"], name, log)
         layers.append((f"--params {values['params']}", layer))

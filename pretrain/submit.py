@@ -24,12 +24,12 @@ import typer
 import yaml
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.checks import check_experiment
-from pretrain.command import run_app
-from pretrain.config import own_modules
-from pretrain.flags import parse_flags
 from pretrain.registry import user_modules
 from pretrain.run import resolve, run_mode
+from pretrain.settings.command_line import run_app
+from pretrain.settings.flags import parse_flags
+from pretrain.settings.schema import own_modules
+from pretrain.training.checks import check_experiment
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PACKAGED = ("nlpdata", "pipelines", "pretrain", "model_configs", "pyproject.toml", "README.md", "LICENSE")

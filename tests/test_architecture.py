@@ -12,22 +12,34 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("nlpdata", "pipelines", "pretrain")
 MAY_IMPORT = {"nlpdata": set(), "pipelines": {"nlpdata"}, "pretrain": {"nlpdata"}}
 
-# Inside pretrain, a part may import its own modules, those on lines above it, and nothing else.
-PRETRAIN_LEVELS = (
-    # registry names parts of every level, but imports none
-    {"registry", "config_values", "garden", "json_files", "overrides"},
-    {"backend"},
-    {"command", "config", "flags", "layers"},
-    {"config_tree", "toy"},
-    {"config_yaml"},
-    {"optimizers", "encoders"},
-    {"converters", "data", "evaluation"},
-    {"tasks", "prediction"},
-    {"checks"},
-    {"training"},
-    {"cerebras", "convert", "experiments", "export", "glue", "predict", "run", "seeds", "submit"},
-)
-LEVEL = {part: level for level, parts in enumerate(PRETRAIN_LEVELS) for part in parts}
+# Inside a package, a part may import its own modules, those on lines above it, and nothing else. A dotted part is a level of
+# its own within its room.
+LEVELS = {
+    "nlpdata": (
+        {"errors", "keys", "protobuf"},
+        {"files", "options", "text", "execution"},
+        {"corpus", "records"},
+        {"tokenizers", "output"},
+        {"records.inspection"},
+        {"tokenizers.training", "pretraining", "finetuning"},
+        {"cli"},
+        {"__main__"},
+    ),
+    "pretrain": (
+        # registry names parts of every level, but imports none
+        {"registry"},
+        {"settings", "layers", "serving"},
+        {"optimizers", "encoders"},
+        {"converters", "data", "evaluation"},
+        {"tasks"},
+        {"prediction", "training"},
+        {"sweeps"},
+        {"convert", "experiments", "export", "glue", "predict", "run", "submit"},
+    ),
+}
+LEVEL = {
+    (package, part): level for package, levels in LEVELS.items() for level, parts in enumerate(levels) for part in parts
+}
 
 # The single exception: nlpdata's command line names pipelines in one lazy registry line, as "module:attribute".
 REGISTRY_LINES_TO_PIPELINES = 1
@@ -62,23 +74,30 @@ def lazily_named(source: str) -> list[str]:
     return [text for text in strings if isinstance(text, str) and _LAZY.fullmatch(text) and "." in text]
 
 
+def part_of(module: str) -> tuple[str, str]:
+    """The package of a module, and its part: the entry in LEVELS with the longest name that fits, else its room."""
+    package, _, rest = module.partition(".")
+    words = rest.split(".")
+    dotted = ".".join(words[:2])
+    return package, dotted if (package, dotted) in LEVEL else words[0]
+
+
 def faults(module: str, names: set[str]) -> list[str]:
     """The imports among `names` that `module` may not make."""
-    package, _, rest = module.partition(".")
-    part = rest.partition(".")[0]
+    package, part = part_of(module)
     found = []
     for name in sorted(names):
-        target, _, target_rest = name.partition(".")
-        target_part = target_rest.partition(".")[0]
+        target, target_part = part_of(name)
         if target not in PACKAGES or name == module:
             continue
         if target != package:
             if target not in MAY_IMPORT[package]:
                 found.append(f"{module} imports {name}: {package} may not know {target}")
-        elif package == "pretrain" and part in LEVEL and target_part in LEVEL and target_part != part:
-            same_level_of_commands = LEVEL[part] == LEVEL[target_part] == len(PRETRAIN_LEVELS) - 1
-            if LEVEL[target_part] >= LEVEL[part] and not same_level_of_commands:
-                found.append(f"{module} imports {name}: pretrain.{part} may not know pretrain.{target_part}")
+        elif (package, part) in LEVEL and (package, target_part) in LEVEL and target_part != part:
+            level, target_level = LEVEL[package, part], LEVEL[package, target_part]
+            same_level_of_commands = package == "pretrain" and level == target_level == len(LEVELS[package]) - 1
+            if target_level >= level and not same_level_of_commands:
+                found.append(f"{module} imports {name}: {package}.{part} may not know {package}.{target_part}")
     return found
 
 
@@ -124,28 +143,37 @@ def test_nlpdata_reaches_pipelines_through_one_registry_line():
 
 
 def test_one_executor():
-    """Processes are started by nlpdata.local's workers alone, which end with their parent."""
+    """Processes are started by nlpdata.execution.executor's workers alone, which end with their parent."""
     pools = {"multiprocessing", "concurrent"}
     found = [
         f"{module} imports {name}"
         for module, path in modules().items()
         for name in imported(path.read_text(encoding="utf-8"), module)
-        if name.partition(".")[0] in pools and module != "nlpdata.worker"
+        if name.partition(".")[0] in pools and module != "nlpdata.execution.worker"
     ]
     assert not found, "\n".join(found)
 
 
-def test_every_part_of_pretrain_has_its_level():
-    parts = {module.split(".")[1] for module in modules() if module.startswith("pretrain.")} - {"__init__", "__main__"}
-    assert parts <= LEVEL.keys(), f"add to PRETRAIN_LEVELS: {', '.join(sorted(parts - LEVEL.keys()))}"
+@pytest.mark.parametrize("package", LEVELS)
+def test_every_part_has_its_level(package):
+    parts = {part_of(module) for module in modules() if module.startswith(f"{package}.")}
+    missing = sorted(part for _, part in parts - LEVEL.keys() if part != "__init__")
+    assert not missing, f"add to LEVELS[{package!r}]: {', '.join(missing)}"
+
+
+@pytest.mark.parametrize(("package", "most"), [("nlpdata", 16), ("pretrain", 24)])
+def test_the_root_of_a_package_is_seen_at_a_glance(package, most):
+    ignored = {"__init__.py", "__pycache__", "py.typed"}
+    entries = {path.name for path in (ROOT / package).iterdir()} - ignored
+    assert len(entries) <= most, f"{package}/ has {len(entries)} entries: {', '.join(sorted(entries))}"
 
 
 @pytest.mark.parametrize(
     ("module", "source", "allowed"),
     [
-        ("nlpdata.cli", "import pipelines.pretraining", False),
-        ("nlpdata.cli", "from pretrain import data", False),
-        ("nlpdata.cli", "from nlpdata.keys import draw\nimport numpy", True),
+        ("nlpdata.cli.commands", "import pipelines.pretraining", False),
+        ("nlpdata.cli.commands", "from pretrain import data", False),
+        ("nlpdata.cli.commands", "from nlpdata.keys import draw\nimport numpy", True),
         ("pipelines.pretraining", "def f():\n    from nlpdata.pretraining.build import Recipe", True),
         ("pipelines.pretraining", "import pretrain", False),
         ("pretrain.data", "import pipelines", False),
@@ -187,7 +215,7 @@ def check(what):
 import nlpdata
 check("import nlpdata")
 assert "numpy" not in sys.modules, "import nlpdata loads numpy"
-from nlpdata.cli import main
+from nlpdata.cli.commands import main
 assert main(["--help"]) == 0
 check("nlpdata --help")
 for name in nlpdata.__all__:

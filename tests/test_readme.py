@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import typer
 
-from nlpdata.cli import app
-from nlpdata.records import pretraining_features
+from nlpdata.cli.commands import app
+from nlpdata.records.contract import pretraining_features
 from pretrain import convert, export, glue, predict, submit
 from pretrain.converters import native
-from pretrain.flags import FLAGS
+from pretrain.settings.flags import FLAGS
 from tests.pages import give_checkpoint, give_datasets
 from tests.pretrain.runs import lines
 

@@ -5,8 +5,8 @@ import pytest
 
 from nlpdata.corpus import find_files, plan_chunks, read_blocks
 from nlpdata.pretraining.create import create_pretraining
+from nlpdata.records.verification import verify
 from nlpdata.tokenizers import load_tokenizer
-from nlpdata.verification import verify
 from tests.shared import shared
 
 L, P = 128, 20

@@ -9,11 +9,13 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from nlpdata.corpus.source import HEAD_BYTES, Source, check_is_text, detect_compression, reading
+from nlpdata.corpus.source import Source, reading
 from nlpdata.corpus.types import CorpusFile
 from nlpdata.errors import UsageError
-from nlpdata.files import file_size, find_paths, is_remote, open_binary, path_of
+from nlpdata.files.compression import detect_compression
+from nlpdata.files.paths import file_size, find_paths, is_remote, open_binary, path_of
 from nlpdata.keys import hash_bytes
+from nlpdata.text.encoding import HEAD_BYTES, check_is_text
 
 _WEIGHT = re.compile(r"(.+)@([^@/,]*)")
 _SUFFIXES = (".gz", ".zst")

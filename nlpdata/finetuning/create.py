@@ -8,9 +8,9 @@ the order of the source; (4) the files move into place, the meta file last. An i
 from collections.abc import Callable
 from functools import partial
 
-from nlpdata.finetuning import tasks
+from nlpdata.execution.executor import default_workers, run_stage
+from nlpdata.finetuning import stages as tasks
 from nlpdata.finetuning.plan import FinetuningResult, Run, make_plan
-from nlpdata.local import default_workers, run_stage
 from nlpdata.options import check_range
 
 

@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nlpdata.example import Packed, encode_examples
-from nlpdata.records import Feature
+from nlpdata.records.contract import Feature
+from nlpdata.records.encoding import Packed, encode_examples
 from nlpdata.tokenizers import Tokenizer, count_unknown
 
 # --feature-names -> our name -> theirs. "albert": kamalkraj/ALBERT-TF2.0, where p_mask is 1 on what is no paragraph.

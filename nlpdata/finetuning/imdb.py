@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from nlpdata.archives import read_tar
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files.archives import read_tar
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input
 
 LABELS = ("neg", "pos")

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from nlpdata import loss
 from nlpdata.errors import DataError
-from nlpdata.finetuning.chunks import Tally, label_warnings, read_chunks
+from nlpdata.finetuning.batches import Tally, label_warnings, read_chunks
 from nlpdata.finetuning.datasets import choose_splits, open_dataset
 from nlpdata.finetuning.encode import SentenceEncoder
 from nlpdata.finetuning.losses import losses
 from nlpdata.finetuning.options import FinetuningOptions
+from nlpdata.text import loss
 from nlpdata.tokenizers import Tokenizer
 
 

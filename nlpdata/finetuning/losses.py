@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from nlpdata import loss
 from nlpdata.finetuning.options import FinetuningOptions
+from nlpdata.text import loss
 
 ANSWERS_REPORTED = 0.05
 TEXTS_REFUSED = 0.75  # of the texts: so many losing most of their tokens are an error

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nlpdata.files import shown_name
+from nlpdata.files.paths import shown_name
 from nlpdata.finetuning.datasets import Dataset, Split
 from nlpdata.finetuning.options import FinetuningOptions
-from nlpdata.records import FORMAT_VERSION, Feature
+from nlpdata.records.contract import FORMAT_VERSION, Feature
 from nlpdata.tokenizers import Tokenizer
 
 MAX_LISTED = 64  # input files of a split listed by name; more are one entry

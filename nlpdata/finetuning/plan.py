@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from nlpdata import loss
 from nlpdata.corpus import fingerprint
 from nlpdata.errors import BEGINS_ANEW, RESUMES, DataError, UsageError
-from nlpdata.files import AnyPath, is_remote, path_of
-from nlpdata.finetuning import tasks
-from nlpdata.finetuning.chunks import ExamplesFile, Tally, label_warnings, read_chunks
+from nlpdata.files.paths import AnyPath, is_remote, path_of
+from nlpdata.finetuning import stages as tasks
+from nlpdata.finetuning.batches import ExamplesFile, Tally, label_warnings, read_chunks
 from nlpdata.finetuning.datasets import Dataset, Split, choose_splits, open_dataset
 from nlpdata.finetuning.losses import losses
 from nlpdata.finetuning.meta import meta_content
@@ -21,7 +20,8 @@ from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.options import check_range, from_keywords
 from nlpdata.output import FinishedSet, OutputSet, WorkFolder, check_output, commit, digest, output_set, store
 from nlpdata.output.naming import QUESTIONS_SUFFIX
-from nlpdata.records import FORMAT_VERSION
+from nlpdata.records.contract import FORMAT_VERSION
+from nlpdata.text import loss
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
 from nlpdata.tokenizers.files import copy_name
 

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from nlpdata.corpus.source import DAMAGE
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files.compression import DAMAGE
 from nlpdata.finetuning.datasets import BadRow, Dataset, Split
 
 NEARBY = 100  # characters: an answer's text within this distance of its answer_start is taken for the one that is meant

@@ -8,7 +8,7 @@ import io
 import pickle
 
 from nlpdata.errors import DataError
-from nlpdata.files import AnyPath
+from nlpdata.files.paths import AnyPath
 from nlpdata.output import store
 
 _OURS = {

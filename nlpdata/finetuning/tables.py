@@ -11,9 +11,10 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nlpdata.corpus.source import DAMAGE, HEAD_BYTES, check_is_text, detect_compression
 from nlpdata.errors import DataError
+from nlpdata.files.compression import DAMAGE, detect_compression
 from nlpdata.finetuning.datasets import BadRow
+from nlpdata.text.encoding import HEAD_BYTES, check_is_text
 
 MAX_LINE_BYTES = 16 << 20
 _REPAIR = "Correct the row, or use --on-bad-row skip"

@@ -25,10 +25,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from nlpdata.example import Packed, VarintRuns, varint
 from nlpdata.finetuning.encode import Chunk, rename_features
 from nlpdata.finetuning.squad import Paragraphs
-from nlpdata.records import Feature
+from nlpdata.protobuf import varint
+from nlpdata.records.contract import Feature
+from nlpdata.records.encoding import Packed, VarintRuns
 from nlpdata.tokenizers import Tokenizer, count_unknown
 from nlpdata.tokenizers.offsets import Tokens, covering_tokens, offset_encoder
 from nlpdata.tokenizers.scripts import is_unspaced

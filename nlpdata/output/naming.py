@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nlpdata.errors import UsageError
-from nlpdata.files import AnyPath, path_of
-from nlpdata.records import meta_path, record_stem, shard_names, split_shard
+from nlpdata.files.paths import AnyPath, path_of
+from nlpdata.records.contract import meta_path, record_stem, shard_names, split_shard
 
 SHARD_BYTES = 112 << 20  # records of a shard, unless their number is given
 QUESTIONS_SUFFIX = ".examples.jsonl.gz"

@@ -4,12 +4,12 @@ import os
 from collections.abc import Mapping, Sequence
 
 from nlpdata.errors import NlpdataError, UsageError
-from nlpdata.files import AnyPath, is_remote
+from nlpdata.files.paths import AnyPath, is_remote
+from nlpdata.files.temporary import temporary
 from nlpdata.output.committing import listed, marked_files, read_decided, read_marker
 from nlpdata.output.naming import OutputSet, set_files
 from nlpdata.output.work import remove_emptied, work_path
-from nlpdata.records import committing_marker, read_meta
-from nlpdata.temporary import temporary
+from nlpdata.records.contract import committing_marker, read_meta
 
 
 def check_output(

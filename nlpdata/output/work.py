@@ -25,11 +25,11 @@ except ImportError:  # Windows
     fcntl = None
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files import AnyPath, file_checksum, file_size, is_plain_name, is_remote
+from nlpdata.files.paths import AnyPath, file_checksum, file_size, is_plain_name, is_remote
+from nlpdata.files.temporary import remove_left_in
 from nlpdata.output.committing import JOURNAL, Decided, digest, read_decided, standing
 from nlpdata.output.naming import OutputSet
-from nlpdata.records import committing_marker, meta_path
-from nlpdata.temporary import remove_left_in
+from nlpdata.records.contract import committing_marker, meta_path
 
 _KEY, _LOCK = "key", "lock"
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)

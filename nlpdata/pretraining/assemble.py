@@ -119,7 +119,7 @@ class Layout:
 def make_columns(
     tokens: np.ndarray, segments: Segments, example_keys: np.ndarray, layout: Layout
 ) -> dict[str, np.ndarray]:
-    """The columns of a batch of records, name -> (n, width), ready for nlpdata.example.encode_examples."""
+    """The columns of a batch of records, name -> (n, width), ready for nlpdata.records.encoding.encode_examples."""
     n, width = len(segments.start_a), layout.max_seq_length
     second = 2 + segments.length_a  # where B starts
     lengths = second + segments.length_b + 1 if layout.pairs else second

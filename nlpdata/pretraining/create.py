@@ -12,9 +12,9 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from itertools import pairwise
 
-from nlpdata import loss
 from nlpdata.errors import DataError
-from nlpdata.local import default_workers, run_stage
+from nlpdata.execution.executor import default_workers, run_stage
+from nlpdata.execution.spill import MAX_RUNS, Merge
 from nlpdata.options import check_range
 from nlpdata.output import FinishedSet, WorkFolder, check_output, commit
 from nlpdata.pretraining import random_next
@@ -29,7 +29,7 @@ from nlpdata.pretraining.plan import (
     result_warnings,
 )
 from nlpdata.pretraining.recipe import SPLITS
-from nlpdata.pretraining.tasks import (
+from nlpdata.pretraining.stages import (
     BUCKET_STAGES,
     RunGroup,
     Setup,
@@ -41,7 +41,7 @@ from nlpdata.pretraining.tasks import (
     portion_name,
     set_up,
 )
-from nlpdata.spill import MAX_RUNS, Merge
+from nlpdata.text import loss
 
 BUCKETS_BYTES = 4 << 20  # what is known of the documents of the buckets of a task; not of the workers either
 

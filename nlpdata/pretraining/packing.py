@@ -23,12 +23,12 @@ from itertools import pairwise
 import numpy as np
 
 from nlpdata import keys
+from nlpdata.execution.spill import Merge
 from nlpdata.keys import Purpose
 from nlpdata.pretraining.assemble import Segments
 from nlpdata.pretraining.chunking import SHORT_SEQ_PERIOD, ShortSequences
 from nlpdata.pretraining.ragged import Ragged, copy_slices, pack_rows, unpack_rows
 from nlpdata.pretraining.recipe import Keyed, Recipe
-from nlpdata.spill import Merge
 
 PIECE_BYTES = 2 << 20  # text held at a time
 

@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nlpdata import loss
 from nlpdata.corpus import CorpusFile, Portion, find_files, fingerprint, plan_portions
 from nlpdata.corpus.look import look_at
 from nlpdata.errors import DataError, UsageError
-from nlpdata.local import default_workers
+from nlpdata.execution.executor import default_workers
 from nlpdata.options import check_range, from_keywords
 from nlpdata.output import OutputSet, digest, output_set, set_files
 from nlpdata.pretraining import random_next
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.pretraining.summary import corpus_warnings, dropped_by_reason, list_inputs, losses, meta_content
-from nlpdata.records import FORMAT_VERSION, record_stem
+from nlpdata.records.contract import FORMAT_VERSION, record_stem
+from nlpdata.text import loss
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
 from nlpdata.tokenizers.files import copy_name
 

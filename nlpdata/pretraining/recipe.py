@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlpdata import keys
-from nlpdata.example import encode_examples
 from nlpdata.keys import Purpose
 from nlpdata.pretraining.assemble import Layout, Segments, make_columns
 from nlpdata.pretraining.masking import MaskingRule
 from nlpdata.pretraining.options import PretrainingOptions
-from nlpdata.records import pretraining_features
+from nlpdata.records.contract import pretraining_features
+from nlpdata.records.encoding import encode_examples
 from nlpdata.tokenizers import Tokenizer
 
 SPLITS = ("train", "eval")

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from nlpdata import loss
 from nlpdata.corpus import CorpusFile
-from nlpdata.files import shown_name
+from nlpdata.files.paths import shown_name
 from nlpdata.pretraining.options import PretrainingOptions
-from nlpdata.records import FORMAT_VERSION, TASK_TYPES
+from nlpdata.records.contract import FORMAT_VERSION, TASK_TYPES
+from nlpdata.text import loss
 
 LONG_SENTENCE = 0.25  # of max_seq_length; sentences of so many tokens on average are probably whole documents
 SENTENCE = 64  # tokens; lines with fewer on average are sentences
@@ -30,7 +30,7 @@ def meta_content(
     inputs: Sequence[dict],
     counters: Counter,
 ) -> dict:
-    """The meta file of one split: see nlpdata.records. It holds no time, host or absolute path.
+    """The meta file of one split: see nlpdata.records.contract. It holds no time, host or absolute path.
 
     `tokenizer` is its entry, with `file`; `shards` are ShardInfo as dicts, `inputs` as of list_inputs.
     """

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files import path_of
+from nlpdata.files.paths import path_of
 from nlpdata.tokenizers.files import fetch, find_tokenizer_file, read_bytes, refuse_sentencepiece_vocab, tokenizer_kind
 
 # kind -> "module:class", imported when first used; the class is called with a TokenizerSpec.

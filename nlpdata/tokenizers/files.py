@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files import is_remote, path_of
+from nlpdata.files.paths import is_remote, path_of
 from nlpdata.tokenizers.hf import is_json, json_kind
 
 SIDECAR_SUFFIX = ".tokenizer.json"  # what train-tokenizer writes beside a tokenizer file

@@ -10,6 +10,7 @@ import numpy as np
 import sentencepiece
 
 from nlpdata.errors import DataError
+from nlpdata.protobuf import read_varint
 from nlpdata.text.albert import normalize_lines
 from nlpdata.tokenizers import SPECIAL_ROLES, Tokenizer, TokenizerSpec
 from nlpdata.tokenizers.files import read_checked, refuse_sentencepiece_vocab
@@ -17,7 +18,6 @@ from nlpdata.tokenizers.hf import is_json, parse_tokenizer_json
 from nlpdata.tokenizers.scripts import WORD_MARK, begins_word, byte_begins_word
 from nlpdata.tokenizers.stored import complete_special_tokens, stored_options
 from nlpdata.tokenizers.unigram import read_unigram
-from nlpdata.tokenizers.wire import read_varint
 
 ALBERT_OPTIONS = {"do_lower_case": True, "keep_accents": False, "digit_comma": True}
 SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")

@@ -5,7 +5,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from nlpdata.tokenizers.wire import fields
+from nlpdata.protobuf import fields
 
 # TrainerSpec.ModelType, and ModelProto.SentencePiece.Type
 UNIGRAM, BPE, WORD, CHAR = 1, 2, 3, 4

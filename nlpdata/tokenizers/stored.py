@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.records import committing_marker
+from nlpdata.records.contract import committing_marker
 from nlpdata.tokenizers import OPTIONS, SPECIAL_ROLES
 from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX, meta_of_copy
 from nlpdata.tokenizers.hf import parse_tokenizer_json, refuse_added, wordpiece_options

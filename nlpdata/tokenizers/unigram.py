@@ -14,12 +14,12 @@ import re
 from collections.abc import Mapping
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.protobuf import bytes_field, float_field, int_field
 from nlpdata.tokenizers.hf import added_tokens, model_type
 from nlpdata.tokenizers.hf_marks import mark_steps
 from nlpdata.tokenizers.hf_steps import FINAL_SIGMA, LEADING_MARK, STRIP, collapse_spaces, drop_combining
 from nlpdata.tokenizers.scripts import WORD_MARK
 from nlpdata.tokenizers.sentencepiece_model import read_table
-from nlpdata.tokenizers.wire import bytes_field, float_field, int_field
 
 _NORMAL, _UNKNOWN, _CONTROL, _BYTE = 1, 2, 3, 6  # ModelProto.SentencePiece.Type
 _BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from nlpdata.errors import NlpdataError, UsageError
-from pretrain.config import Choice
 from pretrain.converters import native, places
 from pretrain.converters.archives import unpacked
 from pretrain.converters.checkpoint import Checkpoint, refuse_larger, stored_encoder
@@ -18,6 +17,7 @@ from pretrain.converters.facts import read_facts
 from pretrain.converters.heads import settled
 from pretrain.converters.report import LoadReport, assign
 from pretrain.registry import CHECKPOINT_FORMATS, user_modules
+from pretrain.settings.schema import Choice
 
 _HARMLESS = 1 << 24  # numbers that any machine has room for
 

@@ -7,7 +7,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from nlpdata.archives import read_tar
+from nlpdata.files.archives import read_tar
 
 
 def unpacked(path: Path) -> Path:

@@ -10,10 +10,10 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.tokenizers import Tokenizer
-from pretrain.config import Choice
 from pretrain.converters.names import Row, expand
 from pretrain.encoders.model_config import CONFIG_FILES, read_folder_config
 from pretrain.registry import ENCODERS
+from pretrain.settings.schema import Choice
 
 # Tensors that belong to training, not to the model: pattern of the name -> why it is not used.
 _TRAINING = (

@@ -6,9 +6,9 @@
 from collections.abc import Collection
 from pathlib import Path
 
+from nlpdata.files.json_files import read_object, write_json
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import check_facts
-from pretrain.json_files import read_object, write_json
 
 NAME = "nlpdata.json"
 _KEPT = ("kind", "label_names", "seq_length", "version_2_with_negative")

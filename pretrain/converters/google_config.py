@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from nlpdata.errors import UsageError
-from pretrain.config import Choice
+from pretrain.settings.schema import Choice
 
 _EPSILON = 1e-12  # what Google's code computes with; its files do not say it
 

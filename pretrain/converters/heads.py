@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from nlpdata.errors import DataError
-from pretrain.config import KINDS
 from pretrain.converters.checkpoint import Checkpoint
+from pretrain.settings.schema import KINDS
 
 HEADS = ("masked_lm", "sentence_pair", "classifier", "span")
 _OF_HEADS = ("kind", "label_names", "version_2_with_negative")  # facts that say nothing without the head

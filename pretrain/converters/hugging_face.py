@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.config import Choice
+from nlpdata.files.json_files import read_object
 from pretrain.converters import safetensors, torch_pickle
 from pretrain.converters.checkpoint import (
     UNKNOWN,
@@ -30,7 +30,7 @@ from pretrain.converters.heads import head_of
 from pretrain.converters.hugging_face_heads import HeadConfig, architecture_of, head_fields
 from pretrain.converters.names import HUGGING_FACE, TIED_HUGGING_FACE
 from pretrain.converters.places import HUGGING_FACE_WEIGHTS
-from pretrain.json_files import read_object
+from pretrain.settings.schema import Choice
 
 _WHOLE, _INDEX, _PICKLED = HUGGING_FACE_WEIGHTS
 _SHARDS = "model-*-of-*.safetensors"

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.config import Choice
+from nlpdata.files.json_files import read_object
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import head_of
-from pretrain.json_files import read_object
+from pretrain.settings.schema import Choice
 
 _FAMILIES = {"bert": "Bert", "albert": "Albert", "mobilebert": "MobileBert"}
 _PRETRAINING = ("masked_lm", "sentence_pair")  # a published file may hold more of these than its class: all are read

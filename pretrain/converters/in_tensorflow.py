@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.backend import is_installed
 from pretrain.converters.checkpoint import Checkpoint
+from pretrain.settings.backend import is_installed
 
 _CODE = (
     "import pickle, sys; from pretrain.registry import CHECKPOINT_WRITERS as writers; "

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.temporary import temporary
-from pretrain.config import Choice
+from nlpdata.files.temporary import temporary
 from pretrain.converters.checkpoint import Checkpoint, find_model_config, give, refuse_unwritten, take
 from pretrain.converters.facts import write_facts
 from pretrain.converters.google_config import write_google_config
 from pretrain.converters.heads import head_of
 from pretrain.converters.names import KAMALKRAJ, TIED_KAMALKRAJ
+from pretrain.settings.schema import Choice
 
 _TIED = "albert_model/word_embeddings/embeddings"
 

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Sequence
 
 from nlpdata.errors import UsageError
-from pretrain.config import Choice
 from pretrain.converters import assign, read_checkpoint
 from pretrain.converters.checkpoint import Checkpoint, check_sizes
 from pretrain.converters.heads import listed
@@ -12,6 +11,7 @@ from pretrain.encoders.model import EncoderModel, build_encoder, masked_lm_head
 from pretrain.layers.classifier_head import ClassifierHead
 from pretrain.layers.sentence_pair_head import SentencePairHead
 from pretrain.layers.span_head import SpanHead
+from pretrain.settings.schema import Choice
 
 _log = logging.getLogger(__name__)
 

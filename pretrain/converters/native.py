@@ -22,12 +22,12 @@ from typing import TypeVar
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files import remove_tree, sync_folder
-from nlpdata.temporary import temporary
-from pretrain.config import Choice
+from nlpdata.files.json_files import read_object
+from nlpdata.files.paths import remove_tree, sync_folder
+from nlpdata.files.temporary import temporary
 from pretrain.converters.checkpoint import Checkpoint, as_weight, stored_encoder
 from pretrain.converters.heads import check_facts
-from pretrain.json_files import read_object
+from pretrain.settings.schema import Choice
 
 ARRAYS, INFO = "state.npz", "state.json"
 FORMAT_VERSION = 1

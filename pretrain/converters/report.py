@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.config import Choice
 from pretrain.converters.checkpoint import UNKNOWN, Checkpoint
 from pretrain.converters.heads import HEADS, head_of, listed, poolers_among
 from pretrain.encoders.model import EncoderModel, weights_by_path
+from pretrain.settings.schema import Choice
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError
-from nlpdata.temporary import temporary
-from pretrain.json_files import parse_object
+from nlpdata.files.json_files import parse_object
+from nlpdata.files.temporary import temporary
 
 _DTYPES = {
     **{"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16, "BOOL": np.bool_},

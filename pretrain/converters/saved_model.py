@@ -11,13 +11,13 @@ from pathlib import Path
 import keras
 
 from nlpdata.errors import UsageError
-from pretrain.config import Choice
+from nlpdata.files.json_files import read_object
 from pretrain.converters import in_tensorflow
 from pretrain.converters.checkpoint import Checkpoint, Head, stored_encoder
 from pretrain.converters.load import has_pooled_output, load_model
 from pretrain.encoders.model import EncoderModel
-from pretrain.json_files import read_object
 from pretrain.layers.dropout import dropout_scope
+from pretrain.settings.schema import Choice
 
 ROOT = "model/"  # before our paths in the names of variables
 _CONFIG = Path("assets.extra") / "encoder.json"
@@ -39,7 +39,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> list[str]:
         return in_tensorflow.write("savedmodel", folder, checkpoint)
     import tensorflow as tf
 
-    from pretrain.converters.text_graph import build_graph
+    from pretrain.serving.text_graph import build_graph
 
     model = load_model(checkpoint)
     heads = [name for name in model.heads if name != "masked_lm"]
@@ -137,7 +137,7 @@ def _text_signatures(of_ids, graph, checkpoint: Checkpoint) -> dict:
     """The signatures `text` and `text_pair`, of the one that takes ids and of the tokenizer's graph."""
     import tensorflow as tf
 
-    from pretrain.converters.text_graph import encoder_inputs
+    from pretrain.serving.text_graph import encoder_inputs
 
     def call(**texts):
         tokens = [graph(texts[name]) for name in ("text", "text_pair") if name in texts]

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.config import Choice
 from pretrain.converters.checkpoint import Checkpoint, find_model_config, give, refuse_unwritten, table_of, take
 from pretrain.converters.facts import write_facts
 from pretrain.converters.google_config import write_google_config
 from pretrain.converters.names import GARDEN, TF1
 from pretrain.converters.saved_model import ROOT, read_description
+from pretrain.settings.schema import Choice
 
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nlpdata.errors import UsageError
+from nlpdata.files.json_files import write_file, write_json
 from nlpdata.tokenizers import SPECIAL_ROLES, Tokenizer, load_tokenizer
 from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX
 from nlpdata.tokenizers.hf_writing import tokenizer_json
-from pretrain.config_yaml import SAVED_NAME
 from pretrain.converters import places
 from pretrain.converters.archives import unpacked
 from pretrain.converters.checkpoint import Checkpoint
-from pretrain.json_files import write_file, write_json
+from pretrain.settings.yaml_files import SAVED_NAME
 
 _KEPT = {".txt": "vocab.txt", ".model": "spiece.model", ".json": FAST}
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.temporary import temporary
+from nlpdata.files.temporary import temporary
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.tokenizer_files import write_tokenizer
 from pretrain.registry import CHECKPOINT_WRITERS as WRITERS

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from nlpdata.errors import UsageError
-from pretrain.config import DataConfig
 from pretrain.data.order import shuffled
+from pretrain.settings.schema import DataConfig
 
 _READ_AT_ONCE = 256  # records: decoding is vectorised over them
 _PER_TOKEN = ("input_ids", "input_mask", "segment_ids", "paragraph_mask")

@@ -9,11 +9,11 @@ from nlpdata import keys
 from nlpdata.errors import UsageError
 from nlpdata.keys import Purpose
 from nlpdata.pretraining.masking import MaskingRule, mask_batch
-from nlpdata.reading import Records
-from nlpdata.records import TASK_TYPES, V2_NAMES
-from pretrain.config import DataConfig, TaskConfig
+from nlpdata.records.contract import TASK_TYPES, V2_NAMES
+from nlpdata.records.reader import Records
 from pretrain.data.batches import Batches
 from pretrain.data.record_set import check_fits_model, check_range, ends_of_files, open_record_set, set_mask
+from pretrain.settings.schema import DataConfig, TaskConfig
 
 EVALUATION_PROB = 0.15  # of dynamic records, whatever training masks: evaluations stay comparable
 _EVALUATION_KEY = 0x6576616C  # "eval": the masks of an evaluation depend on nothing else

@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.reading import Records
-from nlpdata.records import find_meta
-from pretrain.config import DataConfig
+from nlpdata.records.contract import find_meta
+from nlpdata.records.reader import Records
 from pretrain.data.batches import Batches
 from pretrain.data.record_set import (
     RENAME,
@@ -25,6 +24,7 @@ from pretrain.data.record_set import (
     open_record_set,
     sequence_features,
 )
+from pretrain.settings.schema import DataConfig
 
 _POSITIONS = ("start_positions", "end_positions")
 _PLACES = ("token_char_start", "token_char_end", "token_is_max_context", "example_id")

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.reading import Records, find_records
-from nlpdata.records import V2_NAMES, find_meta, read_meta, split_shard
-from pretrain.config import DataConfig
+from nlpdata.records.contract import V2_NAMES, find_meta, read_meta, split_shard
+from nlpdata.records.reader import Records, find_records
+from pretrain.settings.schema import DataConfig
 
 SEQUENCE = ("input_ids", "input_mask", "segment_ids")
 RENAME = {new: old for old, new in V2_NAMES.items()}  # of features, to our names

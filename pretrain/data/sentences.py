@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.reading import Records
-from pretrain.config import KINDS, DataConfig
+from nlpdata.records.reader import Records
 from pretrain.data.batches import Batches
 from pretrain.data.chosen import Chosen, usable
 from pretrain.data.record_set import (
@@ -21,6 +20,7 @@ from pretrain.data.record_set import (
     sequence_features,
 )
 from pretrain.data.texts import encode_texts
+from pretrain.settings.schema import KINDS, DataConfig
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from nlpdata.errors import NlpdataError, UsageError
 from nlpdata.finetuning.in_memory import EncodedSplit, encode_split
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.tokenizers import load_tokenizer
-from pretrain.config import TextDataConfig
+from pretrain.settings.schema import TextDataConfig
 
 _FIELDS = {  # options of create-finetuning, as its messages name them -> fields of ours
     "--tfds-data-dir": "tfds_data_dir",

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from nlpdata.records import find_meta, read_meta
+from nlpdata.records.contract import find_meta, read_meta
 from nlpdata.tokenizers import load_tokenizer
-from pretrain.config import DataConfig
 from pretrain.data.record_set import find_paths
+from pretrain.settings.schema import DataConfig
 
 
 def tokenizer_of(config: DataConfig, name: str) -> tuple[Path, dict] | None:

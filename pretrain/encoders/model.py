@@ -10,9 +10,9 @@ import keras
 import numpy as np
 
 from nlpdata.errors import UsageError
-from pretrain.config import Choice
 from pretrain.layers.masked_lm_head import MaskedLMHead
 from pretrain.registry import ENCODERS
+from pretrain.settings.schema import Choice
 
 _ENCODER_INPUTS = ("input_ids", "input_mask", "segment_ids")
 

@@ -15,9 +15,9 @@ from importlib import resources
 from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.config import Choice
-from pretrain.json_files import parse_object
+from nlpdata.files.json_files import parse_object
 from pretrain.registry import ENCODERS
+from pretrain.settings.schema import Choice
 
 CONFIG_FILES = ("bert_config.json", "albert_config.json", "config.json")
 # Fields that tell an encoder where the file does not name it.

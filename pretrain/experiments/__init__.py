@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from pretrain.config import ExperimentConfig
-from pretrain.config_tree import with_layers
 from pretrain.registry import EXPERIMENTS
+from pretrain.settings.schema import ExperimentConfig
+from pretrain.settings.tree import with_layers
 
 
 def experiment(name: str, *layers: dict, log: Callable[[str], None] = print) -> ExperimentConfig:

@@ -1,6 +1,7 @@
 """Fine-tuning from records of `nlpdata create-finetuning`."""
 
-from pretrain.config import (
+from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS
+from pretrain.settings.schema import (
     DataConfig,
     EvalDataConfig,
     EvalTextDataConfig,
@@ -11,7 +12,6 @@ from pretrain.config import (
     TrainerConfig,
     choose,
 )
-from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS
 from pretrain.tasks.configs import SentencePredictionModelConfig
 
 

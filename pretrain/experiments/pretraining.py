@@ -1,6 +1,8 @@
 """Pretraining from records: BERT, ALBERT, and a small run that makes its own records."""
 
-from pretrain.config import (
+from pretrain.data.toy import SEQ_LENGTH, toy_vocabulary
+from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS
+from pretrain.settings.schema import (
     DataConfig,
     EvalDataConfig,
     ExperimentConfig,
@@ -10,8 +12,6 @@ from pretrain.config import (
     TrainerConfig,
     choose,
 )
-from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS
-from pretrain.toy import SEQ_LENGTH, toy_vocabulary
 
 
 def bert_pretraining() -> ExperimentConfig:

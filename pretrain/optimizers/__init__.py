@@ -3,9 +3,9 @@
 from dataclasses import asdict
 
 from nlpdata.errors import UsageError
-from pretrain.config import OptimizationConfig
 from pretrain.optimizers.curve import resolved
 from pretrain.registry import OPTIMIZERS, SCHEDULES, WARMUPS
+from pretrain.settings.schema import OptimizationConfig
 
 
 def build_optimizer(config: OptimizationConfig, train_steps: int):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from pretrain.config import at_least
+from pretrain.settings.schema import at_least
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from pretrain.config import Choice, OptimizationConfig
 from pretrain.optimizers.configs import ConstantConfig, LinearWarmupConfig, PolynomialConfig
 from pretrain.registry import SCHEDULES, WARMUPS
+from pretrain.settings.schema import Choice, OptimizationConfig
 
 AFTER_WARMUP, DECAY_STEPS, OLDER_RUN = "after_warmup", "decay_steps", "older_run"
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from nlpdata.errors import UsageError
-from pretrain.config import EvalTextDataConfig, ModelConfig, TaskConfig, TextDataConfig, at_least
+from pretrain.settings.schema import EvalTextDataConfig, ModelConfig, TaskConfig, TextDataConfig, at_least
 from pretrain.tasks.metrics import Better, pretraining_metrics, question_metrics, sentence_metrics
 
 

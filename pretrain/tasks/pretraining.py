@@ -6,12 +6,12 @@ import numpy as np
 from keras import ops
 
 from nlpdata.errors import UsageError
-from pretrain.config import DataConfig
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import head_of, leave_out, listed, with_shared_pooler
 from pretrain.converters.keras_h5 import write_core_model
 from pretrain.encoders.model import EncoderModel, build_encoder, masked_lm_head, new_model, weights_by_path
 from pretrain.layers.sentence_pair_head import SentencePairHead
+from pretrain.settings.schema import DataConfig
 from pretrain.tasks.configs import PretrainingConfig
 from pretrain.tasks.task import Task
 

@@ -3,12 +3,12 @@
 import numpy as np
 from keras import ops
 
-from pretrain.config import DataConfig
 from pretrain.data.questions import QuestionSource, question_batches
 from pretrain.encoders.model import EncoderModel, build_encoder, new_model
 from pretrain.evaluation.squad import squad_metrics
 from pretrain.evaluation.squad_answers import Answers, Window, find_answers
 from pretrain.layers.span_head import SpanHead
+from pretrain.settings.schema import DataConfig
 from pretrain.tasks.configs import QuestionAnsweringConfig
 from pretrain.tasks.metrics import question_metrics
 from pretrain.tasks.task import Task

@@ -4,12 +4,12 @@ import numpy as np
 from keras import ops
 
 from nlpdata.errors import UsageError
-from pretrain.config import DataConfig
 from pretrain.converters.heads import leave_out, with_pooler
 from pretrain.data.sentences import Labels, sentence_batches
 from pretrain.encoders.model import EncoderModel, build_encoder, new_model
 from pretrain.evaluation.sentence import classification_metrics, multilabel_metrics, regression_metrics
 from pretrain.layers.classifier_head import ClassifierHead
+from pretrain.settings.schema import DataConfig
 from pretrain.tasks.configs import SentencePredictionConfig
 from pretrain.tasks.metrics import sentence_metrics
 from pretrain.tasks.task import Task

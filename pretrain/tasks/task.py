@@ -11,8 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from pretrain.config import DataConfig, TaskConfig
 from pretrain.encoders.model import EncoderModel
+from pretrain.settings.schema import DataConfig, TaskConfig
 
 
 class Task(ABC):

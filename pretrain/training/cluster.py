@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from nlpdata.errors import UsageError
-from pretrain.config import RuntimeConfig
+from pretrain.settings.schema import RuntimeConfig
 
 
 @dataclass(frozen=True)

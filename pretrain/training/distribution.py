@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.config import RuntimeConfig
+from pretrain.settings.schema import RuntimeConfig
 from pretrain.training.cluster import read_cluster, refuse_replicas, report_unused_cluster
 
 

@@ -11,15 +11,13 @@ import keras
 import numpy as np
 
 from nlpdata.errors import UsageError
-from pretrain.checks import better_metric, check_experiment, check_weights
-from pretrain.config import ExperimentConfig, own_modules
-from pretrain.config_yaml import compare_saved, save
 from pretrain.converters import native
 from pretrain.converters.report import refuse_missing
 from pretrain.converters.same_tokenizer import refuse_other_tokenizer, refuse_unequal_records
 from pretrain.converters.tokenizer_files import keep_tokenizer
 from pretrain.data.batches import Batches
 from pretrain.data.tokenizers import tokenizer_entry, tokenizer_of
+from pretrain.data.toy import with_toy_records
 from pretrain.optimizers.curve import (
     OLDER_RUN,
     description,
@@ -29,8 +27,10 @@ from pretrain.optimizers.curve import (
     with_older_rule,
 )
 from pretrain.registry import ENGINES, TASKS, TRAINERS, user_modules
-from pretrain.toy import with_toy_records
+from pretrain.settings.schema import ExperimentConfig, own_modules
+from pretrain.settings.yaml_files import compare_saved, save
 from pretrain.training.checkpoints import Checkpoints
+from pretrain.training.checks import better_metric, check_experiment, check_weights
 from pretrain.training.plot import plot_loss
 
 MODES = ("train", "eval", "train_and_eval", "validate_only", "compile_only")

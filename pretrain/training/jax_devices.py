@@ -9,7 +9,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.config import RuntimeConfig
+from pretrain.settings.schema import RuntimeConfig
 from pretrain.training.cluster import read_cluster, refuse_replicas, report_unused_cluster
 
 AXIS = "data"

@@ -11,10 +11,10 @@ import keras
 import numpy as np
 from jax.sharding import PartitionSpec
 
-from pretrain.config import ExperimentConfig, RuntimeConfig
 from pretrain.layers.dropout import dropout_scope
 from pretrain.layers.fast_path import FastPath, fast_path
 from pretrain.optimizers import build_optimizer
+from pretrain.settings.schema import ExperimentConfig, RuntimeConfig
 from pretrain.training.engine import Engine
 from pretrain.training.jax_devices import AXIS, find_devices
 from pretrain.training.state import (

@@ -4,7 +4,7 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
-from pretrain.json_files import write_file
+from nlpdata.files.json_files import write_file
 from pretrain.training.logs import METRICS, read_lines
 
 

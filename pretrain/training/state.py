@@ -6,8 +6,8 @@ import keras
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.config import RuntimeConfig
 from pretrain.encoders.model import EncoderModel, weights_by_path
+from pretrain.settings.schema import RuntimeConfig
 
 _PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 LOSS_SCALE_START, LOSS_SCALE_GROWTH_STEPS = 2.0**15, 2000

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nlpdata.errors import DataError
-from nlpdata.example import masked_crc, record_header, varint
+from nlpdata.protobuf import varint
+from nlpdata.records.encoding import masked_crc, record_header
 
 _VARINT, _DOUBLE, _BYTES, _FLOAT = 0, 1, 2, 5  # wire types
 

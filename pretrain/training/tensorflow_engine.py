@@ -11,9 +11,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from pretrain.config import ExperimentConfig
 from pretrain.layers.dropout import dropout_scope
 from pretrain.optimizers import build_optimizer
+from pretrain.settings.schema import ExperimentConfig
 from pretrain.training.distribution import distribute
 from pretrain.training.engine import Engine
 from pretrain.training.state import (

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.config import ExperimentConfig
+from nlpdata.files.json_files import write_json
 from pretrain.data.batches import Batches, example_digest, prefetch
-from pretrain.json_files import write_json
+from pretrain.settings.schema import ExperimentConfig
 from pretrain.training import hypertune
 from pretrain.training.checkpoints import BestCheckpoint, Checkpoints
 from pretrain.training.early_stopping import EarlyStopping

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nlpdata import cli
+from nlpdata.cli import commands as cli
 
 
 @dataclass

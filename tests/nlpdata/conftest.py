@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from nlpdata.tokenizers.training import train_tokenizer
+from nlpdata.tokenizers.training.train import train_tokenizer
 
 
 def random_sentences(count, seed=0, words=(3, 12)):

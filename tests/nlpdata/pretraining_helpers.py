@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.corpus import find_files, plan_chunks, read_blocks
+from nlpdata.execution.spill import Merge, SpillWriter
 from nlpdata.pretraining import random_next
 from nlpdata.pretraining import recipe as recipes
 from nlpdata.pretraining.build import build_examples
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.pretraining.recipe import SPLITS, Recipe
-from nlpdata.pretraining.tasks import fill_buckets
-from nlpdata.spill import Merge, SpillWriter
+from nlpdata.pretraining.stages import fill_buckets
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 

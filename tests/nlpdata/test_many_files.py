@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import nlpdata
-import nlpdata.records
-from nlpdata import mapping
+import nlpdata.records.contract
 from nlpdata.corpus import find_files, plan_portions, read_blocks, read_portion
 from nlpdata.corpus import reading as corpus_reading
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files import mapping
 from nlpdata.pretraining import create as create_module
-from nlpdata.pretraining import random_next, summary, tasks
+from nlpdata.pretraining import random_next, summary
+from nlpdata.pretraining import stages as tasks
 from tests.nlpdata.commands import open_files_limited
 from tests.nlpdata.conftest import as_text, random_documents
 from tests.nlpdata.test_golden import GOLDEN
@@ -182,7 +183,7 @@ def test_a_file_that_changes_while_its_records_are_open(tmp_path, small_files, m
 def test_meta_file_lists_the_first_inputs(tmp_path, small_files, monkeypatch):
     monkeypatch.setattr(summary, "MAX_LISTED", 3)
     _, result = create(small_files, tmp_path, eval_fraction=0.0)
-    inputs = nlpdata.records.read_meta(result.meta["train"])["inputs"]
+    inputs = nlpdata.records.contract.read_meta(result.meta["train"])["inputs"]
     files = sorted(small_files.iterdir(), key=lambda path: path.name.removesuffix(".gz"))
     listed = [{"file": path.name, "bytes": path.stat().st_size} for path in files[:3]]
     rest = {"file": "*", "bytes": sum(path.stat().st_size for path in files[3:]), "files": 148}

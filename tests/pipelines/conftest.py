@@ -2,7 +2,7 @@
 
 import pytest
 
-from nlpdata import cli
+from nlpdata.cli import commands as cli
 from tests.nlpdata.commands import contents, create_arguments
 from tests.nlpdata.conftest import corpus_folder, tiny_model  # noqa: F401 (fixtures)
 

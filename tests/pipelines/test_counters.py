@@ -5,7 +5,7 @@ from collections import Counter
 import apache_beam as beam
 import pytest
 
-from nlpdata.records import read_meta
+from nlpdata.records.contract import read_meta
 from tests.nlpdata.commands import contents, run_command, visible
 from tests.nlpdata.conftest import random_sentences
 from tests.pipelines.conftest import arguments

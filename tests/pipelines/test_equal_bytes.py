@@ -4,8 +4,8 @@ import importlib.util
 
 import pytest
 
-from nlpdata import cli
-from nlpdata.spill import SpillWriter
+from nlpdata.cli import commands as cli
+from nlpdata.execution.spill import SpillWriter
 from pipelines import pieces, steps
 from pipelines.runner import Runner
 from tests.nlpdata.commands import contents, open_files_limited

@@ -7,7 +7,7 @@ from contextlib import suppress
 import apache_beam as beam
 import pytest
 
-from nlpdata import cli
+from nlpdata.cli import commands as cli
 from nlpdata.output import committing
 from pipelines import runner, steps
 from tests.nlpdata.commands import contents, create_arguments, run_command, visible

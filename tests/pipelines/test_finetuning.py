@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from nlpdata import cli
-from nlpdata.finetuning import chunks, tasks
+from nlpdata.cli import commands as cli
+from nlpdata.finetuning import batches as chunks
+from nlpdata.finetuning import stages as tasks
 from tests.nlpdata.commands import contents, run_command, visible
 from tests.nlpdata.conftest import random_sentences
 from tests.nlpdata.finetuning.conftest import vocab  # noqa: F401 (fixture)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from nlpdata import cli, open_records
-from nlpdata.files import RemotePath
+from nlpdata import open_records
+from nlpdata.cli import commands as cli
+from nlpdata.files.paths import RemotePath
 from pipelines import finetuning
 from tests.nlpdata.commands import contents, run_command
 from tests.nlpdata.finetuning.texts import squad
@@ -177,7 +178,7 @@ def test_fine_tuning_by_workers_elsewhere(store, tmp_path, tiny_model, monkeypat
     given = ["create-finetuning", "--task=squad", "--input", tmp_path / "train.json", "--dev-input"]
     given += [tmp_path / "dev.json", "--tokenizer", tiny_model, "--max-seq-length=48", "--max-query-length=16"]
     given += ["--doc-stride=12", "--num-shards=2", "--compression=gzip"]
-    monkeypatch.setattr("nlpdata.finetuning.chunks.CHUNK_ROWS", 7)
+    monkeypatch.setattr("nlpdata.finetuning.batches.CHUNK_ROWS", 7)
     assert run_command(capsys, *given, "--output", tmp_path / "here", "--workers=1").code == 0
 
     monkeypatch.setattr("pipelines.runner.Runner.is_local", False)
@@ -199,7 +200,7 @@ def test_fine_tuning_by_workers_elsewhere(store, tmp_path, tiny_model, monkeypat
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nlpdata.finetuning.tasks.encode_columns", full)
+    monkeypatch.setattr("nlpdata.finetuning.stages.encode_columns", full)
     outcome = run_command(capsys, *given, "--overwrite")
     assert outcome.code == 1
     assert "encoding (" in outcome.err

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from nlpdata import cli
+from nlpdata.cli import commands as cli
 from pipelines import runner
 from pipelines.commands import main
 from tests.nlpdata.commands import contents, run_command

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from nlpdata import cli
-from nlpdata.tokenizers import training
+from nlpdata.cli import commands as cli
+from nlpdata.tokenizers.training import train as training
 from pipelines import vocabulary
 from tests.nlpdata.commands import contents, run_command
 from tests.pipelines.test_equal_bytes import RUNNERS, SLOW, need

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from pretrain.config import DataConfig, EvalDataConfig, TaskConfig, choice
 from pretrain.registry import Registry
+from pretrain.settings.schema import DataConfig, EvalDataConfig, TaskConfig, choice
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from nlpdata.example import encode_examples
-from nlpdata.records import Feature
-from pretrain.config import Choice, DataConfig, EvalDataConfig, ExperimentConfig, RuntimeConfig
+from nlpdata.records.contract import Feature
+from nlpdata.records.encoding import encode_examples
 from pretrain.experiments import experiment
+from pretrain.settings.schema import Choice, DataConfig, EvalDataConfig, ExperimentConfig, RuntimeConfig
 from tests.pretrain.runs import tiny
 
 LENGTH = 32

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pretrain.convert import main as convert
 from pretrain.converters import safetensors
-from tests.pretrain.test_converter_round_trips import make
+from tests.pretrain.converters.test_round_trips import make
 
 KINDS = {"classification": ["no", "maybe", "yes"], "multilabel": ["a", "b", "c"], "regression": []}
 FAMILIES = {"bert": "Bert", "albert": "Albert", "mobilebert": "MobileBert"}

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from pretrain.config import Choice, ModelConfig
 from pretrain.encoders.albert import AlbertConfig
 from pretrain.encoders.bert import BertConfig
 from pretrain.encoders.model import weights_by_path
+from pretrain.settings.schema import Choice, ModelConfig
 from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
 
 SMALL = {

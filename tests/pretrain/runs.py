@@ -8,7 +8,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from pretrain.config import (
+from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, WARMUPS
+from pretrain.settings.schema import (
     Choice,
     DataConfig,
     EvalDataConfig,
@@ -18,7 +19,6 @@ from pretrain.config import (
     RuntimeConfig,
     TrainerConfig,
 )
-from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, WARMUPS
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -8,8 +8,8 @@ import pytest
 from pretrain.converters import native, read_checkpoint
 from pretrain.export import main
 from pretrain.training import run_experiment
+from tests.pretrain.converters.test_round_trips import make
 from tests.pretrain.runs import experiment, tiny
-from tests.pretrain.test_converter_round_trips import make
 
 
 def write_step(folder, step, seed, best_subdir=""):

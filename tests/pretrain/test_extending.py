@@ -13,11 +13,11 @@ from keras import ops
 import pretrain
 from nlpdata.errors import UsageError
 from pretrain import export, predict
-from pretrain.config import ModelConfig
 from pretrain.converters import native
 from pretrain.encoders.model import build_encoder, new_model, weights_by_path
 from pretrain.layers.classifier_head import ClassifierHead
 from pretrain.registry import ENCODERS, TASKS, user_modules
+from pretrain.settings.schema import ModelConfig
 from tests.pages import WORDS
 from tests.pretrain.models import batch, bert, randomize
 

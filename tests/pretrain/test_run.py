@@ -12,8 +12,8 @@ import pytest
 from nlpdata.errors import UsageError
 from pretrain.converters import native
 from pretrain.encoders.model_config import read_model_config
-from pretrain.flags import parse_flags
 from pretrain.run import main, resolve, run_mode
+from pretrain.settings.flags import parse_flags
 from tests.pages import give_checkpoint
 
 

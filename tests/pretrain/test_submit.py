@@ -52,7 +52,7 @@ def test_a_job_gets_the_users_modules(tmp_path, monkeypatch, capsys):
     (tmp_path / "job_parts" / "__init__.py").write_text("")
     (tmp_path / "job_parts" / "inner.py").write_text("x = 1")
     (tmp_path / "job_trainer.py").write_text("class Quick: pass")
-    flags = ["--experiment=bert/local", "--import_module=job_parts.inner,pretrain.toy"]
+    flags = ["--experiment=bert/local", "--import_module=job_parts.inner,pretrain.data.toy"]
     flags.append("--params_override=trainer.type=job_trainer:Quick")
     assert main([*STAGING, "--dry_run", "--", *flags]) == 0
     printed = capsys.readouterr().out
@@ -118,7 +118,12 @@ def test_the_package_is_whole(tmp_path):
     assert set(folders) == {package.name.removesuffix(".tar.gz")}  # one, as pip expects
     names = set(names)
     assert {"pyproject.toml", "README.md", "LICENSE"} <= names  # what pyproject.toml refers to
-    assert {"pretrain/run.py", "nlpdata/cli.py", "pipelines/job.py", "model_configs/albert_base_v2.json"} <= names
+    assert {
+        "pretrain/run.py",
+        "nlpdata/cli/commands.py",
+        "pipelines/job.py",
+        "model_configs/albert_base_v2.json",
+    } <= names
     assert "pretrain/configs/experiments/glue_mrpc.yaml" in names
 
 

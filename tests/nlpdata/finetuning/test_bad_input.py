@@ -7,7 +7,7 @@ import pytest
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.finetuning import tables
-from nlpdata.records import read_meta
+from nlpdata.records.contract import read_meta
 from tests.nlpdata.commands import run_command, visible
 from tests.nlpdata.finetuning.texts import squad, write
 

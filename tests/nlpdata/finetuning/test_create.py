@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 import nlpdata
-from nlpdata import local
 from nlpdata.errors import DataError, UsageError
-from nlpdata.finetuning import chunks, create, tasks
-from nlpdata.inspection import inspect_records
+from nlpdata.execution import executor as local
+from nlpdata.finetuning import batches as chunks
+from nlpdata.finetuning import create
+from nlpdata.finetuning import stages as tasks
 from nlpdata.output import committing
-from nlpdata.records import read_meta
+from nlpdata.records.contract import read_meta
+from nlpdata.records.inspection import inspect_records
 from nlpdata.tokenizers import load_tokenizer
 from tests.nlpdata.commands import contents, run_command, visible
 from tests.nlpdata.conftest import random_sentences
@@ -197,7 +199,7 @@ def test_verify_and_inspect(tmp_path, make, source):
     ],
 )
 def test_verify_finds_broken_records(tmp_path, make, request, feature, row, value, words):
-    from nlpdata.example import encode_examples
+    from nlpdata.records.encoding import encode_examples
 
     answers = feature in ("start_positions", "is_impossible")
     path = request.getfixturevalue("questions" if answers else "rows")
@@ -276,7 +278,7 @@ def test_a_full_disk_is_said(tmp_path, make, rows, monkeypatch):
     def full(path, content):
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("nlpdata.finetuning.tasks.store", full)
+    monkeypatch.setattr("nlpdata.finetuning.stages.store", full)
     with pytest.raises(DataError, match="No space left on device"):
         make(rows, task="classification", max_seq_length=32)
     assert visible(tmp_path / "out") == []

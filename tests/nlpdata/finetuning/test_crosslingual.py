@@ -3,7 +3,7 @@
 import pytest
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.records import read_meta
+from nlpdata.records.contract import read_meta
 from tests.nlpdata.finetuning.texts import write
 
 LABELS = ["contradiction", "entailment", "neutral"]

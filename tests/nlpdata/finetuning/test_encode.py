@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlpdata.example import Packed, VarintRuns, encode_examples
 from nlpdata.finetuning.encode import lay_out, rename_features, truncate_pair
-from nlpdata.records import Feature
+from nlpdata.records.contract import Feature
+from nlpdata.records.encoding import Packed, VarintRuns, encode_examples
 from tests.nlpdata.finetuning.texts import squad, write
 
 

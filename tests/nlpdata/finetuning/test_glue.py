@@ -7,7 +7,7 @@ import nlpdata
 from nlpdata.errors import DataError, UsageError
 from nlpdata.finetuning.datasets import DATASETS, find_dataset, open_dataset
 from nlpdata.finetuning.options import FinetuningOptions
-from nlpdata.records import read_meta
+from nlpdata.records.contract import read_meta
 from nlpdata.tokenizers import load_tokenizer
 from tests.nlpdata.finetuning.texts import segments, write
 from tests.shared import shared

@@ -7,7 +7,7 @@ import pytest
 
 import nlpdata
 from nlpdata.errors import DataError, UsageError
-from nlpdata.records import read_meta
+from nlpdata.records.contract import read_meta
 from nlpdata.tokenizers import load_tokenizer
 from tests.nlpdata.finetuning.texts import segments
 from tests.shared import shared

@@ -9,7 +9,7 @@ import pytest
 import nlpdata
 from nlpdata.errors import DataError, UsageError
 from nlpdata.finetuning.label_names import class_warnings, label_ids, label_name, label_parts, sorted_labels
-from nlpdata.records import read_meta
+from nlpdata.records.contract import read_meta
 from tests.nlpdata.commands import run_command
 from tests.nlpdata.finetuning.texts import write
 

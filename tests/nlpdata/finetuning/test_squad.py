@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nlpdata.finetuning.squad import locate
 from nlpdata.finetuning.windows import FIRST_ID, max_context, plan_windows
-from nlpdata.records import read_meta
+from nlpdata.records.contract import read_meta
 from nlpdata.tokenizers import load_tokenizer
 from tests.nlpdata.finetuning.texts import squad
 

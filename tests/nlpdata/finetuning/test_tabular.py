@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.records import read_meta
+from nlpdata.records.contract import read_meta
 from nlpdata.tokenizers import load_tokenizer
 from tests.nlpdata.finetuning.texts import segments, write
 

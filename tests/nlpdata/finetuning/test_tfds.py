@@ -6,7 +6,7 @@ import pytest
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.finetuning.older_flags import tfds_options
-from nlpdata.records import read_meta
+from nlpdata.records.contract import read_meta
 from tests.nlpdata.finetuning.texts import write
 from tests.tfds_sets import ROWS, prepare
 

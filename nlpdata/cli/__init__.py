@@ -1,0 +1,1 @@
+"""The command line: commands, older spellings of options, parsing, and what is printed."""

@@ -1,0 +1,55 @@
+"""What the commands print of their results: rows of (name, number)."""
+
+from collections.abc import Mapping
+
+CLASSES_SHOWN = 20
+
+Rows = list[tuple[str, int]]
+
+
+def training_rows(result) -> Rows:
+    """Of a nlpdata.tokenizers.training.train.TrainingResult."""
+    return [
+        ("lines read", result.lines_read),
+        ("lines used", result.lines_used),
+        ("left out by sampling", result.lines_left_out),
+        ("left out, too long", result.lines_too_long),
+        ("left out, empty", result.lines_empty),
+        ("left out, invalid UTF-8", result.lines_invalid),
+        ("NUL characters removed", result.nul_characters),
+        ("characters of the lines used", result.characters),
+        ("  not in the vocabulary", result.characters_not_covered),
+        ("vocabulary", result.vocab_size),
+    ]
+
+
+def pretraining_rows(result) -> Rows:
+    """Of a nlpdata.pretraining.plan.CreationResult."""
+    counters = result.counters
+    return [
+        ("documents", counters["documents"]),
+        ("sentences read", counters["sentences"]),
+        ("sentences used", counters["sentences_used"]),
+        *((f"  left out, {reason.replace('_', ' ')}", count) for reason, count in counters["dropped"].items()),
+        ("tokens", counters["tokens"]),
+        ("  cut from long pairs", counters.get("tokens_truncated", 0)),
+        ("  unknown to the tokenizer", counters["tokens_unknown"]),
+        *((f"examples, {split}", counters[f"examples_{split}"]) for split in result.files),
+    ]
+
+
+def finetuning_rows(split: str, counters: Mapping) -> Rows:
+    """Of a split's counters in the meta file of fine-tuning records."""
+    plain = {name: count for name, count in counters.items() if isinstance(count, int) and name != "examples"}
+    rows = [(f"{split}: records", counters["examples"]), *_classes(counters.get("labels", {}))]
+    rows += [(f"  {name.replace('_', ' ')}", count) for name, count in plain.items()]
+    rows += [(f"  left out, {reason.replace('_', ' ')}", n) for reason, n in counters["dropped"].items()]
+    return rows + [(f"  {reason.replace('_', ' ')}", count) for reason, count in counters["notes"].items()]
+
+
+def _classes(labels: Mapping[str, int]) -> Rows:
+    """The classes of a split with their rows, the largest where they are many."""
+    shown = sorted(labels, key=lambda name: -labels[name])[:CLASSES_SHOWN]
+    rows = [(f"  label {name[:40]}", count) for name, count in labels.items() if name in shown]
+    rest = labels.keys() - set(shown)
+    return rows + ([(f"  {len(rest)} more labels", sum(labels[name] for name in rest))] if rest else [])

@@ -1,0 +1,250 @@
+"""The local executor: runs tasks in worker processes on this machine, with progress. All pools are this one.
+
+A task function is called as `function(task, report)` in a worker that has been set up once by an initializer;
+`report(bytes)` adds to the progress. Results arrive in the order of completion. With one worker everything runs in
+this process. Where the parent is interrupted, the workers end; a worker whose parent is gone ends by itself.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from nlpdata.errors import RESUMES, DataError, UsageError
+from nlpdata.execution.worker import ENDED, ERROR, PROGRESS, READY, Worker, wait_for
+
+_GRACE_SECONDS = 0.5
+
+
+def default_workers() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run_tasks(
+    function: Callable,
+    tasks: Sequence,
+    *,
+    workers: int,
+    initializer: Callable,
+    initargs: tuple,
+    on_progress: Callable[[int], None] = lambda done: None,
+    describe: Callable[[object], str] = str,
+    stage: str = "",
+    advice: str = "",
+    apart: bool = False,
+) -> Iterator[tuple[object, object]]:
+    """Yields (task, result) as tasks finish.
+
+    Args:
+      function: a module-level function, `function(task, report) -> result`.
+      tasks: picklable; started in this order.
+      workers: processes; 1 runs here.
+      initializer, initargs: sets up each worker (and this process, for one worker).
+      on_progress: called now and then with all bytes reported so far.
+      describe: names a task in messages.
+      stage: what the tasks are parts of, for messages.
+      advice: what to do after a worker's death, for the message.
+      apart: run in a worker even if there is only one task: this process then reacts to signals.
+
+    Raises DataError where a worker dies, UsageError where none can start; errors of the function come through as they
+    are, those that are not for the user with the worker's traceback as a note.
+    """
+    if not tasks:
+        return
+    if workers == 1 or (len(tasks) == 1 and not apart):
+        yield from _run_here(function, tasks, initializer, initargs, on_progress)
+        return
+    crew: list[Worker] = []
+    at_once = True
+    try:
+        while len(crew) < min(workers, len(tasks)):
+            crew.append(Worker(function, initializer, initargs))
+        yield from _hand_out(iter(tasks), crew, on_progress, partial(_death, describe, stage, advice))
+        at_once = False
+    finally:
+        for worker in crew:
+            worker.end(at_once)
+
+
+def _hand_out(left: Iterator, crew: Sequence[Worker], on_progress, death: Callable):
+    """Gives tasks to workers that are ready until all are done; yields (task, result)."""
+    done, at_work = 0, list(crew)
+    while at_work:
+        for worker in wait_for(at_work):
+            task, (kind, value) = worker.task, worker.receive()
+            if kind == PROGRESS:
+                done += value
+                on_progress(done)
+                continue
+            if kind == ERROR:
+                raise value
+            if kind == ENDED:
+                raise death(value, worker, crew)
+            worker.ready = True
+            try:
+                worker.send(next(left))
+            except StopIteration:
+                worker.dismiss()
+                at_work.remove(worker)
+            if kind != READY:
+                yield task, value
+
+
+def run_stage(
+    name: str,
+    function: Callable,
+    tasks: Sequence,
+    results: Sequence,
+    *,
+    workers: int,
+    initializer: Callable,
+    initargs: tuple,
+    total: int,
+    describe: Callable[[object], str],
+    quiet: bool,
+    sizes: Sequence[int] | None = None,
+) -> list:
+    """Runs those of a stage's tasks that have no result yet, with progress; all results, in the order of the tasks.
+
+    Args:
+      name: the stage's, for progress and messages.
+      function, workers, initializer, initargs: see run_tasks.
+      tasks, results: as many; None for a task that is to be done.
+      total: bytes of the whole stage.
+      describe: names a task in messages.
+      quiet: no progress.
+      sizes: of the tasks; the largest start first, so that no worker is left alone with a large one at the end.
+    """
+    results = list(results)
+    left = [(i, task) for i, task in enumerate(tasks) if results[i] is None]
+    if sizes is not None:
+        left.sort(key=lambda numbered: -sizes[numbered[0]])
+    progress = Progress(name, total, quiet=quiet)
+    for (i, _), result in run_tasks(
+        _OfNumbered(function),
+        left,
+        workers=workers,
+        initializer=initializer,
+        initargs=initargs,
+        on_progress=progress,
+        describe=lambda numbered: describe(numbered[1]),
+        stage=name,
+        advice=RESUMES,
+    ):
+        results[i] = result
+    progress.close()
+    return results
+
+
+class _OfNumbered:
+    """A task function over (number, task) pairs; picklable."""
+
+    def __init__(self, function):
+        self._function = function
+
+    def __call__(self, numbered, report):
+        return self._function(numbered[1], report)
+
+
+def _run_here(function, tasks, initializer, initargs, on_progress):
+    total = 0
+
+    def report(count: int) -> None:
+        nonlocal total
+        total += count
+        on_progress(total)
+
+    initializer(*initargs)
+    for task in tasks:
+        yield task, function(task, report)
+
+
+def _death(
+    describe: Callable[[object], str], stage: str, advice: str, code: int | None, worker: Worker, crew: Sequence[Worker]
+) -> Exception:
+    """The error for a worker that has ended with an exit code; negative: by a signal."""
+    if code in (-signal.SIGTERM, -signal.SIGINT):  # to the whole group of processes, or to the worker alone?
+        time.sleep(_GRACE_SECONDS)  # a signal to this process is handled here
+    by_signal = code is not None and code < 0
+    if not by_signal and not any(each.ready for each in crew):
+        return UsageError(_no_start_message(len(crew)))
+    how = f"was killed by {_signal_name(-code)}" if by_signal else f"ended with the exit code {code}"
+    doing = f"it worked on {describe(worker.task)}" if worker.ready else "it started"
+    what = ": ".join(filter(None, [stage, f"a worker process {how} while {doing}"]))
+    return DataError(". ".join(filter(None, [what, _cause(code, len(crew)), advice])))
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _cause(code: int | None, workers: int) -> str:
+    if code == -9:  # SIGKILL, which Windows does not name
+        return (
+            "The usual cause is that memory ran out (look for 'Out of memory' in the system log): use fewer --workers "
+            f"(now {workers}) or more memory"
+        )
+    if code in (-signal.SIGTERM, -signal.SIGINT):
+        return "It was ended by a user, or by the system that runs this job"
+    return "That is a crash of compiled code: --workers 1 shows where; look for its own message above"
+
+
+def _no_start_message(workers: int) -> str:
+    return (
+        "no worker process could start. Each imports the program that called nlpdata before it works, and that failed "
+        'or ran the call again (its own error is above). Put the call under `if __name__ == "__main__":`, in a file '
+        f"rather than on standard input; or use one worker (workers=1, now {workers})"
+    )
+
+
+class Progress:
+    """Says how far a stage is: one line rewritten on a terminal, else a plain line every ten seconds.
+
+    Args:
+      stage: what is being done.
+      total: bytes to do.
+      quiet: say nothing.
+    """
+
+    def __init__(self, stage: str, total: int, quiet: bool = False, stream=None):
+        self._stage, self._total, self._quiet = stage, max(total, 1), quiet
+        self._stream = stream or sys.stderr
+        self._terminal = self._stream.isatty()
+        self._start = time.monotonic()
+        self._next = self._start + (0.2 if self._terminal else 10.0)
+        self._width = 0
+        self.note = ""
+
+    def __call__(self, done: int) -> None:
+        now = time.monotonic()
+        if self._quiet or now < self._next:
+            return
+        self._next = now + (0.2 if self._terminal else 10.0)
+        elapsed = now - self._start
+        rate = done / elapsed
+        left = (self._total - done) / rate if rate else 0
+        text = f"{self._stage}: {min(done / self._total, 1):4.0%}  {rate / 1e6:.1f} MB/s  {_clock(left)} left"
+        text += f"  {self.note}" if self.note else ""
+        if self._terminal:
+            self._stream.write("\r" + text.ljust(self._width))
+            self._width = len(text)
+        else:
+            self._stream.write(text + "\n")
+        self._stream.flush()
+
+    def close(self) -> None:
+        if self._terminal and self._width:
+            self._stream.write("\r" + " " * self._width + "\r")
+            self._stream.flush()
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

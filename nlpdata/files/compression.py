@@ -1,0 +1,87 @@
+"""Compressed files, read as the bytes they hold: what is cut off or damaged is an error, never a shorter file."""
+
+import gzip
+import zlib
+
+from nlpdata.errors import DataError
+
+DAMAGE = (EOFError, OSError, zlib.error)
+"""What decompressing damaged data raises, besides the errors of the system."""
+
+_COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+def detect_compression(first_bytes: bytes) -> str:
+    """ "none", "gzip" or "zstd", by the magic number at the start of a file."""
+    return next((name for magic, name in _COMPRESSIONS.items() if first_bytes.startswith(magic)), "none")
+
+
+def open_stream(raw, compression: str, path: str):
+    """An object whose `read(size)` gives the decompressed bytes of the open binary file `raw`."""
+    if compression == "gzip":
+        return gzip.GzipFile(fileobj=raw, mode="rb")
+    if compression == "zstd":
+        return _zstd_stream(raw, path)
+    return raw
+
+
+class FrameStream:
+    """`read(size)` over compressed frames, one after the other to the end of the file.
+
+    The streams of zstandard, bz2 and lzma end silently where a frame is cut off, or where something else follows it: this
+    raises EOFError and OSError. Zeros after a frame are padding.
+
+    Args:
+      raw: the open file.
+      new_frame: makes a decompressor object.
+      fault: what that raises for damaged data.
+      limit: bytes that it may return at a time, if it takes such a limit.
+    """
+
+    # One compressed KiB can hold 256 run-length blocks of 128 KiB each: more at a time would not bound memory.
+    _STEP = 1024
+
+    def __init__(self, raw, new_frame, fault: type[Exception], limit: int | None = None):
+        self._raw, self._new_frame, self._fault = raw, new_frame, fault
+        self._limit = () if limit is None else (limit,)
+        self._frame = None
+        self._pending = b""  # compressed bytes after a frame's end
+        self._ready = bytearray()
+
+    def read(self, size: int) -> bytes:
+        while len(self._ready) < size and self._step():
+            pass
+        data = bytes(self._ready[:size])
+        del self._ready[:size]
+        return data
+
+    def _step(self) -> bool:
+        data = b""
+        if self._frame is None or getattr(self._frame, "needs_input", True):
+            data = self._pending or self._raw.read(self._STEP)
+            self._pending = b""
+            if not data:
+                if self._frame is not None:
+                    raise EOFError
+                return False
+        if self._frame is None:
+            data = data.lstrip(b"\0")
+            if not data:
+                return True
+            self._frame = self._new_frame()
+        try:
+            self._ready += self._frame.decompress(data, *self._limit)
+        except self._fault as error:
+            raise OSError(str(error)) from error
+        if self._frame.eof:
+            self._pending = self._frame.unused_data
+            self._frame = None
+        return True
+
+
+def _zstd_stream(raw, path: str) -> FrameStream:
+    try:
+        import zstandard
+    except ImportError as error:
+        raise DataError(f"{path}: zstd-compressed: reading it needs zstandard: pip install 'nlpdata[zstd]'") from error
+    return FrameStream(raw, zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj, zstandard.ZstdError)

@@ -1,0 +1,59 @@
+"""JSON files: read as one object, or a DataError that names the file and the fault; files written whole or not at all."""
+
+import json
+from pathlib import Path
+
+from nlpdata.errors import DataError
+from nlpdata.files.paths import write_whole
+
+
+def read_object(path: Path) -> dict:
+    """The JSON object in a file. DataError where there is no such file, or something else in it."""
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+    return parse_object(raw, str(path))
+
+
+def parse_object(raw: bytes, source: str) -> dict:
+    """The JSON object that UTF-8 text describes; `source` is its name in messages.
+
+    DataError for anything else, and where a name has two values: readers differ in which one they take.
+    """
+    try:
+        values = json.loads(raw.decode("utf-8"), object_pairs_hook=_once)
+    except ValueError as error:
+        raise DataError(f"{source}: no JSON: {error}") from None
+    except RecursionError:
+        raise DataError(f"{source}: no JSON of ours: nested too deeply") from None
+    if not isinstance(values, dict):
+        raise DataError(f"{source}: expected a JSON object, {{...}}, found {raw[:40].decode('utf-8', 'replace')!r}")
+    return values
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        for name, value in pairs:
+            if value != values[name]:
+                raise ValueError(f"{name!r} has two values")
+    return values
+
+
+def write_json(path: Path, content) -> None:
+    """Writes a JSON file, indented, with a line break at the end, and moves it into place. DataError where it cannot."""
+    write_file(path, json_bytes(content))
+
+
+def json_bytes(content) -> bytes:
+    """JSON for people: indented, with a line break at the end. Lone surrogates stand as JSON's \\udcff."""
+    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Writes a file whole (nlpdata.files.paths.write_whole). DataError where the disk refuses."""
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror or error}") from None

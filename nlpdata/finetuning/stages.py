@@ -1,0 +1,216 @@
+"""The tasks of create_finetuning, as they run in a worker of any executor: rows to records, and a shard.
+
+A task reads and writes files of the work folder: `<part>.rows` (a chunk), for SQuAD `<part>.windows`, `<part>.records`
+and `<part>.lengths`; then its result, `<part>.made.json` or `<part>.encoded.json`. Where the result is, the files are
+whole. What is planned between two steps are functions of all results of the step before.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from uuid import uuid4
+
+import numpy as np
+
+from nlpdata.errors import DataError
+from nlpdata.files.paths import AnyPath, local_folder, move
+from nlpdata.finetuning.encode import Chunk, SentenceEncoder, encode_columns
+from nlpdata.finetuning.options import FinetuningOptions
+from nlpdata.finetuning.stored_parts import read_part, store_part
+from nlpdata.finetuning.windows import SquadEncoder, Windows
+from nlpdata.output import OutputSet, store, store_result
+from nlpdata.records.writer import ShardWriter
+from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
+
+_COPY_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What decides how rows become records; picklable, and equal recipes make equal records."""
+
+    options: FinetuningOptions
+    tokenizer: TokenizerSpec
+    kind: str
+    num_labels: int
+
+    @property
+    def numbered(self) -> bool:
+        """Whether records have numbers that depend on how many records other chunks make."""
+        return self.kind == "squad"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a worker needs; picklable. targets: the set of records of each split. num_shards: of the training split."""
+
+    recipe: Recipe
+    folder: AnyPath
+    targets: dict[str, OutputSet]
+    num_shards: int | None
+
+    def shard_names(self, split: str, record_bytes: int) -> list[str]:
+        """Base names of a split's shards, for so many bytes of records."""
+        return self.targets[split].shards(record_bytes, self.num_shards if split == "train" else None)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A chunk on its way through the work folder."""
+
+    name: str
+    number: int  # in the order of all splits
+    split: str
+    labelled: bool
+    size: int  # bytes of its rows, for the progress
+    first: int = 0  # records of the split before it (numbered recipes)
+
+
+_setup: Setup | None = None
+_encoders: dict[Recipe, SentenceEncoder | SquadEncoder] = {}  # of this process: the last one used
+
+
+def set_up(setup: Setup) -> None:
+    global _setup
+    _setup = setup
+
+
+def make_encoder(recipe: Recipe, tokenizer: Tokenizer | None = None) -> SentenceEncoder | SquadEncoder:
+    """The encoder of a recipe, made once in a process, as it remembers words; of `tokenizer` where that is loaded."""
+    if recipe not in _encoders:
+        _encoders.clear()
+        _encoders[recipe] = _new_encoder(recipe, tokenizer or load_tokenizer(recipe.tokenizer))
+    return _encoders[recipe]
+
+
+def _new_encoder(recipe: Recipe, tokenizer: Tokenizer) -> SentenceEncoder | SquadEncoder:
+    options = recipe.options
+    length, names = options.max_seq_length, options.feature_names
+    if recipe.kind == "squad":
+        return SquadEncoder(
+            tokenizer, length, names, options.doc_stride, options.max_query_length, options.windows_without_answer
+        )
+    return SentenceEncoder(tokenizer, length, names, recipe.kind, recipe.num_labels)
+
+
+def store_chunk(folder: AnyPath, chunk: Chunk, number: int) -> Part:
+    """Leaves a chunk in the work folder; `number`: in the order of all splits."""
+    name = f"{chunk.split}-{chunk.number:06d}"
+    size = store_part(folder / f"{name}.rows", chunk)
+    return Part(name, number, chunk.split, chunk.labelled, size)
+
+
+def make_part(part: Part, report) -> dict:
+    """Rows to records; to windows, where records have numbers that are not known yet."""
+    encoder = make_encoder(_setup.recipe)
+    chunk = read_part(_setup.folder / f"{part.name}.rows", Chunk)
+    if _setup.recipe.numbered:
+        windows, counters = encoder.windows(chunk)
+        store_part(_setup.folder / f"{part.name}.windows", windows)
+        result, others = {"records": len(windows)}, [f"{part.name}.windows"]
+    else:
+        columns, counters = encoder.columns(chunk)
+        result, others = _write_records(encoder, part, columns), [_lengths_name(part)]
+    result["counters"] = dict(counters)
+    store_result(_setup.folder, f"{part.name}.made", result, others)
+    report(part.size)
+    return result
+
+
+def number_parts(made: Iterable[tuple[Part, dict]]) -> list[Part]:
+    """The parts in order, with the number of records of their split before them."""
+    before: Counter = Counter()
+    numbered = []
+    for part, result in _in_order(made):
+        numbered.append(replace(part, first=before[part.split]))
+        before[part.split] += result["records"]
+    return numbered
+
+
+def encode_part(part: Part, report) -> dict:
+    """Windows to records, now that it is known how many records come before."""
+    encoder = make_encoder(_setup.recipe)
+    windows = read_part(_setup.folder / f"{part.name}.windows", Windows)
+    result = _write_records(encoder, part, encoder.columns(windows, part.first))
+    store_result(_setup.folder, f"{part.name}.encoded", result, [_lengths_name(part)])
+    report(part.size)
+    return result
+
+
+def _lengths_name(part: Part) -> str:
+    """Base name of the file with the lengths of its records."""
+    return f"{part.name}.lengths"
+
+
+def _write_records(encoder, part: Part, columns: dict) -> dict:
+    data, lengths = encode_columns(encoder, encoder.features(part.split, part.labelled), columns)
+    store(_setup.folder / _lengths_name(part), lengths.astype("<i8").tobytes())
+    store(_setup.folder / f"{part.name}.records", data)
+    return {"file": f"{part.name}.records", "records": len(lengths), "bytes": len(data)}
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A shard to be: its file name, and pieces (file, first byte, last byte, records) of parts, in order."""
+
+    name: str
+    pieces: tuple[tuple[str, int, int, int], ...]
+
+    @property
+    def size(self) -> int:
+        return sum(stop - start for _, start, stop, _ in self.pieces)
+
+
+def plan_shards(setup: Setup, encoded: Iterable[tuple[Part, dict]]) -> list[Shard]:
+    """The shards of all splits: contiguous, of nearly equal numbers of records."""
+    shards = []
+    results = _in_order(encoded)
+    for split in setup.targets:
+        parts = [part for part, _ in results if part.split == split]
+        names = setup.shard_names(split, sum(result["bytes"] for part, result in results if part.split == split))
+        shards += _cut(setup.folder, names, parts)
+    return shards
+
+
+def _in_order(results: Iterable[tuple[Part, dict]]) -> list[tuple[Part, dict]]:
+    return sorted(results, key=lambda item: item[0].number)
+
+
+def _cut(folder: AnyPath, names: list[str], parts: list[Part]) -> list[Shard]:
+    lengths = [np.frombuffer((folder / _lengths_name(part)).read_bytes(), "<i8") for part in parts]
+    firsts = np.cumsum([0, *map(len, lengths)])
+    total, count = int(firsts[-1]), len(names)
+    shards = []
+    for i, name in enumerate(names):
+        low, high = (edge * total // count for edge in (i, i + 1))
+        pieces = []
+        for part, sizes, first in zip(parts, lengths, firsts[:-1].tolist(), strict=True):
+            begin, end = max(low - first, 0), min(high - first, len(sizes))
+            if begin < end:
+                start = int(sizes[:begin].sum())
+                pieces.append((f"{part.name}.records", start, start + int(sizes[begin:end].sum()), end - begin))
+        shards.append(Shard(name, tuple(pieces)))
+    return shards
+
+
+def make_shard(shard: Shard, report) -> dict:
+    """Joins the pieces of a shard."""
+    with local_folder(_setup.folder) as here:
+        temporary = here / f"{shard.name}.{uuid4().hex}.tmp"
+        with ShardWriter(temporary, _setup.recipe.options.compression) as writer:
+            for name, start, stop, records in shard.pieces:
+                with (_setup.folder / name).open("rb") as file:
+                    file.seek(start)
+                    while start < stop:
+                        data = file.read(min(_COPY_BYTES, stop - start))
+                        if not data:
+                            raise DataError(
+                                f"{_setup.folder / name} is damaged: it ends at byte {start}. Remove it, and run the command again"
+                            )
+                        start += len(data)
+                        writer.write(data, records if start == stop else 0)
+                        report(len(data))
+        move(temporary, _setup.folder / shard.name)
+    info = asdict(replace(writer.info, file=shard.name))
+    store_result(_setup.folder, shard.name, info)
+    return info

@@ -1,0 +1,1 @@
+"""Record files: the data contract, encoding and decoding, writing, reading, verification."""

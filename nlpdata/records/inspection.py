@@ -1,0 +1,133 @@
+"""Records in words, for people."""
+
+import textwrap
+
+import numpy as np
+
+from nlpdata.errors import NlpdataError, UsageError
+from nlpdata.records.contract import find_meta
+from nlpdata.records.reader import Records, open_records
+from nlpdata.tokenizers import Tokenizer, load_tokenizer
+
+_WIDTH = 100
+
+
+def inspect_records(paths, *, tokenizer=None, limit: int = 3, first: int = 0) -> str:
+    """A few records decoded to words: segments, masks with the true word, labels, padding.
+
+    A masked piece reads `[MASK:true]`, a replaced one `[wrong:true]`, one that was chosen but kept `[=true]`.
+
+    Args:
+      paths: record files, as in open_records.
+      tokenizer: path of the tokenizer; default: the one that the meta file names. Without any, ids are shown.
+      limit, first: how many records, and the first one.
+    """
+    if limit < 1 or first < 0:
+        raise UsageError(f"--limit must be at least 1 and --first at least 0. Received: {limit}, {first}.")
+    records = open_records(paths)
+    if first >= len(records):
+        raise UsageError(f"--first {first}: there are {len(records)} records, numbered from 0.")
+    loaded, note = _tokenizer(records, tokenizer)
+    parts = [_summary(records, note)]
+    for i in range(first, min(first + limit, len(records))):
+        parts.append(_describe(i, records.where(i), records[i], loaded, (records.meta or {}).get("label_names")))
+    return "\n\n".join(parts)
+
+
+def _tokenizer(records: Records, path) -> tuple[Tokenizer | None, str]:
+    if path:
+        return load_tokenizer(path), ""
+    entry = (records.meta or {}).get("tokenizer")
+    if not entry or "file" not in entry:
+        return None, "No meta file names a tokenizer: ids are shown. Use --tokenizer FILE for words."
+    try:
+        return load_tokenizer(entry, folder=find_meta(records.paths[0]).parent), ""
+    except NlpdataError as error:
+        return None, f"Ids are shown: {error}"
+
+
+def _summary(records: Records, note: str) -> str:
+    meta = records.meta or {}
+    lines = [f"{len(records)} records in {len(records.paths)} file{'s' * (len(records.paths) != 1)}"]
+    if "objective" in meta:
+        lines[0] += f", objective {meta['objective']}"
+    lines.append("features: " + ", ".join(f"{f.name} {f.dtype}[{f.width}]" for f in records.features))
+    if note:
+        lines.append(note)
+    return "\n".join(_fill(line, "", "  ") for line in lines)
+
+
+def _describe(number: int, where: str, record: dict, tokenizer: Tokenizer | None, label_names) -> str:
+    get = record.get
+    ids = get("input_ids", get("input_word_ids"))
+    mask, segment = get("input_mask"), get("segment_ids", get("input_type_ids"))
+    if ids is None or not len(ids) or any(other is not None and len(other) != len(ids) for other in (mask, segment)):
+        return f"#{number} ({where})\n" + "\n".join(f"  {name}: {values}" for name, values in record.items())
+    length = int((mask == 1).sum()) if mask is not None else len(ids)
+    words = _words(ids[:length], record, tokenizer)
+    head = f"#{number} ({where})  {length} tokens, {len(ids) - length} padding ({1 - length / len(ids):.0%})"
+    weights = get("masked_lm_weights")
+    if weights is not None:
+        head += f", {int((weights > 0).sum())} masked"
+    for label in (get("next_sentence_labels"), get("label_ids")):
+        if label is not None and len(label):
+            head += f", label {_label(label, label_names)}"
+    segment = segment[:length] if segment is not None else np.zeros(length, int)
+    lines = [head]
+    for value, name in ((0, "A"), (1, "B")):
+        if (segment == value).any():
+            text = " ".join(word for word, own in zip(words, segment == value, strict=True) if own)
+            lines.append(_fill(text, f"  {name}: ", " " * 5))
+    if get("start_positions") is not None and get("end_positions") is not None:
+        start, end = int(get("start_positions")[0]), int(get("end_positions")[0])
+        lines.append(
+            f"  answer: {' '.join(words[start : end + 1])} ({start} to {end})" if start else "  answer: none here"
+        )
+    return "\n".join(lines)
+
+
+def _label(label, names) -> str:
+    """A label with its name; a number; the names of a row of several labels."""
+    if label.dtype.kind == "f":
+        return f"{label[0]:g}"
+    if len(label) > 1:
+        chosen = [names[i] if i < len(names or ()) else str(i) for i in np.flatnonzero(label).tolist()]
+        return ", ".join(chosen) or "none"
+    value = int(label[0])
+    return f"{value} ({names[value]})" if names and 0 <= value < len(names) else str(value)
+
+
+def _fill(text: str, first: str, rest: str) -> str:
+    """Lines of at most _WIDTH; words (pieces of the vocabulary, paths) stay whole."""
+    return textwrap.fill(
+        text,
+        _WIDTH,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _words(ids, record, tokenizer) -> list[str]:
+    def pieces(values):
+        values = [int(value) for value in values]
+        if tokenizer is None:
+            return [str(value) for value in values]
+        inside = [value if 0 <= value < tokenizer.vocab_size else tokenizer.unk_id for value in values]
+        return [
+            piece if v == i else f"?{v}" for piece, v, i in zip(tokenizer.pieces(inside), values, inside, strict=True)
+        ]
+
+    words = pieces(ids)
+    columns = [record.get(f"masked_lm_{name}") for name in ("positions", "ids", "weights")]
+    if any(column is None or len(column) != len(columns[0]) for column in columns):
+        return words
+    chosen = np.flatnonzero(record["masked_lm_weights"] > 0)
+    truths = pieces(record["masked_lm_ids"][chosen])
+    for position, truth in zip(record["masked_lm_positions"][chosen].tolist(), truths, strict=True):
+        if not 0 <= position < len(words):
+            continue
+        shown = words[position].strip("[]")
+        words[position] = f"[={truth}]" if words[position] == truth else f"[{shown}:{truth}]"
+    return words

@@ -1,0 +1,288 @@
+"""Random access to record files.
+
+records = open_records("out/train.tfrecord*")
+len(records), records[0]["input_ids"].shape, records[100:356]["input_ids"].shape      # (n, (128,), (256, 128))
+"""
+
+import gzip
+import os
+import struct
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import google_crc32c
+import numpy as np
+
+from nlpdata.errors import DataError, UsageError
+from nlpdata.files.mapping import MappedFile, Spool
+from nlpdata.files.paths import file_checksum, find_paths, is_remote, path_of
+from nlpdata.records.contract import Feature, find_meta, read_meta, refuse_while_committing
+from nlpdata.records.decoding import MalformedExample, decode_examples
+from nlpdata.records.encoding import mask_crcs, masked_crc
+
+_BATCH = 256  # records decoded at a time
+_HEAD = struct.Struct("<QI")  # before a record: its length and the length's CRC; the data's CRC follows the data
+_HEADER, _FOOTER = _HEAD.size, 4
+
+
+def find_records(paths) -> list[Path]:
+    """The record files that paths or patterns (or one of them) name, sorted. UsageError where one matches nothing."""
+    found = []
+    for pattern in [paths] if isinstance(paths, str | os.PathLike) else list(paths):
+        text = str(pattern)
+        names = find_paths(text if is_remote(text) else os.path.expanduser(text))
+        if not names:
+            raise UsageError(f"no file matches {text!r} (current folder: {os.getcwd()})")
+        for name in names:
+            path = path_of(name)
+            if path.is_dir():
+                raise UsageError(f"{name} is a folder. Name the record files: '{name}/*.tfrecord*'")
+            found.append(path)
+    return list(dict.fromkeys(found))
+
+
+class RecordFile:
+    """One TFRecord file, plain or gzip, mapped into memory with an index of its records; a remote one is copied first.
+
+    Args:
+      path: the file.
+      spool: where the content of a compressed or remote file goes; default: one of its own.
+
+    Attributes:
+      path: the file.
+      starts, stops: byte range of each record's data, int64 (n,).
+      compression: "none" or "gzip".
+
+    Raises DataError, with file and record, where the framing is broken.
+    """
+
+    def __init__(self, path, spool: Spool | None = None):
+        self.path = path_of(path)
+        try:
+            with self.path.open("rb") as file:
+                self.compression = "gzip" if _is_gzip(file) else "none"
+                if self.compression == "gzip" or is_remote(self.path):
+                    self._source = spool or Spool()
+                    self._begin, end = _copied(file, self.path, self.compression, self._source)
+                else:
+                    self._source, self._begin = MappedFile(self.path), 0
+                    end = file.seek(0, os.SEEK_END)
+        except OSError as error:
+            raise DataError(f"cannot read {self.path}: {error.strerror or error}") from None
+        self.starts, self.stops = _index(self._source.data(), self._begin, end, self.path)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def record(self, index: int) -> bytes:
+        return self._bytes(self.starts[index], self.stops[index])
+
+    def crc_matches(self, index: int) -> bool:
+        """Whether a record's data fits its checksum."""
+        return masked_crc(self.record(index)) == struct.unpack("<I", self.stored_crc(index))[0]
+
+    def stored_crc(self, index: int) -> bytes:
+        """A record's checksum as stored: 4 bytes, little-endian."""
+        stop = int(self.stops[index])
+        return self._bytes(stop, stop + _FOOTER)
+
+    def _bytes(self, start: int, stop: int) -> bytes:
+        return self._source.data()[self._begin + start : self._begin + stop]
+
+    def __getstate__(self):
+        return {"path": self.path}
+
+    def __setstate__(self, state):
+        self.__init__(state["path"])
+
+
+def _is_gzip(file) -> bool:
+    head = file.read(12)
+    file.seek(0)
+    # A record of 0x..8b1f bytes begins the same; its length checksum tells.
+    return head[:2] == b"\x1f\x8b" and (len(head) < 12 or masked_crc(head[:8]) != struct.unpack("<I", head[8:])[0])
+
+
+def _copied(file, path, compression: str, spool: Spool) -> tuple[int, int]:
+    """Where the decompressed content of an open file begins and ends in the spool."""
+    if compression == "none":
+        return spool.add(file)
+    try:
+        with gzip.GzipFile(fileobj=file) as source:
+            return spool.add(source)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path}: damaged gzip file ({error})") from None
+
+
+def _index(data, begin: int, end: int, path) -> tuple[np.ndarray, np.ndarray]:
+    """Where the data of the records in data[begin:end] start and stop, counted from `begin`: int64 (n,) each."""
+    starts, lengths = [], []
+    known: dict[bytes, int] = {}  # header -> length; a file has few distinct ones
+    at = begin
+    while at < end:
+        header = data[at : min(at + _HEADER, end)]
+        length = known.get(header)
+        if length is None:
+            length = known[header] = _length(header, path, len(starts), at - begin)
+        starts.append(at + _HEADER)
+        lengths.append(length)
+        at += _HEADER + length + _FOOTER
+    if at > end:
+        raise DataError(
+            f"{path}: record {len(starts) - 1} at byte {starts[-1] - _HEADER - begin} is cut off: "
+            f"{at - end} of its bytes are missing"
+        )
+    starts, lengths = np.array(starts, np.int64) - begin, np.array(lengths, np.int64)
+    return starts, starts + lengths
+
+
+def _length(header: bytes, path, record: int, at: int) -> int:
+    """The length in a record's header; DataError where it fails its checksum."""
+    if len(header) < _HEADER:
+        what = "is not a TFRecord file" if record == 0 else f"is cut off in record {record} at byte {at}"
+        raise DataError(f"{path} {what}: it ends after {at + len(header)} bytes")
+    length, stored = _HEAD.unpack(header)
+    if masked_crc(header[:8]) != stored:
+        what = "is not a TFRecord file" if record == 0 else f"is damaged at record {record}, byte {at}"
+        raise DataError(f"{path} {what}: the length there fails its checksum (bytes {header.hex(' ')})")
+    return length
+
+
+class Records:
+    """Records of several files as one sequence.
+
+    records[i] -> name -> array (width,); records[a:b] or records[array of ints] -> name -> array (n, width). int64,
+    float32, or object (bytes). Pickles as its paths.
+
+    Attributes:
+      paths: the files.
+      meta: the meta file's content, or None.
+      features: of the first record, in its order.
+    """
+
+    def __init__(self, paths: Sequence[Path]):
+        self.paths = list(paths)
+        for path in self.paths:
+            refuse_while_committing(path)
+        meta = find_meta(self.paths[0])
+        self.meta = read_meta(meta) if meta else None
+        spool = Spool()
+        self._files = [RecordFile(path, spool) for path in self.paths]
+        self._refuse_other_meta(meta)
+        self._offsets = np.cumsum([0, *(len(file) for file in self._files)])
+        self._first: dict[str, tuple[str, int]] = {}
+        self.features: tuple[Feature, ...] = ()
+        if len(self):
+            columns = self._decode(np.array([0]))
+            self.features = tuple(Feature(name, c.dtype, int(c.counts[0])) for name, c in columns.items())
+            self._first = {feature.name: (feature.dtype, feature.width) for feature in self.features}
+
+    def _refuse_other_meta(self, meta) -> None:
+        """DataError where the set was replaced between the reading of its meta file and the opening of its files."""
+        for path in self.paths:
+            refuse_while_committing(path)
+        now = find_meta(self.paths[0])
+        if now != meta or (now and read_meta(now) != self.meta):
+            raise DataError(f"{self.paths[0]}: this set of records was replaced while it was opened. Open it again")
+
+    def __len__(self) -> int:
+        return int(self._offsets[-1])
+
+    @property
+    def counts(self) -> list[int]:
+        """Records of each file, in the order of `paths`."""
+        return np.diff(self._offsets).tolist()
+
+    def __getitem__(self, index):
+        if isinstance(index, int | np.integer):
+            if not -len(self) <= index < len(self):
+                raise IndexError(f"record {index} of {len(self)}")
+            return {name: rows[0] for name, rows in self._batch(np.array([index % len(self)])).items()}
+        if isinstance(index, slice):
+            index = np.arange(*index.indices(len(self)))
+        index = np.asarray(index)
+        if index.ndim != 1 or (len(index) and index.dtype.kind not in "iu"):
+            raise TypeError(f"records are indexed by whole numbers, received {index.dtype} of shape {index.shape}")
+        index = index.astype(np.int64)
+        if len(index) and (index.min() < -len(self) or index.max() >= len(self)):
+            raise IndexError(f"records {index.min()}..{index.max()} of {len(self)}")
+        return self._batch(np.where(index < 0, index + len(self), index))
+
+    def _batch(self, index: np.ndarray) -> dict[str, np.ndarray]:
+        parts = [self._rows(index[at : at + _BATCH]) for at in range(0, len(index), _BATCH)]
+        if not parts:
+            return {f.name: np.zeros((0, f.width), object if f.dtype == "bytes" else f.dtype) for f in self.features}
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def _rows(self, index: np.ndarray) -> dict[str, np.ndarray]:
+        columns = self._decode(index)
+        rows = {}
+        for name, (dtype, width) in self._first.items():
+            column = columns.get(name)
+            if column is None or column.dtype != dtype or (column.counts != width).any():
+                self._refuse(index, name, dtype, width, column)
+            rows[name] = column.rows()
+        return rows
+
+    def _refuse(self, index, name, dtype, width, column):
+        at, found = 0, "nothing"
+        if column is not None:
+            at = int(np.argmax(column.counts != width)) if column.dtype == dtype else 0
+            found = f"{column.counts[at]} values of {column.dtype}"
+        raise DataError(
+            f"{self.where(int(index[at]))}: feature {name!r} holds {found}; the first record, in {self.paths[0]}, "
+            f"holds {width} of {dtype}. All records of a set must be of one shape"
+        )
+
+    def where(self, index: int) -> str:
+        """File and number of a record, for messages."""
+        file = int(np.searchsorted(self._offsets, index, "right")) - 1
+        return f"{self.paths[file]}, record {index - self._offsets[file]}"
+
+    def _decode(self, index: np.ndarray):
+        file = np.searchsorted(self._offsets, index, "right") - 1
+        local = index - self._offsets[file]
+        parts = [self._files[f].record(i) for f, i in zip(file.tolist(), local.tolist(), strict=True)]
+        self._check(parts, file, local, index)
+        stops = np.cumsum([len(part) for part in parts])
+        starts = np.concatenate([[0], stops[:-1]])
+        try:
+            return decode_examples(b"".join(parts), starts, stops)
+        except MalformedExample as error:
+            raise DataError(f"{self.where(int(index[error.record]))}: {error.reason}") from None
+
+    def _check(self, parts, file, local, index) -> None:
+        """DataError for the first record whose data fails its checksum."""
+        found = mask_crcs(np.array([google_crc32c.value(part) for part in parts], np.uint32))
+        stored = [self._files[f].stored_crc(i) for f, i in zip(file.tolist(), local.tolist(), strict=True)]
+        wrong = np.flatnonzero(found != np.frombuffer(b"".join(stored), "<u4"))
+        if len(wrong):
+            raise DataError(
+                f"{self.where(int(index[wrong[0]]))}: the data fails its checksum: the file is damaged. Copy or make it again"
+            )
+
+    def __getstate__(self):
+        return {"paths": self.paths}
+
+    def __setstate__(self, state):
+        self.__init__(state["paths"])
+
+
+def open_records(paths) -> Records:
+    """Opens record files for random access.
+
+    Args:
+      paths: a path or pattern, or a list of them. A meta file beside the first one is read if it is there.
+
+    Raises UsageError where a pattern matches nothing, DataError where a file is damaged.
+    """
+    return Records(find_records(paths))
+
+
+def file_crc(path) -> str:
+    """crc32c of a file as stored, 8 hexadecimal digits. DataError where it cannot be read."""
+    try:
+        return file_checksum(path)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from None

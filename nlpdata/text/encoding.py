@@ -1,0 +1,71 @@
+"""Whether a file is UTF-8 text, by its first bytes: what else it may be has a name and a remedy."""
+
+from shlex import quote
+
+from nlpdata.errors import DataError
+
+HEAD_BYTES = 4096
+"""How much of a file `check_is_text` wants to see."""
+
+# Longest first, so that UTF-32-LE is not taken for UTF-16-LE.
+_UNICODE_MARKS = {
+    b"\xff\xfe\x00\x00": "UTF-32",
+    b"\x00\x00\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
+
+_OTHER_FORMATS = {
+    b"PK\x03\x04": ("a zip archive (or an Office document)", "extract its text first"),
+    b"BZh": ("bzip2 data", "decompress it, or recompress it with gzip or zstd"),
+    b"\xfd7zXZ\x00": ("xz data", "decompress it, or recompress it with gzip or zstd"),
+    b"7z\xbc\xaf\x27\x1c": ("a 7-Zip archive", "extract it first"),
+    b"\x04\x22\x4d\x18": ("lz4 data", "decompress it, or recompress it with gzip or zstd"),
+    b"%PDF-": ("a PDF document", "extract its text first"),
+    b"PAR1": ("a Parquet file", "write its text column to text or JSON lines first"),
+    b"ARROW1": ("an Arrow file", "write its text column to text or JSON lines first"),
+    b"\x89HDF": ("an HDF5 file", "it is no text"),
+    b"\x93NUMPY": ("a NumPy array", "it is no text"),
+    b"SQLite format 3\x00": ("an SQLite database", "write its text to a file first"),
+    b"\x89PNG": ("a PNG image", "it is no text"),
+    b"\x7fELF": ("a program", "it is no text"),
+}
+
+
+def check_is_text(path: str, head: bytes, compression: str = "none") -> None:
+    """Raises DataError where `head`, the first bytes of the decompressed file, cannot be UTF-8 text."""
+    for mark, encoding in _UNICODE_MARKS.items():
+        if head.startswith(mark):
+            raise _wrong_encoding(path, encoding, f"its first bytes are the {encoding} mark", compression)
+    for magic, (found, advice) in _OTHER_FORMATS.items():
+        if head.startswith(magic):
+            raise DataError(f"{path}: expected UTF-8 text, found {found}: {advice}")
+    if head[257:262] == b"ustar":
+        raise DataError(f"{path}: expected UTF-8 text, found a tar archive: extract it first")
+    # A TFRecord begins with a uint64 length and its checksum; an Example then begins with the tag of its one field.
+    if len(head) > 12 and head[4:8] == bytes(4) and head[12:13] == b"\n":
+        raise DataError(
+            f"{path}: expected UTF-8 text, found what looks like a TFRecord file: give the text it came from"
+        )
+    nuls = head.count(0)
+    if nuls < 4 or nuls * 10 < len(head):
+        return  # a stray NUL is text; a tenth of all bytes is not
+    share = f"{nuls} of its first {len(head)} bytes are NUL"
+    shares = [head[place::4].count(0) * 4 / len(head) for place in range(4)]  # of NULs, by byte of a 4-byte unit
+    even, odd = shares[0] + shares[2], shares[1] + shares[3]
+    if min(shares[2:]) > 0.9 and shares[0] < 0.1:
+        raise _wrong_encoding(path, "UTF-32LE", share, compression)
+    if min(shares[:2]) > 0.9 and shares[3] < 0.1:
+        raise _wrong_encoding(path, "UTF-32BE", share, compression)
+    if max(even, odd) > 9 * min(even, odd):
+        raise _wrong_encoding(path, "UTF-16LE" if odd > even else "UTF-16BE", share, compression)
+    raise DataError(f"{path}: expected UTF-8 text, found binary data: {share}")
+
+
+def _wrong_encoding(path: str, encoding: str, why: str, compression: str) -> DataError:
+    if compression == "none":
+        command = f"iconv -f {encoding} -t UTF-8 {quote(path)} > {quote(path + '.utf8.txt')}"
+    else:
+        tool = {"gzip": "gzip -dc", "zstd": "zstd -dc"}[compression]
+        command = f"{tool} {quote(path)} | iconv -f {encoding} -t UTF-8 > {quote(path + '.utf8.txt')}"
+    return DataError(f"{path}: expected UTF-8 text, found {encoding} ({why}): convert it with: {command}")

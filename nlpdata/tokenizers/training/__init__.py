@@ -1,0 +1,1 @@
+"""Vocabulary training: the command's function, and the ways to train."""

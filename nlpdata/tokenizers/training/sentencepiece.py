@@ -1,0 +1,159 @@
+"""SentencePiece vocabularies by the recipe of google-research/albert's README.
+
+Pieces: <pad> 0, <unk> 1, [CLS] 2, [SEP] 3, [MASK] 4, then the user-defined symbols; no <s> and </s>. Control symbols
+never come out of text. User-defined symbols are always pieces of their own, also inside a word, and what stands
+before them keeps the sign for a space: with "(" and ")", "(a)" becomes "▁", "(", "a", ")" (google/sentencepiece#438
+is about that lone "▁"); it counts as a word of its own in whole-word masking, as in ALBERT.
+"""
+
+import hashlib
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+import sentencepiece
+
+from nlpdata.errors import DataError, UsageError
+from nlpdata.text.albert import normalize_lines
+from nlpdata.tokenizers.sentencepiece import without_surrogates
+from nlpdata.tokenizers.training.trainers import TrainedVocabulary, TrainingOptions
+
+PAD, UNKNOWN = "<pad>", "<unk>"
+CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")
+# SentencePiece adds up expected counts thread by thread, so another number of threads gives other scores, and in
+# unigram models other pieces, from the same text. One number for every machine gives every machine the same bytes;
+# with fewer cores the threads take turns.
+THREADS = 16
+_TOO_HIGH = re.compile(r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)")
+_TOO_SMALL = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
+
+
+class SentencePieceVocabularyTrainer:
+    """Trains unigram and BPE models; see `nlpdata.tokenizers.training.trainers.Trainer`."""
+
+    suffixes = (".model", ".vocab")
+
+    def __init__(self, options: TrainingOptions):
+        self.options = options
+        symbols = options.user_defined_symbols
+        taken = {PAD, UNKNOWN, *CONTROL_SYMBOLS}
+        for symbol in symbols:
+            if not symbol or symbol in taken:
+                what = "is given twice or is a special piece" if symbol else "is empty"
+                raise UsageError(f"user-defined symbol {symbol!r} {what}; expected distinct, non-empty strings")
+            taken.add(symbol)
+        if options.vocab_size <= len(taken):
+            raise UsageError(
+                f"--vocab-size: received {options.vocab_size}, but special pieces and user-defined symbols alone are "
+                f"{len(taken)}: {' '.join([PAD, UNKNOWN, *CONTROL_SYMBOLS, *symbols])}; expected more"
+            )
+        if not 10 <= options.max_line_bytes <= 1 << 30:
+            raise UsageError(f"--max-line-bytes: received {options.max_line_bytes}, expected 10 to {1 << 30}")
+        if not 0.98 <= options.character_coverage <= 1:
+            raise UsageError(
+                f"--character-coverage: received {options.character_coverage}, expected 0.98 to 1 (the share of the "
+                "text's characters that the vocabulary must be able to spell)"
+            )
+
+    def normalize(self, lines: Sequence[str]) -> list[str]:
+        return normalize_lines(lines, do_lower_case=self.options.do_lower_case, keep_accents=self.options.keep_accents)
+
+    def can_spell(self, trained: TrainedVocabulary) -> Callable[[str], bool]:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=trained.files[".model"])
+        return lambda character: processor.unk_id() not in processor.encode(without_surrogates(character))
+
+    def spelt(self, lines: list[str]) -> list[str]:
+        """Composed: the trainer's own normalisation (nmt_nfkc) comes after ours."""
+        return sentencepiece.SentencePieceNormalizer(rule_name="nmt_nfkc").normalize(
+            [without_surrogates(line) for line in lines]
+        )
+
+    def train(self, lines: Iterator[str]) -> TrainedVocabulary:
+        options = self.options
+        content = train_model(
+            lines,
+            lambda message: _explained(message, options),
+            model_type=options.type,
+            vocab_size=options.vocab_size,
+            character_coverage=options.character_coverage,
+            hard_vocab_limit=options.hard_vocab_limit,
+            pad_id=0,
+            unk_id=1,
+            pad_piece=PAD,
+            unk_piece=UNKNOWN,
+            control_symbols=list(CONTROL_SYMBOLS),
+            user_defined_symbols=list(options.user_defined_symbols),
+            max_sentence_length=options.max_line_bytes,  # longer lines are sorted out, and counted, before
+        )
+        processor = sentencepiece.SentencePieceProcessor(model_proto=content)
+        size = processor.get_piece_size()
+        rows = [f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in range(size)]
+        sidecar = {
+            "type": "sentencepiece",
+            "model_type": options.type,
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "vocab_size": size,
+            "do_lower_case": options.do_lower_case,
+            "keep_accents": options.keep_accents,
+            "digit_comma": True,  # as ALBERT uses every model
+        }
+        return TrainedVocabulary({".model": content, ".vocab": "".join(rows).encode()}, size, sidecar)
+
+
+def train_model(lines: Iterator[str], explained: Callable[[str], Exception], **settings) -> bytes:
+    """Trains a model without <s> and </s>, the same on every machine; its content.
+
+    Args:
+      lines: normalised text.
+      explained: the error to raise for a message of SentencePiece's trainer.
+      settings: further settings of SentencePieceTrainer.
+    """
+    failures: list[BaseException] = []
+    model = io.BytesIO()
+    try:
+        # From an iterator into a stream: a model stores its training options, and paths would be among them.
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=_keep_failures(lines, failures),
+            model_writer=model,
+            bos_id=-1,
+            eos_id=-1,
+            input_sentence_size=0,  # sampling is done before, by key
+            shuffle_input_sentence=False,
+            num_threads=THREADS,
+            minloglevel=4,
+            **settings,
+        )
+    except RuntimeError as error:
+        if failures:  # what the lines raised, such as a DataError with file and offset
+            raise failures[0] from None
+        raise explained(str(error)) from None
+    return model.getvalue()
+
+
+def _keep_failures(lines: Iterator[str], failures: list[BaseException]) -> Iterator[str]:
+    """SentencePiece makes a RuntimeError of whatever its iterator raises: keep the original."""
+    try:
+        for line in lines:
+            yield without_surrogates(line)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        failures.append(error)
+        raise
+
+
+def _explained(message: str, options: TrainingOptions) -> Exception:
+    """The user's error for a message of SentencePiece's trainer."""
+    if found := _TOO_HIGH.search(message):
+        return UsageError(
+            f"--vocab-size: received {options.vocab_size}, but this corpus yields at most {found[1]} pieces. "
+            f"Use more text, --vocab-size {found[1]}, or --no-hard-vocab-limit for as many as there are"
+        )
+    if found := _TOO_SMALL.search(message):
+        return UsageError(
+            f"--vocab-size: received {options.vocab_size}, but the special pieces and single characters of this corpus "
+            f"alone are {found[1]}. Use --vocab-size {found[1]} or more, or a lower --character-coverage (now "
+            f"{options.character_coverage})"
+        )
+    detail = message.rpartition("] ")[2].strip() or message
+    return DataError(f"SentencePiece could not train the vocabulary: {detail}")

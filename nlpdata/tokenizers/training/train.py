@@ -1,0 +1,373 @@
+"""Vocabulary training: a corpus in, a tokenizer file with its normalisation options out.
+
+    result = train_tokenizer("data/*.txt", "tok/spm", vocab_size=30000)     # tok/spm.model, .vocab, .tokenizer.json
+
+The corpus is read twice: once to count the lines that can be used, once to hand them, or an exact sample of them, to
+the trainer (see nlpdata.tokenizers.training.trainers).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+
+from nlpdata.corpus import Block, Portion, find_files, plan_portions, read_portion
+from nlpdata.corpus.look import look_at
+from nlpdata.corpus.types import MAX_LINE_BYTES
+from nlpdata.errors import DataError, UsageError
+from nlpdata.execution.executor import default_workers, run_tasks
+from nlpdata.output import digest
+from nlpdata.text import loss
+from nlpdata.tokenizers.training import writing
+from nlpdata.tokenizers.training.coverage import CharacterCounts, lost_lines, uncovered_characters
+from nlpdata.tokenizers.training.sampling import LineSampler
+from nlpdata.tokenizers.training.trainers import (
+    ALBERT_SYMBOLS,
+    TrainedVocabulary,
+    Trainer,
+    TrainingOptions,
+    make_trainer,
+)
+
+# The options that the sidecar repeats.
+_IN_SIDECAR = {field.name for field in fields(TrainingOptions)} - {"type", "do_lower_case", "keep_accents"}
+_PORTION_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What train_tokenizer made, and from what."""
+
+    path: str  # the tokenizer file
+    files: list[str]  # all files written
+    type: str
+    vocab_size: int  # may be below what was asked for, without hard_vocab_limit
+    lines_read: int  # lines of the corpus that are not blank
+    lines_used: int
+    lines_left_out: int  # by sampling
+    lines_too_long: int  # over max_line_bytes after normalisation, or too long to be read at all
+    lines_empty: int  # nothing left after normalisation
+    lines_invalid: int  # invalid UTF-8, with invalid_utf8="skip"
+    nul_characters: int  # removed
+    warnings: list[str] = field(default_factory=list)
+    characters: int = 0  # of the lines used, white space left out
+    characters_not_covered: int = 0  # of them, those that the vocabulary lacks
+
+    def __post_init__(self):
+        parts = (self.lines_used, self.lines_left_out, self.lines_too_long, self.lines_empty, self.lines_invalid)
+        assert self.lines_read == sum(parts)
+
+
+def train_tokenizer(
+    input,
+    output,
+    *,
+    vocab_size: int = 30000,
+    type: str = "unigram",
+    character_coverage: float = 0.99995,
+    do_lower_case: bool = True,
+    keep_accents: bool = False,
+    user_defined_symbols: Sequence[str] = ALBERT_SYMBOLS,
+    sample_lines: int = 10_000_000,
+    max_line_bytes: int = 4192,
+    seed: int = 12345,
+    hard_vocab_limit: bool = True,
+    invalid_utf8: str = "fail",
+    text_key: str | None = None,
+    accept_loss: bool = False,
+    workers: int | None = None,
+    overwrite: bool = False,
+    log: Callable[[str], None] | None = None,
+) -> TrainingResult:
+    """Trains a vocabulary on the files that `input` names (as in find_files) and writes `<output>.model` and so on.
+
+    The result depends on the text in the order of the files and on the options, never on `workers` (processes that
+    count lines of a corpus above 64 MiB; None: one a core) or the machine's cores. Of more than `sample_lines` lines
+    exactly so many are drawn, keyed by `seed`. `log` receives a few lines about progress. `accept_loss`: train also where
+    most of the text is left out.
+    Raises UsageError for options, patterns and outputs that exist, DataError for the text and the disk.
+    """
+    log = log or (lambda line: None)
+    plan = make_plan(
+        input,
+        output,
+        user_defined_symbols,
+        overwrite=overwrite,
+        invalid_utf8=invalid_utf8,
+        text_key=text_key,
+        accept_loss=accept_loss,
+        log=log,
+        type=type,
+        vocab_size=vocab_size,
+        character_coverage=character_coverage,
+        do_lower_case=do_lower_case,
+        keep_accents=keep_accents,
+        sample_lines=sample_lines,
+        max_line_bytes=max_line_bytes,
+        seed=seed,
+        hard_vocab_limit=hard_vocab_limit,
+    )
+    counts = _count(plan.reader, plan.portions, workers)
+    require_lines(counts, plan.reader.options, plan.files)
+    return train(plan, counts, lambda: _train(plan, counts["usable"], workers), log)
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """What a run will do, decided before it starts: the same for the local executor and Beam runners.
+
+    Attributes:
+      reader: takes the lines out of a chunk.
+      portions: the corpus, divided into tasks.
+      files: the number of its files.
+      paths: to be written, the tokenizer file first, the sidecar last.
+      key: hash of all that decides about the result.
+      warnings: what was odd about the input.
+      accept_loss: train also where most of the text is left out.
+    """
+
+    reader: "LineReader"
+    portions: Sequence[Portion]
+    files: int
+    paths: Sequence[Path]
+    key: str
+    warnings: Sequence[str]
+    accept_loss: bool = False
+
+
+def make_plan(
+    input,
+    output,
+    symbols,
+    *,
+    overwrite: bool,
+    invalid_utf8: str,
+    text_key: str | None,
+    log,
+    accept_loss: bool = False,
+    **options,
+) -> TrainingPlan:
+    """Reads the options and looks at the input, as far as it takes to know that the run can start.
+
+    Args are those of train_tokenizer. Raises UsageError, DataError.
+    """
+    if isinstance(symbols, str):
+        raise UsageError(f"user-defined symbols: received the text {symbols!r}, expected a list of strings")
+    chosen = TrainingOptions(user_defined_symbols=tuple(symbols), **options)
+    trainer = make_trainer(chosen)
+    files, warnings = find_files(input)
+    key = digest(
+        {
+            "options": asdict(chosen),
+            "invalid_utf8": invalid_utf8,
+            "text_key": text_key,
+            "inputs": [[file.name, file.size] for file in files],
+        }
+    )
+    paths = writing.prepare_output(output, trainer.suffixes, overwrite, key)
+    if any(file.weight != 1 for file in files):
+        warnings = [*warnings, "weights (GLOB@2) have no effect on vocabulary training: every line counts once"]
+    warnings = [*warnings, *look_at(files, invalid_utf8=invalid_utf8, text_key=text_key)]
+    for warning in warnings:
+        log(f"Warning: {warning}")
+    return TrainingPlan(
+        LineReader(chosen, invalid_utf8, text_key),
+        plan_portions(files, _PORTION_BYTES),
+        len(files),
+        paths,
+        key,
+        warnings,
+        accept_loss,
+    )
+
+
+def train(
+    plan: TrainingPlan, counts: Counter, trained_vocabulary: Callable[[], TrainedVocabulary], log
+) -> TrainingResult:
+    """Trains on the sampled lines of the corpus that `counts` is about, and writes the files."""
+    options = plan.reader.options
+    used = min(counts["usable"], options.sample_lines)
+    log(f"Training a {options.type} vocabulary of {options.vocab_size} pieces on {used} of {counts['read']} lines")
+    lost = lost_lines(counts, options.max_line_bytes)
+    loss.refuse(lost, plan.accept_loss, loss.NOTHING_WRITTEN)
+    trained = trained_vocabulary()
+    missing = uncovered_characters(trained.characters, trained.uncovered, options.character_coverage)
+    loss.refuse([missing], plan.accept_loss, loss.NOTHING_WRITTEN)
+    training = {
+        **{name: value for name, value in asdict(options).items() if name in _IN_SIDECAR},
+        "lines_read": counts["read"],
+        "lines_used": used,
+    }
+    writing.write(plan.paths, trained.files, {"format_version": 1, **trained.sidecar, "training": training}, plan.key)
+    log(f"Wrote {plan.paths[0]} with {trained.vocab_size} pieces")
+    if trained.uncovered and missing.share < missing.reported:
+        log(missing.message)
+    warnings = [*plan.warnings, *loss.warnings([*lost, missing])]
+    result = _result(plan.paths, options.type, trained.vocab_size, counts, used, warnings)
+    return replace(result, characters=trained.characters, characters_not_covered=trained.uncovered.total())
+
+
+def train_vocabulary(options: TrainingOptions, lines: Iterator[str]) -> TrainedVocabulary:
+    """Trains on normalised lines, and counts the characters that the vocabulary lacks."""
+    trainer = make_trainer(options)
+    counts = CharacterCounts(trainer.spelt)
+    trained = trainer.train(counts.of(lines))
+    characters, uncovered = counts.uncovered(trainer.can_spell(trained))
+    return replace(trained, characters=characters, uncovered=uncovered)
+
+
+def _result(paths, type: str, vocab_size: int, counts: Counter, used: int, warnings: list[str]) -> TrainingResult:
+    return TrainingResult(
+        path=str(paths[0]),
+        files=[str(path) for path in paths],
+        type=type,
+        vocab_size=vocab_size,
+        lines_read=counts["read"],
+        lines_used=used,
+        lines_left_out=counts["usable"] - used,
+        lines_too_long=counts["too_long"],
+        lines_empty=counts["empty"],
+        lines_invalid=counts["invalid"],
+        nul_characters=counts["nul"],
+        warnings=list(warnings),
+    )
+
+
+@dataclass(frozen=True)
+class LineReader:
+    """Takes the lines that training can use out of a portion of the corpus; picklable."""
+
+    options: TrainingOptions
+    invalid_utf8: str
+    text_key: str | None
+
+    def read(self, portion: Portion) -> Iterator[tuple[list[str], Counter]]:
+        """Yields (lines, counts) block by block: the usable normalised lines, and a Counter of all that was read.
+
+        No line holds a line ending (SentencePiece would take it for one sentence, and its own file reader for two:
+        google/sentencepiece#717): the corpus is cut at them, inside JSON text too, and normalisation collapses the rest.
+        """
+        trainer = make_trainer(self.options)
+        for block in read_portion(portion, invalid_utf8=self.invalid_utf8, text_key=self.text_key):
+            yield self._usable(block, trainer)
+
+    def _usable(self, block: Block, trainer: Trainer) -> tuple[list[str], Counter]:
+        counts = Counter(read=len(block.lines) + sum(block.dropped.values()))
+        counts["invalid"] = block.dropped.get("invalid_utf8", 0)
+        counts["too_long"] = block.dropped.get("line_too_long", 0)
+        lines = block.lines
+        counts["characters_too_long"] = counts["characters"] = counts["too_long"] * MAX_LINE_BYTES  # or more
+        counts["nul"] = "\n".join(lines).count("\0")
+        if counts["nul"]:  # SentencePiece stops at one ("Found null character", s-JoL/Open-Llama#12)
+            lines = [line.replace("\0", "") for line in lines]
+        usable, limit = [], self.options.max_line_bytes
+        for line in trainer.normalize(lines):
+            counts["characters"] += len(line)
+            if not line.strip():
+                counts["empty"] += 1
+            elif 4 * len(line) > limit and len(line.encode("utf-8", "surrogatepass")) > limit:
+                counts["too_long"] += 1
+                counts["characters_too_long"] += len(line)
+            else:
+                usable.append(line)
+        counts["usable"] = len(usable)
+        return usable, counts
+
+    def count(self, portion: Portion) -> Counter:
+        """The counts of a whole portion."""
+        return sum((counts for _, counts in self.read(portion)), Counter())
+
+    def sampler(self, usable: int, seen: int = 0, taken: int = 0) -> LineSampler:
+        """Of the lines of a corpus with so many usable ones; see LineSampler."""
+        return LineSampler(usable, min(usable, self.options.sample_lines), self.options.seed, seen, taken)
+
+    def sampled(self, portion: Portion, sampler: LineSampler) -> Iterator[list[str]]:
+        """Yields the lines of a portion that the sampler selects, block by block."""
+        for lines, _ in self.read(portion):
+            yield [lines[i] for i in sampler.select(len(lines))]
+
+
+def _count(reader: LineReader, portions: Sequence[Portion], workers: int | None) -> Counter:
+    """The counts of all portions together, by several processes where there are several portions."""
+    counted = run_tasks(
+        _count_portion,
+        portions,
+        workers=workers or default_workers(),
+        initializer=_set_up,
+        initargs=(reader,),
+        describe=lambda portion: portion.place,
+        stage="counting lines",
+    )
+    return sum((counts for _, counts in counted), Counter())
+
+
+_reader: LineReader | None = None  # of a worker process
+
+
+def _set_up(reader: LineReader) -> None:
+    global _reader
+    _reader = reader
+
+
+def _count_portion(portion: Portion, report) -> Counter:
+    counts = _reader.count(portion)
+    report(portion.bytes)
+    return counts
+
+
+def _train(plan: TrainingPlan, usable: int, workers: int | None) -> TrainedVocabulary:
+    """Of a large corpus in a worker: an interruption of this process need not wait for the end of SentencePiece's call."""
+    trained = run_tasks(
+        _train_here,
+        [(plan, usable)],
+        workers=workers or default_workers(),
+        initializer=_set_up,
+        initargs=(plan.reader,),
+        describe=lambda task: "the vocabulary",
+        stage="training",
+        apart=len(plan.portions) > 1,
+    )
+    ((_, vocabulary),) = trained
+    return vocabulary
+
+
+def _train_here(task: tuple[TrainingPlan, int], report) -> TrainedVocabulary:
+    plan, usable = task
+    return train_vocabulary(plan.reader.options, _sample(plan, plan.reader.sampler(usable), usable))
+
+
+def _sample(plan: TrainingPlan, sampler: LineSampler, usable: int) -> Iterator[str]:
+    """The selected lines in their order; memory holds one block."""
+    for portion in plan.portions:
+        for lines in plan.reader.sampled(portion, sampler):
+            yield from lines
+            if sampler.seen > usable:
+                break
+    refuse_change(usable, sampler.seen)
+
+
+def refuse_change(counted: int, found: int) -> None:
+    """DataError where a second reading found another number of usable lines than the first."""
+    if found != counted:
+        raise DataError(
+            f"the input has changed while it was read: {counted} usable lines when counted, then {found}. "
+            "Start again when it is complete"
+        )
+
+
+def require_lines(counts: Counter, options: TrainingOptions, files: int) -> None:
+    """DataError if there is nothing to train on, with the reason."""
+    if counts["usable"]:
+        return
+    if not counts["read"]:
+        raise DataError(f"the input ({files} files) holds no text: no line in it is other than blank")
+    if counts["too_long"]:
+        raise DataError(
+            f"no line can be used: {counts['too_long']} of {counts['read']} lines are longer than "
+            f"{options.max_line_bytes} bytes (one sentence a line is expected). Split the text into sentences, or "
+            "raise --max-line-bytes"
+        )
+    raise DataError(
+        f"no line can be used: of {counts['read']} lines {counts['empty']} are empty after normalisation and "
+        f"{counts['invalid']} are not valid UTF-8"
+    )

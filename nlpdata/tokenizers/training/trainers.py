@@ -1,0 +1,80 @@
+"""The ways to train a vocabulary: what one must do, and the registry. A new one is a class and a line in TRAINERS."""
+
+import importlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Protocol
+
+from nlpdata.errors import UsageError
+
+# type -> "module:class", imported when used; the class is called with the TrainingOptions.
+TRAINERS = {
+    "unigram": "nlpdata.tokenizers.training.sentencepiece:SentencePieceVocabularyTrainer",
+    "bpe": "nlpdata.tokenizers.training.sentencepiece:SentencePieceVocabularyTrainer",
+    "wordpiece": "nlpdata.tokenizers.training.wordpiece:WordPieceVocabularyTrainer",
+}
+# The user_defined_symbols of google-research/albert's README: always pieces of their own.
+ALBERT_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """All that decides about the vocabulary, except the text."""
+
+    type: str = "unigram"
+    vocab_size: int = 30000
+    character_coverage: float = 0.99995
+    do_lower_case: bool = True
+    keep_accents: bool = False
+    user_defined_symbols: tuple[str, ...] = ALBERT_SYMBOLS
+    sample_lines: int = 10_000_000
+    max_line_bytes: int = 4192
+    seed: int = 12345
+    hard_vocab_limit: bool = True
+
+
+@dataclass(frozen=True)
+class TrainedVocabulary:
+    """What a trainer returns: file suffix -> content (the tokenizer file first), and what the sidecar says of it."""
+
+    files: dict[str, bytes]
+    vocab_size: int
+    sidecar: dict
+    characters: int = 0  # of the lines, white space left out
+    uncovered: Counter = field(default_factory=Counter)  # those of them that the vocabulary lacks
+
+
+class Trainer(Protocol):
+    """A way to train vocabularies. Its constructor checks the options and raises UsageError."""
+
+    suffixes: tuple[str, ...]  # of the files it makes; the tokenizer file first
+
+    def __init__(self, options: TrainingOptions): ...
+
+    def normalize(self, lines: Sequence[str]) -> list[str]:
+        """The text of each line as training sees it: the very function of the tokenizer that will use it."""
+
+    def spelt(self, lines: list[str]) -> list[str]:
+        """Normalised lines in the characters of which the vocabulary's entries are made."""
+
+    def can_spell(self, trained: TrainedVocabulary) -> Callable[[str], bool]:
+        """Whether a character is other than unknown to the vocabulary."""
+
+    def train(self, lines: Iterator[str]) -> TrainedVocabulary:
+        """Trains on normalised lines, none empty. The same lines give the same bytes."""
+
+
+def make_trainer(options: TrainingOptions) -> Trainer:
+    """The trainer of options.type, with all options checked; UsageError where one is wrong."""
+    if options.type not in TRAINERS:
+        near = get_close_matches(str(options.type), TRAINERS, n=1, cutoff=0.4)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UsageError(f"--type: received {options.type!r}, expected one of {', '.join(TRAINERS)}{hint}")
+    for name in ("vocab_size", "sample_lines", "max_line_bytes"):
+        if getattr(options, name) < 1:
+            flag = name.replace("_", "-")
+            raise UsageError(f"--{flag}: received {getattr(options, name)}, expected a number above 0")
+    module, _, attribute = TRAINERS[options.type].partition(":")
+    return getattr(importlib.import_module(module), attribute)(options)

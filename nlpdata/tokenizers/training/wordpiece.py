@@ -1,0 +1,102 @@
+"""WordPiece vocabularies, trained by SentencePiece's BPE over BERT's basic tokens.
+
+BPE merges the most frequent pair of pieces, as the trainers in use for BERT vocabularies do; SentencePiece's gives the
+same result on every run and machine (Hugging Face's does not: huggingface/tokenizers#1794) and is here already. Its
+pieces become WordPiece's: what begins a word loses the word mark, what continues one gets "##". Every character of the
+alphabet is an entry in both forms, so that no word of known characters is [UNK].
+
+Entries: [PAD] 0, [UNK] 1, [CLS] 2, [SEP] 3, [MASK] 4, the alphabet, then merges from frequent to rare.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+
+import sentencepiece
+
+from nlpdata.errors import DataError, UsageError
+from nlpdata.text.bert import BasicTokenizer
+from nlpdata.tokenizers.training.sentencepiece import train_model
+from nlpdata.tokenizers.training.trainers import ALBERT_SYMBOLS, TrainedVocabulary, TrainingOptions
+from nlpdata.tokenizers.wordpiece_vocabulary import CONTINUATION, SPECIAL_TOKENS
+
+_MARK = "▁"
+
+
+class WordPieceVocabularyTrainer:
+    """Trains `vocab.txt` files; see `nlpdata.tokenizers.training.trainers.Trainer`."""
+
+    suffixes = (".txt",)
+
+    def __init__(self, options: TrainingOptions):
+        self.options = options
+        self._basic = BasicTokenizer(do_lower_case=options.do_lower_case, keep_accents=options.keep_accents)
+        if options.user_defined_symbols not in ((), ALBERT_SYMBOLS):
+            raise UsageError("--user-defined-symbol belongs to SentencePiece vocabularies, not to --type wordpiece")
+        if options.vocab_size <= len(SPECIAL_TOKENS):
+            raise UsageError(f"--vocab-size: received {options.vocab_size}, expected more than {len(SPECIAL_TOKENS)}")
+
+    def normalize(self, lines: Sequence[str]) -> list[str]:
+        """The basic tokens of each line, one space between them."""
+        return self._basic.lines(lines)
+
+    def can_spell(self, trained: TrainedVocabulary) -> Callable[[str], bool]:
+        return set(trained.files[".txt"].decode().split("\n")).__contains__
+
+    def spelt(self, lines: list[str]) -> list[str]:
+        return lines
+
+    def train(self, lines: Iterator[str]) -> TrainedVocabulary:
+        options = self.options
+        wanted = options.vocab_size
+        entries = _entries(self._merges(lines), wanted, options)
+        if len(entries) < wanted and options.hard_vocab_limit:
+            raise UsageError(
+                f"--vocab-size: received {wanted}, but this corpus yields at most {len(entries)} entries. Use more "
+                f"text, --vocab-size {len(entries)}, or --no-hard-vocab-limit for as many as there are"
+            )
+        content = "".join(f"{entry}\n" for entry in entries).encode()
+        sidecar = {
+            "type": "wordpiece",
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "vocab_size": len(entries),
+            "do_lower_case": options.do_lower_case,
+            "keep_accents": options.keep_accents,
+        }
+        return TrainedVocabulary({".txt": content}, len(entries), sidecar)
+
+    def _merges(self, lines: Iterator[str]) -> list[str]:
+        """SentencePiece's pieces in the order of its merges, then its alphabet."""
+        content = train_model(
+            lines,
+            lambda message: DataError(f"SentencePiece could not train the vocabulary: {message}"),
+            model_type="bpe",
+            vocab_size=2 * self.options.vocab_size,  # some of its pieces give no entry of their own
+            character_coverage=self.options.character_coverage,
+            hard_vocab_limit=False,
+            normalization_rule_name="identity",
+            split_by_unicode_script=False,
+            split_by_number=False,
+            unk_id=0,
+            max_sentence_length=1 << 30,
+        )
+        processor = sentencepiece.SentencePieceProcessor(model_proto=content)
+        return [processor.id_to_piece(i) for i in range(1, processor.get_piece_size())]
+
+
+def _entries(pieces: list[str], wanted: int, options: TrainingOptions) -> list[str]:
+    alphabet = sorted({piece for piece in pieces if len(piece) == 1 and piece != _MARK})
+    entries = dict.fromkeys(SPECIAL_TOKENS)
+    entries |= dict.fromkeys(alphabet)
+    entries |= dict.fromkeys(CONTINUATION + character for character in alphabet)
+    if len(entries) > wanted:
+        raise UsageError(
+            f"--vocab-size: received {wanted}, but the special tokens and the alphabet of this corpus alone are "
+            f"{len(entries)}. Use --vocab-size {len(entries)} or more, or a lower --character-coverage (now "
+            f"{options.character_coverage})"
+        )
+    for piece in pieces:
+        if len(entries) == wanted:
+            break
+        if piece != _MARK:
+            entries.setdefault(piece[1:] if piece.startswith(_MARK) else CONTINUATION + piece)
+    return list(entries)

@@ -1,0 +1,103 @@
+"""Small records that a run makes itself: `input_path: toy:nsp` (or toy:sop, toy:none), for trying things out.
+
+The text is of a made-up language of some 70 words in which both objectives can be learned: a document is about one animal
+in one place, so a foreign second segment shows; its sentences tell of one day after the other, so a swapped order shows.
+"""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+from nlpdata.errors import UsageError
+from nlpdata.files.json_files import write_file
+from pretrain.settings.schema import ExperimentConfig
+from pretrain.settings.values import closest
+
+OBJECTIVES = ("nsp", "sop", "none")
+SEQ_LENGTH = 32
+_DOCUMENTS = 600
+_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_DAYS = "one two three four five six seven eight nine ten".split()
+_ANIMALS = "fox owl bear hare wolf mouse deer crow duck frog goat horse lamb swan toad wren".split()
+_PLACES = "barn cave field forest garden harbour hill island lake meadow mill river tower valley village wood".split()
+_VERBS = "finds hides brings counts eats sees wants leaves".split()
+_THINGS = "apple berry bone flower leaf nut pearl root seed shell stick stone".split()
+_FORMS = (
+    "on day {day} the {animal} {verb} a {thing} in the {place}",
+    "in the {place} the {animal} {verb} the {thing} on day {day}",
+    "day {day} : the {animal} of the {place} {verb} one more {thing}",
+)
+
+
+def toy_objective(input_path) -> str | None:
+    """The objective that an input path such as toy:nsp names; None for any other path."""
+    if not isinstance(input_path, str) or not input_path.startswith("toy:"):
+        return None
+    objective = input_path.removeprefix("toy:")
+    if objective not in OBJECTIVES:
+        raise UsageError(
+            f"input_path {input_path!r}: toy records are toy:nsp, toy:sop or toy:none.{closest(objective, OBJECTIVES)}"
+        )
+    return objective
+
+
+def with_toy_records(config: ExperimentConfig, model_dir: str | Path, log=print) -> ExperimentConfig:
+    """The configuration with paths of real records in the place of toy:...; makes the records where they are missing."""
+    task = config.task
+    for name, suffix in (("train_data", ""), ("validation_data", ".eval")):
+        data = getattr(task, name)
+        objective = toy_objective(data.input_path)
+        if objective:
+            stem = make_toy_records(Path(model_dir) / "toy", objective, log)
+            task = replace(task, **{name: replace(data, input_path=f"{stem}{suffix}.tfrecord")})
+    return replace(config, task=task)
+
+
+def make_toy_records(folder: Path, objective: str, log=print) -> Path:
+    """Makes `<folder>/<objective>.tfrecord` and `.eval.tfrecord`, unless they are there; returns the path less suffix."""
+    stem = folder / objective
+    from nlpdata import create_pretraining
+    from nlpdata.output import is_unfinished
+
+    sets = (str(stem), f"{stem}.eval")
+    if all(Path(f"{name}.meta.json").exists() and not is_unfinished(f"{name}.tfrecord") for name in sets):
+        return stem
+
+    folder.mkdir(parents=True, exist_ok=True)
+    write_file(folder / "text.txt", toy_text().encode())
+    write_file(folder / "vocab.txt", ("\n".join(toy_vocabulary()) + "\n").encode())
+    result = create_pretraining(
+        str(folder / "text.txt"),
+        f"{stem}.tfrecord",
+        str(folder / "vocab.txt"),
+        objective=objective,
+        max_seq_length=SEQ_LENGTH,
+        dupe_factor=2,
+        eval_fraction=0.1,
+        workers=1,
+        overwrite=True,
+    )
+    log(f"made {result.counters['examples_train']:,} toy examples: {stem}.tfrecord")
+    return stem
+
+
+def toy_text(documents: int = _DOCUMENTS, seed: int = 0) -> str:
+    """One sentence a line, a blank line between documents; the same each time."""
+    draw = random.Random(seed)
+    texts = []
+    for _ in range(documents):
+        about = {"animal": draw.choice(_ANIMALS), "place": draw.choice(_PLACES)}
+        days = _DAYS[: draw.randint(4, len(_DAYS))]
+        texts.append(
+            "".join(
+                draw.choice(_FORMS).format(day=day, verb=draw.choice(_VERBS), thing=draw.choice(_THINGS), **about)
+                + "\n"
+                for day in days
+            )
+        )
+    return "\n".join(texts)
+
+
+def toy_vocabulary() -> list[str]:
+    """Special tokens first, then every word of the language."""
+    return [*_SPECIAL, *sorted(set(toy_text(documents=50).split()) | {*_DAYS, *_ANIMALS, *_PLACES, *_VERBS, *_THINGS})]

@@ -1,0 +1,1 @@
+"""Predictions of a fine-tuned model for texts."""

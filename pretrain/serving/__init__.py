@@ -1,0 +1,1 @@
+"""What a served model needs beyond its weights: tokenizers as graphs."""

@@ -1,0 +1,1 @@
+"""Configuration: the typed experiment, files, flags and overrides, and which backend computes."""

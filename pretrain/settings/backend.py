@@ -1,0 +1,103 @@
+"""Which Keras backend a command computes on. Keras reads KERAS_BACKEND when it is imported: so this comes before, without it."""
+
+import contextlib
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, MutableMapping
+from pathlib import Path
+
+from nlpdata.errors import DataError, UsageError
+from nlpdata.files.json_files import read_object
+from pretrain.registry import ENGINES
+from pretrain.settings.values import closest
+
+_PACKAGES = {
+    "jax": "jax (pip install 'nlpdata[jax]')",
+    "tensorflow": "tensorflow (pip install tensorflow)",
+}
+
+
+def choose_backend(
+    flag: str | None, environment: Mapping[str, str], run: Path | None = None, find_accelerator=None
+) -> tuple[str, str]:
+    """(backend, why). A run that is resumed keeps its own; else the flag, KERAS_BACKEND, auto, in that order.
+
+    auto takes JAX where it finds a GPU or TPU, else TensorFlow, or whichever is installed.
+
+    Args:
+      flag: value of --backend.
+      environment: with KERAS_BACKEND.
+      run: folder of the run that is resumed, if it has checkpoints; None: nothing is resumed.
+      find_accelerator: () -> JAX's platform ("gpu", "tpu") or None; default: asks JAX in a process of its own.
+
+    Raises UsageError for an unknown backend, and for one that is not installed.
+    """
+    wanted, source = (flag, "--backend") if flag else (environment.get("KERAS_BACKEND") or "auto", "KERAS_BACKEND")
+    known = ["auto", *ENGINES.names()]
+    if wanted not in known:
+        raise UsageError(
+            f"{source}={wanted}: there is no engine for this backend.{closest(wanted, known)} Known: {', '.join(known)}."
+        )
+    own = _backend_of(run) if run else None
+    if own:
+        other = f"; {source}={wanted} is not used" if wanted not in ("auto", own) else ""
+        return _installed(own, f"that of the run{other}")
+    if wanted != "auto":
+        return _installed(wanted, source)
+    if is_installed("jax") and (platform := (find_accelerator or _accelerator)()):
+        return "jax", f"auto: JAX finds a {platform.upper()}"
+    if is_installed("tensorflow"):
+        why = "JAX finds no GPU or TPU" if is_installed("jax") else "JAX is not installed"
+        return "tensorflow", f"auto: {why}"
+    return _installed("jax", "auto: TensorFlow is not installed")
+
+
+def use_installed(environment: MutableMapping[str, str]) -> None:
+    """Sets KERAS_BACKEND where the user has not and TensorFlow, which Keras would take, is not there."""
+    if not environment.get("KERAS_BACKEND") and not is_installed("tensorflow") and is_installed("jax"):
+        environment["KERAS_BACKEND"] = "jax"
+
+
+def _backend_of(run: Path) -> str | None:
+    """What the newest checkpoint of a run says whose state.json is whole; None where none does."""
+    folders = [path.parent for path in Path(run).glob("checkpoints/step-*/state.json")]
+    for folder in sorted(folders, reverse=True):
+        with contextlib.suppress(DataError):  # the run skips a damaged one, and says so
+            name = read_object(folder / "state.json").get("backend")
+            return name if name in ENGINES.names() else None
+    return None
+
+
+def _installed(backend: str, why: str) -> tuple[str, str]:
+    if backend in _PACKAGES and not is_installed(backend):
+        raise UsageError(
+            f"the backend is {backend} ({why}), but it is not installed. It needs {_PACKAGES[backend]}; a run can start from "
+            "the weights of another one, on either backend: --init_checkpoint=RUN with a new --model_dir."
+        )
+    return backend, why
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported; imports nothing."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ImportError:
+        return False
+
+
+def _accelerator(run: Callable = subprocess.run) -> str | None:
+    """JAX's platform if it is not the CPU. Asked in another process: this one may still have to choose devices and hosts."""
+    if not (is_installed("jax_plugins") or is_installed("libtpu")):
+        return None
+    code = "import jax; print(jax.default_backend())"
+    environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    try:
+        done = run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    platform = done.stdout.split()[-1] if done.stdout.split() else ""
+    return platform if platform in ("gpu", "tpu") else None

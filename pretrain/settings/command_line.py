@@ -1,0 +1,46 @@
+"""What the command lines of this package share: errors as one line, and exit codes."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from nlpdata.cli.parsing import call_app
+from nlpdata.errors import NlpdataError
+from pretrain.settings.backend import use_installed
+
+ImportModules = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import_module",
+        "--import-module",
+        help="A module of your own parts, which the checkpoint may name. Repeat it, or use commas, for several.",
+    ),
+]
+
+AllowOtherTokenizer = Annotated[
+    bool,
+    typer.Option(
+        "--allow_other_tokenizer",
+        "--allow-other-tokenizer",
+        help="Accept a tokenizer that is not that of the weights.",
+    ),
+]
+
+
+def run_app(app: typer.Typer, name: str, argv: Sequence[str] | None) -> int:
+    """Runs the command line of `pretrain.<name>`; returns the exit code when called with argv, else exits with it."""
+    code = 0
+    use_installed(os.environ)
+    try:
+        call_app(app, sys.argv[1:] if argv is None else argv, f"python -m pretrain.{name}")
+    except NlpdataError as error:
+        print(f"pretrain.{name}: error: {error}", file=sys.stderr)
+        code = error.exit_code
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    if argv is None:
+        sys.exit(code)
+    return code

@@ -1,0 +1,1 @@
+"""Configurations of other systems, translated to ours."""

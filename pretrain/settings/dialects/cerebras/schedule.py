@@ -1,0 +1,79 @@
+"""The learning rate of a Cerebras YAML: a number, a schedule, or a list of them one after the other -> warm-up and decay.
+
+Theirs: Linear goes from initial_learning_rate to end_learning_rate in `steps`, which count from its own beginning, or with
+disable_lr_steps_reset from step 0. Ours: a decay of decay_steps from decay_start, and a warm-up to its value where warm-up
+ends (optimizers/curve.py). A Linear that rises and has nothing after it is a warm-up to a constant rate.
+"""
+
+from collections.abc import Callable
+
+from pretrain.settings.values import parse_value
+
+_FIELDS = {
+    "constant": ("learning_rate",),
+    "linear": ("initial_learning_rate", "end_learning_rate", "steps"),
+}
+
+
+def learning_rate_layer(given, reset: bool, log: Callable[[str], None] = print) -> dict:
+    """{"learning_rate": ..., "warmup": ...}: a layer over trainer.optimizer_config.
+
+    Args:
+      given: their value.
+      reset: whether a schedule's steps count from its own beginning.
+      log: takes notes for the user.
+
+    Raises ValueError for what cannot be had here.
+    """
+    given = given if isinstance(given, list) else [given]
+    schedules = [_schedule(each) for each in given]
+    only = schedules[0]
+    if len(schedules) == 1 and only.get("end_learning_rate", 0.0) > only.get("initial_learning_rate", 0.0):
+        schedules.append({"learning_rate": only["end_learning_rate"]})
+    if len(schedules) == 1:
+        return {"learning_rate": _ours(only, 0), "warmup": None}
+    if len(schedules) != 2 or "steps" not in schedules[0]:
+        raise ValueError(
+            f"{len(schedules)} schedules: expected one, or a Linear warm-up and one more. Received: {given}"
+        )
+    first, second = schedules
+    top = second.get("initial_learning_rate", second.get("learning_rate"))
+    if first["end_learning_rate"] != top:
+        raise ValueError(f"the first schedule ends at {first['end_learning_rate']:g}, the second begins at {top:g}.")
+    steps = first["steps"]
+    if not reset and "steps" in second:
+        log(
+            f"the learning rate decays from step 0 (disable_lr_steps_reset); warm-up rises to its value at step {steps}, where "
+            "Cerebras's rises to the initial rate and drops"
+        )
+    warmup = {"warmup_steps": steps, "warmup_learning_rate": first["initial_learning_rate"]}
+    return {
+        "learning_rate": _ours(second, steps if reset else 0),
+        "warmup": {"type": "linear", "linear": warmup},
+    }
+
+
+def _schedule(given) -> dict[str, float]:
+    if not isinstance(given, dict):
+        return {"learning_rate": parse_value(float, given)}
+    kind = str(given.get("scheduler", "")).lower()
+    if kind not in _FIELDS:
+        raise ValueError(f"scheduler {given.get('scheduler')!r} is not there. Use Linear or Constant.")
+    optional = {"steps"} if kind == "constant" else set()
+    wrong = sorted(({"scheduler", *_FIELDS[kind]} ^ set(given)) - optional)
+    if wrong:
+        raise ValueError(
+            f"a {given['scheduler']} schedule has {', '.join(_FIELDS[kind])}. Missing or unknown: {', '.join(wrong)}."
+        )
+    return {name: parse_value(int if name == "steps" else float, given[name]) for name in _FIELDS[kind]}
+
+
+def _ours(schedule: dict[str, float], start: int) -> dict:
+    """The learning rate of `schedule`, whose steps count from `start`."""
+    if "steps" not in schedule:
+        return {"type": "constant", "constant": {"learning_rate": schedule["learning_rate"]}}
+    first, last, steps = (schedule[name] for name in _FIELDS["linear"])
+    options = {
+        "initial_learning_rate": first, "end_learning_rate": last, "decay_steps": steps, "decay_start": start, "power": 1.0,
+    }  # fmt: skip
+    return {"type": "polynomial", "polynomial": options}

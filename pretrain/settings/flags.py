@@ -1,0 +1,232 @@
+"""The flags of `python -m pretrain.run`: one table, which the parser, `--help` and docs/pretraining.md share.
+
+Written as absl's: `--flag=value`, `--flag value`, `-flag`, `--switch`, `--noswitch`, `--switch=true`, with hyphens or
+underscores. Old spellings come from google-research/bert and /albert (run_pretraining.py), kamalkraj/ALBERT-TF2.0, the
+TensorFlow Model Garden's train.py and Cerebras's run.py.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from nlpdata.errors import UsageError
+from pretrain.settings.values import closest, parse_value
+
+_LEARNING_RATE = "trainer.optimizer_config.learning_rate"
+_OPTIMIZER = "trainer.optimizer_config.optimizer"
+_WARMUP = "trainer.optimizer_config.warmup"
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag.
+
+    Attributes:
+      name: spelled with underscores.
+      help: one line.
+      fields: dotted paths of the configuration that it sets.
+      aliases: other spellings.
+      kind: a switch needs no value; many may be given several times.
+      words: value -> value of the field, where they differ.
+      instead: for what cannot run here: what to use. Giving the flag is an error that says so.
+    """
+
+    name: str
+    help: str = ""
+    fields: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    kind: Literal["value", "switch", "many"] = "value"
+    words: dict[str, str] = field(default_factory=dict)
+    instead: str = ""
+
+
+RUN = (
+    Flag("experiment", "Registered experiment, or module:attribute; `--experiment=help` lists them."),
+    Flag("mode", "train, eval or train_and_eval. Default: train.", aliases=("m",)),
+    Flag(
+        "model_dir",
+        "Folder of the run, which is resumed; else AIP_MODEL_DIR.",
+        aliases=("output_dir", "o"),
+    ),
+    Flag("config_file", "YAML over the experiment; several in order.", kind="many"),
+    Flag("params", "A YAML of Cerebras's BERT, translated; it implies the experiment.", aliases=("p",)),
+    Flag("params_override", "a.b=1,c=[x,y] over everything else; several in order.", kind="many"),
+    Flag(
+        "import_module",
+        "A module of your own parts, imported first. Repeat it, or use commas, for several.",
+        kind="many",
+    ),
+    Flag("model_config", "Architecture: a name, e.g. albert_base_v2, or a JSON file. Default: the checkpoint's."),
+    Flag("albert_config_file", "ALBERT's JSON; implies --experiment=albert/pretraining."),
+    Flag("bert_config_file", "BERT's JSON; implies --experiment=bert/pretraining."),
+    Flag("backend", "auto, tensorflow or jax. Default: KERAS_BACKEND, else auto."),
+    Flag("validate_only", "Build and trace everything, check shapes, labels and names; take no step.", kind="switch"),
+    Flag("compile_only", "The same, and compile; take no step.", kind="switch"),
+    Flag("print_config", "Print the resolved configuration as YAML, and stop.", kind="switch"),
+    Flag("tfhub_cache_dir", "Where modules of TensorFlow Hub are kept (TFHUB_CACHE_DIR)."),
+    Flag("do_train", "Older form of --mode.", kind="switch"),
+    Flag("do_eval", "Older form of --mode.", kind="switch"),
+    Flag("seeds", "N runs, seeds 0 to N-1, in model_dir/seed-0, ...; prints median and spread."),
+    Flag("help", "This text.", aliases=("h", "helpfull", "helpshort"), kind="switch"),
+)
+FIELDS = (
+    Flag("input_files", "Training records.", ("task.train_data.input_path",), ("input_file", "train_files")),
+    Flag("eval_files", "Records to evaluate on.", ("task.validation_data.input_path",), ("eval_input_files",)),
+    Flag("meta_data_file_path", "Meta file of the training records.", ("task.train_data.meta_path",)),
+    Flag("init_checkpoint", "Weights to start from.", ("task.init_checkpoint",), ("checkpoint_path",)),
+    Flag("init_heads", "Start the heads from them too (pretraining).", ("task.init_heads",), kind="switch"),
+    Flag(
+        "allow_other_tokenizer",
+        "Accept records of a tokenizer that is not that of the weights.",
+        ("task.allow_other_tokenizer",),
+        kind="switch",
+    ),
+    Flag("max_seq_length", "Expected length.", ("task.train_data.seq_length", "task.validation_data.seq_length")),
+    Flag(
+        "max_predictions_per_seq",
+        "Expected predictions a record.",
+        ("task.train_data.max_predictions_per_seq", "task.validation_data.max_predictions_per_seq"),
+    ),
+    Flag("train_batch_size", "Examples a step.", ("task.train_data.global_batch_size",), ("batch_size",)),
+    Flag("eval_batch_size", "The same when evaluating.", ("task.validation_data.global_batch_size",)),
+    Flag(
+        "num_train_epochs", "Times over the data; clears train_steps.", ("trainer.num_train_epochs",), ("num_epochs",)
+    ),
+    Flag("num_train_steps", "Steps in all.", ("trainer.train_steps",), ("train_steps", "max_steps")),
+    Flag("gradient_accumulation_steps", "Parts a batch is cut into.", ("trainer.gradient_accumulation_steps",)),
+    Flag(
+        "learning_rate",
+        "Highest learning rate: where warm-up ends (with decay_steps set: at decay_start).",
+        (f"{_LEARNING_RATE}.initial_learning_rate",),
+    ),
+    Flag("warmup_proportion", "Share of the steps to warm up in, below 1.", (f"{_WARMUP}.warmup_proportion",)),
+    Flag(
+        "num_warmup_steps",
+        "Steps to warm up in, fewer than the run has.",
+        (f"{_WARMUP}.warmup_steps",),
+        ("warmup_steps",),
+    ),
+    Flag("optimizer", "adamw or lamb.", (f"{_OPTIMIZER}.type",), ("optimizer_type",)),
+    Flag("weight_decay", "Weight decay.", (f"{_OPTIMIZER}.weight_decay_rate",), ("weight_decay_rate",)),
+    Flag("adam_epsilon", "Added to the root of the second moment.", (f"{_OPTIMIZER}.epsilon",)),
+    Flag(
+        "save_checkpoints_steps",
+        "Steps between checkpoints.",
+        ("trainer.checkpoint_interval",),
+        ("checkpoint_interval",),
+    ),
+    Flag("keep_checkpoint_max", "Checkpoints to keep.", ("trainer.max_to_keep",), ("max_to_keep",)),
+    Flag("iterations_per_loop", "Steps between looks at the loss.", ("trainer.steps_per_loop",), ("steps_per_loop",)),
+    Flag("max_eval_steps", "Batches of an evaluation.", ("trainer.validation_steps",), ("eval_steps",)),
+    Flag("hypertune_metric", "Metric to report to Vertex AI's tuning.", ("trainer.hypertune_metric",)),
+    Flag("log_example_digest", "Log a digest of each step's examples.", ("trainer.log_example_digest",), kind="switch"),
+    Flag(
+        "strategy_type",
+        "one, mirror, or as in runtime.",
+        ("runtime.distribution_strategy",),
+        ("distribution_strategy",),
+        words={"one": "one_device", "mirror": "mirrored"},
+    ),
+    Flag("num_gpus", "Devices to use.", ("runtime.num_replicas",), ("num_replicas",)),
+    Flag("tpu", "Name or address of a TPU.", ("runtime.tpu",), ("tpu_name",)),
+    Flag(
+        "mixed_precision_dtype",
+        "float32, bfloat16 or float16.",
+        ("runtime.mixed_precision_dtype",),
+        ("dtype",),
+        words={"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"},
+    ),
+    Flag("enable_xla", "Compile with XLA.", ("runtime.enable_xla",), ("use_xla",), kind="switch"),
+    Flag("seed", "Seed of weights, dropout and order.", ("runtime.seed", "task.train_data.seed"), ("random_seed",)),
+)
+ACCEPTED = (
+    Flag("alsologtostderr", kind="switch"),  # messages go there anyway
+    Flag("logtostderr", kind="switch"),
+    Flag("verbosity", aliases=("v",)),
+    Flag("stderrthreshold"),
+)
+_FIELDS_INSTEAD = (
+    "use --params_override for single fields, and your own part by module:attribute, e.g. "
+    "--params_override=task.model.encoder.type=my_module:MyEncoder"
+)
+REFUSED = (
+    Flag("gin_file", instead=_FIELDS_INSTEAD, kind="many"),
+    Flag("gin_params", instead=_FIELDS_INSTEAD, kind="many"),
+    Flag("cs_ip", instead="training runs on CPU, GPU or TPU: leave it out, or give --tpu"),
+    Flag("do_predict", instead="use `python -m pretrain.predict`", kind="switch"),
+)
+FLAGS = (*RUN, *FIELDS, *ACCEPTED, *REFUSED)
+_BY_SPELLING = {spelling: flag for flag in FLAGS for spelling in (flag.name, *flag.aliases)}
+
+
+def parse_flags(argv: Sequence[str]) -> dict[str, str | bool | list[str]]:
+    """The flags given, by name; of a flag given twice the last counts, unless it is of kind many.
+
+    Raises:
+      UsageError: an unknown flag (with the closest), a missing value, a word that is no flag, or what cannot run here.
+    """
+    values: dict = {}
+    words = list(argv[1:] if list(argv[:1]) == ["--"] else argv)  # a launcher's separator
+    while words:
+        word = words.pop(0)
+        if not word.startswith("-") or not word.strip("-"):
+            raise UsageError(
+                f"{word!r} is no flag. Flags look like --model_dir=run1; a switch takes its value after `=`; quote a "
+                "value with spaces or commas."
+            )
+        name, equals, value = word.lstrip("-").partition("=")
+        name = name.replace("-", "_")
+        flag = _BY_SPELLING.get(name)
+        negated = _BY_SPELLING.get(name.removeprefix("no").removeprefix("_")) if flag is None else None
+        if flag is None and negated is not None and negated.kind == "switch" and name.startswith("no") and not equals:
+            flag, equals, value = negated, "=", "false"
+        if flag is None:
+            raise UsageError(f"no flag --{name}.{closest(name, _BY_SPELLING)} `--help` lists them.")
+        if flag.instead:
+            raise UsageError(f"--{name} has no meaning here: {flag.instead}.")
+        if flag.kind == "switch":
+            values[flag.name] = _switch(name, value) if equals else True
+            continue
+        if not equals:
+            if not words or (words[0].startswith("--") and words[0] != "--"):
+                raise UsageError(f"--{name} needs a value, e.g. --{name}=VALUE.")
+            value = words.pop(0)
+        if flag.kind == "many":
+            values.setdefault(flag.name, []).append(value)
+        else:
+            values[flag.name] = value
+    return values
+
+
+def fields_of(values: dict) -> list[tuple[Flag, str, str | bool]]:
+    """(flag, dotted path, value) for each field of the configuration that the flags set."""
+    return [
+        (flag, path, flag.words.get(values[flag.name], values[flag.name]))
+        for flag in FIELDS
+        if flag.name in values
+        for path in flag.fields
+    ]
+
+
+def help_text() -> str:
+    """What --help prints."""
+    blocks = [
+        "usage: python -m pretrain.run --experiment=NAME --model_dir=DIR [flags]",
+        "Trains and evaluates encoders. The configuration is the experiment's, then --config_file in order, then flags,\n"
+        "then --params_override.",
+        *(f"{title}:\n" + "\n".join(map(_help_line, flags)) for title, flags in (("The run", RUN), ("Fields", FIELDS))),
+        f"Accepted, without effect: {', '.join('--' + flag.name for flag in ACCEPTED)}.",
+    ]
+    return "\n\n".join(blocks)
+
+
+def _help_line(flag: Flag) -> str:
+    also = f" (also {', '.join('--' + alias for alias in flag.aliases if len(alias) > 1)})" if flag.aliases else ""
+    return f"  --{flag.name:<28}{flag.help}{also if also != ' (also )' else ''}"
+
+
+def _switch(name: str, value: str) -> bool:
+    try:
+        return parse_value(bool, value)
+    except ValueError as error:
+        raise UsageError(f"--{name}: {error}") from None

@@ -1,0 +1,241 @@
+"""Configuration dataclasses <-> trees of plain values, and merging trees.
+
+A layer (a file, the flags, the overrides) is a tree with some of the fields. `merged` puts it over the tree of what is
+below it, strictly: an unknown name, a wrong type or a misspelt choice is an error with its dotted path. `build` makes
+the dataclasses once all layers are merged, so that a combination is judged only when it is complete.
+
+A tagged choice is {type: albert, albert: {options}}. In a layer its options may also stand directly beside `type`, and
+a bare name stands for {type: name}. A layer that changes `type` drops the options of the type before.
+"""
+
+import dataclasses
+import functools
+import typing
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+
+from nlpdata.errors import UsageError
+from pretrain.settings.dialects.garden import field_alias
+from pretrain.settings.schema import Choice, ExperimentConfig
+from pretrain.settings.values import closest, parse_value
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value stands, for messages: the layer, and the dotted path in it."""
+
+    layer: str = ""
+    path: str = ""
+    line: int | None = None
+    log: Callable[[str], None] = print
+    """Takes notes for the user, e.g. of fields without effect."""
+    stored: bool = False
+    """Whether the layer is a file of a run and not the user's: then it names registered parts only (Registry.check_stored)."""
+
+    def __str__(self) -> str:
+        layer = f"{self.layer}:{self.line}" if self.line else self.layer
+        return f"{layer}: {self.path}" if layer else self.path
+
+    def at(self, name: str) -> "Place":
+        return dataclasses.replace(self, path=f"{self.path}.{name}" if self.path else str(name))
+
+    def on_line_of(self, changes, key) -> "Place":
+        """The place with the line of that key, where the layer knows lines (files do)."""
+        return dataclasses.replace(self, line=getattr(changes, "lines", {}).get(key, self.line))
+
+    def error(self, message: str) -> UsageError:
+        return UsageError(f"{self}: {message}")
+
+
+def to_tree(value):
+    """Plain dicts, lists and scalars of a configuration."""
+    if isinstance(value, Choice):
+        return {"type": value.type, value.type: to_tree(value.options)}
+    if is_dataclass(value):
+        return {field.name: to_tree(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, list | tuple):
+        return [to_tree(item) for item in value]
+    return value
+
+
+def merged(cls: type, tree: dict, changes: dict, place: Place) -> dict:
+    """The tree with a layer's changes, each of the type that the field declares.
+
+    Args:
+      cls: the dataclass that the tree describes.
+      tree: what is below; not changed.
+      changes: the layer.
+      place: where the layer comes from.
+    """
+    if not isinstance(changes, dict):
+        raise place.error(f"is a section with names in it: {_names(cls)}. Received: {changes!r}.")
+    declared = {field.name: field for field in fields(cls)}
+    result = dict(tree)
+    typed_by = {field.metadata["type_field"]: field for field in fields(cls) if "type_field" in field.metadata}
+    # A type decides what its section may hold; an older name wins over ours where ours is empty.
+    for key in sorted(changes, key=lambda key: (key not in typed_by, key not in declared)):
+        here = place.on_line_of(changes, key).at(key)
+        name = key
+        if key not in declared:
+            known, name = field_alias(here.path)
+            if not known:
+                raise here.error(f"{cls.__name__} has no such field.{closest(key, declared)} Known: {_names(cls)}.")
+            if name is None or name not in declared:
+                here.log(f"{here} has no effect here.")
+                continue
+            if name in changes and not changes[key]:  # the Garden's files set both, one of them to ''
+                continue
+            if changes.get(name):
+                raise here.error(f"is an older name of {name}, which is given too. Leave one out.")
+        result[name] = _merged_field(cls, declared[name], result, changes[key], here)
+        if name in typed_by and result[name] != tree.get(name):
+            section = typed_by[name]
+            result[section.name] = _defaults(_options_class(section.metadata["registry"], result[name], here))
+    return result
+
+
+def _merged_field(cls, field, tree, value, place):
+    registry, type_field = field.metadata.get("registry"), field.metadata.get("type_field")
+    hint = _hints(cls)[field.name]
+    if type_field:
+        part = _options_class(registry, tree[type_field], place)
+        return merged(part, _below(tree.get(field.name), part), value, place)
+    if registry:
+        return _merged_choice(registry, hint, tree.get(field.name), value, place)
+    section = _section(hint)
+    if section and (value is not None or section is hint):
+        return merged(section, _below(tree.get(field.name), section), value, place)
+    try:
+        return to_tree(parse_value(hint, value, field.metadata.get("minimum")))
+    except ValueError as error:
+        raise place.error(str(error)) from None
+
+
+def _merged_choice(registry, hint, tree, value, place):
+    if value is None and type(None) in typing.get_args(hint):
+        return None
+    if isinstance(value, str):
+        value = {"type": value}
+    if not isinstance(value, dict) or not value:
+        raise place.error(f"is the name of one of {', '.join(registry.names())}, or a section with its type.")
+    before = (tree or {}).get("type")
+    chosen = value.get("type", before)
+    if not isinstance(chosen, str) or not chosen:
+        raise place.error(f"give its type: one of {', '.join(registry.names())}. Received: {chosen!r}.")
+    part = _options_class(registry, chosen, place.on_line_of(value, "type").at("type"))
+    options = tree[chosen] if chosen == before else _defaults(part)
+    for key, changes in value.items():
+        if key == chosen:
+            options = merged(part, options, {} if changes is None else changes, place.on_line_of(value, key).at(key))
+        elif key in registry.names() and key not in {field.name for field in fields(part)}:
+            raise (
+                place.on_line_of(value, key)
+                .at(key)
+                .error(f"the {registry.kind} is {chosen!r}. Set {place.path}.type={key} to choose this one.")
+            )
+    flat = {key: changes for key, changes in value.items() if key not in ("type", chosen)}
+    if flat:
+        flat = _with_lines(flat, value)
+        options = merged(part, options, flat, place)
+    return {"type": chosen, chosen: options}
+
+
+def build(cls: type, tree: dict, path: str = ""):
+    """The dataclass of a complete, merged tree."""
+    hints, arguments = _hints(cls), {}
+    for field in fields(cls):
+        here = f"{path}.{field.name}" if path else field.name
+        if field.name not in tree:
+            raise UsageError(f"{here} is missing.")
+        value, registry = tree[field.name], field.metadata.get("registry")
+        section = _section(hints[field.name])
+        if field.metadata.get("type_field"):
+            value = build(registry.config_class(tree[field.metadata["type_field"]]), value, here)
+        elif registry and value is not None:
+            kind = value["type"]
+            value = Choice(kind, build(registry.config_class(kind), value[kind], f"{here}.{kind}"))
+        elif section and value is not None:
+            value = build(section, value, here)
+        elif isinstance(value, list) and (typing.get_origin(hints[field.name]) or hints[field.name]) is tuple:
+            value = tuple(value)
+        arguments[field.name] = value
+    try:
+        return cls(**arguments)
+    except (ValueError, UsageError) as error:  # what the dataclass itself checks
+        raise UsageError(f"{path}: {error}" if path else str(error)) from None
+
+
+def with_layers(config: ExperimentConfig, layers: list[tuple[str, dict]], log=print) -> ExperimentConfig:
+    """The experiment with layers over it, lowest first.
+
+    Args:
+      config: what the layers change.
+      layers: (name for messages, tree) each. One that sets trainer.num_train_epochs and not trainer.train_steps clears
+        the steps that a layer below has set.
+      log: takes notes for the user.
+    """
+    tree = to_tree(config)
+    for name, changes in layers:
+        tree = merged(ExperimentConfig, tree, changes, Place(name, log=log))
+        trainer = changes.get("trainer") or {}
+        if "num_train_epochs" in trainer and "train_steps" not in trainer:
+            tree["trainer"]["train_steps"] = None
+    return build(ExperimentConfig, tree)
+
+
+def differences(before: dict, after: dict, path: str = "") -> list[str]:
+    """'path: old -> new' of each leaf in which two trees differ."""
+    lines = []
+    for key in [*before, *(key for key in after if key not in before)]:
+        old, new, here = before.get(key), after.get(key), f"{path}.{key}" if path else key
+        if isinstance(old, dict) and isinstance(new, dict):
+            lines += differences(old, new, here)
+        elif old != new:
+            lines.append(f"{here}: {old!r} -> {new!r}")
+    return lines
+
+
+@functools.cache
+def _hints(cls) -> dict:
+    return typing.get_type_hints(cls)
+
+
+def _section(hint) -> type | None:
+    """The dataclass that a field holds, if it holds one (or null)."""
+    candidates = [hint, *typing.get_args(hint)]
+    return next((each for each in candidates if is_dataclass(each) and each is not Choice), None)
+
+
+def _defaults(cls) -> dict:
+    """The tree of a dataclass's default values; fields without one are absent."""
+    values = {}
+    for field in fields(cls):
+        if field.default is not MISSING:
+            values[field.name] = to_tree(field.default)
+        elif field.default_factory is not MISSING:
+            values[field.name] = to_tree(field.default_factory())
+    return values
+
+
+def _below(tree, cls) -> dict:
+    return _defaults(cls) if tree is None else tree
+
+
+def _options_class(registry, name, place) -> type:
+    try:
+        if place.stored:
+            registry.check_stored(name)
+        return registry.config_class(name)
+    except UsageError as error:
+        raise place.error(str(error)) from None
+
+
+def _with_lines(part: dict, whole: dict) -> dict:
+    result = type(whole)(part)
+    if hasattr(whole, "lines"):
+        result.lines = whole.lines
+    return result
+
+
+def _names(cls) -> str:
+    return ", ".join(field.name for field in fields(cls))

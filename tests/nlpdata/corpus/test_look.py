@@ -1,0 +1,115 @@
+"""The look at the start of a corpus: what is taken for text and is something else is reported, ordinary text is not."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from nlpdata.corpus import find_files
+from nlpdata.corpus.look import look_at
+from tests.shared import shared
+
+ROOT = Path(__file__).resolve().parents[3]
+SENTENCES = [f"The fox number {i}, which was brown, jumped over a lazy dog." for i in range(60)]
+TEXT = "\n".join(line + ("\n" if i % 7 == 6 else "") for i, line in enumerate(SENTENCES))
+LONG = "\n".join(" ".join(SENTENCES[:40]) for _ in range(12))
+
+
+def look(path: Path, content: str | bytes, **options) -> list[str]:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return look_at(find_files([str(path)])[0], **{"invalid_utf8": "fail", "text_key": None, "pairs": True} | options)
+
+
+ODD = {
+    "JSON lines": (
+        "a.txt",
+        "\n".join(json.dumps({"id": str(i), "body": s}) for i, s in enumerate(SENTENCES)),
+        "--text-key body",
+    ),
+    "JSON lines, lists of texts": (
+        "a.txt",
+        "\n".join(json.dumps({"id": str(i), "body": [s, s]}) for i, s in enumerate(SENTENCES)),
+        "--text-key body",
+    ),
+    "JSON lines, text further inside": (
+        "a.txt",
+        "\n".join(json.dumps({"n": i, "doc": {"text": s}}) for i, s in enumerate(SENTENCES)),
+        "None of the keys holds text",
+    ),
+    "a JSON array": ("a.json", json.dumps([{"text": s} for s in SENTENCES], indent=1), "jq -c"),
+    "CSV": (
+        "a.csv",
+        "text,label\n" + "\n".join(f'"{s}",{i % 2}' for i, s in enumerate(SENTENCES)),
+        "2 columns with a comma",
+    ),
+    "CSV under another name": (
+        "a.txt",
+        "id,text,label\n" + "\n".join(f"{i},fox {i},1" for i in range(40)),
+        "3 columns with a comma",
+    ),
+    "TSV": ("a.txt", "\n".join(f"{s}\t{i}" for i, s in enumerate(SENTENCES)), "2 columns with a tab"),
+    "HTML": ("a.txt", "<!DOCTYPE html>\n<html>\n" + "\n".join(f"<p>{s}</p>" for s in SENTENCES), "Extract its text"),
+    "HTML without a head": ("a.txt", "\n".join(f"{s} <br/>" for s in SENTENCES), "100% of its lines have tags"),
+    "XML": ("a.txt", '<?xml version="1.0"?>\n' + "\n".join(f"<s>{s}</s>" for s in SENTENCES), "it is XML"),
+    "WikiExtractor": ("a.txt", '<doc id="1" url="u" title="t">\n' + TEXT + "\n</doc>", "--json"),
+    "Markdown tables": ("a.txt", "\n".join(f"| {i} | {s} |" for i, s in enumerate(SENTENCES)), "rows of tables"),
+    "a document a line": ("a.txt", LONG, "there is no blank line, and its lines have 2,"),
+    "a document a line, blank lines": ("a.txt", LONG.replace("\n", "\n\n"), "Is each line a whole document?"),
+    "replacement characters": ("a.txt", TEXT.replace("r", "\ufffd"), "are U+FFFD"),
+    "UTF-8 encoded twice": ("a.txt", TEXT.replace("o", "é").encode().decode("latin-1"), "encoded again"),
+    "control characters": ("a.txt", TEXT.replace("o", "\x02"), "control characters"),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_what_is_not_text(tmp_path, what):
+    name, content, words = ODD[what]
+    (line,) = look(tmp_path / name, content)
+    assert line.startswith(f"{tmp_path / name}: ")
+    assert words in line
+
+
+def test_ordinary_text(tmp_path):
+    fine = {
+        "text": TEXT,
+        "few lines": "a,b\nc,d\n",
+        "one comma a line": "\n".join(f"The fox {i}, brown" for i in range(40)),
+        "mathematics": "\n".join(f"{i} < {i + 1} and b > a" for i in range(40)),
+        "Chinese": "狐狸跳過了懶狗。\n" * 50,
+        "nothing": "",
+        "one long line": "a " * 5000,
+    }
+    found = {name: look(tmp_path / "a.txt", content) for name, content in fine.items()}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+    corpora = [*map(str, ROOT.glob("examples/corpus/*.txt"))]
+    assert look_at(find_files(corpora)[0], invalid_utf8="fail", text_key=None, pairs=True) == []
+
+
+def test_json_lines_with_their_key(tmp_path):
+    lines = [json.dumps({"text": f"{s}\n{s}"}) for s in SENTENCES]
+    assert look(tmp_path / "a.jsonl", "\n".join(lines), text_key="text") == []
+    lines = [json.dumps({"text": f"<p>{s}</p>"}) for s in SENTENCES]
+    (line,) = look(tmp_path / "a.jsonl", "\n".join(lines), text_key="text")
+    assert "have tags" in line
+
+
+def test_compressed_and_many_files(tmp_path):
+    (line,) = look(tmp_path / "a.csv.gz", gzip.compress(ODD["CSV"][1].encode()))
+    assert "2 columns" in line
+    for i in range(40):
+        (tmp_path / f"{i}.txt").write_text(TEXT if i < 20 else ODD["TSV"][1])
+    files = find_files([str(tmp_path / "*.txt")])[0]
+    (line,) = look_at(files, invalid_utf8="fail", text_key=None)
+    assert "more of the files looked at: its rows have 2 columns" in line
+
+
+def test_what_cannot_be_read_is_left_to_the_command(tmp_path):
+    assert look(tmp_path / "a.txt", b"caf\xe9 au lait\n" * 20) == []
+    assert look(tmp_path / "a.jsonl", "no json\n" * 20, text_key="text") == []
+
+
+def test_real_text_in_several_languages():
+    folder = shared("data", "ospl")
+    for path in [*sorted(Path(folder).glob("debian*.gz")), shared("data", "corpus_en", "bert_sample_text.txt")]:
+        assert look_at(find_files([str(path)])[0], invalid_utf8="fail", text_key=None) == []

@@ -1,0 +1,66 @@
+"""Task functions for the tests of worker processes, which import them; and a program that runs them."""
+
+import os
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+
+from nlpdata.errors import DataError
+from nlpdata.execution.executor import run_tasks
+
+
+def nothing():
+    """Sets up nothing."""
+
+
+def note(folder):
+    """Leaves this process's id in a folder."""
+    Path(folder, str(os.getpid())).touch()
+
+
+def sleep(task, report):
+    time.sleep(60)
+
+
+def compute(task, report):
+    re.match("(a+)+b", "a" * 60)  # for hours, without letting another thread run
+
+
+def end(task, report):
+    """Ends the process: by a signal (negative), or with an exit code."""
+    if task == 0:
+        time.sleep(60)
+    elif task < 0:
+        os.kill(os.getpid(), -task)
+        time.sleep(60)
+    else:
+        os._exit(task)
+
+
+def fail(task, report):
+    raise DataError(f"text.txt:{task}: wrong") if task else ZeroDivisionError("a fault of ours")
+
+
+class Stubborn(Exception):
+    """Cannot be unpickled."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} {two}")
+
+
+def fail_stubbornly(task, report):
+    raise Stubborn(task, "two")
+
+
+def echo(task, report):
+    report(task)
+    return os.getpid(), task
+
+
+if __name__ == "__main__":  # the name of a function, the folder for the process ids
+    functions = {"sleep": sleep, "compute": compute, "idle": echo}
+    for _ in run_tasks(functions[sys.argv[1]], [1] * 6, workers=2, initializer=note, initargs=(sys.argv[2],)):
+        time.sleep(60)  # with results that nobody fetches: the workers wait for tasks
+    signal.pause()

@@ -1,0 +1,77 @@
+"""A TensorFlow dataset in place of records: the batches of the records that create-finetuning makes of it."""
+
+from dataclasses import replace
+
+import pytest
+
+import nlpdata
+from nlpdata.errors import DataError, UsageError
+from pretrain.data import example_digest
+from pretrain.data.sentences import sentence_batches
+from pretrain.settings.schema import EvalTextDataConfig, TextDataConfig
+from tests.nlpdata.finetuning.conftest import vocab  # noqa: F401 (fixture)
+from tests.pretrain.finetuning import sentence_experiment
+from tests.tfds_sets import prepare
+
+LENGTH = 24
+TASKS = {"rte": ("validation", "dev"), "mnli": ("validation_matched", "dev_matched"), "stsb": ("validation", "dev")}
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    return str(prepare(tmp_path_factory.mktemp("tfds"), TASKS)[1])
+
+
+@pytest.fixture
+def texts(data_dir, vocab):  # noqa: F811
+    """Fields of a data section that reads a prepared set."""
+    return {"tfds_data_dir": data_dir, "vocab_file": str(vocab), "do_lower_case": True, "seq_length": LENGTH}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS)
+def test_batches_are_those_of_records(task, texts, vocab, data_dir, tmp_path):  # noqa: F811
+    nlpdata.create_finetuning(
+        output=str(tmp_path), tokenizer=vocab, tfds=f"glue/{task}", tfds_data_dir=data_dir, do_lower_case=True,
+        max_seq_length=LENGTH, workers=1,
+    )  # fmt: skip
+    own = sentence_experiment("").task
+    theirs, ours = TASKS[task]
+    for config, source, record_file in (
+        (TextDataConfig(global_batch_size=4), {"tfds_split": ""}, "train"),
+        (EvalTextDataConfig(global_batch_size=5), {"tfds_split": theirs}, ours),
+    ):
+        direct, labels = sentence_batches(replace(config, tfds_name=f"glue/{task}", **texts, **source), own)
+        records = replace(config, input_path=str(tmp_path / f"{record_file}.tfrecord"))
+        from_records, their_labels = sentence_batches(records, own)
+        assert labels == their_labels
+        assert direct.facts == from_records.facts
+        assert direct.num_examples == from_records.num_examples == 12
+        for step in range(2 * direct.steps_per_epoch):
+            assert example_digest(direct.batch(step)) == example_digest(from_records.batch(step)), step
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changes", "kind", "message"),
+    [
+        ({"vocab_file": ""}, UsageError, r"task\.train_data\.vocab_file is missing: glue/rte is text"),
+        ({"input_path": "x.tfrecord"}, UsageError, "are two sources of examples"),
+        ({"tfds_name": "glue/rt"}, DataError, r"task\.train_data\.tfds_name: glue/rt is not prepared in .*glue/rte"),
+        ({"tfds_split": "dev"}, UsageError, r"task\.train_data\.tfds_split: .*splits: train, validation"),
+        ({"text_fields": ["text"]}, UsageError, r"task\.train_data\.text_fields: .*no 'text'; its features: .*sentence1"),
+        ({"label_field": "score"}, UsageError, r"task\.train_data\.label_field: .*no 'score'"),
+        ({"text_fields": ["a", "b", "c"]}, UsageError, "one text or two"),
+        (
+            {"tfds_split": "test"},
+            DataError,
+            r"glue/rte test, example 0: unknown label '-1', .*task\.train_data\.on_bad_row=skip or "
+            r"task\.train_data\.drop_labels=-1$",
+        ),
+        ({"tfds_split": "test", "on_bad_row": "skip"}, DataError, "no example of the train split can be used"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_in_words_of_the_configuration(changes, kind, message, texts):
+    config = TextDataConfig(**{"tfds_name": "glue/rte", **texts} | changes)
+    with pytest.raises(kind, match=f"(?s){message}"):
+        sentence_batches(config, sentence_experiment("").task)

@@ -1,0 +1,43 @@
+"""Records that a run makes itself."""
+
+import pytest
+
+import nlpdata
+from nlpdata.errors import UsageError
+from pretrain.data.toy import SEQ_LENGTH, toy_objective, toy_text, toy_vocabulary, with_toy_records
+from pretrain.experiments import experiment
+
+
+def test_the_vocabulary_covers_the_text():
+    assert set(toy_text().split()) <= set(toy_vocabulary())
+    assert toy_vocabulary()[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    assert len(toy_vocabulary()) == len(set(toy_vocabulary()))
+
+
+@pytest.mark.parametrize("objective", ["nsp", "sop", "none"])
+def test_records_are_made_once_and_are_whole(tmp_path, objective):
+    config = experiment("bert/local", {"task": {"train_data": {"input_path": f"toy:{objective}"}}})
+    notes = []
+    data = with_toy_records(config, tmp_path, notes.append).task.train_data
+    assert len(notes) == 1 + (objective != "nsp")  # the validation data stays toy:nsp
+    assert not nlpdata.verify(data.input_path).faults
+    records = nlpdata.open_records(data.input_path)
+    assert len(records) > 2000
+    assert records[0]["input_ids"].shape == (SEQ_LENGTH,)
+    assert 1 not in {int(token) for i in range(0, 200) for token in records[i]["input_ids"]}  # no [UNK]
+    bytes_before = [path.read_bytes() for path in sorted((tmp_path / "toy").iterdir())]
+    with_toy_records(config, tmp_path, notes.append)
+    assert len(notes) == 1 + (objective != "nsp")
+    assert bytes_before == [path.read_bytes() for path in sorted((tmp_path / "toy").iterdir())]
+
+
+def test_other_paths_stay(tmp_path):
+    config = experiment("bert/pretraining", {"task": {"train_data": {"input_path": "data/toy:nsp"}}})
+    assert with_toy_records(config, tmp_path) == config
+    assert toy_objective(["toy:nsp"]) is None
+    assert not any(tmp_path.iterdir())
+
+
+def test_an_unknown_objective():
+    with pytest.raises(UsageError, match="toy records are toy:nsp, toy:sop or toy:none"):
+        toy_objective("toy:mlm")

@@ -1,0 +1,123 @@
+"""Kernels for GPUs, run by Pallas' interpreter on the CPU: equal to the plain operations. In the process on JAX (test_on_jax)."""
+
+import keras
+import numpy as np
+import pytest
+
+if keras.backend.backend() != "jax":
+    pytest.skip("needs Keras on JAX", allow_module_level=True)
+
+import jax
+import jax.numpy as jnp
+
+from pretrain.encoders.model import build_encoder, masked_lm_head, new_model
+from pretrain.layers import activations, kernels
+from pretrain.layers.dropout import dropout_scope
+from pretrain.layers.fast_path import FastPath, attend, fast_path
+from pretrain.settings.schema import RuntimeConfig
+from pretrain.training.jax_engine import _is_prefix, choose_fast_path
+from tests.pretrain.runs import tiny
+
+LENGTH = 64
+
+
+def normal(seed, *shape):
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), jnp.float32)
+
+
+@pytest.mark.parametrize("activation", [activations.gelu, activations.gelu_tanh])
+def test_activation_and_gradients(activation):
+    h, bias, weight = normal(0, 12, 96) * 3, normal(1, 96), normal(2, 12, 96)
+
+    def of(function):
+        return jax.value_and_grad(lambda h, bias: jnp.sum(function(h, bias) * weight), (0, 1))(h, bias)
+
+    expected = of(lambda h, bias: activation(h + bias))
+    found = of(lambda h, bias: kernels.bias_activation(h, bias, activation, True))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5), expected, found)
+
+
+def test_dense_and_gradients():
+    x, kernel, bias = normal(0, 24, 16), normal(1, 16, 48), normal(2, 48)
+
+    def of(function):
+        return jax.grad(lambda *a: jnp.sum(jnp.sin(function(*a))), (0, 1, 2))(x, kernel, bias)
+
+    expected = of(lambda x, kernel, bias: x @ kernel + bias)
+    found = of(lambda *a: kernels.dense(*a, True))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), expected, found)
+
+
+@pytest.mark.parametrize("kind", ["bert", "albert"])
+def test_a_model_and_its_gradients_with_dropout(kind):
+    """Attention, norms and activations in kernels, sequences of several lengths, the same dropout: the same numbers."""
+    encoder = build_encoder(tiny(kind, max_position_embeddings=LENGTH, hidden_act="gelu", num_hidden_layers=1))
+    model = new_model(encoder, {"masked_lm": masked_lm_head(encoder)}, seed=1)
+    ids = np.random.default_rng(0).integers(5, 200, (2, LENGTH)).astype(np.int32)
+    mask = (np.arange(LENGTH) < np.array([[64], [33]])).astype(np.int32)
+    inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": (np.arange(LENGTH) >= 30) * np.ones_like(ids)}
+    variables = model.trainable_variables
+    weight = normal(3, 2, LENGTH, 200)
+
+    def loss_and_gradients(path):
+        def loss(values):
+            key = jnp.array([3, 4], jnp.int32)
+            mapping = zip(variables, values, strict=True)
+            with keras.StatelessScope(state_mapping=mapping), dropout_scope(key), fast_path(path):
+                return jnp.sum(model(inputs, training=True)["mlm_logits"] * weight * mask[..., None])
+
+        return jax.jit(jax.value_and_grad(loss))([variable.value for variable in variables])
+
+    expected, gradients = loss_and_gradients(None)
+    found, others = loss_and_gradients(FastPath(cudnn=False, interpret=True))
+    assert float(found) == pytest.approx(float(expected), rel=1e-5)
+    assert any(float(jnp.abs(gradient).max()) > 0.1 for gradient in gradients)
+    for variable, one, other in zip(variables, gradients, others, strict=True):
+        atol = 1e-6 + 1e-4 * float(jnp.abs(one).max())  # the gradient of the key's bias is 0
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=atol, err_msg=variable.path)
+
+
+@pytest.mark.parametrize("programs", [1, 3, 5, 1000])
+def test_every_row_is_written_whatever_the_number_of_programs(programs, monkeypatch):
+    """Sums over rows are spread over as many programs as may be, each with several turns."""
+    monkeypatch.setattr(kernels, "_PROGRAMS", programs)
+    rows, size = 96, 24
+    x, h, upstream = (normal(seed, rows, size) for seed in range(3))
+    bias, gamma, key = normal(3, size), normal(4, size), jnp.array([1, 2], jnp.uint32)
+    np.testing.assert_allclose(kernels.column_sums(x, True), x.sum(0), rtol=1e-5, atol=1e-5)
+    found = kernels._activation_backward(activations.gelu, True, (h, bias), upstream)
+    expected = jax.vjp(lambda h, bias: activations.gelu(h + bias), h, bias)[1](upstream)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), found, expected)
+    found = kernels._norm_backward(0.0, 1e-12, True, (x, h, bias, gamma, key), upstream)[:4]
+
+    def norm(x, h, bias, gamma):
+        centred = x + h + bias - jnp.mean(x + h + bias, axis=-1, keepdims=True)
+        return centred / jnp.sqrt(jnp.mean(centred**2, axis=-1, keepdims=True)) * gamma
+
+    expected = jax.vjp(norm, x, h, bias, gamma)[1](upstream)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), found, tuple(expected))
+
+
+@pytest.mark.parametrize("size", [768, 3072, 512, 1000, 96])
+@pytest.mark.parametrize("rows", [32768, 8192, 24, 7])
+def test_programs_share_all_rows(rows, size):
+    height, columns, programs, turns = kernels._columns_of(rows, size)
+    assert height * programs * turns == rows
+    assert size % columns == 0
+
+
+def test_what_no_kernel_can_do_is_done_plainly():
+    from pretrain.layers.dropout import Dropout
+
+    adder = jnp.zeros((2, 1, 1, 30))
+    heads = normal(0, 2, 30, 2, 16)
+    assert attend(heads, heads, heads, adder, Dropout(0.1), training=True) is None  # no scope
+    with fast_path(FastPath(interpret=True)), dropout_scope(jnp.array([1, 2])):
+        assert attend(heads, heads, heads, adder, Dropout(0.1), training=True) is None  # 30 is no multiple of the block
+
+
+def test_the_engine_takes_it_only_where_it_can():
+    assert choose_fast_path(RuntimeConfig(mixed_precision_dtype="bfloat16"), "cpu") is None
+    assert choose_fast_path(RuntimeConfig(mixed_precision_dtype="bfloat16"), "tpu") is None
+    assert _is_prefix(np.array([[1, 1, 0], [1, 1, 1], [0, 0, 0]]))
+    assert not _is_prefix(np.array([[1, 1, 0], [1, 0, 1]]))

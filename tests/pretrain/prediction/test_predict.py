@@ -1,0 +1,349 @@
+"""python -m pretrain.predict: texts in, predictions out, against the model itself."""
+
+import json
+import math
+import os
+import shutil
+
+import numpy as np
+import pytest
+from keras import ops
+
+import nlpdata
+from nlpdata.errors import DataError, NlpdataError, UsageError
+from nlpdata.tokenizers import load_tokenizer
+from pretrain.converters import native
+from pretrain.encoders.model import weights_by_path
+from pretrain.predict import _check_output, _write_answers, main, predict
+from pretrain.prediction.sentences import Head, Texts, read_texts, rows_of, write_rows
+from pretrain.tasks.question_answering import QuestionAnsweringTask
+from pretrain.tasks.sentence_prediction import SentencePredictionTask
+from tests.nlpdata.commands import contents
+from tests.nlpdata.interruptions import run_failing, run_killed
+from tests.pages import WORDS
+from tests.pretrain.finetuning import CLS, LENGTH, SEP, records, sentence_experiment, squad_records
+from tests.pretrain.tasks.test_question_answering import squad_experiment
+
+
+def stored(task, folder, encoder, **data) -> object:
+    """Writes a checkpoint of the task's model, with weights that tell classes apart; returns the model."""
+    model = task.build_model(seed=3)
+    for path, weight in weights_by_path(model).items():
+        if path.endswith("logits/kernel"):
+            weight.assign(np.random.default_rng(0).normal(size=weight.shape) * 3)
+    arrays = {f"model/{p}": ops.convert_to_numpy(w) for p, w in weights_by_path(model).items()}
+    from dataclasses import asdict
+
+    described = {"type": encoder.type, "options": asdict(encoder.options)}
+    native.write(folder, arrays, {"step": 1, "encoder": described, "data": data})
+    return model
+
+
+@pytest.fixture
+def classifier(tmp_path):
+    """(checkpoint folder, vocabulary file, model)."""
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    config = sentence_experiment(records(tmp_path / "a.tfrecord", 16))
+    task = SentencePredictionTask(config.task)
+    task.build_inputs(config.task.train_data)
+    facts = {"label_names": ["no", "yes", "maybe"], "kind": "classification", "seq_length": LENGTH}
+    facts["tokenizer_sha256"] = load_tokenizer(tmp_path / "vocab.txt").sha256
+    model = stored(task, tmp_path / "model", config.task.model.encoder, **facts)
+    return tmp_path / "model", tmp_path / "vocab.txt", model
+
+
+def run(classifier, source, target, **options):
+    said = []
+    predict(classifier[0], source, target, tokenizer=str(classifier[1]), log=said.append, **options)
+    return said
+
+
+def probabilities(model, ids, segments=None):
+    ids = np.array([ids], np.int32)
+    inputs = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
+    if segments is not None:
+        inputs["segment_ids"] = np.array([segments], np.int32)
+    logits = np.asarray(ops.convert_to_numpy(model(inputs)["logits"]), np.float64)[0]
+    return np.exp(logits) / np.exp(logits).sum()
+
+
+def test_lines_of_text(classifier, tmp_path):
+    (tmp_path / "in.txt").write_text("w20 w30\n\nw40 w41 w42\n" + "w50 " * 60 + "\n")
+    said = run(classifier, tmp_path / "in.txt", tmp_path / "out.jsonl", format="jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [row["index"] for row in rows] == ["0", "1", "2", "3"]
+    expected = probabilities(classifier[2], [CLS, 20, 30, SEP])
+    assert list(rows[0]["scores"].values()) == pytest.approx(expected, abs=1e-5)
+    assert rows[0]["prediction"] == ["no", "yes", "maybe"][int(expected.argmax())]
+    assert rows[1] == {"index": "1", "prediction": None, "scores": {}}
+    assert list(rows[3]["scores"].values()) == pytest.approx(
+        probabilities(classifier[2], [CLS, *[50] * (LENGTH - 2), SEP]), abs=1e-5
+    )
+    assert any("1 of 4 texts are longer than 32 tokens" in line for line in said)
+    assert any("1 of 4 texts are empty" in line for line in said)
+    again = run(classifier, tmp_path / "in.txt", tmp_path / "one.jsonl", format="jsonl", batch_size=1)
+    ones = [json.loads(line) for line in (tmp_path / "one.jsonl").read_text().splitlines()]
+    assert [row["prediction"] for row in ones] == [row["prediction"] for row in rows]
+    assert again
+
+
+def test_pairs_of_a_glue_file(classifier, tmp_path):
+    (tmp_path / "test.tsv").write_text("index\tsentence1\tsentence2\n7\tw20\tw30 w31\n9\tw21\tw32\n")
+    run(classifier, tmp_path / "test.tsv", tmp_path / "MRPC.tsv", format="glue")
+    header, first, second = (tmp_path / "MRPC.tsv").read_text().splitlines()
+    assert header == "index\tprediction"
+    expected = probabilities(classifier[2], [CLS, 20, SEP, 30, 31, SEP], [0, 0, 0, 1, 1, 1])
+    assert first == f"7\t{['no', 'yes', 'maybe'][int(expected.argmax())]}"
+    assert second.startswith("9\t")
+
+
+def test_another_tokenizer_is_refused(classifier, tmp_path, capsys):
+    (tmp_path / "other.txt").write_text("\n".join([*WORDS[:-1], "x"]) + "\n")
+    (tmp_path / "in.txt").write_text("w20\n")
+    line = [
+        "--model_dir",
+        str(classifier[0]),
+        "--input",
+        str(tmp_path / "in.txt"),
+        "--output",
+        str(tmp_path / "out.tsv"),
+    ]
+    assert main([*line, "--tokenizer", str(tmp_path / "other.txt")]) == 2
+    assert "the tokenizer is not that of" in capsys.readouterr().err
+    assert main(line) == 2
+    assert "Name it with --tokenizer" in capsys.readouterr().err
+    assert not (tmp_path / "out.tsv").exists()
+    assert main([*line, "--tokenizer", str(tmp_path / "other.txt"), "--allow_other_tokenizer"]) == 0
+    assert "warning: " in capsys.readouterr().err
+
+
+def test_where_predictions_go_is_looked_at_first(classifier, tmp_path):
+    (tmp_path / "in.txt").write_text("w20\n")
+    (tmp_path / "sub").mkdir()
+    for target, message in (
+        ("in.txt", "in.txt is the input"),
+        ("sub", "expected a file, found a folder"),
+        ("none/out.tsv", "there is no folder"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            run(classifier, tmp_path / "in.txt", tmp_path / target)
+    with pytest.raises(UsageError, match=r"cannot read .*no\.txt"):
+        run(classifier, tmp_path / "no.txt", tmp_path / "new.tsv")
+    assert (tmp_path / "in.txt").read_text() == "w20\n"
+    (tmp_path / "in.jsonl").write_text(json.dumps({"text": "w20", "id": "a\tb"}) + "\n")
+    with pytest.raises(UsageError, match=r"the id 'a\\tb' has tabs or line breaks.*--format jsonl"):
+        run(classifier, tmp_path / "in.jsonl", tmp_path / "out.tsv")
+    assert not (tmp_path / "out.tsv").exists()
+    run(classifier, tmp_path / "in.jsonl", tmp_path / "out.jsonl", format="jsonl")
+    assert json.loads((tmp_path / "out.jsonl").read_text())["index"] == "a\tb"
+
+
+def test_scores_that_are_no_numbers(classifier, tmp_path):
+    (tmp_path / "in.txt").write_text("w20\n")
+    arrays = native.read_arrays(classifier[0])
+    arrays["model/classifier/logits/kernel"][:] = np.nan
+    info = native.read_info(classifier[0])
+    native.write(classifier[0], arrays, info)
+    with pytest.raises(DataError, match="the model's scores are not numbers"):
+        run(classifier, tmp_path / "in.txt", tmp_path / "out.tsv")
+
+
+def test_what_is_no_text(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"ab\0cd")
+    with pytest.raises(DataError, match="no UTF-8 text: byte 2 is 0"):
+        read_texts(tmp_path / "a.txt")
+    (tmp_path / "b.txt").write_bytes(b"ab\xff")
+    with pytest.raises(DataError, match="no UTF-8 text"):
+        read_texts(tmp_path / "b.txt")
+    (tmp_path / "c.tsv").write_text("sentence\tx\nonly one\n")
+    with pytest.raises(DataError, match=r"c\.tsv:2: 1 columns, the header has 2"):
+        read_texts(tmp_path / "c.tsv")
+    (tmp_path / "d.tsv").write_text("a\tb\n1\t2\n")
+    with pytest.raises(UsageError, match=r"no column of texts.*it has a, b"):
+        read_texts(tmp_path / "d.tsv")
+    (tmp_path / "e.jsonl").write_text('{"text": "x"}\n{"text": 3}\n')
+    with pytest.raises(DataError, match=r"e\.jsonl:2: no text 'text' in this row"):
+        read_texts(tmp_path / "e.jsonl")
+    (tmp_path / "e.jsonl").write_text('{"text": "x"}\n{"text": "y", "text_b": "z"}\n')
+    with pytest.raises(DataError, match=r"e\.jsonl:1: no text 'text_b' in this row"):
+        read_texts(tmp_path / "e.jsonl")
+    for line, message in (("[" * 100_000, "not JSON"), ('{"text": "x", "id": "\\ud800"}', "half of a surrogate pair")):
+        (tmp_path / "e.jsonl").write_text(line + "\n")
+        with pytest.raises(DataError, match=rf"e\.jsonl:1: {message}"):
+            read_texts(tmp_path / "e.jsonl")
+    (tmp_path / "g.TSV").write_text("text\ttext\na\tb\n")
+    with pytest.raises(UsageError, match="two columns are called 'text'"):
+        read_texts(tmp_path / "g.TSV")
+    with pytest.raises(UsageError, match="cannot read"):
+        read_texts(tmp_path / "absent.txt")
+    with pytest.raises(UsageError, match=r"texts come as \.txt.* Received: \.json\."):
+        read_texts(tmp_path / "f.json")
+
+
+def test_reading_keeps_lines_and_names(tmp_path):
+    (tmp_path / "a.txt").write_bytes("\ufeffone\r\n\r\ntwo\u2028three".encode())
+    assert read_texts(tmp_path / "a.txt").first == ["one", "", "two\u2028three"]
+    (tmp_path / "b.jsonl").write_text('{"id": 5, "text_a": "x", "text_b": "y"}\n')
+    assert read_texts(tmp_path / "b.jsonl") == Texts(["5"], ["x"], ["y"])
+    (tmp_path / "c.tsv").write_text("index\tquestion\tsentence\n3\tq?\ts.\n")
+    assert read_texts(tmp_path / "c.tsv") == Texts(["3"], ["q?"], ["s."])
+
+
+def test_rows_of_each_kind(tmp_path):
+    texts = Texts(["0", "1"], ["x", "y"], ["", ""])
+    numbers = rows_of(Head("regression", ("0",)), texts, np.array([[2.5], [5.1]]))
+    write_rows(tmp_path / "out.tsv", numbers, "glue")
+    assert (tmp_path / "out.tsv").read_text() == "index\tprediction\n0\t2.500\n1\t5.000\n"
+    write_rows(tmp_path / "out.tsv", numbers, "tsv")
+    assert (tmp_path / "out.tsv").read_text().endswith("1\t5.100\n")
+    many = rows_of(Head("multilabel", ("a", "b")), texts, np.array([[1.0, -1.0], [2.0, 3.0]]))
+    assert [row["prediction"] for row in many] == [["a"], ["a", "b"]]
+    assert many[0]["scores"]["a"] == pytest.approx(1 / (1 + math.exp(-1)))
+    write_rows(tmp_path / "out.tsv", many, "tsv")
+    assert (tmp_path / "out.tsv").read_text().splitlines()[2] == "1\ta,b\t0.880797\t0.952574"
+    with pytest.raises(UsageError, match="row 0 has an empty text"):
+        write_rows(
+            tmp_path / "out.tsv", rows_of(Head("regression", ()), Texts(["0"], [" "], [""]), np.ones((1, 1))), "glue"
+        )
+    with pytest.raises(UsageError, match="Closest: jsonl"):
+        write_rows(tmp_path / "out.tsv", many, "json")
+
+
+@pytest.mark.parametrize("with_negative", [True, False])
+def test_answers_to_questions(tmp_path, with_negative):
+    path = squad_records(tmp_path, 12, with_negative)
+    config = squad_experiment(path)
+    task = QuestionAnsweringTask(config.task)
+    batches = task.build_inputs(config.task.validation_data)
+    stored(task, tmp_path / "model", config.task.model.encoder)
+    predict(tmp_path / "model", str(path), tmp_path / "out", batch_size=5, log=lambda line: None)
+    answers = json.loads((tmp_path / "out" / "predictions.json").read_text())
+    nbest = json.loads((tmp_path / "out" / "nbest_predictions.json").read_text())
+    assert set(answers) == set(nbest) == {f"q{i}" for i in range(12)}
+    assert batches.num_examples >= 12
+    assert (tmp_path / "out" / "null_odds.json").exists() == with_negative
+    for key, answer in answers.items():
+        if with_negative:
+            odds = json.loads((tmp_path / "out" / "null_odds.json").read_text())[key]
+            assert answer == ("" if odds > 0 else next(entry["text"] for entry in nbest[key] if entry["text"]))
+        else:
+            assert answer == nbest[key][0]["text"] != ""
+
+
+def test_answers_to_the_questions_of_a_json_file(tmp_path):
+    """The same as of records that were made before; questions need no answers."""
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    texts = [" ".join(f"w{20 + (7 * i + j) % 150}" for j in range(40)) for i in range(3)]
+    questions = [{"id": f"q{i}", "question": "w11 w12 " * (1 + 4 * (i == 2))} for i in range(3)]
+    paragraphs = [{"context": text, "qas": [question]} for text, question in zip(texts, questions, strict=True)]
+    (tmp_path / "in.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    config = squad_experiment(squad_records(tmp_path, 6))
+    task = QuestionAnsweringTask(config.task)
+    task.build_inputs(config.task.validation_data)
+    facts = {"seq_length": LENGTH, "kind": "squad", "version_2_with_negative": True}
+    stored(task, tmp_path / "model", config.task.model.encoder, **facts)
+    said = []
+    vocabulary = str(tmp_path / "vocab.txt")
+    predict(tmp_path / "model", tmp_path / "in.json", tmp_path / "out", tokenizer=vocabulary, log=said.append)
+    assert any("3 questions in 9 windows of 32 tokens" in line for line in said)
+    assert "1 questions are longer than 8 tokens: their ends were cut" in said
+    nlpdata.create_finetuning(
+        str(tmp_path / "in.json"), str(tmp_path / "made"), str(tmp_path / "vocab.txt"), task="squad", splits="test",
+        max_seq_length=LENGTH, max_query_length=8, doc_stride=10, workers=1,
+    )  # fmt: skip
+    predict(tmp_path / "model", tmp_path / "made" / "test.tfrecord", tmp_path / "again", log=said.append)
+    for name in ("predictions.json", "nbest_predictions.json", "null_odds.json"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    nbest = json.loads((tmp_path / "out" / "nbest_predictions.json").read_text())
+    assert all(entry["text"] in text for i, text in enumerate(texts) for entry in nbest[f"q{i}"])
+
+
+def test_predictions_that_exist_are_refused_and_replaced_whole(classifier, tmp_path):
+    source, target = tmp_path / "in.txt", tmp_path / "out.tsv"
+    source.write_text("w20 w30\nw40\n")
+    run(classifier, source, target)
+    before = target.read_text()
+    source.write_text("w50\n")
+    with pytest.raises(UsageError, match=r"out\.tsv exists\. Use --overwrite"):
+        run(classifier, source, target)
+    assert target.read_text() == before
+    run(classifier, source, target, overwrite=True)
+    assert len(target.read_text().splitlines()) == 2
+    run(classifier, source, target, overwrite=True, format="jsonl")
+    run(classifier, source, target, overwrite=True, format="glue")
+    assert target.read_text().startswith("index\tprediction\n0\t")
+    target.write_text("precious")
+    with pytest.raises(UsageError, match="holds something else"):
+        run(classifier, source, target, overwrite=True)
+    target.unlink()
+    target.symlink_to(tmp_path / "nowhere")
+    for overwrite, message in ((False, "exists"), (True, "holds something else")):
+        with pytest.raises(UsageError, match=message):
+            run(classifier, source, target, overwrite=overwrite)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    """As /dev/null and /dev/stdout are."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    _check_output(tmp_path / "in.txt", pipe, False, False)
+    write_rows(pipe, [{"index": "0", "prediction": "a", "scores": {"a": 1.0}}], "glue")
+    assert os.read(reader, 1000) == b"index\tprediction\n0\ta\n"
+    os.close(reader)
+    assert pipe.is_fifo()
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+ANSWERS = ({"q": -1.5}, {"q": [{"text": "old"}]}, {"q": "old"})
+
+
+def test_answers_that_exist(tmp_path):
+    out = tmp_path / "out"
+    _check_output(tmp_path / "in.json", out, True, False)
+    _write_answers(out, ANSWERS)
+    (out / "notes.txt").write_text("precious")
+    with pytest.raises(UsageError, match=r"predictions\.json exists\. Use --overwrite"):
+        _check_output(tmp_path / "in.json", out, True, False)
+    _check_output(tmp_path / "in.json", out, True, True)
+    _write_answers(out, (None, {"q": []}, {"q": "\ud800"}))
+    assert json.loads((out / "predictions.json").read_text()) == {"q": "\ud800"}
+    assert sorted(os.listdir(out)) == ["nbest_predictions.json", "notes.txt", "predictions.json"]
+
+
+@pytest.mark.parametrize("how", [run_killed, run_failing])
+@pytest.mark.parametrize("old", [False, True])
+def test_answers_are_replaced_whole_wherever_it_is_interrupted(tmp_path, how, old):
+    new, out = (None, {"q": [{"text": "new"}]}, {"q": "new"}), tmp_path / "out"
+
+    def command():
+        try:
+            _check_output(tmp_path / "in.json", out, True, old)
+            _write_answers(out, new)
+        except NlpdataError as error:
+            return error.exit_code
+        return 0
+
+    for step in range(60):
+        shutil.rmtree(out, ignore_errors=True)
+        if old:
+            _write_answers(out, ANSWERS)
+        _, interrupted = how(command, step)
+        found = {name: data.decode() for name, data in contents(out).items()}
+        if "predictions.json" in found:
+            assert ("old" in "".join(found.values())) != ("new" in "".join(found.values())), step
+        if not interrupted:
+            break
+        done = "new" in found.get("predictions.json", "") and not old
+        assert command() == (2 if done else 0), step
+        assert sorted(os.listdir(out)) == ["nbest_predictions.json", "predictions.json"]
+        assert json.loads((out / "predictions.json").read_text()) == {"q": "new"}
+    assert not interrupted
+    assert step > 8
+
+
+def test_a_model_without_a_head(tmp_path):
+    native.write(tmp_path / "model", {"model/encoder/pooler/bias": np.zeros(3, np.float32)}, {"step": 0})
+    with pytest.raises(UsageError, match="holds no fine-tuned head"):
+        predict(tmp_path / "model", "x", "y")

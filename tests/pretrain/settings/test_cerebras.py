@@ -1,0 +1,220 @@
+"""--params: Cerebras's YAML becomes an experiment of ours, or an error that says why not."""
+
+import shlex
+
+import numpy as np
+import pytest
+
+from nlpdata.errors import UsageError
+from pretrain.data.sentences import sentence_batches
+from pretrain.optimizers.schedules import LinearWarmup, Polynomial
+from pretrain.run import resolve
+from pretrain.settings.flags import parse_flags
+from tests.pretrain.finetuning import examples, records, write
+from tests.pretrain.runs import tiny
+
+MODEL = """
+model:
+    hidden_size: 32
+    use_position_embedding: True
+    use_segment_embedding: True
+    position_embedding_type: 'learned'
+    max_position_embeddings: 32
+    num_hidden_layers: 2
+    dropout_rate: 0.1
+    layer_norm_epsilon: 1e-5
+    num_heads: 2
+    filter_size: 64
+    encoder_nonlinearity: 'gelu'
+    use_ffn_bias: True
+    use_vsl: True
+    mixed_precision: False
+"""
+CLASSIFIER = """
+train_input:
+    data_processor: Sst2DataProcessor
+    data_dir: {data}
+    max_sequence_length: 32
+    batch_size: 12
+    shuffle: True
+eval_input:
+    data_dir: {data}
+    max_sequence_length: 32
+    batch_size: 6
+predict_input:
+    batch_size: 1
+model:
+    pretrain_params_path: pretraining.yaml
+    cls_dropout_rate: 0.1
+    num_cls_classes: 3
+    mixed_precision: True
+optimizer:
+    optimizer_type: "adamw"
+    weight_decay_rate: 0.01
+    epsilon: 1e-6
+    learning_rate:
+        - {{scheduler: "Linear", steps: 2000, initial_learning_rate: 0.0, end_learning_rate: 0.00005}}
+        - {{scheduler: "Constant", learning_rate: 0.00005}}
+    loss_scaling_factor: "dynamic"
+runconfig:
+    max_steps: 20000
+    save_checkpoints_steps: 2000
+    eval_steps: 0
+    keep_checkpoint_max: 0
+    tf_random_seed: 1202
+    throttle_secs: 0
+"""
+PRETRAINING = """
+train_input: {data_dir: owt, max_sequence_length: 512, max_predictions_per_seq: 80, batch_size: 256, vocab_size: 30522}
+optimizer:
+    optimizer_type: adam
+    max_gradient_norm: 1.0
+    disable_lr_steps_reset: True
+    learning_rate:
+        - {steps: 10000, scheduler: Linear, initial_learning_rate: 0.0, end_learning_rate: 0.0001}
+        - {steps: 1000000, scheduler: Linear, initial_learning_rate: 0.0001, end_learning_rate: 0.0}
+runconfig: {max_steps: 900000}
+"""
+
+
+def config_of(folder, text, flags="", notes=None):
+    (folder / "params.yaml").write_text(text)
+    (folder / "pretraining.yaml").write_text(MODEL)
+    line = f"--mode train --params {folder}/params.yaml --model_dir run {flags}"
+    return resolve(parse_flags(shlex.split(line)), [].append if notes is None else notes.append)
+
+
+@pytest.fixture
+def own_records(tmp_path):
+    (tmp_path / "data").mkdir()
+    for split in ("train", "dev"):
+        records(tmp_path / "data" / f"{split}.tfrecord", 16)
+    return tmp_path / "data"
+
+
+def test_a_classifier(tmp_path, own_records):
+    notes = []
+    config = config_of(tmp_path, CLASSIFIER.format(data=own_records), notes=notes)
+    task, trainer, encoder = config.task, config.trainer, config.task.model.encoder
+    assert (config.task_type, task.model.num_classes, task.model.classifier_dropout_prob) == (
+        "sentence_prediction",
+        3,
+        0.1,
+    )
+    assert task.train_data.input_path == [f"{own_records}/train*.tf*record*"]
+    assert task.validation_data.input_path == [f"{own_records}/dev*.tf*record*"]
+    assert (task.train_data.global_batch_size, task.validation_data.global_batch_size) == (12, 6)
+    assert (task.train_data.seq_length, task.train_data.invert_mask) == (32, False)
+    options = encoder.options
+    assert (encoder.type, options.hidden_size, options.num_attention_heads, options.intermediate_size) == (
+        "bert",
+        32,
+        2,
+        64,
+    )
+    assert (options.attention_probs_dropout_prob, options.layer_norm_eps, options.hidden_act) == (
+        0.0,
+        1e-5,
+        "gelu_tanh",
+    )
+    optimization = trainer.optimizer_config
+    assert (optimization.learning_rate.type, optimization.learning_rate.options.learning_rate) == ("constant", 5e-5)
+    assert (optimization.warmup.options.warmup_steps, optimization.warmup.options.warmup_learning_rate) == (2000, 0.0)
+    adamw = optimization.optimizer.options
+    assert (adamw.weight_decay_rate, adamw.gradient_clip_norm, adamw.bias_correction) == (0.01, 0, False)
+    assert (trainer.train_steps, trainer.checkpoint_interval, trainer.validation_steps) == (20000, 2000, -1)
+    assert (config.runtime.seed, config.runtime.mixed_precision_dtype, config.runtime.loss_scale) == (
+        1202,
+        "float16",
+        "dynamic",
+    )
+    assert notes == [
+        f"{tmp_path}/params.yaml: without effect here: train_input.data_processor, predict_input.batch_size, "
+        "runconfig.throttle_secs"
+    ]  # and shuffle, which is as theirs; use_vsl is not taken over from the pretraining file
+
+
+def test_pretraining_and_what_lies_above_it(tmp_path):
+    notes = []
+    text = PRETRAINING + MODEL
+    config = config_of(tmp_path, text, "--train_batch_size=8 --params_override=trainer.train_steps=7", notes)
+    assert (config.task_type, config.trainer.train_steps, config.task.train_data.global_batch_size) == (
+        "pretraining",
+        7,
+        8,
+    )
+    assert config.task.train_data.max_predictions_per_seq == 80
+    optimizer = config.trainer.optimizer_config.optimizer.options
+    assert (optimizer.weight_decay_rate, optimizer.bias_correction, optimizer.gradient_clip_norm) == (0.0, True, 1.0)
+    decay = config.trainer.optimizer_config.learning_rate.options
+    assert (decay.initial_learning_rate, decay.decay_steps) == (1e-4, 1_000_000)
+    assert any("no records at owt/*.tf*record*" in note for note in notes)
+    assert config_of(tmp_path, text, "--experiment=albert/pretraining").task.model.encoder.type == "bert"
+
+
+def test_the_vocabulary_file_gives_the_size(tmp_path):
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\nword\n")
+    text = (PRETRAINING + MODEL).replace("vocab_size: 30522", f"vocab_file: {tmp_path}/vocab.txt")
+    assert config_of(tmp_path, text).task.model.encoder.options.vocab_size == 3
+    notes = []
+    assert (
+        config_of(tmp_path, text.replace("vocab.txt", "v.txt"), "", notes).task.model.encoder.options.vocab_size
+        == 30522
+    )
+    assert any(f"there is no {tmp_path}/v.txt; vocab_size is not changed" in note for note in notes)
+
+
+def test_a_decay_from_its_own_beginning_is_the_same_line(tmp_path):
+    text = (PRETRAINING + MODEL).replace("disable_lr_steps_reset: True", "disable_lr_steps_reset: False")
+    optimization = config_of(tmp_path, text).trainer.optimizer_config
+    rate = LinearWarmup.for_run(
+        optimization.warmup.options, 900_000, Polynomial.for_run(optimization.learning_rate.options, 900_000)
+    )
+    theirs = {0: 0, 5000: 5e-5, 10_000: 1e-4, 510_000: 5e-5, 1_010_000: 0}
+    assert [float(rate(step)) for step in theirs] == pytest.approx(list(theirs.values()), rel=1e-5, abs=1e-12)
+
+
+def test_records_of_theirs_have_1_on_padding(tmp_path):
+    (tmp_path / "data").mkdir()
+    columns = examples(16)
+    columns["input_mask"] = 1 - columns["input_mask"]
+    write(tmp_path / "data" / "train-0.tfrecords", columns)
+    notes = []
+    text = CLASSIFIER.format(data=tmp_path / "data")
+    task = config_of(tmp_path, text, "--batch_size=4", notes).task
+    assert task.train_data.invert_mask
+    assert any("read as Cerebras's, with 1 on padding" in note for note in notes)
+    flags = f"--params_override=task.model.encoder.vocab_size={tiny().options.vocab_size}"
+    task = config_of(tmp_path, text, flags).task
+    batch = sentence_batches(task.train_data, task, notes.append)[0].batch(0)
+    assert np.all(batch["input_mask"] == (batch["input_ids"] != 0))
+    task = config_of(tmp_path, text, f"{flags},task.train_data.invert_mask=false").task
+    with pytest.raises(UsageError, match=r"input_mask is not 1 on real tokens.*Set invert_mask to true"):
+        sentence_batches(task.train_data, task, notes.append)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("batch_size: 12", "batchsize: 12", r"train_input\.batchsize: no key.* Closest: batch_size"),
+        ("runconfig:", "runconfg:", r"runconfg: no section.* Closest: runconfig"),
+        ('"adamw"', "sgd", r"optimizer\.optimizer_type: 'sgd' is not there\. Use adam or adamw"),
+        (
+            "cls_dropout_rate: 0.1",
+            "use_pre_normalization: True",
+            r"model\.use_pre_normalization: 'True' makes another model",
+        ),
+        ("epsilon: 1e-6", "grad_accum_steps: 4", r"optimizer\.grad_accum_steps: '4' makes another model or training"),
+        ("shuffle: True", "shuffle: False", r"train_input\.shuffle: 'False' makes another"),
+        ('"Constant", learning_rate: 0.00005', '"Cosine"', r"learning_rate: scheduler 'Cosine' is not there"),
+        ("learning_rate: 0.00005}", "learning_rate: 0.1}", r"first schedule ends at 0\.1, the second begins at 5e-05"),
+        ("pretraining.yaml", "absent.yaml", r"model\.pretrain_params_path: there is no such file\. Looked for"),
+        ("batch_size: 12", "batch_size: many", r"global_batch_size: expected a whole number\. Received: 'many'"),
+        ("eval_steps: 0", "eval_steps: x", r"runconfig\.eval_steps: expected a whole number"),
+    ],
+)
+def test_faults(tmp_path, own_records, old, new, message):
+    text = CLASSIFIER.format(data=own_records)
+    assert old in text
+    with pytest.raises(UsageError, match=message):
+        config_of(tmp_path, text.replace(old, new, 1))

@@ -1,0 +1,102 @@
+"""Flags as absl reads them, old spellings, and the table itself."""
+
+from pathlib import Path
+
+import pytest
+
+from nlpdata.errors import UsageError
+from pretrain.registry import EXPERIMENTS
+from pretrain.settings.flags import ACCEPTED, FIELDS, FLAGS, REFUSED, RUN, fields_of, help_text, parse_flags
+from pretrain.settings.schema import ExperimentConfig
+from pretrain.settings.tree import Place, merged, to_tree
+
+
+@pytest.mark.parametrize(
+    ("argv", "values"),
+    [
+        (["--mode=eval"], {"mode": "eval"}),
+        (["--mode", "eval"], {"mode": "eval"}),
+        (["-mode", "eval", "-m=train"], {"mode": "train"}),
+        (["--model-dir=x"], {"model_dir": "x"}),
+        (["--output_dir=x"], {"model_dir": "x"}),
+        (["-o", "x"], {"model_dir": "x"}),
+        (["--do_train"], {"do_train": True}),
+        (["--do_train=True", "--do-eval=False"], {"do_train": True, "do_eval": False}),
+        (["--nodo_train"], {"do_train": False}),
+        (["--no-do-train"], {"do_train": False}),
+        (["--config_file=a", "--config_file", "b"], {"config_file": ["a", "b"]}),
+        (["--input_files=a=b,c"], {"input_files": "a=b,c"}),
+        (["--tpu="], {"tpu": ""}),
+        (["--max_eval_steps", "-1"], {"max_eval_steps": "-1"}),
+        (["--", "--mode=eval"], {"mode": "eval"}),
+        (["--num_gpus=2", "--num_gpus=4"], {"num_gpus": "4"}),
+        ([], {}),
+    ],
+)
+def test_forms(argv, values):
+    assert parse_flags(argv) == values
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--experimnt=x"], "no flag --experimnt. Closest: experiment"),
+        (["train"], "'train' is no flag"),
+        (["--do_train", "True"], "'True' is no flag"),
+        (["--model_dir"], "--model_dir needs a value"),
+        (["--model_dir", "--mode=eval"], "--model_dir needs a value"),
+        (["--do_train=maybe"], "--do_train: expected true or false. Received: 'maybe'"),
+        (["--nomodel_dir"], "no flag --nomodel_dir"),
+        (["--cs_ip", "1.2.3.4"], "training runs on CPU, GPU or TPU"),
+        (["--gin_file=x.gin"], "use --params_override for single fields"),
+        (["--gin_params=x=1"], "use --params_override for single fields"),
+        (["--do_predict"], "use `python -m pretrain.predict`"),
+    ],
+)
+def test_faults(argv, message):
+    with pytest.raises(UsageError) as caught:
+        parse_flags(argv)
+    assert message in str(caught.value)
+
+
+def test_the_table_has_no_spelling_twice():
+    spellings = [spelling for flag in FLAGS for spelling in (flag.name, *flag.aliases)]
+    assert len(spellings) == len(set(spellings))
+    assert not [spelling for spelling in spellings if "-" in spelling]
+
+
+def test_every_field_flag_sets_fields_that_exist():
+    samples = {
+        "optimizer": "lamb",
+        "strategy_type": "mirror",
+        "mixed_precision_dtype": "bf16",
+        "input_files": "x",
+        "init_heads": False,
+    }
+    tree = to_tree(EXPERIMENTS.get("bert/pretraining")())
+    for flag in FIELDS:
+        given = {flag.name: samples.get(flag.name, True if flag.kind == "switch" else "3")}
+        found = fields_of(given)
+        assert [path for _, path, _ in found] == list(flag.fields)
+        for _, path, value in found:
+            for name in reversed(path.split(".")):
+                value = {name: value}
+            assert merged(ExperimentConfig, tree, value, Place(f"--{flag.name}")) != tree, flag.name
+
+
+def test_help_names_every_flag():
+    text = help_text()
+    for flag in FLAGS:
+        assert f"--{flag.name}" in text or flag in REFUSED, flag.name
+    assert all(flag.help for flag in FLAGS if flag not in (*ACCEPTED, *REFUSED))
+    assert all(len(line) <= 120 for line in text.splitlines())
+
+
+def test_the_guide_has_every_flag_with_its_fields():
+    guide = (Path(__file__).parents[3] / "docs" / "pretraining.md").read_text(encoding="utf-8")
+    for flag in (*RUN, *FIELDS):
+        also = ", ".join(f"`--{alias}`" for alias in flag.aliases)
+        row = f"| `--{flag.name}` | {also} | {flag.help} | {', '.join(f'`{path}`' for path in flag.fields)} |"
+        assert row in guide, row
+    assert all(f"`--{flag.name}`" in guide for flag in (*ACCEPTED, *REFUSED))
+    assert all(f"`{name}`" in guide for name in EXPERIMENTS.names())

@@ -1,0 +1,106 @@
+"""The configuration files that come with the package load, by path and by name, and are in the wheel."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import pretrain
+from nlpdata.errors import UsageError
+from pretrain.registry import EXPERIMENTS
+from pretrain.settings.tree import with_layers
+from pretrain.settings.yaml_files import find_config, read_yaml
+
+CONFIGS = Path(pretrain.__file__).parent / "configs"
+FILES = sorted(CONFIGS.rglob("*.yaml"))
+
+
+def experiment_of(path: Path) -> str:
+    if path.stem.startswith("squad"):
+        return "bert/squad"
+    return (
+        "albert/pretraining"
+        if "albert" in path.stem
+        else "bert/pretraining"
+        if "tiny" in path.stem
+        else ("bert/sentence_prediction")
+    )
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_file_loads_without_a_note(path):
+    notes = []
+    config = with_layers(EXPERIMENTS.get(experiment_of(path))(), [(path.name, read_yaml(path))], notes.append)
+    assert notes == []
+    trainer = config.trainer
+    if trainer.best_checkpoint_export_subdir:
+        assert trainer.best_checkpoint_metric_comp == "higher"
+        assert trainer.best_checkpoint_eval_metric in ("accuracy", "f1", "matthews_corrcoef", "pearson")
+
+
+@pytest.mark.parametrize(
+    "name", ["cola", "sst2", "mrpc", "stsb", "qqp", "mnli_matched", "mnli_mismatched", "qnli", "rte", "wnli"]
+)
+def test_every_glue_task_has_a_file(name):
+    config = with_layers(EXPERIMENTS.get("albert/sentence_prediction")(), [("", read_yaml(f"glue_{name}"))])
+    assert config.task.model.num_classes == {"mnli_matched": 3, "mnli_mismatched": 3, "stsb": 1}.get(name, 2)
+    assert config.task.kind == ("regression" if name == "stsb" else "classification")
+    assert config.task.train_data.trim_padding
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "configs/models/bert_en_uncased_base.yaml",
+        "models/bert_en_uncased_base.yaml",
+        "bert_en_uncased_base.yaml",
+        "configs/models/bert_en_uncased_base",
+        "bert_en_uncased_base",
+    ],
+)
+def test_files_have_names(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find_config(name) == CONFIGS / "models" / "bert_en_uncased_base.yaml"
+    own = tmp_path / name
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text("trainer: {}\n")
+    assert find_config(name) == Path(name)
+
+
+def test_a_name_with_a_dot():
+    assert find_config("squad_v1.1") == find_config("squad_v1.1.yaml") == CONFIGS / "experiments" / "squad_v1.1.yaml"
+
+
+def test_a_miss_names_the_closest():
+    with pytest.raises(UsageError, match=r"there is no configuration file glue_mrcp\.yaml .*Closest: glue_mrpc"):
+        find_config("glue_mrcp.yaml")
+
+
+def test_model_garden_file_loads():
+    """The form of the Model Garden's glue_mnli_matched.yaml: both start fields, metric_type, label_type, nested choices."""
+    layer = {
+        "task": {
+            "hub_module_url": "",
+            "init_checkpoint": "",
+            "metric_type": "accuracy",
+            "model": {"num_classes": 3},
+            "train_data": {"drop_remainder": "true", "input_path": "", "label_type": "int", "seq_length": "128"},
+            "validation_data": {"is_training": "false", "label_type": "int"},
+        },
+        "trainer": {
+            "optimizer_config": {
+                "learning_rate": {"polynomial": {"decay_steps": "36813", "power": "1.0"}, "type": "polynomial"},
+                "warmup": {"polynomial": {"power": "1", "warmup_steps": "3681"}, "type": "polynomial"},
+            },
+            "train_steps": "36813",
+        },
+    }
+    config = with_layers(EXPERIMENTS.get("bert/sentence_prediction")(), [("garden", layer)], lambda note: None)
+    assert config.trainer.optimizer_config.warmup.options.warmup_steps == 3681
+    assert config.task.model.num_classes == 3
+
+
+def test_the_files_are_package_data():
+    root = CONFIGS.parents[1]
+    data = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    assert data["pretrain"] == ["configs/**/*.yaml"]

@@ -1,0 +1,237 @@
+"""Merging layers of configuration, strictly, and building the dataclasses."""
+
+import dataclasses
+
+import pytest
+
+from nlpdata.errors import UsageError
+from pretrain.settings.schema import Choice, ExperimentConfig, TrainerConfig
+from pretrain.settings.tree import Place, differences, merged, to_tree, with_layers
+from tests.pretrain.config_parts import TASK_TYPE, LargeConfig, PartTaskConfig, SmallConfig
+
+
+def experiment(**trainer):
+    return ExperimentConfig(task_type=TASK_TYPE, task=PartTaskConfig(), trainer=TrainerConfig(**trainer))
+
+
+def over(*layers, base=None, log=None):
+    notes = [] if log is None else log
+    return with_layers(base or experiment(), [(f"layer {i}", layer) for i, layer in enumerate(layers)], notes.append)
+
+
+def encoder_of(config):
+    return config.task.model.encoder
+
+
+def fault(*layers):
+    with pytest.raises(UsageError) as caught:
+        over(*layers)
+    return str(caught.value)
+
+
+def test_nothing_over_an_experiment_gives_it_back():
+    assert over() == experiment()
+
+
+def test_later_layers_win_and_leave_the_rest():
+    config = over(
+        {"trainer": {"train_steps": "10", "max_to_keep": 2}, "runtime": {"seed": "7"}}, {"trainer": {"train_steps": 20}}
+    )
+    assert (config.trainer.train_steps, config.trainer.max_to_keep, config.runtime.seed) == (20, 2, 7)
+    assert config.task == experiment().task
+
+
+def test_values_have_the_declared_types():
+    config = over(
+        {
+            "runtime": {"distribution_strategy": "off", "loss_scale": "1024"},
+            "task": {"labels": ["a", "b"], "train_data": {"input_path": ["x", "y"], "seq_length": None}},
+            "trainer": {"train_steps": "2.5e4", "tensorboard": "no"},
+        }
+    )
+    assert config.runtime.distribution_strategy == "off"
+    assert config.runtime.loss_scale == 1024.0
+    assert config.task.labels == ("a", "b")
+    assert config.task.train_data.input_path == ["x", "y"]
+    assert config.trainer.train_steps == 25000
+    assert config.trainer.tensorboard is False
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"type": "large", "large": {"hidden_size": "128"}},
+        {"type": "large", "hidden_size": 128},
+        {"large": {"hidden_size": 128}, "type": "large"},
+    ],
+)
+def test_a_changed_type_drops_the_other_options(changes):
+    config = over(
+        {"task": {"model": {"encoder": {"small": {"hidden_size": 8}}}}}, {"task": {"model": {"encoder": changes}}}
+    )
+    assert encoder_of(config) == Choice("large", LargeConfig(hidden_size=128))
+    assert "small" not in to_tree(config)["task"]["model"]["encoder"]
+
+
+def test_a_bare_name_chooses_with_defaults():
+    assert encoder_of(over({"task": {"model": {"encoder": "large"}}})) == Choice("large", LargeConfig())
+
+
+def test_the_same_type_keeps_what_lower_layers_set():
+    config = over(
+        {"task": {"model": {"encoder": {"hidden_size": 8}}}},
+        {"task": {"model": {"encoder": {"type": "small", "rate": 0}}}},
+    )
+    assert encoder_of(config) == Choice("small", SmallConfig(hidden_size=8, rate=0.0))
+
+
+def test_a_choice_can_be_null_and_come_back():
+    nothing = over({"task": {"model": {"second": None}}})
+    assert nothing.task.model.second is None
+    back = over({"task": {"model": {"second": {"type": "large"}}}}, base=nothing)
+    assert back.task.model.second == Choice("large", LargeConfig())
+    assert "task.model.second: give its type: one of large, small" in fault(
+        {"task": {"model": {"second": None}}}, {"task": {"model": {"second": {"hidden_size": 3}}}}
+    )
+
+
+def test_a_part_of_ones_own_by_module_and_attribute():
+    config = over({"task": {"model": {"encoder": {"type": "tests.pretrain.config_parts:Large", "hidden_size": 4}}}})
+    assert encoder_of(config) == Choice("tests.pretrain.config_parts:Large", LargeConfig(hidden_size=4))
+    assert over(to_tree(config)) == config
+
+
+def test_another_task_type_starts_from_its_defaults():
+    config = over({"task": {"init_checkpoint": "x"}}, {"task": {"init_checkpoint": "y"}, "task_type": "pretraining"})
+    assert type(config.task).__name__ == "PretrainingConfig"
+    assert config.task.init_checkpoint == "y"
+    assert over({"task": {"init_checkpoint": "x"}}, {"task_type": "pretraining"}).task.init_checkpoint == ""
+
+
+def test_epochs_clear_the_steps_of_lower_layers_only():
+    steps = {"trainer": {"train_steps": 100}}
+    assert over(steps, {"trainer": {"num_train_epochs": 2}}).trainer.train_steps is None
+    assert over({"trainer": {"num_train_epochs": 2}}, steps).trainer.train_steps == 100
+    assert over({"trainer": {"num_train_epochs": 2, "train_steps": 7}}).trainer.train_steps == 7
+    assert over({"trainer": {"num_train_epochs": 2}}, base=experiment(train_steps=5)).trainer.train_steps is None
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        ({"trainr": {}}, "layer 0: trainr: ExperimentConfig has no such field. Closest: trainer."),
+        ({"trainer": {"train_step": 1}}, "trainer.train_step: TrainerConfig has no such field. Closest: train_steps"),
+        ({"trainer": {"train_steps": "ten"}}, "trainer.train_steps: expected a whole number. Received: 'ten'."),
+        ({"trainer": {"train_steps": 0}}, "trainer.train_steps: must be at least 1. Received: 0."),
+        ({"trainer": 3}, "trainer: is a section with names in it: type, optimizer_config,"),
+        ({"trainer": None}, "trainer: is a section"),
+        ({"trainer": {"best_checkpoint_metric_comp": "highr"}}, "Received: 'highr'. Closest: higher."),
+        ({"runtime": {"mixed_precision_dtype": "mixed_float16"}}, "must be one of float32, bfloat16, float16."),
+        ({"task": {"model": {"encoder": "smal"}}}, "task.model.encoder.type: unknown encoder 'smal'. Closest: small."),
+        (
+            {"task": {"model": {"encoder": {"rte": 1}}}},
+            "task.model.encoder.rte: SmallConfig has no such field. Closest: rate.",
+        ),
+        (
+            {"task": {"model": {"encoder": {"small": {"rte": 1}}}}},
+            "task.model.encoder.small.rte: SmallConfig has no such field. Closest: rate.",
+        ),
+        (
+            {"task": {"model": {"encoder": {"large": {"hidden_size": 8}}}}},
+            "task.model.encoder.large: the encoder is 'small'. Set task.model.encoder.type=large to choose this one.",
+        ),
+        ({"task": {"model": {"encoder": None}}}, "task.model.encoder: is the name of one of large, small"),
+        (
+            {"task": {"model": {"encoder": {"hidden_size": 12}}}},
+            "task.model.encoder.small: hidden_size must be a multiple",
+        ),
+        ({"task": {"model": {"encoder": "tests.pretrain.config_parts:Bare"}}}, "declares no options"),
+        ({"task": {"model": {"encoder": "no.such:Part"}}}, "cannot be imported"),
+        ({"task_type": "pretrainin"}, "task_type: unknown task 'pretrainin'. Closest: pretraining."),
+    ],
+)
+def test_faults_have_the_dotted_path_and_the_closest_name(layer, message):
+    assert message in fault(layer)
+
+
+def test_a_combination_is_judged_when_it_is_complete():
+    """hidden_size 12 alone is refused; a higher layer may put it right."""
+    assert "multiple of 8" in fault({"task": {"model": {"encoder": {"hidden_size": 12}}}})
+    config = over(
+        {"task": {"model": {"encoder": {"hidden_size": 12}}}}, {"task": {"model": {"encoder": {"hidden_size": 16}}}}
+    )
+    assert encoder_of(config).options.hidden_size == 16
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"init_checkpoint": "", "hub_module_url": "x"},
+        {"hub_module_url": "x", "init_checkpoint": ""},
+        {"hub_module_url": "", "init_checkpoint": "x"},
+    ],
+)
+def test_of_two_names_of_a_field_the_empty_one_does_not_count(task):
+    assert over({"task": task}).task.init_checkpoint == "x"
+
+
+def test_garden_names_are_ours_or_said_to_have_no_effect():
+    notes = []
+    config = over(
+        {
+            "task": {
+                "hub_module_url": "/some/module",
+                "model": {
+                    "encoder": {"type": "small", "small": {"num_layers": "3"}},
+                    "cls_heads": [{"inner_dim": 768}],
+                },
+                "train_data": {"cycle_length": 8, "shuffle_buffer_size": 100},
+            },
+            "trainer": {"allow_tpu_summary": False},
+            "runtime": {"num_gpus": 2},
+        },
+        log=notes,
+    )
+    assert config.task.init_checkpoint == "/some/module"
+    assert encoder_of(config).options.num_hidden_layers == 3
+    assert config.runtime.num_replicas == 2
+    assert sorted(notes) == [
+        "layer 0: task.model.cls_heads has no effect here.",
+        "layer 0: task.train_data.cycle_length has no effect here.",
+        "layer 0: task.train_data.shuffle_buffer_size has no effect here.",
+        "layer 0: trainer.allow_tpu_summary has no effect here.",
+    ]
+
+
+def test_both_names_of_a_field_are_one_too_many():
+    assert "is an older name of num_replicas, which is given too" in fault(
+        {"runtime": {"num_gpus": 2, "num_replicas": 2}}
+    )
+
+
+def test_a_tree_and_back_is_the_same():
+    config = over({"task": {"model": {"encoder": "large"}}, "runtime": {"loss_scale": 8}})
+    assert over(to_tree(config)) == config
+    assert merged(ExperimentConfig, to_tree(config), {}, Place()) == to_tree(config)
+
+
+def test_differences_name_the_leaves():
+    before, after = experiment(), over({"trainer": {"train_steps": 3}, "task": {"model": {"encoder": "large"}}})
+    assert differences(to_tree(before), to_tree(before)) == []
+    lines = differences(to_tree(before), to_tree(after))
+    assert "trainer.train_steps: None -> 3" in lines
+    assert "task.model.encoder.type: 'small' -> 'large'" in lines
+
+
+def test_merging_changes_nothing_in_place():
+    config = experiment()
+    tree = to_tree(config)
+    kept = to_tree(config)
+    merged(
+        ExperimentConfig,
+        tree,
+        {"task": {"model": {"encoder": {"hidden_size": 8}}}, "trainer": {"train_steps": 1}},
+        Place(),
+    )
+    assert tree == kept
+    assert dataclasses.replace(config) == experiment()

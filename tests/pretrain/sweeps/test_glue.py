@@ -1,0 +1,105 @@
+"""python -m pretrain.glue on folders of a few rows: records, runs, table; again, without running anything twice."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from nlpdata.errors import DataError
+from nlpdata.output import committing
+from nlpdata.records.reader import open_records
+from pretrain.glue import _records, main, table_lines
+from pretrain.tasks.sentence_prediction import SentencePredictionTask
+from tests.pages import WORDS
+from tests.pretrain.finetuning import records, sentence_experiment
+from tests.pretrain.prediction.test_predict import stored
+from tests.pretrain.runs import tiny
+
+
+@pytest.fixture
+def base(tmp_path):
+    """A tiny checkpoint with its vocabulary, and the folders of RTE, STS-B and MNLI."""
+    config = sentence_experiment(records(tmp_path / "a.tfrecord", 16))
+    task = SentencePredictionTask(replace(config.task, model=replace(config.task.model, encoder=tiny("bert"))))
+    task.build_inputs(config.task.train_data)
+    stored(task, tmp_path / "base", tiny("bert"))
+    (tmp_path / "base" / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    mnli = ("train", "dev_matched", "dev_mismatched")
+    for folder, label, values, splits in (
+        ("RTE", "label", ("entailment", "not_entailment"), ("train", "dev")),
+        ("STS-B", "score", ("1.5", "4.0"), ("train", "dev")),
+        ("MNLI", "gold_label", ("entailment", "neutral", "contradiction"), mnli),
+    ):
+        (tmp_path / "glue" / folder).mkdir(parents=True)
+        rows = [f"{i}\tw{20 + i} w40\tw{30 + i}\t{values[i % len(values)]}" for i in range(8)]
+        for split in splits:
+            text = "\n".join([f"index\tsentence1\tsentence2\t{label}", *rows]) + "\n"
+            (tmp_path / "glue" / folder / f"{split}.tsv").write_text(text)
+    return tmp_path / "base"
+
+
+def test_records_that_were_interrupted_are_completed(tmp_path, monkeypatch):
+    """Also where the meta file is in place and the marker still stands: readers would refuse them for good."""
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    (tmp_path / "RTE").mkdir()
+    rows = [f"{i}\tw20 w40\tw30\t{('entailment', 'not_entailment')[i % 2]}" for i in range(8)]
+    for split in ("train", "dev"):
+        (tmp_path / "RTE" / f"{split}.tsv").write_text("\n".join(["index\tsentence1\tsentence2\tlabel", *rows]) + "\n")
+    options = {"max_seq_length": 32, "on_bad_row": "fail"}
+    given = ("rte", "train,dev", str(tmp_path), tmp_path / "out", str(tmp_path / "vocab.txt"), options, print)
+
+    def stop(targets):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(committing, "remove_markers", stop)
+        with pytest.raises(DataError, match="Run the same command again to complete the set"):
+            _records(*given)
+    assert (tmp_path / "out" / "meta.json").exists()
+    folder = _records(*given)
+    assert len(open_records(str(folder / "train.tfrecord"))) == 8
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.slow
+def test_a_sweep_of_three_tasks(base, tmp_path, capsys):
+    line = ["--init_checkpoint", str(base), "--input", str(tmp_path / "glue"), "--output", str(tmp_path / "sweep")]
+    line += ["--tasks", "rte,STS-B,mnli_matched,mnli-mismatched", "--max_seq_length", "32"]
+    line += ["--params_override", "trainer.train_steps=2,task.train_data.global_batch_size=4,trainer.tensorboard=false"]
+    assert main(line) == 0
+    table = json.loads((tmp_path / "sweep" / "glue.json").read_text())
+    scores = json.loads((tmp_path / "sweep" / "rte" / "seed-0" / "eval_results.json").read_text())
+    assert table["runs"]["rte/seed-0"] == scores
+    rows = table["table"]
+    metrics = [("rte", "accuracy"), ("stsb", "pearson"), ("stsb", "spearman")]
+    metrics += [("mnli_matched", "accuracy"), ("mnli_mismatched", "accuracy"), ("average", "")]
+    assert [(row["task"], row["metric"]) for row in rows] == metrics
+    rte, pearson, spearman, matched, mismatched, average = (row["median"] for row in rows)
+    assert rte == scores["accuracy"]
+    assert average == pytest.approx((rte + (pearson + spearman) / 2 + (matched + mismatched) / 2) / 3)
+    # One model of MNLI, two dev sets of equal content.
+    assert table["runs"]["mnli_mismatched/mnli_matched-seed-0"] == table["runs"]["mnli_matched/seed-0"] | {"step": 0}
+    assert not (tmp_path / "sweep" / "mnli_mismatched" / "mnli_matched-seed-0" / "checkpoints").exists()
+    assert (tmp_path / "sweep" / "glue.tsv").read_text().splitlines()[1].startswith(f"rte\taccuracy\t{rte}")
+    assert f"{100 * rte:8.2f}" in capsys.readouterr().out
+
+    assert main(line) == 0
+    said = capsys.readouterr()
+    assert said.err.count("was finished before") == 3
+    assert "making records" not in said.err
+    assert said.out.splitlines()[-len(rows) - 1 :] == table_lines(rows)
+
+    fields = [
+        "trainer.train_steps=null",
+        "trainer.num_train_epochs=1",
+        "trainer.optimizer_config.warmup.warmup_steps=2",
+    ]
+    assert main([*line, "--params_override", ",".join(fields)]) == 2
+    said = capsys.readouterr().err
+    assert "warm-up takes 2 steps, and the run has 2" in said  # 8 rows of each task, 4 a step
+    assert "seed-0" not in said
+
+    assert main([*line, "--max_seq_length", "16"]) == 2
+    assert "has records of another max_seq_length (32, expected 16)" in capsys.readouterr().err
+    assert main([*line, "--tasks", "mprc"]) == 2
+    assert "no task 'mprc'. Closest: mrpc" in capsys.readouterr().err

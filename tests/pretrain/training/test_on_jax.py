@@ -1,0 +1,37 @@
+"""The same model code on JAX: the tests that compare with numpy, in one process with that backend."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+TESTS = (
+    "test_encoders.py::test_forward_pass_equals_numpy",
+    "test_encoders.py::test_initial_weights_are_truncated_normal_and_follow_from_the_seed",
+    "test_encoders.py::test_bfloat16_keeps_weights_norms_and_probabilities_in_float32",
+    "test_dropout.py",
+    "test_fast_path.py",
+    "test_optimizers.py::test_adamw_equals_numpy",
+    "test_optimizers.py::test_lamb_equals_numpy",
+    "test_pretraining_task.py::test_sums_equal_numpy",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs JAX (pip install 'nlpdata[jax]')")
+@pytest.mark.skipif(os.environ.get("KERAS_BACKEND") == "jax", reason="this is the process on JAX")
+def test_model_code_on_jax():
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"tests/pretrain/{name}" for name in TESTS)],
+        cwd=ROOT,
+        env={**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert " passed" in done.stdout
