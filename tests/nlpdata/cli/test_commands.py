@@ -101,7 +101,7 @@ def test_without_arguments_the_help_is_shown(capsys):
 
 def test_help_loads_nothing_heavy():
     program = (
-        "import sys; from nlpdata import cli; code = cli.main(['create-pretraining', '--help']); "
+        "import sys; from nlpdata.cli.commands import main; code = main(['create-pretraining', '--help']); "
         "heavy = {'tensorflow', 'keras', 'apache_beam', 'sentencepiece'} & set(sys.modules); "
         "sys.exit(str(heavy) if heavy or code else 0)"
     )

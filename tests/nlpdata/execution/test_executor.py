@@ -143,7 +143,7 @@ def test_faults_in_workers_come_through_with_their_place():
     with pytest.raises(ZeroDivisionError) as error:
         run(worker_tasks.fail, [0, 0])
     assert str(error.value) == "a fault of ours"
-    assert 'worker_tasks.py", line' in error.value.__notes__[0]
+    assert 'worker_units.py", line' in error.value.__notes__[0]
     with pytest.raises(RuntimeError, match="Stubborn: 1 two"):
         run(worker_tasks.fail_stubbornly, [1, 1])
     assert multiprocessing.active_children() == []

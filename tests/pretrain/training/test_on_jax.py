@@ -10,14 +10,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 TESTS = (
-    "test_encoders.py::test_forward_pass_equals_numpy",
-    "test_encoders.py::test_initial_weights_are_truncated_normal_and_follow_from_the_seed",
-    "test_encoders.py::test_bfloat16_keeps_weights_norms_and_probabilities_in_float32",
-    "test_dropout.py",
-    "test_fast_path.py",
-    "test_optimizers.py::test_adamw_equals_numpy",
-    "test_optimizers.py::test_lamb_equals_numpy",
-    "test_pretraining_task.py::test_sums_equal_numpy",
+    "encoders/test_encoders.py::test_forward_pass_equals_numpy",
+    "encoders/test_encoders.py::test_initial_weights_are_truncated_normal_and_follow_from_the_seed",
+    "encoders/test_encoders.py::test_bfloat16_keeps_weights_norms_and_probabilities_in_float32",
+    "layers/test_dropout.py",
+    "layers/test_fast_path.py",
+    "optimizers/test_optimizers.py::test_adamw_equals_numpy",
+    "optimizers/test_optimizers.py::test_lamb_equals_numpy",
+    "tasks/test_pretraining.py::test_sums_equal_numpy",
 )
 
 
