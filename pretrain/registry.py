@@ -1,132 +1,14 @@
-"""Registries: a name and "module:attribute", imported when first asked for. A new part is one file and one line.
+"""The tables of pretrain's parts: a name and "module:attribute", imported when first asked for. A new part is one line.
 
 ENCODERS.get("albert")            the class AlbertEncoder; its attribute `config_class` is the dataclass of its options
-ENCODERS.get("albrt")             UsageError that names the closest entries
 ENCODERS.get("my.module:Encoder") a user's own part, without registering it
 
-Names that lie in a checkpoint or in a run's files are data: they go through `ENCODERS.check_stored(name)` first, which lets
-registered names pass, and those of modules that the user has named in this call (`user_modules`).
-
-A part's options are the dataclass in its attribute `config_class`. So that reading a configuration needs no Keras, which
-takes seconds to import, the built-in parts also name that dataclass in a module of its own (`configs`).
+So that reading a configuration needs no Keras, which takes seconds to import, the built-in parts also name the dataclass of
+their options in a module of its own (`configs`). What a table does: nlpdata.registry.
 """
 
-import contextlib
-import importlib
-from collections.abc import Iterable, Iterator
-from contextvars import ContextVar
-from dataclasses import is_dataclass
-from difflib import get_close_matches
-
-from nlpdata.errors import UsageError
-
-_named: ContextVar[frozenset[str]] = ContextVar("modules that the user has named", default=frozenset())
-
-
-@contextlib.contextmanager
-def user_modules(names: Iterable[str]) -> Iterator[None]:
-    """Imports a user's modules, which may register parts; while the context lasts, stored names of their parts are accepted.
-
-    Args:
-      names: dotted names; one may hold several, separated by commas.
-
-    UsageError where one cannot be imported.
-    """
-    modules = [part.strip() for name in names for part in name.split(",") if part.strip()]
-    for module in modules:
-        try:
-            importlib.import_module(module)
-        except Exception as error:  # it is the user's code: whatever it raises
-            raise UsageError(
-                f"module {module!r} cannot be imported: {type(error).__name__}: {error}. Give its dotted name, e.g. "
-                "--import_module my_parts, with its folder on the import path (PYTHONPATH)."
-            ) from None
-    token = _named.set(_named.get() | set(modules))
-    try:
-        yield
-    finally:
-        _named.reset(token)
-
-
-class Registry:
-    """Named parts of one kind.
-
-    Args:
-      kind: what the parts are, for messages, e.g. "encoder".
-      entries: name -> "module:attribute".
-      configs: name -> "module:attribute" of the dataclass of its options, where that is lighter to import than the part.
-    """
-
-    def __init__(self, kind: str, entries: dict[str, str], configs: dict[str, str] | None = None):
-        self.kind = kind
-        self._entries = dict(entries)
-        self._configs = dict(configs or {})
-
-    def names(self) -> list[str]:
-        return sorted(self._entries)
-
-    def register(self, name: str, target: str) -> None:
-        """Adds a part; a name that is taken by another target is a ValueError."""
-        if self._entries.get(name, target) != target:
-            raise ValueError(f"{self.kind} {name!r} is already {self._entries[name]!r}, not {target!r}")
-        self._entries[name] = target
-
-    def get(self, name: str):
-        """The part of that name, or at that "module:attribute"."""
-        target = self._entries.get(name, name if ":" in name else None)
-        if target is None:
-            close = get_close_matches(name, self._entries, 3, 0.5)
-            raise UsageError(
-                f"unknown {self.kind} {name!r}."
-                + (f" Closest: {', '.join(close)}." if close else "")
-                + f" Known: {', '.join(self.names())}; or name your own as module:attribute."
-            )
-        try:
-            return _import(target)
-        except (ModuleNotFoundError, AttributeError) as error:
-            if name in self._entries:
-                raise
-            raise UsageError(
-                f"{self.kind} {name!r} cannot be imported: {error}. It must be module:attribute, with the module on the "
-                "import path (PYTHONPATH)."
-            ) from None
-
-    def check_stored(self, name: str) -> None:
-        """UsageError for a name that a file gives, unless it is registered or of a module that the user has named."""
-        module, colon, _ = name.partition(":")
-        if name in self._entries or (colon and module in _named.get()):
-            return
-        if colon:
-            raise UsageError(
-                f"{self.kind} {name!r} is not part of this program, and what a checkpoint names is not imported by itself. If it "
-                f"is yours, or you trust it, name its module: --import_module {module} (in Python: import_modules=[{module!r}])."
-            )
-        raise UsageError(
-            f"unknown {self.kind} {name!r}. Known: {', '.join(self.names())}. A module of yours that registers it is named by "
-            "--import_module (in Python: import_modules=[...])."
-        )
-
-    def has_light_options(self, name: str) -> bool:
-        """Whether the options of the part of that name are read without importing the part."""
-        return name in self._configs
-
-    def config_class(self, name: str) -> type:
-        """The dataclass of the options of the part of that name."""
-        if name in self._configs:
-            return _import(self._configs[name])
-        part = self.get(name)
-        if not is_dataclass(getattr(part, "config_class", None)):
-            raise UsageError(
-                f"{self.kind} {name!r} declares no options: give it an attribute `config_class`, a dataclass, e.g. "
-                "`config_class = MyConfig`."
-            )
-        return part.config_class
-
-
-def _import(target: str):
-    module, attribute = target.split(":", 1)
-    return getattr(importlib.import_module(module), attribute)
-
+from nlpdata.registry import Registry
+from nlpdata.registry import user_modules as user_modules
 
 ENCODERS = Registry(
     "encoder",

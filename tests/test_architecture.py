@@ -17,7 +17,7 @@ MAY_IMPORT = {"nlpdata": set(), "pipelines": {"nlpdata"}, "pretrain": {"nlpdata"
 LEVELS = {
     "nlpdata": (
         {"errors", "keys", "protobuf"},
-        {"files", "options", "text", "execution"},
+        {"registry", "files", "options", "text", "execution"},
         {"corpus", "records"},
         {"tokenizers", "output"},
         {"records.inspection"},

@@ -1,0 +1,144 @@
+"""Registries: a name and "module:attribute", imported when first asked for. A new part is one file and one line.
+
+PARTS = Registry("part", {"small": "package.parts.small:Small"})
+PARTS.get("small")            the class Small
+PARTS.get("smal")             UsageError that names the closest entries
+PARTS.get("my.module:Part")   a user's own part, without registering it
+
+Names in a file are data: `check_stored(name)` first. It lets registered names pass, and those of modules that the user has
+named in this call (`user_modules`).
+"""
+
+import contextlib
+import importlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import is_dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from nlpdata.errors import UsageError
+
+_named: ContextVar[frozenset[str]] = ContextVar("modules that the user has named", default=frozenset())
+
+
+@contextlib.contextmanager
+def user_modules(names: Iterable[str]) -> Iterator[None]:
+    """Imports a user's modules, which may register parts; while the context lasts, stored names of their parts are accepted.
+
+    Args:
+      names: dotted names; one may hold several, separated by commas.
+
+    UsageError where one cannot be imported.
+    """
+    modules = [part.strip() for name in names for part in name.split(",") if part.strip()]
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except Exception as error:  # it is the user's code: whatever it raises
+            raise UsageError(
+                f"module {module!r} cannot be imported: {type(error).__name__}: {error}. Give its dotted name, e.g. "
+                "--import_module my_parts, with its folder on the import path (PYTHONPATH)."
+            ) from None
+    token = _named.set(_named.get() | set(modules))
+    try:
+        yield
+    finally:
+        _named.reset(token)
+
+
+class Registry:
+    """Named parts of one kind, in the order in which they were registered.
+
+    Args:
+      kind: what the parts are, for messages, e.g. "encoder".
+      entries: name -> "module:attribute".
+      configs: name -> "module:attribute" of the dataclass of its options, where that is lighter to import than the part.
+      by_path: whether a part may also be named as "module:attribute". False where names come from files.
+    """
+
+    def __init__(
+        self, kind: str, entries: Mapping[str, str], configs: Mapping[str, str] | None = None, *, by_path: bool = True
+    ):
+        self.kind = kind
+        self._entries = dict(entries)
+        self._configs = dict(configs or {})
+        self._by_path = by_path
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def names(self) -> list[str]:
+        """The registered names, sorted."""
+        return sorted(self._entries)
+
+    def register(self, name: str, target: str) -> None:
+        """Adds a part; a name that is taken by another target is a ValueError.
+
+        Args:
+          name: a short name.
+          target: "module:attribute".
+        """
+        if self._entries.get(name, target) != target:
+            raise ValueError(f"{self.kind} {name!r} is already {self._entries[name]!r}, not {target!r}")
+        self._entries[name] = target
+
+    def get(self, name: str) -> Any:
+        """The part of that name, or at that "module:attribute". UsageError where there is none."""
+        target = self._entries.get(name, name if self._by_path and ":" in name else None)
+        if target is None:
+            close = get_close_matches(name, self._entries, 3, 0.5)
+            raise UsageError(
+                f"unknown {self.kind} {name!r}."
+                + (f" Closest: {', '.join(close)}." if close else "")
+                + f" Known: {', '.join(self.names())}"
+                + ("; or name your own as module:attribute." if self._by_path else ".")
+            )
+        try:
+            return _import(target)
+        except (ModuleNotFoundError, AttributeError) as error:
+            if name in self._entries:
+                raise
+            raise UsageError(
+                f"{self.kind} {name!r} cannot be imported: {error}. It must be module:attribute, with the module on the "
+                "import path (PYTHONPATH)."
+            ) from None
+
+    def check_stored(self, name: str) -> None:
+        """UsageError for a name that a file gives, unless it is registered or of a module that the user has named."""
+        module, colon, _ = name.partition(":")
+        if name in self._entries or (colon and module in _named.get()):
+            return
+        if colon:
+            raise UsageError(
+                f"{self.kind} {name!r} is not part of this program, and what a checkpoint names is not imported by itself. If it "
+                f"is yours, or you trust it, name its module: --import_module {module} (in Python: import_modules=[{module!r}])."
+            )
+        raise UsageError(
+            f"unknown {self.kind} {name!r}. Known: {', '.join(self.names())}. A module of yours that registers it is named by "
+            "--import_module (in Python: import_modules=[...])."
+        )
+
+    def has_light_options(self, name: str) -> bool:
+        """Whether the options of the part of that name are read without importing the part."""
+        return name in self._configs
+
+    def config_class(self, name: str) -> type:
+        """The dataclass of the options of the part of that name: its attribute `config_class`. UsageError where it has none."""
+        if name in self._configs:
+            return _import(self._configs[name])
+        part = self.get(name)
+        if not is_dataclass(getattr(part, "config_class", None)):
+            raise UsageError(
+                f"{self.kind} {name!r} declares no options: give it an attribute `config_class`, a dataclass, e.g. "
+                "`config_class = MyConfig`."
+            )
+        return part.config_class
+
+
+def _import(target: str) -> Any:
+    module, attribute = target.split(":", 1)
+    return getattr(importlib.import_module(module), attribute)
