@@ -1,14 +1,86 @@
-"""Errors that a user can cause. The command line prints their message and exits with their code; never a traceback."""
+"""Errors that a user can cause, and how their messages name options and suggest names.
+
+The command line prints a message and exits with the error's code; there is never a traceback.
+
+Options have a spelling on each face: --max-seq-length on the command line, max_seq_length in Python,
+task.train_data.seq_length in a configuration. A message therefore names an option by its field, and the face that shows
+the message spells it:
+
+    error = UsageError(f"{opt('max_seq_length')} must be at least 8. Received: 3. Or use {opt('on_bad_row', 'skip')}.")
+    str(error)                 # max_seq_length must be at least 8. Received: 3. Or use on_bad_row='skip'.
+    error.spelled(as_flag)     # --max-seq-length must be at least 8. Received: 3. Or use --on-bad-row skip.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 
 RESUMES = "Finished parts are kept: the same command resumes from them"
 BEGINS_ANEW = "A run on Beam keeps no finished parts: the same command begins anew"
 """What an error leaves of a command that works in parts, for the end of messages."""
 
+# Control characters that stand in no message otherwise: field, or field and value as JSON.
+_OPTION = re.compile(r"\x1e([A-Za-z]\w*)(?:=([^\x1e\x1f]*))?\x1f")
+_CLOSE = 0.5
+
+Spelling = Callable[[str, object], str]
+"""(field, value or None) -> the option as one face spells it."""
+
+
+def opt(field: str, value: object = None) -> str:
+    """An option in the text of a Message or an error; `value` (JSON-able) makes it a setting, such as on_bad_row='skip'."""
+    return f"\x1e{field}\x1f" if value is None else f"\x1e{field}={json.dumps(value, default=str)}\x1f"
+
+
+def as_flag(field: str, value: object = None) -> str:
+    """The command line's spelling: --max-seq-length 128, --no-whole-word."""
+    name = field.replace("_", "-")
+    if value is None or value is True:
+        return f"--{name}"
+    if value is False:
+        return f"--no-{name}"
+    return f"--{name}={value}" if str(value).startswith("-") else f"--{name} {value}"
+
+
+def as_argument(field: str, value: object = None) -> str:
+    """Python's spelling: max_seq_length=128, whole_word=False."""
+    return field if value is None else f"{field}={value!r}"
+
+
+class Message:
+    """A message whose options (see `opt`) each face spells its own way; `str` gives Python's spelling."""
+
+    def __init__(self, text: str):
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.spelled(as_argument)
+
+    def spelled(self, spelling: Spelling) -> str:
+        """The message in the spelling of a face."""
+        return _OPTION.sub(lambda found: spelling(found[1], json.loads(found[2]) if found[2] else None), self.text)
+
 
 class NlpdataError(Exception):
-    """A message for the user: what is wrong, what was received, what was expected, what to do."""
+    """A message for the user: what is wrong, what was received, what was expected, what to do.
+
+    Args:
+      text: the message; options in it are named with `opt`.
+    """
 
     exit_code = 1
+
+    def __init__(self, text: str):
+        super().__init__(text)
+        self.message = Message(text)
+
+    def __str__(self) -> str:
+        return str(self.message)
+
+    def spelled(self, spelling: Spelling) -> str:
+        """The message in the spelling of a face, e.g. `as_flag`."""
+        return self.message.spelled(spelling)
 
 
 class DataError(NlpdataError):
@@ -19,3 +91,24 @@ class UsageError(NlpdataError):
     """An option is wrong, a pattern matches nothing, or an output already exists (exit code 2)."""
 
     exit_code = 2
+
+
+def closest(name: object, known: Iterable[object], most: int = 1) -> str:
+    """The end of a message about an unknown name: " Did you mean a, b or c?", or nothing where no known name is close.
+
+    Args:
+      name: what was received. Upper and lower case are alike.
+      known: the names there are.
+      most: names to suggest at most.
+    """
+    by_core = {_core(each): str(each) for each in known}
+    near = [by_core[each] for each in get_close_matches(_core(name), by_core, most, _CLOSE)]
+    if not near:
+        return ""
+    *others, last = near
+    return f" Did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
+
+
+def _core(name: object) -> str:
+    """What is compared: dashes of flags and the end of a URL's scheme would make all names alike."""
+    return str(name).casefold().strip("-:/")

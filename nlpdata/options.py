@@ -4,7 +4,7 @@ from dataclasses import asdict, field, fields
 from types import NoneType
 from typing import Literal, get_args, get_origin
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import UsageError, closest, opt
 
 ACCEPT_LOSS_HELP = "Write the result even where most of the text is cut off or unknown to the tokenizer."
 
@@ -31,7 +31,9 @@ class RecordOptions:
                 continue
             choices = get_args(literals[0])
             if value not in choices:
-                raise UsageError(f"{_flag(each.name)} must be one of {', '.join(choices)}. Received: {value!r}.")
+                raise UsageError(
+                    f"{opt(each.name)} must be one of {', '.join(choices)}. Received: {value!r}.{closest(value, choices)}"
+                )
 
 
 def from_keywords(options_class, given: dict):
@@ -39,7 +41,7 @@ def from_keywords(options_class, given: dict):
     known = options_class.__dataclass_fields__
     unknown = sorted(given.keys() - known.keys())
     if unknown:
-        raise UsageError(f"unknown option {unknown[0]!r}; known: {', '.join(known)}")
+        raise UsageError(f"unknown option {unknown[0]!r}.{closest(unknown[0], known)} Known: {', '.join(known)}.")
     return options_class(**given)
 
 
@@ -47,8 +49,4 @@ def check_range(name: str, value, low: int, high: int | None) -> None:
     """UsageError for a value outside of low..high; None passes, and is no upper limit."""
     if value is not None and not (low <= value and (high is None or value <= high)):
         expected = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise UsageError(f"{_flag(name)} must be {expected}. Received: {value}.")
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+        raise UsageError(f"{opt(name)} must be {expected}. Received: {value}.")

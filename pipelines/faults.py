@@ -45,7 +45,7 @@ def homeward(step: str, what):
 
 
 def _marked(error: NlpdataError) -> WorkerError:
-    code = base64.b64encode(str(error).encode("utf-8", "surrogateescape")).decode()
+    code = base64.b64encode(error.message.text.encode("utf-8", "surrogateescape")).decode()
     return WorkerError(f"{error} [[nlpdata {error.exit_code}|{code}]]")
 
 
@@ -54,8 +54,8 @@ def fault_in(error: BaseException) -> NlpdataError | None:
     found = _MARKER.search("".join(traceback.format_exception(error)))
     if not found:
         return None
-    message = base64.b64decode(found[2]).decode("utf-8", "surrogateescape")
-    return (DataError if found[1] == "1" else UsageError)(message)
+    text = base64.b64decode(found[2]).decode("utf-8", "surrogateescape")
+    return (DataError if found[1] == "1" else UsageError)(text)
 
 
 @contextmanager

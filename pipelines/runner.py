@@ -11,13 +11,12 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import apache_beam as beam
 from apache_beam.options import pipeline_options
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, closest, opt
 from nlpdata.execution.executor import Progress
 from nlpdata.files.paths import is_remote
 from pipelines import progress
@@ -84,9 +83,9 @@ def find_runner(name: str, flags: Sequence[str], dry_run: bool = False) -> Runne
     Raises UsageError for a runner or option that does not exist, lacks what it needs, or is not safe.
     """
     if name not in RUNNERS:
-        near = get_close_matches(name, RUNNERS, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise UsageError(f"--runner must be local or one of {', '.join(RUNNERS)}. Received: {name!r}.{hint}")
+        raise UsageError(
+            f"{opt('runner')} must be local or one of {', '.join(RUNNERS)}. Received: {name!r}.{closest(name, RUNNERS)}"
+        )
     if name == "DaskRunner" and importlib.util.find_spec("distributed") is None:
         raise UsageError("--runner DaskRunner needs Dask: pip install 'nlpdata[dask]'")
     module, _, attribute = RUNNERS[name].partition(":")
@@ -105,8 +104,7 @@ class _Parser(pipeline_options._BeamArgumentParser):
         found, unknown = self.parse_known_args(flags)
         if unknown:
             word = unknown[0].partition("=")[0]
-            near = get_close_matches(word, self._option_string_actions, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
+            hint = closest(word, self._option_string_actions)
             raise UsageError(f"what follows `--` are Beam's options, and it has none called {word}.{hint}")
         return found
 

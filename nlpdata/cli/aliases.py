@@ -5,9 +5,8 @@ Garden's forks of create_pretraining_data.py.
 """
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import UsageError, closest
 from nlpdata.finetuning.older_flags import finetuning_argv
 
 _TRUE, _FALSE = {"true", "t", "1", "yes", "y"}, {"false", "f", "0", "no", "n"}
@@ -105,8 +104,7 @@ def rewrite(command: str, argv: Sequence[str], booleans: frozenset[str], known: 
             result.append(f"--{name}{equals}{value}")
         else:
             old = {alias for owner, alias in ALIASES if owner == command}
-            near = get_close_matches(name, sorted(known | old), n=1)
-            hint = f" Did you mean --{near[0]}?" if near else ""
+            hint = closest(f"--{name}", (f"--{each}" for each in sorted(known | old)))
             raise UsageError(f"no option --{name} in `nlpdata {command}`.{hint} `nlpdata {command} --help` lists them.")
     return result
 

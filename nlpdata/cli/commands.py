@@ -21,7 +21,7 @@ from nlpdata.cli import summaries
 from nlpdata.cli.aliases import rewrite
 from nlpdata.cli.parsing import call_app
 from nlpdata.cli.runners import COMMANDS, LOCAL, function_of
-from nlpdata.errors import BEGINS_ANEW, RESUMES, NlpdataError, UsageError
+from nlpdata.errors import BEGINS_ANEW, RESUMES, NlpdataError, UsageError, as_flag
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.options import ACCEPT_LOSS_HELP
 from nlpdata.pretraining.options import PretrainingOptions
@@ -381,7 +381,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         call_app(app, _rewrite(given), "nlpdata")
     except NlpdataError as error:
-        _log(f"nlpdata: error: {error}")
+        _log(f"nlpdata: error: {error.spelled(as_flag)}")
         code = error.exit_code
     except KeyboardInterrupt:
         code = 130

@@ -18,14 +18,13 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from uuid import uuid4
 
 import google_crc32c
 
-from nlpdata.errors import DataError, NlpdataError, UsageError
+from nlpdata.errors import DataError, NlpdataError, UsageError, closest
 from nlpdata.files.temporary import temporary
 
 BACKENDS = {"gs": ("gcsfs", "gcp"), "s3": ("s3fs", "s3"), "hdfs": ("pyarrow", "hdfs")}  # scheme -> package, extra
@@ -50,10 +49,9 @@ class RemotePath:
     def __init__(self, url):
         scheme, _, rest = str(url).partition("://")
         if scheme not in BACKENDS:
-            near = get_close_matches(scheme, BACKENDS, n=1, cutoff=0.5)
-            hint = f" Did you mean {near[0]}://?" if near else ""
-            known = ", ".join(f"{name}://" for name in BACKENDS)
-            raise UsageError(f"{url}: expected a path of this machine, or one of {known}.{hint}")
+            known = [f"{name}://" for name in BACKENDS]
+            hint = closest(f"{scheme}://", known)
+            raise UsageError(f"{url}: expected a path of this machine, or one of {', '.join(known)}.{hint}")
         if not rest.strip("/"):
             raise UsageError(f"{url}: expected {scheme}://NAME/PATH")
         self._scheme, self._url = scheme, str(url).rstrip("/")

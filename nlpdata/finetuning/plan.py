@@ -114,7 +114,7 @@ def make_plan(
     """
     given = [input] if isinstance(input, str | Path) else list(input or [])
     chosen = from_keywords(FinetuningOptions, options)
-    check_range("num-shards", num_shards, 1, None)
+    check_range("num_shards", num_shards, 1, None)
     if tokenizer is None:
         raise UsageError("--tokenizer is missing, e.g. --tokenizer tok/spm.model.")
     names = _Names(output, meta, {"train": train_output, "dev": dev_output, "test": test_output})

@@ -120,7 +120,7 @@ def make_plan(
     Args are those of create_pretraining. Raises UsageError, DataError.
     """
     chosen = from_keywords(PretrainingOptions, options)
-    for name, value in (("num-shards", num_shards), ("chunk-size", chunk_size)):
+    for name, value in (("num_shards", num_shards), ("chunk_size", chunk_size)):
         check_range(name, value, 1, None)
     targets = _targets(output, meta, chosen)
     files, warnings = find_files([input] if isinstance(input, str | Path) else list(input))

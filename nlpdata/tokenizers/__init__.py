@@ -8,12 +8,11 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.files.paths import path_of
 from nlpdata.tokenizers.files import fetch, find_tokenizer_file, read_bytes, refuse_sentencepiece_vocab, tokenizer_kind
 
@@ -149,9 +148,7 @@ def load_tokenizer(source, **options) -> Tokenizer:
     refuse_sentencepiece_vocab(path, read_bytes(path))
     kind = spec.kind or tokenizer_kind(path)
     if kind not in TOKENIZERS:
-        near = get_close_matches(kind, TOKENIZERS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(f"unknown tokenizer type {kind!r}; known: {', '.join(TOKENIZERS)}{hint}")
+        raise UsageError(f"unknown tokenizer type {kind!r}.{closest(kind, TOKENIZERS)} Known: {', '.join(TOKENIZERS)}.")
     module, _, attribute = TOKENIZERS[kind].partition(":")
     return getattr(importlib.import_module(module), attribute)(replace(spec, path=str(path), kind=kind))
 

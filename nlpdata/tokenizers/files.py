@@ -4,10 +4,9 @@ import atexit
 import hashlib
 import shutil
 import tempfile
-from difflib import get_close_matches
 from pathlib import Path
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.files.paths import is_remote, path_of
 from nlpdata.tokenizers.hf import is_json, json_kind
 
@@ -44,9 +43,8 @@ def find_tokenizer_file(path: str | Path) -> Path:
         if path.exists():
             return path
         siblings = [p.name for p in path.parent.iterdir() if is_tokenizer_name(p)] if path.parent.is_dir() else []
-        near = get_close_matches(path.name, siblings, n=1, cutoff=0.5)
-        hint = f"; {path.with_name(near[0])} does" if near else ""
-        raise UsageError(f"tokenizer file {path} does not exist{hint}")
+        hint = closest(path, (path.with_name(name) for name in siblings))
+        raise UsageError(f"tokenizer file {path} does not exist.{hint}")
     found = sorted(p for p in path.iterdir() if is_tokenizer_name(p) and p.is_file())
     if len(found) == 1:
         return found[0]

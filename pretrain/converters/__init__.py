@@ -57,7 +57,7 @@ def _named_as(given: Path, place: Path) -> Iterator[None]:
     except NlpdataError as error:
         if place == given:
             raise
-        raise type(error)(str(error).replace(str(place), f"{given}, unpacked")) from None
+        raise type(error)(error.message.text.replace(str(place), f"{given}, unpacked")) from None
 
 
 def _refuse_several(folder: Path) -> None:

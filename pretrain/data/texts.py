@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from nlpdata.errors import NlpdataError, UsageError
+from nlpdata.errors import NlpdataError, UsageError, as_flag
 from nlpdata.finetuning.in_memory import EncodedSplit, encode_split
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.tokenizers import load_tokenizer
@@ -52,7 +52,7 @@ def encode_texts(config: TextDataConfig, name: str, log: Callable[[str], None]) 
             log(line)
         encoded = encode_split(options, tokenizer, lambda line: log(_in_fields(line, name)))
     except NlpdataError as error:
-        raise type(error)(_in_fields(str(error), name)) from error
+        raise type(error)(_in_fields(error.spelled(as_flag), name)) from error
     log(f"{name}: {len(encoded)} examples of {config.tfds_name} ({split}), tokenized")
     return encoded, encoded.meta
 

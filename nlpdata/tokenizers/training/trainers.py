@@ -4,10 +4,9 @@ import importlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Protocol
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import UsageError, closest, opt
 
 # type -> "module:class", imported when used; the class is called with the TrainingOptions.
 TRAINERS = {
@@ -69,12 +68,12 @@ class Trainer(Protocol):
 def make_trainer(options: TrainingOptions) -> Trainer:
     """The trainer of options.type, with all options checked; UsageError where one is wrong."""
     if options.type not in TRAINERS:
-        near = get_close_matches(str(options.type), TRAINERS, n=1, cutoff=0.4)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(f"--type: received {options.type!r}, expected one of {', '.join(TRAINERS)}{hint}")
+        raise UsageError(
+            f"{opt('type')} must be one of {', '.join(TRAINERS)}. Received: {options.type!r}."
+            f"{closest(options.type, TRAINERS)}"
+        )
     for name in ("vocab_size", "sample_lines", "max_line_bytes"):
         if getattr(options, name) < 1:
-            flag = name.replace("_", "-")
-            raise UsageError(f"--{flag}: received {getattr(options, name)}, expected a number above 0")
+            raise UsageError(f"{opt(name)} must be a number above 0. Received: {getattr(options, name)}.")
     module, _, attribute = TRAINERS[options.type].partition(":")
     return getattr(importlib.import_module(module), attribute)(options)

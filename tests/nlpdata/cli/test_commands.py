@@ -207,7 +207,7 @@ def test_tokenizer_that_is_missing(tmp_path, text, tiny_model, capsys):
     outcome = run_command(capsys, *create_arguments(text, tmp_path / "out" / "x", near))
     assert outcome.code == 2
     assert "spmm.model does not exist" in outcome.err
-    assert f"{tiny_model} does" in outcome.err
+    assert f"Did you mean {tiny_model}?" in outcome.err
     assert not (tmp_path / "out").exists()
 
 

@@ -351,7 +351,7 @@ def test_hugging_face_folder(model_path, tmp_path):
 
 
 def test_absent_file(model_path):
-    with pytest.raises(UsageError, match=r"does not exist; .*small\.model does"):
+    with pytest.raises(UsageError, match=r"does not exist\. Did you mean .*/small\.model\?"):
         load_tokenizer(model_path.with_name("smal.model"))
     with pytest.raises(UsageError, match="does not exist"):
         load_tokenizer("/nowhere/x.model")
@@ -429,7 +429,7 @@ def test_kind_by_name_and_content(model_path, tmp_path):
 def test_unknown_options(model_path):
     with pytest.raises(UsageError, match="unknown tokenizer option lower"):
         load_tokenizer(model_path, lower=True)
-    with pytest.raises(UsageError, match="did you mean sentencepiece"):
+    with pytest.raises(UsageError, match="Did you mean sentencepiece"):
         load_tokenizer(model_path, kind="sentencepeice")
     with pytest.raises(DataError, match="names no file"):
         load_tokenizer({"type": "sentencepiece"})

@@ -346,9 +346,9 @@ def test_no_usable_line(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"type": "unigrm"}, "did you mean unigram"),
-        ({"vocab_size": 0}, "--vocab-size: received 0"),
-        ({"sample_lines": 0}, "--sample-lines: received 0"),
+        ({"type": "unigrm"}, "Did you mean unigram"),
+        ({"vocab_size": 0}, r"vocab_size must be a number above 0\. Received: 0"),
+        ({"sample_lines": 0}, r"sample_lines must be a number above 0\. Received: 0"),
         ({"max_line_bytes": 5}, "--max-line-bytes: received 5"),
         ({"character_coverage": 0.5}, "--character-coverage: received 0.5"),
         ({"user_defined_symbols": ["a", "a"]}, "'a' is given twice"),
