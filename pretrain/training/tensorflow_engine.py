@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 # CPU. Read when TensorFlow makes its first array.
 os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "true")
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -144,7 +143,7 @@ class TensorFlowEngine(Engine):
         return named
 
     def state(self):
-        return {name: np.asarray(keras.ops.convert_to_numpy(value)) for name, value in self._variables().items()}
+        return {name: np.asarray(value.numpy()) for name, value in self._variables().items()}
 
     def load_state(self, state, weights_only=False):
         own = self._variables()

@@ -65,7 +65,7 @@ def test_the_documented_task_trains(example):
         statistics = job.train_step(Context(model), data, denominators)
         losses.append(job.reduce_aggregated_logs(job.aggregate_logs(None, statistics))["loss"])
         if len(losses) == 1:
-            after = {path: ops.convert_to_numpy(weight) for path, weight in weights_by_path(model).items()}
+            after = {path: weight.numpy() for path, weight in weights_by_path(model).items()}
             steps = [np.linalg.norm(after[path] - value) for path, value in before.items()]
             assert max(steps) == pytest.approx(0.01, rel=1e-3)
     assert float(statistics["masked_lm_weight"]) == pytest.approx(weights.sum())

@@ -31,7 +31,7 @@ def stored(task, folder, encoder, **data) -> object:
     for path, weight in weights_by_path(model).items():
         if path.endswith("logits/kernel"):
             weight.assign(np.random.default_rng(0).normal(size=weight.shape) * 3)
-    arrays = {f"model/{p}": ops.convert_to_numpy(w) for p, w in weights_by_path(model).items()}
+    arrays = {f"model/{p}": w.numpy() for p, w in weights_by_path(model).items()}
     from dataclasses import asdict
 
     described = {"type": encoder.type, "options": asdict(encoder.options)}

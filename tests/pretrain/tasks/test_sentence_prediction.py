@@ -112,7 +112,7 @@ def test_start_from_the_run(trained, tmp_path, capsys):
     report = own.initialize(model)
     assert not report.missing
     stored = read_checkpoint(str(model_dir)).weights["classifier/logits/kernel"]
-    assert np.array_equal(ops.convert_to_numpy(weights_by_path(model)["classifier/logits/kernel"]), stored)
+    assert np.array_equal(weights_by_path(model)["classifier/logits/kernel"].numpy(), stored)
     two = records(tmp_path / "two.tfrecord", 16, classes=2)
     own = task_of(sentence_experiment(two, init_checkpoint=str(model_dir)))
     report = own.initialize(own.build_model(seed=9))
@@ -204,14 +204,14 @@ def test_the_pooler_comes_from_a_sentence_pair_head(tmp_path, capsys, use_encode
     task = task_of(sentence_experiment(path, init_checkpoint=str(tmp_path / "start"), **own))
     model = task.build_model()
     kernel = np.random.default_rng(0).normal(size=(32, 32)).astype(np.float32)
-    weights = {p: ops.convert_to_numpy(w) for p, w in weights_by_path(model).items() if "pooler" not in p}
+    weights = {p: w.numpy() for p, w in weights_by_path(model).items() if "pooler" not in p}
     weights = {p: w for p, w in weights.items() if not p.startswith("classifier")}
     weights |= {"sentence_pair/pooler/kernel": kernel, "sentence_pair/pooler/bias": kernel[0]}
     info = {"step": 0, "data": {}}
     native.write(tmp_path / "start", {f"model/{p}": w for p, w in weights.items()}, info)
     task.initialize(model)
     target = "encoder/pooler" if use_encoder_pooler else "classifier/pooler"
-    assert np.array_equal(ops.convert_to_numpy(weights_by_path(model)[f"{target}/kernel"]), kernel)
+    assert np.array_equal(weights_by_path(model)[f"{target}/kernel"].numpy(), kernel)
     assert f"{target} starts from the checkpoint's sentence_pair/pooler" in capsys.readouterr().out
 
 
