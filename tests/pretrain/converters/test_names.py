@@ -8,7 +8,7 @@ import pytest
 from pretrain.converters import names
 from pretrain.converters.names import Row, expand
 
-GOLDEN = Path(__file__).parent / "golden" / "names.txt"
+GOLDEN = Path(__file__).parents[1] / "golden" / "names.txt"
 TABLES = ("TF1", "HUGGING_FACE", "KAMALKRAJ", "GARDEN")
 TIED = ("TIED_HUGGING_FACE", "TIED_KAMALKRAJ")
 
