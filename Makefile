@@ -51,6 +51,7 @@ demo: $(READY)
 lint: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
 
 test: lint
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
@@ -60,5 +61,5 @@ bench:
 	@ls benchmarks/*.py
 
 clean:
-	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
