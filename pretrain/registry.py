@@ -13,14 +13,14 @@ from nlpdata.registry import user_modules as user_modules
 ENCODERS = Registry(
     "encoder",
     {
-        "albert": "pretrain.encoders.albert:AlbertEncoder",
         "bert": "pretrain.encoders.bert:BertEncoder",
+        "albert": "pretrain.encoders.albert:AlbertEncoder",
         "mobilebert": "pretrain.encoders.mobilebert:MobileBertEncoder",
     },
     {
-        "albert": "pretrain.encoders.configs:AlbertConfig",
-        "bert": "pretrain.encoders.configs:BertConfig",
-        "mobilebert": "pretrain.encoders.configs:MobileBertConfig",
+        "bert": "pretrain.encoders.families.bert:BertConfig",
+        "albert": "pretrain.encoders.families.albert:AlbertConfig",
+        "mobilebert": "pretrain.encoders.families.mobilebert:MobileBertConfig",
     },
 )
 TASKS = Registry(

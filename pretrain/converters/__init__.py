@@ -12,10 +12,11 @@ from pathlib import Path
 from nlpdata.errors import NlpdataError, UsageError
 from pretrain.converters import native, places
 from pretrain.converters.archives import unpacked
-from pretrain.converters.checkpoint import Checkpoint, refuse_larger, stored_encoder
+from pretrain.converters.checkpoint import Checkpoint, stored_encoder
 from pretrain.converters.facts import read_facts
 from pretrain.converters.heads import settled
 from pretrain.converters.report import LoadReport, assign
+from pretrain.converters.sizes import refuse_larger
 from pretrain.registry import CHECKPOINT_FORMATS, user_modules
 from pretrain.settings.schema import Choice
 

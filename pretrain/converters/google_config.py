@@ -5,26 +5,40 @@ from dataclasses import asdict
 from pathlib import Path
 
 from nlpdata.errors import UsageError
+from pretrain.encoders.published import GoogleForm, published_form
 from pretrain.settings.schema import Choice
 
 _EPSILON = 1e-12  # what Google's code computes with; its files do not say it
 
 
 def write_google_config(path: Path, encoder: Choice) -> None:
-    """Writes bert_config.json or albert_config.json. UsageError where Google's code would compute something else."""
+    """Writes the configuration of an encoder, e.g. bert_config.json. UsageError where Google's code would compute something else.
+
+    Args:
+      path: the file.
+      encoder: of a family that has files of google-research (GoogleForm).
+    """
+    google = google_form(encoder)
     options = asdict(encoder.options)
-    epsilon, activation = options.pop("layer_norm_eps"), options["hidden_act"]
-    projection = options.pop("embedding_projection", None)
-    sizes = options.get("embedding_size"), options["hidden_size"]
-    faults = {
-        f"hidden_act {activation!r}: its gelu is the tanh approximation": activation == "gelu",
-        f"layer_norm_eps {epsilon}: its own is {_EPSILON}": epsilon != _EPSILON,
-        f"a projection of embeddings of the hidden size ({sizes[1]})": bool(projection) and sizes[0] == sizes[1],
-    }
-    for fault, there in faults.items():
-        if there:
-            raise UsageError(f"Google's code, which reads this format, has no {fault}. Use --format hf or native.")
-    if encoder.type == "mobilebert":
-        options |= {"normalization_type": "no_norm", "trigram_input": True, "use_bottleneck": True}
-    options["hidden_act"] = "gelu" if activation.startswith("gelu") else activation
-    path.write_text(json.dumps(options, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    epsilon, activation = options.pop("layer_norm_eps", _EPSILON), options.get("hidden_act")
+    faults = []
+    if activation is not None and activation not in google.written_activations:
+        faults.append(f"hidden_act {activation!r}: its gelu is the tanh approximation")
+    if epsilon != _EPSILON:
+        faults.append(f"layer_norm_eps {epsilon}: its own is {_EPSILON}")
+    faults += [fault for fault in [google.lacks(encoder.options)] if fault]
+    if faults:
+        raise UsageError(f"Google's code, which reads this format, has no {faults[0]}. Use --format hf or native.")
+    if activation is not None:
+        options["hidden_act"] = google.written_activations[activation]
+    path.write_text(json.dumps(google.to_config(options), indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def google_form(encoder: Choice) -> GoogleForm:
+    """The files of google-research of an encoder's family. UsageError where it has none."""
+    form = published_form(encoder.type)
+    if form is None or form.google is None:
+        raise UsageError(
+            f"an encoder of type {encoder.type!r} declares no files of google-research (PublishedForm.google). Use --format native."
+        )
+    return form.google

@@ -7,29 +7,25 @@ Albert and MobileBert; the names of a bare model lack the prefix "bert.", "alber
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import read_object
 from pretrain.converters import safetensors, torch_pickle
-from pretrain.converters.checkpoint import (
-    UNKNOWN,
-    Checkpoint,
-    find_model_config,
-    give,
-    refuse_unwritten,
-    table_of,
-    take,
-)
+from pretrain.converters.checkpoint import Checkpoint, find_model_config
 from pretrain.converters.facts import write_facts
 from pretrain.converters.heads import head_of
-from pretrain.converters.hugging_face_heads import HeadConfig, architecture_of, head_fields
-from pretrain.converters.names import HUGGING_FACE, TIED_HUGGING_FACE
+from pretrain.converters.hugging_face_heads import HeadConfig, architecture_of, head_fields, hugging_face_form
 from pretrain.converters.places import HUGGING_FACE_WEIGHTS
+from pretrain.converters.weights import UNKNOWN, form_of, give, names_of, refuse_unwritten, take
+from pretrain.encoders.model_config import HUGGING_FACE_CONFIG
+from pretrain.encoders.published import HuggingFaceForm
+from pretrain.encoders.weight_names import WeightNames
 from pretrain.settings.schema import Choice
 
 _WHOLE, _INDEX, _PICKLED = HUGGING_FACE_WEIGHTS
@@ -42,14 +38,12 @@ def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
     weights_file = path if path != folder and path.is_file() else _weights_file(folder)
     if weights_file is None:
         return None
-    encoder = find_model_config(model_config, [folder], str(path), first="config.json")
-    _refuse_wide_queries(encoder, str(folder))
-    tensors = _prefixed(_read_tensors(weights_file), encoder.type)
-    table, config = table_of(HUGGING_FACE, encoder, str(path)), HeadConfig(folder / "config.json")
-    heads, left_out = config.heads(encoder, tensors)
-    table = [row for row in table if head_of(row.ours) in (None, *heads)]
-    tied = {name: ours for name, ours in TIED_HUGGING_FACE[encoder.type].items() if head_of(ours) in (None, *heads)}
-    weights, unused, untied = take(tensors, table, encoder, str(weights_file), tied)
+    encoder = find_model_config(model_config, [folder], str(path), own=[HUGGING_FACE_CONFIG])
+    names, form = names_of(encoder, "hf", str(path)), hugging_face_form(encoder)
+    _refuse(form, encoder, str(folder))
+    tensors, config = _prefixed(_read_tensors(weights_file), form.prefix), HeadConfig(folder / HUGGING_FACE_CONFIG)
+    heads, left_out = config.heads(form, tensors)
+    weights, unused, untied = take(tensors, _of_heads(names, (None, *heads)), encoder, str(weights_file))
     for name in [name for name, why in unused.items() if left_out and why == UNKNOWN]:
         unused[name] = f"of {', '.join(left_out)}, which is left out"
     if "masked_lm" in heads:
@@ -63,17 +57,18 @@ def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
     return Checkpoint("hf", str(path), encoder, weights, unused, facts, left_out=left_out)
 
 
-def _refuse_wide_queries(encoder: Choice, source: str) -> None:
-    """UsageError for a MobileBERT whose queries are made of wide vectors, as Google's code allows (its teacher model)."""
-    options = encoder.options
-    if encoder.type != "mobilebert" or options.key_query_shared_bottleneck or options.use_bottleneck_attention:
-        return
-    if options.hidden_size != options.intra_bottleneck_size:
-        raise UsageError(
-            f"{source}: key_query_shared_bottleneck and use_bottleneck_attention are both false: query and key are made of "
-            f"vectors of hidden_size ({options.hidden_size}). transformers, which reads this format, has them only of "
-            f"intra_bottleneck_size ({options.intra_bottleneck_size}). Use --format tf1 or native."
-        )
+def _of_heads(names: WeightNames, heads: Collection[str | None]) -> WeightNames:
+    """The names of the encoder (None) and of some heads."""
+    return WeightNames(
+        [row for row in names.rows if head_of(row.ours) in heads],
+        {name: ours for name, ours in names.tied.items() if head_of(ours) in heads},
+    )
+
+
+def _refuse(form: HuggingFaceForm, encoder: Choice, source: str) -> None:
+    """UsageError for a model that transformers cannot compute."""
+    if refusal := form.refusal(encoder.options):
+        raise UsageError(f"{source}: {refusal}. Use --format tf1 or native.")
 
 
 def _weights_file(folder: Path) -> Path | None:
@@ -120,23 +115,23 @@ class _Sharded(Mapping):
                 raise DataError(f"{path}: does not name {unnamed[0]}, which is in {file}")
         self._shards = {name: shards[file] for name, file in places.items()}
 
-    def __getitem__(self, name) -> np.ndarray:
+    def __getitem__(self, name: str) -> np.ndarray:
         return self._shards[name][name]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._shards)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._shards)
 
 
-def _prefixed(tensors, kind: str) -> dict:
+def _prefixed(tensors: Mapping[str, np.ndarray], prefix: str) -> dict[str, Any]:
     """The tensors under a task model's names, also where a bare model left the prefix out; LayerNorm's old names too."""
-    bare = not any(name.startswith(f"{kind}.") for name in tensors)
+    bare = not any(name.startswith(f"{prefix}.") for name in tensors)
     inner = re.compile(r"(embeddings|encoder|pooler)\.")
     named = {}
     for name in tensors:
-        full = f"{kind}.{name}" if bare and inner.match(name) else name
+        full = f"{prefix}.{name}" if bare and inner.match(name) else name
         full = full.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
         named[full] = name
     return _Renamed(tensors, named)
@@ -145,49 +140,37 @@ def _prefixed(tensors, kind: str) -> dict:
 class _Renamed(dict):
     """Tensors under other names, still read only when used: {their new name: old name}."""
 
-    def __init__(self, tensors, names):
+    def __init__(self, tensors: Mapping[str, np.ndarray], names: dict[str, str]):
         super().__init__(names)
         self._tensors = tensors
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> np.ndarray:
         return self._tensors[super().__getitem__(name)]
-
-
-# Our activations under Hugging Face's names.
-_ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_new", "gelu_tanh": "gelu_new", "relu": "relu"}
-_NOT_THEIRS = ("embedding_projection",)  # fields of ours that their configuration does not have
 
 
 def write(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes config.json and model.safetensors into an existing folder, for AutoModel and its kin."""
-    table = table_of(HUGGING_FACE, checkpoint.encoder, checkpoint.source)
-    refuse_unwritten(checkpoint, table, "hf")
-    _refuse_wide_queries(checkpoint.encoder, checkpoint.source)
-    weights = dict(checkpoint.weights)
-    options = checkpoint.encoder.options
-    if checkpoint.encoder.type == "albert" and "encoder/embedding_projection/kernel" not in weights:
-        # Theirs always has the projection; the identity computes the same.
-        weights["encoder/embedding_projection/kernel"] = np.eye(options.hidden_size, dtype=np.float32)
-        weights["encoder/embedding_projection/bias"] = np.zeros(options.hidden_size, np.float32)
-    if checkpoint.encoder.type == "mobilebert" and "masked_lm/output_bias" in weights:
-        # Theirs has this weight also where it is empty: embeddings as wide as the layers.
-        weights.setdefault("masked_lm/extra_output_weights", np.zeros((options.vocab_size, 0), np.float32))
-    tensors = give(replace(checkpoint, weights=weights), table)
+    encoder = checkpoint.encoder
+    names = names_of(encoder, "hf", checkpoint.source)
+    form = hugging_face_form(encoder)
+    refuse_unwritten(checkpoint, names, "hf")
+    _refuse(form, encoder, checkpoint.source)
+    weights = form.completed(checkpoint.weights, encoder.options)
+    tensors = give(replace(checkpoint, weights=dict(weights)), names)
     if architecture_of(checkpoint).endswith("Model"):
-        prefix = f"{checkpoint.encoder.type}."
-        tensors = {name.removeprefix(prefix): array for name, array in tensors.items()}
+        tensors = {name.removeprefix(f"{form.prefix}."): array for name, array in tensors.items()}
     # Some versions read the head's bias under its first name, some under its second.
-    copies = {name: ours for name, ours in TIED_HUGGING_FACE[checkpoint.encoder.type].items() if head_of(ours)}
-    tensors |= {name: weights[ours] for name, ours in copies.items() if ours in weights}
+    tensors |= {name: weights[ours] for name, ours in names.tied.items() if head_of(ours) and ours in weights}
     safetensors.write(folder / "model.safetensors", tensors, {"format": "pt"})
     write_facts(folder, checkpoint, but=("kind", "label_names"))
-    config = json.dumps(_config(checkpoint), indent=2, sort_keys=True)
-    (folder / "config.json").write_text(config + "\n", encoding="utf-8")
+    config = json.dumps(_config(checkpoint, form), indent=2, sort_keys=True)
+    (folder / HUGGING_FACE_CONFIG).write_text(config + "\n", encoding="utf-8")
 
 
-def _config(checkpoint: Checkpoint) -> dict:
-    options = {k: v for k, v in asdict(checkpoint.encoder.options).items() if k not in _NOT_THEIRS}
-    options["hidden_act"] = _ACTIVATIONS[options["hidden_act"]]
-    if options.get("use_bottleneck_attention"):
-        options["key_query_shared_bottleneck"] = False  # has no effect then, but their model gets its weights
-    return {"model_type": checkpoint.encoder.type, "pad_token_id": 0} | options | head_fields(checkpoint)
+def _config(checkpoint: Checkpoint, form: HuggingFaceForm) -> dict[str, Any]:
+    options = form.to_config(asdict(checkpoint.encoder.options))
+    activation = options.get("hidden_act")
+    if activation is not None:
+        options["hidden_act"] = form.written_activations.get(activation, activation)
+    model_type = form_of(checkpoint.encoder).model_type
+    return {"model_type": model_type, "pad_token_id": 0} | options | head_fields(checkpoint)

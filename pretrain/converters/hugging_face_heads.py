@@ -15,9 +15,9 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import read_object
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import head_of
+from pretrain.encoders.published import HuggingFaceForm, published_form
 from pretrain.settings.schema import Choice
 
-_FAMILIES = {"bert": "Bert", "albert": "Albert", "mobilebert": "MobileBert"}
 _PRETRAINING = ("masked_lm", "sentence_pair")  # a published file may hold more of these than its class: all are read
 _CLASSES = {
     **dict.fromkeys(
@@ -41,36 +41,39 @@ class HeadConfig:
         self._path = path
         self._fields = read_object(path) if path.is_file() else {}
 
-    def heads(self, encoder: Choice, tensors: Mapping[str, np.ndarray]) -> tuple[tuple[str, ...], dict[str, str]]:
+    def heads(self, form: HuggingFaceForm, tensors: Mapping[str, np.ndarray]) -> tuple[tuple[str, ...], dict[str, str]]:
         """(our heads that are to be read from these tensors, heads of other classes -> why they are left out)."""
         names = self._fields.get("architectures") or []
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise DataError(f"{self._path}: architectures must be a list of names. Received: {str(names)[:60]}")
         if not names:
-            return self._by_shape(encoder, tensors)
-        family = _FAMILIES[encoder.type]
-        classes = {name: _CLASSES.get(re.sub(rf"^(TF|Flax)?{family}(?=For|Model$|LMHead)", "", name)) for name in names}
+            return self._by_shape(form, tensors)
+        classes = {
+            name: _CLASSES.get(re.sub(rf"^(TF|Flax)?{form.classes}(?=For|Model$|LMHead)", "", name)) for name in names
+        }
         unknown = [name for name, heads in classes.items() if heads is None]
         if unknown:
             return (), dict.fromkeys(unknown, "a class whose head none of our models has")
         return tuple(dict.fromkeys(head for heads in classes.values() for head in heads)), {}
 
-    def _by_shape(self, encoder: Choice, tensors: Mapping[str, np.ndarray]) -> tuple[tuple[str, ...], dict[str, str]]:
+    def _by_shape(
+        self, form: HuggingFaceForm, tensors: Mapping[str, np.ndarray]
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
         others = (*_PRETRAINING, "span")
         if _CLASSIFIER not in tensors or self._fields.get("problem_type"):
             return (*others, "classifier"), {}
         shape = tensors[_CLASSIFIER].shape
-        if len(shape) == 2 and shape[0] > 1 and any(name.startswith(f"{encoder.type}.pooler.") for name in tensors):
+        if len(shape) == 2 and shape[0] > 1 and any(name.startswith(f"{form.prefix}.pooler.") for name in tensors):
             return (*others, "classifier"), {}
         return others, {
             "classifier": (
                 f"{self._path.name} names no architectures, and {_CLASSIFIER} {shape} may score sentences, "
-                f'tokens or choices. For sentences add "architectures": ["{_FAMILIES[encoder.type]}ForSequenceClassification"]'
+                f'tokens or choices. For sentences add "architectures": ["{form.classes}ForSequenceClassification"]'
             )
         }
 
     def facts(self, rows: int) -> dict:
-        """kind and label_names of a classifier with so many rows, as far as config.json gives them.
+        """kind and label_names of a classifier of `rows` rows, as far as config.json gives them.
 
         Raises DataError where the fields contradict each other or the rows.
         """
@@ -131,9 +134,20 @@ def _is_filler(pairs: Collection[tuple[int, str]]) -> bool:
     return all(name == f"LABEL_{id}" for id, name in pairs)
 
 
+def hugging_face_form(encoder: Choice) -> HuggingFaceForm:
+    """The folders of transformers of an encoder's family. UsageError where it has none."""
+    form = published_form(encoder.type)
+    if form is None or form.hugging_face is None:
+        raise UsageError(
+            f"an encoder of type {encoder.type!r} declares no folders of transformers (PublishedForm.hugging_face). Use "
+            "--format native."
+        )
+    return form.hugging_face
+
+
 def architecture_of(checkpoint: Checkpoint) -> str:
     """The class of transformers that has a checkpoint's heads. UsageError where there is none."""
-    name = _FAMILIES[checkpoint.encoder.type]
+    form = hugging_face_form(checkpoint.encoder)
     heads = {head_of(path) for path in checkpoint.weights} - {None}
     classes = {
         frozenset(): "Model",
@@ -143,12 +157,13 @@ def architecture_of(checkpoint: Checkpoint) -> str:
         frozenset({"classifier"}): "ForSequenceClassification",
         frozenset({"span"}): "ForQuestionAnswering",
     }
-    if frozenset(heads) not in classes or name + classes[frozenset(heads)] == "AlbertForNextSentencePrediction":
+    end = classes.get(frozenset(heads))
+    if end is None or end in form.absent_classes:
         raise UsageError(
-            f"{checkpoint.source}: transformers has no class of {name} with the heads {', '.join(sorted(heads))}. Write the "
-            "encoder alone with --encoder_only, or use another --format."
+            f"{checkpoint.source}: transformers has no class of {form.classes} with the heads {', '.join(sorted(heads))}. Write "
+            "the encoder alone with --encoder_only, or use another --format."
         )
-    return name + classes[frozenset(heads)]
+    return form.classes + end
 
 
 def head_fields(checkpoint: Checkpoint) -> dict:

@@ -11,26 +11,30 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.temporary import temporary
-from pretrain.converters.checkpoint import Checkpoint, find_model_config, give, refuse_unwritten, take
+from pretrain.converters.checkpoint import Checkpoint, find_model_config
 from pretrain.converters.facts import write_facts
 from pretrain.converters.google_config import write_google_config
 from pretrain.converters.heads import head_of
-from pretrain.converters.names import KAMALKRAJ, TIED_KAMALKRAJ
+from pretrain.converters.weights import give, refuse_unwritten, take
+from pretrain.encoders.model_config import HUGGING_FACE_CONFIG
+from pretrain.encoders.published import published_form
+from pretrain.encoders.weight_names import WORD_EMBEDDINGS, WeightNames
 from pretrain.settings.schema import Choice
 
 _TIED = "albert_model/word_embeddings/embeddings"
 
 
 def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
-    """Reads an HDF5 file of weights; None where the path is none."""
+    """Reads an HDF5 file of weights; None where the path is not one."""
     if path.suffix not in (".h5", ".hdf5") or not path.is_file():
         return None
     tensors = _read_tensors(path)
-    encoder = find_model_config(model_config, [path.parent], str(path), first="config.json")
-    if encoder.type not in KAMALKRAJ:
+    encoder = find_model_config(model_config, [path.parent], str(path), own=[HUGGING_FACE_CONFIG])
+    names = _names(encoder)
+    if names is None:
         raise DataError(f"{path}: files of this kind hold ALBERT, but the configuration is one of {encoder.type}")
-    weights, unused, left_out = take(tensors, KAMALKRAJ[encoder.type], encoder, str(path), TIED_KAMALKRAJ)
-    if "encoder/embeddings/word_embeddings" not in weights:
+    weights, unused, left_out = take(tensors, names, encoder, str(path))
+    if WORD_EMBEDDINGS not in weights:
         raise DataError(
             f"{path}: holds no word embeddings of ALBERT-TF2.0 ({_TIED}). It holds {', '.join(sorted(tensors)[:4]) or 'nothing'}"
         )
@@ -124,19 +128,25 @@ def write_one(folder: Path, checkpoint: Checkpoint, encoder_only: bool, replace:
     return path
 
 
+def _names(encoder: Choice) -> WeightNames | None:
+    """What these files call the weights of an encoder; None where they cannot hold it."""
+    form = published_form(encoder.type)
+    return form.names.get("h5") if form else None
+
+
 def _groups(checkpoint: Checkpoint) -> tuple[dict, dict]:
     """The arrays of the groups albert_model and cls; the latter {} where not all heads are there."""
-    table = KAMALKRAJ.get(checkpoint.encoder.type)
+    names = _names(checkpoint.encoder)
     options = checkpoint.encoder.options
-    if table is None or (options.num_hidden_groups, options.inner_group_num) != (1, 1):
+    if names is None or (options.num_hidden_groups, options.inner_group_num) != (1, 1):
         raise UsageError(f"{checkpoint.source}: format h5 holds an ALBERT of one shared layer only")
-    refuse_unwritten(checkpoint, table, "h5")
+    refuse_unwritten(checkpoint, names, "h5")
     if "encoder/pooler/kernel" not in checkpoint.weights:
         raise UsageError(f"{checkpoint.source}: has no pooler, and format h5 cannot do without")
-    tensors = give(checkpoint, table)
+    tensors = give(checkpoint, names)
     encoder = {name: array for name, array in tensors.items() if name.startswith("albert_model/")}
     heads = {name: array for name, array in tensors.items() if name.startswith("cls/")}
-    if len(heads) < sum(row.theirs.startswith("cls/") for row in table):
+    if len(heads) < sum(row.theirs.startswith("cls/") for row in names.rows):
         return encoder, {}
     return encoder, {_TIED: tensors[_TIED]} | heads
 

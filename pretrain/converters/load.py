@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 from nlpdata.errors import UsageError
 from pretrain.converters import assign, read_checkpoint
-from pretrain.converters.checkpoint import Checkpoint, check_sizes
+from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import listed
+from pretrain.converters.sizes import check_sizes
 from pretrain.encoders.model import EncoderModel, build_encoder, masked_lm_head
 from pretrain.layers.classifier_head import ClassifierHead
 from pretrain.layers.sentence_pair_head import SentencePairHead

@@ -25,8 +25,9 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import read_object
 from nlpdata.files.paths import remove_tree, sync_folder
 from nlpdata.files.temporary import temporary
-from pretrain.converters.checkpoint import Checkpoint, as_weight, stored_encoder
+from pretrain.converters.checkpoint import Checkpoint, stored_encoder
 from pretrain.converters.heads import check_facts
+from pretrain.converters.weights import as_weight
 from pretrain.settings.schema import Choice
 
 ARRAYS, INFO = "state.npz", "state.json"

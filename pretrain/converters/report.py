@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.converters.checkpoint import UNKNOWN, Checkpoint
+from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import HEADS, head_of, listed, poolers_among
+from pretrain.converters.weights import UNKNOWN
 from pretrain.encoders.model import EncoderModel, weights_by_path
 from pretrain.settings.schema import Choice
 

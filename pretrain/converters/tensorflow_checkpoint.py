@@ -7,15 +7,17 @@ what our tables use, so that a checkpoint and a SavedModel of the same model are
 
 import glob
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.converters.checkpoint import Checkpoint, find_model_config, give, refuse_unwritten, table_of, take
+from pretrain.converters.checkpoint import Checkpoint, find_model_config
 from pretrain.converters.facts import write_facts
-from pretrain.converters.google_config import write_google_config
-from pretrain.converters.names import GARDEN, TF1
+from pretrain.converters.google_config import google_form, write_google_config
 from pretrain.converters.saved_model import ROOT, read_description
+from pretrain.converters.weights import give, names_of, refuse_unwritten, take
+from pretrain.encoders.published import google_config_files, published_forms
+from pretrain.encoders.weight_names import WORD_EMBEDDINGS
 from pretrain.settings.schema import Choice
 
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -143,37 +145,44 @@ def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
         return None
     tensors = _Tensors(prefix)
     own = read_description(path)
-    if own and f"{ROOT}encoder/embeddings/word_embeddings" in tensors:
+    if own and f"{ROOT}{WORD_EMBEDDINGS}" in tensors:
         weights = {name.removeprefix(ROOT): tensors[name] for name in tensors if name.startswith(ROOT)}
         return Checkpoint("savedmodel", str(path), own[0], weights, {}, own[1])
-    if "bert/embeddings/word_embeddings" in tensors:
-        kind, tables = "tf1", TF1
-    elif "word_embeddings/embeddings" in tensors:
-        kind, tables = "tf2", GARDEN
-    else:
+    format = _naming(tensors)
+    if format is None:
         raise DataError(
             f"{prefix}: a TensorFlow checkpoint, but not of BERT or ALBERT: no word embeddings under a known name. It holds "
             f"{', '.join(sorted(tensors)[:4])}, ..."
         )
     folders = [prefix.parent, prefix.parent.parent / "assets", prefix.parent.parent]
     folders = folders if prefix.name == "variables" else folders[:1]
-    encoder = find_model_config(model_config, folders, str(path), first="bert_config.json")
-    weights, unused, _ = take(tensors, table_of(tables, encoder, str(path)), encoder, str(prefix))
-    return Checkpoint(kind, str(path), encoder, weights, unused)
+    encoder = find_model_config(model_config, folders, str(path), own=google_config_files())
+    weights, unused, _ = take(tensors, names_of(encoder, format, str(path)), encoder, str(prefix))
+    return Checkpoint(format, str(path), encoder, weights, unused)
+
+
+def _naming(tensors: Collection[str]) -> str | None:
+    """The format whose name of the word embeddings is there: TensorFlow 1's, or the Model Garden's; None where neither is."""
+    for format in ("tf1", "tf2"):
+        names = [
+            form.names[format].name_of(WORD_EMBEDDINGS) for form in published_forms().values() if format in form.names
+        ]
+        if any(name in tensors for name in names):
+            return format
+    return None
 
 
 def write(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes a checkpoint as google-research/bert and /albert name it, with its JSON configuration, into a folder."""
     import tensorflow as tf
 
-    kind = checkpoint.encoder.type
-    table = table_of(TF1, checkpoint.encoder, checkpoint.source)
-    refuse_unwritten(checkpoint, table, "tf1")
-    name = {"bert": "bert_model.ckpt", "albert": "model.ckpt-best", "mobilebert": "mobilebert_variables.ckpt"}[kind]
-    tensors = give(checkpoint, table)
-    names = sorted(tensors)
-    arrays = [tf.constant(tensors[n]) for n in names]
-    tf.raw_ops.SaveV2(prefix=str(folder / name), tensor_names=names, shape_and_slices=[""] * len(names), tensors=arrays)
-    (folder / "checkpoint").write_text(f'model_checkpoint_path: "{name}"\n', encoding="utf-8")
+    names, google = names_of(checkpoint.encoder, "tf1", checkpoint.source), google_form(checkpoint.encoder)
+    refuse_unwritten(checkpoint, names, "tf1")
+    tensors = give(checkpoint, names)
+    order = sorted(tensors)
+    arrays = [tf.constant(tensors[name]) for name in order]
+    prefix = str(folder / google.checkpoint)
+    tf.raw_ops.SaveV2(prefix=prefix, tensor_names=order, shape_and_slices=[""] * len(order), tensors=arrays)
+    (folder / "checkpoint").write_text(f'model_checkpoint_path: "{google.checkpoint}"\n', encoding="utf-8")
     write_facts(folder, checkpoint)
-    write_google_config(folder / ("albert_config.json" if kind == "albert" else "bert_config.json"), checkpoint.encoder)
+    write_google_config(folder / google.config_file, checkpoint.encoder)

@@ -7,7 +7,7 @@ BERT with small embeddings projected to the hidden size, and layers that share w
 import keras
 
 from pretrain.encoders.base import Encoder
-from pretrain.encoders.configs import AlbertConfig
+from pretrain.encoders.families.albert import AlbertConfig
 from pretrain.layers.embeddings import Embeddings
 from pretrain.layers.transformer import TransformerLayer
 

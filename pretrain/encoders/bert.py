@@ -1,7 +1,7 @@
 """BERT (Devlin et al., 2018, arXiv 1810.04805), as google-research/bert computes it."""
 
 from pretrain.encoders.base import Encoder
-from pretrain.encoders.configs import BertConfig
+from pretrain.encoders.families.bert import BertConfig
 from pretrain.layers.embeddings import Embeddings
 from pretrain.layers.transformer import TransformerLayer
 

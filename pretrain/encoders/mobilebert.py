@@ -5,7 +5,7 @@ quantization; on sequences without padding the two are the same.
 """
 
 from pretrain.encoders.base import Encoder
-from pretrain.encoders.configs import MobileBertConfig
+from pretrain.encoders.families.mobilebert import MobileBertConfig
 from pretrain.layers.mobile import MobileLayer, TrigramEmbeddings
 
 

@@ -10,6 +10,7 @@ from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import head_of, leave_out, listed, with_shared_pooler
 from pretrain.converters.keras_h5 import write_core_model
 from pretrain.encoders.model import EncoderModel, build_encoder, masked_lm_head, new_model, weights_by_path
+from pretrain.encoders.published import published_form
 from pretrain.layers.sentence_pair_head import SentencePairHead
 from pretrain.settings.schema import DataConfig
 from pretrain.tasks.configs import PretrainingConfig
@@ -82,7 +83,8 @@ class PretrainingTask(Task):
     def finish(self, model, model_dir, log):
         """ALBERT's encoder as tf2_model.h5, as kamalkraj/ALBERT-TF2.0 leaves it for fine-tuning."""
         encoder = self.config.model.encoder
-        if encoder.type != "albert":
+        form = published_form(encoder.type)
+        if form is None or "h5" not in form.names:
             return
         weights = {
             path: np.asarray(weight) for path, weight in weights_by_path(model).items() if path.startswith("encoder/")

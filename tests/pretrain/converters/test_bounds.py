@@ -14,9 +14,9 @@ import pytest
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import parse_object
 from pretrain.converters import keras_h5, native, read_encoder, safetensors, torch_pickle
-from pretrain.converters.checkpoint import Checkpoint, take
+from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.load import build_model
-from pretrain.converters.names import HUGGING_FACE
+from pretrain.converters.weights import names_of, take
 from pretrain.export import find_checkpoint
 from tests.pretrain.models import bert
 
@@ -155,7 +155,7 @@ def test_more_layers_than_tensors_are_refused_before_their_names_are_listed(fiel
     with pytest.raises(
         DataError, match=rf"x: its configuration \({field} {HUGE}\) has {HUGE} layers, for which its 1 tensors"
     ):
-        take({"a": np.zeros(1)}, HUGGING_FACE["bert"], bert(**{field: HUGE}), "x")
+        take({"a": np.zeros(1)}, names_of(bert(), "hf", "x"), bert(**{field: HUGE}), "x")
 
 
 def test_a_run_does_not_take_its_model_from_a_file_that_cannot_hold_it(tmp_path):

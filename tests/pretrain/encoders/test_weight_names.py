@@ -5,27 +5,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pretrain.converters import names
-from pretrain.converters.names import Row, expand
+from pretrain.encoders.published import published_forms
+from pretrain.encoders.weight_names import Row, expand
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "names.txt"
-TABLES = ("TF1", "HUGGING_FACE", "KAMALKRAJ", "GARDEN")
-TIED = ("TIED_HUGGING_FACE", "TIED_KAMALKRAJ")
+TABLES = {"TF1": "tf1", "HUGGING_FACE": "hf", "KAMALKRAJ": "h5", "GARDEN": "tf2"}
+TIED = {"TIED_HUGGING_FACE": "hf", "TIED_KAMALKRAJ": "h5"}
+
+
+def tables(format):
+    return {family: form.names[format] for family, form in published_forms().items() if format in form.names}
 
 
 def lines() -> list[str]:
     """The tables as text: table, family, their name, our path, kind."""
     found = [
         f"{table} {family} {row.theirs} {row.ours} {row.kind}"
-        for table in TABLES
-        for family, rows in getattr(names, table).items()
-        for row in rows
+        for table, format in TABLES.items()
+        for family, names in tables(format).items()
+        for row in names.rows
     ]
-    for table in TIED:
-        families = getattr(names, table) if table == "TIED_HUGGING_FACE" else {"albert": getattr(names, table)}
-        found += [
-            f"{table} {family} {name} {ours} tied" for family, tied in families.items() for name, ours in tied.items()
-        ]
+    found += [
+        f"{table} {family} {name} {ours} tied"
+        for table, format in TIED.items()
+        for family, names in tables(format).items()
+        for name, ours in names.tied.items()
+    ]
     return found
 
 
@@ -34,9 +39,10 @@ def test_published_names_do_not_change():
     assert lines() == GOLDEN.read_text(encoding="utf-8").splitlines()
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_no_name_and_no_path_stands_twice(table):
-    for family, rows in getattr(names, table).items():
+@pytest.mark.parametrize("format", TABLES.values())
+def test_no_name_and_no_path_stands_twice(format):
+    for family, names in tables(format).items():
+        rows = names.rows
         assert len({row.theirs for row in rows}) == len({row.ours for row in rows}) == len(rows), family
 
 
