@@ -116,6 +116,17 @@ def test_polynomial():
         assert float(schedule(step)) == pytest.approx(expected, rel=1e-5)
 
 
+def test_what_schedules_do_unless_told_otherwise():
+    """A straight line to 0 from step 0, warm-up from 0; the shortest decay is of one step."""
+    assert [float(Polynomial(0.8, 4)(step)) for step in range(6)] == pytest.approx([0.8, 0.6, 0.4, 0.2, 0, 0])
+    assert [float(Polynomial(0.8, 1)(step)) for step in range(3)] == pytest.approx([0.8, 0, 0])
+    warmup = PolynomialWarmup(Constant(0.8), 4)
+    assert [float(warmup(step)) for step in range(6)] == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 0.8])
+    assert [float(PolynomialWarmup(Constant(0.8), 0)(step)) for step in range(2)] == pytest.approx([0.8, 0.8])
+    curved = PolynomialWarmup(Constant(0.8), 4, 0.4, 2.0)
+    assert [float(curved(step)) for step in range(5)] == pytest.approx([0.4, 0.425, 0.5, 0.625, 0.8])
+
+
 @pytest.mark.parametrize("after", [Polynomial(1e-3, 100), Polynomial(1e-3, 100, 1e-5, 0.5), Constant(1e-3)])
 def test_warmup_is_linear_and_does_not_jump(after):
     schedule = LinearWarmup(after, 40, 1e-6)
