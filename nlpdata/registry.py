@@ -14,10 +14,9 @@ import importlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import is_dataclass
-from difflib import get_close_matches
 from typing import Any
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import UsageError, closest
 
 _named: ContextVar[frozenset[str]] = ContextVar("modules that the user has named", default=frozenset())
 
@@ -90,12 +89,9 @@ class Registry:
         """The part of that name, or at that "module:attribute". UsageError where there is none."""
         target = self._entries.get(name, name if self._by_path and ":" in name else None)
         if target is None:
-            close = get_close_matches(name, self._entries, 3, 0.5)
+            own = "; or name your own as module:attribute" if self._by_path else ""
             raise UsageError(
-                f"unknown {self.kind} {name!r}."
-                + (f" Closest: {', '.join(close)}." if close else "")
-                + f" Known: {', '.join(self.names())}"
-                + ("; or name your own as module:attribute." if self._by_path else ".")
+                f"unknown {self.kind} {name!r}.{closest(name, self._entries, 3)} Known: {', '.join(self.names())}{own}."
             )
         try:
             return _import(target)

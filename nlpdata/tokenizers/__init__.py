@@ -4,7 +4,6 @@ tokenizer = load_tokenizer("tok/spm.model")
 ids, lengths = tokenizer.encode(["First line.", "Second line."])     # int32 of all lines, int64 (2,)
 """
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,15 +11,20 @@ from pathlib import Path
 
 import numpy as np
 
-from nlpdata.errors import DataError, UsageError, closest
+from nlpdata.errors import DataError, UsageError
 from nlpdata.files.paths import path_of
+from nlpdata.registry import Registry
 from nlpdata.tokenizers.files import fetch, find_tokenizer_file, read_bytes, refuse_sentencepiece_vocab, tokenizer_kind
 
-# kind -> "module:class", imported when first used; the class is called with a TokenizerSpec.
-TOKENIZERS = {
-    "sentencepiece": "nlpdata.tokenizers.sentencepiece:SentencePieceTokenizer",
-    "wordpiece": "nlpdata.tokenizers.wordpiece:WordPieceTokenizer",
-}
+# The class is called with a TokenizerSpec.
+TOKENIZERS = Registry(
+    "tokenizer type",
+    {
+        "sentencepiece": "nlpdata.tokenizers.sentencepiece:SentencePieceTokenizer",
+        "wordpiece": "nlpdata.tokenizers.wordpiece:WordPieceTokenizer",
+    },
+    by_path=False,  # a meta file names the type
+)
 OPTIONS = ("do_lower_case", "keep_accents", "digit_comma", "tokenize_chinese_chars")
 SPECIAL_ROLES = ("pad", "unk", "cls", "sep", "mask")
 
@@ -147,10 +151,7 @@ def load_tokenizer(source, **options) -> Tokenizer:
     path = find_tokenizer_file(fetch(spec.path))
     refuse_sentencepiece_vocab(path, read_bytes(path))
     kind = spec.kind or tokenizer_kind(path)
-    if kind not in TOKENIZERS:
-        raise UsageError(f"unknown tokenizer type {kind!r}.{closest(kind, TOKENIZERS)} Known: {', '.join(TOKENIZERS)}.")
-    module, _, attribute = TOKENIZERS[kind].partition(":")
-    return getattr(importlib.import_module(module), attribute)(replace(spec, path=str(path), kind=kind))
+    return TOKENIZERS.get(kind)(replace(spec, path=str(path), kind=kind))
 
 
 def ranges(ids: np.ndarray) -> list[list[int]]:

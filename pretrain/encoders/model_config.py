@@ -11,12 +11,11 @@ function in transformers. The encoder's published form (pretrain.encoders.publis
 import logging
 from collections.abc import Collection, Iterator
 from dataclasses import fields
-from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.files.json_files import parse_object
 from pretrain.encoders.published import PublishedForm, google_config_files, published_forms
 from pretrain.registry import ENCODERS
@@ -165,11 +164,9 @@ def _check_others(
             if values[key] not in (fixed[key], None):
                 raise UsageError(f"{source}: {key} {values[key]!r} is not supported, only {fixed[key]!r}.")
         elif key not in ignored:
-            close = get_close_matches(key, known | ignored, 1)
             raise UsageError(
-                f"{source}: unknown field {key!r}."
-                + (f" Closest: {close[0]}." if close else "")
-                + f" Fields of this encoder: {', '.join(sorted(known))}."
+                f"{source}: unknown field {key!r}.{closest(key, known | ignored)} Fields of this encoder: "
+                f"{', '.join(sorted(known))}."
             )
     return sorted(keys & ignored - _OF_HEADS)
 
@@ -183,11 +180,9 @@ def _read(name: str) -> tuple[str, bytes]:
     if "/" not in name and packaged.is_file():
         return name, packaged.read_bytes()
     names = model_config_names()
-    close = get_close_matches(name, names, 3, 0.5)
     raise UsageError(
-        f"no model configuration {name!r}: neither a file, a folder nor a name."
-        + (f" Closest: {', '.join(close)}." if close else "")
-        + f" Names: {', '.join(names)}."
+        f"no model configuration {name!r}: neither a file, a folder nor a name.{closest(name, names, 3)} Names: "
+        f"{', '.join(names)}."
     )
 
 

@@ -279,7 +279,7 @@ def test_wrong_modes(line, message):
     ("line", "message"),
     [
         ("", "--experiment is missing. There are:\n  albert/pretraining"),
-        ("--experiment=bert/pretrainin", "unknown experiment 'bert/pretrainin'. Closest: bert/pretraining"),
+        ("--experiment=bert/pretrainin", "unknown experiment 'bert/pretrainin'. Did you mean bert/pretraining"),
         ("--experiment=bert/local", "--model_dir is missing"),
         (
             "--experiment=bert/local --train_batch_size=many",

@@ -1,19 +1,23 @@
 """The ways to train a vocabulary: what one must do, and the registry. A new one is a class and a line in TRAINERS."""
 
-import importlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from nlpdata.errors import UsageError, closest, opt
+from nlpdata.registry import Registry
 
-# type -> "module:class", imported when used; the class is called with the TrainingOptions.
-TRAINERS = {
-    "unigram": "nlpdata.tokenizers.training.sentencepiece:SentencePieceVocabularyTrainer",
-    "bpe": "nlpdata.tokenizers.training.sentencepiece:SentencePieceVocabularyTrainer",
-    "wordpiece": "nlpdata.tokenizers.training.wordpiece:WordPieceVocabularyTrainer",
-}
+# The class is called with the TrainingOptions.
+TRAINERS = Registry(
+    "vocabulary type",
+    {
+        "unigram": "nlpdata.tokenizers.training.sentencepiece:SentencePieceVocabularyTrainer",
+        "bpe": "nlpdata.tokenizers.training.sentencepiece:SentencePieceVocabularyTrainer",
+        "wordpiece": "nlpdata.tokenizers.training.wordpiece:WordPieceVocabularyTrainer",
+    },
+    by_path=False,
+)
 # The user_defined_symbols of google-research/albert's README: always pieces of their own.
 ALBERT_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
 
@@ -75,5 +79,4 @@ def make_trainer(options: TrainingOptions) -> Trainer:
     for name in ("vocab_size", "sample_lines", "max_line_bytes"):
         if getattr(options, name) < 1:
             raise UsageError(f"{opt(name)} must be a number above 0. Received: {getattr(options, name)}.")
-    module, _, attribute = TRAINERS[options.type].partition(":")
-    return getattr(importlib.import_module(module), attribute)(options)
+    return TRAINERS.get(options.type)(options)

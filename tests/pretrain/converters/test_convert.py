@@ -65,7 +65,7 @@ def test_encoder_only(source, tmp_path, capsys):
         (["{source}"], 2, "DEST is missing"),
         (["{source}", "{source}", "--format", "hf"], 2, "already exists. Name a new folder"),
         (["{empty}", "{out}", "--format", "hf"], 2, "no checkpoint in this folder. It holds nothing"),
-        (["{source}", "{out}", "--format", "hf", "--model_config", "albert_base_v3"], 2, "Closest: albert_base_v2"),
+        (["{source}", "{out}", "--format", "hf", "--model_config", "albert_base_v3"], 2, "Did you mean albert_base_v2"),
         (["{source}", "{out}", "--format", "hf", "--tokenizer", "{big}"], 2, "it is another model's tokenizer"),
     ],
 )

@@ -84,7 +84,7 @@ def test_hugging_face_folders_read():
     [
         ("{", DataError, "bert_config.json: no JSON"),
         ("[1]", DataError, r"expected a JSON object, \{...\}, found '\[1\]'"),
-        ('{"hiden_size": 8}', UsageError, "unknown field 'hiden_size'. Closest: hidden_size"),
+        ('{"hiden_size": 8}', UsageError, "unknown field 'hiden_size'. Did you mean hidden_size"),
         ('{"hidden_size": 8}', UsageError, "vocab_size, num_hidden_layers missing"),
         ('{"model_type": "roberta"}', UsageError, "model_type 'roberta' is not supported. Supported: albert, bert"),
         (
@@ -106,7 +106,7 @@ def test_bad_files_are_refused(tmp_path, content, error, message):
 
 
 def test_unknown_names_and_empty_folders_are_refused(tmp_path):
-    with pytest.raises(UsageError, match=r"no model configuration 'albert_bse_v2'.*Closest: albert_base_v2"):
+    with pytest.raises(UsageError, match=r"no model configuration 'albert_bse_v2'.*Did you mean .*albert_base_v2"):
         read_model_config("albert_bse_v2")
     with pytest.raises(UsageError, match=r"Expected one of bert_config.json, albert_config.json, config.json"):
         read_model_config(tmp_path)

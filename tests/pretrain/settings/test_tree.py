@@ -127,7 +127,10 @@ def test_epochs_clear_the_steps_of_lower_layers_only():
         ({"trainer": None}, "trainer: is a section"),
         ({"trainer": {"best_checkpoint_metric_comp": "highr"}}, "Received: 'highr'. Closest: higher."),
         ({"runtime": {"mixed_precision_dtype": "mixed_float16"}}, "must be one of float32, bfloat16, float16."),
-        ({"task": {"model": {"encoder": "smal"}}}, "task.model.encoder.type: unknown encoder 'smal'. Closest: small."),
+        (
+            {"task": {"model": {"encoder": "smal"}}},
+            "task.model.encoder.type: unknown encoder 'smal'. Did you mean small?",
+        ),
         (
             {"task": {"model": {"encoder": {"rte": 1}}}},
             "task.model.encoder.rte: SmallConfig has no such field. Closest: rate.",
@@ -147,7 +150,7 @@ def test_epochs_clear_the_steps_of_lower_layers_only():
         ),
         ({"task": {"model": {"encoder": "tests.pretrain.config_parts:Bare"}}}, "declares no options"),
         ({"task": {"model": {"encoder": "no.such:Part"}}}, "cannot be imported"),
-        ({"task_type": "pretrainin"}, "task_type: unknown task 'pretrainin'. Closest: pretraining."),
+        ({"task_type": "pretrainin"}, "task_type: unknown task 'pretrainin'. Did you mean pretraining?"),
     ],
 )
 def test_faults_have_the_dotted_path_and_the_closest_name(layer, message):

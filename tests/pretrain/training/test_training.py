@@ -333,7 +333,7 @@ def test_every_named_optimizer_is_the_one_that_trains(config):
         chosen = Choice(name, OPTIMIZERS.get(name).config_class())
         optimizer, _ = build_optimizer(replace(config.trainer.optimizer_config, optimizer=chosen), 10)
         assert type(optimizer) is OPTIMIZERS.get(name)
-    with pytest.raises(UsageError, match=r"unknown optimizer 'lmab'.*Closest: lamb"):
+    with pytest.raises(UsageError, match=r"unknown optimizer 'lmab'.*Did you mean lamb"):
         OPTIMIZERS.get("lmab")
 
 
