@@ -60,13 +60,14 @@ def test_what_a_killed_process_left_goes_with_the_next(tmp_path, folder):
     assert names(tmp_path) == ["x.json", "x.json.txt"]
 
 
+@pytest.mark.bound(30)
 def test_another_run_keeps_its_own(tmp_path):
     with temporary(tmp_path / "x") as first, temporary(tmp_path / "x") as second:
         assert first.exists()
         assert second.exists()
 
 
-@pytest.mark.bound(60)  # who waits for the lock of a live process waits as long as it lives
+@pytest.mark.bound(30)  # who waits for the lock of a live process waits as long as it lives
 @pytest.mark.parametrize("folder", [False, True])
 def test_what_a_live_process_writes_stays_until_it_is_killed(tmp_path, folder):
     with another_process(tmp_path / "step-1", folder) as made:

@@ -90,6 +90,7 @@ def test_the_order_of_an_epoch_does_not_change_between_versions():
     assert hashlib.sha256(order.astype("<i8").tobytes()).hexdigest()[:16] == "8f1923ee95a83e4d"
 
 
+@pytest.mark.bound(60)
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_the_smallest_epochs_have_every_order(n):
     orders = Counter(tuple(shuffled(np.arange(n), n, 3, number).tolist()) for number in range(40 * math.factorial(n)))
@@ -413,6 +414,7 @@ def test_digest_tells_batches_apart():
         assert example_digest(other) != example_digest(batch)
 
 
+@pytest.mark.bound(60)
 def test_prefetch_keeps_the_order_and_runs_ahead():
     made = []
 
@@ -429,6 +431,7 @@ def test_prefetch_keeps_the_order_and_runs_ahead():
     assert list(source) == [(step, step * step) for step in range(4, 20)]
 
 
+@pytest.mark.bound(60)
 def test_prefetch_raises_at_the_step_and_ends_its_thread():
     def make(step):
         if step == 2:
