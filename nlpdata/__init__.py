@@ -4,26 +4,64 @@
     nlpdata.create_pretraining("data/*.txt", "out/train.tfrecord", "tok/spm.model", max_seq_length=128)
     records = nlpdata.open_records("out/train.tfrecord*")      # len(records), records[0] -> dict of numpy arrays
 
-Functions are imported when first used, so that `import nlpdata` costs nothing.
+What is imported from here is loaded when first used, so that `import nlpdata` costs nothing.
 """
 
 import importlib
+from typing import TYPE_CHECKING, Any
 
-_EXPORTS = {
+if TYPE_CHECKING:
+    from nlpdata.errors import DataError, NlpdataError, UsageError
+    from nlpdata.finetuning.create import create_finetuning
+    from nlpdata.finetuning.plan import FinetuningResult
+    from nlpdata.pretraining.create import create_pretraining
+    from nlpdata.pretraining.plan import CreationResult
+    from nlpdata.records.reader import Records, open_records
+    from nlpdata.records.verification import VerifyReport, verify
+    from nlpdata.tokenizers.interface import Tokenizer, load_tokenizer
+    from nlpdata.tokenizers.training.train import TrainingResult, train_tokenizer
+
+_MODULES = {
+    "CreationResult": "nlpdata.pretraining.plan",
+    "DataError": "nlpdata.errors",
+    "FinetuningResult": "nlpdata.finetuning.plan",
+    "NlpdataError": "nlpdata.errors",
+    "Records": "nlpdata.records.reader",
+    "Tokenizer": "nlpdata.tokenizers.interface",
+    "TrainingResult": "nlpdata.tokenizers.training.train",
+    "UsageError": "nlpdata.errors",
+    "VerifyReport": "nlpdata.records.verification",
     "create_finetuning": "nlpdata.finetuning.create",
     "create_pretraining": "nlpdata.pretraining.create",
+    "load_tokenizer": "nlpdata.tokenizers.interface",
     "open_records": "nlpdata.records.reader",
     "train_tokenizer": "nlpdata.tokenizers.training.train",
     "verify": "nlpdata.records.verification",
 }
-__all__ = [*_EXPORTS]
+__all__ = [
+    "CreationResult",
+    "DataError",
+    "FinetuningResult",
+    "NlpdataError",
+    "Records",
+    "Tokenizer",
+    "TrainingResult",
+    "UsageError",
+    "VerifyReport",
+    "create_finetuning",
+    "create_pretraining",
+    "load_tokenizer",
+    "open_records",
+    "train_tokenizer",
+    "verify",
+]
 
 
-def __getattr__(name: str):
-    if name in _EXPORTS:
-        return getattr(importlib.import_module(_EXPORTS[name]), name)
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(importlib.import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'nlpdata' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return __all__

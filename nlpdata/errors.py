@@ -78,6 +78,9 @@ class NlpdataError(Exception):
     def __str__(self) -> str:
         return str(self.message)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
     def spelled(self, spelling: Spelling) -> str:
         """The message in the spelling of a face, e.g. `as_flag`."""
         return self.message.spelled(spelling)

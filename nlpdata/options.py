@@ -1,23 +1,68 @@
-"""What the option dataclasses of the commands share: fields with help, checks, and the options that decide the bytes."""
+"""Options: dataclasses of which the functions, the command line and the meta files all take their options.
 
-from dataclasses import asdict, field, fields
+    @dataclass(frozen=True)
+    class MakeRequest(MakeOptions):
+        output: str = option("out", "The output folder.")
+
+    @takes(MakeRequest)
+    def make(request: MakeRequest) -> Result: ...
+
+`make(output="x", seed=3)` then has the arguments of MakeRequest, with their types and defaults: `help(make)`,
+`inspect.signature`, type checkers and editors show them all.
+"""
+
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import Field, asdict, dataclass, field, fields
+from os import PathLike
 from types import NoneType
-from typing import Literal, get_args, get_origin
+from typing import Annotated, Any, ForwardRef, Literal, ParamSpec, TypeVar, get_args, get_origin
 
-from nlpdata.errors import UsageError, closest, opt
+from nlpdata.errors import Message, UsageError, closest, opt
+
+PathName = str | PathLike[str]
+PathNames = PathName | Sequence[PathName]
 
 ACCEPT_LOSS_HELP = "Write the result even where most of the text is cut off or unknown to the tokenizer."
 
+P = ParamSpec("P")
+Request = TypeVar("Request")
+Result = TypeVar("Result")
 
-def option(default, text: str, affects_bytes: bool = True):
-    """A field of an options dataclass: its default, its help, and whether it decides the records' bytes."""
-    return field(default=default, metadata={"help": text, "affects_bytes": affects_bytes})
+
+def option(
+    default: Any, text: str, affects_bytes: bool = True, *, flag: str | None = None, least: int | None = None
+) -> Any:
+    """A field of an options dataclass that has a default; one that must be given is `name: Annotated[type, help]`.
+
+    Args:
+      default: its default.
+      text: its help, which may name other options (see nlpdata.errors.opt).
+      affects_bytes: whether it decides the records' bytes, and so stands in the meta file.
+      flag: its name on the command line, where that is not the field's; "" where the command line does not have it.
+      least: the smallest number that it may be.
+    """
+    return field(default=default, metadata={"help": text, "affects_bytes": affects_bytes, "flag": flag, "least": least})
 
 
+def help_of(each: "Field[Any]") -> str:
+    """The help of a field of an options dataclass; options in it are marked (see nlpdata.errors.opt)."""
+    return get_args(each.type)[1] if get_origin(each.type) is Annotated else each.metadata["help"]
+
+
+def type_of(each: "Field[Any]") -> Any:
+    """The type of a field, without its help."""
+    kind = get_args(each.type)[0] if get_origin(each.type) is Annotated else each.type
+    return kind.__forward_arg__ if isinstance(kind, ForwardRef) else kind
+
+
+@dataclass(frozen=True, kw_only=True)
 class RecordOptions:
     """Base of the option dataclasses."""
 
-    def affecting_bytes(self) -> dict:
+    def affecting_bytes(self) -> dict[str, Any]:
         """The options that decide the records' bytes, for the meta file."""
         values = asdict(self)
         return {each.name: values[each.name] for each in fields(self) if each.metadata["affects_bytes"]}
@@ -36,16 +81,102 @@ class RecordOptions:
                 )
 
 
-def from_keywords(options_class, given: dict):
-    """The options of a function's keywords. UsageError for a name that is none of them, or a wrong value."""
-    known = options_class.__dataclass_fields__
-    unknown = sorted(given.keys() - known.keys())
-    if unknown:
-        raise UsageError(f"unknown option {unknown[0]!r}.{closest(unknown[0], known)} Known: {', '.join(known)}.")
-    return options_class(**given)
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Base of what commands take besides the options of their result."""
+
+    log: Callable[[str], None] | None = option(None, "Receives lines for the user.", flag="")
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if "least" in each.metadata and each.metadata["least"] is not None:
+                check_range(each.name, getattr(self, each.name), each.metadata["least"], None)
+
+    def say(self, line: str) -> None:
+        """Hands a line to the user."""
+        if self.log:
+            self.log(line)
 
 
-def check_range(name: str, value, low: int, high: int | None) -> None:
+@dataclass(frozen=True, kw_only=True)
+class RecordSetArguments(Arguments):
+    """What the commands that make records share, on any runner."""
+
+    meta: str | None = option(None, "Meta file.  [default: next to the records]")
+    num_shards: int | None = option(
+        None, "Record files of the training split.  [default: one for each 112 MiB]", least=1
+    )
+    do_lower_case: bool | None = option(None, "Lower-case the text.  [default: as stored with the tokenizer]")
+    keep_accents: bool | None = option(None, "Keep accents.  [default: as stored with the tokenizer]")
+    digit_comma: bool | None = option(None, "Split pieces such as '9,' (ALBERT vocabularies).")
+    overwrite: bool = option(False, "Replace an older result of the same name.")
+    progress: bool = option(False, "Show progress on standard error.", flag="")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalArguments(Arguments):
+    """What a command takes that runs on this machine."""
+
+    workers: int | None = option(
+        None, "Processes; they do not change the result.  [default: one for each core]", least=1
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeamArguments(Arguments):
+    """What a command takes that runs on a Beam runner."""
+
+    runner: str = option("DirectRunner", "DirectRunner, DaskRunner, FlinkRunner, SparkRunner or DataflowRunner.")
+    beam_args: Sequence[str] = option((), "Beam's own options, as on a command line.", flag="")
+    dry_run: bool = option(False, "Describe the job of a Beam runner, and run nothing.")
+
+
+def takes(request_class: Callable[P, Request]) -> Callable[[Callable[[Request], Result]], Callable[P, Result]]:
+    """Gives a function of one request the arguments of the request's dataclass, and their help to its docstring."""
+
+    def decorate(function: Callable[[Request], Result]) -> Callable[P, Result]:
+        signature = _signature(request_class, inspect.signature(function).return_annotation)
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Result:
+            unknown = [name for name in kwargs if name not in signature.parameters]
+            if unknown:
+                hint = closest(unknown[0], signature.parameters)
+                raise UsageError(
+                    f"{function.__name__} has no option {unknown[0]!r}.{hint} Known: {', '.join(signature.parameters)}."
+                )
+            signature.bind(*args, **kwargs)  # TypeError in the name of this function
+            return function(request_class(*args, **kwargs))
+
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        call.__doc__ = _with_arguments(inspect.getdoc(function) or "", request_class, signature.parameters)
+        return call
+
+    return decorate
+
+
+def _signature(request_class: Any, returned: Any) -> inspect.Signature:
+    types = {each.name: type_of(each) for each in fields(request_class)}
+    signature = inspect.signature(request_class)
+    parameters = [each.replace(annotation=types[each.name]) for each in signature.parameters.values()]
+    return signature.replace(parameters=parameters, return_annotation=returned)
+
+
+def _with_arguments(doc: str, request_class: Any, names: Iterable[str]) -> str:
+    """A docstring with the help of the arguments after its first paragraph."""
+    known = {each.name: each for each in fields(request_class)}
+    lines = [textwrap.fill(f"{name}: {Message(help_of(known[name]))}", 100, subsequent_indent="    ") for name in names]
+    first, _, rest = doc.partition("\n\n")
+    arguments = "Args:\n" + textwrap.indent("\n".join(lines), "  ")
+    return "\n\n".join(filter(None, [first, arguments, rest]))
+
+
+def chosen(options_class: type[Result], request: object) -> Result:
+    """The options of a class among the values of a request."""
+    return options_class(**{each.name: getattr(request, each.name) for each in fields(options_class) if each.init})  # type: ignore[arg-type]
+
+
+def check_range(name: str, value: float | None, low: float, high: float | None) -> None:
     """UsageError for a value outside of low..high; None passes, and is no upper limit."""
     if value is not None and not (low <= value and (high is None or value <= high)):
         expected = f"at least {low}" if high is None else f"from {low} to {high}"

@@ -16,7 +16,9 @@ import apache_beam as beam
 
 from nlpdata.files.paths import is_remote, remove_tree
 from nlpdata.finetuning import stages as tasks
+from nlpdata.finetuning.options import BeamFinetuningRequest
 from nlpdata.finetuning.plan import FinetuningResult, Plan, Run, make_plan
+from nlpdata.options import takes
 from nlpdata.output import shared_path, work_path
 from pipelines import progress as shown_progress
 from pipelines.commands import main
@@ -25,39 +27,24 @@ from pipelines.job import describe_job
 from pipelines.runner import find_runner, run_pipeline
 
 
-def create_finetuning(
-    input=None,
-    output: str | None = None,
-    tokenizer=None,
-    *,
-    runner: str = "DirectRunner",
-    beam_args: Sequence[str] = (),
-    overwrite: bool = False,
-    dry_run: bool = False,
-    log: Callable[[str], None] | None = None,
-    progress: bool = False,
-    **options,
-) -> FinetuningResult | dict:
+@takes(BeamFinetuningRequest)
+def create_finetuning(request: BeamFinetuningRequest) -> FinetuningResult | dict:
     """Makes fine-tuning records on a Beam runner; the same files as nlpdata.create_finetuning, byte for byte.
 
-    Args:
-      runner: a key of pipelines.runner.RUNNERS.
-      beam_args: Beam's own options, as on a command line.
-      dry_run: run nothing; returns the job instead (see pipelines.job.describe_job).
-      Others: see nlpdata.create_finetuning.
+    Returns the job in place of the result with `dry_run` (see pipelines.job.describe_job).
 
     Raises UsageError, DataError.
     """
-    log = log or (lambda line: None)
-    chosen = find_runner(runner, beam_args, dry_run)
-    plan = make_plan(input, output, tokenizer, log=log, **options)
+    log = request.say
+    chosen = find_runner(request.runner, request.beam_args, request.dry_run)
+    plan = make_plan(request)
     targets = list(plan.targets.values())
-    chosen.check_places([target.output for target in targets], dry_run, "--output")
+    chosen.check_places([target.output for target in targets], request.dry_run, "--output")
     folder = work_path(targets[0]) if chosen.is_local else shared_path(targets[0], plan.key)
-    if dry_run:
+    if request.dry_run:
         setup = tasks.Setup(plan.recipe, folder, plan.targets, plan.num_shards)
         return describe_job(chosen, lambda pipeline: build_graph(pipeline, setup, []))
-    with Run(plan, overwrite, log, folder) as run:
+    with Run(plan, request.overwrite, log, folder) as run:
         if run.is_made:
             return run.complete()
         try:
@@ -69,7 +56,7 @@ def create_finetuning(
                 chunks=len(parts),
                 input_bytes=sum(part.size for part in parts),
                 log=log,
-                quiet=not progress,
+                quiet=not request.progress,
             )
             return run.finish(parts)
         finally:

@@ -9,14 +9,16 @@ it works alike on every runner.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import apache_beam as beam
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.paths import is_remote, remove_tree, shown_name, write_whole
+from nlpdata.options import takes
 from nlpdata.output import WorkFolder, check_output, commit, complete, shared_path
+from nlpdata.pretraining.options import BeamPretrainingRequest
 from nlpdata.pretraining.plan import CreationResult, Plan, make_plan, result_warnings
 from nlpdata.records.contract import read_meta
 from pipelines import steps
@@ -26,41 +28,26 @@ from pipelines.pieces import FACTS, labelled
 from pipelines.runner import find_runner, run_pipeline
 
 
-def create_pretraining(
-    input,
-    output: str,
-    tokenizer,
-    *,
-    runner: str = "DirectRunner",
-    beam_args: Sequence[str] = (),
-    overwrite: bool = False,
-    dry_run: bool = False,
-    log: Callable[[str], None] | None = None,
-    progress: bool = False,
-    **options,
-) -> CreationResult | dict:
+@takes(BeamPretrainingRequest)
+def create_pretraining(request: BeamPretrainingRequest) -> CreationResult | dict:
     """Makes pretraining records on a Beam runner; the same files as nlpdata.create_pretraining, byte for byte.
 
-    Args:
-      runner: a key of pipelines.runner.RUNNERS.
-      beam_args: Beam's own options, as on a command line.
-      dry_run: run nothing; returns the job instead (see pipelines.job.describe_job).
-      Others: see nlpdata.create_pretraining.
+    Returns the job in place of the result with `dry_run` (see pipelines.job.describe_job).
 
     Raises UsageError, DataError.
     """
-    log = log or (lambda line: None)
-    chosen = find_runner(runner, beam_args, dry_run)
-    plan = make_plan(input, output, tokenizer, log=log, **options)
+    output, log = str(request.output), request.say
+    chosen = find_runner(request.runner, request.beam_args, request.dry_run)
+    plan = make_plan(request)
     targets = list(plan.targets.values())
-    chosen.check_places([output, *(file.path for file in plan.files)], dry_run)
-    if shown_name(str(output)) != str(output):  # Beam passes paths of runs as UTF-8
+    chosen.check_places([output, *(file.path for file in plan.files)], request.dry_run)
+    if shown_name(output) != output:  # Beam passes paths of runs as UTF-8
         raise UsageError(
-            f"--output {shown_name(str(output))}: Beam takes names in UTF-8 only. Name another, or use --runner local."
+            f"--output {shown_name(output)}: Beam takes names in UTF-8 only. Name another, or use --runner local."
         )
-    if dry_run:
+    if request.dry_run:
         return describe_job(chosen, lambda pipeline: build_graph(pipeline, plan, shared_path(targets[0], plan.key)))
-    check_output(targets, overwrite, plan.key, plan.copies())
+    check_output(targets, request.overwrite, plan.key, plan.copies())
     work = WorkFolder(targets, plan.key, log, resumable=False)
     folder = shared_path(targets[0], plan.key)  # where finished shards wait for the last step
     try:
@@ -74,7 +61,7 @@ def create_pretraining(
                 chunks=len(plan.portions),
                 input_bytes=plan.input_bytes,
                 log=log,
-                quiet=not progress,
+                quiet=not request.progress,
             )
             complete(targets, plan.key)
         metas = {split: read_meta(target.meta) for split, target in plan.targets.items()}

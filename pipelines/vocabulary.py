@@ -9,7 +9,7 @@ local executor does: SentencePiece trains on one machine. A sample of the defaul
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from uuid import uuid4
 
 import apache_beam as beam
@@ -17,8 +17,9 @@ from apache_beam.metrics import Metrics
 
 from nlpdata.corpus import Portion
 from nlpdata.files.paths import path_of, remove_tree, write_whole
+from nlpdata.options import takes
+from nlpdata.tokenizers.training.options import BeamTrainingRequest
 from nlpdata.tokenizers.training.train import (
-    ALBERT_SYMBOLS,
     LineReader,
     TrainingPlan,
     TrainingResult,
@@ -36,47 +37,21 @@ from pipelines.runner import find_runner, run_pipeline
 _SUMS = "sums.json"
 
 
-def train_tokenizer(
-    input,
-    output,
-    *,
-    runner: str = "DirectRunner",
-    beam_args: Sequence[str] = (),
-    user_defined_symbols: Sequence[str] = ALBERT_SYMBOLS,
-    invalid_utf8: str = "fail",
-    text_key: str | None = None,
-    overwrite: bool = False,
-    dry_run: bool = False,
-    log: Callable[[str], None] | None = None,
-    **options,
-) -> TrainingResult | dict:
+@takes(BeamTrainingRequest)
+def train_tokenizer(request: BeamTrainingRequest) -> TrainingResult | dict:
     """Trains a vocabulary on a Beam runner; the same files as nlpdata.train_tokenizer, byte for byte.
 
-    Args:
-      runner: a key of pipelines.runner.RUNNERS.
-      beam_args: Beam's own options, as on a command line.
-      dry_run: run nothing; returns the job instead (see pipelines.job.describe_job).
-      Others: see nlpdata.train_tokenizer.
+    Returns the job in place of the result with `dry_run` (see pipelines.job.describe_job).
 
     Raises UsageError, DataError.
     """
-    log = log or (lambda line: None)
-    chosen = find_runner(runner, beam_args, dry_run)
-    plan = make_plan(
-        input,
-        output,
-        user_defined_symbols,
-        overwrite=overwrite,
-        invalid_utf8=invalid_utf8,
-        text_key=text_key,
-        log=log,
-        **options,
-    )
+    chosen = find_runner(request.runner, request.beam_args, request.dry_run)
+    plan = make_plan(request)
     inputs = [chunk.file.path for portion in plan.portions for chunk in portion.chunks]
-    chosen.check_places([str(plan.paths[0]), *inputs], dry_run)
+    chosen.check_places([str(plan.paths[0]), *inputs], request.dry_run)
     first = plan.paths[0]
     folder = str(first.with_name(f".{first.name}.{uuid4().hex}.work"))
-    if dry_run:
+    if request.dry_run:
         return describe_job(chosen, lambda pipeline: build_graph(pipeline, plan, folder))
     try:
         path_of(folder).mkdir()
@@ -85,12 +60,12 @@ def train_tokenizer(
             lambda pipeline: build_graph(pipeline, plan, folder),
             chunks=len(plan.portions),
             input_bytes=sum(portion.bytes for portion in plan.portions),
-            log=log,
+            log=request.say,
             quiet=True,
         )
         sums = json.loads((path_of(folder) / _SUMS).read_text())
         lines = _sample(folder, sums["parts"])
-        return train(plan, Counter(sums["counts"]), lambda: train_vocabulary(plan.reader.options, lines), log)
+        return train(plan, Counter(sums["counts"]), lambda: train_vocabulary(plan.reader.options, lines), request.say)
     finally:
         remove_tree(folder)
 

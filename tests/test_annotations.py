@@ -15,7 +15,6 @@ OPEN = {
     "nlpdata.files",
     "nlpdata.finetuning",
     "nlpdata.keys",
-    "nlpdata.options",
     "nlpdata.output",
     "nlpdata.pretraining",
     "nlpdata.records",

@@ -1,12 +1,26 @@
 """The options of create-finetuning: one dataclass that the command line, the function and the meta file all use."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 from nlpdata.errors import UsageError
 from nlpdata.finetuning.datasets import find_dataset, plain_name
 from nlpdata.finetuning.label_names import given_labels
-from nlpdata.options import ACCEPT_LOSS_HELP, RecordOptions, check_range, option
+from nlpdata.options import (
+    ACCEPT_LOSS_HELP,
+    BeamArguments,
+    LocalArguments,
+    PathName,
+    PathNames,
+    RecordOptions,
+    RecordSetArguments,
+    check_range,
+    chosen,
+    option,
+)
+
+if TYPE_CHECKING:
+    from nlpdata.tokenizers import TokenizerSource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,3 +113,33 @@ class FinetuningOptions(RecordOptions):
         both = [name for name in given_labels(self.labels) if name in dropped]
         if both:
             raise UsageError(f"--labels and --drop-labels both name {both[0]!r}; it is a class, or it is left out.")
+
+
+@dataclass(frozen=True)
+class FinetuningRequest(RecordSetArguments, FinetuningOptions):
+    """What create-finetuning takes on any runner. UsageError for a value that is wrong."""
+
+    input: PathNames | None = option(None, "The dataset's folder or file, or several paths where it takes them.")
+    output: PathName | None = option(None, "Folder of the records, e.g. out/mrpc.")
+    tokenizer: "TokenizerSource | None" = option(
+        None, "Tokenizer file, e.g. tok/spm.model or vocab.txt, or a folder with one."
+    )
+    _: KW_ONLY
+    train_output: str | None = option(None, "Training records under another name; all files lie in one folder.")
+    dev_output: str | None = option(None, "Dev records under another name.")
+    test_output: str | None = option(None, "Test records under another name.")
+    options: FinetuningOptions = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "options", chosen(FinetuningOptions, self))
+
+
+@dataclass(frozen=True)
+class LocalFinetuningRequest(LocalArguments, FinetuningRequest):
+    """What create-finetuning takes on this machine."""
+
+
+@dataclass(frozen=True)
+class BeamFinetuningRequest(BeamArguments, FinetuningRequest):
+    """What create-finetuning takes on a Beam runner."""

@@ -9,15 +9,14 @@ from functools import cached_property
 from pathlib import Path
 
 from nlpdata.corpus import fingerprint
-from nlpdata.errors import BEGINS_ANEW, RESUMES, DataError, UsageError
+from nlpdata.errors import BEGINS_ANEW, RESUMES, DataError, UsageError, opt
 from nlpdata.files.paths import AnyPath, is_remote, path_of
 from nlpdata.finetuning import stages as tasks
 from nlpdata.finetuning.batches import ExamplesFile, Tally, label_warnings, read_chunks
 from nlpdata.finetuning.datasets import Dataset, Split, choose_splits, open_dataset
 from nlpdata.finetuning.losses import losses
 from nlpdata.finetuning.meta import meta_content
-from nlpdata.finetuning.options import FinetuningOptions
-from nlpdata.options import check_range, from_keywords
+from nlpdata.finetuning.options import FinetuningOptions, FinetuningRequest
 from nlpdata.output import FinishedSet, OutputSet, WorkFolder, check_output, commit, digest, output_set, store
 from nlpdata.output.naming import QUESTIONS_SUFFIX
 from nlpdata.records.contract import FORMAT_VERSION
@@ -92,43 +91,30 @@ class Plan:
         return {self.tokenizer_file: content, **{self.examples_name(split): None for split in questions}}
 
 
-def make_plan(
-    input,
-    output: str | None,
-    tokenizer,
-    *,
-    log: Callable[[str], None],
-    meta: str | None = None,
-    train_output: str | None = None,
-    dev_output: str | None = None,
-    test_output: str | None = None,
-    num_shards: int | None = None,
-    do_lower_case: bool | None = None,
-    keep_accents: bool | None = None,
-    digit_comma: bool | None = None,
-    **options,
-) -> Plan:
-    """Reads the options and looks at the dataset, as far as it takes to know that the run can start.
-
-    Args are those of create_finetuning. Raises UsageError, DataError.
-    """
+def make_plan(request: FinetuningRequest) -> Plan:
+    """Looks at the dataset, as far as it takes to know that the run can start. Raises UsageError, DataError."""
+    input, chosen = request.input, request.options
     given = [input] if isinstance(input, str | Path) else list(input or [])
-    chosen = from_keywords(FinetuningOptions, options)
-    check_range("num_shards", num_shards, 1, None)
-    if tokenizer is None:
-        raise UsageError("--tokenizer is missing, e.g. --tokenizer tok/spm.model.")
-    names = _Names(output, meta, {"train": train_output, "dev": dev_output, "test": test_output})
+    if request.tokenizer is None:
+        raise UsageError(f"{opt('tokenizer')} is missing, e.g. {opt('tokenizer', 'tok/spm.model')}.")
+    named = {"train": request.train_output, "dev": request.dev_output, "test": request.test_output}
+    names = _Names(request.output, request.meta, named)
     for path in filter(is_remote, [*given, chosen.dev_input, chosen.test_input]):
         raise UsageError(f"datasets are read from this machine. Received: {path}. Copy it here, and name the copy.")
     dataset = open_dataset([str(path) for path in given], chosen)
     splits = choose_splits(dataset, chosen.splits)
     if not splits:
         raise UsageError(f"{dataset.name}: nothing to make: the input holds no split.")
-    loaded = load_tokenizer(tokenizer, do_lower_case=do_lower_case, keep_accents=keep_accents, digit_comma=digit_comma)
+    loaded = load_tokenizer(
+        request.tokenizer,
+        do_lower_case=request.do_lower_case,
+        keep_accents=request.keep_accents,
+        digit_comma=request.digit_comma,
+    )
     for line in [*dataset.warnings, *loaded.notes]:
-        log(line)
+        request.say(line)
     targets = {split.name: names.target(split.name) for split in splits}
-    return Plan(dataset, splits, chosen, loaded, copy_name(names.stem, loaded.path), targets, num_shards)
+    return Plan(dataset, splits, chosen, loaded, copy_name(names.stem, loaded.path), targets, request.num_shards)
 
 
 class _Names:

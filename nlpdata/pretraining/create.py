@@ -8,16 +8,16 @@ small result file, so an interrupted run resumes where it was.
 
 import shutil
 from collections import Counter
-from collections.abc import Callable
 from contextlib import contextmanager
 from itertools import pairwise
 
 from nlpdata.errors import DataError
 from nlpdata.execution.executor import default_workers, run_stage
 from nlpdata.execution.spill import MAX_RUNS, Merge
-from nlpdata.options import check_range
+from nlpdata.options import takes
 from nlpdata.output import FinishedSet, WorkFolder, check_output, commit
 from nlpdata.pretraining import random_next
+from nlpdata.pretraining.options import LocalPretrainingRequest
 from nlpdata.pretraining.plan import (
     CreationResult,
     Plan,
@@ -46,57 +46,15 @@ from nlpdata.text import loss
 BUCKETS_BYTES = 4 << 20  # what is known of the documents of the buckets of a task; not of the workers either
 
 
-def create_pretraining(
-    input,
-    output: str,
-    tokenizer,
-    *,
-    meta: str | None = None,
-    num_shards: int | None = None,
-    workers: int | None = None,
-    chunk_size: int | None = None,
-    overwrite: bool = False,
-    do_lower_case: bool | None = None,
-    keep_accents: bool | None = None,
-    digit_comma: bool | None = None,
-    log: Callable[[str], None] | None = None,
-    progress: bool = False,
-    **options,
-) -> CreationResult:
-    """Makes pretraining records of text files.
-
-    Args:
-      input: paths or patterns (see nlpdata.corpus.find_files).
-      output: the record file; `X` or `X.tfrecord`.
-      tokenizer: a tokenizer file (see nlpdata.tokenizers.load_tokenizer).
-      meta: the meta file, if not beside the records.
-      num_shards: record files; default: one for each 112 MiB.
-      workers: processes; default: one a core. Does not change the result, nor does `chunk_size` (input bytes a task).
-      overwrite: replace an older result of the same name.
-      do_lower_case, keep_accents, digit_comma: normalisation, if not as stored with the tokenizer.
-      log: receives lines for the user.
-      progress: show progress on standard error.
-      options: see PretrainingOptions.
+@takes(LocalPretrainingRequest)
+def create_pretraining(request: LocalPretrainingRequest) -> CreationResult:
+    """Makes pretraining records of text files: `output` (in shards where it is large), and its meta file.
 
     Raises UsageError, DataError.
     """
-    log = log or (lambda line: None)
-    check_range("workers", workers, 1, None)
-    plan = make_plan(
-        input,
-        output,
-        tokenizer,
-        meta=meta,
-        num_shards=num_shards,
-        chunk_size=chunk_size,
-        do_lower_case=do_lower_case,
-        keep_accents=keep_accents,
-        digit_comma=digit_comma,
-        log=log,
-        **options,
-    )
-    run = _Run(plan, workers or default_workers(), log, progress)
-    run.open_work_folder(overwrite)
+    plan = make_plan(request)
+    run = _Run(plan, request.workers or default_workers(), request.say, request.progress)
+    run.open_work_folder(request.overwrite)
     try:
         with disk_errors("create-pretraining", plan.targets["train"].folder):
             return run.execute()

@@ -1,11 +1,25 @@
 """The options of create-pretraining: one dataclass that the command line, the function and the meta file all use."""
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from nlpdata.errors import UsageError
-from nlpdata.options import ACCEPT_LOSS_HELP, RecordOptions, check_range, option
+from nlpdata.options import (
+    ACCEPT_LOSS_HELP,
+    BeamArguments,
+    LocalArguments,
+    PathName,
+    PathNames,
+    RecordOptions,
+    RecordSetArguments,
+    check_range,
+    chosen,
+    option,
+)
+
+if TYPE_CHECKING:
+    from nlpdata.tokenizers import TokenizerSource
 
 Objective = Literal["sop", "nsp", "none"]
 
@@ -79,3 +93,31 @@ class PretrainingOptions(RecordOptions):
     def needs_buckets(self) -> bool:
         """Whether examples have text of several documents, which meet in buckets (nlpdata.pretraining.random_next)."""
         return self.objective == "nsp" or self.pack_across_documents
+
+
+@dataclass(frozen=True)
+class PretrainingRequest(RecordSetArguments, PretrainingOptions):
+    """What create-pretraining takes on any runner. UsageError for a value that is wrong."""
+
+    input: Annotated[
+        PathNames, "Text files, one sentence a line: paths or quoted patterns, e.g. 'data/*.txt'; GLOB@2 weighs them."
+    ]
+    output: Annotated[PathName, "Record file, e.g. out/train.tfrecord."]
+    tokenizer: Annotated["TokenizerSource", "Tokenizer file, e.g. tok/spm.model or vocab.txt, or a folder with one."]
+    _: KW_ONLY
+    chunk_size: int | None = option(None, "Input bytes of a unit of work; does not change the result.", least=1)
+    options: PretrainingOptions = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "options", chosen(PretrainingOptions, self))
+
+
+@dataclass(frozen=True)
+class LocalPretrainingRequest(LocalArguments, PretrainingRequest):
+    """What create-pretraining takes on this machine."""
+
+
+@dataclass(frozen=True)
+class BeamPretrainingRequest(BeamArguments, PretrainingRequest):
+    """What create-pretraining takes on a Beam runner."""

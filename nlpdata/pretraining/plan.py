@@ -5,7 +5,7 @@ work (a lone document, no examples), the number of shards and the meta files fol
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,10 +13,9 @@ from nlpdata.corpus import CorpusFile, Portion, find_files, fingerprint, plan_po
 from nlpdata.corpus.look import look_at
 from nlpdata.errors import DataError, UsageError
 from nlpdata.execution.executor import default_workers
-from nlpdata.options import check_range, from_keywords
 from nlpdata.output import OutputSet, digest, output_set, set_files
 from nlpdata.pretraining import random_next
-from nlpdata.pretraining.options import PretrainingOptions
+from nlpdata.pretraining.options import PretrainingOptions, PretrainingRequest
 from nlpdata.pretraining.summary import corpus_warnings, dropped_by_reason, list_inputs, losses, meta_content
 from nlpdata.records.contract import FORMAT_VERSION, record_stem
 from nlpdata.text import loss
@@ -101,44 +100,32 @@ class Plan:
         return CreationResult(files, paths, metas["train"]["counters"], [*self.warnings, *warnings])
 
 
-def make_plan(
-    input,
-    output: str,
-    tokenizer,
-    *,
-    log: Callable[[str], None],
-    meta: str | None = None,
-    num_shards: int | None = None,
-    chunk_size: int | None = None,
-    do_lower_case: bool | None = None,
-    keep_accents: bool | None = None,
-    digit_comma: bool | None = None,
-    **options,
-) -> Plan:
-    """Reads the options and looks at the input, as far as it takes to know that the run can start.
-
-    Args are those of create_pretraining. Raises UsageError, DataError.
-    """
-    chosen = from_keywords(PretrainingOptions, options)
-    for name, value in (("num_shards", num_shards), ("chunk_size", chunk_size)):
-        check_range(name, value, 1, None)
-    targets = _targets(output, meta, chosen)
+def make_plan(request: PretrainingRequest) -> Plan:
+    """Looks at the input, as far as it takes to know that the run can start. Raises UsageError, DataError."""
+    chosen, input = request.options, request.input
+    targets = _targets(str(request.output), request.meta, chosen)
     files, warnings = find_files([input] if isinstance(input, str | Path) else list(input))
     if chosen.nsp_scope == "file" and len(files) > random_next.MAX_FILES:
         raise UsageError(
             f"--nsp-scope file takes {random_next.MAX_FILES:,} files at most. Received: {len(files):,}. Join files, or use "
             "--nsp-scope corpus"
         )
-    loaded = load_tokenizer(tokenizer, do_lower_case=do_lower_case, keep_accents=keep_accents, digit_comma=digit_comma)
+    loaded = load_tokenizer(
+        request.tokenizer,
+        do_lower_case=request.do_lower_case,
+        keep_accents=request.keep_accents,
+        digit_comma=request.digit_comma,
+    )
+    chunk_size = request.chunk_size
     if chunk_size is None:  # not of the workers: a run that was interrupted may go on with fewer
         share = sum(file.size for file in files) // (default_workers() * 8)
         chunk_size = min(max(share, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES)
-    warnings += _older_eval_set(output, chosen)
+    warnings += _older_eval_set(str(request.output), chosen)
     for line in [*warnings, *loaded.notes]:
-        log(line)
+        request.say(line)
     odd = look_at(files, invalid_utf8=chosen.invalid_utf8, text_key=chosen.text_key, pairs=chosen.objective != "none")
     for line in odd:
-        log(f"warning: {line}")
+        request.say(f"warning: {line}")
     warnings += odd
     portions = plan_portions(files, chunk_size, chosen.text_key, chosen.limit_documents)
     key = {
@@ -150,10 +137,12 @@ def make_plan(
             [[chunk.file.path, chunk.start, chunk.stop, chunk.max_documents] for chunk in portion.chunks]
             for portion in portions
         ],
-        "num_shards": num_shards,
+        "num_shards": request.num_shards,
     }
     entry = {**loaded.meta(), "source": loaded.path}
-    return Plan(targets, files, portions, list_inputs(files), chosen, loaded, entry, num_shards, digest(key), warnings)
+    return Plan(
+        targets, files, portions, list_inputs(files), chosen, loaded, entry, request.num_shards, digest(key), warnings
+    )
 
 
 def _targets(output: str, meta: str | None, options: PretrainingOptions) -> dict[str, OutputSet]:

@@ -16,7 +16,8 @@ import sentencepiece
 from nlpdata.errors import DataError, UsageError
 from nlpdata.text.albert import normalize_lines
 from nlpdata.tokenizers.sentencepiece import without_surrogates
-from nlpdata.tokenizers.training.trainers import TrainedVocabulary, TrainingOptions
+from nlpdata.tokenizers.training.options import TrainingOptions
+from nlpdata.tokenizers.training.trainers import TrainedVocabulary
 
 PAD, UNKNOWN = "<pad>", "<unk>"
 CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")

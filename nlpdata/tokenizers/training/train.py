@@ -14,20 +14,16 @@ from pathlib import Path
 from nlpdata.corpus import Block, Portion, find_files, plan_portions, read_portion
 from nlpdata.corpus.look import look_at
 from nlpdata.corpus.types import MAX_LINE_BYTES
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError
 from nlpdata.execution.executor import default_workers, run_tasks
+from nlpdata.options import takes
 from nlpdata.output import digest
 from nlpdata.text import loss
 from nlpdata.tokenizers.training import writing
 from nlpdata.tokenizers.training.coverage import CharacterCounts, lost_lines, uncovered_characters
+from nlpdata.tokenizers.training.options import LocalTrainingRequest, TrainingOptions, TrainingRequest
 from nlpdata.tokenizers.training.sampling import LineSampler
-from nlpdata.tokenizers.training.trainers import (
-    ALBERT_SYMBOLS,
-    TrainedVocabulary,
-    Trainer,
-    TrainingOptions,
-    make_trainer,
-)
+from nlpdata.tokenizers.training.trainers import TrainedVocabulary, Trainer, make_trainer
 
 # The options that the sidecar repeats.
 _IN_SIDECAR = {field.name for field in fields(TrainingOptions)} - {"type", "do_lower_case", "keep_accents"}
@@ -58,58 +54,18 @@ class TrainingResult:
         assert self.lines_read == sum(parts)
 
 
-def train_tokenizer(
-    input,
-    output,
-    *,
-    vocab_size: int = 30000,
-    type: str = "unigram",
-    character_coverage: float = 0.99995,
-    do_lower_case: bool = True,
-    keep_accents: bool = False,
-    user_defined_symbols: Sequence[str] = ALBERT_SYMBOLS,
-    sample_lines: int = 10_000_000,
-    max_line_bytes: int = 4192,
-    seed: int = 12345,
-    hard_vocab_limit: bool = True,
-    invalid_utf8: str = "fail",
-    text_key: str | None = None,
-    accept_loss: bool = False,
-    workers: int | None = None,
-    overwrite: bool = False,
-    log: Callable[[str], None] | None = None,
-) -> TrainingResult:
-    """Trains a vocabulary on the files that `input` names (as in find_files) and writes `<output>.model` and so on.
+@takes(LocalTrainingRequest)
+def train_tokenizer(request: LocalTrainingRequest) -> TrainingResult:
+    """Trains a vocabulary on text files, and writes `<output>.model` or `<output>.txt` with its sidecar.
 
-    The result depends on the text in the order of the files and on the options, never on `workers` (processes that
-    count lines of a corpus above 64 MiB; None: one a core) or the machine's cores. Of more than `sample_lines` lines
-    exactly so many are drawn, keyed by `seed`. `log` receives a few lines about progress. `accept_loss`: train also where
-    most of the text is left out.
+    The result depends on the text in the order of the files and on the options, never on `workers` or the machine.
+
     Raises UsageError for options, patterns and outputs that exist, DataError for the text and the disk.
     """
-    log = log or (lambda line: None)
-    plan = make_plan(
-        input,
-        output,
-        user_defined_symbols,
-        overwrite=overwrite,
-        invalid_utf8=invalid_utf8,
-        text_key=text_key,
-        accept_loss=accept_loss,
-        log=log,
-        type=type,
-        vocab_size=vocab_size,
-        character_coverage=character_coverage,
-        do_lower_case=do_lower_case,
-        keep_accents=keep_accents,
-        sample_lines=sample_lines,
-        max_line_bytes=max_line_bytes,
-        seed=seed,
-        hard_vocab_limit=hard_vocab_limit,
-    )
-    counts = _count(plan.reader, plan.portions, workers)
+    plan = make_plan(request)
+    counts = _count(plan.reader, plan.portions, request.workers)
     require_lines(counts, plan.reader.options, plan.files)
-    return train(plan, counts, lambda: _train(plan, counts["usable"], workers), log)
+    return train(plan, counts, lambda: _train(plan, counts["usable"], request.workers), request.say)
 
 
 @dataclass(frozen=True)
@@ -135,49 +91,32 @@ class TrainingPlan:
     accept_loss: bool = False
 
 
-def make_plan(
-    input,
-    output,
-    symbols,
-    *,
-    overwrite: bool,
-    invalid_utf8: str,
-    text_key: str | None,
-    log,
-    accept_loss: bool = False,
-    **options,
-) -> TrainingPlan:
-    """Reads the options and looks at the input, as far as it takes to know that the run can start.
-
-    Args are those of train_tokenizer. Raises UsageError, DataError.
-    """
-    if isinstance(symbols, str):
-        raise UsageError(f"user-defined symbols: received the text {symbols!r}, expected a list of strings")
-    chosen = TrainingOptions(user_defined_symbols=tuple(symbols), **options)
-    trainer = make_trainer(chosen)
-    files, warnings = find_files(input)
+def make_plan(request: TrainingRequest) -> TrainingPlan:
+    """Looks at the input, as far as it takes to know that the run can start. Raises UsageError, DataError."""
+    trainer = make_trainer(request.options)
+    files, warnings = find_files(request.input)
     key = digest(
         {
-            "options": asdict(chosen),
-            "invalid_utf8": invalid_utf8,
-            "text_key": text_key,
+            "options": asdict(request.options),
+            "invalid_utf8": request.invalid_utf8,
+            "text_key": request.text_key,
             "inputs": [[file.name, file.size] for file in files],
         }
     )
-    paths = writing.prepare_output(output, trainer.suffixes, overwrite, key)
+    paths = writing.prepare_output(request.output, trainer.suffixes, request.overwrite, key)
     if any(file.weight != 1 for file in files):
         warnings = [*warnings, "weights (GLOB@2) have no effect on vocabulary training: every line counts once"]
-    warnings = [*warnings, *look_at(files, invalid_utf8=invalid_utf8, text_key=text_key)]
+    warnings = [*warnings, *look_at(files, invalid_utf8=request.invalid_utf8, text_key=request.text_key)]
     for warning in warnings:
-        log(f"Warning: {warning}")
+        request.say(f"Warning: {warning}")
     return TrainingPlan(
-        LineReader(chosen, invalid_utf8, text_key),
+        LineReader(request.options, request.invalid_utf8, request.text_key),
         plan_portions(files, _PORTION_BYTES),
         len(files),
         paths,
         key,
         warnings,
-        accept_loss,
+        request.accept_loss,
     )
 
 

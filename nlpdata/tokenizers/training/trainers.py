@@ -7,6 +7,7 @@ from typing import Protocol
 
 from nlpdata.errors import UsageError, closest, opt
 from nlpdata.registry import Registry
+from nlpdata.tokenizers.training.options import TrainingOptions
 
 # The class is called with the TrainingOptions.
 TRAINERS = Registry(
@@ -18,24 +19,6 @@ TRAINERS = Registry(
     },
     by_path=False,
 )
-# The user_defined_symbols of google-research/albert's README: always pieces of their own.
-ALBERT_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
-
-
-@dataclass(frozen=True)
-class TrainingOptions:
-    """All that decides about the vocabulary, except the text."""
-
-    type: str = "unigram"
-    vocab_size: int = 30000
-    character_coverage: float = 0.99995
-    do_lower_case: bool = True
-    keep_accents: bool = False
-    user_defined_symbols: tuple[str, ...] = ALBERT_SYMBOLS
-    sample_lines: int = 10_000_000
-    max_line_bytes: int = 4192
-    seed: int = 12345
-    hard_vocab_limit: bool = True
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ import sentencepiece
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.text.bert import BasicTokenizer
+from nlpdata.tokenizers.training.options import ALBERT_SYMBOLS, TrainingOptions
 from nlpdata.tokenizers.training.sentencepiece import train_model
-from nlpdata.tokenizers.training.trainers import ALBERT_SYMBOLS, TrainedVocabulary, TrainingOptions
+from nlpdata.tokenizers.training.trainers import TrainedVocabulary
 from nlpdata.tokenizers.wordpiece_vocabulary import CONTINUATION, SPECIAL_TOKENS
 
 _MARK = "▁"

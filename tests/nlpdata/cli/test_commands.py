@@ -62,7 +62,8 @@ def create(tmp_path, text, tiny_model, capsys):
         (("--do_lower_case=maybe",), ("do-lower-case", "true or false", "maybe")),
         (("--random_next_sentence=2",), ("random-next-sentence", "true or false", "2")),
         (("--seed",), ("'--seed' requires an argument. ",)),
-        (("--overwrite=3",), ("'--overwrite' does not take a value. ",)),
+        (("--overwrite=3",), ("overwrite", "true or false", "3")),
+        (("--quiet=3",), ("'--quiet' does not take a value. ",)),
     ],
     ids=lambda value: " ".join(value) if value and value[0].startswith("--") else "",
 )

@@ -16,8 +16,9 @@ import sentencepiece
 from nlpdata.errors import DataError, NlpdataError, UsageError
 from nlpdata.tokenizers import load_tokenizer
 from nlpdata.tokenizers.training import train as training
+from nlpdata.tokenizers.training.options import ALBERT_SYMBOLS
 from nlpdata.tokenizers.training.sentencepiece import SentencePieceVocabularyTrainer
-from nlpdata.tokenizers.training.train import ALBERT_SYMBOLS, train_tokenizer, writing
+from nlpdata.tokenizers.training.train import train_tokenizer, writing
 from tests.nlpdata.commands import contents
 from tests.nlpdata.interruptions import run_failing, run_killed
 from tests.shared import shared
@@ -353,7 +354,7 @@ def test_no_usable_line(tmp_path):
         ({"character_coverage": 0.5}, "--character-coverage: received 0.5"),
         ({"user_defined_symbols": ["a", "a"]}, "'a' is given twice"),
         ({"user_defined_symbols": ["[CLS]"]}, "special piece"),
-        ({"user_defined_symbols": "(,)"}, "expected a list"),
+        ({"user_defined_symbols": "(,)"}, "must be a list"),
         ({"user_defined_symbols": [""]}, "is empty"),
     ],
 )

@@ -1,0 +1,59 @@
+"""Options dataclasses -> parameters of Typer commands: the command line has the options that the functions have."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, Field, fields
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import typer
+
+from nlpdata.errors import Message, as_flag
+from nlpdata.options import help_of, type_of
+
+Command = Callable[..., None]
+
+_MORE = Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="More input files.")]
+
+
+def with_options(*request_classes: Any) -> Callable[[Command], Command]:
+    """Gives a command the fields of options dataclasses as options, unless it declares them itself, and FILE arguments.
+
+    What must be given may be missing on the command line: its value is then None.
+    """
+    found = {each.name: each for request_class in request_classes for each in fields(request_class) if each.init}
+
+    def decorate(command: Command) -> Command:
+        declared = [p for p in inspect.signature(command).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        own = [p.replace(kind=p.KEYWORD_ONLY) for p in declared]
+        here = {p.name for p in own}
+        shown = [each for each in found.values() if each.name not in here and each.metadata.get("flag") != ""]
+        added = [_parameter(each) for each in sorted(shown, key=lambda each: each.kw_only)]  # input, output, ... first
+        more = inspect.Parameter("more", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_MORE)
+        command.__signature__ = inspect.Signature([more, *added, *own])  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in (more, *added, *own)}
+        return command
+
+    return decorate
+
+
+def flag_of(each: "Field[Any]") -> str:
+    """The name of a field on the command line, e.g. "--max-seq-length"."""
+    return as_flag(each.metadata.get("flag") or each.name)
+
+
+def _parameter(each: "Field[Any]") -> inspect.Parameter:
+    flag, kind = flag_of(each), _kind(type_of(each))
+    default = None if each.default is MISSING or kind == list[str] | None else each.default
+    flags = [f"{flag}/--no-{flag[2:]}"] if bool in (kind, *get_args(kind)) else [flag]
+    option = typer.Option(*flags, help=Message(help_of(each)).spelled(as_flag))
+    return inspect.Parameter(
+        each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+    )
+
+
+def _kind(declared: Any) -> Any:
+    """The type of a field -> what Typer reads: numbers, switches, choices, one text, or a list of texts."""
+    parts = [declared, *get_args(declared)]
+    if any(part in (int, float, bool) or get_origin(part) is Literal for part in parts):
+        return declared
+    return list[str] | None if any(get_origin(part) is Sequence for part in parts) else str | None

@@ -1,0 +1,143 @@
+"""The public functions have the arguments of their options dataclasses: in help(), for type checkers, on the command line."""
+
+import inspect
+import subprocess
+import sys
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Annotated, Literal
+
+import pytest
+import typer
+
+import nlpdata
+from nlpdata.cli.commands import app
+from nlpdata.cli.parameters import flag_of
+from nlpdata.errors import UsageError, opt
+from nlpdata.finetuning.options import LocalFinetuningRequest
+from nlpdata.options import Arguments, RecordOptions, chosen, help_of, option, takes
+from nlpdata.pretraining.options import LocalPretrainingRequest
+from nlpdata.tokenizers.training.options import LocalTrainingRequest
+
+REQUESTS = {
+    "create_pretraining": LocalPretrainingRequest,
+    "create_finetuning": LocalFinetuningRequest,
+    "train_tokenizer": LocalTrainingRequest,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoupOptions(RecordOptions):
+    spice: Literal["salt", "pepper"] = option("salt", f"What it is spiced with; see {opt('pots')}.")
+    pots: int | None = option(None, "Number of pots.", False, least=1)
+
+
+@dataclass(frozen=True)
+class SoupRequest(Arguments, SoupOptions):
+    water: Annotated[str, "Where the water is from."]
+    _: KW_ONLY
+    hot: bool = option(True, "Whether it is hot.")
+
+
+@takes(SoupRequest)
+def cook(request: SoupRequest) -> tuple[str, SoupOptions]:
+    """Cooks.
+
+    Raises UsageError.
+    """
+    return request.water, chosen(SoupOptions, request)
+
+
+def test_a_function_has_the_arguments_of_its_request():
+    shown = "(water: str, *, spice: Literal['salt', 'pepper'] = 'salt', pots: int | None = None, "
+    assert str(inspect.signature(cook)).startswith(shown)
+    assert inspect.signature(cook).return_annotation == tuple[str, SoupOptions]
+    assert inspect.getdoc(cook).splitlines() == [
+        "Cooks.",
+        "",
+        "Args:",
+        "  water: Where the water is from.",
+        "  spice: What it is spiced with; see pots.",
+        "  pots: Number of pots.",
+        "  log: Receives lines for the user.",
+        "  hot: Whether it is hot.",
+        "",
+        "Raises UsageError.",
+    ]
+    assert cook("lake", pots=2) == ("lake", SoupOptions(spice="salt", pots=2))
+    assert cook(water="lake", spice="pepper") == ("lake", SoupOptions(spice="pepper"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (
+            {"water": "lake", "pot": 3},
+            UsageError,
+            "cook has no option 'pot'. Did you mean pots? Known: water, spice, pots",
+        ),
+        ({"water": "lake", "pots": 0}, UsageError, "pots must be at least 1. Received: 0."),
+        ({}, TypeError, "missing a required argument: 'water'"),
+    ],
+)
+def test_wrong_arguments(arguments, error, message):
+    with pytest.raises(error) as caught:
+        cook(**arguments)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_help_shows_every_argument_with_type_default_and_text(name):
+    function = getattr(nlpdata, name)
+    signature = inspect.signature(function)
+    declared = {each.name: each for each in fields(REQUESTS[name]) if each.init}
+    assert signature.parameters.keys() == declared.keys()
+    assert not [p for p in signature.parameters.values() if p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    for parameter in signature.parameters.values():
+        assert parameter.annotation is not parameter.empty
+        assert f"  {parameter.name}: " in inspect.getdoc(function)
+        if parameter.default is not parameter.empty:
+            assert parameter.default == declared[parameter.name].default
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_the_command_line_has_the_same_options(name):
+    command = typer.main.get_command(app).commands[name.replace("_", "-")]
+    options = {parameter.name: parameter for parameter in command.params}
+    for each in fields(REQUESTS[name]):
+        if not each.init or each.metadata.get("flag") == "":
+            continue
+        assert flag_of(each) in options[each.name].opts
+        assert "\x1e" not in options[each.name].help
+        assert options[each.name].help.startswith(help_of(each)[:10])
+        if each.kw_only and options[each.name].multiple is False:
+            assert options[each.name].default == each.default
+
+
+TYPED = """
+import nlpdata
+
+result: nlpdata.CreationResult = nlpdata.create_pretraining("a", "b", "c", objective="nsp", seed=3, workers=None)
+nlpdata.create_pretraining("a", "b", "c", objective="nspp")     # error: objective
+nlpdata.create_pretraining("a", "b", "c", max_seq_len=128)      # error: max_seq_len
+nlpdata.create_pretraining("a", "b")                            # error: tokenizer
+nlpdata.create_finetuning("a", "b", "c", task="mrpc", max_seq_length="128")  # error: max_seq_length
+nlpdata.train_tokenizer("a", "b", vocab_size=100, user_defined_symbols=["x"])
+length: int = len(nlpdata.open_records("x"))
+nlpdata.verify("x").fault                                       # error: "fault"
+"""
+
+
+@pytest.mark.slow
+def test_a_type_checker_knows_every_argument(tmp_path):
+    (tmp_path / "user.py").write_text(TYPED)
+    command = [sys.executable, "-m", "mypy", "--cache-dir", tmp_path / "cache", "--follow-imports=silent"]
+    done = subprocess.run([*command, tmp_path / "user.py"], capture_output=True, text=True, check=False)
+    found = dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": error: " in line)
+    wanted = {
+        number: line.rpartition("# error: ")[2]
+        for number, line in enumerate(TYPED.splitlines(), 1)
+        if "# error" in line
+    }
+    assert found.keys() == {f"{tmp_path / 'user.py'}:{number}" for number in wanted}, done.stdout
+    for number, word in wanted.items():
+        assert word in found[f"{tmp_path / 'user.py'}:{number}"]
