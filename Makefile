@@ -1,4 +1,5 @@
 # make demo   sets up .venv and makes pretraining records of examples/corpus
+# make check  sets up .venv and runs the checks, and the tests that need no TensorFlow (2 minutes)
 # make test   sets up .venv and runs all checks and tests
 # make lint | bench | clean
 
@@ -15,7 +16,7 @@ export PIP_NO_INPUT := 1
 export TF_CPP_MIN_LOG_LEVEL := 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo check test lint bench clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -52,6 +53,9 @@ lint: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+
+check: lint
+	@$(BIN)/python -m pytest --quiet --light -n $(WORKERS) --dist worksteal
 
 test: lint
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

@@ -62,6 +62,23 @@ class Message:
         return _OPTION.sub(lambda found: spelling(found[1], json.loads(found[2]) if found[2] else None), self.text)
 
 
+EXTRAS = {
+    "apache_beam": "beam",
+    "distributed": "dask",
+    "gcsfs": "gcp",
+    "google.cloud.storage": "gcp",
+    "jax": "jax",
+    "keras": "train",
+    "matplotlib": "plot",
+    "pyarrow": "parquet",
+    "s3fs": "s3",
+    "tensorflow": "train",
+    "tensorflow_datasets": "tfds",
+    "zstandard": "zstd",
+}
+"""Package that part of the toolkit needs -> the extra of ours that installs it."""
+
+
 class NlpdataError(Exception):
     """A message for the user: what is wrong, what was received, what was expected, what to do.
 
@@ -115,3 +132,22 @@ def closest(name: object, known: Iterable[object], most: int = 1) -> str:
 def _core(name: object) -> str:
     """What is compared: dashes of flags and the end of a URL's scheme would make all names alike."""
     return str(name).casefold().strip("-:/")
+
+
+def missing_package(what: str, package: str, extra: str | None = None) -> UsageError:
+    """The error for a package that is not installed.
+
+    Args:
+      what: what needs it, e.g. "--runner".
+      package: its name in an import.
+      extra: the extra that installs it; None: the one in EXTRAS.
+    """
+    name = package.replace("_", "-")
+    return UsageError(
+        f"{what} needs {name}, which is not installed. In the folder of nlpdata: {install_command(extra or EXTRAS[package])}"
+    )
+
+
+def install_command(extra: str) -> str:
+    """How an extra is installed, while nlpdata is installed from its source folder."""
+    return f"pip install '.[{extra}]'"

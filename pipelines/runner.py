@@ -16,7 +16,7 @@ import apache_beam as beam
 from apache_beam.options import pipeline_options
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from nlpdata.errors import DataError, UsageError, closest, opt
+from nlpdata.errors import DataError, UsageError, closest, missing_package, opt
 from nlpdata.execution.executor import Progress
 from nlpdata.files.paths import is_remote
 from pipelines import progress
@@ -87,7 +87,7 @@ def find_runner(name: str, flags: Sequence[str], dry_run: bool = False) -> Runne
             f"{opt('runner')} must be local or one of {', '.join(RUNNERS)}. Received: {name!r}.{closest(name, RUNNERS)}"
         )
     if name == "DaskRunner" and importlib.util.find_spec("distributed") is None:
-        raise UsageError("--runner DaskRunner needs Dask: pip install 'nlpdata[dask]'")
+        raise missing_package("--runner DaskRunner", "distributed")
     module, _, attribute = RUNNERS[name].partition(":")
     make = getattr(importlib.import_module(module), attribute)
     found = vars(beam_parser().parse_args(list(flags)))
@@ -175,7 +175,7 @@ def _check_dataflow(found: dict, dry_run: bool) -> None:
             "pipelines/submit.sh), or a wheel, --extra_package=nlpdata-...whl (made by `pip wheel --no-deps .`)"
         )
     if not _importable("google.cloud.storage"):
-        raise UsageError("--runner DataflowRunner needs Google's client libraries: pip install 'nlpdata[gcp]'")
+        raise missing_package("--runner DataflowRunner", "google.cloud.storage")
 
 
 def _importable(module: str) -> bool:

@@ -194,7 +194,7 @@ def job_spec(
       modules: gs:// folder of the user's own modules; empty: there are none.
     """
     has_accelerator = bool(accelerator and accelerators)
-    requirements = [mounted(package), *(["tensorflow[and-cuda]"] if has_accelerator else [])]
+    requirements = [f"{mounted(package)}[train]", *(["tensorflow[and-cuda]"] if has_accelerator else [])]
     command = f'pip install {shlex.join(requirements)} && exec python -m pretrain.run "$@"'
     machine_spec: dict = {"machineType": machine}
     if has_accelerator:

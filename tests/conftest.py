@@ -7,15 +7,39 @@ import threading
 import hypothesis
 import pytest
 
+from tests import light
+
 # A time limit on each example tells how busy the machine is, not whether the code is right.
 hypothesis.settings.register_profile("no deadline", deadline=None)
 hypothesis.settings.load_profile("no deadline")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--light", action="store_true", help="only tests that need no TensorFlow, Keras, JAX or Beam")
+
+
+def pytest_configure(config):
+    if config.getoption("--light"):
+        sys.modules.update(
+            dict.fromkeys(light.BLOCKED)
+        )  # importing one fails: a test that needs it must be marked `heavy`
+
+
+def pytest_ignore_collect(collection_path, config):
+    if config.getoption("--light") and collection_path.suffix == ".py" and light.needs_heavy(collection_path):
+        return True
+    return None
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--light"):
+        items[:] = [item for item in items if not item.get_closest_marker("heavy")]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread():
     """The models of these tests are so small that threads mostly wait for each other, and test processes share the cores."""
-    if "tensorflow" in sys.modules:  # collected tests have imported it
+    if sys.modules.get("tensorflow"):  # collected tests have imported it
         import tensorflow as tf
 
         tf.config.threading.set_intra_op_parallelism_threads(1)

@@ -40,7 +40,7 @@ def running_store():
     """Starts the server, and points every S3 client of this process and its children at it."""
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
-        pytest.skip(f"needs {', '.join(missing)} (pip install 'nlpdata[dev]')")
+        pytest.skip(f"needs {', '.join(missing)} (pip install '.[dev]')")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

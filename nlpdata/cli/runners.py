@@ -2,7 +2,7 @@
 
 import importlib
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import missing_package
 
 LOCAL = "local"
 COMMANDS = {
@@ -22,7 +22,7 @@ def function_of(command: str, runner: str):
     except ModuleNotFoundError as error:
         if error.name != "apache_beam":
             raise
-        raise UsageError("--runner needs Apache Beam: pip install apache-beam, or leave --runner out") from None
+        raise missing_package(f"--runner {runner}", "apache_beam") from None
 
 
 def _load(reference: str):

@@ -3,7 +3,7 @@
 import gzip
 import zlib
 
-from nlpdata.errors import DataError
+from nlpdata.errors import missing_package
 
 DAMAGE = (EOFError, OSError, zlib.error)
 """What decompressing damaged data raises, besides the errors of the system."""
@@ -83,5 +83,5 @@ def _zstd_stream(raw, path: str) -> FrameStream:
     try:
         import zstandard
     except ImportError as error:
-        raise DataError(f"{path}: zstd-compressed: reading it needs zstandard: pip install 'nlpdata[zstd]'") from error
+        raise missing_package(f"{path}: reading Zstandard", "zstandard") from error
     return FrameStream(raw, zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj, zstandard.ZstdError)

@@ -24,7 +24,7 @@ from uuid import uuid4
 
 import google_crc32c
 
-from nlpdata.errors import DataError, NlpdataError, UsageError, closest
+from nlpdata.errors import DataError, NlpdataError, UsageError, closest, missing_package
 from nlpdata.files.temporary import temporary
 
 BACKENDS = {"gs": ("gcsfs", "gcp"), "s3": ("s3fs", "s3"), "hdfs": ("pyarrow", "hdfs")}  # scheme -> package, extra
@@ -198,7 +198,7 @@ def _said_of(path):
 def _file_system(scheme: str, url: str):
     package, extra = BACKENDS[scheme]
     if find_spec("fsspec") is None or find_spec(package) is None:
-        raise UsageError(f"{url}: {scheme}:// paths need {package}: pip install 'nlpdata[{extra}]'")
+        raise missing_package(f"{url}: a {scheme}:// path", package, extra)
     from fsspec.core import url_to_fs
 
     try:  # without a cache of listings: other processes write as well

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, missing_package
 from nlpdata.files.compression import DAMAGE, detect_compression
 from nlpdata.finetuning.datasets import BadRow
 from nlpdata.text.encoding import HEAD_BYTES, check_is_text
@@ -269,7 +269,7 @@ def read_parquet(path: Path, wanted: Sequence[str | int], header: bool = True) -
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise DataError(f"{path}: reading Parquet needs pyarrow: pip install 'nlpdata[parquet]'") from None
+        raise missing_package(f"{path}: reading Parquet", "pyarrow") from None
     line = 0
     try:
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:

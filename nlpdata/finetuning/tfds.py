@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import EXTRAS, DataError, UsageError, missing_package
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, order_labels
 from nlpdata.finetuning.glue import NLI_GLUE, NLI_TFDS
 from nlpdata.finetuning.label_names import given_labels, label_name, sorted_labels
@@ -91,7 +91,7 @@ def _builder(prepared: Path):
     try:
         import tensorflow_datasets as tfds
     except ImportError as error:
-        raise DataError(f"--tfds needs tensorflow_datasets: pip install tensorflow-datasets ({error})") from None
+        raise missing_package("--tfds", error.name if error.name in EXTRAS else "tensorflow_datasets") from None
     try:
         return tfds.builder_from_directory(prepared)
     except Exception as error:  # whatever a damaged folder makes it raise

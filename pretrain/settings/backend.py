@@ -8,15 +8,10 @@ import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import EXTRAS, DataError, UsageError, install_command
 from nlpdata.files.json_files import read_object
 from pretrain.registry import ENGINES
 from pretrain.settings.values import closest
-
-_PACKAGES = {
-    "jax": "jax (pip install 'nlpdata[jax]')",
-    "tensorflow": "tensorflow (pip install tensorflow)",
-}
 
 
 def choose_backend(
@@ -51,7 +46,12 @@ def choose_backend(
     if is_installed("tensorflow"):
         why = "JAX finds no GPU or TPU" if is_installed("jax") else "JAX is not installed"
         return "tensorflow", f"auto: {why}"
-    return _installed("jax", "auto: TensorFlow is not installed")
+    if is_installed("jax"):
+        return "jax", "auto: TensorFlow is not installed"
+    raise UsageError(
+        "neither TensorFlow nor JAX is installed. In the folder of nlpdata: "
+        f"{install_command('train')} for TensorFlow, {install_command('jax')} for JAX."
+    )
 
 
 def use_installed(environment: MutableMapping[str, str]) -> None:
@@ -71,10 +71,11 @@ def _backend_of(run: Path) -> str | None:
 
 
 def _installed(backend: str, why: str) -> tuple[str, str]:
-    if backend in _PACKAGES and not is_installed(backend):
+    if backend in EXTRAS and not is_installed(backend):
         raise UsageError(
-            f"the backend is {backend} ({why}), but it is not installed. It needs {_PACKAGES[backend]}; a run can start from "
-            "the weights of another one, on either backend: --init_checkpoint=RUN with a new --model_dir."
+            f"the backend is {backend} ({why}), but it is not installed. In the folder of nlpdata: "
+            f"{install_command(EXTRAS[backend])}. A run can also start from the weights of another one, on either backend: "
+            "--init_checkpoint=RUN with a new --model_dir."
         )
     return backend, why
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nlpdata.cli.parsing import call_app
-from nlpdata.errors import NlpdataError
+from nlpdata.errors import EXTRAS, NlpdataError, missing_package
 from pretrain.settings.backend import use_installed
 
 ImportModules = Annotated[
@@ -36,6 +36,12 @@ def run_app(app: typer.Typer, name: str, argv: Sequence[str] | None) -> int:
     use_installed(os.environ)
     try:
         call_app(app, sys.argv[1:] if argv is None else argv, f"python -m pretrain.{name}")
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        missing = missing_package(f"`python -m pretrain.{name}`", error.name)
+        print(f"pretrain.{name}: error: {missing}", file=sys.stderr)
+        code = missing.exit_code
     except NlpdataError as error:
         print(f"pretrain.{name}: error: {error}", file=sys.stderr)
         code = error.exit_code

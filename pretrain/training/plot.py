@@ -4,6 +4,7 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
+from nlpdata.errors import install_command
 from nlpdata.files.json_files import write_file
 from pretrain.training.logs import METRICS, read_lines
 
@@ -16,7 +17,7 @@ def plot_loss(model_dir, log: Callable[[str], None] = print) -> Path | None:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        log("no loss.png: matplotlib is not installed (pip install 'nlpdata[plot]'); the figures are in metrics.jsonl")
+        log(f"no loss.png: matplotlib is not installed ({install_command('plot')}); the figures are in metrics.jsonl")
         return None
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()

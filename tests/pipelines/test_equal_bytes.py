@@ -28,7 +28,7 @@ SLOW = ("multi_processing", "Dask")
 
 def need(name):
     if name == "Dask" and importlib.util.find_spec("distributed") is None:
-        pytest.skip("needs Dask (pip install 'nlpdata[dask]')")
+        pytest.skip("needs Dask (pip install '.[dask]')")
 
 
 @pytest.mark.parametrize("shards", [None, 3])

@@ -90,7 +90,7 @@ def local_files(made, arguments, tmp_path):
 @pytest.mark.parametrize(("name", "source"), CASES)
 def test_every_runner_gives_the_local_files(name, source, arguments, local_files, tmp_path):
     if name == "Dask" and importlib.util.find_spec("distributed") is None:
-        pytest.skip("needs Dask (pip install 'nlpdata[dask]')")
+        pytest.skip("needs Dask (pip install '.[dask]')")
     assert cli.main(arguments(source, tmp_path / "out", *RUNNERS[name])) == 0
     assert contents(tmp_path / "out") == local_files(source)
     assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]

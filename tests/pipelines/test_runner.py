@@ -55,7 +55,7 @@ def test_refused(name, tmp_path, corpus_folder, tiny_model, capsys):
 
 @pytest.mark.parametrize(
     ("installed", "message"),
-    [(False, "pip install 'nlpdata[gcp]'"), (True, "--input and --output must be gs:// paths")],
+    [(False, "pip install '.[gcp]'"), (True, "--input and --output must be gs:// paths")],
 )
 def test_dataflow_needs_its_client_and_its_paths(
     installed, message, tmp_path, corpus_folder, tiny_model, capsys, monkeypatch

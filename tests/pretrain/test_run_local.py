@@ -6,6 +6,8 @@ import pytest
 
 from pretrain.run import main
 
+pytestmark = pytest.mark.heavy
+
 
 def run(capsys, *argv) -> tuple[int, str]:
     code = main(argv)

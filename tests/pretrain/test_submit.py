@@ -36,7 +36,9 @@ def test_dry_run_prints_the_job(capsys):
     assert (pool["machineSpec"], pool["replicaCount"]) == (machine, 1)
     container = pool["containerSpec"]
     assert container["command"][:2] == ["sh", "-c"]
-    assert re.search(r"pip install /gcs/my-bucket/nlpdata/source-\w{12}/nlpdata-[\d.]+tar.gz", container["command"][2])
+    assert re.search(
+        r"pip install '?/gcs/my-bucket/nlpdata/source-\w{12}/nlpdata-[\d.]+tar.gz", container["command"][2]
+    )
     assert container["args"] == [*FLAGS[:2], "--input_files=/gcs/my-bucket/a.tfrecord,/gcs/my-bucket/b*"]
     assert job["baseOutputDirectory"] == {"outputUriPrefix": "gs://my-bucket/nlpdata/job1"}
     copy, create = [row for row in printed.splitlines() if row.startswith("# gcloud")]

@@ -342,7 +342,7 @@ def test_zstd(tmp_path):
 
 def test_zstd_without_its_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(DataError, match=r"pip install 'nlpdata\[zstd\]'"):
+    with pytest.raises(UsageError, match=r"pip install '\.\[zstd\]'"):
         find_files([str(write(tmp_path / "a.zst", b"\x28\xb5\x2f\xfdrest"))])
 
 

@@ -45,12 +45,13 @@ def test_missing_package_names_the_command(scheme, package, extra, tmp_path, tin
     for inputs, output in ((f"{scheme}://name/a.txt", tmp_path / "t"), (tiny_model, f"{scheme}://name/t")):
         outcome = run_command(capsys, *create_arguments(inputs, output, tiny_model))
         assert outcome.code == 2
-        assert f"{scheme}:// paths need {package}: pip install 'nlpdata[{extra}]'" in outcome.err
+        assert f"a {scheme}:// path needs {package}, which is not installed" in outcome.err
+        assert f"pip install '.[{extra}]'" in outcome.err
 
 
 def test_hdfs_without_java_says_what_it_needs(monkeypatch):
     if importlib.util.find_spec("pyarrow") is None:
-        pytest.skip("needs pyarrow (pip install 'nlpdata[hdfs]')")
+        pytest.skip("needs pyarrow (pip install '.[hdfs]')")
     for name in ("JAVA_HOME", "HADOOP_HOME", "ARROW_LIBHDFS_DIR"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(UsageError, match="CLASSPATH") as error:

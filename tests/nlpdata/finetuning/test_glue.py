@@ -31,6 +31,7 @@ def _source(task, split):
     return [line.split("\t") for line in lines[0 if task == "CoLA" and split != "test" else 1 :]]
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("task", REAL)
 def test_real_folders_convert_row_by_row(task, tmp_path):

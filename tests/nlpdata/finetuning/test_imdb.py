@@ -48,6 +48,7 @@ def test_folder_and_tar_give_the_same_records(tmp_path, folder, make, records, v
     assert read_meta(tmp_path / "tar" / "meta.json")["label_names"] == ["neg", "pos"]
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 def test_the_real_reviews(tmp_path):
     path = shared("data", "imdb", "aclImdb_v1.mini.tar.gz")

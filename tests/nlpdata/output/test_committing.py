@@ -20,6 +20,9 @@ from nlpdata.records.reader import open_records
 from nlpdata.records.verification import verify
 from tests.nlpdata.interruptions import run_failing, run_killed
 
+pytestmark = pytest.mark.heavy
+
+
 WORDS = "the quick brown fox jumps over lazy dogs while seven small birds sing in old trees".split()
 INTERRUPTIONS = {"killed": run_killed, "failing": run_failing}
 MODULES = (nlpdata.pretraining.create, nlpdata.finetuning.create)

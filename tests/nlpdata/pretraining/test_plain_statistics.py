@@ -91,6 +91,7 @@ CASES = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("language", "kind", "objective"), CASES)
 def test_plain(language, kind, objective, prepared):
     corpus, tokenizer = prepared(language, kind)

@@ -451,6 +451,7 @@ def test_no_match(tmp_path):
         train(tmp_path / "*.txt", tmp_path / "spm")
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 def test_real_text_in_two_processes(tmp_path, monkeypatch):
     """Japanese and English handbooks: the same model from one process and from several, and no unknown Latin text."""

@@ -10,6 +10,9 @@ import pretrain
 from pretrain.encoders.model_config import read_model_config
 from tests.shared import shared
 
+pytestmark = pytest.mark.heavy
+
+
 TOLERANCE = 2e-5
 # checkpoint, its configuration where it holds none, reference, prefix of the inputs, prefix of the outputs
 CASES = [

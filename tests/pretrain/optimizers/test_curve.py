@@ -48,6 +48,7 @@ warmups = st.one_of(
 
 @settings(max_examples=30)
 @given(decays, warmups, st.integers(1, 1000), st.lists(st.integers(0, 3000), min_size=1, max_size=9))
+@pytest.mark.heavy
 def test_the_numbers_are_what_keras_computes(decay, warmup, train_steps, steps):
     config = optimization(decay, warmup)
     curve, rate = curve_of(config, train_steps), build_learning_rate(config, train_steps)

@@ -41,6 +41,7 @@ def test_every_field_of_the_sections_is_read():
     assert not unread, f"nothing reads {', '.join(unread)}"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "registry", [ENCODERS, OPTIMIZERS, SCHEDULES, WARMUPS, TASKS], ids=lambda registry: registry.kind
 )

@@ -109,5 +109,5 @@ def test_without_matplotlib_it_says_so(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     said = []
     assert plot_loss(tmp_path, said.append) is None
-    assert "pip install 'nlpdata[plot]'" in said[0]
+    assert "pip install '.[plot]'" in said[0]
     assert not (tmp_path / "loss.png").exists()

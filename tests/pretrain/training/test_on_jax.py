@@ -21,8 +21,9 @@ TESTS = (
 )
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs JAX (pip install 'nlpdata[jax]')")
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs JAX (pip install '.[jax]')")
 @pytest.mark.skipif(os.environ.get("KERAS_BACKEND") == "jax", reason="this is the process on JAX")
 def test_model_code_on_jax():
     done = subprocess.run(

@@ -1,0 +1,174 @@
+"""What each extra brings: the package in virtual environments of its own, as users install it.
+
+They need a package index; without one these tests are skipped.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.heavy
+
+
+ROOT = Path(__file__).resolve().parents[1]
+CORPUS = ROOT / "examples" / "corpus"
+MOST_MEGABYTES = 150
+HEAVY = ("tensorflow", "keras", "apache_beam", "jax", "tensorflow_datasets", "pyarrow")
+
+
+class Environment:
+    """A virtual environment, and a folder to work in."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.python = folder / "work", folder / "venv" / "bin" / "python"
+        self.folder.mkdir(parents=True)
+        subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+
+    def install(self, source: Path, extra: str = "") -> None:
+        done = self.run("-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"{source}{extra}")
+        if done.returncode and "No matching distribution found for setuptools" in done.stderr:
+            pytest.skip("needs a package index to install from")
+        assert done.returncode == 0, done.stderr
+
+    def run(self, *words) -> subprocess.CompletedProcess:
+        """Python with these arguments, in the working folder; nothing of this test's environment is on its path."""
+        environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "KERAS_BACKEND")}
+        command = [self.python, *map(str, words)]
+        return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
+
+    def ok(self, *words) -> str:
+        """What a command printed that must succeed."""
+        done = self.run(*words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def megabytes(self) -> float:
+        """What the packages take on disk, pip and setuptools left out."""
+        packages = next((self.python.parents[1] / "lib").glob("python*/site-packages"))
+        own = [
+            place for place in packages.iterdir() if not place.name.startswith(("pip", "setuptools", "pkg_resources"))
+        ]
+        files = [file for place in own for file in (place.rglob("*") if place.is_dir() else [place])]
+        return sum(file.stat().st_size for file in files if file.is_file()) / 1e6
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """nlpdata without extras, from a copy of its source: a build writes into it."""
+    folder = tmp_path_factory.mktemp("install")
+    source = folder / "source"
+    for name in ("nlpdata", "pipelines", "pretrain", "model_configs"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    made = Environment(folder)
+    made.install(source)
+    made.source = source
+    return made
+
+
+def digest(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir() if path.is_file()}
+
+
+def test_the_base_is_small(environment):
+    found = [name for name in HEAVY if environment.run("-c", f"import {name}").returncode == 0]
+    assert not found
+    assert environment.megabytes() < MOST_MEGABYTES
+
+
+def prepare(python, folder: Path) -> tuple[list[str], list[dict[str, str]]]:
+    """Runs a chain of commands with `python(*words)`; what they print, and what they write into three folders."""
+    tokenizer, records = folder / "tok" / "spm", folder / "out" / "a.tfrecord"
+    text = ("--input", f"{CORPUS}/*.txt")
+    rows = ("--task", "classification", "--input", ROOT / "examples" / "languages.tsv", "--eval-fraction", "0.25")
+    made = ("--tokenizer", f"{tokenizer}.model", "--max-seq-length", "64")
+    commands = [
+        ("train-tokenizer", *text, "--output", tokenizer, "--vocab-size", "1000"),
+        ("create-pretraining", *text, *made, "--output", records, "--eval-fraction", "0.2", "--workers", "2"),
+        ("verify", records),
+        ("inspect", records, "--limit", "1"),
+        ("create-finetuning", *rows, *made, "--output", folder / "ft"),
+    ]
+    return [python("-m", "nlpdata", *command) for command in commands], [
+        digest(folder / n) for n in ("tok", "out", "ft")
+    ]
+
+
+def here(*words) -> str:
+    """What Python prints in the environment of this test."""
+    done = subprocess.run([sys.executable, *map(str, words)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_base_prepares_data(environment):
+    printed, files = prepare(environment.ok, environment.folder / "base")
+    assert re.search(r"vocabulary +1,000", printed[0])
+    assert re.search(r"examples, train +[1-9]", printed[1])
+    assert "no faults" in printed[2]
+    assert "[MASK:" in printed[3]
+    assert re.search(r"train: records +98", printed[4])
+    assert files == prepare(here, environment.folder / "all")[1]
+
+
+@pytest.mark.parametrize(
+    ("command", "needs", "extra"),
+    [
+        ("nlpdata create-pretraining --input a.txt --tokenizer a --output b --runner DirectRunner", "apache-beam", "beam"),
+        ("nlpdata create-pretraining --input s3://bucket/a.txt --tokenizer a --output b", "s3fs", "s3"),
+        ("nlpdata create-pretraining --input a.zst --tokenizer a --output b", "zstandard", "zstd"),
+        ("nlpdata create-finetuning --task classification --input a.parquet --tokenizer v.txt --output b", "pyarrow", "parquet"),
+        ("pretrain.run --experiment=bert/pretraining --model_dir=run", "neither TensorFlow nor JAX", "train"),
+        ("pretrain.run --experiment=bert/pretraining --model_dir=run --backend=jax", "jax", "jax"),
+        ("pretrain.convert a b --format hf", "keras", "train"),
+        ("pretrain.predict --model_dir=run --input a.txt --output b", "keras", "train"),
+        ("pretrain.export run b --format hf", "keras", "train"),
+        ("pretrain.glue --init_checkpoint=a --input=b --output=c", "TensorFlow", "train"),
+    ],
+)  # fmt: skip
+def test_a_missing_extra_is_one_line(environment, command, needs, extra):
+    folder = environment.folder
+    (folder / "a.txt").write_text("A line.\n")
+    (folder / "a.zst").write_bytes(b"\x28\xb5\x2f\xfdrest")
+    (folder / "a.parquet").write_bytes(b"PAR1")
+    (folder / "v.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]) + "\n")
+    done = environment.run("-m", *command.split())
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert f"pip install '.[{extra}]'" in last
+    assert needs in last
+
+
+def test_the_extra_jax_trains_predicts_and_exports_without_tensorflow(environment):
+    """Last in this file: the environment is no longer the base afterwards."""
+    environment.install(environment.source, "[jax]")
+    assert environment.run("-c", "import tensorflow").returncode
+    folder = environment.folder
+    run = ("-m", "pretrain.run", "--mode=train_and_eval")
+    data = ("--train_batch_size=8", "--input_files={0}", "--eval_files={1}")
+    records, rows = folder / "base" / "out", folder / "base" / "ft"
+    tiny = ("--experiment=albert/pretraining", f"--config_file={ROOT}/pretrain/configs/tiny_albert.yaml")
+    read = [word.format(records / "a.tfrecord", records / "a.eval.tfrecord") for word in data]
+    environment.ok(*run, *tiny, *read, "--num_train_steps=30", "--model_dir=run1")
+    tune = ("--experiment=albert/sentence_prediction", "--init_checkpoint=run1", "--learning_rate=1e-3")
+    read = [word.format(rows / "train.tfrecord", rows / "dev.tfrecord") for word in data]
+    environment.ok(*run, *tune, *read, "--num_train_epochs=15", "--model_dir=run2")
+    (folder / "new.txt").write_text("Wo steht der alte Apfelbaum?\n")
+    environment.ok("-m", "pretrain.predict", "--model_dir=run2", "--input=new.txt", "--output=predictions.tsv")
+    environment.ok("-m", "pretrain.export", "run2", "hf", "--format", "hf")
+    losses = [
+        line["loss"] for line in map(json.loads, (folder / "run2" / "metrics.jsonl").open()) if line["split"] == "train"
+    ]
+    assert losses[-1] < losses[0] / 2
+    assert json.loads((folder / "run2" / "eval_results.json").read_text())["accuracy"] > 0.5
+    assert "german" in (folder / "predictions.tsv").read_text().lower()
+    assert (folder / "hf" / "model.safetensors").exists()
