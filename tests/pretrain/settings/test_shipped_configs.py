@@ -103,4 +103,4 @@ def test_model_garden_file_loads():
 def test_the_files_are_package_data():
     root = CONFIGS.parents[1]
     data = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
-    assert data["pretrain"] == ["configs/**/*.yaml"]
+    assert data["pretrain"] == ["configs/**/*.yaml", "py.typed"]
