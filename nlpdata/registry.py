@@ -61,6 +61,7 @@ class Registry:
     ):
         self.kind = kind
         self._entries = dict(entries)
+        self._built_in = frozenset(entries)
         self._configs = dict(configs or {})
         self._by_path = by_path
 
@@ -69,6 +70,10 @@ class Registry:
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries
+
+    def is_built_in(self, name: str) -> bool:
+        """Whether a registered name is the package's, not one that the user has registered."""
+        return name in self._built_in
 
     def names(self) -> list[str]:
         """The registered names, sorted."""

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import typer
 
 from nlpdata.errors import UsageError
-from pretrain.registry import user_modules
-from pretrain.settings.command_line import AllowOtherTokenizer, ImportModules, run_app
+from pretrain.registry import CHECKPOINT_FORMATS, user_modules
+from pretrain.settings.command_line import AllowOtherTokenizer, Format, ImportModules, run_app
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -20,9 +20,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 def convert_command(
     source: Annotated[str | None, typer.Argument(help="Checkpoint: folder, prefix, file or .tar.gz.")] = None,
     dest: Annotated[str | None, typer.Argument(help="New folder.")] = None,
-    format: Annotated[
-        Literal["native", "hf", "tf1", "h5", "savedmodel", "hub"] | None, typer.Option(help="What to write.")
-    ] = None,
+    format: Format = "",
     model_config: Annotated[
         str | None, typer.Option("--model_config", "--model-config", help="Configuration, where the source has none.")
     ] = None,
@@ -57,11 +55,12 @@ def convert_command(
         print(f"written: {written}")
         return
     for name, value in (("SOURCE", source), ("DEST", dest), ("--format", format)):
-        if value is None:
+        if not value:
             raise UsageError(f"{name} is missing: python -m pretrain.convert SOURCE DEST --format hf")
     options = {"encoder_only": encoder_only, "tokenizer": tokenizer, "do_lower_case": do_lower_case}
     options["allow_other_tokenizer"] = allow_other_tokenizer
     with user_modules(import_module or ()):
+        CHECKPOINT_FORMATS.get(format)  # an unknown one is refused before anything is read
         checkpoint = read_checkpoint(source, read_model_config(model_config) if model_config else None)
         convert(checkpoint, dest, format, **options, log=print)
 

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from nlpdata.errors import UsageError
-from pretrain.registry import user_modules
-from pretrain.settings.command_line import AllowOtherTokenizer, ImportModules, run_app
+from pretrain.registry import CHECKPOINT_FORMATS, user_modules
+from pretrain.settings.command_line import AllowOtherTokenizer, Format, ImportModules, run_app
 from pretrain.tasks.metrics import BETTER
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -19,9 +19,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 def export_command(
     model_dir: Annotated[str, typer.Argument(help="Folder of a run.")],
     dest: Annotated[str, typer.Argument(help="New folder.")],
-    format: Annotated[
-        Literal["native", "hf", "tf1", "h5", "savedmodel", "hub"], typer.Option(help="What to write.")
-    ] = "savedmodel",
+    format: Format = "savedmodel",
     which: Annotated[Literal["newest", "best"], typer.Option(help="Which checkpoint of the run.")] = "newest",
     encoder_only: Annotated[
         bool, typer.Option("--encoder_only", "--encoder-only", help="Leave the heads out.")
@@ -43,6 +41,7 @@ def export_command(
     options = {"encoder_only": encoder_only, "tokenizer": tokenizer, "do_lower_case": do_lower_case}
     options["allow_other_tokenizer"] = allow_other_tokenizer
     with user_modules(import_module or ()):
+        CHECKPOINT_FORMATS.get(format)  # an unknown one is refused before anything is read
         convert(read_checkpoint(str(folder)), dest, format, **options, log=print)
 
 

@@ -71,24 +71,16 @@ ENGINES = Registry(
         "tensorflow": "pretrain.training.tensorflow_engine:TensorFlowEngine",
     },
 )
+# In the order of help, messages and documentation.
 CHECKPOINT_FORMATS = Registry(
     "checkpoint format",
     {
-        "h5": "pretrain.converters.keras_h5:read",
-        "hugging_face": "pretrain.converters.hugging_face:read",
-        "native": "pretrain.converters.native:read",
-        "tensorflow": "pretrain.converters.tensorflow_checkpoint:read",
-    },
-)
-CHECKPOINT_WRITERS = Registry(
-    "format",
-    {
-        "h5": "pretrain.converters.keras_h5:write",
-        "hf": "pretrain.converters.hugging_face:write",
-        "hub": "pretrain.converters.saved_model:write_hub",
-        "native": "pretrain.converters.native:write_model",
-        "savedmodel": "pretrain.converters.saved_model:write",
-        "tf1": "pretrain.converters.tensorflow_checkpoint:write",
+        "native": "pretrain.converters.native:NativeFormat",
+        "hf": "pretrain.converters.hugging_face:HuggingFaceFormat",
+        "tf1": "pretrain.converters.tensorflow_checkpoint:TensorFlowFormat",
+        "h5": "pretrain.converters.keras_h5:KerasH5Format",
+        "savedmodel": "pretrain.converters.saved_model:SavedModelFormat",
+        "hub": "pretrain.converters.saved_model:HubFormat",
     },
 )
 EXPERIMENTS = Registry(

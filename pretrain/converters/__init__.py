@@ -14,10 +14,11 @@ from pretrain.converters import native, places
 from pretrain.converters.archives import unpacked
 from pretrain.converters.checkpoint import Checkpoint, stored_encoder
 from pretrain.converters.facts import read_facts
+from pretrain.converters.format import explain, format_of, known_places
 from pretrain.converters.heads import settled
 from pretrain.converters.report import LoadReport, assign
 from pretrain.converters.sizes import refuse_larger
-from pretrain.registry import CHECKPOINT_FORMATS, user_modules
+from pretrain.registry import user_modules
 from pretrain.settings.schema import Choice
 
 _HARMLESS = 1 << 24  # numbers that any machine has room for
@@ -41,12 +42,12 @@ def read_checkpoint(path: str, model_config: Choice | None = None, import_module
     given = places.find(str(path))
     place = unpacked(given)
     with user_modules(import_modules), _named_as(given, place):
-        _refuse_several(place)
-        for name in CHECKPOINT_FORMATS.names():
-            checkpoint = CHECKPOINT_FORMATS.get(name)(place, model_config)
-            if checkpoint is not None:
-                checkpoint = replace(checkpoint, source=str(given)) if place != given else checkpoint
-                return settled(replace(checkpoint, extras=read_facts(place) | checkpoint.extras))
+        format = format_of(place)
+        if format is not None:
+            checkpoint = format.read(place, model_config)
+            checkpoint = replace(checkpoint, source=str(given)) if place != given else checkpoint
+            return settled(replace(checkpoint, extras=read_facts(place) | checkpoint.extras))
+        explain(place)
     raise UsageError(_nothing_found(given))
 
 
@@ -59,22 +60,6 @@ def _named_as(given: Path, place: Path) -> Iterator[None]:
         if place == given:
             raise
         raise type(error)(error.message.text.replace(str(place), f"{given}, unpacked")) from None
-
-
-def _refuse_several(folder: Path) -> None:
-    """UsageError for a folder that holds checkpoints of several formats: which is meant is not guessed."""
-    kinds = {
-        "a run or checkpoint of ours (state.npz)": native.finished(folder / "checkpoints")
-        or native.finished(folder)
-        or (folder / native.ARRAYS).exists(),
-        "Hugging Face's weights": places.has_hugging_face_weights(folder),
-        "a TensorFlow checkpoint": (folder / "variables" / "variables.index").exists() or any(folder.glob("*.index")),
-    }
-    found = [kind for kind, there in kinds.items() if there]
-    if len(found) > 1:
-        raise UsageError(
-            f"{folder}: holds {' and '.join(found)}: which is meant? Name the file, the prefix or the inner folder of one."
-        )
 
 
 def read_encoder(path: str, default: Choice | None = None) -> Choice | None:
@@ -95,10 +80,7 @@ def read_encoder(path: str, default: Choice | None = None) -> Choice | None:
 
 
 def _nothing_found(path: Path) -> str:
-    known = (
-        "Known: our own run folders and checkpoints, TensorFlow checkpoints (prefix or folder), TF-Hub modules and "
-        "SavedModels (folder or .tar.gz), tf2_model.h5, Hugging Face folders"
-    )
+    known = f"Known: {known_places()}"
     if not path.exists():
         beside = sorted(p.name for p in path.parent.glob("*"))[:5] if path.parent.is_dir() else []
         there = f" {path.parent} holds {', '.join(beside)}." if beside else ""

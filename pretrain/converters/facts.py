@@ -11,13 +11,13 @@ from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import check_facts
 
 NAME = "nlpdata.json"
-_KEPT = ("kind", "label_names", "seq_length", "version_2_with_negative")
+FACTS = ("kind", "label_names", "seq_length", "version_2_with_negative")
 
 
 def write_facts(folder: Path, checkpoint: Checkpoint, but: Collection[str] = ()) -> None:
     """Writes the file where there is something to say; `but`: facts that the format itself holds."""
     known = {name: value for name, value in checkpoint.extras.items() if value not in (None, [])}
-    facts = {name: known[name] for name in _KEPT if name in known and name not in but}
+    facts = {name: known[name] for name in FACTS if name in known and name not in but}
     if facts:
         write_json(folder / NAME, facts)
 
@@ -29,4 +29,4 @@ def read_facts(place: Path) -> dict:
         return {}
     facts = read_object(path)
     check_facts(facts, str(path))
-    return {name: facts[name] for name in _KEPT if name in facts}
+    return {name: facts[name] for name in FACTS if name in facts}

@@ -18,10 +18,11 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import read_object
 from pretrain.converters import safetensors, torch_pickle
 from pretrain.converters.checkpoint import Checkpoint, find_model_config
-from pretrain.converters.facts import write_facts
+from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.heads import head_of
 from pretrain.converters.hugging_face_heads import HeadConfig, architecture_of, head_fields, hugging_face_form
-from pretrain.converters.places import HUGGING_FACE_WEIGHTS
+from pretrain.converters.places import HUGGING_FACE_WEIGHTS, has_hugging_face_weights
+from pretrain.converters.tokenizer_files import write_for_hugging_face
 from pretrain.converters.weights import UNKNOWN, form_of, give, names_of, refuse_unwritten, take
 from pretrain.encoders.model_config import HUGGING_FACE_CONFIG
 from pretrain.encoders.published import HuggingFaceForm
@@ -32,12 +33,38 @@ _WHOLE, _INDEX, _PICKLED = HUGGING_FACE_WEIGHTS
 _SHARDS = "model-*-of-*.safetensors"
 
 
-def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
-    """Reads a Hugging Face folder, or its file of weights; None where the path is neither."""
-    folder = path.parent if path.name in HUGGING_FACE_WEIGHTS else path
+class HuggingFaceFormat(CheckpointFormat):
+    """A folder of transformers, or its file of weights."""
+
+    place = "Hugging Face's weights"
+    places = "Hugging Face folders"
+    writes = "Hugging Face folder, with tokenizer files"
+    holds = ("kind", "label_names")
+
+    def recognises(self, place: Path) -> bool:
+        return has_hugging_face_weights(_folder_of(place))
+
+    def read(self, place: Path, model_config: Choice | None) -> Checkpoint:
+        return _read(place, model_config)
+
+    def write(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
+        _write(folder, checkpoint)
+        return []
+
+    def write_tokenizer(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
+        """As AutoTokenizer needs it."""
+        longest = checkpoint.encoder.options.max_position_embeddings
+        return write_for_hugging_face(folder, checkpoint.tokenizer, longest)
+
+
+def _folder_of(path: Path) -> Path:
+    """The folder itself, or that of one of its files of weights."""
+    return path.parent if path.name in HUGGING_FACE_WEIGHTS else path
+
+
+def _read(path: Path, model_config: Choice | None) -> Checkpoint:
+    folder = _folder_of(path)
     weights_file = path if path != folder and path.is_file() else _weights_file(folder)
-    if weights_file is None:
-        return None
     encoder = find_model_config(model_config, [folder], str(path), own=[HUGGING_FACE_CONFIG])
     names, form = names_of(encoder, "hf", str(path)), hugging_face_form(encoder)
     _refuse(form, encoder, str(folder))
@@ -52,7 +79,7 @@ def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
         raise DataError(
             f"{weights_file}: no weight has a name of a {encoder.type} model. It holds {', '.join(sorted(tensors)[:4])}, ..."
         )
-    weights = {path: array for path, array in weights.items() if array.size}  # see `write`
+    weights = {path: array for path, array in weights.items() if array.size}  # see AlbertConfig and MobileBertConfig
     facts = config.facts(weights["classifier/logits/kernel"].shape[1]) if "classifier/logits/kernel" in weights else {}
     return Checkpoint("hf", str(path), encoder, weights, unused, facts, left_out=left_out)
 
@@ -71,15 +98,15 @@ def _refuse(form: HuggingFaceForm, encoder: Choice, source: str) -> None:
         raise UsageError(f"{source}: {refusal}. Use --format tf1 or native.")
 
 
-def _weights_file(folder: Path) -> Path | None:
-    """The file of weights in a folder: safetensors before pytorch_model.bin, which repeats them, as their library takes them.
+def _weights_file(folder: Path) -> Path:
+    """The file of weights in a folder that has one: safetensors before pytorch_model.bin, which repeats them.
 
     UsageError where there is one file and an index of several: they are not of one model.
     """
     found = [name for name in HUGGING_FACE_WEIGHTS if (folder / name).is_file()]
     if {_WHOLE, _INDEX} <= set(found):
         raise UsageError(f"{folder}: holds {_WHOLE} and {_INDEX}: which is meant? Name the path of one of them.")
-    return folder / found[0] if found else None
+    return folder / found[0]
 
 
 def _read_tensors(path: Path) -> Mapping[str, np.ndarray]:
@@ -148,7 +175,7 @@ class _Renamed(dict):
         return self._tensors[super().__getitem__(name)]
 
 
-def write(folder: Path, checkpoint: Checkpoint) -> None:
+def _write(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes config.json and model.safetensors into an existing folder, for AutoModel and its kin."""
     encoder = checkpoint.encoder
     names = names_of(encoder, "hf", checkpoint.source)
@@ -162,7 +189,6 @@ def write(folder: Path, checkpoint: Checkpoint) -> None:
     # Some versions read the head's bias under its first name, some under its second.
     tensors |= {name: weights[ours] for name, ours in names.tied.items() if head_of(ours) and ours in weights}
     safetensors.write(folder / "model.safetensors", tensors, {"format": "pt"})
-    write_facts(folder, checkpoint, but=("kind", "label_names"))
     config = json.dumps(_config(checkpoint, form), indent=2, sort_keys=True)
     (folder / HUGGING_FACE_CONFIG).write_text(config + "\n", encoding="utf-8")
 

@@ -12,10 +12,10 @@ from pretrain.converters.checkpoint import Checkpoint
 from pretrain.settings.backend import is_installed
 
 _CODE = (
-    "import pickle, sys; from pretrain.registry import CHECKPOINT_WRITERS as writers; "
+    "import pickle, sys; from pretrain.converters.format import checkpoint_format; "
     "format, folder, checkpoint = pickle.loads(sys.stdin.buffer.read()); "
-    "notes = writers.get(format)(folder, checkpoint); sys.stdout.flush(); "
-    "sys.stderr.write('\\nNOTES ' + repr(notes or []))"
+    "notes = checkpoint_format(format).write(folder, checkpoint); sys.stdout.flush(); "
+    "sys.stderr.write('\\nNOTES ' + repr(notes))"
 )
 
 

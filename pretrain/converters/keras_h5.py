@@ -12,7 +12,7 @@ import numpy as np
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.temporary import temporary
 from pretrain.converters.checkpoint import Checkpoint, find_model_config
-from pretrain.converters.facts import write_facts
+from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.google_config import write_google_config
 from pretrain.converters.heads import head_of
 from pretrain.converters.weights import give, refuse_unwritten, take
@@ -24,10 +24,25 @@ from pretrain.settings.schema import Choice
 _TIED = "albert_model/word_embeddings/embeddings"
 
 
-def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
-    """Reads an HDF5 file of weights; None where the path is not one."""
-    if path.suffix not in (".h5", ".hdf5") or not path.is_file():
-        return None
+class KerasH5Format(CheckpointFormat):
+    """Files of ALBERT-TF2.0: tf2_model.h5 and, with all heads, tf2_model_full.h5."""
+
+    place = "a file of ALBERT-TF2.0"
+    places = "tf2_model.h5"
+    writes = "`tf2_model.h5` and, with all heads, `tf2_model_full.h5`; ALBERT of one shared layer"
+
+    def recognises(self, place: Path) -> bool:
+        return place.suffix in (".h5", ".hdf5") and place.is_file()
+
+    def read(self, place: Path, model_config: Choice | None) -> Checkpoint:
+        return _read(place, model_config)
+
+    def write(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
+        _write(folder, checkpoint)
+        return []
+
+
+def _read(path: Path, model_config: Choice | None) -> Checkpoint:
     tensors = _read_tensors(path)
     encoder = find_model_config(model_config, [path.parent], str(path), own=[HUGGING_FACE_CONFIG])
     names = _names(encoder)
@@ -81,7 +96,7 @@ _FULL_LAYERS = (
 )
 
 
-def write(folder: Path, checkpoint: Checkpoint) -> None:
+def _write(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes tf2_model.h5, with all heads tf2_model_full.h5 too, and config.json into a folder."""
     encoder, heads = _groups(checkpoint)
     found = {head_of(path) for path in checkpoint.weights} - {None}
@@ -91,7 +106,6 @@ def write(folder: Path, checkpoint: Checkpoint) -> None:
             "sentence_pair, or none. Write the encoder alone with --encoder_only, or use another --format."
         )
     write_google_config(folder / "config.json", checkpoint.encoder)
-    write_facts(folder, checkpoint)
     _write_file(folder / "tf2_model.h5", _ENCODER_LAYERS, {"albert_model": encoder})
     if heads:
         _write_file(folder / "tf2_model_full.h5", _FULL_LAYERS, {"albert_model": encoder, "cls": heads})

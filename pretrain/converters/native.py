@@ -26,6 +26,8 @@ from nlpdata.files.json_files import read_object
 from nlpdata.files.paths import remove_tree, sync_folder
 from nlpdata.files.temporary import temporary
 from pretrain.converters.checkpoint import Checkpoint, stored_encoder
+from pretrain.converters.facts import FACTS
+from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.heads import check_facts
 from pretrain.converters.weights import as_weight
 from pretrain.settings.schema import Choice
@@ -62,13 +64,6 @@ def write(folder: Path, arrays: Mapping[str, np.ndarray], info: Mapping) -> None
             f"cannot write the checkpoint {folder}: {error.strerror or error}. Earlier checkpoints are whole; make room "
             "and run the same command again to resume from the newest."
         ) from None
-
-
-def write_model(folder: Path, checkpoint: Checkpoint) -> None:
-    """Writes the files of a checkpoint of weights alone into an existing folder."""
-    encoder = {"type": checkpoint.encoder.type, "options": asdict(checkpoint.encoder.options)}
-    arrays = {f"model/{path}": array for path, array in checkpoint.weights.items()}
-    _write_files(folder, arrays, {"step": 0, "encoder": encoder, "data": checkpoint.extras})
 
 
 def _write_files(folder: Path, arrays: Mapping[str, np.ndarray], info: Mapping) -> None:
@@ -186,13 +181,18 @@ def candidates(path) -> list[Path] | None:
     UsageError for a run that has none yet.
     """
     path = Path(path)
-    folder = path.parent if path.name in (ARRAYS, INFO) else path
+    folder = _folder_of(path)
     if any((folder / name).exists() for name in (ARRAYS, INFO)):
         return [folder]
     found = finished(folder) or finished(folder / "checkpoints")
     if not found and (folder / "checkpoints").is_dir():
         raise UsageError(f"checkpoint {path}: the run has no finished checkpoint yet.")
     return found or None
+
+
+def _folder_of(path: Path) -> Path:
+    """The folder itself, or that of one of a checkpoint's files."""
+    return path.parent if path.name in (ARRAYS, INFO) else path
 
 
 def read_newest(folders: list[Path], read: Callable[[Path], T], log: Callable[[str], None] = _log.warning) -> T:
@@ -250,10 +250,31 @@ def locate_info(path) -> tuple[Path, dict] | None:
     return folders and read_newest(folders, lambda folder: (folder, read_info(folder)))
 
 
-def read(path, model_config: Choice | None = None) -> Checkpoint | None:
-    """The newest whole checkpoint that `path` means. None for anything else."""
-    folders = candidates(path)
-    return folders and read_newest(folders, lambda folder: _read(folder, model_config))
+class NativeFormat(CheckpointFormat):
+    """Runs and checkpoints of ours. Of a run, the newest whole checkpoint is read."""
+
+    place = "a run or checkpoint of ours (state.npz)"
+    places = "our own run folders and checkpoints"
+    writes = "ours: `state.npz`, `state.json`"
+    any_encoder = True
+    holds = FACTS
+
+    def recognises(self, place: Path) -> bool:
+        folder = _folder_of(place)
+        return bool((folder / ARRAYS).exists() or finished(folder) or finished(folder / "checkpoints"))
+
+    def explain(self, place: Path) -> None:
+        if folders := candidates(place):
+            read_newest(folders, read_arrays)
+
+    def read(self, place: Path, model_config: Choice | None) -> Checkpoint:
+        return read_newest(candidates(place) or [place], lambda folder: _read(folder, model_config))
+
+    def write(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
+        encoder = {"type": checkpoint.encoder.type, "options": asdict(checkpoint.encoder.options)}
+        arrays = {f"model/{path}": array for path, array in checkpoint.weights.items()}
+        _write_files(folder, arrays, {"step": 0, "encoder": encoder, "data": checkpoint.extras})
+        return []
 
 
 def _read(folder: Path, model_config: Choice | None) -> Checkpoint:

@@ -14,6 +14,8 @@ from nlpdata.errors import UsageError
 from nlpdata.files.json_files import read_object
 from pretrain.converters import in_tensorflow
 from pretrain.converters.checkpoint import Checkpoint, Head, stored_encoder
+from pretrain.converters.facts import FACTS
+from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.load import has_pooled_output, load_model
 from pretrain.encoders.model import EncoderModel
 from pretrain.layers.dropout import dropout_scope
@@ -25,7 +27,42 @@ _INPUTS = ("input_ids", "input_mask", "segment_ids")
 _HUB_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
-def write(folder: Path, checkpoint: Checkpoint) -> list[str]:
+class SavedModelFormat(CheckpointFormat):
+    """A SavedModel to serve. Reading one is TensorFlowFormat's part."""
+
+    writes = "to serve, see below"
+    any_encoder = True
+    holds = FACTS
+
+    def write(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
+        if keras.backend.backend() != "tensorflow":
+            return in_tensorflow.write("savedmodel", folder, checkpoint)
+        return _write_served(folder, checkpoint)
+
+
+class HubFormat(CheckpointFormat):
+    """An encoder for hub.KerasLayer. Reading one is TensorFlowFormat's part."""
+
+    writes = (
+        "an encoder as TF-Hub's, for `hub.KerasLayer`; its outputs include those of the heads (`logits`, `sentence_logits`), "
+        "and `training=True` drops"
+    )
+    any_encoder = True
+    holds = FACTS
+
+    def write(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
+        if not has_pooled_output(checkpoint):
+            raise UsageError(
+                f"{checkpoint.source}: has no pooler, and a module for hub.KerasLayer promises pooled_output. Use --format "
+                "savedmodel."
+            )
+        if keras.backend.backend() != "tensorflow":
+            return in_tensorflow.write("hub", folder, checkpoint)
+        _write_hub(folder, checkpoint)
+        return []
+
+
+def _write_served(folder: Path, checkpoint: Checkpoint) -> list[str]:
     """Writes a SavedModel whose signature `serving_default` takes int32 (batch, length) and returns all outputs by name.
 
     Inputs: input_ids, input_mask, segment_ids. A model with a masked LM head has a second signature, `masked_lm`, with
@@ -35,8 +72,6 @@ def write(folder: Path, checkpoint: Checkpoint) -> list[str]:
 
     Returns notes for the user: why there are no signatures of text.
     """
-    if keras.backend.backend() != "tensorflow":
-        return in_tensorflow.write("savedmodel", folder, checkpoint)
     import tensorflow as tf
 
     from pretrain.serving.text_graph import build_graph
@@ -59,20 +94,13 @@ def write(folder: Path, checkpoint: Checkpoint) -> list[str]:
     return notes
 
 
-def write_hub(folder: Path, checkpoint: Checkpoint) -> None:
+def _write_hub(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes an encoder for hub.KerasLayer: called with a dict of input_word_ids, input_mask, input_type_ids.
 
     It returns pooled_output, sequence_output, pooled_output again as default, and what the heads say (logits,
     sentence_logits); with training=True after dropout, drawn anew each time. `mlm` takes masked_lm_positions too and adds
-    mlm_logits. UsageError for a model without a pooler.
+    mlm_logits.
     """
-    if not has_pooled_output(checkpoint):
-        raise UsageError(
-            f"{checkpoint.source}: has no pooler, and a module for hub.KerasLayer promises pooled_output. Use --format savedmodel."
-        )
-    if keras.backend.backend() != "tensorflow":
-        in_tensorflow.write("hub", folder, checkpoint)
-        return
     import tensorflow as tf
 
     model = load_model(checkpoint)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.converters.checkpoint import Checkpoint, find_model_config
-from pretrain.converters.facts import write_facts
+from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.google_config import google_form, write_google_config
 from pretrain.converters.saved_model import ROOT, read_description
 from pretrain.converters.weights import give, names_of, refuse_unwritten, take
@@ -138,11 +138,36 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def read(path: Path, model_config: Choice | None) -> Checkpoint | None:
-    """Reads a TensorFlow checkpoint or SavedModel; None where the path is neither."""
-    prefix = find_prefix(path)
-    if prefix is None:
-        return None
+class TensorFlowFormat(CheckpointFormat):
+    """All that TensorFlow's kind of file pair holds is read; what google-research's code reads is written."""
+
+    place = "a TensorFlow checkpoint"
+    places = "TensorFlow checkpoints (prefix or folder), TF-Hub modules and SavedModels (folder or .tar.gz)"
+    writes = "names and configuration of google-research"
+
+    def recognises(self, place: Path) -> bool:
+        if place.name.endswith(".index") and place.is_file():
+            return True
+        return (
+            place.with_name(f"{place.name}.index").is_file()
+            or (place / "variables" / "variables.index").is_file()
+            or any(place.glob("*.index"))
+        )
+
+    def explain(self, place: Path) -> None:
+        find_prefix(place)
+
+    def read(self, place: Path, model_config: Choice | None) -> Checkpoint:
+        prefix = find_prefix(place)
+        assert prefix is not None, place  # it is recognised
+        return _read(place, prefix, model_config)
+
+    def write(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
+        _write(folder, checkpoint)
+        return []
+
+
+def _read(path: Path, prefix: Path, model_config: Choice | None) -> Checkpoint:
     tensors = _Tensors(prefix)
     own = read_description(path)
     if own and f"{ROOT}{WORD_EMBEDDINGS}" in tensors:
@@ -172,7 +197,7 @@ def _naming(tensors: Collection[str]) -> str | None:
     return None
 
 
-def write(folder: Path, checkpoint: Checkpoint) -> None:
+def _write(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes a checkpoint as google-research/bert and /albert name it, with its JSON configuration, into a folder."""
     import tensorflow as tf
 
@@ -184,5 +209,4 @@ def write(folder: Path, checkpoint: Checkpoint) -> None:
     prefix = str(folder / google.checkpoint)
     tf.raw_ops.SaveV2(prefix=prefix, tensor_names=order, shape_and_slices=[""] * len(order), tensors=arrays)
     (folder / "checkpoint").write_text(f'model_checkpoint_path: "{google.checkpoint}"\n', encoding="utf-8")
-    write_facts(folder, checkpoint)
     write_google_config(folder / google.config_file, checkpoint.encoder)

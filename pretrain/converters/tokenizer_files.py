@@ -61,15 +61,6 @@ def load_fitting(path: Path, checkpoint: Checkpoint, do_lower_case: bool | None)
     return tokenizer
 
 
-def write_tokenizer(folder: Path, checkpoint: Checkpoint, format: str) -> list[str]:
-    """Copies a checkpoint's tokenizer into its folder; for Hugging Face, as AutoTokenizer needs it. Returns notes."""
-    tokenizer = checkpoint.tokenizer
-    if format == "hf":
-        return write_for_hugging_face(folder, tokenizer, checkpoint.encoder.options.max_position_embeddings)
-    keep_tokenizer(folder, Path(tokenizer.path), tokenizer.meta())
-    return []
-
-
 def keep_tokenizer(folder: Path, path: Path, use: Mapping) -> None:
     """Copies a tokenizer's file under its usual name, and beside it what loading it again takes (nlpdata.tokenizers.stored).
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.format import formats_for_any_encoder
 from pretrain.encoders.published import PublishedForm, published_form, published_forms
 from pretrain.encoders.weight_names import Row, WeightNames, expand
 from pretrain.settings.schema import Choice
@@ -38,7 +39,7 @@ def names_of(encoder: Choice, format: str, source: str) -> WeightNames:
         others = sorted(name for name, other in published_forms().items() if format in other.names)
         raise UsageError(
             f"{source}: this format has no names for the weights of an encoder of type {encoder.type!r}, only of "
-            f"{', '.join(others)}. Formats for any encoder: native, savedmodel, hub."
+            f"{', '.join(others)}. Formats for any encoder: {formats_for_any_encoder()}."
         )
     return form.names[format]
 

@@ -1,4 +1,4 @@
-"""Writing a checkpoint in another format: into a temporary folder beside the target, which then takes its name."""
+"""Writing a checkpoint in another format: into a temporary folder next to the target, which then takes its name."""
 
 import os
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.temporary import temporary
 from pretrain.converters.checkpoint import Checkpoint
-from pretrain.converters.tokenizer_files import write_tokenizer
-from pretrain.registry import CHECKPOINT_WRITERS as WRITERS
+from pretrain.converters.facts import write_facts
+from pretrain.converters.format import checkpoint_format
 
 
 def write_checkpoint(folder: str | os.PathLike, checkpoint: Checkpoint, format: str) -> list[str]:
@@ -15,21 +15,23 @@ def write_checkpoint(folder: str | os.PathLike, checkpoint: Checkpoint, format: 
 
     Args:
       folder: must not exist, or be empty.
-      format: native, hf, tf1, h5, savedmodel or hub.
+      checkpoint: what to write.
+      format: a name of CHECKPOINT_FORMATS, or module:attribute.
 
     Returns notes for the user. Raises UsageError for an unknown format, a model that it has no place for, or a folder with
     content; DataError where the disk refuses.
     """
     folder = Path(folder)
-    write = WRITERS.get(format)
+    chosen = checkpoint_format(format)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} already exists. Name a new folder.")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with temporary(folder, folder=True) as made:
-            notes = write(made, checkpoint) or []
+            notes = chosen.write(made, checkpoint)
+            write_facts(made, checkpoint, but=chosen.holds)
             if checkpoint.tokenizer is not None:
-                notes += write_tokenizer(made, checkpoint, format)
+                notes += chosen.write_tokenizer(made, checkpoint)
             if folder.exists():
                 folder.rmdir()
             os.replace(made, folder)

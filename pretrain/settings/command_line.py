@@ -9,6 +9,7 @@ import typer
 
 from nlpdata.cli.parsing import call_app
 from nlpdata.errors import EXTRAS, NlpdataError, missing_package
+from pretrain.registry import CHECKPOINT_FORMATS
 from pretrain.settings.backend import use_installed
 
 ImportModules = Annotated[
@@ -17,6 +18,14 @@ ImportModules = Annotated[
         "--import_module",
         "--import-module",
         help="A module of your own parts, which the checkpoint may name. Repeat it, or use commas, for several.",
+    ),
+]
+
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        help=f"What to write: {', '.join(CHECKPOINT_FORMATS)}, or a format of a module that --import_module names.",
     ),
 ]
 

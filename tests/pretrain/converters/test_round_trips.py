@@ -12,11 +12,12 @@ from nlpdata.tokenizers import load_tokenizer
 from pretrain.converters import read_checkpoint
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.load import build_model
-from pretrain.converters.write import WRITERS, write_checkpoint
+from pretrain.converters.write import write_checkpoint
 from pretrain.encoders.albert import AlbertConfig
 from pretrain.encoders.bert import BertConfig
 from pretrain.encoders.configs import MobileBertConfig
 from pretrain.encoders.model import weights_by_path
+from pretrain.registry import CHECKPOINT_FORMATS
 from pretrain.settings.schema import Choice
 from tests.nlpdata.tokenizers.test_wordpiece import write
 
@@ -152,7 +153,7 @@ def test_comes_back_bit_for_bit(format, encoder, heads, tmp_path):
         ("h5", "albert groups", "one shared layer only"),
         ("h5", "bert", "one shared layer only"),
         ("hf", "mobilebert wide", r"vectors of hidden_size \(16\). transformers, .* of intra_bottleneck_size \(8\)"),
-        ("onnx", "bert", "unknown format 'onnx'"),
+        ("onnx", "bert", "unknown checkpoint format 'onnx'"),
     ],
 )
 def test_formats_without_a_place_for_it(format, encoder, message, tmp_path):
@@ -204,4 +205,4 @@ def test_saved_model_answers_as_the_model_does(tmp_path):
 
 
 def test_every_writer_is_tested():
-    assert {case[0] for case in [*CASES[: -len(SAVED)], *SAVED]} == set(WRITERS.names())
+    assert {case[0] for case in [*CASES[: -len(SAVED)], *SAVED]} == set(CHECKPOINT_FORMATS)

@@ -14,7 +14,7 @@ NEEDED = ["--input", "a.txt", "--output", "b.tsv", "--model_dir", "c"]
         (predict, [*NEEDED, "--batch-size=0"], "--batch_size must be 1 or more. Received: '0'. "),
         (predict, NEEDED[2:], "Missing option '--input'. "),
         (predict, [*NEEDED, "--bach_size=1"], "No such option: --bach_size"),
-        (convert, ["a", "b", "--format", "zip"], "--format: 'zip' is not one of 'native', 'hf', "),
+        (convert, ["a", "b", "--version", "3"], "--version: '3' is not one of '1', '2'"),
     ],
 )
 def test_what_the_parser_refuses(command, argv, words, capsys):
