@@ -4,12 +4,12 @@ Exit codes: 0 done; 1 data or disk faults; 2 wrong options; 130 interrupted; 143
 """
 
 import contextlib
-import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from nlpdata.cli.messages import on_standard_error
 from nlpdata.errors import NlpdataError, UsageError
 from pretrain.experiments import experiment_lines
 from pretrain.registry import EXPERIMENTS, user_modules
@@ -28,10 +28,9 @@ _ARCHITECTURE_FLAGS = {"albert_config_file": "albert", "bert_config_file": "bert
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
-    logging.getLogger("pretrain").setLevel(logging.INFO)
     try:
-        return _main(parse_flags(sys.argv[1:] if argv is None else argv))
+        with on_standard_error():
+            return _main(parse_flags(sys.argv[1:] if argv is None else argv))
     except NlpdataError as error:
         _log(f"pretrain.run: error: {error}")
         return error.exit_code

@@ -19,6 +19,7 @@ import typer
 
 from nlpdata.cli import summaries
 from nlpdata.cli.aliases import rewrite
+from nlpdata.cli.messages import on_standard_error
 from nlpdata.cli.parameters import with_options
 from nlpdata.cli.parsing import call_app
 from nlpdata.cli.runners import COMMANDS, LOCAL, function_of
@@ -221,7 +222,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGTERM, _terminate)
     try:
-        call_app(app, _rewrite(given), "nlpdata")
+        with on_standard_error():
+            call_app(app, _rewrite(given), "nlpdata")
     except NlpdataError as error:
         _log(f"nlpdata: error: {error.spelled(as_flag)}")
         code = error.exit_code

@@ -195,12 +195,11 @@ def _folder_of(path: Path) -> Path:
     return path.parent if path.name in (ARRAYS, INFO) else path
 
 
-def read_newest(folders: list[Path], read: Callable[[Path], T], log: Callable[[str], None] = _log.warning) -> T:
+def read_newest(folders: list[Path], read: Callable[[Path], T]) -> T:
     """What `read` returns of the newest checkpoint that it can read; newer ones, for which it raises DataError, are reported.
 
     Args:
       folders: checkpoints, oldest first; at least one.
-      log: takes a line for each damaged one.
 
     DataError where all are damaged, with what is wrong with each.
     """
@@ -214,7 +213,7 @@ def read_newest(folders: list[Path], read: Callable[[Path], T], log: Callable[[s
             faults.append(str(error))
             continue
         for fault in faults:
-            log(f"warning: {fault}; it is skipped, the one before is used")
+            _log.warning("%s; it is skipped, the one before is used", fault)
         return result
     if len(folders) == 1 and step_of(folders[0]) is None:
         raise DataError(faults[0])

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nlpdata.cli.messages import on_standard_error
 from nlpdata.cli.parsing import call_app
 from nlpdata.errors import EXTRAS, NlpdataError, missing_package
 from pretrain.registry import CHECKPOINT_FORMATS
@@ -44,7 +45,8 @@ def run_app(app: typer.Typer, name: str, argv: Sequence[str] | None) -> int:
     code = 0
     use_installed(os.environ)
     try:
-        call_app(app, sys.argv[1:] if argv is None else argv, f"python -m pretrain.{name}")
+        with on_standard_error():
+            call_app(app, sys.argv[1:] if argv is None else argv, f"python -m pretrain.{name}")
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise

@@ -18,12 +18,11 @@ class Checkpoints:
     Args:
       model_dir: of the run.
       max_to_keep: older ones are removed once more are finished.
-      log: takes notes for the user.
       step: after which the run resumes. Later checkpoints, which it skipped, are damaged: they do not count among the newest.
     """
 
-    def __init__(self, model_dir, max_to_keep: int = 5, log: Callable[[str], None] = print, step: int | None = None):
-        self.folder, self.max_to_keep, self._log = Path(model_dir, "checkpoints"), max_to_keep, log
+    def __init__(self, model_dir, max_to_keep: int = 5, step: int | None = None):
+        self.folder, self.max_to_keep = Path(model_dir, "checkpoints"), max_to_keep
         found = [] if step is None else native.finished(self.folder)
         self._damaged = {native.step_of(folder) for folder in found if native.step_of(folder) > step}
 
@@ -46,7 +45,7 @@ class Checkpoints:
         folders = native.finished(self.folder)
         if not folders:
             return None
-        return native.read_newest(folders, lambda f: (f, native.read_info(f), native.read_arrays(f)), self._log)
+        return native.read_newest(folders, lambda f: (f, native.read_info(f), native.read_arrays(f)))
 
 
 class BestCheckpoint:

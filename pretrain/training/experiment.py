@@ -93,7 +93,7 @@ class _Run:
         self._validation_data = self._build_validation_data()
         self._compare_records()
         self._train_steps = self._check_steps()
-        found = Checkpoints(self._model_dir, log=self._log).newest()
+        found = Checkpoints(self._model_dir).newest()
         if found and self._mode == "train" and found[1]["step"] >= self._train_steps:
             self._say_done(found[1]["step"])
             return {}

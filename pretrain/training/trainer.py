@@ -83,7 +83,7 @@ class Trainer:
         self._is_chief = engine.host[0] == 0
         self._train_data = train_data and train_data.for_host(*engine.host, engine.max_lengths)
         self._validation_data = validation_data and validation_data.for_host(*engine.host, engine.max_lengths)
-        self._checkpoints = Checkpoints(model_dir, self._settings.max_to_keep, log, step)
+        self._checkpoints = Checkpoints(model_dir, self._settings.max_to_keep, step)
         self._interval: list[dict] = list(interval or [])  # statistics since the last summary, by step
         self._fetched = len(self._interval)  # how many of them are numbers; the others are still on the device
         self._tokens = self._places = self._timed_steps = 0

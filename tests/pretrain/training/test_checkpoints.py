@@ -31,8 +31,8 @@ def said():
 
 
 @pytest.fixture
-def checkpoints(tmp_path, said):
-    return Checkpoints(tmp_path, 3, said.append)
+def checkpoints(tmp_path):
+    return Checkpoints(tmp_path, 3)
 
 
 def test_what_is_written_is_read(checkpoints):
@@ -65,7 +65,7 @@ def test_the_newest_n_are_kept(checkpoints):
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "no arrays", "no info", "half info", "empty"])
-def test_a_damaged_newest_is_skipped_with_a_message(checkpoints, said, damage):
+def test_a_damaged_newest_is_skipped_with_a_message(checkpoints, caplog, damage):
     checkpoints.save(1, arrays(1), {})
     folder = checkpoints.save(2, arrays(2), {})
     state, info = folder / native.ARRAYS, folder / native.INFO
@@ -84,9 +84,9 @@ def test_a_damaged_newest_is_skipped_with_a_message(checkpoints, said, damage):
     found, content, _ = checkpoints.newest()
     assert found.name == "step-00000001"
     assert content["step"] == 1
-    assert len(said) == 1
-    assert "step-00000002" in said[0]
-    assert "is skipped, the one before is used" in said[0]
+    assert len(caplog.messages) == 1
+    assert "step-00000002" in caplog.messages[0]
+    assert "is skipped, the one before is used" in caplog.messages[0]
 
 
 @pytest.mark.parametrize(
@@ -98,12 +98,12 @@ def test_a_damaged_newest_is_skipped_with_a_message(checkpoints, said, damage):
         ("config", {"trainer": {"best_checkpoint_eval_metric": {}}}),
     ],
 )  # fmt: skip
-def test_information_of_another_form_is_damage(checkpoints, said, name, value):
+def test_information_of_another_form_is_damage(checkpoints, caplog, name, value):
     checkpoints.save(1, arrays(1), {})
     folder = checkpoints.save(2, arrays(2), {})
     (folder / native.INFO).write_text(json.dumps({"format_version": 1, "step": 2, name: value}))
     assert checkpoints.newest()[0].name == "step-00000001"
-    assert (next(iter(value)) if name == "data" else name) in said[0]
+    assert (next(iter(value)) if name == "data" else name) in caplog.messages[0]
 
 
 @pytest.mark.parametrize("config", [{"trainer": None}, {"trainer": "x"}, {"trainer": [1]}, {}])
@@ -113,12 +113,12 @@ def test_a_best_checkpoint_that_does_not_say_its_trainer(tmp_path, config):
     assert best.value() == 0.5
 
 
-def test_none_at_all_is_none(checkpoints, said):
+def test_none_at_all_is_none(checkpoints, caplog):
     assert checkpoints.newest() is None
-    assert said == []
+    assert caplog.messages == []
 
 
-def test_all_damaged_are_named_with_their_faults(checkpoints, said):
+def test_all_damaged_are_named_with_their_faults(checkpoints, caplog):
     """A start at step 0 in their place would cut the metrics and, once there are enough new ones, delete them."""
     for step in (1, 2, 3):
         checkpoints.save(step, arrays(step), {})
@@ -137,7 +137,7 @@ def test_all_damaged_are_named_with_their_faults(checkpoints, said):
         assert all(part in fault for part in parts)
     assert "use another model_dir, or remove these folders" in last
     assert len(native.finished(checkpoints.folder)) == 3
-    assert said == []
+    assert caplog.messages == []
 
 
 def test_damaged_later_ones_do_not_push_whole_ones_out(checkpoints, tmp_path):
@@ -145,7 +145,7 @@ def test_damaged_later_ones_do_not_push_whole_ones_out(checkpoints, tmp_path):
         native.write(native.step_folder(checkpoints.folder, step), arrays(step), {"step": step})
         if step > 1:
             (native.step_folder(checkpoints.folder, step) / native.INFO).unlink()
-    resumed = Checkpoints(tmp_path, 2, lambda line: None, step=1)
+    resumed = Checkpoints(tmp_path, 2, step=1)
     for step, kept in ((5, {1, 5}), (9, {5, 9}), (20, {9, 20})):
         resumed.save(step, arrays(step), {})
         whole = {native.step_of(folder) for folder in native.finished(resumed.folder)} - {30, 40}
@@ -154,13 +154,13 @@ def test_damaged_later_ones_do_not_push_whole_ones_out(checkpoints, tmp_path):
     assert native.step_folder(resumed.folder, 40).exists()
 
 
-def test_steps_are_ordered_as_numbers_and_names_must_agree(checkpoints, said):
+def test_steps_are_ordered_as_numbers_and_names_must_agree(checkpoints, caplog):
     for step in (99_999_999, 100_000_000):
         checkpoints.save(step, arrays(step % 7), {})
     assert checkpoints.newest()[1]["step"] == 100_000_000
     native.step_folder(checkpoints.folder, 100_000_000).rename(checkpoints.folder / "step-200000000")
     assert checkpoints.newest()[1]["step"] == 99_999_999
-    assert "step-200000000 is damaged: state.json is of step 100000000" in said[0]
+    assert "step-200000000 is damaged: state.json is of step 100000000" in caplog.messages[0]
 
 
 def test_what_a_killed_run_left_is_no_checkpoint_and_goes(checkpoints):
@@ -202,7 +202,7 @@ def test_a_link_among_the_checkpoints_goes_and_what_it_leads_to_stays(tmp_path, 
         native.step_folder(folder, step).symlink_to(other)
     (folder / "step-notes").mkdir()
     if kept == "newest":
-        Checkpoints(tmp_path, 1, lambda line: None).save(3, arrays(), {})
+        Checkpoints(tmp_path, 1).save(3, arrays(), {})
     else:
         assert BestCheckpoint(folder, "loss", higher=False, log=lambda line: None).offer(1.0, 3, arrays, {})
     assert sorted(path.name for path in folder.iterdir()) == ["step-00000003", "step-notes"]

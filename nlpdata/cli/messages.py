@@ -1,0 +1,51 @@
+"""Messages of the command lines: what the packages log appears on standard error.
+
+Library code logs with `logging.getLogger(__name__)`: info is what happens, warning is what a user should look at. Used from
+Python without a handler, warnings appear (logging's last resort), info does not.
+"""
+
+import contextlib
+import logging
+import sys
+from collections.abc import Iterator
+
+PACKAGES = ("nlpdata", "pipelines", "pretrain")
+
+
+class _StandardError(logging.Handler):
+    """Writes info as the bare line and a warning as `warning: ...`, to what sys.stderr is at the time."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = record.getMessage()
+        if record.levelno == logging.WARNING:
+            line = f"warning: {line}"
+        encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+        # A file's name may hold bytes that are not UTF-8, and the terminal may not know every letter.
+        line = line.encode(encoding, "backslashreplace").decode(encoding)
+        with contextlib.suppress(BrokenPipeError):  # nobody reads
+            print(line, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def on_standard_error() -> Iterator[None]:
+    """Shows what the packages log, from level INFO, once each: no handler of the root logger repeats it.
+
+    Nested, the outer one does the work. The loggers are left as they were.
+    """
+    loggers = [logging.getLogger(name) for name in PACKAGES]
+    if any(isinstance(handler, _StandardError) for handler in loggers[0].handlers):
+        yield
+        return
+    before = [(logger, logger.level, logger.propagate) for logger in loggers]
+    handler = _StandardError()
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger, level, propagate in before:
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+            logger.propagate = propagate
