@@ -1,7 +1,7 @@
 """What every reader returns and every writer takes, and the encoder that it is of."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +85,13 @@ def find_model_config(given: Choice | None, folders: list[Path], source: str, ow
     )
 
 
+def encoder_fields(encoder: Choice) -> dict[str, Any]:
+    """An encoder as our files describe it, in JSON's types; the way back is `stored_encoder`."""
+    return {"type": encoder.type, "options": asdict(encoder.options)}
+
+
 def stored_encoder(stored: Any, source: str) -> Choice:
-    """The encoder that a checkpoint of ours describes: {"type": name, "options": {field: value}}.
+    """The encoder that one of our files describes: {"type": name, "options": {field: value}}.
 
     UsageError for a part that the user has not named (Registry.check_stored), DataError for anything else.
     """

@@ -15,7 +15,6 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,7 +24,7 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import read_object
 from nlpdata.files.paths import remove_tree, sync_folder
 from nlpdata.files.temporary import temporary
-from pretrain.converters.checkpoint import Checkpoint, stored_encoder
+from pretrain.converters.checkpoint import Checkpoint, encoder_fields, stored_encoder
 from pretrain.converters.facts import FACTS
 from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.heads import check_facts
@@ -270,9 +269,10 @@ class NativeFormat(CheckpointFormat):
         return read_newest(candidates(place) or [place], lambda folder: _read(folder, model_config))
 
     def write(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
-        encoder = {"type": checkpoint.encoder.type, "options": asdict(checkpoint.encoder.options)}
         arrays = {f"model/{path}": array for path, array in checkpoint.weights.items()}
-        _write_files(folder, arrays, {"step": 0, "encoder": encoder, "data": checkpoint.extras})
+        _write_files(
+            folder, arrays, {"step": 0, "encoder": encoder_fields(checkpoint.encoder), "data": checkpoint.extras}
+        )
         return []
 
 

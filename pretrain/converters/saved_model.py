@@ -5,7 +5,6 @@ configuration lies in assets.extra.
 """
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import keras
@@ -13,7 +12,7 @@ import keras
 from nlpdata.errors import UsageError
 from nlpdata.files.json_files import read_object
 from pretrain.converters import in_tensorflow
-from pretrain.converters.checkpoint import Checkpoint, Head, stored_encoder
+from pretrain.converters.checkpoint import Checkpoint, Head, encoder_fields, stored_encoder
 from pretrain.converters.facts import FACTS
 from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.load import has_pooled_output, load_model
@@ -184,11 +183,7 @@ def _save(module, folder: Path, checkpoint: Checkpoint, signatures) -> None:
 
     tf.saved_model.save(module, str(folder), signatures=signatures)
     (folder / _CONFIG).parent.mkdir(exist_ok=True)
-    described = {
-        "type": checkpoint.encoder.type,
-        "options": asdict(checkpoint.encoder.options),
-        "extras": checkpoint.extras,
-    }
+    described = encoder_fields(checkpoint.encoder) | {"extras": checkpoint.extras}
     (folder / _CONFIG).write_text(json.dumps(described, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 

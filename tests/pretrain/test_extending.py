@@ -1,5 +1,6 @@
-"""The task and the encoder in docs/extending.md, run as they stand there; and what stored names may lead to."""
+"""The parts in docs/extending.md, run as they stand there; and what stored names may lead to."""
 
+import json
 import re
 import shlex
 import sys
@@ -12,12 +13,13 @@ from keras import ops
 
 import pretrain
 from nlpdata.errors import UsageError
-from pretrain import export, predict
-from pretrain.converters import native
+from pretrain import convert, export, predict, run
+from pretrain.converters import native, read_checkpoint
 from pretrain.encoders.model import build_encoder, new_model, weights_by_path
+from pretrain.encoders.model_config import read_model_config
 from pretrain.layers.classifier_head import ClassifierHead
-from pretrain.registry import ENCODERS, TASKS, user_modules
-from pretrain.settings.schema import ModelConfig
+from pretrain.registry import CHECKPOINT_FORMATS, ENCODERS, TASKS, user_modules
+from pretrain.settings.schema import Choice, ModelConfig
 from tests.pages import WORDS
 from tests.pretrain.models import batch, bert, randomize
 
@@ -72,41 +74,121 @@ def test_the_documented_task_trains(example):
     assert losses[-1] < losses[0] - 0.1
 
 
+def blocks(language: str, words: str) -> list[str]:
+    """The document's code blocks of a language that hold `words`."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```", DOCUMENT.read_text(encoding="utf-8"), re.S | re.M)
+    return [code for kind, code in found if kind == language and words in code]
+
+
+def run_documented(words: str, capsys) -> str:
+    """Runs the commands of the block that holds `words` in the working directory; what the last one said on both streams."""
+    (block,) = blocks("", words)
+    for line in block.splitlines():
+        name, *argv = shlex.split(line.removeprefix("python -m pretrain."))
+        main = {"run": run.main, "predict": predict.main, "export": export.main, "convert": convert.main}[name]
+        code = main(argv)
+        said = capsys.readouterr()
+        assert code == 0, said.err
+    return said.out + said.err
+
+
 @pytest.fixture
-def own_encoder(tmp_path, monkeypatch):
-    """The document's module my_encoder on the import path; afterwards it is forgotten."""
-    code = re.search(r"```python\n((?:(?!```).)*class ScaledEncoder.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.S)
-    (tmp_path / "my_encoder.py").write_text(code.group(1))
+def own_modules(tmp_path, monkeypatch):
+    """The document's modules my_encoder and my_format on the import path; afterwards they are forgotten."""
+    for name, words in (("my_encoder", "class ScaledEncoder"), ("my_format", "class NumpyFormat")):
+        (code,) = blocks("python", words)
+        (tmp_path / f"{name}.py").write_text(code)
+    (model,) = blocks("json", "scale")
+    (tmp_path / "my_model.json").write_text(model)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
+    for registry in (ENCODERS, CHECKPOINT_FORMATS):
+        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
     yield
-    sys.modules.pop("my_encoder", None)
+    forget()
+
+
+def forget():
+    """As if the modules had never been imported."""
+    for name in ("my_encoder", "my_format"):
+        sys.modules.pop(name, None)
     ENCODERS._entries.pop("scaled", None)
+    CHECKPOINT_FORMATS._entries.pop("numpy", None)
 
 
-def write_run(kind):
-    """A run of the document's encoder, with a classifier; run2/vocab.txt and texts.txt beside it."""
+def write_run(kind, folder="finetuned"):
+    """A run of the document's encoder, with a classifier and a vocabulary; texts.txt next to it."""
     source = bert(vocab_size=len(WORDS))
-    options = asdict(source.options) | {"scale": 0.25}
+    options = asdict(source.options) | ({"scale": 0.25} if "caled" in kind else {})
     head = ClassifierHead(hidden_size=options["hidden_size"], num_classes=2)
     arrays = {
         f"model/{path}": array
         for path, array in randomize(new_model(build_encoder(source), {"classifier": head}, 0)).items()
     }
     info = {"step": 1, "encoder": {"type": kind, "options": options}, "data": {"label_names": ["no", "yes"]}}
-    native.write(Path("run2/checkpoints/step-00000001"), arrays, info)
-    Path("run2/vocab.txt").write_text("\n".join(WORDS) + "\n")
+    native.write(Path(folder, "checkpoints", "step-00000001"), arrays, info)
+    Path(folder, "vocab.txt").write_text("\n".join(WORDS) + "\n")
     Path("texts.txt").write_text("w20 w30\nw40\n")
 
 
+def weights_of(place, *modules):
+    return read_checkpoint(place, import_modules=modules).weights
+
+
+@pytest.mark.slow
+def test_the_documented_encoder_and_format_from_a_file_to_other_tools(own_modules, capsys):
+    """Trained some steps, exported and read again in every form that it declares, bit for bit."""
+    run_documented("pretrain.run", capsys)
+    trained = weights_of("run2", "my_encoder")
+    start = native.read_info(native.locate("run2"))
+    assert (start["step"], start["encoder"]["type"], start["encoder"]["options"]["scale"]) == (4, "scaled", 0.25)
+    before = weights_by_path(
+        new_model(build_encoder(Choice("scaled", read_model_config("my_model.json").options)), {}, 12345)
+    )
+    moved = [np.abs(trained[path] - weight.numpy()).max() for path, weight in before.items()]
+    assert min(moved) > 0
+    config = json.loads(Path("out/hf/config.json").read_text())
+    assert (config["model_type"], config["architectures"], config["scale"]) == (
+        "scaled-bert",
+        ["ScaledForPreTraining"],
+        0.25,
+    )
+    assert json.loads(Path("out/tf1/bert_config.json").read_text())["scale"] == 0.25
+    for name in ("hf", "tf1"):
+        again = read_checkpoint(f"out/{name}")
+        assert (again.format, again.encoder.type, again.encoder.options.scale) == (name, "scaled", 0.25)
+        assert again.weights.keys() == trained.keys()
+        for path, array in trained.items():
+            np.testing.assert_array_equal(again.weights[path], array)
+    forget()
+    with pytest.raises(UsageError, match="model_type 'scaled-bert' is not supported"):
+        read_checkpoint("out/hf")
+    with pytest.raises(UsageError, match="--import_module"):
+        read_checkpoint("run2")
+
+
+def test_the_documented_format_is_read_and_written(own_modules, capsys):
+    write_run("bert", "run2")
+    Path("run2/vocab.txt").rename("run2/checkpoints/step-00000001/vocab.txt")
+    said = run_documented("--format numpy", capsys)
+    assert "out/numpy (numpy): " in said
+    assert Path("out/numpy/vocab.txt").is_file()
+    again = read_checkpoint("out/back")
+    assert again.extras["label_names"] == ["no", "yes"]
+    for path, array in weights_of("run2").items():
+        np.testing.assert_array_equal(again.weights[path], array)
+        np.testing.assert_array_equal(weights_of("out/numpy", "my_format")[path], array)
+    forget()
+    assert convert.main(["out/numpy", "out/more", "--format", "native"]) == 2
+    assert "out/numpy: no checkpoint in this folder" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("kind", ["scaled", "my_encoder:ScaledEncoder"])
-def test_the_documented_encoder_predicts_and_is_exported(own_encoder, kind, capsys):
+def test_the_documented_encoder_predicts_and_is_exported(own_modules, kind, capsys):
     write_run(kind)
-    commands = re.findall(r"^python -m pretrain\.(predict|export) (.*)$", DOCUMENT.read_text(encoding="utf-8"), re.M)
-    assert [name for name, _ in commands] == ["predict", "export"]
-    for name, line in commands:
-        main = {"predict": predict.main, "export": export.main}[name]
-        words = shlex.split(line)
+    (line,) = [line for block in blocks("", "pretrain.predict") for line in block.splitlines()]
+    exported = "python -m pretrain.export finetuned exported --format savedmodel --import_module my_encoder"
+    for main, words in ((predict.main, shlex.split(line)[3:]), (export.main, shlex.split(exported)[3:])):
         assert main(words[: words.index("--import_module")]) == 2
         said = capsys.readouterr().err
         assert "state.json: " in said
@@ -114,12 +196,11 @@ def test_the_documented_encoder_predicts_and_is_exported(own_encoder, kind, caps
         assert "my_encoder" not in sys.modules
         assert main(words) == 0, capsys.readouterr().err
         with pytest.raises(UsageError, match="--import_module") if ":" in kind else user_modules(["my_encoder"]):
-            pretrain.load("run2")  # named in the call before, not in this one
-        ENCODERS._entries.pop("scaled", None)
-        sys.modules.pop("my_encoder", None)
+            pretrain.load("finetuned")  # named in the call before, not in this one
+        forget()
     scores = [line.split("\t") for line in Path("predictions.tsv").read_text().splitlines()]
     assert len(scores) == 3
-    model = pretrain.load("run2", import_modules=["my_encoder"])
+    model = pretrain.load("finetuned", import_modules=["my_encoder"])
     ids = np.array([[2, WORDS.index("w20"), WORDS.index("w30"), 3]], np.int32)
     inputs = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
     logits = ops.convert_to_numpy(model(inputs)["logits"])[0]
@@ -128,14 +209,20 @@ def test_the_documented_encoder_predicts_and_is_exported(own_encoder, kind, caps
     assert pretrain.load("exported", import_modules=["my_encoder"]).encoder.scale == 0.25
 
 
-def test_formats_of_other_tools_refuse_a_users_encoder(own_encoder, capsys):
+def test_formats_of_other_tools_refuse_an_encoder_that_declares_no_form(own_modules, capsys):
+    code = Path("my_encoder.py").read_text()
+    Path("my_encoder.py").write_text(re.sub(r"    published: .*?\n    \)\n", "", code, flags=re.S))
     write_run("my_encoder:ScaledEncoder")
-    for format in ("hf", "tf1", "h5"):
-        assert export.main(["run2", f"out-{format}", "--format", format, "--import_module", "my_encoder"]) == 2
-        assert "native" in capsys.readouterr().err or format == "h5"
+    for format, words in (
+        ("hf", "native, savedmodel, hub"),
+        ("tf1", "native, savedmodel, hub"),
+        ("h5", "one shared layer"),
+    ):
+        assert export.main(["finetuned", f"out-{format}", "--format", format, "--import_module", "my_encoder"]) == 2
+        assert words in capsys.readouterr().err
 
 
-def test_a_stored_name_needs_its_module_named_in_this_call(own_encoder):
+def test_a_stored_name_needs_its_module_named_in_this_call(own_modules):
     stored = "my_encoder:ScaledEncoder"
     with pytest.raises(UsageError, match=r"--import_module my_encoder "):
         ENCODERS.check_stored(stored)
