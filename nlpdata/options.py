@@ -16,14 +16,10 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import Field, asdict, dataclass, field, fields
-from os import PathLike
 from types import NoneType
 from typing import Annotated, Any, ForwardRef, Literal, ParamSpec, TypeVar, get_args, get_origin
 
 from nlpdata.errors import Message, UsageError, closest, opt
-
-PathName = str | PathLike[str]
-PathNames = PathName | Sequence[PathName]
 
 ACCEPT_LOSS_HELP = "Write the result even where most of the text is cut off or unknown to the tokenizer."
 

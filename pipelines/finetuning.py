@@ -14,7 +14,8 @@ from dataclasses import replace
 
 import apache_beam as beam
 
-from nlpdata.files.paths import is_remote, remove_tree
+from nlpdata.files.paths import is_remote
+from nlpdata.files.writing import remove_tree
 from nlpdata.finetuning import stages as tasks
 from nlpdata.finetuning.options import BeamFinetuningRequest
 from nlpdata.finetuning.plan import FinetuningResult, Plan, Run, make_plan

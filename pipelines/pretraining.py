@@ -15,7 +15,8 @@ from pathlib import Path
 import apache_beam as beam
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files.paths import is_remote, remove_tree, shown_name, write_whole
+from nlpdata.files.paths import is_remote, shown_name
+from nlpdata.files.writing import remove_tree, write_whole
 from nlpdata.options import takes
 from nlpdata.output import WorkFolder, check_output, commit, complete, shared_path
 from nlpdata.pretraining.options import BeamPretrainingRequest

@@ -18,7 +18,8 @@ from apache_beam.metrics import Metrics
 from nlpdata.corpus import Portion, read_portion
 from nlpdata.errors import DataError
 from nlpdata.execution.spill import Merge, SpillWriter, read_run, split_run
-from nlpdata.files.paths import is_remote, move
+from nlpdata.files.paths import is_remote
+from nlpdata.files.writing import move
 from nlpdata.output import FinishedSet, commit
 from nlpdata.pretraining import random_next
 from nlpdata.pretraining.build import build_examples

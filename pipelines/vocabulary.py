@@ -16,7 +16,8 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 
 from nlpdata.corpus import Portion
-from nlpdata.files.paths import path_of, remove_tree, write_whole
+from nlpdata.files.paths import path_of
+from nlpdata.files.writing import remove_tree, write_whole
 from nlpdata.options import takes
 from nlpdata.tokenizers.training.options import BeamTrainingRequest
 from nlpdata.tokenizers.training.train import (

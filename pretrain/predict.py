@@ -20,8 +20,9 @@ import typer
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import json_bytes
-from nlpdata.files.paths import is_device, sync_folder, write_durably
+from nlpdata.files.paths import is_device
 from nlpdata.files.temporary import temporary
+from nlpdata.files.writing import sync_folder, write_durably
 from pretrain.registry import user_modules
 from pretrain.settings.command_line import AllowOtherTokenizer, ImportModules, run_app
 

@@ -12,7 +12,6 @@ OPEN = {
     "nlpdata.cli",
     "nlpdata.corpus",
     "nlpdata.execution",
-    "nlpdata.files",
     "nlpdata.finetuning",
     "nlpdata.keys",
     "nlpdata.output",

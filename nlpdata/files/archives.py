@@ -11,9 +11,12 @@ import bz2
 import lzma
 import tarfile
 from collections.abc import Callable
+from io import BufferedReader
 from pathlib import Path
+from typing import IO, cast
 
 from nlpdata.errors import DataError
+from nlpdata.files import Readable
 from nlpdata.files.compression import DAMAGE, FrameStream, detect_compression, open_stream
 
 _BLOCK = tarfile.BLOCKSIZE
@@ -26,22 +29,25 @@ def read_tar(path: Path, take: Callable[[tarfile.TarFile, tarfile.TarInfo], None
     Only when this returns is it known that the archive is whole. DataError, with the file and the byte of the unpacked
     data, where it is damaged, and for a TarError or OSError of `take`.
     """
-    stream = None
+    position = 0
     try:
         with open(path, "rb") as raw:
             stream = _Forward(_decompressed(raw, str(path)))
-            with tarfile.open(fileobj=stream, mode="r:") as archive:
-                for member in archive:
-                    take(archive, member)
-                _check_end(stream, archive.offset)
+            try:
+                with tarfile.open(fileobj=cast(IO[bytes], stream), mode="r:") as archive:
+                    for member in archive:
+                        take(archive, member)
+                    _check_end(stream, archive.offset)
+            finally:
+                position = stream.position
     except (tarfile.TarError, *DAMAGE) as error:
         if isinstance(error, OSError) and error.errno:  # the system's, not the decompressor's
             raise DataError(f"{path}: cannot be unpacked: {error.strerror} ({error.filename or path})") from None
         reason = str(error).splitlines()[0].rstrip(":") if str(error) else "it ends too early"
-        raise DataError(f"{path}: not a whole tar archive: {reason} (near byte {stream.position} unpacked)") from None
+        raise DataError(f"{path}: not a whole tar archive: {reason} (near byte {position} unpacked)") from None
 
 
-def _decompressed(raw, path: str):
+def _decompressed(raw: BufferedReader, path: str) -> Readable:
     """The unpacked data of an open file, by its first bytes."""
     head = raw.read(6)
     raw.seek(0)
@@ -55,7 +61,7 @@ def _decompressed(raw, path: str):
 class _Forward:
     """What tarfile needs of a file that is read from front to back, and the block that it read last."""
 
-    def __init__(self, stream):
+    def __init__(self, stream: Readable):
         self._stream = stream
         self.position, self.last = 0, b""
 

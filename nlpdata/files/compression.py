@@ -2,8 +2,11 @@
 
 import gzip
 import zlib
+from collections.abc import Callable
+from typing import IO, Any, cast
 
 from nlpdata.errors import missing_package
+from nlpdata.files import Readable
 
 DAMAGE = (EOFError, OSError, zlib.error)
 """What decompressing damaged data raises, besides the errors of the system."""
@@ -16,10 +19,10 @@ def detect_compression(first_bytes: bytes) -> str:
     return next((name for magic, name in _COMPRESSIONS.items() if first_bytes.startswith(magic)), "none")
 
 
-def open_stream(raw, compression: str, path: str):
+def open_stream(raw: Readable, compression: str, path: str) -> Readable:
     """An object whose `read(size)` gives the decompressed bytes of the open binary file `raw`."""
     if compression == "gzip":
-        return gzip.GzipFile(fileobj=raw, mode="rb")
+        return gzip.GzipFile(fileobj=cast(IO[bytes], raw), mode="rb")
     if compression == "zstd":
         return _zstd_stream(raw, path)
     return raw
@@ -41,14 +44,14 @@ class FrameStream:
     # One compressed KiB can hold 256 run-length blocks of 128 KiB each: more at a time would not bound memory.
     _STEP = 1024
 
-    def __init__(self, raw, new_frame, fault: type[Exception], limit: int | None = None):
+    def __init__(self, raw: Readable, new_frame: Callable[[], Any], fault: type[Exception], limit: int | None = None):
         self._raw, self._new_frame, self._fault = raw, new_frame, fault
         self._limit = () if limit is None else (limit,)
-        self._frame = None
+        self._frame: Any = None
         self._pending = b""  # compressed bytes after a frame's end
         self._ready = bytearray()
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int, /) -> bytes:
         while len(self._ready) < size and self._step():
             pass
         data = bytes(self._ready[:size])
@@ -79,7 +82,7 @@ class FrameStream:
         return True
 
 
-def _zstd_stream(raw, path: str) -> FrameStream:
+def _zstd_stream(raw: Readable, path: str) -> FrameStream:
     try:
         import zstandard
     except ImportError as error:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from nlpdata.errors import DataError
-from nlpdata.files.paths import write_whole
+from nlpdata.files.writing import write_whole
 
 
 def read_object(path: Path) -> dict:
@@ -24,9 +24,9 @@ def parse_object(raw: bytes, source: str) -> dict:
     try:
         values = json.loads(raw.decode("utf-8"), object_pairs_hook=_once)
     except ValueError as error:
-        raise DataError(f"{source}: no JSON: {error}") from None
+        raise DataError(f"{source}: not JSON: {error}") from None
     except RecursionError:
-        raise DataError(f"{source}: no JSON of ours: nested too deeply") from None
+        raise DataError(f"{source}: JSON that is nested too deeply") from None
     if not isinstance(values, dict):
         raise DataError(f"{source}: expected a JSON object, {{...}}, found {raw[:40].decode('utf-8', 'replace')!r}")
     return values
@@ -41,18 +41,18 @@ def _once(pairs: list[tuple[str, object]]) -> dict:
     return values
 
 
-def write_json(path: Path, content) -> None:
+def write_json(path: Path, content: object) -> None:
     """Writes a JSON file, indented, with a line break at the end, and moves it into place. DataError where it cannot."""
     write_file(path, json_bytes(content))
 
 
-def json_bytes(content) -> bytes:
+def json_bytes(content: object) -> bytes:
     """JSON for people: indented, with a line break at the end. Lone surrogates stand as JSON's \\udcff."""
     return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Writes a file whole (nlpdata.files.paths.write_whole). DataError where the disk refuses."""
+    """Writes a file whole (nlpdata.files.writing.write_whole). DataError where the disk refuses."""
     try:
         write_whole(path, content)
     except OSError as error:

@@ -10,13 +10,15 @@ import tempfile
 import threading
 import weakref
 from collections import OrderedDict
+from typing import IO
 
 from nlpdata.errors import DataError
+from nlpdata.files import PathName, Readable
 
 try:
     import resource
 except ImportError:  # Windows
-    resource = None
+    resource = None  # type: ignore[assignment]
 
 _MOST = 4096  # mappings, where the system allows any number of open files
 _mapped: OrderedDict[int, mmap.mmap] = OrderedDict()  # id of a MappedFile -> its mapping, the last used last
@@ -32,27 +34,29 @@ def most_mappings() -> int:
 class MappedFile:
     """A file of this machine. It must not change; DataError where it did."""
 
-    def __init__(self, path):
+    def __init__(self, path: PathName):
         self._path, self._found = path, _identity(os.stat(path))
         weakref.finalize(self, _mapped.pop, id(self), None)
 
     def data(self) -> mmap.mmap | bytes:
         """All its bytes; valid as long as the caller holds what it received."""
         with _lock:
-            found = _mapped.get(id(self))
-            if found is None:
-                found = self._map_making_room()
-                if not found:
-                    return b""
-                _mapped[id(self)] = found
-                while len(_mapped) > most_mappings():
-                    _mapped.popitem(last=False)  # unmapped when nobody reads from it any more
-            else:
+            if id(self) in _mapped:
                 _mapped.move_to_end(id(self))
+                return _mapped[id(self)]
+            found = self._map_making_room()
+            if found is None:
+                return b""
+            _mapped[id(self)] = found
+            while len(_mapped) > most_mappings():
+                _mapped.popitem(last=False)  # unmapped when nobody reads from it any more
             return found
 
-    def _map_making_room(self) -> mmap.mmap | bytes:
-        """The file, mapped; half of the other mappings are given up where the rest of the process has most files open."""
+    def _map_making_room(self) -> mmap.mmap | None:
+        """The file, mapped; None where it is empty.
+
+        Half of the other mappings are given up where the rest of the process has most files open.
+        """
         while True:
             try:
                 return self._map()
@@ -62,12 +66,12 @@ class MappedFile:
                 for _ in range(-(-len(_mapped) // 2)):
                     _mapped.popitem(last=False)
 
-    def _map(self) -> mmap.mmap | bytes:
+    def _map(self) -> mmap.mmap | None:
         with open(self._path, "rb") as file:
             status = os.fstat(file.fileno())
             if _identity(status) != self._found:
                 raise DataError(f"{self._path}: the file has changed since it was opened. Open the records again")
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if status.st_size else b""
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if status.st_size else None
 
 
 def _identity(status: os.stat_result) -> tuple[int, int, int]:
@@ -77,22 +81,21 @@ def _identity(status: os.stat_result) -> tuple[int, int, int]:
 class Spool:
     """What comes out of streams (compressed or remote files), one after the other in one temporary file."""
 
-    def __init__(self):
-        self._file = None
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
         self._data: mmap.mmap | bytes = b""
 
-    def add(self, source) -> tuple[int, int]:
+    def add(self, source: Readable) -> tuple[int, int]:
         """Appends all that a stream gives; returns where that begins and ends."""
-        self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115 (closed with this object)
-        begin = self._file.seek(0, os.SEEK_END)
+        file = self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115 (closed with this object)
+        begin = file.seek(0, os.SEEK_END)
         while block := source.read(1 << 20):
-            self._file.write(block)
-        self._file.flush()
-        return begin, self._file.tell()
+            file.write(block)
+        file.flush()
+        return begin, file.tell()
 
     def data(self) -> mmap.mmap | bytes:
-        """All that was added; to be called after `add`."""
-        size = os.fstat(self._file.fileno()).st_size
-        if size > len(self._data):
+        """All that was added."""
+        if self._file is not None and os.fstat(self._file.fileno()).st_size > len(self._data):
             self._data = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         return self._data

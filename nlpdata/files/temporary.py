@@ -13,16 +13,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
+from nlpdata.files import PathName
+
 try:
     import fcntl
 except ImportError:  # Windows, which does not remove open files: nothing is recognised there
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
 @contextmanager
-def temporary(path, folder: bool = False) -> Iterator[Path]:
+def temporary(path: PathName, folder: bool = False) -> Iterator[Path]:
     """A new, empty file or folder, which the block fills and renames to `path`; one that is not renamed is removed.
 
     Removes what killed processes left for the same name. OSError where the disk refuses.
@@ -38,13 +40,13 @@ def temporary(path, folder: bool = False) -> Iterator[Path]:
             os.close(descriptor)
 
 
-def remove_left(path) -> None:
+def remove_left(path: PathName) -> None:
     """Removes the temporary files and folders for `path` that killed processes left; never through a link."""
     path = Path(path)
     _remove_left(path.parent, re.escape(path.name.lstrip(".")))
 
 
-def remove_left_in(folder, start: str) -> None:
+def remove_left_in(folder: PathName, start: str) -> None:
     """As remove_left, for all names in a folder that begin so."""
     _remove_left(Path(folder), f"{re.escape(start)}.*")
 

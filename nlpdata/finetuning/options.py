@@ -4,14 +4,13 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from nlpdata.errors import UsageError
+from nlpdata.files import PathName, PathNames
 from nlpdata.finetuning.datasets import find_dataset, plain_name
 from nlpdata.finetuning.label_names import given_labels
 from nlpdata.options import (
     ACCEPT_LOSS_HELP,
     BeamArguments,
     LocalArguments,
-    PathName,
-    PathNames,
     RecordOptions,
     RecordSetArguments,
     check_range,

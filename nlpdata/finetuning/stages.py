@@ -13,7 +13,8 @@ from uuid import uuid4
 import numpy as np
 
 from nlpdata.errors import DataError
-from nlpdata.files.paths import AnyPath, local_folder, move
+from nlpdata.files.paths import AnyPath
+from nlpdata.files.writing import local_folder, move
 from nlpdata.finetuning.encode import Chunk, SentenceEncoder, encode_columns
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.stored_parts import read_part, store_part

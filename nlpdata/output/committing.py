@@ -19,8 +19,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from nlpdata.errors import DataError, NlpdataError
-from nlpdata.files.paths import AnyPath, file_checksum, is_remote, move, sync_folder, write_durably, write_whole
+from nlpdata.files.paths import AnyPath, file_checksum, is_remote
 from nlpdata.files.temporary import temporary
+from nlpdata.files.writing import move, sync_folder, write_durably, write_whole
 from nlpdata.output.naming import OutputSet, is_own, set_files
 from nlpdata.records.contract import committing_marker, meta_bytes, read_meta, write_meta
 

@@ -5,12 +5,11 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from nlpdata.errors import UsageError
+from nlpdata.files import PathName, PathNames
 from nlpdata.options import (
     ACCEPT_LOSS_HELP,
     BeamArguments,
     LocalArguments,
-    PathName,
-    PathNames,
     RecordOptions,
     RecordSetArguments,
     check_range,

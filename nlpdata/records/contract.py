@@ -46,7 +46,8 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files.paths import is_plain_name, path_of, sync_folder, write_whole
+from nlpdata.files.paths import is_plain_name, path_of
+from nlpdata.files.writing import sync_folder, write_whole
 from nlpdata.records.meta_types import type_fault
 
 FORMAT_VERSION = 1

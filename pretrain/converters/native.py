@@ -22,8 +22,8 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import read_object
-from nlpdata.files.paths import remove_tree, sync_folder
 from nlpdata.files.temporary import temporary
+from nlpdata.files.writing import remove_tree, sync_folder
 from pretrain.converters.checkpoint import Checkpoint, encoder_fields, stored_encoder
 from pretrain.converters.facts import FACTS
 from pretrain.converters.format import CheckpointFormat

@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files.paths import write_whole
+from nlpdata.files.writing import write_whole
 from pretrain.registry import user_modules
 from pretrain.settings.schema import ExperimentConfig, own_modules
 from pretrain.settings.tree import Place, differences, merged, to_tree

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError
-from nlpdata.files.paths import remove_tree
 from nlpdata.files.temporary import remove_left_in
+from nlpdata.files.writing import remove_tree
 from pretrain.converters import native
 
 

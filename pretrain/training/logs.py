@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nlpdata.errors import DataError
-from nlpdata.files.paths import write_whole
+from nlpdata.files.writing import write_whole
 
 METRICS = "metrics.jsonl"
 

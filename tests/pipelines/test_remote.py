@@ -7,7 +7,7 @@ import pytest
 
 from nlpdata import open_records
 from nlpdata.cli import commands as cli
-from nlpdata.files.paths import RemotePath
+from nlpdata.files.remote import RemotePath
 from pipelines import finetuning
 from tests.nlpdata.commands import contents, run_command
 from tests.nlpdata.finetuning.texts import squad

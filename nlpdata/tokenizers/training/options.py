@@ -5,13 +5,12 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Annotated, Literal
 
 from nlpdata.errors import UsageError, opt
+from nlpdata.files import PathName, PathNames
 from nlpdata.options import (
     ACCEPT_LOSS_HELP,
     Arguments,
     BeamArguments,
     LocalArguments,
-    PathName,
-    PathNames,
     chosen,
     option,
 )

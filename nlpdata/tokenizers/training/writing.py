@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from nlpdata.errors import DataError, NlpdataError, UsageError
-from nlpdata.files.paths import AnyPath, is_remote, move, path_of, sync_folder, write_durably, write_whole
+from nlpdata.files.paths import AnyPath, is_remote, path_of
 from nlpdata.files.temporary import temporary
+from nlpdata.files.writing import move, sync_folder, write_durably, write_whole
 from nlpdata.records.contract import committing_marker
 from nlpdata.tokenizers.files import SIDECAR_SUFFIX
 

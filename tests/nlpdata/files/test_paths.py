@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from nlpdata.errors import UsageError
-from nlpdata.files import paths as files
-from nlpdata.files.paths import RemotePath, find_paths, is_remote, move, path_of, write_whole
+from nlpdata.files import remote as files
+from nlpdata.files.paths import find_paths, is_remote, path_of
+from nlpdata.files.remote import RemotePath
+from nlpdata.files.writing import move, write_whole
 from tests.nlpdata.commands import create_arguments, run_command
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from nlpdata.files import temporary as module
-from nlpdata.files.paths import write_whole
 from nlpdata.files.temporary import remove_left, remove_left_in, temporary
+from nlpdata.files.writing import write_whole
 
 HEX = "0123456789abcdef" * 2
 

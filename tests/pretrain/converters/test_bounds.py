@@ -73,7 +73,7 @@ def test_safetensors_that_share_bytes(tmp_path):
 
 def test_names_with_two_values():
     assert parse_object(b'{"a": 1, "a": 1}', "x") == {"a": 1}
-    with pytest.raises(DataError, match="x: no JSON: 'a' has two values"):
+    with pytest.raises(DataError, match="x: not JSON: 'a' has two values"):
         parse_object(b'{"b": [{"a": 1, "a": 2}]}', "x")
 
 

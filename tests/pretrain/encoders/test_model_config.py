@@ -82,7 +82,7 @@ def test_hugging_face_folders_read():
 @pytest.mark.parametrize(
     ("content", "error", "message"),
     [
-        ("{", DataError, "bert_config.json: no JSON"),
+        ("{", DataError, "bert_config.json: not JSON"),
         ("[1]", DataError, r"expected a JSON object, \{...\}, found '\[1\]'"),
         ('{"hiden_size": 8}', UsageError, "unknown field 'hiden_size'. Did you mean hidden_size"),
         ('{"hidden_size": 8}', UsageError, "vocab_size, num_hidden_layers missing"),

@@ -131,7 +131,7 @@ def test_all_damaged_are_named_with_their_faults(checkpoints, caplog):
     assert str(checkpoints.folder) in first
     for fault, parts in zip(
         faults,
-        (("step-00000003", "no JSON"), ("step-00000002", "not a zip file"), ("step-00000001", "cannot be read")),
+        (("step-00000003", "not JSON"), ("step-00000002", "not a zip file"), ("step-00000001", "cannot be read")),
         strict=True,
     ):
         assert all(part in fault for part in parts)
