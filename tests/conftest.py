@@ -48,12 +48,12 @@ def _one_thread():
 
 @pytest.fixture(autouse=True)
 def _bound(request):
-    """No test runs for ever: one that hangs fails after five minutes, or after the seconds of its mark `bound`."""
+    """No test runs for ever: one that hangs fails after ten minutes, or after the seconds of its mark `bound`."""
     if not hasattr(signal, "SIGALRM") or threading.current_thread() is not threading.main_thread():
         yield
         return
     mark = request.node.get_closest_marker("bound")
-    seconds = mark.args[0] if mark else 300
+    seconds = mark.args[0] if mark else 600
 
     def stop(*_):
         pytest.fail(f"the test ran for more than {seconds} seconds")  # which no `except Exception` takes for its own
