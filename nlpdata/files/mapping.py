@@ -87,7 +87,10 @@ class Spool:
 
     def add(self, source: Readable) -> tuple[int, int]:
         """Appends all that a stream gives; returns where that begins and ends."""
-        file = self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115 (closed with this object)
+        file = self._file
+        if file is None:
+            file = self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed with this object)
+            weakref.finalize(self, file.close)
         begin = file.seek(0, os.SEEK_END)
         while block := source.read(1 << 20):
             file.write(block)

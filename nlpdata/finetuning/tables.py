@@ -9,6 +9,7 @@ import difflib
 import gzip
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from nlpdata.errors import DataError, missing_package
@@ -64,18 +65,18 @@ def _all_lines(path: Path) -> Iterator[tuple[int, str] | BadRow]:
 def _open(path: Path):
     """The file, unpacked where it is gzip. DataError for another kind of file than text."""
     try:
-        file = open(path, "rb")  # noqa: SIM115 (returned)
-        kind = detect_compression(file.read(4))
-        file.seek(0)
-        if kind == "gzip":
-            file.close()
-            file = gzip.open(path, "rb")  # noqa: SIM115 (returned)
-        head = file.read(HEAD_BYTES)
-        if kind == "zstd":
-            raise DataError(f"{path}: zstd data. Decompress it, or recompress it with gzip")
-        check_is_text(str(path), head, kind)
-        file.seek(0)
-        return file
+        with open(path, "rb") as file:
+            kind = detect_compression(file.read(4))
+        with ExitStack() as opened:  # which closes the file where it is not returned
+            unpacked = gzip.open if kind == "gzip" else open
+            file = opened.enter_context(unpacked(path, "rb"))
+            head = file.read(HEAD_BYTES)
+            if kind == "zstd":
+                raise DataError(f"{path}: zstd data. Decompress it, or recompress it with gzip")
+            check_is_text(str(path), head, kind)
+            file.seek(0)
+            opened.pop_all()
+            return file
     except DAMAGE as error:
         raise _unreadable(path, error, 0) from None
 

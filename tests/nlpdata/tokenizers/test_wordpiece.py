@@ -295,7 +295,9 @@ def test_a_sentencepiece_model_given_as_a_vocabulary_is_refused():
 @pytest.mark.parametrize("case", ["uncased", "cased"])
 def test_google_research_bert(case):
     """Every line of the original's output, ids and all, with no exception for its Unicode version (11)."""
-    rows = [json.loads(line) for line in shared("oracle", "tokenization", "bert_wordpiece.jsonl").open()]
+    rows = [
+        json.loads(line) for line in shared("oracle", "tokenization", "bert_wordpiece.jsonl").read_bytes().splitlines()
+    ]
     t = load_tokenizer(shared("oracle", "tokenization", f"bert-base-{case}-vocab.txt"))
     assert t.spec.do_lower_case == (case == "uncased")
     found = split(*t.encode([row["text"] for row in rows]))

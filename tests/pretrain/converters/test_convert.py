@@ -289,7 +289,9 @@ TEXTS = [
 def test_transformers_gives_the_same_ids(tmp_path):
     """On 243 hard lines: all but one or two with special tokens in the text; WordPiece on all, where those are text too."""
     python = torch_python()
-    lines = [json.loads(row)["text"] for row in shared("oracle", "tokenization", "lines.jsonl").open(encoding="utf-8")]
+    lines = [
+        json.loads(row)["text"] for row in shared("oracle", "tokenization", "lines.jsonl").read_bytes().splitlines()
+    ]
     (tmp_path / "lines.json").write_text(json.dumps(lines))
     folders = []
     for file, lower, keep, _ in TEXTS:

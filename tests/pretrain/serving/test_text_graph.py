@@ -47,7 +47,9 @@ def check_equal(tokenizer, lines):
 @pytest.mark.slow
 @pytest.mark.parametrize(("file", "lower", "keep"), PUBLISHED)
 def test_ids_of_published_vocabularies(file, lower, keep):
-    lines = [json.loads(row)["text"] for row in shared("oracle", "tokenization", "lines.jsonl").open(encoding="utf-8")]
+    lines = [
+        json.loads(row)["text"] for row in shared("oracle", "tokenization", "lines.jsonl").read_bytes().splitlines()
+    ]
     tokenizer = load_tokenizer(shared("oracle", "tokenization", file), do_lower_case=lower, keep_accents=keep)
     check_equal(tokenizer, lines + random_lines())
 
