@@ -75,7 +75,7 @@ def test_facts_that_may_be_there_or_not():
     ):
         heads.check_facts(facts, "here")
         assert not heads.settled(made(BODY | classifier(3), **facts)).left_out
-    with pytest.raises(DataError, match="here: expected an object of facts about the model. Received: 3"):
+    with pytest.raises(DataError, match=r"^here: expected an object of facts about the model\. Received: 3"):
         heads.check_facts(3, "here")
 
 
