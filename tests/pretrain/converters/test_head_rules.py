@@ -87,8 +87,9 @@ def test_a_head_needs_its_own_shapes_and_a_pooler_alone_is_one():
     assert half.left_out == {"sentence_pair": "sentence_pair/pooler/bias is missing"}
     three = heads.settled(made(BODY | PAIR | {"sentence_pair/logits/bias": (3,)}))
     assert three.left_out == {"sentence_pair": "sentence_pair/logits/bias is (3,), expected (2,)"}
-    nothing_to_fit = made(BODY | {"sentence_pair/logits/bias": (3,)}, encoder=None)
-    assert not heads.settled(nothing_to_fit).left_out
+    odd = {"sentence_pair/logits/bias": (3,)}
+    for nothing_to_fit in (made(BODY | odd, encoder=None), made(odd)):
+        assert not heads.settled(nothing_to_fit).left_out
     known = replace(made(BODY | PAIR), left_out={"sentence_pair": "said before"})
     assert heads.settled(known).left_out == {"sentence_pair": "said before"}
 
