@@ -1,4 +1,4 @@
-"""The stage `kernels` of gpu_train.py: values and gradients of the kernels against plain operations, at the sizes of a run.
+"""The stage `kernels` of gpu_train.py: values and gradients of the kernels against plain operations, at the sizes of models.
 
 Prints the norm of the difference over that of the plain result (float32), and the values that are not numbers.
 """
@@ -32,8 +32,8 @@ def plain_attention(query, key, value, mask):
     return jnp.einsum("bhlm,bmhw->blhw", probs, value)
 
 
-def cases(tokens: int, length: int, hidden: int, inner: int, interpret: bool):
-    """(name, kernel, plain function, arguments, which of them are of 16 bits)."""
+def cases(tokens: int, length: int, hidden: int, inner: int, width: int, interpret: bool):
+    """(name, kernel, plain function, arguments); attention only where it has whole sequences of a length it takes."""
     draw = np.random.default_rng(0)
 
     def normal(*shape, dtype=jnp.bfloat16):
@@ -53,17 +53,32 @@ def cases(tokens: int, length: int, hidden: int, inner: int, interpret: bool):
         yield "gelu" if exact else "gelu_tanh", fused, plain, arguments
     arguments = [normal(tokens, hidden), normal(hidden, hidden), vector(hidden)]
     yield "dense", lambda *a: kernels.dense(*a, interpret), lambda x, kernel, bias: x @ kernel + bias, arguments
-    examples, heads = tokens // length, hidden // 64
+    if tokens % length or length % attention_kernel.BLOCK:
+        return
+    examples, heads = tokens // length, hidden // width
     lengths = draw.integers(3, length + 1, examples)
     mask = jnp.where(np.arange(length) < lengths[:, None], 0.0, -10000.0).astype(jnp.float32)
-    attention = [*(normal(examples, length, heads, 64) for _ in range(3)), mask]
+    attention = [*(normal(examples, length, heads, width) for _ in range(3)), mask]
     yield "attention", lambda *a: attention_kernel.attention(*a, key, rate, interpret), plain_attention, attention
 
 
-def compare(tokens: int, length: int, hidden: int = 768, inner: int = 3072, interpret: bool = False) -> bool:
+SIZES = {  # of a run -> (tokens, length, hidden, inner, width of a head): BERT-base first, then rows that no power of two divides
+    "base": [(256 * 128, 128, 768, 3072, 64), (64 * 512, 512, 768, 3072, 64), (32767, 128, 768, 3072, 64)],
+    "odd": [
+        (4928, 64, 768, 3072, 64),
+        (7 * 384, 384, 768, 3072, 64),
+        (33, 128, 768, 3072, 64),
+        (1, 128, 768, 3072, 64),
+    ],
+    "large": [(32 * 512, 512, 1024, 4096, 64), (64 * 128, 128, 2048, 8192, 128), (64 * 128, 128, 4096, 16384, 64)],
+    "small": [(256 * 128, 128, 128, 512, 64), (8191, 128, 256, 1024, 64), (64 * 128, 128, 512, 2048, 64)],
+}
+
+
+def compare(tokens: int, length: int, hidden: int, inner: int, width: int, interpret: bool = False) -> bool:
     """Prints a line a kernel; returns whether all are equal within the rounding of bfloat16."""
     good = True
-    for name, fused, plain, arguments in cases(tokens, length, hidden, inner, interpret):
+    for name, fused, plain, arguments in cases(tokens, length, hidden, inner, width, interpret):
         which = tuple(range(3 if name == "attention" else len(arguments)))
         weight = jnp.asarray(np.random.default_rng(1).standard_normal(arguments[0].shape, np.float32))
 
@@ -84,7 +99,12 @@ def compare(tokens: int, length: int, hidden: int = 768, inner: int = 3072, inte
         bad = sum(int((~jnp.isfinite(a)).sum()) for a in found)
         good &= not bad and max(apart) < 1e-2
         print(
-            f"  {tokens // length} x {length} {name:<10} {' '.join(f'{each:.1e}' for each in apart)}  not finite: {bad}",
+            f"  {tokens:>5} tokens, length {length}, {hidden:>4} {name:<10} {' '.join(f'{each:.1e}' for each in apart)}  not finite: {bad}",
             flush=True,
         )
     return good
+
+
+def compare_all(names) -> bool:
+    """compare at these SIZES."""
+    return all([compare(*size) for name in names for size in SIZES[name]])

@@ -1,46 +1,128 @@
 """The stages of gpu_train.py that read records: do the paths learn alike, and does the loader keep up?"""
 
+import itertools
 import json
 import os
+import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-STEPS, BATCH, LENGTH = 500, 64, 128
+STEPS, BATCH, LENGTH, WINDOW = 500, 64, 128, 25
+AT_A_TIME = 5  # runs that share the GPU
 
 
-def curve(records: str) -> None:
-    """BERT-base, no dropout, 500 steps on the same batches: fast path and plain path in bf16, and float32 as the measure."""
+@dataclass(frozen=True)
+class Run:
+    """One run of `curve`.
+
+    Attributes:
+      path: fast or plain, in bf16; float32: plain in that precision.
+      dropout: rate, of hidden states and of attention.
+      seed: of the dropout.
+    """
+
+    path: str
+    dropout: float = 0.0
+    seed: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"{self.path}-{self.dropout}-{self.seed}"
+
+
+def curve(records: str, seeds: int = 3, steps: int = STEPS) -> None:
+    """BERT-base, equal initial weights and batches: without dropout against float32, with dropout over several seeds."""
+    exact = [Run("fast"), Run("plain"), Run("float32")]
+    drawn = [Run(path, 0.1, seed) for seed in range(1, seeds + 1) for path in ("fast", "plain")]
     with tempfile.TemporaryDirectory() as folder:
-        losses = {}
-        for name in ("fast", "plain", "float32"):
-            code = f"import gpu_train_records; gpu_train_records.run({records!r}, {folder + '/' + name!r}, {name!r})"
-            paths = [str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-            environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": os.pathsep.join(paths)}
-            done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-            if done.returncode:
-                raise SystemExit(f"{name}: {done.stderr[-3000:]}")
-            lines = map(json.loads, Path(folder, name, "metrics.jsonl").read_text().splitlines())
-            losses[name] = [line["loss"] for line in lines if "loss" in line]
-    print("  losses of single steps (means of 25 steps after the first)")
+        start(records, folder, Run("plain"), 1, "")
+        weights = f"{folder}/{Run('plain').name}"
+        os.rename(weights, f"{folder}/start")
+        with ThreadPoolExecutor(AT_A_TIME) as pool:
+            losses = dict(
+                zip(
+                    [*exact, *drawn],
+                    pool.map(lambda run: start(records, folder, run, steps, f"{folder}/start"), [*exact, *drawn]),
+                    strict=True,
+                )
+            )
+    show_exact({run.path: losses[run] for run in exact})
+    show_drawn(*([losses[run] for run in drawn if run.path == path] for path in ("fast", "plain")))
+
+
+def start(records: str, folder: str, run: Run, steps: int, weights: str) -> list[float]:
+    """The losses of the steps of a run in a process of its own."""
+    code = f"import gpu_train_records as own; own.train({records!r}, {folder!r}, own.{run!r}, {steps}, {weights!r})"
+    paths = [str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": os.pathsep.join(paths)}
+    environment["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{run.name}: {done.stderr[-3000:]}")
+    lines = map(json.loads, Path(folder, run.name, "metrics.jsonl").read_text().splitlines())
+    if weights:
+        shutil.rmtree(Path(folder, run.name, "checkpoints"))  # 1.3 GB
+    return [line["loss"] for line in lines if "loss" in line]
+
+
+def smooth(losses: list[float]) -> list[float]:
+    return [statistics.fmean(losses[i : i + WINDOW]) for i in range(0, len(losses), WINDOW)]
+
+
+def apart(a: list[float], b: list[float]) -> float:
+    """Mean difference of two curves."""
+    return statistics.fmean(abs(x - y) for x, y in zip(a, b, strict=True))
+
+
+def show_exact(losses: dict[str, list[float]]) -> None:
+    print(f"  no dropout: means of {WINDOW} steps")
     print(f"  {'steps':>9} {'fast':>8} {'plain':>8} {'float32':>8} {'fast - plain':>13}")
-    for start in (0, 1, 25, *range(75, STEPS, 75)):
-        chosen = {name: values[start : start + (25 if start else 1)] for name, values in losses.items()}
-        mean = {name: sum(values) / len(values) for name, values in chosen.items()}
+    curves = {name: smooth(values) for name, values in losses.items()}
+    count = len(curves["fast"])
+    for i in sorted({0, 1, *range(3, count, 4), count - 1} & set(range(count))):
+        mean = {name: values[i] for name, values in curves.items()}
         print(
-            f"  {start + 1:>4}-{start + len(chosen['fast']):<4} "
+            f"  {i * WINDOW + 1:>4}-{(i + 1) * WINDOW:<4} "
             + " ".join(f"{mean[name]:>8.4f}" for name in losses)
             + f" {mean['fast'] - mean['plain']:>13.5f}"
         )
-    for a, b in (("fast", "plain"), ("fast", "float32"), ("plain", "float32")):
-        apart = [abs(x - y) for x, y in zip(losses[a], losses[b], strict=True)]
-        print(f"  |{a} - {b}|: first step {apart[0]:.1e}, mean {sum(apart) / len(apart):.4f}, largest {max(apart):.4f}")
+    for a, b in itertools.combinations(losses, 2):
+        single = [abs(x - y) for x, y in zip(losses[a], losses[b], strict=True)]
+        print(
+            f"  |{a} - {b}|: first step {single[0]:.1e}, single steps {statistics.fmean(single):.4f} (largest "
+            f"{max(single):.4f}), smoothed {apart(curves[a], curves[b]):.4f}"
+        )
 
 
-def experiment(records: str, name: str, steps: int = STEPS):
+def show_drawn(fast: list[list[float]], plain: list[list[float]]) -> None:
+    """Whether a fast and a plain run differ by more than two plain runs do, which differ in their dropout alone."""
+    fast, plain = ([smooth(losses) for losses in runs] for runs in (fast, plain))
+    across = [apart(a, b) for a in fast for b in plain]
+    within = [apart(a, b) for a, b in itertools.combinations(plain, 2)]
+    fast_alone = [apart(a, b) for a, b in itertools.combinations(fast, 2)]
+    print(f"  dropout 0.1, {len(plain)} seeds each: mean difference of two curves of means of {WINDOW} steps")
+    for name, values in (("fast, plain", across), ("plain, plain", within), ("fast, fast", fast_alone)):
+        listed = " ".join(f"{value:.4f}" for value in values)
+        print(f"  {name:<13} {statistics.fmean(values):.4f}  ({listed})")
+    last = len(plain[0]) * 4 // 5
+    ends = [[statistics.fmean(values[last:]) for values in runs] for runs in (fast, plain)]
+    noise = sum(statistics.variance(values) / len(values) for values in ends) ** 0.5
+    gap = statistics.fmean(ends[0]) - statistics.fmean(ends[1])
+    print(
+        f"  last fifth: fast {statistics.fmean(ends[0]):.4f}, plain {statistics.fmean(ends[1]):.4f}: {gap:+.4f}, {gap / noise:+.1f} s.e."
+    )
+    ratio = statistics.fmean(across) / statistics.fmean(within)
+    print(f"  (fast, plain) / (plain, plain): {ratio:.2f}{'' if ratio < 1.5 and abs(gap) < 3 * noise else '  APART'}")
+
+
+def experiment(records: str, run: Run, steps: int = STEPS, weights: str = ""):
     from dataclasses import replace
 
     from pretrain.experiments import experiment as registered
@@ -49,31 +131,34 @@ def experiment(records: str, name: str, steps: int = STEPS):
 
     base = registered("bert/pretraining")
     vocabulary = json.loads(next(Path(records).parent.glob("*.meta.json")).read_text())["tokenizer"]["vocab_size"]
-    encoder = choose(ENCODERS, "bert", vocab_size=vocabulary, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    sizes = {"hidden_dropout_prob": run.dropout, "attention_probs_dropout_prob": run.dropout}
+    encoder = choose(ENCODERS, "bert", vocab_size=vocabulary, **sizes)
     data = DataConfig(input_path=records, global_batch_size=BATCH)
+    model = replace(base.task.model, encoder=encoder)
     return replace(
         base,
-        task=replace(base.task, model=replace(base.task.model, encoder=encoder), train_data=data),
+        task=replace(base.task, model=model, train_data=data, init_checkpoint=weights),
         trainer=TrainerConfig(train_steps=steps, summary_interval=1, steps_per_loop=1, tensorboard=False),
         runtime=RuntimeConfig(
             distribution_strategy="one_device",
-            mixed_precision_dtype="float32" if name == "float32" else "bfloat16",
-            fused_kernels=name == "fast",
+            mixed_precision_dtype="float32" if run.path == "float32" else "bfloat16",
+            fused_kernels=run.path == "fast",
+            seed=run.seed,
         ),
     )
 
 
-def run(records: str, model_dir: str, name: str) -> None:
+def train(records: str, folder: str, run: Run, steps: int, weights: str) -> None:
     from pretrain.training import run_experiment
 
-    run_experiment(experiment(records, name), model_dir, "train", lambda line: None)
+    run_experiment(experiment(records, run, steps, weights), f"{folder}/{run.name}", "train", lambda line: None)
 
 
 def loader(records: str) -> None:
     """Batches as training takes them, made by one thread."""
     from pretrain.registry import TASKS
 
-    config = experiment(records, "fast").task
+    config = experiment(records, Run("fast")).task
     batches = TASKS.get("pretraining")(config).build_inputs(config.train_data)
     batches.batch(0)
     start, cpu = time.perf_counter(), time.process_time()

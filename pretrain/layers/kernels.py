@@ -20,7 +20,7 @@ from jax.experimental.pallas import triton
 from pretrain.layers import activations
 from pretrain.layers.dropout import row_factors
 
-# Measured on an H200. A warp that has a row to itself adds it up without shared memory.
+# Measured on an H200.
 _PROGRAMS = 2048  # of kernels that add up rows: several for each multiprocessor of a large GPU
 _COLUMNS = 512  # that a program of an element-wise kernel works on at a time
 
@@ -47,6 +47,17 @@ def _common_power(size: int, limit: int) -> int:
     return min(size & -size, 1 << (limit.bit_length() - 1))
 
 
+def _warps(width: int) -> int:
+    """Of a program that has a row of this width: one adds up a row of BERT-base without shared memory."""
+    return max(1, width // 1024)
+
+
+def _shares(tiles: int, limit: int) -> tuple[int, int]:
+    """(programs, turns of each): at most `limit` programs that do all tiles, the last of them with less to do or nothing."""
+    turns = pl.cdiv(tiles, limit)
+    return pl.cdiv(tiles, turns), turns
+
+
 # --------------------------------------------------------------------------------------- residual, dropout, layer norm
 
 
@@ -67,28 +78,27 @@ def residual_norm(x, h, bias, gamma, beta, key, rate: float, epsilon: float, int
 
 def _norm_forward(x, h, bias, gamma, beta, key, rate, epsilon, interpret):
     n, size = x.shape
-    rows = 1
     width = _power_of_two(size)
-    tile = pl.BlockSpec((rows, width), lambda i: (i, 0))
+    tile = pl.BlockSpec((1, width), lambda i: (i, 0))
     vector = pl.BlockSpec((width,), lambda i: (0,))
 
     def kernel(key_ref, x_ref, h_ref, bias_ref, gamma_ref, beta_ref, out_ref):
         inside = jnp.arange(width) < size
-        both = jnp.broadcast_to(inside, (rows, width))
+        row = inside[None]
         load = functools.partial(_load, mask=inside)
-        s, _ = _pre_norm(_load(x_ref, both), _load(h_ref, both), load(bias_ref), key_ref, pl.program_id(0) * rows, rate)
-        _, normed = _normed(s, both, size, epsilon)
+        s, _ = _pre_norm(_load(x_ref, row), _load(h_ref, row), load(bias_ref), key_ref, pl.program_id(0), rate)
+        _, normed = _normed(s, row, size, epsilon)
         out = normed * load(gamma_ref) + load(beta_ref)
-        triton.store(out_ref, out.astype(out_ref.dtype), mask=both)
+        triton.store(out_ref, out.astype(out_ref.dtype), mask=row)
 
     out = _call(
         kernel,
-        grid=(n // rows,),
+        grid=(n,),
         out=jax.ShapeDtypeStruct(x.shape, x.dtype),
         in_specs=[pl.BlockSpec((2,), lambda i: (0,)), tile, tile, vector, vector, vector],
         out_specs=tile,
         interpret=interpret,
-        warps=1,
+        warps=_warps(width),
         name="residual_norm",
     )(key, x, h, bias, gamma, beta)
     return out, (x, h, bias, gamma, key)
@@ -97,37 +107,34 @@ def _norm_forward(x, h, bias, gamma, beta, key, rate, epsilon, interpret):
 def _norm_backward(rate, epsilon, interpret, saved, upstream):
     x, h, bias, gamma, key = saved
     n, size = x.shape
-    rows = 1
     width = _power_of_two(size)
-    programs = _common_power(n // rows, _PROGRAMS)
-    turns = n // rows // programs
+    programs, turns = _shares(n, _PROGRAMS)
 
     def kernel(key_ref, x_ref, h_ref, bias_ref, gamma_ref, up_ref, to_x_ref, to_h_ref, sums_ref):
         inside = jnp.arange(width) < size
-        both = jnp.broadcast_to(inside, (rows, width))
         every = pl.ds(0, width)
         bias, gamma = _load(bias_ref.at[every], inside), _load(gamma_ref.at[every], inside)
         program = pl.program_id(0)
 
         def turn(i, sums):
-            first = (program * turns + i) * rows
-            at = (pl.ds(first, rows), every)
-            s, kept = _pre_norm(_load(x_ref.at[at], both), _load(h_ref.at[at], both), bias, key_ref, first, rate)
-            scale, normed = _normed(s, both, size, epsilon)
-            up = _load(up_ref.at[at], both)
+            row = program * turns + i
+            here = inside[None] & (row < n)
+            at = (pl.ds(row, 1), every)
+            s, kept = _pre_norm(_load(x_ref.at[at], here), _load(h_ref.at[at], here), bias, key_ref, row, rate)
+            scale, normed = _normed(s, here, size, epsilon)
+            up = _load(up_ref.at[at], here)
             scaled = up * gamma
             mean = jnp.sum(scaled, axis=1, keepdims=True) / size
             along = jnp.sum(scaled * normed, axis=1, keepdims=True) / size
-            to_x = jnp.where(both, scale * (scaled - mean - normed * along), 0.0)
+            to_x = jnp.where(here, scale * (scaled - mean - normed * along), 0.0)
             to_h = to_x * kept
-            triton.store(to_x_ref.at[at], to_x.astype(to_x_ref.dtype), mask=both)
-            triton.store(to_h_ref.at[at], to_h.astype(to_h_ref.dtype), mask=both)
+            triton.store(to_x_ref.at[at], to_x.astype(to_x_ref.dtype), mask=here)
+            triton.store(to_h_ref.at[at], to_h.astype(to_h_ref.dtype), mask=here)
             return tuple(total + part for total, part in zip(sums, (to_h, up * normed, up), strict=True))
 
-        zeros = jnp.zeros((rows, width), jnp.float32)
+        zeros = jnp.zeros((1, width), jnp.float32)
         for i, total in enumerate(jax.lax.fori_loop(0, turns, turn, (zeros, zeros, zeros))):
-            at = (pl.ds(program, 1), pl.ds(i, 1), every)
-            triton.store(sums_ref.at[at], jnp.sum(total, axis=0)[None, None])
+            triton.store(sums_ref.at[pl.ds(program, 1), pl.ds(i, 1), every], total[None])
 
     like = jax.ShapeDtypeStruct(x.shape, x.dtype)
     sums = jax.ShapeDtypeStruct((programs, 3, width), jnp.float32)
@@ -136,7 +143,7 @@ def _norm_backward(rate, epsilon, interpret, saved, upstream):
         grid=(programs,),
         out=(like, like, sums),
         interpret=interpret,
-        warps=1,
+        warps=_warps(width),
         name="residual_norm_backward",
     )(key, x, h, bias, gamma, upstream)
     to_bias, to_gamma, to_beta = jnp.sum(sums, axis=0)[:, :size]
@@ -150,18 +157,16 @@ def _load(ref, mask):
     return triton.load(ref, mask=mask, other=0).astype(jnp.float32)
 
 
-def _pre_norm(x, h, bias, key_ref, first_row, rate):
-    """(x + dropout(h + bias), what h + bias is multiplied with) of rows from first_row on."""
+def _pre_norm(x, h, bias, key_ref, row, rate):
+    """(x + dropout(h + bias), what h + bias is multiplied with) of one row, (1, width)."""
     if not rate:
         return x + h + bias, 1.0
-    rows, width = x.shape
-    row = first_row.astype(jnp.uint32) + jnp.arange(rows, dtype=jnp.uint32)
-    kept = row_factors(row[:, None], jnp.arange(width, dtype=jnp.uint32)[None], key_ref, rate)
+    kept = row_factors(row.astype(jnp.uint32), jnp.arange(x.shape[1], dtype=jnp.uint32)[None], key_ref, rate)
     return x + (h + bias) * kept, kept
 
 
 def _normed(s, inside, size, epsilon):
-    """(1 / deviation (rows, 1), the normalised rows (rows, width), 0 outside)."""
+    """(1 / deviation (1, 1), the normalised row (1, width), 0 outside)."""
     centred = jnp.where(inside, s - jnp.sum(jnp.where(inside, s, 0.0), axis=1, keepdims=True) / size, 0.0)
     scale = jax.lax.rsqrt(jnp.sum(centred * centred, axis=1, keepdims=True) / size + epsilon)
     return scale, centred * scale
@@ -201,9 +206,14 @@ def bias_activation(h, bias, activation, interpret: bool = False):
 def _columns_of(n, size):
     """(rows, columns) of a tile, programs along rows, turns of each, for sums over rows."""
     columns = _common_power(size, _COLUMNS)
-    rows = _common_power(n, 2048 // columns if columns <= 2048 else 1)
-    programs = _common_power(n // rows, max(1, 2 * _PROGRAMS * columns // size))
-    return rows, columns, programs, n // rows // programs
+    rows = 2048 // columns
+    return rows, columns, *_shares(pl.cdiv(n, rows), max(1, 2 * _PROGRAMS * columns // size))
+
+
+def _tile_at(first, rows: int, n: int, first_column, columns: int):
+    """(index of a tile (rows, columns), which of its values are inside (n, size))."""
+    inside = (first + jnp.arange(rows) < n)[:, None]
+    return (pl.ds(first, rows), pl.ds(first_column, columns)), jnp.broadcast_to(inside, (rows, columns))
 
 
 def _activation_forward(h, bias, activation, interpret):
@@ -235,18 +245,18 @@ def _activation_backward(activation, interpret, saved, upstream):
     rows, columns, programs, turns = _columns_of(n, size)
 
     def kernel(h_ref, bias_ref, up_ref, to_h_ref, sums_ref):
-        column = pl.ds(pl.program_id(1) * columns, columns)
-        bias, program = bias_ref[column], pl.program_id(0)
+        first_column, program = pl.program_id(1) * columns, pl.program_id(0)
+        bias = bias_ref[pl.ds(first_column, columns)]
 
         def turn(i, total):
-            at = (pl.ds((program * turns + i) * rows, rows), column)
-            slope = ACTIVATIONS[activation](h_ref[at].astype(jnp.float32) + bias)[1]
-            to_h = up_ref[at].astype(jnp.float32) * slope
-            to_h_ref[at] = to_h.astype(to_h_ref.dtype)
+            at, inside = _tile_at((program * turns + i) * rows, rows, n, first_column, columns)
+            slope = ACTIVATIONS[activation](_load(h_ref.at[at], inside) + bias)[1]
+            to_h = _load(up_ref.at[at], inside) * slope
+            triton.store(to_h_ref.at[at], to_h.astype(to_h_ref.dtype), mask=inside)
             return total + to_h
 
         total = jax.lax.fori_loop(0, turns, turn, jnp.zeros((rows, columns), jnp.float32))
-        sums_ref[pl.ds(program, 1), column] = jnp.sum(total, axis=0)[None]
+        sums_ref[pl.ds(program, 1), pl.ds(first_column, columns)] = jnp.sum(total, axis=0)[None]
 
     to_h, sums = _call(
         kernel,
@@ -289,14 +299,14 @@ def column_sums(values, interpret: bool = False):
     rows, columns, programs, turns = _columns_of(n, size)
 
     def kernel(values_ref, sums_ref):
-        column, program = pl.ds(pl.program_id(1) * columns, columns), pl.program_id(0)
+        first_column, program = pl.program_id(1) * columns, pl.program_id(0)
 
         def turn(i, total):
-            at = (pl.ds((program * turns + i) * rows, rows), column)
-            return total + values_ref[at].astype(jnp.float32)
+            at, inside = _tile_at((program * turns + i) * rows, rows, n, first_column, columns)
+            return total + _load(values_ref.at[at], inside)
 
         total = jax.lax.fori_loop(0, turns, turn, jnp.zeros((rows, columns), jnp.float32))
-        sums_ref[pl.ds(program, 1), column] = jnp.sum(total, axis=0)[None]
+        sums_ref[pl.ds(program, 1), pl.ds(first_column, columns)] = jnp.sum(total, axis=0)[None]
 
     sums = _call(
         kernel,

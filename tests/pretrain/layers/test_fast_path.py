@@ -77,33 +77,46 @@ def test_a_model_and_its_gradients_with_dropout(kind):
         np.testing.assert_allclose(other, one, rtol=1e-4, atol=atol, err_msg=variable.path)
 
 
-@pytest.mark.parametrize("programs", [1, 3, 5, 1000])
-def test_every_row_is_written_whatever_the_number_of_programs(programs, monkeypatch):
-    """Sums over rows are spread over as many programs as may be, each with several turns."""
+@pytest.mark.parametrize(
+    ("rows", "size", "programs"),
+    [(1, 16, 3), (96, 24, 1000), (97, 40, 3), (131, 520, 7)],
+)
+def test_every_row_is_written_whatever_the_number_of_programs(rows, size, programs, monkeypatch):
+    """The interpreter starts with results that are not numbers, so a row that no program writes shows."""
     monkeypatch.setattr(kernels, "_PROGRAMS", programs)
-    rows, size = 96, 24
     x, h, upstream = (normal(seed, rows, size) for seed in range(3))
-    bias, gamma, key = normal(3, size), normal(4, size), jnp.array([1, 2], jnp.uint32)
-    np.testing.assert_allclose(kernels.column_sums(x, True), x.sum(0), rtol=1e-5, atol=1e-5)
-    found = kernels._activation_backward(activations.gelu, True, (h, bias), upstream)
-    expected = jax.vjp(lambda h, bias: activations.gelu(h + bias), h, bias)[1](upstream)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), found, expected)
-    found = kernels._norm_backward(0.0, 1e-12, True, (x, h, bias, gamma, key), upstream)[:4]
+    bias, gamma, beta, key = normal(3, size), normal(4, size), normal(5, size), jnp.array([1, 2], jnp.uint32)
+    np.testing.assert_allclose(kernels.column_sums(x, True), x.sum(0), rtol=1e-5, atol=1e-4)
 
-    def norm(x, h, bias, gamma):
+    def agree(fused, plain, *arguments):
+        found, expected = (jax.vjp(function, *arguments) for function in (fused, plain))
+        found, expected = (found[0], *found[1](upstream)), (expected[0], *expected[1](upstream))
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), found, expected)
+
+    def norm(x, h, bias, gamma, beta):
         centred = x + h + bias - jnp.mean(x + h + bias, axis=-1, keepdims=True)
-        return centred / jnp.sqrt(jnp.mean(centred**2, axis=-1, keepdims=True)) * gamma
+        return centred * jax.lax.rsqrt(jnp.mean(centred**2, axis=-1, keepdims=True) + 1e-12) * gamma + beta
 
-    expected = jax.vjp(norm, x, h, bias, gamma)[1](upstream)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), found, tuple(expected))
+    agree(lambda *a: kernels.residual_norm(*a, key, 0.0, 1e-12, True), norm, x, h, bias, gamma, beta)
+    fused = lambda h, bias: kernels.bias_activation(h, bias, activations.gelu, True)  # noqa: E731
+    agree(fused, lambda h, bias: activations.gelu(h + bias), h, bias)
 
 
-@pytest.mark.parametrize("size", [768, 3072, 512, 1000, 96])
-@pytest.mark.parametrize("rows", [32768, 8192, 24, 7])
-def test_programs_share_all_rows(rows, size):
-    height, columns, programs, turns = kernels._columns_of(rows, size)
-    assert height * programs * turns == rows
-    assert size % columns == 0
+@pytest.mark.parametrize("limit", [1, 2, 682, 1365, 2048])
+def test_programs_share_all_tiles(limit):
+    for tiles in (*range(1, 3000), 4096, 4928, 8192, 32767, 32768, 32769, 98304):
+        programs, turns = kernels._shares(tiles, limit)
+        assert programs <= limit
+        assert (programs - 1) * turns < tiles <= programs * turns
+
+
+@pytest.mark.parametrize("size", [768, 3072, 512, 1000, 96, 30522])
+def test_tiles_have_all_rows_and_columns(size):
+    for rows in (32768, 8192, 4928, 24, 7, 1):
+        height, columns, programs, turns = kernels._columns_of(rows, size)
+        assert height * programs * turns >= rows
+        assert size % columns == 0
+        assert {each & (each - 1) for each in (height, columns)} == {0}  # Triton takes powers of two
 
 
 def test_what_no_kernel_can_do_is_done_plainly():
