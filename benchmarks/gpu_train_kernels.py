@@ -11,55 +11,58 @@ from pretrain.layers import activations, attention_kernel, kernels
 from pretrain.layers.dropout import row_bits
 
 DROPPED = 6554  # of 65536
+RATE = DROPPED / 65536
 KEY = np.array([3, 5], np.uint32)
 
 
-def kept(rows: int, columns: int):
-    bits = row_bits(jnp.arange(rows, dtype=jnp.uint32)[:, None], jnp.arange(columns, dtype=jnp.uint32), *KEY)
-    return jnp.where(bits >= np.uint32(DROPPED << 16), np.float32(65536 / (65536 - DROPPED)), np.float32(0))
+def kept(key, rows: int, columns: int):
+    bits = row_bits(jnp.arange(rows, dtype=jnp.uint32)[:, None], jnp.arange(columns, dtype=jnp.uint32), *key)
+    return jnp.where(bits >= np.uint32(DROPPED << 16), np.float32(1 / (1 - RATE)), np.float32(0))
 
 
-def plain_norm(x, h, bias, gamma, beta):
-    total = x + (h + bias) * kept(*x.shape)
+def plain_norm(key, x, h, bias, gamma, beta):
+    total = x + (h + bias) * kept(key, *x.shape)
     centred = total - total.mean(-1, keepdims=True)
     return centred * jax.lax.rsqrt((centred**2).mean(-1, keepdims=True) + 1e-12) * gamma + beta
 
 
-def plain_attention(query, key, value, mask):
-    scores = jnp.einsum("blhw,bmhw->bhlm", query, key) / query.shape[-1] ** 0.5 + mask[:, None, None]
+def plain_attention(key, query, keys, value, mask):
+    scores = jnp.einsum("blhw,bmhw->bhlm", query, keys) / query.shape[-1] ** 0.5 + mask[:, None, None]
     probs = jax.nn.softmax(scores)
-    probs = probs * kept(probs.size // probs.shape[-1], probs.shape[-1]).reshape(probs.shape)
+    probs = probs * kept(key, probs.size // probs.shape[-1], probs.shape[-1]).reshape(probs.shape)
     return jnp.einsum("bhlm,bmhw->blhw", probs, value)
 
 
 def cases(tokens: int, length: int, hidden: int, inner: int, width: int, interpret: bool):
-    """(name, kernel, plain function, arguments); attention only where it has whole sequences of a length it takes."""
-    draw = np.random.default_rng(0)
+    """(name, kernel, plain function, arguments): functions of the dropout's key and the arguments.
+
+    Attention comes only where there are whole sequences, of a length that it takes.
+    """
+    seeds = iter(range(100))
 
     def normal(*shape, dtype=jnp.bfloat16):
-        return jnp.asarray(draw.standard_normal(shape, np.float32), dtype)
+        return jax.random.normal(jax.random.key(next(seeds)), shape, dtype)
 
     def vector(size):
         return normal(size, dtype=jnp.float32)
 
-    rate, key = DROPPED / 65536, jnp.asarray(KEY)
     norm = [normal(tokens, hidden), normal(tokens, hidden), *(vector(hidden) for _ in range(3))]
-    yield "norm", lambda *a: kernels.residual_norm(*a, key, rate, 1e-12, interpret), plain_norm, norm
+    yield "norm", lambda key, *a: kernels.residual_norm(*a, key, RATE, 1e-12, interpret), plain_norm, norm
     for activation in (activations.gelu, activations.gelu_tanh):
         exact = activation is activations.gelu
         arguments = [normal(tokens, inner), vector(inner)]
-        fused = lambda h, bias, activation=activation: kernels.bias_activation(h, bias, activation, interpret)  # noqa: E731
-        plain = lambda h, bias, exact=exact: jax.nn.gelu(h + bias, approximate=not exact)  # noqa: E731
+        fused = lambda key, *a, activation=activation: kernels.bias_activation(*a, activation, interpret)  # noqa: E731
+        plain = lambda key, h, bias, exact=exact: jax.nn.gelu(h + bias, approximate=not exact)  # noqa: E731
         yield "gelu" if exact else "gelu_tanh", fused, plain, arguments
     arguments = [normal(tokens, hidden), normal(hidden, hidden), vector(hidden)]
-    yield "dense", lambda *a: kernels.dense(*a, interpret), lambda x, kernel, bias: x @ kernel + bias, arguments
+    yield "dense", lambda key, *a: kernels.dense(*a, interpret), lambda key, x, w, bias: x @ w + bias, arguments
     if tokens % length or length % attention_kernel.BLOCK:
         return
     examples, heads = tokens // length, hidden // width
-    lengths = draw.integers(3, length + 1, examples)
+    lengths = np.random.default_rng(0).integers(3, length + 1, examples)
     mask = jnp.where(np.arange(length) < lengths[:, None], 0.0, -10000.0).astype(jnp.float32)
     attention = [*(normal(examples, length, heads, width) for _ in range(3)), mask]
-    yield "attention", lambda *a: attention_kernel.attention(*a, key, rate, interpret), plain_attention, attention
+    yield "attention", lambda key, *a: attention_kernel.attention(*a, key, RATE, interpret), plain_attention, attention
 
 
 SIZES = {  # of a run -> (tokens, length, hidden, inner, width of a head): BERT-base first, then rows that no power of two divides
@@ -80,15 +83,16 @@ def compare(tokens: int, length: int, hidden: int, inner: int, width: int, inter
     good = True
     for name, fused, plain, arguments in cases(tokens, length, hidden, inner, width, interpret):
         which = tuple(range(3 if name == "attention" else len(arguments)))
-        weight = jnp.asarray(np.random.default_rng(1).standard_normal(arguments[0].shape, np.float32))
+        weight = jax.random.normal(jax.random.key(1), arguments[0].shape)
 
         def results(function, arguments, weight=weight, which=which):
-            def loss(*arguments):
-                out = function(*arguments).astype(jnp.float32)
+            def loss(arguments, key, weight):
+                out = function(key, *arguments).astype(jnp.float32)
                 return jnp.sum(out * weight), out
 
-            (_, out), gradients = jax.jit(jax.value_and_grad(loss, which, has_aux=True))(*arguments)
-            return [out, *gradients]
+            # Everything is an argument: the compiler would compute with constants of this size.
+            (_, out), gradients = jax.jit(jax.value_and_grad(loss, has_aux=True))(arguments, KEY, weight)
+            return [out, *(gradients[i] for i in which)]
 
         found = results(fused, arguments)
         expected = results(plain, [argument.astype(jnp.float32) for argument in arguments])
@@ -98,10 +102,8 @@ def compare(tokens: int, length: int, hidden: int, inner: int, width: int, inter
         ]
         bad = sum(int((~jnp.isfinite(a)).sum()) for a in found)
         good &= not bad and max(apart) < 1e-2
-        print(
-            f"  {tokens:>5} tokens, length {length}, {hidden:>4} {name:<10} {' '.join(f'{each:.1e}' for each in apart)}  not finite: {bad}",
-            flush=True,
-        )
+        listed = " ".join(f"{each:.1e}" for each in apart)
+        print(f"  {tokens:>5} tokens, length {length}, {hidden:>4} {name:<10} {listed}  not finite: {bad}", flush=True)
     return good
 
 
