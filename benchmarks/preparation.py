@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT))
 from nlpdata.corpus import find_files, plan_portions, read_portion  # noqa: E402
 from nlpdata.execution.spill import Merge, SpillWriter  # noqa: E402
 from nlpdata.pretraining import assemble, build, plan  # noqa: E402
-from nlpdata.pretraining import recipe as recipes  # noqa: E402
+from nlpdata.pretraining import maker as makers  # noqa: E402
 from nlpdata.pretraining.options import PretrainingOptions  # noqa: E402
 from nlpdata.records.writer import ShardWriter  # noqa: E402
 from nlpdata.tokenizers import load_tokenizer  # noqa: E402
@@ -46,23 +46,23 @@ class Corpus:
         for lines in self.blocks:
             self.tokenizer.normalize(lines)
 
-    def keyed(self, options: PretrainingOptions, stages: Stages) -> Iterator[recipes.Keyed]:
+    def keyed(self, options: PretrainingOptions, stages: Stages) -> Iterator[makers.Keyed]:
         """What build_examples yields of all portions, in this process."""
-        recipe = recipes.Recipe(options, self.tokenizer)
+        maker = makers.ExampleMaker(options, self.tokenizer)
         for portion in self.portions:
             blocks = stages.iterate("read", read_portion(portion))
-            yield from build.build_examples(blocks, recipe, Counter())
+            yield from build.build_examples(blocks, maker, Counter())
 
-    def columns(self, options: PretrainingOptions) -> tuple[recipes.Recipe, dict]:
-        """The recipe, and the columns of one batch of records as they go to the encoder."""
-        recipe, taken = recipes.Recipe(options, self.tokenizer), []
-        original = recipes.encode_examples
-        recipes.encode_examples = lambda features, columns: taken.append(columns) or original(features, columns)
+    def columns(self, options: PretrainingOptions) -> tuple[makers.ExampleMaker, dict]:
+        """The maker, and the columns of one batch of records as they go to the encoder."""
+        maker, taken = makers.ExampleMaker(options, self.tokenizer), []
+        original = makers.encode_examples
+        makers.encode_examples = lambda features, columns: taken.append(columns) or original(features, columns)
         try:
-            next(iter(build.build_examples(read_portion(self.portions[0]), recipe, Counter())))
+            next(iter(build.build_examples(read_portion(self.portions[0]), maker, Counter())))
         finally:
-            recipes.encode_examples = original
-        return recipe, taken[0]
+            makers.encode_examples = original
+        return maker, taken[0]
 
 
 def core_stages(corpus: Corpus, options: PretrainingOptions) -> dict[str, float]:
@@ -71,9 +71,9 @@ def core_stages(corpus: Corpus, options: PretrainingOptions) -> dict[str, float]
     targets = [
         (type(corpus.tokenizer), "encode", "tokenize"),
         (build._Builder, "_cut", "cut"),
-        (recipes, "make_columns", "lay out"),
+        (makers, "make_columns", "lay out"),
         (assemble, "mask_batch", "mask"),
-        (recipes, "encode_examples", "encode"),
+        (makers, "encode_examples", "encode"),
     ]
     with stages.patched(targets), stages.stage("other"):
         for _ in corpus.keyed(options, stages):

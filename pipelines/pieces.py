@@ -17,8 +17,9 @@ import apache_beam as beam
 import numpy as np
 
 from nlpdata.execution.spill import SortBuffer, write_run
+from nlpdata.pretraining.buckets import BucketWork, slot_shift
+from nlpdata.pretraining.maker import Keyed
 from nlpdata.pretraining.plan import add_counters
-from nlpdata.pretraining.recipe import Keyed
 
 Piece = tuple[str, bytes | str]  # its id, and the run or the path of a run file
 
@@ -64,12 +65,13 @@ class PieceBuilder:
 
     Args:
       name: of the work, unique in the pipeline and the same in every attempt.
-      slot_shift: how far a bucket key is shifted to give its slot (see random_next.slot_shift).
+      bucket_work: of the objective; None where nothing goes to buckets.
       folder: where pieces become files; None: they are bytes.
     """
 
-    def __init__(self, name: str, slot_shift: int, folder: Path | None):
-        self._name, self._slot_shift, self._folder = name, slot_shift, folder
+    def __init__(self, name: str, bucket_work: BucketWork | None, folder: Path | None):
+        self._name, self._folder = name, folder
+        self._slot_shift = slot_shift(bucket_work is not None and bucket_work.by_file)
         self._buffers: dict[str, SortBuffer] = {}
         self.facts = Facts()
 

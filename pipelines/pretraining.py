@@ -1,7 +1,7 @@
 """create-pretraining as a Beam pipeline: the graph, and the function that runs it.
 
-    chunks -> build -> pieces of records ------------------------> divide -> shard -> commit
-                  \\-> documents, waiting -> spread -> fill -> pieces /  (next sentence, packing)
+    portions -> build -> pieces of records ------------------------> divide -> shard -> commit
+                    \\-> documents, waiting -> spread -> fill -> pieces /  (objectives with buckets)
 
 Sums that a later step needs (documents by hash slot, record bytes) join the pieces through a GroupByKey on the piece's
 id instead of a side input: that is the same shuffle, since a side input from the same source breaks the stage too, and
@@ -19,6 +19,7 @@ from nlpdata.files.paths import is_remote, shown_name
 from nlpdata.files.writing import remove_tree, write_whole
 from nlpdata.options import takes
 from nlpdata.output import WorkFolder, check_output, commit, complete, shared_path
+from nlpdata.pretraining.maker import MakerSpec, maker_of
 from nlpdata.pretraining.options import BeamPretrainingRequest
 from nlpdata.pretraining.plan import CreationResult, Plan, make_plan, result_warnings
 from nlpdata.records.contract import read_meta
@@ -92,19 +93,20 @@ def build_graph(pipeline: beam.Pipeline, plan: Plan, folder, runs: Path | None =
       folder: where finished shards wait for the last step.
       runs: where pieces become files, where all steps run on this machine (see pipelines.pieces).
     """
-    ingredients = steps.Ingredients.of(plan.options, plan.tokenizer, runs is not None)
-    steps.recipe_of(ingredients, plan.tokenizer)
-    tasks = [(portion.index, portion) for portion in plan.portions]
+    content = None if runs else Path(plan.tokenizer.path).read_bytes()  # the worker may be on another machine
+    spec = MakerSpec(plan.options, plan.tokenizer.spec, content)
+    maker_of(spec, plan.tokenizer)  # of this process; workers make their own
+    portions = [(portion.index, portion) for portion in plan.portions]
     plan = plan.for_workers()
     made = [
         pipeline
-        | "Chunks" >> beam.Create(tasks, reshuffle=False)
-        | "Spread chunks"
+        | "Portions" >> beam.Create(portions, reshuffle=False)
+        | "Spread portions"
         >> beam.GroupByKey()  # as Reshuffle does, but with fewer steps and the same keys in each attempt
-        | "Build examples" >> beam.ParDo(steps.BuildFn(ingredients, runs))
+        | "Build examples" >> beam.ParDo(steps.BuildFn(spec, runs))
     ]
-    if plan.options.needs_buckets:
-        made.append(_in_buckets(made[0], plan, steps.FillFn(ingredients, runs)))
+    if plan.bucket_work:
+        made.append(_in_buckets(made[0], plan, steps.FillFn(spec, plan.bucket_work.stage, runs)))
     facts = _together([each | f"Facts {i}" >> labelled(FACTS) for i, each in enumerate(made)], "Facts")
     shards = facts | "Sum facts" >> beam.GroupByKey() | "Plan shards" >> beam.ParDo(steps.PlanShardsFn(plan))
     divided = [shards | "Shard names" >> labelled("shards")]
@@ -134,7 +136,7 @@ def build_graph(pipeline: beam.Pipeline, plan: Plan, folder, runs: Path | None =
 
 def _in_buckets(built, plan: Plan, fill: beam.DoFn) -> beam.PCollection:
     """The examples that are made, or wait for a second segment, in the bucket of their document."""
-    facts = built | "Facts of chunks" >> labelled(FACTS)
+    facts = built | "Facts of portions" >> labelled(FACTS)
     buckets = facts | "Sum documents" >> beam.GroupByKey() | "Plan buckets" >> beam.ParDo(steps.PlanBucketsFn(plan))
     labels = [f"{kind}-{split}" for kind in steps.BUCKET_KINDS for split in plan.targets]
     pieces = _together([built | f"Pieces {label}" >> labelled(label) for label in labels], "Pieces")

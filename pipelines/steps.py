@@ -7,7 +7,7 @@ whole. So a bundle that fails and is tried again, or runs twice at once, changes
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -21,14 +21,12 @@ from nlpdata.execution.spill import Merge, SpillWriter, read_run, split_run
 from nlpdata.files.paths import is_remote
 from nlpdata.files.writing import move
 from nlpdata.output import FinishedSet, commit
-from nlpdata.pretraining import random_next
+from nlpdata.pretraining.buckets import group_buckets, plan_buckets
 from nlpdata.pretraining.build import build_examples
-from nlpdata.pretraining.options import PretrainingOptions
+from nlpdata.pretraining.maker import SPLITS, MakerSpec, maker_of
 from nlpdata.pretraining.plan import Plan, refuse_lone_documents, refuse_loss, require_examples
-from nlpdata.pretraining.recipe import SPLITS, Recipe
-from nlpdata.pretraining.stages import BUCKET_STAGES, fill_buckets, portion_name, shard_border
+from nlpdata.pretraining.stages import portion_name, shard_border
 from nlpdata.records.writer import ShardWriter
-from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
 from pipelines import progress
 from pipelines.faults import homeward
 from pipelines.pieces import Facts, Piece, PieceBuilder, sum_facts
@@ -37,60 +35,20 @@ BUCKET_KINDS = ("documents", "waiting")  # what goes to the buckets
 GROUP_BYTES = 32 << 20  # what is known of the documents of the buckets that are filled at once
 
 
-@dataclass(frozen=True)
-class Ingredients:
-    """What a worker makes its Recipe of.
-
-    `content` is that of the tokenizer's file, which travels along where the worker may be on another machine.
-    """
-
-    options: PretrainingOptions
-    spec: TokenizerSpec
-    content: bytes | None
-
-    @classmethod
-    def of(cls, options: PretrainingOptions, tokenizer: Tokenizer, is_local: bool) -> "Ingredients":
-        return cls(options, tokenizer.spec, None if is_local else Path(tokenizer.path).read_bytes())
-
-    @property
-    def slot_shift(self) -> int:
-        return random_next.slot_shift(self.options.nsp_scope == "file")
-
-
-_recipes: dict[Ingredients, Recipe] = {}  # of this process: the last one used
-
-
-def recipe_of(ingredients: Ingredients, tokenizer: Tokenizer | None = None) -> Recipe:
-    """Made once in a process, where a step first needs it; or from the command's own tokenizer, where both are one."""
-    if ingredients not in _recipes:
-        _recipes.clear()
-        _recipes[ingredients] = Recipe(ingredients.options, tokenizer or _load(ingredients))
-    return _recipes[ingredients]
-
-
-def _load(ingredients: Ingredients) -> Tokenizer:
-    if ingredients.content is None:
-        return load_tokenizer(ingredients.spec)
-    with tempfile.TemporaryDirectory(prefix="nlpdata-") as folder:
-        path = Path(folder, Path(ingredients.spec.path).name)
-        path.write_bytes(ingredients.content)
-        return load_tokenizer(replace(ingredients.spec, path=str(path)))
-
-
 class BuildFn(beam.DoFn):
     """(portion index, [Portion]) -> labelled pieces, and facts. `runs`: the folder of pieces that are files."""
 
-    def __init__(self, ingredients: Ingredients, runs: Path | None):
-        self._ingredients, self._runs = ingredients, runs
+    def __init__(self, spec: MakerSpec, runs: Path | None):
+        self._spec, self._runs = spec, runs
 
     def process(self, grouped: tuple[int, Iterable[Portion]]):
         portion, *_ = grouped[1]
-        options = self._ingredients.options
+        options = self._spec.options
         with homeward("tokenizing", portion.place):
-            recipe, counters = recipe_of(self._ingredients), Counter()
-            pieces = PieceBuilder(portion_name(portion), self._ingredients.slot_shift, self._runs)
+            maker, counters = maker_of(self._spec), Counter()
+            pieces = PieceBuilder(portion_name(portion), maker.bucket_work, self._runs)
             blocks = read_portion(portion, invalid_utf8=options.invalid_utf8, text_key=options.text_key)
-            for item in build_examples(_reported(blocks), recipe, counters):
+            for item in build_examples(_reported(blocks), maker, counters):
                 yield from pieces.add(item)
             yield from pieces.finish(counters)
         _count(counters)
@@ -116,14 +74,14 @@ class PlanBucketsFn(beam.DoFn):
         self._plan = plan
 
     def process(self, grouped: tuple[int, Iterable[Facts]]):
-        with homeward("planning buckets", "all chunks"):
-            facts, by_file = sum_facts(grouped[1]), self._plan.options.nsp_scope == "file"
+        with homeward("planning buckets", "all portions"):
+            facts, by_file = sum_facts(grouped[1]), self._plan.bucket_work.by_file
             for split in SPLITS:
                 slots = dict(sorted(facts.slots.get(split, {}).items()))
-                buckets = random_next.plan_buckets(slots, by_file) if slots else []
+                buckets = plan_buckets(slots, by_file) if slots else []
                 refuse_lone_documents(self._plan, split, buckets)
                 count = -(-facts.sizes[f"documents-{split}"] // GROUP_BYTES)
-                groups = random_next.group_buckets(buckets, count) if buckets else []
+                groups = group_buckets(buckets, count) if buckets else []
                 for number, group in enumerate(groups):
                     yield "groups", ((split, number), ("buckets", group))
                 borders = np.array([group[0][0] for group in groups[1:]], np.uint64).tobytes()
@@ -151,13 +109,13 @@ class SpreadFn(beam.DoFn):
 class FillFn(beam.DoFn):
     """((split, group), its buckets, documents and waiting examples) -> labelled pieces, and facts."""
 
-    def __init__(self, ingredients: Ingredients, runs: Path | None):
-        self._ingredients, self._runs = ingredients, runs
+    def __init__(self, spec: MakerSpec, stage: str, runs: Path | None):
+        self._spec, self._stage, self._runs = spec, stage, runs
 
     def process(self, grouped: tuple[tuple[str, int], Iterable]):
         (split, number), values = grouped
         with (
-            homeward(BUCKET_STAGES[self._ingredients.options.objective], f"group {number}"),
+            homeward(self._stage, f"group {number}"),
             tempfile.TemporaryDirectory(prefix="nlpdata-") as folder,
         ):
             given = {kind: Gathered(Path(folder, kind)) for kind in BUCKET_KINDS}
@@ -166,10 +124,10 @@ class FillFn(beam.DoFn):
                     buckets = value
                 else:
                     given[kind].add(value)
-            recipe, counters = recipe_of(self._ingredients), Counter()
-            pieces = PieceBuilder(f"group-{split}-{number:06d}", self._ingredients.slot_shift, self._runs)
+            maker, counters = maker_of(self._spec), Counter()
+            pieces = PieceBuilder(f"group-{split}-{number:06d}", maker.bucket_work, self._runs)
             documents, waiting = (given[kind].merge() for kind in BUCKET_KINDS)
-            for item in fill_buckets(split, buckets, documents, waiting, recipe, counters):
+            for item in maker.bucket_work.fill(split, buckets, documents, waiting, maker, counters):
                 yield from pieces.add(item)
             yield from pieces.finish(counters)
         _count(counters)

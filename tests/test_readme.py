@@ -168,7 +168,7 @@ def test_the_table_of_features_is_complete():
     text = (ROOT / "docs" / "records.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| (int64|float32)\[(L|P|1)\] \|", text, re.MULTILINE)
     width = {64: "L", 10: "P", 1: "1"}
-    expected = {(f.name, f.dtype, width[f.width]) for f in pretraining_features(64, 10, "sop")}
+    expected = {(f.name, f.dtype, width[f.width]) for f in pretraining_features(64, 10)}
     assert set(rows) == expected
 
 

@@ -36,25 +36,10 @@ class Segments:
         )
 
 
-def split_and_swap(ends: np.ndarray, first: np.ndarray, stop: np.ndarray, example_keys: np.ndarray) -> Segments:
-    """Sentence-order pairs: a chunk is split at a random sentence; half of the pairs are swapped (label 1).
-
-    Args:
-      ends: int64 cumulative token counts of all sentences, with a leading 0: sentence i is ends[i] : ends[i + 1].
-      first, stop: int64 (n,), chunks of two or more sentences.
-      example_keys: uint64 (n,).
-    """
-    count = stop - first
-    middle = ends[first + 1 + keys.below(keys.draw(example_keys, Purpose.SPLIT), count - 1)]
-    begin, end = ends[first], ends[stop]
-    swap = keys.below(keys.draw(example_keys, Purpose.SWAP), 2)
-    return Segments(
-        np.where(swap, middle, begin),
-        np.where(swap, end - middle, middle - begin),
-        np.where(swap, begin, middle),
-        np.where(swap, middle - begin, end - middle),
-        swap,
-    )
+def single_segments(start: np.ndarray, length: np.ndarray) -> Segments:
+    """Examples of one segment without a label. start, length: int64 (n,)."""
+    nothing = np.zeros_like(start)
+    return Segments(start, length, nothing, nothing, nothing)
 
 
 def truncate(segments: Segments, budget: int, example_keys: np.ndarray) -> tuple[Segments, np.ndarray]:
@@ -112,7 +97,7 @@ class Layout:
 
     @property
     def budget(self) -> int:
-        """Tokens that fit beside the special ones."""
+        """Tokens that fit next to the special ones."""
         return self.max_seq_length - (3 if self.pairs else 2)
 
 

@@ -1,19 +1,21 @@
-"""Sentences of a document -> chunks of about the target length; one function an objective.
+"""Chunks: sentences of one document that become one example. What the objectives' rules of cutting share.
 
-`ends` counts tokens cumulatively with a leading 0: sentence i is tokens ends[i] : ends[i + 1]. A chunker takes the
-sentences start : stop that are known of a document and whether it ends there; it returns the chunks that later
-sentences cannot change, and where the next chunk starts. So a document may come in any number of pieces, with the same
-chunks.
+`ends` counts tokens cumulatively with a leading 0: sentence i is tokens ends[i] : ends[i + 1]. An objective takes the
+sentences that are known of a document (`Sentences`) and the state of one of its duplicates (`Duplicate`). It returns
+the chunks that later sentences cannot change, and where the next chunk starts. So a document may come in any number of
+parts, with the same chunks.
 
 The target length is the full budget, or, with probability short_seq_prob, a random shorter one; it is drawn for every
 SHORT_SEQ_PERIOD sentences of a document, so that one long document is not all short (the originals draw once a
 document, which is the same up to that many sentences).
 
-Rules of create_pretraining_data.py (google-research/bert, google-research/albert); differences are stated below.
+Rules of create_pretraining_data.py (google-research/bert, google-research/albert); each objective states its differences.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from nlpdata import keys
 
@@ -22,12 +24,31 @@ SHORT_SEQ_PERIOD = 1000
 Target = Callable[[int], int]  # index of a sentence in its document -> target length in tokens
 
 
+class Sentences(NamedTuple):
+    """The sentences that are known of a document, among those of a block.
+
+    Attributes:
+      ends: where the tokens of the block's sentences end (see above).
+      start, stop: the document's sentences are start : stop.
+      shift: sentence i of the block is number i + shift of the document.
+      token_shift: token i of the block is number i + token_shift of the document.
+      final: the document ends at `stop`.
+    """
+
+    ends: Sequence[int]
+    start: int
+    stop: int
+    shift: int
+    token_shift: int
+    final: bool
+
+
 class ShortSequences:
     """The target length of each chunk of one document in one duplicate.
 
     Args:
       key: the key of (document, duplicate, purpose).
-      budget: tokens that fit into an example beside the special ones.
+      budget: tokens that fit into an example next to the special ones.
       probability: short_seq_prob.
     """
 
@@ -45,98 +66,46 @@ class ShortSequences:
         return self._target
 
 
-def sentence_order_chunks(
-    ends: Sequence[int], start: int, stop: int, shift: int, target: Target, final: bool
-) -> tuple[list[tuple[int, int]], int]:
-    """Chunks of at least two sentences each.
+@dataclass(slots=True)
+class Duplicate:
+    """One use of a document while its sentences come in.
 
-    A chunk is filled until it reaches its target. One that a single sentence fills takes the next sentence as well; a
-    single sentence at the document's end joins the chunk before it (the originals pair both with a random document and
-    so teach another task). A document of one sentence has no chunk.
+    Attributes:
+      key: the key of (document, duplicate).
+      target: the target length of a chunk, by the number in the document of the sentence in which it starts.
+      start: where the next chunk starts: a number in the document, of a sentence or a token as the objective counts.
+      examples: examples so far.
+    """
+
+    key: int
+    target: Target
+    start: int = 0
+    examples: int = 0
+
+
+def sentence_chunks(known: Sentences, start: int, target: Target, least: int) -> tuple[list[tuple[int, int]], int]:
+    """Chunks of whole sentences, each filled until it reaches its target and holds `least` sentences.
+
+    Fewer than `least` sentences at the document's end join the chunk before them; a document of fewer has no chunk.
 
     Args:
-      ends: see above.
-      start, stop: the known sentences.
-      shift: sentence i is number i + shift of its document.
+      known: the sentences.
+      start: the sentence of the block where the next chunk starts.
       target: see `Target`.
-      final: the document ends at `stop`.
+      least: sentences of a chunk, 1 or more.
 
     Returns:
       [(first sentence, last sentence + 1)], and the sentence where the next chunk starts.
     """
+    ends, stop, shift = known.ends, known.stop, known.shift
     chunks = []
-    while stop - start > 1:
+    while stop - start >= least:
         end = bisect_left(ends, ends[start] + target(start + shift), start + 1, stop + 1)
-        end = max(end, start + 2)
-        if stop - end < 2:  # too few sentences behind it to be a chunk of their own: the document's last, or wait
-            if not final:
+        end = max(end, start + least)
+        if stop - end < least:  # too few sentences are left to be a chunk of their own: the document's last, or wait
+            if not known.final:
                 break
             end = stop
         chunks.append((start, end))
         start = end
     return chunks, start
-
-
-def next_sentence_chunks(
-    ends: Sequence[int],
-    start: int,
-    stop: int,
-    shift: int,
-    target: Target,
-    final: bool,
-    bits: Callable[[int], int],
-    example: int,
-) -> tuple[list[tuple[int, int, int, int]], int]:
-    """Chunks with their split; what a random second segment replaces is put back and chunked again.
-
-    Args: as `sentence_order_chunks`, and
-      bits: example number -> 64 random bits.
-      example: number of the first example.
-
-    Returns:
-      [(first sentence, split, last sentence + 1, tokens wanted of a random B, or 0 where B follows A)], and the
-      sentence where the next chunk starts. With a random B, the chunk ends at the split.
-    """
-    chunks = []
-    while start < stop:
-        goal = target(start + shift)
-        end = bisect_left(ends, ends[start] + goal, start + 1, stop + 1)
-        if end > stop:
-            if not final:
-                break
-            end = stop
-        draw = bits(example)
-        split = start + 1 + (((draw >> 32) * (end - start - 1)) >> 32)
-        if end - start == 1 or draw & 1:
-            chunks.append((start, split, split, max(1, goal - (ends[split] - ends[start]))))
-            start = split
-        else:
-            chunks.append((start, split, end, 0))
-            start = end
-        example += 1
-    return chunks, start
-
-
-def stream_chunks(
-    ends: Sequence[int], position: int, start: int, stop: int, shift: int, target: Target, final: bool
-) -> tuple[list[tuple[int, int]], int]:
-    """Runs of tokens of exactly the target length, the document's last one shorter.
-
-    Args: as `sentence_order_chunks`, and
-      position: the token to start from, in one of the known sentences.
-
-    Returns:
-      [(first token, last token + 1)], and the token where the next chunk starts.
-    """
-    chunks = []
-    total = ends[stop]
-    while position < total:
-        start = bisect_right(ends, position, start, stop + 1) - 1
-        end = position + target(start + shift)
-        if end > total:
-            if not final:
-                break
-            end = total
-        chunks.append((position, end))
-        position = end
-    return chunks, position

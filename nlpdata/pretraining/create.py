@@ -1,22 +1,27 @@
 """create_pretraining: corpus files -> shards of pretraining records and a meta file, on this machine.
 
-Stages: (1) portions of the corpus become keyed records in sorted runs; (2) next-sentence examples get their random
-second segment, or documents are packed one behind the other, bucket by bucket; (3) runs are merged into shards; (4) the
-shards move into place, the meta file last. Before (2) and (3), very many runs become fewer. Every finished task leaves a
-small result file, so an interrupted run resumes where it was.
+Stages: (1) portions of the corpus become keyed records in sorted runs; (2) where examples need text of other documents,
+they are made bucket by bucket; (3) runs are merged into shards; (4) the shards move into place, the meta file last.
+Before (2) and (3), very many runs become fewer. Every finished unit leaves a small result file, so an interrupted run
+resumes where it was.
 """
 
 import shutil
 from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
+from typing import Any
 
 from nlpdata.errors import DataError
 from nlpdata.execution.executor import default_workers, run_stage
 from nlpdata.execution.spill import MAX_RUNS, Merge
 from nlpdata.options import takes
 from nlpdata.output import FinishedSet, WorkFolder, check_output, commit
-from nlpdata.pretraining import random_next
+from nlpdata.pretraining.buckets import group_buckets, plan_buckets, slot_shift
+from nlpdata.pretraining.maker import SPLITS, MakerSpec, maker_of
 from nlpdata.pretraining.options import LocalPretrainingRequest
 from nlpdata.pretraining.plan import (
     CreationResult,
@@ -28,11 +33,11 @@ from nlpdata.pretraining.plan import (
     require_examples,
     result_warnings,
 )
-from nlpdata.pretraining.recipe import SPLITS
 from nlpdata.pretraining.stages import (
-    BUCKET_STAGES,
+    BucketGroup,
     RunGroup,
     Setup,
+    Shard,
     disk_errors,
     make_buckets,
     make_portion,
@@ -43,7 +48,7 @@ from nlpdata.pretraining.stages import (
 )
 from nlpdata.text import loss
 
-BUCKETS_BYTES = 4 << 20  # what is known of the documents of the buckets of a task; not of the workers either
+BUCKETS_BYTES = 4 << 20  # of the entries of the documents in a group of buckets; it does not depend on the workers
 
 
 @takes(LocalPretrainingRequest)
@@ -62,12 +67,38 @@ def create_pretraining(request: LocalPretrainingRequest) -> CreationResult:
         run.close()
 
 
+@dataclass(frozen=True)
+class _Stage:
+    """One pass of the command.
+
+    Attributes:
+      name: for progress and messages.
+      function: does one unit in a worker (see nlpdata.pretraining.stages).
+      units: what it is called with.
+      total: bytes (or runs, or groups of buckets) of all units, for progress.
+      name_of: a unit -> the name of its result in the work folder.
+      describe: a unit -> what messages call it; its name by default.
+      sizes: of the units, where large ones should start first.
+    """
+
+    name: str
+    function: Callable[..., dict]
+    units: Sequence[Any]
+    total: int
+    name_of: Callable[[Any], str]
+    describe: Callable[[Any], str] | None = None
+    sizes: Sequence[int] | None = None
+
+
 class _Run:
     def __init__(self, plan: Plan, workers: int, log, progress: bool):
         self._plan, self._workers, self._log, self._progress = plan, workers, log, progress
         self._counters: Counter = Counter()
         self._runs: dict[str, list[str]] = {}
-        self._merged: set[str] = set()  # runs of finished tasks that are parts of other runs now
+        self._merged: set[str] = set()  # runs of finished units that are parts of other runs now
+        spec = MakerSpec(plan.options, plan.tokenizer.spec)
+        maker_of(spec, plan.tokenizer)  # of this process; workers make their own
+        self._spec = spec
 
     def open_work_folder(self, overwrite: bool) -> None:
         """Refuses outputs that exist (UsageError), and finds or makes the work folder."""
@@ -92,32 +123,32 @@ class _Run:
         """Makes all parts that are not there yet, and what is put in place."""
         self._find_merged()
         self._make_portions()
-        if self._plan.options.needs_buckets:
+        if self._plan.bucket_work:
             self._make_buckets()
         with self._work_removed_on_refusal():
             require_examples(self._plan, self._counters)
         refuse_loss(self._plan, self._counters, loss.PARTS_KEPT)
         return self._finished_sets(self._make_shards())
 
-    def _stage(self, name, function, tasks, task_names, total, describe, sizes=None) -> list[dict]:
-        """Runs the tasks that have no stored result yet; all results, in task order."""
+    def _run_stage(self, stage: "_Stage") -> list[dict]:
+        """Runs the units that have no stored result yet; all results, in the order of the units."""
         return run_stage(
-            name,
-            function,
-            tasks,
-            [self._stored(task_name) for task_name in task_names],
+            stage.name,
+            stage.function,
+            stage.units,
+            [self._stored(stage.name_of(unit)) for unit in stage.units],
             workers=self._workers,
             initializer=set_up,
-            initargs=(Setup(self._plan.options, self._plan.tokenizer, self._work.path),),
-            total=total,
-            describe=describe,
+            initargs=(Setup(self._spec, self._work.path),),
+            total=stage.total,
+            describe=stage.describe or stage.name_of,
             quiet=not self._progress,
-            sizes=sizes,
+            sizes=stage.sizes,
         )
 
-    def _stored(self, task_name: str) -> dict | None:
-        """The stored result of a finished task, if its run files are whole."""
-        result = self._work.result(task_name)
+    def _stored(self, unit_name: str) -> dict | None:
+        """The stored result of a finished unit, if its run files are whole."""
+        result = self._work.result(unit_name)
         if result is None:
             return None
         try:
@@ -143,8 +174,7 @@ class _Run:
                 RunGroup(f"merge-{number}-{kind}-{i:06d}", kind, tuple(runs[first:stop]))
                 for i, (first, stop) in enumerate(pairwise(edges))
             ]
-            names = [group.name for group in groups]
-            results = self._stage("sorting", merge_group, groups, names, len(runs), lambda group: group.name)
+            results = self._run_stage(_Stage("sorting", merge_group, groups, len(runs), attrgetter("name")))
             runs, number = [result["runs"][kind][0] for result in results], number + 1
         return runs
 
@@ -156,32 +186,29 @@ class _Run:
 
     def _make_portions(self) -> None:
         portions = self._plan.portions
-        results = self._stage(
+        stage = _Stage(
             "tokenizing",
             make_portion,
             portions,
-            [portion_name(portion) for portion in portions],
             self._plan.input_bytes,
-            lambda portion: portion.place,
-            [portion.bytes for portion in portions],
+            portion_name,
+            describe=attrgetter("place"),
+            sizes=[portion.bytes for portion in portions],
         )
-        self._collect(results)
+        self._collect(self._run_stage(stage))
 
     def _make_buckets(self) -> None:
-        tasks = []
-        by_file = self._plan.options.nsp_scope == "file"
+        work, groups = self._plan.bucket_work, []
         for split in SPLITS:
             documents, waiting = (self._few_runs(f"{kind}-{split}") for kind in ("documents", "waiting"))
             merge = Merge([self._work.path / run for run in documents])
-            buckets = random_next.plan_buckets(merge.histogram(random_next.slot_shift(by_file)), by_file)
+            buckets = plan_buckets(merge.histogram(slot_shift(work.by_file)), work.by_file)
             with self._work_removed_on_refusal():
                 refuse_lone_documents(self._plan, split, buckets)
-            for group in random_next.group_buckets(buckets, -(-merge.bytes // BUCKETS_BYTES)):
-                tasks.append((len(tasks), split, group, documents, waiting))
-        names = [f"bucket-{i:06d}" for i in range(len(tasks))]
-        stage = BUCKET_STAGES[self._plan.options.objective]
-        results = self._stage(stage, make_buckets, tasks, names, len(tasks), lambda task: f"bucket {task[0]}")
-        self._collect(results)
+            for group in group_buckets(buckets, -(-merge.bytes // BUCKETS_BYTES)):
+                groups.append(BucketGroup(len(groups), split, group, documents, waiting))
+        stage = _Stage(work.stage, make_buckets, groups, len(groups), attrgetter("name"), describe=attrgetter("place"))
+        self._collect(self._run_stage(stage))
 
     @contextmanager
     def _work_removed_on_refusal(self):
@@ -193,18 +220,17 @@ class _Run:
             raise
 
     def _make_shards(self) -> dict[str, list[dict]]:
-        tasks, names, total = [], [], 0
+        units, total = [], 0
         for split in self._plan.targets:
             runs = self._few_runs(f"records-{split}")
             size = Merge([self._work.path / run for run in runs]).bytes
             total += size
-            shards = self._plan.shards(split, size)
-            names += shards
-            tasks += [(split, i, len(shards), name, runs) for i, name in enumerate(shards)]
-        results = self._stage("writing shards", make_shard, tasks, names, total, lambda task: task[3])
+            names = self._plan.shards(split, size)
+            units += [Shard(split, i, len(names), name, runs) for i, name in enumerate(names)]
+        results = self._run_stage(_Stage("writing shards", make_shard, units, total, attrgetter("name")))
         shards: dict[str, list[dict]] = {split: [] for split in self._plan.targets}
-        for task, info in zip(tasks, results, strict=True):
-            shards[task[0]].append(info)
+        for shard, info in zip(units, results, strict=True):
+            shards[shard.split].append(info)
         return shards
 
     def _finished_sets(self, shards: dict[str, list[dict]]) -> list[FinishedSet]:

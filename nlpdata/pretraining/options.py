@@ -16,20 +16,20 @@ from nlpdata.options import (
     chosen,
     option,
 )
+from nlpdata.pretraining.objectives import check_own_options
 
 if TYPE_CHECKING:
     from nlpdata.tokenizers import TokenizerSource
-
-Objective = Literal["sop", "nsp", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainingOptions(RecordOptions):
     """How examples are made from documents. `affects_bytes` in a field's metadata: part of the meta file's options."""
 
-    objective: Objective = option(
+    objective: str = option(
         "sop",
-        "sop: sentence order (ALBERT); nsp: next sentence (BERT); none: one segment, masked words only.",
+        "sop: sentence order (ALBERT); nsp: next sentence (BERT); none: one segment, masked words only; or your own, as "
+        "module:class.",
     )
     masking: Literal["static", "dynamic"] = option(
         "static", "static: masks are in the records; dynamic: the loader masks every epoch anew."
@@ -83,15 +83,7 @@ class PretrainingOptions(RecordOptions):
             object.__setattr__(self, "max_predictions_per_seq", math.ceil(self.max_seq_length * self.masked_lm_prob))
         if self.dupe_factor is None:
             object.__setattr__(self, "dupe_factor", 10 if self.masking == "static" else 1)
-        for name, objective in (("nsp_scope", "nsp"), ("pack_across_documents", "none")):
-            if getattr(self, name) != self.__dataclass_fields__[name].default and self.objective != objective:
-                flag = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{flag} belongs to --objective {objective}. Received: --objective {self.objective}.")
-
-    @property
-    def needs_buckets(self) -> bool:
-        """Whether examples have text of several documents, which meet in buckets (nlpdata.pretraining.random_next)."""
-        return self.objective == "nsp" or self.pack_across_documents
+        check_own_options(self)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Documents one behind the other in a bucket: examples that go on across a document's end (objective none).
+"""Documents one behind the other in a bucket: examples that continue across a document's end (objective none).
 
-The text of every document goes to the bucket of its key (nlpdata.pretraining.random_next), where the documents, in the
+The text of every document goes to the bucket of its key (nlpdata.pretraining.buckets), where the documents, in the
 order of their keys, are one stream of tokens. It is cut into examples as the text of one document is, and its rest is a
 shorter example:
 
@@ -25,10 +25,12 @@ import numpy as np
 from nlpdata import keys
 from nlpdata.execution.spill import Merge
 from nlpdata.keys import Purpose
-from nlpdata.pretraining.assemble import Segments
-from nlpdata.pretraining.chunking import SHORT_SEQ_PERIOD, ShortSequences
+from nlpdata.pretraining.assemble import single_segments
+from nlpdata.pretraining.buckets import Bucket, BucketWork, Offer, Packed
+from nlpdata.pretraining.chunking import SHORT_SEQ_PERIOD, Sentences, ShortSequences
+from nlpdata.pretraining.documents import Document
+from nlpdata.pretraining.maker import ExampleMaker, Keyed
 from nlpdata.pretraining.ragged import Ragged, copy_slices, pack_rows, unpack_rows
-from nlpdata.pretraining.recipe import Keyed, Recipe
 
 PIECE_BYTES = 2 << 20  # text held at a time
 
@@ -42,49 +44,75 @@ def cut_parts(start: int, stop: int, shift: int) -> list[tuple[int, int]]:
     return [(first, end) for first, end in pairwise([start, *borders, stop]) if first < end]
 
 
-def pack_parts(duplicates: np.ndarray, text: Ragged, dtype: np.dtype) -> tuple[bytes, np.ndarray]:
-    """Entries of parts and their lengths in bytes: the number of duplicates of the document, int64 (n,), and the text.
+def pack_parts(duplicates: np.ndarray, text: Ragged, dtype: np.dtype) -> Packed:
+    """Entries of parts.
 
     All else about a part follows from its ties: file id, offset of the document, number of the first sentence.
+
+    Args:
+      duplicates: the number of duplicates of the part's document, int64 (n,).
+      text: the tokens of each part.
+      dtype: of the tokens in the entries.
     """
     return pack_rows([Ragged.joined(duplicates, np.ones_like(duplicates)), text], [np.dtype(np.uint32), dtype])
 
 
-def pack_buckets(
-    split: str, buckets: Sequence[tuple[int, int, int]], parts: Merge, recipe: Recipe, counters: Counter
-) -> Iterator[Keyed]:
-    """The examples of adjacent buckets.
+class PackedDocuments(BucketWork):
+    """Makes all examples of a bucket of its documents, one after the other."""
 
-    Args:
-      split: the buckets' split.
-      buckets: as random_next.plan_buckets gives them.
-      parts: entries of pack_parts with the keys of the buckets, and others.
-      recipe: see Recipe.
-      counters: is added to.
-    """
-    low, high = buckets[0][0], buckets[-1][1]
-    borders = np.array([first for first, _, _ in buckets], np.uint64)
-    duplicate, duplicates = 0, 1
-    while duplicate < duplicates:
-        stream = _Stream(recipe, duplicate)
-        for sort_keys, ties, lengths, payload in parts.read(low, high, PIECE_BYTES):
-            wanted, text = unpack_rows(payload, lengths, [np.dtype(np.uint32), recipe.token_dtype])
-            duplicates = max(duplicates, int(wanted.values.max()))
-            rows = wanted.values > duplicate
-            text = Ragged(text.values, text.starts[rows], text.counts[rows])
-            stream.add(np.searchsorted(borders, sort_keys[rows], "right"), ties[rows], text)
-            yield from stream.examples(split, counters, final=False)
-        yield from stream.examples(split, counters, final=True)
-        duplicate += 1
+    stage = "packing documents"
+    makes_all = True
+
+    def offer(
+        self, document: Document, known: Sentences, tokens: np.ndarray, ends: np.ndarray
+    ) -> tuple[list[Offer], int]:
+        """All text, in parts."""
+        parts = cut_parts(known.start, known.stop, known.shift)
+        return [Offer(document, first, end, first + known.shift) for first, end in parts], known.stop
+
+    def entries(
+        self, offers: Sequence[Offer], tokens: np.ndarray, ends: np.ndarray, dtype: np.dtype
+    ) -> Iterator[tuple[Sequence[Offer], Packed]]:
+        start, stop, duplicates = (
+            np.array(values)
+            for values in zip(
+                *((each.start, each.stop, len(each.document.duplicate_keys)) for each in offers), strict=True
+            )
+        )
+        yield offers, pack_parts(duplicates, Ragged(tokens, ends[start], ends[stop] - ends[start]), dtype)
+
+    def fill(
+        self,
+        split: str,
+        buckets: Sequence[Bucket],
+        documents: Merge,
+        waiting: Merge,
+        maker: ExampleMaker,
+        counters: Counter,
+    ) -> Iterator[Keyed]:
+        low, high = buckets[0].low, buckets[-1].high
+        borders = np.array([bucket.low for bucket in buckets], np.uint64)
+        duplicate, duplicates = 0, 1
+        while duplicate < duplicates:
+            stream = _Stream(maker, duplicate)
+            for sort_keys, ties, lengths, payload in documents.read(low, high, PIECE_BYTES):
+                wanted, text = unpack_rows(payload, lengths, [np.dtype(np.uint32), maker.token_dtype])
+                duplicates = max(duplicates, int(wanted.values.max()))
+                rows = wanted.values > duplicate
+                text = Ragged(text.values, text.starts[rows], text.counts[rows])
+                stream.add(np.searchsorted(borders, sort_keys[rows], "right"), ties[rows], text)
+                yield from stream.examples(split, counters, final=False)
+            yield from stream.examples(split, counters, final=True)
+            duplicate += 1
 
 
 class _Stream:
     """The text of the buckets in one duplicate, as it comes: what is not yet in an example."""
 
-    def __init__(self, recipe: Recipe, duplicate: int):
-        self._recipe, self._duplicate = recipe, duplicate
-        self._sep = recipe.tokenizer.sep_id
-        self._tokens = np.zeros(0, recipe.token_dtype)
+    def __init__(self, maker: ExampleMaker, duplicate: int):
+        self._maker, self._duplicate = maker, duplicate
+        self._sep = maker.tokenizer.sep_id
+        self._tokens = np.zeros(0, maker.token_dtype)
         self._starts = np.zeros(0, np.int64)  # of the parts in the tokens, the separator included
         self._buckets = np.zeros(0, np.int64)
         self._ties = np.zeros((0, 3), np.uint64)
@@ -108,11 +136,10 @@ class _Stream:
         bounds, example_keys, ties, position = self._cut(final)
         if bounds:
             start, stop = np.array(bounds).T
-            nothing = np.zeros_like(start)
-            segments = Segments(start, stop - start, nothing, nothing, nothing)
+            segments = single_segments(start, stop - start)
             example_keys, ties = np.array(example_keys, np.uint64), np.array(ties, np.uint64)
             counters[f"examples_{split}"] += len(bounds)
-            yield from self._recipe.encode(split, self._tokens, segments, example_keys, ties)
+            yield from self._maker.encode(split, self._tokens, segments, example_keys, ties)
         part = bisect_right(self._starts, position) - 1
         self._tokens, self._starts = self._tokens[position:].copy(), self._starts[part:] - position
         self._buckets, self._ties = self._buckets[part:], self._ties[part:]
@@ -146,7 +173,7 @@ class _Stream:
         file_id, offset, sentence = self._ties[part].tolist()
         if self._document != (file_id, offset):
             self._document, self._examples = (file_id, offset), 0
-            self._key = reduce(keys.fold_int, (file_id, offset, self._duplicate), self._recipe.seed_key)
+            self._key = reduce(keys.fold_int, (file_id, offset, self._duplicate), self._maker.seed_key)
             key = keys.fold_int(self._key, Purpose.SHORT_SEQUENCE)
-            self._target = ShortSequences(key, self._recipe.layout.budget, self._recipe.options.short_seq_prob)
+            self._target = ShortSequences(key, self._maker.layout.budget, self._maker.options.short_seq_prob)
         return self._target(sentence)

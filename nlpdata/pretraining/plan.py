@@ -14,7 +14,9 @@ from nlpdata.corpus.look import look_at
 from nlpdata.errors import DataError, UsageError
 from nlpdata.execution.executor import default_workers
 from nlpdata.output import OutputSet, digest, output_set, set_files
-from nlpdata.pretraining import random_next
+from nlpdata.pretraining.buckets import MAX_FILES, Bucket, BucketWork, file_index
+from nlpdata.pretraining.objectives import find_objective
+from nlpdata.pretraining.objectives.base import Objective
 from nlpdata.pretraining.options import PretrainingOptions, PretrainingRequest
 from nlpdata.pretraining.summary import corpus_warnings, dropped_by_reason, list_inputs, losses, meta_content
 from nlpdata.records.contract import FORMAT_VERSION, record_stem
@@ -41,14 +43,14 @@ class Plan:
 
     Attributes:
       targets: the set of records of each split.
-      files, portions: the corpus, and its division into tasks.
-      inputs: what the meta files say of the files.
+      files, portions: the corpus, and its division into units of work.
+      inputs: the meta files' entries of the files.
       options: see PretrainingOptions.
       tokenizer: the loaded tokenizer; None in a worker's copy of the plan.
-      tokenizer_entry: what the meta files say of it.
+      tokenizer_entry: the meta files' entry of it, and its `source`.
       num_shards: of the training set, if given.
       key: hash of all this: runs of equal key give equal files.
-      warnings: what was odd about the input.
+      warnings: what looks wrong about the input.
     """
 
     targets: dict[str, OutputSet]
@@ -64,15 +66,24 @@ class Plan:
 
     def for_workers(self) -> "Plan":
         """The plan without its large parts, which pickles."""
-        by_file = self.options.nsp_scope == "file"  # then messages name files
+        by_file = self.bucket_work is not None and self.bucket_work.by_file  # then messages name files
         return replace(self, files=self.files if by_file else (), portions=(), tokenizer=None)
 
     @property
+    def objective(self) -> Objective:
+        return find_objective(self.options.objective)
+
+    @property
+    def bucket_work(self) -> BucketWork | None:
+        return self.objective.bucket_work(self.options)
+
+    @property
     def input_bytes(self) -> int:
+        """Bytes of the corpus on disk."""
         return sum(file.size for file in self.files)
 
     def tokenizer_file(self, split: str) -> str:
-        """Base name of the copy of the tokenizer that lies beside a split's records."""
+        """Base name of the copy of the tokenizer that lies next to a split's records."""
         return copy_name(self.targets[split].stem, self.tokenizer_entry["source"])
 
     def copies(self) -> dict[str, bytes]:
@@ -81,7 +92,7 @@ class Plan:
         return {self.tokenizer_file(split): content for split in self.targets}
 
     def shards(self, split: str, record_bytes: int) -> list[str]:
-        """Base names of a split's shards, for so many bytes of records."""
+        """Base names of a split's shards, for `record_bytes` of records."""
         return self.targets[split].shards(record_bytes, self.num_shards if split == "train" else None)
 
     def meta(self, split: str, shards: Sequence[dict], counters: Counter) -> dict:
@@ -105,9 +116,9 @@ def make_plan(request: PretrainingRequest) -> Plan:
     chosen, input = request.options, request.input
     targets = _targets(str(request.output), request.meta, chosen)
     files, warnings = find_files([input] if isinstance(input, str | Path) else list(input))
-    if chosen.nsp_scope == "file" and len(files) > random_next.MAX_FILES:
+    if chosen.nsp_scope == "file" and len(files) > MAX_FILES:
         raise UsageError(
-            f"--nsp-scope file takes {random_next.MAX_FILES:,} files at most. Received: {len(files):,}. Join files, or use "
+            f"--nsp-scope file takes {MAX_FILES:,} files at most. Received: {len(files):,}. Join files, or use "
             "--nsp-scope corpus"
         )
     loaded = load_tokenizer(
@@ -117,13 +128,15 @@ def make_plan(request: PretrainingRequest) -> Plan:
         digit_comma=request.digit_comma,
     )
     chunk_size = request.chunk_size
-    if chunk_size is None:  # not of the workers: a run that was interrupted may go on with fewer
+    if chunk_size is None:  # it does not depend on the workers: a run may resume with fewer
         share = sum(file.size for file in files) // (default_workers() * 8)
         chunk_size = min(max(share, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES)
     warnings += _older_eval_set(str(request.output), chosen)
     for line in [*warnings, *loaded.notes]:
         request.say(line)
-    odd = look_at(files, invalid_utf8=chosen.invalid_utf8, text_key=chosen.text_key, pairs=chosen.objective != "none")
+    odd = look_at(
+        files, invalid_utf8=chosen.invalid_utf8, text_key=chosen.text_key, pairs=find_objective(chosen.objective).pairs
+    )
     for line in odd:
         request.say(f"warning: {line}")
     warnings += odd
@@ -155,7 +168,7 @@ def _targets(output: str, meta: str | None, options: PretrainingOptions) -> dict
 
 
 def _older_eval_set(output: str, options: PretrainingOptions) -> list[str]:
-    """A warning, where an eval set of an older run would stay beside training records that may hold its documents."""
+    """A warning where an eval set of an older run would stay next to training records that may hold its documents."""
     left = [] if options.eval_fraction else set_files(output_set(f"{record_stem(output)}.eval.tfrecord"))
     if not left:
         return []
@@ -163,29 +176,25 @@ def _older_eval_set(output: str, options: PretrainingOptions) -> list[str]:
 
 
 def add_counters(total: Counter, more: dict) -> None:
-    """Adds a task's counters to `total`."""
+    """Adds a unit's counters to `total`."""
     longest = max(total["longest_document"], more.get("longest_document", 0))
     total.update(more)
     total["longest_document"] = longest
 
 
-def refuse_lone_documents(plan: Plan, split: str, buckets: Sequence[tuple[int, int, int]]) -> None:
-    """DataError where a bucket of next-sentence examples has one document: there is no other to draw a segment from.
-
-    `buckets` as random_next.plan_buckets gives them: there is such a one only where the corpus (or a file) is so small.
-    """
-    by_file = plan.options.nsp_scope == "file"
+def refuse_lone_documents(plan: Plan, split: str, buckets: Sequence[Bucket]) -> None:
+    """DataError where a bucket has one document and its work needs another: only where the corpus (or a file) has one."""
+    work = plan.bucket_work
     for low, _, documents in buckets:
-        if documents >= 2 or plan.options.objective != "nsp":
+        if documents >= 2 or not work.needs_another:
             continue
         where, hint = "the corpus", "a blank line separates documents"
         if plan.options.eval_fraction:
             where, hint = f"the {split} split", f"{'raise' if split == 'eval' else 'lower'} or drop --eval-fraction"
-        if by_file:
-            where, hint = plan.files[low >> 44].path, "use --nsp-scope corpus"
+        if work.by_file:
+            where, hint = plan.files[file_index(low)].path, "use --nsp-scope corpus"
         raise DataError(
-            f"next-sentence prediction takes a random second segment from another document, and {where} has only one "
-            f"document: {hint}; or use --objective sop or none"
+            f"{work.needs_another}, and {where} has only one document: {hint}; or use --objective sop or none"
         )
 
 
@@ -204,8 +213,8 @@ def require_examples(plan: Plan, counters: Counter) -> None:
             advice += "raise it, or drop it" if split == "eval" else "lower it"
         else:
             advice = "Expected one sentence a line and a blank line between documents"
-            if plan.options.objective == "sop":
-                advice += " (sentence order needs documents of two or more), or --objective none"
+            if plan.objective.advice:
+                advice += f" ({plan.objective.advice}), or --objective none"
         raise DataError(
             f"no examples for the {split} split: read {documents} documents with "
             f"{counters['sentences']} sentences" + (f", left out: {left_out}" if left_out else "") + f". {advice}"

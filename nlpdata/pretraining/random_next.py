@@ -1,77 +1,28 @@
 """The random second segment of next-sentence examples, drawn from another document of the same bucket.
 
 Every document offers candidate starts: all its sentences, or 64 keyed ones where it has more; a candidate is the text
-from there on, up to max_seq_length tokens. Documents are grouped into buckets by a hash of their key, at least 64 to a
-bucket, so that no step needs more than a bucket's candidates in memory. An example that wants a random B is kept with
-its first segment until the candidates of its bucket are known.
+from there on, up to max_seq_length tokens. An example that wants a random B is kept with its first segment until the
+candidates of its bucket are known (see nlpdata.pretraining.buckets).
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from nlpdata import keys
+from nlpdata.execution.spill import Merge
 from nlpdata.keys import Purpose
-from nlpdata.pretraining.assemble import Segments
+from nlpdata.pretraining.assemble import Segments, truncate
+from nlpdata.pretraining.buckets import Bucket, BucketWork, Offer, Packed
+from nlpdata.pretraining.chunking import Sentences
+from nlpdata.pretraining.documents import Document
+from nlpdata.pretraining.maker import ExampleMaker, Keyed
 from nlpdata.pretraining.ragged import Ragged, pack_rows, unpack_rows
 
 MAX_CANDIDATES = 64  # starts that a document offers in one duplicate
-BUCKET_DOCUMENTS = 64  # documents that a bucket holds at least
-MAX_FILES = 1 << 20  # that a bucket key can tell apart
-SLOT_BITS = 12  # 4096 hash slots, merged into buckets
-
-
-def bucket_key(document_key: int, file_index: int | None) -> int:
-    """The sort key of a document's entries: hash, or (file, hash) where B must come from the same file."""
-    hashed = keys.draw_int(document_key, Purpose.BUCKET)
-    return hashed if file_index is None else (file_index << 44) | (hashed >> 20)
-
-
-def slot_shift(by_file: bool) -> int:
-    """How far a bucket key is shifted right to give its slot."""
-    return (44 if by_file else 64) - SLOT_BITS
-
-
-def plan_buckets(documents_by_slot: dict[int, int], by_file: bool) -> list[tuple[int, int, int]]:
-    """Merges adjacent slots, in order, into buckets of at least BUCKET_DOCUMENTS; a short rest joins the last bucket.
-
-    Args:
-      documents_by_slot: documents in each slot, ascending slots.
-      by_file: slots of different files never share a bucket.
-
-    Returns:
-      [(lowest bucket key, highest + 1, documents)].
-    """
-    buckets: list[list[int]] = []  # [first slot, last slot, documents, file]
-    for slot, documents in documents_by_slot.items():
-        file = slot >> SLOT_BITS if by_file else 0
-        if buckets and buckets[-1][3] == file and buckets[-1][2] < BUCKET_DOCUMENTS:
-            buckets[-1][1:3] = slot, buckets[-1][2] + documents
-        else:
-            buckets.append([slot, slot, documents, file])
-        if len(buckets) > 1 and buckets[-2][3] != file:
-            _join_short(buckets, -2)
-    _join_short(buckets, -1)
-    shift = slot_shift(by_file)
-    return [(first << shift, (last + 1) << shift, documents) for first, last, documents, _ in buckets]
-
-
-def _join_short(buckets: list[list[int]], at: int) -> None:
-    """Joins a file's last bucket, when too small, to the one before it of the same file."""
-    if len(buckets) > -at and buckets[at][2] < BUCKET_DOCUMENTS and buckets[at - 1][3] == buckets[at][3]:
-        buckets[at - 1][1:3] = buckets[at][1], buckets[at - 1][2] + buckets[at][2]
-        del buckets[at]
-
-
-def group_buckets(buckets: Sequence[tuple[int, int, int]], count: int) -> list[list[tuple[int, int, int]]]:
-    """Adjacent buckets in at most `count` groups of about equally many documents, each to be filled at once."""
-    total, done = sum(documents for _, _, documents in buckets), 0
-    groups: dict[int, list] = {}
-    for bucket in buckets:
-        groups.setdefault(done * count // total, []).append(bucket)
-        done += bucket[2]
-    return list(groups.values())
+WAITING_BYTES = 8 << 20  # waiting examples held at a time
 
 
 class CandidateCollector:
@@ -211,7 +162,7 @@ class Candidates:
 
 
 def read_candidates(
-    buckets: Sequence[tuple[int, int, int]],
+    buckets: Sequence[Bucket],
     document_keys: np.ndarray,
     lengths: np.ndarray,
     payload: bytes,
@@ -323,3 +274,79 @@ def fill_second(
     tokens = np.concatenate([first.values, candidates.tokens])
     label = np.ones(len(document), np.int64)
     return tokens, Segments(first.starts, first.counts, start_b + len(first.values), length_b, label)
+
+
+class RandomSecond(BucketWork):
+    """Draws second segments for chunks that want one.
+
+    A chunk of the objective is (first sentence, split, last sentence + 1, tokens wanted of a random B, or 0 where the
+    chunk has its own).
+
+    Args:
+      window: most tokens of a B.
+      by_file: whether B comes from a document of the same file.
+      purpose: why a bucket needs two documents, as a sentence's start.
+    """
+
+    stage = "drawing random segments"
+
+    def __init__(self, window: int, by_file: bool, purpose: str):
+        self._window, self.by_file, self.needs_another = window, by_file, purpose
+
+    def offer(
+        self, document: Document, known: Sentences, tokens: np.ndarray, ends: np.ndarray
+    ) -> tuple[list[Offer], int]:
+        """Candidate starts: of a document that is held whole, or as they were collected, once it is complete."""
+        start, stop, collector = known.start, known.stop, document.gathered
+        if not known.final or collector or ends[stop] - ends[start] > MAX_CANDIDATES * self._window:
+            if not collector:
+                collector = document.gathered = CandidateCollector(document.duplicate_keys, self._window)
+            keep = collector.add(tokens, ends, start, stop, known.shift, known.final)
+            if not known.final:
+                return [], keep
+        return ([Offer(document, start, stop, 0)] if document.sentences else []), stop
+
+    def entries(
+        self, offers: Sequence[Offer], tokens: np.ndarray, ends: np.ndarray, dtype: np.dtype
+    ) -> Iterator[tuple[Sequence[Offer], Packed]]:
+        whole = [offer for offer in offers if not offer.document.gathered]
+        if whole:
+            start, stop = (np.array([getattr(offer, name) for offer in whole]) for name in ("start", "stop"))
+            duplicate_keys = [offer.document.duplicate_keys for offer in whole]
+            yield whole, whole_documents(tokens, ends, start, stop, duplicate_keys, dtype)
+        for offer in offers:
+            if offer.document.gathered:
+                yield [offer], offer.document.gathered.pack(dtype)
+
+    def waits(self, chunks: np.ndarray) -> np.ndarray:
+        return chunks[:, 3] > 0
+
+    def waiting(self, chunks: np.ndarray, tokens: np.ndarray, ends: np.ndarray, dtype: np.dtype) -> Packed:
+        start, stop = ends[chunks[:, 0]], ends[chunks[:, 1]]
+        return pack_waiting(chunks[:, 3], Ragged(tokens, start, stop - start), dtype)
+
+    def fill(
+        self,
+        split: str,
+        buckets: Sequence[Bucket],
+        documents: Merge,
+        waiting: Merge,
+        maker: ExampleMaker,
+        counters: Counter,
+    ) -> Iterator[Keyed]:
+        """The examples that wait, with segments from the buckets' documents."""
+        low, high, dtype = buckets[0].low, buckets[-1].high, maker.token_dtype
+        parts = list(documents.read(low, high))
+        document_keys, lengths = (np.concatenate([part[i] for part in parts]) for i in (0, 2))
+        payload = b"".join([part[3] for part in parts])
+        candidates = read_candidates(buckets, document_keys, lengths, payload, dtype)
+        del parts, payload
+        for sort_keys, ties, sizes, entries in waiting.scan(low, high, WAITING_BYTES):
+            examples = read_waiting(maker.seed_key, ties, sizes, entries, dtype)
+            document = np.searchsorted(candidates.document_keys, sort_keys)
+            tokens, whole = fill_second(candidates, document, examples, self._window)
+            segments, _ = truncate(whole, maker.layout.budget, examples.example_keys)
+            cut = whole.length_a - segments.length_a  # what B loses is not lost: its own document has it, too
+            counters["tokens_truncated"] += int(cut[examples.duplicates == 0].sum())
+            counters[f"examples_{split}"] += len(document)
+            yield from maker.encode(split, tokens, segments, examples.example_keys, ties)

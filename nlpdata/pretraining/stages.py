@@ -1,64 +1,46 @@
-"""The tasks of create_pretraining, as they run in a worker: a portion of the corpus, runs to be one, a bucket, a shard.
+"""The units of create_pretraining, as a worker does them: a portion, runs to be merged, a group of buckets, a shard.
 
-A task writes its files into the work folder, then its result; where the result is, the files are whole.
+A unit writes its files into the work folder, then its result; where the result is, the files are whole.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from pathlib import Path
+from types import TracebackType
 
-import numpy as np
-
-from nlpdata.corpus import Portion, read_portion
+from nlpdata.corpus import Block, Portion, read_portion
 from nlpdata.errors import RESUMES, DataError
 from nlpdata.execution.spill import Merge, SpillWriter, merge_runs
 from nlpdata.output import store_result
-from nlpdata.pretraining import random_next
-from nlpdata.pretraining.build import build_buckets, build_examples
-from nlpdata.pretraining.options import PretrainingOptions
-from nlpdata.pretraining.packing import pack_buckets
-from nlpdata.pretraining.recipe import Keyed, Recipe
+from nlpdata.pretraining.buckets import Bucket
+from nlpdata.pretraining.build import build_examples
+from nlpdata.pretraining.maker import Keyed, MakerSpec, maker_of
 from nlpdata.records.writer import ShardWriter
-from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
 
-BUCKET_STAGES = {"nsp": "drawing random segments", "none": "packing documents"}  # objective -> what is done in buckets
-WAITING_BYTES = 8 << 20  # waiting examples held at a time
+Report = Callable[[int], None]
+"""Adds bytes, or runs or groups of buckets, to the stage's progress."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker needs. Pickled, it takes the tokenizer's spec along, and a worker loads it when it first needs it."""
+    """What a worker is sent once: what it makes an ExampleMaker of when it first needs one, and the work folder."""
 
-    options: PretrainingOptions
-    tokenizer: Tokenizer | TokenizerSpec
+    maker: MakerSpec
     folder: Path
 
-    def __reduce__(self):
-        return Setup, (self.options, self.tokenizer.spec, self.folder)
 
-
-_setup: Setup | None = None
+_setup: Setup
 
 
 def set_up(setup: Setup) -> None:
+    """Sets up this process, before its first unit."""
     global _setup
     _setup = setup
 
 
-def _recipe() -> Recipe:
-    """Made where a task asks for it first: writing shards needs none, and stages in one process share it."""
-    return _make_recipe(_setup.options, _setup.tokenizer)
-
-
-@lru_cache(maxsize=1)
-def _make_recipe(options: PretrainingOptions, tokenizer: Tokenizer | TokenizerSpec) -> Recipe:
-    return Recipe(options, load_tokenizer(tokenizer) if isinstance(tokenizer, TokenizerSpec) else tokenizer)
-
-
 class _Spills:
-    """Run files of one task, by kind and split."""
+    """Run files of one unit, by kind and split."""
 
     def __init__(self, name: str):
         self._name = name
@@ -82,22 +64,23 @@ class _Spills:
 
 
 def portion_name(portion: Portion) -> str:
-    """The name of its task, and the beginning of those of its files."""
+    """The name of its unit, and the beginning of those of its files."""
     return f"portion-{portion.index:06d}"
 
 
-def make_portion(portion: Portion, report) -> dict:
+def make_portion(portion: Portion, report: Report) -> dict:
+    """Makes the examples of a portion of the corpus, and the entries for the buckets."""
     counters: Counter = Counter()
     spills = _Spills(portion_name(portion))
-    options = _setup.options
+    options = _setup.maker.options
 
-    def blocks():
+    def blocks() -> Iterator[Block]:
         for block in read_portion(portion, invalid_utf8=options.invalid_utf8, text_key=options.text_key):
             yield block
             report(block.bytes_read)
 
     with disk_errors("tokenizing", portion.place):
-        for item in build_examples(blocks(), _recipe(), counters):
+        for item in build_examples(blocks(), maker_of(_setup.maker), counters):
             spills.add(item)
         return spills.finish(counters)
 
@@ -111,7 +94,7 @@ class RunGroup:
     runs: tuple[str, ...]
 
 
-def merge_group(group: RunGroup, report) -> dict:
+def merge_group(group: RunGroup, report: Report) -> dict:
     """Makes one run of many, which are removed then: the disk never holds much twice."""
     with disk_errors("sorting", _setup.folder):
         run = f"{group.name}.run"
@@ -124,43 +107,63 @@ def merge_group(group: RunGroup, report) -> dict:
         return result
 
 
-def make_buckets(task: tuple[int, str, list, list[str], list[str]], report) -> dict:
-    number, split, buckets, document_runs, waiting_runs = task
+@dataclass(frozen=True)
+class BucketGroup:
+    """Adjacent buckets of a split that are filled at once, and the runs with their entries."""
+
+    number: int
+    split: str
+    buckets: list[Bucket]
+    document_runs: list[str]
+    waiting_runs: list[str]
+
+    @property
+    def name(self) -> str:
+        """The name of its unit, and the beginning of those of its files."""
+        return f"bucket-{self.number:06d}"
+
+    @property
+    def place(self) -> str:
+        """For messages."""
+        return f"bucket {self.number}"
+
+
+def make_buckets(group: BucketGroup, report: Report) -> dict:
+    """Makes the examples of a group of buckets."""
     counters: Counter = Counter()
-    spills = _Spills(f"bucket-{number:06d}")
-    with disk_errors(BUCKET_STAGES[_setup.options.objective], _setup.folder):
-        documents, waiting = (Merge([_setup.folder / run for run in runs]) for runs in (document_runs, waiting_runs))
-        for item in fill_buckets(split, buckets, documents, waiting, _recipe(), counters):
+    spills = _Spills(group.name)
+    maker = maker_of(_setup.maker)
+    with disk_errors(maker.bucket_work.stage, _setup.folder):
+        documents, waiting = (
+            Merge([_setup.folder / run for run in runs]) for runs in (group.document_runs, group.waiting_runs)
+        )
+        for item in maker.bucket_work.fill(group.split, group.buckets, documents, waiting, maker, counters):
             spills.add(item)
         report(1)
         return spills.finish(counters)
 
 
-def fill_buckets(
-    split: str, buckets: list, documents: Merge, waiting: Merge, recipe: Recipe, counters: Counter
-) -> Iterator[Keyed]:
-    """The examples of a group of buckets: made of its documents' text, or those that wait, with segments from them."""
-    if recipe.options.pack_across_documents:
-        yield from pack_buckets(split, buckets, documents, recipe, counters)
-        return
-    low, high = buckets[0][0], buckets[-1][1]
-    parts = list(documents.read(low, high))
-    document_keys, lengths = (np.concatenate([part[i] for part in parts]) for i in (0, 2))
-    payload = b"".join([part[3] for part in parts])
-    found = random_next.read_candidates(buckets, document_keys, lengths, payload, recipe.token_dtype)
-    yield from build_buckets(split, found, waiting.scan(low, high, WAITING_BYTES), recipe, counters)
+@dataclass(frozen=True)
+class Shard:
+    """A shard of a split: the file `name`, number `index` of `count`, and the runs with the split's records."""
+
+    split: str
+    index: int
+    count: int
+    name: str
+    runs: list[str]
 
 
-def make_shard(task: tuple[str, int, int, str, list[str]], report) -> dict:
-    _, index, count, name, runs = task
+def make_shard(shard: Shard, report: Report) -> dict:
+    """Writes a shard; its ShardInfo as a dict."""
     with disk_errors("writing shards", _setup.folder):
-        low, high = (shard_border(i, count) for i in (index, index + 1))
-        with ShardWriter(_setup.folder / name, _setup.options.compression) as writer:
-            for _, _, lengths, payload in Merge([_setup.folder / run for run in runs]).read(low, high):
+        low, high = (shard_border(i, shard.count) for i in (shard.index, shard.index + 1))
+        with ShardWriter(_setup.folder / shard.name, _setup.maker.options.compression) as writer:
+            for _, _, lengths, payload in Merge([_setup.folder / run for run in shard.runs]).read(low, high):
                 writer.write(payload, len(lengths))
                 report(len(payload))
         info = asdict(writer.close())
-        store_result(_setup.folder, name, info)
+        store_result(_setup.folder, shard.name, info)
         return info
 
 
@@ -172,13 +175,15 @@ def shard_border(index: int, count: int) -> int:
 class disk_errors:
     """Turns an OSError of a stage into a message with the stage and the file."""
 
-    def __init__(self, stage: str, what):
+    def __init__(self, stage: str, what: object):
         self._stage, self._what = stage, what
 
-    def __enter__(self):
-        return self
+    def __enter__(self) -> None:
+        pass
 
-    def __exit__(self, kind, error, traceback):
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         if isinstance(error, DataError) and self._stage == "writing shards":
             raise DataError(f"{self._stage}: {error}. Nothing was put in place. {RESUMES}") from error
         if isinstance(error, OSError):

@@ -1,19 +1,19 @@
-"""What create_pretraining says of its result: the meta file's content, and warnings about the corpus."""
+"""What create_pretraining reports of its result: the meta file's content, and warnings about the corpus."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from nlpdata.corpus import CorpusFile
 from nlpdata.files.paths import shown_name
+from nlpdata.pretraining.objectives import find_objective
 from nlpdata.pretraining.options import PretrainingOptions
-from nlpdata.records.contract import FORMAT_VERSION, TASK_TYPES
+from nlpdata.records.contract import FORMAT_VERSION
 from nlpdata.text import loss
 
-LONG_SENTENCE = 0.25  # of max_seq_length; sentences of so many tokens on average are probably whole documents
+LONG_SENTENCE = 0.25  # of max_seq_length; sentences of that many tokens on average are probably whole documents
 SENTENCE = 64  # tokens; lines with fewer on average are sentences
 LONG_DOCUMENT = 10_000  # sentences; more is probably a corpus without blank lines
 MAX_LISTED = 10_000  # input files that are listed by name
-LABEL_NAMES = {"sop": ["in_order", "swapped"], "nsp": ["next", "random"]}
 
 
 def dropped_by_reason(counters: Mapping[str, int]) -> dict[str, int]:
@@ -34,15 +34,15 @@ def meta_content(
 
     `tokenizer` is its entry, with `file`; `shards` are ShardInfo as dicts, `inputs` as of list_inputs.
     """
-    chosen = options.affecting_bytes()
+    chosen, objective = options.affecting_bytes(), find_objective(options.objective)
     counts = {name: count for name, count in sorted(counters.items()) if "/" not in name}
     counts |= {"dropped": dropped_by_reason(counters), "examples": counters[f"examples_{split}"]}
     return {
         "format_version": FORMAT_VERSION,
-        "task_type": TASK_TYPES[chosen["objective"]],
+        "task_type": objective.task_type,
         "objective": chosen["objective"],
         "split": split,
-        "label_names": LABEL_NAMES.get(chosen["objective"], []),
+        "label_names": list(objective.label_names),
         "train_data_size": counters["examples_train"],
         "eval_data_size": counters["examples_eval"],
         "max_seq_length": chosen["max_seq_length"],
@@ -57,7 +57,7 @@ def meta_content(
 
 
 def list_inputs(files: Sequence[CorpusFile]) -> list[dict]:
-    """What the meta file says of the input files: the first MAX_LISTED, and one entry for all others.
+    """The meta file's entries of the input files: the first MAX_LISTED, and one entry for all others.
 
     Readers load it with every set of records, so it must stay small.
     """

@@ -52,12 +52,10 @@ from nlpdata.records.meta_types import type_fault
 
 FORMAT_VERSION = 1
 
-OBJECTIVES = ("sop", "nsp", "none")
 MASKINGS = ("static", "dynamic")
 FEATURE_NAMES = ("v1", "v2")
 
 V2_NAMES = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
-TASK_TYPES = {"sop": "albert_pretraining", "nsp": "bert_pretraining", "none": "mlm_pretraining"}
 
 _SPECIAL = {"pad": 0, "unk": 0, "cls": 0, "sep": 0, "mask": 0}  # the special ids that a meta file gives
 
@@ -80,16 +78,21 @@ class Feature:
 def pretraining_features(
     max_seq_length: int,
     max_predictions_per_seq: int,
-    objective: str,
+    pairs: bool = True,
     masking: str = "static",
     names: str = "v1",
 ) -> tuple[Feature, ...]:
     """The features of a pretraining record (see the top of this file), in the order in which they are written: by name.
 
-    Raises UsageError for an unknown objective, masking or naming.
+    Args:
+      max_seq_length, max_predictions_per_seq: L and P.
+      pairs: whether records have two segments, and so next_sentence_labels.
+      masking: "static" or "dynamic".
+      names: "v1" or "v2".
+
+    Raises UsageError for an unknown masking or naming.
     """
     for option, value, known in (
-        ("objective", objective, OBJECTIVES),
         ("masking", masking, MASKINGS),
         ("feature names", names, FEATURE_NAMES),
     ):
@@ -105,11 +108,16 @@ def pretraining_features(
             Feature("masked_lm_ids", "int64", predictions),
             Feature("masked_lm_weights", "float32", predictions),
         ]
-    if objective != "none":
+    if pairs:
         features.append(Feature("next_sentence_labels", "int64", 1))
     if names == "v2":
         features = [Feature(V2_NAMES.get(f.name, f.name), f.dtype, f.width) for f in features]
     return tuple(sorted(features, key=lambda f: f.name))
+
+
+def is_pretraining(task_type: str | None) -> bool:
+    """Whether a meta file's task_type is of pretraining records: bert_pretraining, albert_pretraining, ..."""
+    return task_type is not None and task_type.endswith("pretraining")
 
 
 def features_of_meta(meta: dict | None, file: str = "") -> tuple[Feature, ...] | None:
@@ -120,15 +128,17 @@ def features_of_meta(meta: dict | None, file: str = "") -> tuple[Feature, ...] |
     split = split_of_meta(meta, file)
     if split is not None:
         return tuple(Feature(*each) for each in split["features"]) if "features" in split else None
-    if not meta or meta.get("format_version") is None or meta.get("task_type") not in TASK_TYPES.values():
+    if not meta or meta.get("format_version") is None or not is_pretraining(meta.get("task_type")):
         return None
     options = meta.get("options", {})
-    if "max_seq_length" not in meta or ("max_predictions_per_seq" not in meta and options.get("masking") != "dynamic"):
+    dynamic = options.get("masking") == "dynamic"
+    needed = {"max_seq_length", "label_names", *(("max_predictions_per_seq",) if not dynamic else ())}
+    if not needed <= meta.keys():
         return None
     return pretraining_features(
         meta["max_seq_length"],
         meta.get("max_predictions_per_seq", 0),
-        options.get("objective", meta.get("objective", "sop")),
+        bool(meta["label_names"]),
         options.get("masking", "static"),
         options.get("feature_names", "v1"),
     )
@@ -318,7 +328,7 @@ def _check_meta(path, meta: dict) -> None:
         raise DataError(
             f"{path}: tokenizer is {str(tokenizer)[:80]}, expected an object whose special_ids give {', '.join(_SPECIAL)}"
         )
-    if "shards" in meta and meta.get("task_type") in TASK_TYPES.values():
+    if "shards" in meta and is_pretraining(meta.get("task_type")):
         try:
             features_of_meta({"format_version": FORMAT_VERSION} | meta)
         except (KeyError, TypeError, AttributeError, UsageError) as error:

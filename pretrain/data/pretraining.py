@@ -9,7 +9,7 @@ from nlpdata import keys
 from nlpdata.errors import UsageError
 from nlpdata.keys import Purpose
 from nlpdata.pretraining.masking import MaskingRule, mask_batch
-from nlpdata.records.contract import TASK_TYPES, V2_NAMES
+from nlpdata.records.contract import V2_NAMES, is_pretraining
 from nlpdata.records.reader import Records
 from pretrain.data.batches import Batches
 from pretrain.data.record_set import check_fits_model, check_range, ends_of_files, open_record_set, set_mask
@@ -116,11 +116,11 @@ class _Source:
                     f"{name}: the records have {what} {found}, {where} says {expected}. Set it to {found} (or leave it "
                     f"out), or make records with --{what.replace('_', '-')} {expected}."
                 )
-        known = [*TASK_TYPES.values(), "pretraining", None]
-        if meta.get("task_type") not in known:
+        task_type = meta.get("task_type")
+        if task_type is not None and not is_pretraining(task_type):
             raise UsageError(
-                f"{name}: the meta file says task_type {meta['task_type']!r}; this task learns from "
-                f"{', '.join(TASK_TYPES.values())}. Was another task meant?"
+                f"{name}: the meta file says task_type {task_type!r}; this task learns from pretraining records, such as "
+                "bert_pretraining or albert_pretraining. Was another task meant?"
             )
         check_fits_model(meta, self._length, encoder, name)
 

@@ -9,12 +9,11 @@ import numpy as np
 
 from nlpdata.corpus import find_files, plan_chunks, read_blocks
 from nlpdata.execution.spill import Merge, SpillWriter
-from nlpdata.pretraining import random_next
-from nlpdata.pretraining import recipe as recipes
+from nlpdata.pretraining import maker as makers
+from nlpdata.pretraining.buckets import plan_buckets, slot_shift
 from nlpdata.pretraining.build import build_examples
+from nlpdata.pretraining.maker import SPLITS, ExampleMaker
 from nlpdata.pretraining.options import PretrainingOptions
-from nlpdata.pretraining.recipe import SPLITS, Recipe
-from nlpdata.pretraining.stages import fill_buckets
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 
@@ -87,27 +86,27 @@ class Built:
 def build_all(paths, tokenizer, block_bytes=1 << 20, chunk_size=1 << 30, options=None, **changes) -> Built:
     """Runs the core over files, buckets and all, in memory."""
     options = options or PretrainingOptions(**changes)
-    recipe, counters = Recipe(options, tokenizer), Counter()
+    maker, counters = ExampleMaker(options, tokenizer), Counter()
     files, _ = find_files([str(path) for path in np.atleast_1d(paths)])
     keyed = {"records": [], "documents": [], "waiting": []}
     columns = []
-    plain = recipes.encode_examples
+    plain = makers.encode_examples
 
     def encode(features, batch):
         columns.append(batch)
         return plain(features, batch)
 
-    recipes.encode_examples = encode
+    makers.encode_examples = encode
     try:
         for chunk in plan_chunks(files, chunk_size):
             blocks = read_blocks(chunk, block_bytes=block_bytes, invalid_utf8=options.invalid_utf8)
-            for batch in build_examples(blocks, recipe, counters):
+            for batch in build_examples(blocks, maker, counters):
                 keyed[batch.kind].append(batch)
         for split in SPLITS:
-            for batch in _fill_buckets(split, keyed, recipe, counters):
+            for batch in _fill_buckets(split, keyed, maker, counters):
                 keyed["records"].append(batch)
     finally:
-        recipes.encode_examples = plain
+        makers.encode_examples = plain
     joined = {name: np.concatenate([batch[name] for batch in columns]) for name in (columns[0] if columns else ())}
     return Built(keyed, counters, joined)
 
@@ -118,13 +117,15 @@ def slices(keyed) -> list[bytes]:
     return [keyed.payload[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def _fill_buckets(split, keyed, recipe, counters):
-    by_file = recipe.options.nsp_scope == "file"
+def _fill_buckets(split, keyed, maker, counters):
+    work = maker.bucket_work
+    if work is None:
+        return
     with tempfile.TemporaryDirectory() as folder:
         documents, waiting = (_merge(Path(folder, kind), keyed[kind], split) for kind in ("documents", "waiting"))
-        slots = documents.histogram(random_next.slot_shift(by_file))
-        for bucket in random_next.plan_buckets(slots, by_file):
-            yield from fill_buckets(split, [bucket], documents, waiting, recipe, counters)
+        slots = documents.histogram(slot_shift(work.by_file))
+        for bucket in plan_buckets(slots, work.by_file):
+            yield from work.fill(split, [bucket], documents, waiting, maker, counters)
 
 
 def _merge(prefix, keyed, split):

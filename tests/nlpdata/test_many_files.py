@@ -15,7 +15,7 @@ from nlpdata.corpus import reading as corpus_reading
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files import mapping
 from nlpdata.pretraining import create as create_module
-from nlpdata.pretraining import random_next, summary
+from nlpdata.pretraining import plan, summary
 from nlpdata.pretraining import stages as tasks
 from tests.nlpdata.commands import open_files_limited
 from tests.nlpdata.conftest import as_text, random_documents
@@ -191,7 +191,7 @@ def test_meta_file_lists_the_first_inputs(tmp_path, small_files, monkeypatch):
 
 
 def test_more_files_than_bucket_keys_tell_apart(tmp_path, small_files, monkeypatch):
-    monkeypatch.setattr(random_next, "MAX_FILES", 150)
+    monkeypatch.setattr(plan, "MAX_FILES", 150)
     with pytest.raises(UsageError, match=r"--nsp-scope file takes 150 files at most\. Received: 151"):
         create(small_files, tmp_path, objective="nsp", nsp_scope="file")
 

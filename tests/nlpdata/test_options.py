@@ -117,7 +117,7 @@ TYPED = """
 import nlpdata
 
 result: nlpdata.CreationResult = nlpdata.create_pretraining("a", "b", "c", objective="nsp", seed=3, workers=None)
-nlpdata.create_pretraining("a", "b", "c", objective="nspp")     # error: objective
+nlpdata.create_pretraining("a", "b", "c", masking="statc")      # error: masking
 nlpdata.create_pretraining("a", "b", "c", max_seq_len=128)      # error: max_seq_len
 nlpdata.create_pretraining("a", "b")                            # error: tokenizer
 nlpdata.create_finetuning("a", "b", "c", task="mrpc", max_seq_length="128")  # error: max_seq_length

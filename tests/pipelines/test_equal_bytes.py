@@ -67,7 +67,7 @@ def test_size_and_form_of_pieces_change_nothing(
     monkeypatch.setattr(Runner, "is_local", pieces_are == "files")
     monkeypatch.setattr(pieces, "PIECE_BYTES", 20_000)
     monkeypatch.setattr(steps, "GROUP_BYTES", 10_000)
-    monkeypatch.setattr("nlpdata.pretraining.random_next.BUCKET_DOCUMENTS", 64)
+    monkeypatch.setattr("nlpdata.pretraining.buckets.BUCKET_DOCUMENTS", 64)
     shards = 3 if pieces_are == "files" else None
     assert cli.main(arguments(corpus_folder, tmp_path, tiny_model, objective, shards, "--runner=DirectRunner")) == 0
     assert contents(tmp_path) == local_files(objective, shards)

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nlpdata import keys
-from nlpdata.pretraining.assemble import Layout, Segments, make_columns, split_and_swap, truncate
+from nlpdata.pretraining.assemble import Layout, Segments, make_columns, truncate
 from nlpdata.pretraining.masking import MaskingRule, mask_batch
+from nlpdata.pretraining.objectives import find_objective
 from tests.nlpdata.pretraining_helpers import CLS, MASK, PAD, SEP
 
 CONTINUATION = 120
@@ -22,7 +23,7 @@ def example_keys(n, seed=0):
 def test_split_and_swap_pairs_the_whole_chunk():
     ends = np.array([0, 3, 4, 9, 11, 12, 20, 21])
     first, stop = np.array([0, 2, 2, 5] * 50), np.array([2, 7, 4, 7] * 50)
-    found = split_and_swap(ends, first, stop, example_keys(200))
+    found = find_objective("sop").segments(ends, np.column_stack([first, stop]), example_keys(200))
     for i in range(200):
         a, b = (found.start_a[i], found.length_a[i]), (found.start_b[i], found.length_b[i])
         before, behind = (b, a) if found.label[i] else (a, b)
@@ -35,7 +36,7 @@ def test_split_and_swap_pairs_the_whole_chunk():
 def test_split_and_swap_are_even():
     n, sentences = 20_000, 6
     ends = np.arange(0, 10 * sentences + 1, 10)
-    found = split_and_swap(ends, np.zeros(n, int), np.full(n, sentences), example_keys(n))
+    found = find_objective("sop").segments(ends, np.tile([0, sentences], (n, 1)), example_keys(n))
     middle = np.where(found.label, found.start_a, found.start_b) // 10
     for label in (0, 1):
         for sentence in range(1, sentences):

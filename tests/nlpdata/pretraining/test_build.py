@@ -8,8 +8,8 @@ import pytest
 
 from nlpdata.corpus import find_files, plan_chunks, read_blocks
 from nlpdata.pretraining.build import build_examples
+from nlpdata.pretraining.maker import ExampleMaker
 from nlpdata.pretraining.options import PretrainingOptions
-from nlpdata.pretraining.recipe import Recipe
 from tests.nlpdata.pretraining_helpers import (
     CLS,
     SEP,
@@ -108,9 +108,9 @@ def test_one_document(tmp_path):
         assert before + behind == list(range(5, 23))
     files, _ = find_files([str(corpus)])
     (chunk,) = plan_chunks(files, 1 << 20)
-    recipe = Recipe(PretrainingOptions(objective="nsp", dupe_factor=10, **SMALL), tokenizer)
+    maker = ExampleMaker(PretrainingOptions(objective="nsp", dupe_factor=10, **SMALL), tokenizer)
     kinds = {}
-    for keyed in build_examples(read_blocks(chunk), recipe, Counter()):
+    for keyed in build_examples(read_blocks(chunk), maker, Counter()):
         kinds[keyed.kind] = keyed
     assert kinds.keys() == {"records", "documents", "waiting"}
     for example in split_records(kinds["records"]):

@@ -8,13 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlpdata import keys
-from nlpdata.pretraining.chunking import (
-    SHORT_SEQ_PERIOD,
-    ShortSequences,
-    next_sentence_chunks,
-    sentence_order_chunks,
-    stream_chunks,
-)
+from nlpdata.pretraining.chunking import SHORT_SEQ_PERIOD, Duplicate, Sentences, ShortSequences
+from nlpdata.pretraining.objectives import find_objective
 
 documents = st.lists(st.integers(1, 30) | st.integers(1, 5), min_size=1, max_size=60)
 
@@ -25,14 +20,13 @@ def target_of(seed: int):
 
 
 def bits_of(seed: int):
-    return lambda example: keys.draw_int(seed, example)
+    return lambda example: keys.draw_int(keys.fold_int(seed, keys.Purpose.PAIR), example)
 
 
-def in_pieces(lengths, cuts, chunker, tokens=False):
-    """Feeds a document piece by piece, keeping only what is needed, as the core does: chunks in document terms.
-
-    `chunker(ends, start, stop, shift, final, chunks so far)` returns new chunks and the next start.
-    """
+def in_pieces(lengths, cuts, objective, target, seed=0):
+    """Feeds a document piece by piece, keeping only what is needed, as the core does: chunks in document terms."""
+    rules = find_objective(objective)
+    tokens, duplicate = rules.counts_tokens, Duplicate(seed, target)
     found, start, kept, kept_from = [], 0, [], 0
     borders = sorted({0, len(lengths), *(cut % (len(lengths) + 1) for cut in cuts)})
     base = 0  # tokens before the first kept sentence
@@ -42,7 +36,9 @@ def in_pieces(lengths, cuts, chunker, tokens=False):
         ends = [0, *accumulate(other + kept)]
         shift, token_shift = kept_from - len(other), base - ends[len(other)]
         first = start - (token_shift if tokens else shift)
-        new, position = chunker(ends, first, len(other), len(ends) - 1, shift, end == len(lengths), len(found))
+        known = Sentences(ends, len(other), len(ends) - 1, shift, token_shift, end == len(lengths))
+        duplicate.examples = len(found)
+        new, position = rules.chunks(known, first, duplicate)
         move = token_shift if tokens else shift
         found += [tuple(value + move for value in chunk[:3]) + tuple(chunk[3:]) for chunk in new]
         start = position + move
@@ -52,24 +48,6 @@ def in_pieces(lengths, cuts, chunker, tokens=False):
         base += sum(kept[:drop])
         kept, kept_from = kept[drop:], kept_from + drop
     return found, start
-
-
-def sop(target):
-    return lambda ends, first, start, stop, shift, final, example: sentence_order_chunks(
-        ends, first, stop, shift, target, final
-    )
-
-
-def nsp(target, bits):
-    return lambda ends, first, start, stop, shift, final, example: next_sentence_chunks(
-        ends, first, stop, shift, target, final, bits, example
-    )
-
-
-def stream(target):
-    return lambda ends, first, start, stop, shift, final, example: stream_chunks(
-        ends, first, start, stop, shift, target, final
-    )
 
 
 def plain_sop(lengths, target):
@@ -122,9 +100,9 @@ def plain_stream(lengths, target):
 @given(documents, st.integers(0, 99), st.lists(st.integers(0, 100), max_size=6))
 def test_sentence_order(lengths, seed, cuts):
     target = target_of(seed)
-    found, _ = in_pieces(lengths, cuts, sop(target))
+    found, _ = in_pieces(lengths, cuts, "sop", target)
     assert found == plain_sop(lengths, target)
-    assert found == in_pieces(lengths, [], sop(target))[0]
+    assert found == in_pieces(lengths, [], "sop", target)[0]
     assert all(stop - start >= 2 for start, stop in found)
     used = [sentence for start, stop in found for sentence in range(start, stop)]
     assert used == (list(range(len(lengths))) if len(lengths) > 1 else [])
@@ -134,9 +112,9 @@ def test_sentence_order(lengths, seed, cuts):
 @given(documents, st.integers(0, 99), st.lists(st.integers(0, 100), max_size=6))
 def test_next_sentence(lengths, seed, cuts):
     target, bits = target_of(seed), bits_of(seed)
-    found, _ = in_pieces(lengths, cuts, nsp(target, bits))
+    found, _ = in_pieces(lengths, cuts, "nsp", target, seed)
     assert found == plain_nsp(lengths, target, bits)
-    assert found == in_pieces(lengths, [], nsp(target, bits))[0]
+    assert found == in_pieces(lengths, [], "nsp", target, seed)[0]
     used = [sentence for start, _, stop, _ in found for sentence in range(start, stop)]
     assert used == list(range(len(lengths)))
     for start, split, stop, wanted in found:
@@ -148,7 +126,7 @@ def test_next_sentence(lengths, seed, cuts):
 @given(documents, st.integers(0, 99), st.lists(st.integers(0, 100), max_size=6))
 def test_stream(lengths, seed, cuts):
     target = target_of(seed)
-    found, _ = in_pieces(lengths, cuts, stream(target), tokens=True)
+    found, _ = in_pieces(lengths, cuts, "none", target)
     assert found == plain_stream(lengths, target)
     assert [token for start, stop in found for token in range(start, stop)] == list(range(sum(lengths)))
 
@@ -158,14 +136,14 @@ def test_every_sentence_alone(lengths, seed):
     """One sentence at a time: the hardest way to feed a document."""
     target, bits = target_of(seed), bits_of(seed)
     cuts = list(range(len(lengths)))
-    assert in_pieces(lengths, cuts, sop(target))[0] == plain_sop(lengths, target)
-    assert in_pieces(lengths, cuts, nsp(target, bits))[0] == plain_nsp(lengths, target, bits)
-    assert in_pieces(lengths, cuts, stream(target), tokens=True)[0] == plain_stream(lengths, target)
+    assert in_pieces(lengths, cuts, "sop", target)[0] == plain_sop(lengths, target)
+    assert in_pieces(lengths, cuts, "nsp", target, seed)[0] == plain_nsp(lengths, target, bits)
+    assert in_pieces(lengths, cuts, "none", target)[0] == plain_stream(lengths, target)
 
 
 def test_next_sentence_is_random_half_of_the_time():
     lengths = [5] * 20_000
-    found, _ = in_pieces(lengths, [], nsp(lambda _: 40, bits_of(3)))
+    found, _ = in_pieces(lengths, [], "nsp", lambda _: 40, 3)
     share = sum(wanted > 0 for *_, wanted in found) / len(found)
     assert abs(share - 0.5) < 4 * 0.5 / len(found) ** 0.5
     true = [split - start for start, split, _, wanted in found if not wanted]

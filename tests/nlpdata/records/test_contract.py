@@ -25,7 +25,7 @@ from tests.shared import shared
 
 
 def test_pretraining_features():
-    assert pretraining_features(128, 20, "sop") == (
+    assert pretraining_features(128, 20) == (
         Feature("input_ids", "int64", 128),
         Feature("input_mask", "int64", 128),
         Feature("masked_lm_ids", "int64", 20),
@@ -35,16 +35,16 @@ def test_pretraining_features():
         Feature("segment_ids", "int64", 128),
         Feature("token_boundary", "int64", 128),
     )
-    assert [f.name for f in pretraining_features(64, 10, "none", "dynamic", "v2")] == [
+    assert [f.name for f in pretraining_features(64, 10, False, "dynamic", "v2")] == [
         "input_mask",
         "input_type_ids",
         "input_word_ids",
         "token_boundary",
     ]
-    assert "next_sentence_labels" in {f.name for f in pretraining_features(64, 10, "nsp", "dynamic")}
+    assert "next_sentence_labels" in {f.name for f in pretraining_features(64, 10, True, "dynamic")}
 
 
-@pytest.mark.parametrize("arguments", [("spo",), ("sop", "sometimes"), ("sop", "static", "v3")])
+@pytest.mark.parametrize("arguments", [(True, "sometimes"), (True, "static", "v3")])
 def test_unknown_choices_are_named(arguments):
     with pytest.raises(UsageError, match=f"received '{arguments[-1]}', expected one of "):
         pretraining_features(128, 20, *arguments)
@@ -139,7 +139,14 @@ def test_older_meta_files_load(tmp_path):
 def test_features_of_meta():
     meta = {"format_version": 1, "task_type": "mlm_pretraining", "max_seq_length": 32, "max_predictions_per_seq": 5}
     meta["options"] = {"objective": "none", "masking": "static", "feature_names": "v2"}
-    assert features_of_meta(meta) == pretraining_features(32, 5, "none", "static", "v2")
+    assert features_of_meta(meta) is None  # the set may have labels or not
+    meta["label_names"] = []
+    assert features_of_meta(meta) == pretraining_features(32, 5, False, "static", "v2")
+    # Of an objective that is not known here the meta file says enough; what it names is not imported.
+    meta |= {"objective": "no_such_module:Own", "task_type": "pretraining", "label_names": ["near", "far"]}
+    meta["options"] |= {"objective": "no_such_module:Own"}
+    assert features_of_meta(meta) == pretraining_features(32, 5, True, "static", "v2")
+    assert features_of_meta(meta | {"task_type": "bert_classification"}) is None
     assert features_of_meta(None) is None
 
 

@@ -173,7 +173,7 @@ def test_pretraining_layout(length, predictions):
         )
     }
     columns["masked_lm_weights"] = generator.integers(0, 2, (count, predictions)).astype(np.float32)
-    data, lengths = encode_examples(pretraining_features(length, predictions, "sop"), columns)
+    data, lengths = encode_examples(pretraining_features(length, predictions), columns)
     stops = np.cumsum(lengths) - 4
     decoded = decode_examples(data, stops - lengths + 16, stops)
     assert list(decoded) == sorted(columns)

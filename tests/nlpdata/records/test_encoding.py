@@ -90,7 +90,7 @@ def test_pretraining_layout(dtype, length, predictions):
         "masked_lm_weights": generator.integers(0, 2, (count, predictions)).astype(np.float32),
         "next_sentence_labels": generator.integers(0, 2, (count, 1)).astype(dtype),
     }
-    features = pretraining_features(length, predictions, "sop")
+    features = pretraining_features(length, predictions)
     assert_equals_protobuf(features, columns, count)
     # Views that are not contiguous, and features in another order.
     turned = {name: np.asfortranarray(column)[::-2] for name, column in columns.items()}

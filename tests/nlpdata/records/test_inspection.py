@@ -35,7 +35,7 @@ SECOND = FIRST | {
 }
 
 
-FEATURES = pretraining_features(12, 3, "sop")
+FEATURES = pretraining_features(12, 3)
 
 
 class Words:
@@ -149,7 +149,7 @@ def test_ids_out_of_the_vocabulary(tmp_path, loaded):
 
 
 def test_v2_names_dynamic_masking_and_one_segment(tmp_path, loaded):
-    features = pretraining_features(12, 3, "none", "dynamic", "v2")
+    features = pretraining_features(12, 3, False, "dynamic", "v2")
     example = FIRST | {"input_word_ids": FIRST["input_ids"], "input_type_ids": [0] * 12}
     text = inspect_records(write(tmp_path / "x.tfrecord", example, features=features), tokenizer="some.model")
     assert text.endswith("9 tokens, 3 padding (25%)\n  A: [CLS] the [MASK] fox [SEP] [MASK] ##ed high [SEP]")
@@ -185,7 +185,7 @@ def test_other_records_are_printed_as_they_are(tmp_path, features):
 
 
 def test_long_lines_are_wrapped_between_pieces(tmp_path, loaded):
-    features = pretraining_features(60, 3, "none", "dynamic")
+    features = pretraining_features(60, 3, False, "dynamic")
     example = {f.name: [1] * 60 for f in features} | {"input_ids": [10, 11, 12] * 20, "segment_ids": [0] * 60}
     lines = inspect_records(write(tmp_path / "x", example, features=features), tokenizer="t").splitlines()
     text = lines[[line[:4] for line in lines].index("  A:") :]

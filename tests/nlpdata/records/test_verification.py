@@ -7,7 +7,6 @@ import pytest
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.records.contract import (
-    TASK_TYPES,
     V2_NAMES,
     committing_marker,
     pretraining_features,
@@ -57,7 +56,7 @@ def write(path, features, columns) -> dict:
 
 def make_set(folder, shards, objective="sop", masking="static", names="v1", **options):
     """Two shards (or as many as there are column dicts), a tokenizer and the meta file. Returns the pattern."""
-    features = pretraining_features(12, 5, objective, masking, names)
+    features = pretraining_features(12, 5, objective != "none", masking, names)
     entries = []
     for index, columns in enumerate(shards):
         if names == "v2":
@@ -66,7 +65,8 @@ def make_set(folder, shards, objective="sop", masking="static", names="v1", **op
         entries.append(write(folder / name, features, columns))
     (folder / "x.tokenizer.model").write_bytes(b"model")
     meta = {
-        "task_type": TASK_TYPES[objective],
+        "task_type": {"sop": "albert_pretraining", "nsp": "bert_pretraining", "none": "mlm_pretraining"}[objective],
+        "label_names": [] if objective == "none" else ["one", "two"],
         "objective": objective,
         "max_seq_length": 12,
         "max_predictions_per_seq": 5,
@@ -199,20 +199,20 @@ def test_records_of_another_shape(tmp_path):
         return [fault.removeprefix(f"{file}, record 0: ") for fault in verify(pattern).faults]
 
     long = ["input_ids", "input_mask", "segment_ids", "token_boundary"]
-    assert faults(pretraining_features(16, 5, "sop"), wide) == [
+    assert faults(pretraining_features(16, 5), wide) == [
         f"feature {name!r} has 16 values of int64, expected 12 of int64" for name in long
     ]
-    assert faults(pretraining_features(12, 5, "none"), columns) == [
+    assert faults(pretraining_features(12, 5, False), columns) == [
         "lacks feature 'next_sentence_labels'; expected 1 values of int64"
     ]
-    assert faults(pretraining_features(12, 5, "sop", names="v2"), columns) == [
+    assert faults(pretraining_features(12, 5, names="v2"), columns) == [
         "lacks feature 'input_ids'; expected 12 values of int64",
         "lacks feature 'segment_ids'; expected 12 values of int64",
         "has a feature 'input_type_ids' (12 of int64) that the set does not have",
         "has a feature 'input_word_ids' (12 of int64) that the set does not have",
     ]
     # Without the meta file, the first record of the set says how the others must be.
-    write(file, pretraining_features(16, 5, "sop"), wide)
+    write(file, pretraining_features(16, 5), wide)
     (tmp_path / "x.meta.json").unlink()
     report = verify(pattern)
     assert report.counts == {"shape": 4}
@@ -237,7 +237,7 @@ def test_missing_and_extra_files(tmp_path):
     assert verify(pattern).faults == [fault]
     (tmp_path / "kept").rename(tmp_path / "x.meta.json")
     # A part of a set may be verified alone.
-    write(extra, pretraining_features(12, 5, "sop"), batch(EXAMPLE))
+    write(extra, pretraining_features(12, 5), batch(EXAMPLE))
     extra.rename(tmp_path / "x.tfrecord-00001-of-00003")
     assert verify(tmp_path / "x.tfrecord-00001-of-00003").faults == []
 
@@ -336,7 +336,7 @@ def test_without_a_meta_file(tmp_path):
         {"shards": 3},
         {"tokenizer": "bert"},
         {"tokenizer": {"special_ids": {"pad": 0}}},
-        {"options": {"objective": "spo"}},
+        {"options": {"masking": "sometimes"}},
         {"max_seq_length": "long", "options": 3},
     ],
 )
@@ -352,8 +352,8 @@ def test_a_meta_file_that_makes_no_sense_is_a_fault(tmp_path, changes):
 
 def test_features_that_do_not_belong_together(tmp_path):
     """Records of others may hold these names with other shapes."""
-    features = [f for f in pretraining_features(12, 5, "sop") if f.name != "input_mask"]
-    mask = [f for f in pretraining_features(8, 5, "sop") if f.name == "input_mask"]
+    features = [f for f in pretraining_features(12, 5) if f.name != "input_mask"]
+    mask = [f for f in pretraining_features(8, 5) if f.name == "input_mask"]
     write(tmp_path / "x.tfrecord", features + mask, batch(EXAMPLE) | {"input_mask": np.ones((ROWS, 8), int)})
     report = verify(tmp_path / "x.tfrecord")
     assert report.counts == {"shape": ROWS}

@@ -1,0 +1,72 @@
+"""Objectives: what a pretraining example asks besides its masked words. A new one is a module here and a line below.
+
+An objective says how documents are cut into chunks, how chunks become segments and labels, and what its records are
+called (see nlpdata.pretraining.objectives.base). A user's own objective is named as module:attribute.
+"""
+
+from dataclasses import fields
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from nlpdata.errors import NlpdataError, UsageError, opt
+from nlpdata.registry import Registry
+
+if TYPE_CHECKING:
+    from nlpdata.pretraining.objectives.base import Objective
+
+OBJECTIVES = Registry(
+    "objective",
+    {
+        "sop": "nlpdata.pretraining.objectives.sop:SentenceOrder",
+        "nsp": "nlpdata.pretraining.objectives.nsp:NextSentence",
+        "none": "nlpdata.pretraining.objectives.none:MaskedWords",
+    },
+)
+
+
+@cache
+def find_objective(name: str) -> "Objective":
+    """The objective of a registered name, or at a user's module:attribute. UsageError where it is not one.
+
+    `name` comes from the user, who may name any module. One that a file names is not looked up here.
+    """
+    from nlpdata.pretraining.objectives.base import Objective
+
+    try:
+        found = OBJECTIVES.get(name)
+        if not (isinstance(found, type) and issubclass(found, Objective)):
+            raise UsageError(
+                f"{opt('objective', name)} is not an objective: expected a class that extends "
+                "nlpdata.pretraining.objectives.base.Objective."
+            )
+        objective = found()
+    except NlpdataError:
+        raise
+    except Exception as error:  # whatever a user's module raises
+        raise UsageError(f"{opt('objective', name)} cannot be imported: {type(error).__name__}: {error}") from error
+    if fault := objective.fault():
+        raise UsageError(f"{opt('objective', name)}: {fault}")
+    return objective
+
+
+def check_own_options(options: Any) -> None:
+    """UsageError where an option that belongs to other objectives than the chosen one is set.
+
+    Args:
+      options: the PretrainingOptions.
+    """
+    if not isinstance(options.objective, str):
+        raise UsageError(f"{opt('objective')} must be a name. Received: {options.objective!r}.")
+    chosen = find_objective(options.objective)
+    owners: dict[str, list[str]] = {}
+    for name in OBJECTIVES:
+        for own in find_objective(name).own_options:
+            owners.setdefault(own, []).append(name)
+    for field in fields(options):
+        if field.name not in owners or field.name in chosen.own_options:
+            continue
+        if getattr(options, field.name) != field.default:
+            belongs = " or ".join(str(opt("objective", name)) for name in owners[field.name])
+            raise UsageError(
+                f"{opt(field.name)} belongs to {belongs}. Received: {opt('objective', options.objective)}."
+            )
