@@ -58,7 +58,7 @@ class Registry:
 
     def __init__(
         self, kind: str, entries: Mapping[str, str], configs: Mapping[str, str] | None = None, *, by_path: bool = True
-    ):
+    ) -> None:
         self.kind = kind
         self._entries = dict(entries)
         self._built_in = frozenset(entries)

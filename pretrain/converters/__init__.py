@@ -82,8 +82,8 @@ def read_encoder(path: str, default: Choice | None = None) -> Choice | None:
 def _nothing_found(path: Path) -> str:
     known = f"Known: {known_places()}"
     if not path.exists():
-        beside = sorted(p.name for p in path.parent.glob("*"))[:5] if path.parent.is_dir() else []
-        there = f" {path.parent} holds {', '.join(beside)}." if beside else ""
+        siblings = sorted(p.name for p in path.parent.glob("*"))[:5] if path.parent.is_dir() else []
+        there = f" {path.parent} holds {', '.join(siblings)}." if siblings else ""
         return (
             f"{path}: no such file, folder or checkpoint prefix.{there} {known}. A Hugging Face id is looked up in that "
             "library's cache only: download the model on a machine with a network, and name its folder."

@@ -6,6 +6,7 @@ import shutil
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from nlpdata.files.archives import read_tar
 
@@ -36,7 +37,7 @@ def _unpack(path: Path, *_version: int) -> Path:
 def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
     """Unpacks a file or folder. TarError for anything else, and for a name that leads out of the folder."""
     # Python has a filter for this from 3.11.4 on only.
-    options = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+    options: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     if not (member.isreg() or member.isdir()):
         raise tarfile.TarError(f"{member.name} is neither a file nor a folder")
     if not (folder / member.name).resolve().is_relative_to(folder.resolve()):

@@ -32,7 +32,7 @@ class Checkpoint:
       encoder: the encoder that it is of; None where a checkpoint of ours is of no encoder.
       weights: path in our models -> float32 array in our layout.
       unused: the source's other tensors -> why they are not used.
-      extras: what travels along: kind and label_names (in id order) of a classifier, facts about the data that it was
+      extras: what is kept with it: kind and label_names (in id order) of a classifier, facts about the data that it was
         trained on.
       tokenizer: to be written with it.
       left_out: heads of the source that cannot be used -> why; their weights are not among `weights`. A head that none of
@@ -49,9 +49,16 @@ class Checkpoint:
     left_out: dict[str, str] = field(default_factory=dict)
 
     @property
+    def known_encoder(self) -> Choice:
+        """The encoder that it is of. UsageError where it does not say."""
+        if self.encoder is None:
+            raise UsageError(f"{self.source}: does not say of which encoder it is. Name one with --model_config.")
+        return self.encoder
+
+    @property
     def sequence_length(self) -> int:
         """Tokens of the examples that it was trained on, if it says so, else the most that its encoder takes."""
-        return self.extras.get("seq_length") or self.encoder.options.max_position_embeddings
+        return self.extras.get("seq_length") or self.known_encoder.options.max_position_embeddings
 
     @property
     def head(self) -> Head | None:

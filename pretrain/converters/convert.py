@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,7 @@ def convert(
       dest: the new folder.
       format: see pretrain.converters.write.
       encoder_only: leave the heads out.
-      tokenizer: its tokenizer file; default: the one beside the source, if there is one.
+      tokenizer: its tokenizer file; default: the one next to the source, if there is one.
       do_lower_case: whether that lower-cases, if not as stored with it.
       allow_other_tokenizer: take a tokenizer that is not the one of the weights.
       log: receives the account of what was matched, missing and unused.
@@ -55,7 +56,7 @@ def convert(
     path = Path(tokenizer) if tokenizer else find_tokenizer(checkpoint.source)
     if path is not None:
         words = load_fitting(path, checkpoint, do_lower_case)
-        options = {"options": do_lower_case is None, "log": log}
+        options: dict[str, Any] = {"options": do_lower_case is None, "log": log}
         refuse_other_tokenizer(
             words.path, words.meta(), Path(words.path), checkpoint.source, allow_other_tokenizer, **options
         )
@@ -75,7 +76,7 @@ def _refuse_left_out(checkpoint: Checkpoint) -> None:
 
 
 def _about_tokenizer(checkpoint: Checkpoint) -> str:
-    tokenizer, rows = checkpoint.tokenizer, checkpoint.encoder.options.vocab_size
+    tokenizer, rows = checkpoint.tokenizer, checkpoint.known_encoder.options.vocab_size
     if tokenizer is None:
         return "tokenizer: none next to the source; name one with --tokenizer"
     line, entries = f"tokenizer: {tokenizer.path}", tokenizer.vocab_size
@@ -89,7 +90,7 @@ def _about_tokenizer(checkpoint: Checkpoint) -> str:
 def convert_hub_module(path: str, encoder_only: bool, model_name: str, log: Callable[[str], None]) -> Path:
     """Writes tf2_model.h5 or tf2_model_full.h5 into an ALBERT module's own folder, as kamalkraj/ALBERT-TF2.0 does.
 
-    Published modules have no weights for sentence order: those of the full file then start at random, and it is said.
+    Published modules have no weights for sentence order: those of the full file then start at random, which is reported.
 
     Args:
       path: the module's folder, or the URL of a cached one.

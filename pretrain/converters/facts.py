@@ -15,7 +15,13 @@ FACTS = ("kind", "label_names", "seq_length", "version_2_with_negative")
 
 
 def write_facts(folder: Path, checkpoint: Checkpoint, but: Collection[str] = ()) -> None:
-    """Writes the file where there is something to say; `but`: facts that the format itself holds."""
+    """Writes the file where there is something to say.
+
+    Args:
+      folder: where to.
+      checkpoint: whose facts.
+      but: facts that the format itself holds.
+    """
     known = {name: value for name, value in checkpoint.extras.items() if value not in (None, [])}
     facts = {name: known[name] for name in FACTS if name in known and name not in but}
     if facts:
@@ -23,7 +29,11 @@ def write_facts(folder: Path, checkpoint: Checkpoint, but: Collection[str] = ())
 
 
 def read_facts(place: Path) -> dict:
-    """What the file next to a checkpoint (its folder, a file or a prefix in it) says; {} without one. DataError for nonsense."""
+    """What the file next to a checkpoint says; {} without one. DataError where it is damaged.
+
+    Args:
+      place: the checkpoint: its folder, a file or a prefix in it.
+    """
     path = (place if place.is_dir() else place.parent) / NAME
     if not path.is_file():
         return {}

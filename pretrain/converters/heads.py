@@ -6,11 +6,12 @@ reason, and the encoder stays usable. What a checkpoint says of its classifier m
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from nlpdata.errors import DataError
-from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.checkpoint import Checkpoint, Head
 from pretrain.settings.schema import KINDS
 
 HEADS = ("masked_lm", "sentence_pair", "classifier", "span")
@@ -24,38 +25,44 @@ def head_of(path: str) -> str | None:
     return None if head == "encoder" else head
 
 
+def heads_of(paths: Iterable[str]) -> set[str]:
+    """The heads that weights belong to."""
+    return {head for path in paths if (head := head_of(path)) is not None}
+
+
 def settled(checkpoint: Checkpoint) -> Checkpoint:
     """The checkpoint with the heads that can be used, and facts that agree with them.
 
-    Raises DataError where what it says of its classifier contradicts itself or the weights.
+    Raises DataError where what it says about its classifier contradicts itself or the weights.
     """
     check_facts(checkpoint.extras, checkpoint.source)
-    found = {head_of(path) for path in checkpoint.weights}
+    found = heads_of(checkpoint.weights)
     faults = {head: _fault(head, checkpoint) for head in HEADS if head in found}
     checkpoint = leave_out(checkpoint, {head: why for head, why in faults.items() if why} | checkpoint.left_out)
-    if checkpoint.head is None:
+    head = checkpoint.head
+    if head is None:
         return checkpoint
     rows = checkpoint.weights["classifier/logits/kernel"].shape[1]
-    if checkpoint.head.kind == "regression" and rows > 1:
+    if head.kind == "regression" and rows > 1:
         why = f"a regression of {rows} numbers: our heads have one"
         return leave_out(checkpoint, {"classifier": why})
-    _check_labels(checkpoint, rows)
+    _check_labels(checkpoint, head, rows)
     return checkpoint
 
 
 def leave_out(checkpoint: Checkpoint, heads: Mapping[str, str]) -> Checkpoint:
     """The checkpoint without the weights of some heads (name -> why)."""
-    gone = {path: heads[head] for path in checkpoint.weights if (head := head_of(path)) in heads}
+    gone = {path for path in checkpoint.weights if head_of(path) in heads}
     return replace(
         checkpoint,
         weights={path: array for path, array in checkpoint.weights.items() if path not in gone},
         unused=checkpoint.unused | {path: f"of {head_of(path)}, which is left out" for path in gone},
-        left_out=checkpoint.left_out | heads,
+        left_out=checkpoint.left_out | dict(heads),
     )
 
 
 def encoder_alone(checkpoint: Checkpoint) -> Checkpoint:
-    """The checkpoint without heads, and without what it says of them."""
+    """The checkpoint without heads, and without what it says about them."""
     return replace(
         checkpoint,
         weights={path: array for path, array in checkpoint.weights.items() if head_of(path) is None},
@@ -133,12 +140,11 @@ def _last(found: Mapping[str, tuple], path: str, default: int) -> int:
     return (found.get(path) or (default,))[-1]
 
 
-def _check_labels(checkpoint: Checkpoint, rows: int) -> None:
+def _check_labels(checkpoint: Checkpoint, head: Head, rows: int) -> None:
     names = checkpoint.extras.get("label_names") or []
-    if checkpoint.head.kind not in KINDS:
+    if head.kind not in KINDS:
         raise DataError(
-            f"{checkpoint.source}: has a classifier, but its kind is {checkpoint.head.kind!r}. Expected one of "
-            f"{', '.join(KINDS)}."
+            f"{checkpoint.source}: has a classifier, but its kind is {head.kind!r}. Expected one of {', '.join(KINDS)}."
         )
     if names and len(names) != rows:
         raise DataError(
@@ -149,7 +155,7 @@ def _check_labels(checkpoint: Checkpoint, rows: int) -> None:
         raise DataError(f"{checkpoint.source}: two classes are called {twice[0]!r}.")
 
 
-def check_facts(facts, source: str) -> None:
+def check_facts(facts: Any, source: str) -> None:
     """DataError where what a file says of a model is not of the right type."""
     if not isinstance(facts, dict):
         raise DataError(f"{source}: expected an object of facts about the model. Received: {str(facts)[:40]}")

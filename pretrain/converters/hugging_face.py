@@ -53,7 +53,8 @@ class HuggingFaceFormat(CheckpointFormat):
 
     def write_tokenizer(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
         """As AutoTokenizer needs it."""
-        longest = checkpoint.encoder.options.max_position_embeddings
+        longest = checkpoint.known_encoder.options.max_position_embeddings
+        assert checkpoint.tokenizer is not None
         return write_for_hugging_face(folder, checkpoint.tokenizer, longest)
 
 
@@ -121,7 +122,7 @@ class _Sharded(Mapping):
     DataError where index and files contradict each other.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path) -> None:
         places = read_object(path).get("weight_map")
         if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
             raise DataError(f"{path}: not an index of safetensors files: weight_map is {str(places)[:40]}")
@@ -167,7 +168,7 @@ def _prefixed(tensors: Mapping[str, np.ndarray], prefix: str) -> dict[str, Any]:
 class _Renamed(dict):
     """Tensors under other names, still read only when used: {their new name: old name}."""
 
-    def __init__(self, tensors: Mapping[str, np.ndarray], names: dict[str, str]):
+    def __init__(self, tensors: Mapping[str, np.ndarray], names: dict[str, str]) -> None:
         super().__init__(names)
         self._tensors = tensors
 
@@ -177,7 +178,7 @@ class _Renamed(dict):
 
 def _write(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes config.json and model.safetensors into an existing folder, for AutoModel and its kin."""
-    encoder = checkpoint.encoder
+    encoder = checkpoint.known_encoder
     names = names_of(encoder, "hf", checkpoint.source)
     form = hugging_face_form(encoder)
     refuse_unwritten(checkpoint, names, "hf")
@@ -194,9 +195,9 @@ def _write(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def _config(checkpoint: Checkpoint, form: HuggingFaceForm) -> dict[str, Any]:
-    options = form.to_config(asdict(checkpoint.encoder.options))
+    options = form.to_config(asdict(checkpoint.known_encoder.options))
     activation = options.get("hidden_act")
     if activation is not None:
         options["hidden_act"] = form.written_activations.get(activation, activation)
-    model_type = form_of(checkpoint.encoder).model_type
+    model_type = form_of(checkpoint.known_encoder).model_type
     return {"model_type": model_type, "pad_token_id": 0} | options | head_fields(checkpoint)

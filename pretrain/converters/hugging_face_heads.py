@@ -8,13 +8,14 @@ does: the first alone has a pooler and several rows.
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import read_object
 from pretrain.converters.checkpoint import Checkpoint
-from pretrain.converters.heads import head_of
+from pretrain.converters.heads import heads_of
 from pretrain.encoders.published import HuggingFaceForm, published_form
 from pretrain.settings.schema import Choice
 
@@ -37,7 +38,7 @@ _CLASSIFIER = "classifier.weight"
 class HeadConfig:
     """The fields of a config.json about heads. Without the file there are none."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path) -> None:
         self._path = path
         self._fields = read_object(path) if path.is_file() else {}
 
@@ -54,7 +55,7 @@ class HeadConfig:
         unknown = [name for name, heads in classes.items() if heads is None]
         if unknown:
             return (), dict.fromkeys(unknown, "a class whose head none of our models has")
-        return tuple(dict.fromkeys(head for heads in classes.values() for head in heads)), {}
+        return tuple(dict.fromkeys(head for heads in classes.values() for head in heads or ())), {}
 
     def _by_shape(
         self, form: HuggingFaceForm, tensors: Mapping[str, np.ndarray]
@@ -115,7 +116,7 @@ class HeadConfig:
         return names
 
 
-def _pairs(value, expected: str, swapped: bool = False) -> list[tuple]:
+def _pairs(value: Any, expected: str, swapped: bool = False) -> list[tuple]:
     """(id, name) of id2label, or (name, id) of label2id, both as JSON gives them. DataError for anything else."""
     if value is None:
         return []
@@ -147,9 +148,9 @@ def hugging_face_form(encoder: Choice) -> HuggingFaceForm:
 
 def architecture_of(checkpoint: Checkpoint) -> str:
     """The class of transformers that has a checkpoint's heads. UsageError where there is none."""
-    form = hugging_face_form(checkpoint.encoder)
-    heads = {head_of(path) for path in checkpoint.weights} - {None}
-    classes = {
+    form = hugging_face_form(checkpoint.known_encoder)
+    heads = heads_of(checkpoint.weights)
+    classes: dict[frozenset[str], str] = {
         frozenset(): "Model",
         frozenset({"masked_lm"}): "ForMaskedLM",
         frozenset({"masked_lm", "sentence_pair"}): "ForPreTraining",
@@ -166,10 +167,10 @@ def architecture_of(checkpoint: Checkpoint) -> str:
     return form.classes + end
 
 
-def head_fields(checkpoint: Checkpoint) -> dict:
+def head_fields(checkpoint: Checkpoint) -> dict[str, Any]:
     """config.json's fields about a checkpoint's heads."""
     architecture = architecture_of(checkpoint)
-    fields = {"architectures": [architecture]}
+    fields: dict[str, Any] = {"architectures": [architecture]}
     if architecture.endswith(("ForMaskedLM", "ForPreTraining")):
         fields["tie_word_embeddings"] = True
     head = checkpoint.head

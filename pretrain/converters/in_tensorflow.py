@@ -36,8 +36,8 @@ def write(format: str, folder: Path, checkpoint: Checkpoint) -> list[str]:
         capture_output=True,
         check=False,
     )
-    said = done.stderr.decode(errors="replace").strip()
-    last = said.splitlines()[-1] if said else ""
+    output = done.stderr.decode(errors="replace").strip()
+    last = output.splitlines()[-1] if output else ""
     if done.returncode or not last.startswith("NOTES "):
         raise DataError(f"{folder}: the process that writes it on TensorFlow failed: {last or done.returncode}")
     return ast.literal_eval(last.removeprefix("NOTES "))

@@ -6,6 +6,7 @@ embedding a second time.
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from nlpdata.files.temporary import temporary
 from pretrain.converters.checkpoint import Checkpoint, find_model_config
 from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.google_config import write_google_config
-from pretrain.converters.heads import head_of
+from pretrain.converters.heads import heads_of
 from pretrain.converters.weights import give, refuse_unwritten, take
 from pretrain.encoders.model_config import HUGGING_FACE_CONFIG
 from pretrain.encoders.published import published_form
@@ -60,9 +61,9 @@ def _read_tensors(path: Path) -> dict:
     """Arrays by the name of their weight, without ":0"; the repeated word embedding by its place in the file."""
     import h5py
 
-    tensors = {}
+    tensors: dict[str, np.ndarray] = {}
 
-    def visit(place, item):
+    def visit(place: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset):
             left = path.stat().st_size - sum(array.nbytes for array in tensors.values())
             _check_dataset(place, item, left)
@@ -77,7 +78,7 @@ def _read_tensors(path: Path) -> dict:
     return tensors
 
 
-def _check_dataset(place: str, item, left: int) -> None:
+def _check_dataset(place: str, item: Any, left: int) -> None:
     """ValueError for data that lie in other files, and for those that need more memory than the file has bytes."""
     if item.external or item.is_virtual:
         raise ValueError(f"{place} is in another file")
@@ -99,13 +100,13 @@ _FULL_LAYERS = (
 def _write(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes tf2_model.h5, with all heads tf2_model_full.h5 too, and config.json into a folder."""
     encoder, heads = _groups(checkpoint)
-    found = {head_of(path) for path in checkpoint.weights} - {None}
+    found = heads_of(checkpoint.weights)
     if found and not heads:
         raise UsageError(
             f"{checkpoint.source}: has the heads {', '.join(sorted(found))}; a file of format h5 has both masked_lm and "
             "sentence_pair, or none. Write the encoder alone with --encoder_only, or use another --format."
         )
-    write_google_config(folder / "config.json", checkpoint.encoder)
+    write_google_config(folder / "config.json", checkpoint.known_encoder)
     _write_file(folder / "tf2_model.h5", _ENCODER_LAYERS, {"albert_model": encoder})
     if heads:
         _write_file(folder / "tf2_model_full.h5", _FULL_LAYERS, {"albert_model": encoder, "cls": heads})
@@ -117,7 +118,7 @@ def write_core_model(folder: Path, checkpoint: Checkpoint) -> Path:
     UsageError where the format has no place for the model.
     """
     _groups(checkpoint)  # refuses what the format has no place for, before anything is written
-    write_google_config(folder / "config.json", checkpoint.encoder)
+    write_google_config(folder / "config.json", checkpoint.known_encoder)
     return write_one(folder, checkpoint, encoder_only=True, replace=True)
 
 
@@ -150,8 +151,8 @@ def _names(encoder: Choice) -> WeightNames | None:
 
 def _groups(checkpoint: Checkpoint) -> tuple[dict, dict]:
     """The arrays of the groups albert_model and cls; the latter {} where not all heads are there."""
-    names = _names(checkpoint.encoder)
-    options = checkpoint.encoder.options
+    names = _names(checkpoint.known_encoder)
+    options = checkpoint.known_encoder.options
     if names is None or (options.num_hidden_groups, options.inner_group_num) != (1, 1):
         raise UsageError(f"{checkpoint.source}: format h5 holds an ALBERT of one shared layer only")
     refuse_unwritten(checkpoint, names, "h5")

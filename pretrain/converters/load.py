@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Sequence
 
-from nlpdata.errors import UsageError
 from pretrain.converters import assign, read_checkpoint
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import listed
@@ -53,16 +52,15 @@ def has_pooled_output(checkpoint: Checkpoint) -> bool:
     """Whether its pooled_output means something: some published models have no weights for it."""
     return (
         "encoder/pooler/kernel" in checkpoint.weights
-        or getattr(build_encoder(checkpoint.encoder), "pooler", None) is None
+        or getattr(build_encoder(checkpoint.known_encoder), "pooler", None) is None
     )
 
 
 def build_model(checkpoint: Checkpoint) -> EncoderModel:
     """The encoder and the heads of a checkpoint, with initial weights. UsageError where it does not say of which encoder."""
-    if checkpoint.encoder is None:
-        raise UsageError(f"{checkpoint.source}: does not say of which encoder it is. Name one with --model_config.")
+    encoder_choice = checkpoint.known_encoder
     check_sizes(checkpoint)
-    encoder = build_encoder(checkpoint.encoder)
+    encoder = build_encoder(encoder_choice)
     weights, size = checkpoint.weights, encoder.hidden_size
     heads = {}
     if "masked_lm/output_bias" in weights:

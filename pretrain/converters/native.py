@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 import numpy as np
 
@@ -67,7 +67,7 @@ def write(folder: Path, arrays: Mapping[str, np.ndarray], info: Mapping) -> None
 
 def _write_files(folder: Path, arrays: Mapping[str, np.ndarray], info: Mapping) -> None:
     with open(folder / ARRAYS, "wb") as file:
-        np.savez(file, **arrays)
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # its flag allow_pickle is not among the names
         _sync(file)
     with open(folder / INFO, "w", encoding="utf-8") as file:
         json.dump({"format_version": FORMAT_VERSION, **info}, file, indent=1, sort_keys=True)
@@ -75,7 +75,7 @@ def _write_files(folder: Path, arrays: Mapping[str, np.ndarray], info: Mapping) 
     sync_folder(folder)
 
 
-def _sync(file) -> None:
+def _sync(file: IO) -> None:
     file.flush()
     os.fsync(file.fileno())
 
@@ -158,13 +158,13 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray
 # ------------------------------------------------------------------------------------------------------ which one is meant
 
 
-def finished(folder) -> list[Path]:
+def finished(folder: str | os.PathLike) -> list[Path]:
     """The checkpoints step-... in a folder, oldest first."""
     found = [path for path in Path(folder).glob("step-*") if step_of(path) is not None and path.is_dir()]
     return sorted(found, key=lambda path: (step_of(path), path.name))
 
 
-def step_folder(folder, step: int) -> Path:
+def step_folder(folder: str | os.PathLike, step: int) -> Path:
     return Path(folder, f"step-{step:08d}")
 
 
@@ -174,7 +174,7 @@ def step_of(folder: Path) -> int | None:
     return int(match[1]) if match else None
 
 
-def candidates(path) -> list[Path] | None:
+def candidates(path: str | os.PathLike) -> list[Path] | None:
     """The checkpoints that a path means, oldest first: one, those of a folder, or those of a run. None for other things.
 
     UsageError for a run that has none yet.
@@ -236,16 +236,16 @@ def verify(folder: Path) -> Path:
     return folder
 
 
-def locate(path) -> Path | None:
+def locate(path: str | os.PathLike) -> Path | None:
     """The newest whole checkpoint that `path` means (see candidates, read_newest). None for other things."""
     folders = candidates(path)
-    return folders and read_newest(folders, verify)
+    return read_newest(folders, verify) if folders else None
 
 
-def locate_info(path) -> tuple[Path, dict] | None:
+def locate_info(path: str | os.PathLike) -> tuple[Path, dict] | None:
     """Folder and content of state.json of the newest checkpoint that `path` means and whose state.json is whole."""
     folders = candidates(path)
-    return folders and read_newest(folders, lambda folder: (folder, read_info(folder)))
+    return read_newest(folders, lambda folder: (folder, read_info(folder))) if folders else None
 
 
 class NativeFormat(CheckpointFormat):
@@ -271,7 +271,7 @@ class NativeFormat(CheckpointFormat):
     def write(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
         arrays = {f"model/{path}": array for path, array in checkpoint.weights.items()}
         _write_files(
-            folder, arrays, {"step": 0, "encoder": encoder_fields(checkpoint.encoder), "data": checkpoint.extras}
+            folder, arrays, {"step": 0, "encoder": encoder_fields(checkpoint.known_encoder), "data": checkpoint.extras}
         )
         return []
 

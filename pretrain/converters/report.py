@@ -1,13 +1,13 @@
 """Giving a model the weights of a checkpoint, and the account of what matched."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.converters.checkpoint import Checkpoint
-from pretrain.converters.heads import HEADS, head_of, listed, poolers_among
+from pretrain.converters.heads import HEADS, head_of, heads_of, listed, poolers_among
 from pretrain.converters.weights import UNKNOWN
 from pretrain.encoders.model import EncoderModel, weights_by_path
 from pretrain.settings.schema import Choice
@@ -35,7 +35,7 @@ class LoadReport:
     left_out: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = [f"{self.source} ({self.format}): {len(self.matched)} weights matched"]
         for title, items in (("missing", self.missing), ("unused", self.unused)):
             lines += [f"  {title}: {', '.join(names)} ({why})" for why, names in _by_reason(items)]
@@ -44,7 +44,7 @@ class LoadReport:
         return "\n".join(lines)
 
 
-def _by_reason(items: dict[str, str]):
+def _by_reason(items: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
     reasons: dict[str, list[str]] = {}
     for name, why in items.items():
         reasons.setdefault(why, []).append(name)
@@ -153,7 +153,7 @@ def _reads_pooled_output(checkpoint: Checkpoint) -> bool:
     )
 
 
-def _readers_of_pooled_output(model) -> list[str]:
+def _readers_of_pooled_output(model: EncoderModel) -> list[str]:
     """The model's heads that read the encoder's pooler, having none of their own."""
     heads = getattr(model, "heads", {})
     return [name for name, head in heads.items() if hasattr(head, "pooler") and head.pooler is None]
@@ -163,7 +163,7 @@ def _misfits(own: Mapping, weights: Mapping) -> dict[str, str]:
     """Heads that model and checkpoint both have, but not with the same weights -> what differs."""
     wanted, found = ({path: tuple(value.shape) for path, value in each.items()} for each in (own, weights))
     misfits = {}
-    for head in sorted({head_of(path) for path in wanted} & {head_of(path) for path in found} - {None}):
+    for head in sorted(heads_of(wanted) & heads_of(found)):
         here, there = ({p: shape for p, shape in each.items() if head_of(p) == head} for each in (wanted, found))
         if len(poolers_among(there)) == len(there):
             here = {path: here[path] for path in poolers_among(here)}
@@ -174,11 +174,11 @@ def _misfits(own: Mapping, weights: Mapping) -> dict[str, str]:
     return misfits
 
 
-def refuse_missing(report: LoadReport | None, model, use: str) -> None:
+def refuse_missing(report: LoadReport | None, model: EncoderModel, use: str) -> None:
     """UsageError where weights of a model that it computes with were not loaded, for a use that trains nothing."""
     unread = () if _readers_of_pooled_output(model) else (_POOLER,)
     missing = [path for path in (report.missing if report else ()) if not path.startswith(unread)]
-    if missing:
+    if report is not None and missing:
         why = f" It was left out: {listed(report.left_out)}." if report.left_out else ""
         raise UsageError(
             f"{report.source}: lacks {_sample(missing)}, which {use} needs and which would start at random.{why}"
@@ -192,5 +192,5 @@ def _initial(path: str) -> str:
     )
 
 
-def _sample(names) -> str:
+def _sample(names: Collection[str]) -> str:
     return ", ".join(sorted(names)[:2]) + (", ..." if len(names) > 2 else "")

@@ -7,7 +7,7 @@ float32.
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +27,7 @@ _LONGEST_HEADER = 100_000_000  # bytes, as in the reference implementation
 class Safetensors(Mapping):
     """The tensors of one file by name. DataError where the file is damaged."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path) -> None:
         self.path = path
         try:
             self._data = np.memmap(path, np.uint8, "r")
@@ -50,7 +50,7 @@ class Safetensors(Mapping):
         self._start = 8 + length
         return entries, metadata
 
-    def _check(self, name: str, entry: dict, size: int):
+    def _check(self, name: str, entry: dict, size: int) -> tuple[int, int, tuple[int, ...], str]:
         begin, end = entry["data_offsets"]
         shape, dtype = tuple(entry["shape"]), entry["dtype"]
         if dtype not in _DTYPES:
@@ -73,24 +73,25 @@ class Safetensors(Mapping):
                 raise ValueError(f"{before} and {name} share bytes")
             at, before = max(at, end), name
 
-    def __getitem__(self, name) -> np.ndarray:
+    def __getitem__(self, name: str) -> np.ndarray:
         begin, end, shape, dtype = self._entries[name]
         raw = self._data[self._start + begin : self._start + end]
-        array = np.frombuffer(raw, _DTYPES[dtype]) if len(raw) else np.zeros(0, _DTYPES[dtype])
+        array: np.ndarray = np.frombuffer(raw, _DTYPES[dtype]) if len(raw) else np.zeros(0, _DTYPES[dtype])
         if dtype == "BF16":  # the upper half of a float32
             array = (array.astype(np.uint32) << 16).view(np.float32)
         return array.reshape(shape)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._entries)
 
 
 def write(path: Path, tensors: Mapping[str, np.ndarray], metadata: dict[str, str]) -> None:
     """Writes float32 tensors in the order of their names, in one step."""
-    header, at = {"__metadata__": metadata}, 0
+    header: dict[str, dict] = {"__metadata__": metadata}
+    at = 0
     names = sorted(tensors)
     for name in names:
         size = tensors[name].size * 4

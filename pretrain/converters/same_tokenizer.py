@@ -77,11 +77,13 @@ def _between(train: tuple[Path | None, Mapping], other: tuple[Path | None, Mappi
     (file, use), (other_file, other_use) = train, other
     both = [name for name in OPTIONS if name in use and name in other_use]
     found = [f"{name} is {other_use[name]}, not {use[name]}" for name in both if use[name] != other_use[name]]
-    sums = [each.get("sha256") for each in (use, other_use)]
-    if None in sums or sums[0] == sums[1]:
+    checksum, other_checksum = use.get("sha256"), other_use.get("sha256")
+    if checksum is None or other_checksum is None or checksum == other_checksum:
         return found
     if file is None or other_file is None:
-        return [f"sha256 {sums[1][:12]}..., not {sums[0][:12]}... (a file is gone, so that pieces cannot be compared)"]
+        return [
+            f"sha256 {other_checksum[:12]}..., not {checksum[:12]}... (a file is gone, so that pieces cannot be compared)"
+        ]
     pieces = _pieces(_described(other_file, other_use))
     return _differences(_described(file, use), other_use, pieces, options=False) + found
 
@@ -96,9 +98,11 @@ def _compare(use: Mapping, file: Path | None, source: str, options: bool) -> tup
     own, why = _own_tokenizer(source, stored)
     if own is not None and use:
         pieces = None
-        if checksum != own.sha256 and file is None:
+        if checksum == own.sha256:
+            pass  # the same file
+        elif file is None:
             why = "its file is not next to them, so that pieces cannot be compared"
-        elif checksum != own.sha256:
+        else:
             try:
                 pieces = _pieces(_described(file, use))
             except NlpdataError as error:

@@ -6,11 +6,13 @@ configuration lies in assets.extra.
 
 import json
 from pathlib import Path
+from typing import Any
 
 import keras
 
 from nlpdata.errors import UsageError
 from nlpdata.files.json_files import read_object
+from nlpdata.tokenizers import Tokenizer
 from pretrain.converters import in_tensorflow
 from pretrain.converters.checkpoint import Checkpoint, Head, encoder_fields, stored_encoder
 from pretrain.converters.facts import FACTS
@@ -67,7 +69,7 @@ def _write_served(folder: Path, checkpoint: Checkpoint) -> list[str]:
     Inputs: input_ids, input_mask, segment_ids. A model with a masked LM head has a second signature, `masked_lm`, with
     masked_lm_positions (batch, predictions), and leaves the scores of all positions out of the first. A classifier adds what
     `_judged` says. With a tokenizer, `text` takes strings (batch,), cut to the length of the training's examples, and
-    `text_pair` has an input of that name beside it; both return the ids too.
+    `text_pair` has a second input of that name; both return the ids too.
 
     Returns notes for the user: why there are no signatures of text.
     """
@@ -88,7 +90,9 @@ def _write_served(folder: Path, checkpoint: Checkpoint) -> list[str]:
         module.tokenizer, reason = build_graph(checkpoint.tokenizer)
         notes = [f"no signature that takes text: {reason}"] if reason else []
         if not reason:
-            signatures |= _text_signatures(signatures["serving_default"], module.tokenizer, checkpoint)
+            signatures |= _text_signatures(
+                signatures["serving_default"], module.tokenizer, checkpoint.tokenizer, checkpoint.sequence_length
+            )
     _save(module, folder, checkpoint, signatures)
     return notes
 
@@ -105,7 +109,7 @@ def _write_hub(folder: Path, checkpoint: Checkpoint) -> None:
     model = load_model(checkpoint)
     heads = [name for name in model.heads if name != "masked_lm"]
 
-    def call(inputs, heads, training):
+    def call(inputs: dict[str, Any], heads: list[str], training: bool) -> dict[str, Any]:
         renamed = dict(zip(_HUB_INPUTS, _INPUTS, strict=True))
         inputs = {renamed.get(name, name): value for name, value in inputs.items()}
         with dropout_scope(tf.random.uniform([2], tf.int32.min, tf.int32.max, tf.int32)):
@@ -128,12 +132,12 @@ def _write_hub(folder: Path, checkpoint: Checkpoint) -> None:
     _save(module, folder, checkpoint, None)
 
 
-def _signature(model: EncoderModel, names: tuple[str, ...], heads: list[str], checkpoint: Checkpoint):
+def _signature(model: EncoderModel, names: tuple[str, ...], heads: list[str], checkpoint: Checkpoint) -> Any:
     import tensorflow as tf
 
     pooled = has_pooled_output(checkpoint)
 
-    def call(**inputs):
+    def call(**inputs: Any) -> dict[str, Any]:
         outputs = _judged(model(inputs, heads=heads), checkpoint.head)
         return {name: value for name, value in outputs.items() if pooled or name != "pooled_output"}
 
@@ -160,15 +164,22 @@ def _judged(outputs: dict, head: Head | None) -> dict:
     return outputs | {"probabilities": tf.nn.softmax(logits), "prediction": prediction}
 
 
-def _text_signatures(of_ids, graph, checkpoint: Checkpoint) -> dict:
-    """The signatures `text` and `text_pair`, of the one that takes ids and of the tokenizer's graph."""
+def _text_signatures(of_ids: Any, graph: Any, tokenizer: Tokenizer, longest: int) -> dict[str, Any]:
+    """The signatures `text` and `text_pair`.
+
+    Args:
+      of_ids: the signature that takes ids.
+      graph: the tokenizer as a graph.
+      tokenizer: the same, for its special ids.
+      longest: length of the longest row, in tokens.
+    """
     import tensorflow as tf
 
     from pretrain.serving.text_graph import encoder_inputs
 
-    def call(**texts):
+    def call(**texts: Any) -> dict[str, Any]:
         tokens = [graph(texts[name]) for name in ("text", "text_pair") if name in texts]
-        inputs = encoder_inputs(checkpoint.tokenizer, checkpoint.sequence_length, *tokens)
+        inputs = encoder_inputs(tokenizer, longest, *tokens)
         return {name: inputs[name] for name in ("input_ids", "input_mask")} | of_ids(**inputs)
 
     specs = {name: tf.TensorSpec([None], tf.string, name=name) for name in ("text", "text_pair")}
@@ -178,12 +189,12 @@ def _text_signatures(of_ids, graph, checkpoint: Checkpoint) -> dict:
     }
 
 
-def _save(module, folder: Path, checkpoint: Checkpoint, signatures) -> None:
+def _save(module: Any, folder: Path, checkpoint: Checkpoint, signatures: dict[str, Any] | None) -> None:
     import tensorflow as tf
 
     tf.saved_model.save(module, str(folder), signatures=signatures)
     (folder / _CONFIG).parent.mkdir(exist_ok=True)
-    described = encoder_fields(checkpoint.encoder) | {"extras": checkpoint.extras}
+    described = encoder_fields(checkpoint.known_encoder) | {"extras": checkpoint.extras}
     (folder / _CONFIG).write_text(json.dumps(described, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 

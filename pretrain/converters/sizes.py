@@ -5,8 +5,10 @@ from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.weights import MOST_LAYERS
 from pretrain.settings.schema import Choice
 
-_SIZES = ("vocab_size", "embedding_size", "hidden_size", "intra_bottleneck_size", "intermediate_size")
-_SIZES += ("num_hidden_layers", "num_hidden_groups", "max_position_embeddings")
+_SIZES = (
+    *("vocab_size", "embedding_size", "hidden_size", "intra_bottleneck_size", "intermediate_size"),
+    *("num_hidden_layers", "num_hidden_groups", "max_position_embeddings"),
+)
 
 
 def check_sizes(checkpoint: Checkpoint) -> None:
@@ -15,11 +17,19 @@ def check_sizes(checkpoint: Checkpoint) -> None:
     there = sum(array.size for array in arrays)
     if arrays:
         what = f"its {len(arrays)} weights of {there} numbers are"
-        refuse_larger(checkpoint.encoder, len(arrays), there, checkpoint.source, what)
+        refuse_larger(checkpoint.known_encoder, len(arrays), there, checkpoint.source, what)
 
 
 def refuse_larger(encoder: Choice, tensors: int, numbers: int, source: str, what: str) -> None:
-    """DataError where an encoder has more weights than so many tensors of so many numbers in all; `what`: these, in words."""
+    """DataError where an encoder has more weights than a file holds.
+
+    Args:
+      encoder: the configuration.
+      tensors: number of tensors that the file holds.
+      numbers: of all its tensors together.
+      source: what is read, for messages.
+      what: these two in words, with their verb, e.g. "its 25 weights of 1000 numbers are".
+    """
     options = encoder.options
     size = {name: getattr(options, name, 0) or 0 for name in _SIZES}
     width = size["intra_bottleneck_size"] or size["hidden_size"]

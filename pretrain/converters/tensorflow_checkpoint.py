@@ -7,8 +7,10 @@ what our tables use, so that a checkpoint and a SavedModel of the same model are
 
 import glob
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+
+import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.converters.checkpoint import Checkpoint, find_model_config
@@ -76,7 +78,7 @@ def _latest(folder: Path, found: list[Path]) -> str:
 class _Tensors(Mapping):
     """Tensors of a checkpoint by the name of their variable, read when asked for."""
 
-    def __init__(self, prefix: Path):
+    def __init__(self, prefix: Path) -> None:
         import tensorflow as tf
 
         self._prefix = prefix
@@ -108,7 +110,7 @@ class _Tensors(Mapping):
             self._keys.pop(key, None)
         return named
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> np.ndarray:
         import tensorflow as tf
 
         try:
@@ -116,13 +118,13 @@ class _Tensors(Mapping):
         except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
             raise DataError(f"{self._prefix}: {name} cannot be read: {_first_line(error)}") from None
 
-    def __contains__(self, name):
+    def __contains__(self, name: object) -> bool:
         return name in self._keys
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._keys)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._keys)
 
 
@@ -201,7 +203,7 @@ def _write(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes a checkpoint as google-research/bert and /albert name it, with its JSON configuration, into a folder."""
     import tensorflow as tf
 
-    names, google = names_of(checkpoint.encoder, "tf1", checkpoint.source), google_form(checkpoint.encoder)
+    names, google = names_of(checkpoint.known_encoder, "tf1", checkpoint.source), google_form(checkpoint.known_encoder)
     refuse_unwritten(checkpoint, names, "tf1")
     tensors = give(checkpoint, names)
     order = sorted(tensors)
@@ -209,4 +211,4 @@ def _write(folder: Path, checkpoint: Checkpoint) -> None:
     prefix = str(folder / google.checkpoint)
     tf.raw_ops.SaveV2(prefix=prefix, tensor_names=order, shape_and_slices=[""] * len(order), tensors=arrays)
     (folder / "checkpoint").write_text(f'model_checkpoint_path: "{google.checkpoint}"\n', encoding="utf-8")
-    write_google_config(folder / google.config_file, checkpoint.encoder)
+    write_google_config(folder / google.config_file, checkpoint.known_encoder)

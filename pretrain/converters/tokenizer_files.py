@@ -1,4 +1,4 @@
-"""The tokenizer that belongs to a checkpoint: found beside it, kept with it, and written as other libraries expect it."""
+"""The tokenizer that belongs to a checkpoint: found next to it, kept with it, and written as other libraries expect it."""
 
 import os
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from nlpdata.files.json_files import write_file, write_json
 from nlpdata.tokenizers import SPECIAL_ROLES, Tokenizer, load_tokenizer
 from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX
 from nlpdata.tokenizers.hf_writing import tokenizer_json
+from nlpdata.tokenizers.sentencepiece import SentencePieceTokenizer
 from pretrain.converters import places
 from pretrain.converters.archives import unpacked
 from pretrain.converters.checkpoint import Checkpoint
@@ -40,7 +41,7 @@ def find_tokenizer(source: str | os.PathLike) -> Path | None:
 
 
 def _tokenizers_in(folder: Path) -> list[Path]:
-    """vocab.txt and SentencePiece models; tokenizer.json, which Hugging Face writes beside these too, only alone."""
+    """vocab.txt and SentencePiece models; tokenizer.json, which Hugging Face writes next to these too, only where it is alone."""
     named = [folder / "vocab.txt"] if (folder / "vocab.txt").is_file() else []
     named += sorted(file for file in folder.glob("*.model") if file.is_file())
     return named or ([folder / FAST] if (folder / FAST).is_file() else [])
@@ -53,7 +54,7 @@ def load_fitting(path: Path, checkpoint: Checkpoint, do_lower_case: bool | None)
       do_lower_case: as stored with the tokenizer (see nlpdata.tokenizers) where None.
     """
     tokenizer = load_tokenizer(str(path), do_lower_case=do_lower_case)
-    size = checkpoint.encoder.options.vocab_size
+    size = checkpoint.known_encoder.options.vocab_size
     if tokenizer.vocab_size > size:
         raise UsageError(
             f"{path} has {tokenizer.vocab_size} entries, the model's vocab_size is {size}: it is another model's tokenizer"
@@ -62,7 +63,7 @@ def load_fitting(path: Path, checkpoint: Checkpoint, do_lower_case: bool | None)
 
 
 def keep_tokenizer(folder: Path, path: Path, use: Mapping) -> None:
-    """Copies a tokenizer's file under its usual name, and beside it what loading it again takes (nlpdata.tokenizers.stored).
+    """Copies a tokenizer's file under its usual name, and next to it what loading it again takes (nlpdata.tokenizers.stored).
 
     Args:
       use: as Tokenizer.meta() or the `tokenizer` entry of a meta file has it.
@@ -86,16 +87,16 @@ def write_for_hugging_face(folder: Path, tokenizer: Tokenizer, longest: int) -> 
     models make a rule of their own. Where there is none it is sentencepiece's, which AutoTokenizer does not know: it stops.
     """
     fast, notes = tokenizer_json(tokenizer)
-    if tokenizer.kind == "wordpiece":
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        (folder / "spiece.model").write_bytes(tokenizer.serialized())
+    else:
         entries = tokenizer.pieces(range(tokenizer.vocab_size))
         (folder / "vocab.txt").write_text("".join(f"{entry}\n" for entry in entries), encoding="utf-8", newline="\n")
-    else:
-        (folder / "spiece.model").write_bytes(tokenizer.serialized())
-    tokens = tokenizer.spec.special_tokens[: len(SPECIAL_ROLES)]
-    roles = dict(zip((f"{role}_token" for role in SPECIAL_ROLES), tokens, strict=True))
+    tokens = tokenizer.spec.special_tokens or ()
+    roles = dict(zip((f"{role}_token" for role in SPECIAL_ROLES), tokens[: len(SPECIAL_ROLES)], strict=True))
     names = ["input_ids", "token_type_ids", "attention_mask"]  # what it returns; segments are not the default there
     config = {"model_max_length": longest, "model_input_names": names, **tokenizer.options(), **roles}
-    if others := tokenizer.spec.special_tokens[len(SPECIAL_ROLES) :]:
+    if others := tokens[len(SPECIAL_ROLES) :]:
         config["additional_special_tokens"] = list(others)
     if fast is None:
         config["tokenizer_class"] = "SentencePieceProcessor"

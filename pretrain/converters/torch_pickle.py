@@ -1,6 +1,6 @@
 """Legacy pytorch_model.bin files, read without running what they contain.
 
-A pickle describes tensors as pieces of raw storages; the storages lie beside it in a zip archive (PyTorch 1.6 and later)
+A pickle describes tensors as pieces of raw storages; the storages are next to it in a zip archive (PyTorch 1.6 and later)
 or behind it in the same file (earlier). A pickle may name any function to call; this reader knows the few that a plain
 file of weights needs and refuses every other.
 """
@@ -12,9 +12,9 @@ import pickle
 import pickletools
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -59,7 +59,7 @@ _OPCODES = set(
 class _Unpickler(pickle.Unpickler):
     """Unpickles descriptions of tensors only."""
 
-    def find_class(self, module, name):
+    def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
             return lambda storage, offset, shape, strides, *_: _Tensor(storage, offset, tuple(shape), tuple(strides))
         if (module, name) == ("torch._utils", "_rebuild_parameter"):
@@ -70,18 +70,18 @@ class _Unpickler(pickle.Unpickler):
             return name
         raise pickle.UnpicklingError(f"it asks for {module}.{name}, which weights do not need")
 
-    def persistent_load(self, pid):
+    def persistent_load(self, pid: Any) -> Any:
         _, kind, key, _, size, *_ = pid
         return _Storage(str(key), str(kind), int(size))
 
 
-def _load(file):
+def _load(file: IO[bytes]) -> Any:
     """The object that the pickle at the file's position describes; leaves the position after it."""
     start = file.tell()
     for count, (opcode, argument, _) in enumerate(pickletools.genops(file)):
         if opcode.name not in _OPCODES:
             raise pickle.UnpicklingError(f"it has {opcode.name}, which weights do not need")
-        if opcode.name.endswith("PUT") and argument > count:
+        if opcode.name.endswith("PUT") and (argument or 0) > count:
             raise pickle.UnpicklingError(f"it numbers {argument} objects, and has {count}")
     file.seek(start)
     return _Unpickler(file).load()
@@ -112,7 +112,7 @@ _FAULTS = (
 )
 
 
-def _read_archive(file) -> tuple[object, Callable[[str], bytes]]:
+def _read_archive(file: IO[bytes]) -> tuple[object, Callable[[str], bytes]]:
     archive = zipfile.ZipFile(file)
     pickles = [name for name in archive.namelist() if name.endswith("/data.pkl")]
     if len(pickles) != 1:
@@ -125,7 +125,7 @@ def _read_archive(file) -> tuple[object, Callable[[str], bytes]]:
     return _load(content), lambda key: archive.read(f"{root}/data/{key}")
 
 
-def _read_stream(file) -> tuple[object, Callable[[str], bytes]]:
+def _read_stream(file: IO[bytes]) -> tuple[object, Callable[[str], bytes]]:
     file.seek(0)
     if _load(file) != _MAGIC:
         raise pickle.UnpicklingError("its first bytes are not PyTorch's")
@@ -143,7 +143,7 @@ def _read_stream(file) -> tuple[object, Callable[[str], bytes]]:
     return described, storages.__getitem__
 
 
-def _check_total(tensors, size: int) -> None:
+def _check_total(tensors: Iterable[_Tensor], size: int) -> None:
     """Tensors may share storages (tied weights do), but not so that they take many times the memory of the file."""
     total = sum(math.prod(t.shape) * np.dtype(_STORAGES[t.storage.kind]).itemsize for t in tensors)
     if total > _MOST_SHARED * size:
@@ -151,7 +151,7 @@ def _check_total(tensors, size: int) -> None:
 
 
 def _build(tensor: _Tensor, raw: Callable[[str], bytes]) -> np.ndarray:
-    values = np.frombuffer(raw(tensor.storage.key), _STORAGES[tensor.storage.kind])
+    values: np.ndarray = np.frombuffer(raw(tensor.storage.key), _STORAGES[tensor.storage.kind])
     if tensor.storage.kind == "BFloat16Storage":  # the upper half of a float32
         values = (values.astype(np.uint32) << 16).view(np.float32)
     extent = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.strides, strict=True))

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ UNKNOWN = "unknown to this encoder"
 MOST_LAYERS = 1000  # of an encoder whose layers share weights, so that their number shows in none
 
 
-def as_weight(array, name: str, source: str) -> np.ndarray:
+def as_weight(array: Any, name: str, source: str) -> np.ndarray:
     """float32 in memory order. DataError for anything but an array of numbers."""
     array = np.asarray(array)
     if array.dtype.kind not in "fiub":
@@ -138,17 +139,17 @@ def _shape_words(encoder: Choice) -> str:
 
 def give(checkpoint: Checkpoint, names: WeightNames) -> dict[str, np.ndarray]:
     """The checkpoint's weights under a format's names, in its layout; the way back from `take`."""
-    heads = checkpoint.encoder.options.num_attention_heads
+    heads = checkpoint.known_encoder.options.num_attention_heads
     return {
         row.theirs: np.ascontiguousarray(row.to_theirs(checkpoint.weights[row.ours], heads))
-        for row in _rows_of(names, checkpoint.encoder)
+        for row in _rows_of(names, checkpoint.known_encoder)
         if row.ours in checkpoint.weights
     }
 
 
 def refuse_unwritten(checkpoint: Checkpoint, names: WeightNames, format: str) -> None:
     """UsageError where the format has no place for some of the weights."""
-    known = {row.ours for row in _rows_of(names, checkpoint.encoder)}
+    known = {row.ours for row in _rows_of(names, checkpoint.known_encoder)}
     left = sorted(checkpoint.weights.keys() - known)
     if left:
         raise UsageError(

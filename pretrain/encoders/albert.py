@@ -4,6 +4,8 @@ BERT with small embeddings projected to the hidden size, and layers that share w
 `inner_group_num` inner layers of group i * num_hidden_groups // num_hidden_layers, one after the other.
 """
 
+from typing import Any
+
 import keras
 
 from pretrain.encoders.base import Encoder
@@ -20,24 +22,24 @@ class AlbertEncoder(Encoder):
     def __init__(
         self,
         *,
-        vocab_size,
-        hidden_size,
-        num_hidden_layers,
-        num_attention_heads,
-        intermediate_size,
-        hidden_act,
-        hidden_dropout_prob,
-        attention_probs_dropout_prob,
-        max_position_embeddings,
-        type_vocab_size,
-        initializer_range,
-        layer_norm_eps,
-        embedding_size,
-        num_hidden_groups,
-        inner_group_num,
-        embedding_projection,
-        name="encoder",
-    ):
+        vocab_size: int,
+        hidden_size: int,
+        num_hidden_layers: int,
+        num_attention_heads: int,
+        intermediate_size: int,
+        hidden_act: str,
+        hidden_dropout_prob: float,
+        attention_probs_dropout_prob: float,
+        max_position_embeddings: int,
+        type_vocab_size: int,
+        initializer_range: float,
+        layer_norm_eps: float,
+        embedding_size: int,
+        num_hidden_groups: int,
+        inner_group_num: int,
+        embedding_projection: bool | None,
+        name: str = "encoder",
+    ) -> None:
         embeddings = Embeddings(
             vocab_size=vocab_size,
             embedding_size=embedding_size,
@@ -75,7 +77,7 @@ class AlbertEncoder(Encoder):
         )
         self.num_hidden_layers = num_hidden_layers
 
-    def sequence(self) -> list:
+    def sequence(self) -> list[keras.layers.Layer]:
         count = self.num_hidden_layers
         return [self.layers[i * len(self.layers) // count] for i in range(count)]
 
@@ -83,15 +85,15 @@ class AlbertEncoder(Encoder):
 class LayerGroup(keras.layers.Layer):
     """The inner layers that a group of ALBERT's layers shares, applied one after the other."""
 
-    def __init__(self, name, inner_group_num, layer_options):
+    def __init__(self, name: str, inner_group_num: int, layer_options: dict[str, Any]) -> None:
         super().__init__(name=name)
         self.layers = [TransformerLayer(name=f"layer_{j}", **layer_options) for j in range(inner_group_num)]
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         for layer in self.layers:
             layer.build()
 
-    def call(self, x, mask_adder, training=False):
+    def call(self, x: Any, mask_adder: Any, training: bool = False) -> Any:
         for layer in self.layers:
             x = layer(x, mask_adder, training=training)
         return x

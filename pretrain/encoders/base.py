@@ -1,5 +1,8 @@
 """What all encoders have in common: embeddings, layers one after the other, a pooler."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -24,20 +27,20 @@ class Encoder(keras.layers.Layer):
     def __init__(
         self,
         *,
-        name,
-        embeddings,
-        layers,
-        embedding_projection=None,
-        pooler=True,
-        vocab_size,
-        embedding_size,
-        hidden_size,
-        masked_lm_size=None,
-        hidden_act,
-        layer_norm_eps,
-        max_position_embeddings,
-        initializer_range,
-    ):
+        name: str,
+        embeddings: keras.layers.Layer,
+        layers: list[keras.layers.Layer],
+        embedding_projection: keras.layers.Layer | None = None,
+        pooler: bool = True,
+        vocab_size: int,
+        embedding_size: int,
+        hidden_size: int,
+        masked_lm_size: int | None = None,
+        hidden_act: str,
+        layer_norm_eps: float,
+        max_position_embeddings: int,
+        initializer_range: float,
+    ) -> None:
         super().__init__(name=name)
         self.vocab_size, self.embedding_size, self.hidden_size = vocab_size, embedding_size, hidden_size
         self.masked_lm_size = masked_lm_size or embedding_size
@@ -48,7 +51,7 @@ class Encoder(keras.layers.Layer):
         if pooler:
             self.pooler = keras.layers.Dense(hidden_size, activation="tanh", kernel_initializer="zeros", name="pooler")
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.embeddings.build()
         if self.embedding_projection is not None:
             self.embedding_projection.build((None, None, self.embedding_size))
@@ -57,7 +60,7 @@ class Encoder(keras.layers.Layer):
         if self.pooler is not None:
             self.pooler.build((None, self.hidden_size))
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
         x = self.embeddings(inputs["input_ids"], inputs["segment_ids"], training=training)
         if self.embedding_projection is not None:
             x = self.embedding_projection(x)
@@ -67,11 +70,11 @@ class Encoder(keras.layers.Layer):
         first = x[:, 0]
         return {"sequence_output": x, "pooled_output": first if self.pooler is None else self.pooler(first)}
 
-    def sequence(self) -> list:
+    def sequence(self) -> list[keras.layers.Layer]:
         """The layers in the order in which they are applied; one may come more than once."""
         return self.layers
 
 
-def attention_mask_adder(input_mask):
+def attention_mask_adder(input_mask: Any) -> Any:
     """(b, L), 1 on real tokens -> float32 (b, 1, 1, L) to add to attention scores: 0 there, -10000 on padding."""
     return (1.0 - ops.cast(input_mask, "float32"))[:, None, None, :] * _MASKED

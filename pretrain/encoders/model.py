@@ -4,7 +4,9 @@ Paths are those of the native checkpoint format and of every converter, e.g. "en
 """
 
 import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from typing import Any
 
 import keras
 import numpy as np
@@ -30,28 +32,32 @@ class EncoderModel(keras.Model):
     than the encoder's positions.
     """
 
-    def __init__(self, encoder, heads: dict[str, keras.layers.Layer] | None = None):
+    def __init__(self, encoder: keras.layers.Layer, heads: dict[str, keras.layers.Layer] | None = None) -> None:
         super().__init__(name="model")
         self.encoder = encoder
         self.heads = dict(heads or {})
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.encoder.build()
         for head in self.heads.values():
             head.build()
 
-    def __call__(self, inputs, training=False, heads=None):
+    def __call__(
+        self, inputs: Mapping[str, Any], training: bool = False, heads: Iterable[str] | None = None
+    ) -> dict[str, Any]:
         self._check(inputs)
         return super().__call__(inputs, training=training, heads=heads)
 
-    def call(self, inputs, training=False, heads=None):
+    def call(
+        self, inputs: Mapping[str, Any], training: bool = False, heads: Iterable[str] | None = None
+    ) -> dict[str, Any]:
         outputs = self.encoder(inputs, training=training)
         encoded = {**outputs, "word_embeddings": self.encoder.embeddings.word_embeddings}
         for name in self.heads if heads is None else heads:
             outputs |= self.heads[name](encoded, inputs, training=training)
         return outputs
 
-    def _check(self, inputs) -> None:
+    def _check(self, inputs: Mapping[str, Any]) -> None:
         missing = [name for name in _ENCODER_INPUTS if name not in inputs]
         if missing:
             raise UsageError(f"the model needs {', '.join(missing)}. Received: {', '.join(inputs)}")
@@ -67,7 +73,7 @@ class EncoderModel(keras.Model):
             )
 
 
-def new_model(encoder, heads: dict[str, keras.layers.Layer], seed: int) -> EncoderModel:
+def new_model(encoder: keras.layers.Layer, heads: dict[str, keras.layers.Layer], seed: int) -> EncoderModel:
     """A built model whose initial weights follow from the seed (see initialize_weights)."""
     model = EncoderModel(encoder, heads)
     model.build()
@@ -80,7 +86,7 @@ def build_encoder(choice: Choice) -> keras.layers.Layer:
     return ENCODERS.get(choice.type)(**asdict(choice.options))
 
 
-def masked_lm_head(encoder) -> MaskedLMHead:
+def masked_lm_head(encoder: keras.layers.Layer) -> MaskedLMHead:
     """The masked language model head that fits an encoder."""
     return MaskedLMHead(
         hidden_size=encoder.hidden_size,
@@ -115,7 +121,7 @@ def initialize_weights(model: EncoderModel, seed: int) -> None:
             weight.assign(_truncated_normal(weight.shape, f"{seed}/{path}", model.encoder.initializer_range))
 
 
-def _truncated_normal(shape, key: str, deviation: float) -> np.ndarray:
+def _truncated_normal(shape: tuple[int, ...], key: str, deviation: float) -> np.ndarray:
     digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
     generator = np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
     values = generator.standard_normal(shape, np.float32)

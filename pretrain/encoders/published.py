@@ -25,7 +25,7 @@ Weights = Mapping[str, np.ndarray]
 _NONE: Fields = MappingProxyType({})
 
 
-def _unchanged(first, *_):
+def _unchanged(first: Any, *_: Any) -> Any:
     return first
 
 
@@ -94,7 +94,7 @@ class PublishedForm:
     Attributes:
       model_type: its name in a Hugging Face config.json.
       telling: fields that tell the family where a configuration does not name it.
-      fixed: fields of configurations that are no options -> the only value that this encoder computes.
+      fixed: fields of configurations that are not options -> the only value that this encoder computes.
       counts: options -> placeholder of the tables -> how many layers it stands for, e.g. {"i": 12}.
       names: format ("tf1", "tf2", "hf", "h5", or one of yours) -> what it calls the weights.
       google: its files of google-research; None where there are none.

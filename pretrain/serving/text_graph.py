@@ -5,7 +5,8 @@ character (unigram) of each a step.
 """
 
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,21 +15,25 @@ from nlpdata.text.bert import is_dropped, is_ideograph, is_punctuation
 from nlpdata.tokenizers import Tokenizer
 from nlpdata.tokenizers.hf_steps import character_class
 from nlpdata.tokenizers.scripts import WORD_MARK
+from nlpdata.tokenizers.sentencepiece import SentencePieceTokenizer
 from nlpdata.tokenizers.sentencepiece_model import NORMAL, UNIGRAM, USER_DEFINED, SentencePieceModel
 from nlpdata.tokenizers.wordpiece import MAX_WORD_CHARACTERS
 from nlpdata.tokenizers.wordpiece_vocabulary import CONTINUATION
 
 # The characters with properties that matter here: behind them lie ideographs and tags only.
 _CHARACTERS = [chr(c) for c in (*range(0xD800), *range(0xE000, 0x30000), *range(0xE0000, 0xE1000))]
-_ABSENT = b"\xff"  # no UTF-8
+_ABSENT = b"\xff"  # not UTF-8
 _NO_PIECE, _DONE = -1, -2
 _UNKNOWN_PENALTY = 10.0  # kUnkPenalty of google/sentencepiece's unigram_model.cc
+
+Step = Callable[[tf.Tensor], tf.Tensor]
+"""string (n,) -> string (n,)"""
 
 
 class WordPieceGraph(tf.Module):
     """BERT's rules (nlpdata.text.bert, greedy longest match): string (n,) -> ragged int32 (n, tokens)."""
 
-    def __init__(self, tokenizer: Tokenizer):
+    def __init__(self, tokenizer: Tokenizer) -> None:
         super().__init__(name="tokenizer")
         options = tokenizer.options()
         lower, keep = options["do_lower_case"], options["keep_accents"]
@@ -47,14 +52,14 @@ class WordPieceGraph(tf.Module):
         self._steps += [_replace(_class(is_punctuation), r" \0 "), _replace(_class(str.isspace), " ")]
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
-    def __call__(self, texts):
+    def __call__(self, texts: tf.Tensor) -> Any:
         words = tf.strings.split(_apply(self._steps, texts))
         return words.with_values(self._pieces(words.values)).merge_dims(1, 2)
 
-    def _pieces(self, words):
+    def _pieces(self, words: tf.Tensor) -> tf.RaggedTensor:
         sizes = tf.strings.length(words, "UTF8_CHAR")
 
-        def step(starts, pieces):
+        def step(starts: tf.Tensor, pieces: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             parts, lengths = _following(words, starts, sizes, self._longest)
             keys = tf.where(starts[:, None] > 0, CONTINUATION + parts, parts)
             best, size = _first(tf.where(lengths > 0, self._ids.lookup(keys), _NO_PIECE), lengths)
@@ -75,7 +80,7 @@ class WordPieceGraph(tf.Module):
 class UnigramGraph(tf.Module):
     """ALBERT's rules (nlpdata.text.albert, google/sentencepiece): string (n,) -> ragged int32 (n, tokens)."""
 
-    def __init__(self, tokenizer: Tokenizer):
+    def __init__(self, tokenizer: SentencePieceTokenizer) -> None:
         super().__init__(name="tokenizer")
         options = tokenizer.options()
         model = SentencePieceModel(tokenizer.serialized())
@@ -101,7 +106,7 @@ class UnigramGraph(tf.Module):
         self._split = tf.ragged.constant(rows, tf.int32) if split else None
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
-    def __call__(self, texts):
+    def __call__(self, texts: tf.Tensor) -> Any:
         words = tf.strings.split(_apply(self._steps, texts))
         ids = words.with_values(self._pieces(WORD_MARK + words.values)).merge_dims(1, 2)
         # Neighbours that are unknown are one piece.
@@ -111,14 +116,14 @@ class UnigramGraph(tf.Module):
         ids = tf.ragged.boolean_mask(ids, ids.with_values(keep))
         return ids if self._split is None else tf.gather(self._split, ids).merge_dims(1, 2)
 
-    def _pieces(self, words):
+    def _pieces(self, words: tf.Tensor) -> tf.RaggedTensor:
         """The segmentation of each word whose scores add up to most (Viterbi's algorithm)."""
         sizes = tf.strings.length(words, "UTF8_CHAR")
         count = tf.size(words)
         lengths = tf.range(self._longest, 0, -1)
         unknown = tf.size(self._scores) - 1
 
-        def forward(end, best, pieces, steps):
+        def forward(end: tf.Tensor, best: tf.Tensor, pieces: tf.Tensor, steps: tf.Tensor) -> tuple[tf.Tensor, ...]:
             starts = end - lengths
             inside = (starts >= 0)[None] & (end <= sizes)[:, None]
             places, sizes_ = (tf.where(inside, values[None], 0) for values in (starts, lengths))
@@ -141,7 +146,7 @@ class UnigramGraph(tf.Module):
         last = tf.reduce_max(tf.concat([sizes, [0]], axis=0))
         _, _, pieces, steps = tf.while_loop(lambda end, *_: end <= last, forward, start, shapes)
 
-        def backward(ends, found):
+        def backward(ends: tf.Tensor, found: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             piece = tf.gather(pieces, ends, axis=1, batch_dims=1)
             piece = tf.where(piece == unknown, self._unk_id, piece)
             found = tf.concat([tf.where(ends > 0, piece, _DONE)[:, None], found], axis=1)
@@ -156,12 +161,12 @@ class UnigramGraph(tf.Module):
 class _Letters(tf.Module):
     """Replaces each character by what a function says."""
 
-    def __init__(self, function: Callable[[str], str]):
+    def __init__(self, function: Callable[[str], str]) -> None:
         super().__init__()
         changed = {c: new for c in _CHARACTERS if (new := function(c)) != c}
         self._table = _table(changed, tf.string, _ABSENT)
 
-    def __call__(self, texts):
+    def __call__(self, texts: tf.Tensor) -> Any:
         characters = tf.strings.unicode_split(texts, "UTF-8")
         found = self._table.lookup(characters.values)
         return tf.strings.reduce_join(
@@ -172,16 +177,16 @@ class _Letters(tf.Module):
 class _LongestReplacements(tf.Module):
     """A model's replacements of characters, word by word; of those that begin alike the longest."""
 
-    def __init__(self, replacements: Mapping[str, str]):
+    def __init__(self, replacements: Mapping[str, str]) -> None:
         super().__init__()
         self._table = _table(replacements, tf.string, _ABSENT)
         self._longest = max(map(len, replacements))
 
-    def __call__(self, texts):
+    def __call__(self, texts: tf.Tensor) -> Any:
         words = tf.strings.split(texts)
         sizes = tf.strings.length(words.values, "UTF8_CHAR")
 
-        def step(starts, done):
+        def step(starts: tf.Tensor, done: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             parts, lengths = _following(words.values, starts, sizes, self._longest)
             found = tf.where(lengths > 0, self._table.lookup(parts), _ABSENT)
             index = tf.argmax(found != _ABSENT, axis=1, output_type=tf.int32)
@@ -195,14 +200,14 @@ class _LongestReplacements(tf.Module):
         return tf.strings.reduce_join(words.with_values(tf.strings.reduce_join(done, axis=1)), axis=-1, separator=" ")
 
 
-def _apply(steps: list, texts):
+def _apply(steps: Iterable[Step], texts: tf.Tensor) -> tf.Tensor:
     texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
     for step in steps:
         texts = step(texts)
     return texts
 
 
-def _following(words, starts, sizes, longest: int):
+def _following(words: tf.Tensor, starts: tf.Tensor, sizes: tf.Tensor, longest: int) -> tuple[tf.Tensor, tf.Tensor]:
     """The next characters of each word, strings (n, longest): longest, ..., 1 of them; and how many, 0 past the end."""
     lengths = tf.range(longest, 0, -1)[None]
     lengths = tf.where(starts[:, None] + lengths <= sizes[:, None], lengths, 0)
@@ -210,24 +215,24 @@ def _following(words, starts, sizes, longest: int):
     return tf.strings.substr(tf.repeat(words[:, None], longest, 1), places, lengths, "UTF8_CHAR"), lengths
 
 
-def _first(found, lengths):
+def _first(found: tf.Tensor, lengths: tf.Tensor) -> Iterator[tf.Tensor]:
     """The first entry that is there, and its length, of each row."""
     index = tf.argmax(found != _NO_PIECE, axis=1, output_type=tf.int32)
     return (tf.gather(values, index, axis=1, batch_dims=1) for values in (found, lengths))
 
 
-def _loop(step, starts, sizes, columns):
+def _loop(step: Callable, starts: tf.Tensor, sizes: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
     """Takes steps until every start has come to the end of its word; each adds a column."""
     shapes = tf.TensorShape([None]), tf.TensorShape([None, None])
     return tf.while_loop(lambda at, _: tf.reduce_any(at < sizes), step, (starts, columns), shapes)[1]
 
 
-def _table(values: Mapping[str, int | str], dtype, default) -> tf.lookup.StaticHashTable:
+def _table(values: Mapping[str, int | str], dtype: tf.DType, default: int | bytes) -> tf.lookup.StaticHashTable:
     initializer = tf.lookup.KeyValueTensorInitializer(list(values), list(values.values()), tf.string, dtype)
     return tf.lookup.StaticHashTable(initializer, default)
 
 
-def _replace(pattern: str, content: str):
+def _replace(pattern: str, content: str) -> Step:
     return lambda texts: tf.strings.regex_replace(texts, pattern, content)
 
 
@@ -237,10 +242,10 @@ def _class(condition: Callable[[str], bool]) -> str:
 
 def _final_sigma() -> tuple[str, str]:
     """Pattern and replacement of a capital sigma at the end of a word, from what str.lower() makes of it."""
-    ignored = [c for c in _CHARACTERS if ("A" + c + "Σ").lower()[-1] == "ς" != ("1" + c + "Σ").lower()[-1]]
+    after = [c for c in _CHARACTERS if ("A" + c + "Σ").lower()[-1] == "ς" != ("1" + c + "Σ").lower()[-1]]
     cased = [c for c in _CHARACTERS if ("1" + c + "Σ").lower()[-1] == "ς"]
-    others = character_class(cased)[1:-1] + character_class(ignored)[1:-1]
-    ignored = character_class(ignored) + "*"
+    others = character_class(cased)[1:-1] + character_class(after)[1:-1]
+    ignored = character_class(after) + "*"
     return f"({character_class(cased)}{ignored})Σ({ignored}(?:[^{others}]|$))", r"\1ς\2"
 
 
@@ -263,7 +268,6 @@ def _scores(model: SentencePieceModel) -> np.ndarray:
     return np.append(model.path_scores, np.float32(lowest) - np.float32(_UNKNOWN_PENALTY))
 
 
-_GRAPHS = {"wordpiece": WordPieceGraph, "sentencepiece": UnigramGraph}
 # What a graph must give the ids of before it is used: case, accents, scripts, quotes, digits, spaces, special tokens, symbols.
 _PROBES = (
     "The quick brown fox's 3.5 jumps, in 1999, 2,000! [MASK] ``so'' (well-known) #tag",
@@ -277,12 +281,14 @@ _PROBES = (
 
 def build_graph(tokenizer: Tokenizer) -> tuple[tf.Module | None, str]:
     """The graph of a tokenizer, or None and the reason why it has none that gives the same ids."""
-    if tokenizer.kind == "sentencepiece":
+    if isinstance(tokenizer, SentencePieceTokenizer):
         model = SentencePieceModel(tokenizer.serialized())
         usual = model.model_type == UNIGRAM and model.has_usual_spaces
         if not usual or model.byte_fallback or any(WORD_MARK in piece[1:] for piece in model.pieces):
             return None, "its model is not of ALBERT's kind (unigram, pieces of single words, no bytes)"
-    graph = _GRAPHS[tokenizer.kind](tokenizer)
+        graph: tf.Module = UnigramGraph(tokenizer)
+    else:
+        graph = WordPieceGraph(tokenizer)
     ids, lengths = tokenizer.encode(_PROBES)
     expected = [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])]
     if graph(tf.constant([text.encode() for text in _PROBES])).to_list() != expected:
@@ -290,11 +296,19 @@ def build_graph(tokenizer: Tokenizer) -> tuple[tf.Module | None, str]:
     return graph, ""
 
 
-def encoder_inputs(tokenizer: Tokenizer, longest: int, first, second=None) -> dict:
+def encoder_inputs(
+    tokenizer: Tokenizer, longest: int, first: tf.RaggedTensor, second: tf.RaggedTensor | None = None
+) -> dict:
     """[CLS] first [SEP], or [CLS] first [SEP] second [SEP], cut to `longest` tokens and padded.
 
     Args:
-      first, second: ragged int32 (n, tokens). The longer one is cut, as in nlpdata.finetuning; an empty second one is none.
+      tokenizer: whose special ids are put in.
+      longest: length of the longest row, in tokens.
+      first: ragged int32 (n, tokens).
+      second: the same, or None. Where the pair is too long the longer one is cut, as in nlpdata.finetuning; an empty second
+        text makes no pair.
+
+    Returns input_ids, input_mask and segment_ids, int32 (n, length of the longest row).
     """
     count = first.nrows(tf.int32)
     column = lambda i: tf.fill([count, 1], tf.constant(i, tf.int32))  # noqa: E731
@@ -318,7 +332,7 @@ def encoder_inputs(tokenizer: Tokenizer, longest: int, first, second=None) -> di
     }
 
 
-def _head(ragged, counts):
+def _head(ragged: tf.RaggedTensor, counts: tf.Tensor) -> tf.RaggedTensor:
     """The first tokens of each row, as many as `counts` (n,) says."""
     places = tf.ragged.range(tf.cast(ragged.row_lengths(), tf.int32)).values
     return tf.ragged.boolean_mask(ragged, ragged.with_values(places < tf.gather(counts, ragged.value_rowids())))
