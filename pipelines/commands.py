@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from nlpdata.cli import commands as cli
-from pipelines.runner import beam_parser
+from pipelines.runner import BeamParser
 
 COMMANDS = {
     "create-pretraining": "pipelines.pretraining:create_pretraining",
@@ -15,7 +15,7 @@ COMMANDS = {
 def main(command: str, argv: Sequence[str]) -> int:
     """Runs a command of nlpdata with one list of options, Beam's among them, as Beam's users expect."""
     ours, beams, words = [], [], list(argv)
-    known = beam_parser()._option_string_actions
+    known = BeamParser().options
     own = {name.replace("_", "-") for name in cli.option_names(command)}
     while words:
         word = words.pop(0)

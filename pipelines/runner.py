@@ -11,6 +11,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import apache_beam as beam
 from apache_beam.options import pipeline_options
@@ -90,34 +91,48 @@ def find_runner(name: str, flags: Sequence[str], dry_run: bool = False) -> Runne
         raise missing_package("--runner DaskRunner", "distributed")
     module, _, attribute = RUNNERS[name].partition(":")
     make = getattr(importlib.import_module(module), attribute)
-    found = vars(beam_parser().parse_args(list(flags)))
+    found = BeamParser().read(flags)
     if found.get("runner"):
         raise UsageError(f"--runner belongs before `--`. Received there: {name}; after it: {found['runner']}.")
     _CHECKS[name](found, dry_run)
     return Runner(name, tuple(flags), make)
 
 
-class _Parser(pipeline_options._BeamArgumentParser):
-    """Beam's parser, with our messages: unknown options are refused, where Beam leaves them out with a warning."""
+class BeamParser(argparse.ArgumentParser):
+    """A parser of all options that Beam knows (those of the Dask runner once it is imported).
 
-    def parse_args(self, flags):
+    Unknown options are refused, where Beam leaves them out with a warning.
+
+    Attributes:
+      options: option string, e.g. "--region" -> its action.
+    """
+
+    def __init__(self) -> None:
+        self.options: dict[str, argparse.Action] = {}
+        super().__init__(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+        for group in pipeline_options.PipelineOptions.__subclasses__():
+            group._add_argparse_args(self)  # the method that Beam's documentation has users override
+
+    def add_argument(self, *args: Any, **kwargs: Any) -> argparse.Action:
+        action = super().add_argument(*args, **kwargs)
+        self.options |= dict.fromkeys(action.option_strings, action)
+        return action
+
+    def add_value_provider_argument(self, *args: Any, **kwargs: Any) -> None:
+        """As Beam's parser has it, for options that a template leaves open: their values are not looked at here."""
+        self.add_argument(*args, **kwargs)
+
+    def read(self, flags: Sequence[str]) -> dict[str, Any]:
+        """The values of all options. UsageError for an unknown option, or a value that its option does not take."""
         found, unknown = self.parse_known_args(flags)
         if unknown:
             word = unknown[0].partition("=")[0]
-            hint = closest(word, self._option_string_actions)
+            hint = closest(word, self.options)
             raise UsageError(f"what follows `--` are Beam's options, and it has none called {word}.{hint}")
-        return found
+        return vars(found)
 
-    def error(self, message):
+    def error(self, message: str) -> NoReturn:
         raise UsageError(f"Beam's options, after `--`: {message}")
-
-
-def beam_parser() -> argparse.ArgumentParser:
-    """A parser of all options that Beam knows (those of the Dask runner once it is imported)."""
-    parser = _Parser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
-    for group in pipeline_options.PipelineOptions.__subclasses__():
-        group._add_argparse_args(parser)
-    return parser
 
 
 def _check_direct(found: dict, dry_run: bool) -> None:

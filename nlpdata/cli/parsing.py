@@ -3,12 +3,15 @@
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from io import TextIOWrapper
+from typing import Any
 
 import typer
 
 from nlpdata.errors import UsageError
 
-_Refused = typer.BadParameter.__base__  # all errors of the parser: click's UsageError, or Typer's copy of it
+# All errors of the parser: click's UsageError, or the copy of it in newer Typers, which has no public name.
+ParserError: Any = typer.BadParameter.__base__
 _EXPECTED = {  # pydantic's name of an error, which newer Typers have as its cause -> what an option must be
     "int_parsing": "an integer",
     "float_parsing": "a number",
@@ -22,12 +25,13 @@ def call_app(app: typer.Typer, argv: Sequence[str], name: str) -> None:
 
     Raises UsageError for what the parser refuses, SystemExit where the app ends with another code than 0.
     """
-    with suppress(AttributeError, ValueError):  # a stream of the caller's own
-        # As standard error has it: no name or text is a reason to fail.
-        sys.stdout.reconfigure(errors="backslashreplace")
+    with suppress(ValueError):
+        if isinstance(sys.stdout, TextIOWrapper):  # else it is a stream of the caller's own
+            # As standard error has it: no name or text is a reason to fail.
+            sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app(list(argv), prog_name=name, standalone_mode=False)
-    except _Refused as error:
+    except ParserError as error:
         if not argv and app.info.no_args_is_help:
             error.show()
             raise SystemExit(error.exit_code) from None
@@ -37,8 +41,8 @@ def call_app(app: typer.Typer, argv: Sequence[str], name: str) -> None:
         raise SystemExit(code)
 
 
-def _reason(error) -> str:
-    details = getattr(error.__cause__, "errors", list)()
+def _reason(error: Any) -> str:
+    details: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
     if not details:
         return f"{error.format_message().rstrip('.')}."
     option, detail = error.param.opts[0], details[0]

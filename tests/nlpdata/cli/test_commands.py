@@ -6,7 +6,9 @@ import sys
 
 import pytest
 import sentencepiece
+import typer
 
+from nlpdata.cli.parsing import ParserError
 from tests.nlpdata.commands import contents, create_arguments, run_command, visible
 from tests.nlpdata.conftest import random_sentences
 
@@ -280,3 +282,12 @@ def test_shards_without_records(create, tmp_path, capsys):
     for command in ("verify", "inspect"):
         assert run_command(capsys, command, f"{tmp_path}/out/x.tfrecord*").code == 0
         run_command(capsys, command, empty[0])  # no traceback
+
+
+def test_the_parsers_errors_have_one_class():
+    """Typer gives that class no public name: it is found as the base of one that has."""
+    assert ParserError.__name__ == "UsageError"
+    assert issubclass(typer.BadParameter, ParserError)
+    assert not issubclass(ValueError, ParserError)
+    refused = ParserError("why")
+    assert (refused.format_message(), refused.ctx, refused.exit_code) == ("why", None, 2)
