@@ -23,6 +23,9 @@ _MASK = (1 << 64) - 1
 ROOT = 0x6E6C7064617461  # "nlpdata"
 
 
+Draws = int | np.integer | np.ndarray
+
+
 class Purpose(IntEnum):
     """What a draw is for: the last element of a key, or the counter under it. Values are part of the output's bytes."""
 
@@ -48,7 +51,7 @@ class Purpose(IntEnum):
     MASK_REPLACE = 31
 
 
-def _mix(z):
+def _mix(z: np.ndarray) -> np.ndarray:
     """SplitMix64's finaliser over a uint64 array (a new array; may overwrite `z`)."""
     z ^= z >> np.uint64(30)
     z *= np.uint64(_MIX_1)
@@ -58,7 +61,7 @@ def _mix(z):
     return z
 
 
-def draw(key, counter) -> np.ndarray:
+def draw(key: Draws, counter: Draws) -> np.ndarray:
     """The draws of `key` at `counter`: uint64, broadcast over both (arrays or ints in [0, 2**64))."""
     key = np.asarray(key, dtype=np.uint64)
     counter = np.asarray(counter, dtype=np.uint64)
@@ -68,7 +71,7 @@ def draw(key, counter) -> np.ndarray:
         )
 
 
-def fold(key, element) -> np.ndarray:
+def fold(key: Draws, element: Draws) -> np.ndarray:
     """The key of the tuple (*key, element): uint64, broadcast over both."""
     return draw(draw(key, 0), element)
 
@@ -86,7 +89,7 @@ def draw_int(key: int, counter: int) -> int:
     return z ^ (z >> 31)
 
 
-def below(draws: np.ndarray, n) -> np.ndarray:
+def below(draws: np.ndarray, n: int | np.ndarray) -> np.ndarray:
     """Maps uint64 draws to int64 in [0, n), n < 2**32: the high product of the upper 32 bits, no floating point."""
     return (((draws >> np.uint64(32)) * np.asarray(n, dtype=np.uint64)) >> np.uint64(32)).astype(np.int64)
 

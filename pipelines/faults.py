@@ -8,6 +8,7 @@ import base64
 import logging
 import re
 import traceback
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from nlpdata.errors import DataError, NlpdataError, UsageError
@@ -27,7 +28,7 @@ class WorkerError(Exception):
 
 
 @contextmanager
-def homeward(step: str, what):
+def homeward(step: str, what: object) -> Iterator[None]:
     """Marks the errors of a step that are for the user; OSError and MemoryError become such, and all name the step."""
     try:
         yield
@@ -59,7 +60,7 @@ def fault_in(error: BaseException) -> NlpdataError | None:
 
 
 @contextmanager
-def without_tracebacks():
+def without_tracebacks() -> Iterator[None]:
     """Keeps Beam from logging a user's fault with its traceback: the command reports it in one line."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     for logger in loggers:

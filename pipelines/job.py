@@ -1,5 +1,9 @@
 """The job that a dry run shows: the graph and the workers as a Beam runner would get them, built offline."""
 
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions, SetupOptions, WorkerOptions
 from apache_beam.runners.pipeline_utils import validate_pipeline_graph
 from apache_beam.transforms.environments import DockerEnvironment
@@ -7,7 +11,7 @@ from apache_beam.transforms.environments import DockerEnvironment
 from pipelines.runner import Runner
 
 
-def describe_job(runner: Runner, build) -> dict:
+def describe_job(runner: Runner, build: Callable[[beam.Pipeline], object]) -> dict:
     """The job as JSON-able values: name, place, workers, container, and the transforms of the graph in order.
 
     The graph is Beam's portable one, checked by Beam's own validation; nothing is submitted, looked up or downloaded.
@@ -41,7 +45,7 @@ def describe_job(runner: Runner, build) -> dict:
     }
 
 
-def _transforms(transforms, ids):
+def _transforms(transforms: Any, ids: Iterable[str]) -> Iterator[dict]:
     """The leaves of the graph: name, kind, inputs and outputs (ids of collections)."""
     for key in ids:
         transform = transforms[key]

@@ -1,8 +1,11 @@
 """Progress of steps that run in the process of the command (DirectRunner in memory)."""
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-_show = None
+from nlpdata.execution.executor import Progress
+
+_show: Progress | None = None
 _done = 0
 
 
@@ -15,7 +18,7 @@ def report(count: int) -> None:
 
 
 @contextmanager
-def shown(show):
+def shown(show: Progress) -> Iterator[None]:
     """Shows what is reported meanwhile; `show` is a nlpdata.execution.executor.Progress."""
     global _show, _done
     _show, _done = show, 0

@@ -210,7 +210,13 @@ _CHECKS: dict[str, Callable[[dict, bool], None]] = {
 
 
 def run_pipeline(
-    runner: Runner, build: Callable[[beam.Pipeline], object], *, chunks: int, input_bytes: int, log, quiet: bool
+    runner: Runner,
+    build: Callable[[beam.Pipeline], object],
+    *,
+    chunks: int,
+    input_bytes: int,
+    log: Callable[[str], None],
+    quiet: bool,
 ) -> None:
     """Builds a pipeline and runs it to its end.
 

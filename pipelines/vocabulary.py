@@ -10,6 +10,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 from uuid import uuid4
 
 import apache_beam as beam
@@ -36,6 +37,9 @@ from pipelines.job import describe_job
 from pipelines.runner import find_runner, run_pipeline
 
 _SUMS = "sums.json"
+# What `process` of a step gives. Beam takes the coder of the elements from that annotation, and would make a dict of a
+# Counter: with Any it takes the one that keeps types.
+Elements = Iterator[Any]
 
 
 @takes(BeamTrainingRequest)
@@ -93,7 +97,7 @@ class CountFn(beam.DoFn):
     def __init__(self, reader: LineReader):
         self._reader = reader
 
-    def process(self, grouped: tuple[int, Iterable[Portion]]):
+    def process(self, grouped: tuple[int, Iterable[Portion]]) -> Elements:
         portion, *_ = grouped[1]
         with homeward("counting lines", portion.place):
             counts = self._reader.count(portion)
@@ -111,7 +115,7 @@ class PlanSampleFn(beam.DoFn):
     def __init__(self, reader: LineReader, files: int):
         self._reader, self._files = reader, files
 
-    def process(self, grouped: tuple[int, Iterable[tuple[Portion, Counter]]]):
+    def process(self, grouped: tuple[int, Iterable[tuple[Portion, Counter]]]) -> Elements:
         with homeward("planning the sample", "all portions"):
             parts = sorted(grouped[1], key=lambda part: part[0].index)
             total = sum((counts for _, counts in parts), Counter())
@@ -128,7 +132,7 @@ class SampleFn(beam.DoFn):
     def __init__(self, reader: LineReader, folder: str):
         self._reader, self._folder = reader, folder
 
-    def process(self, grouped: tuple[int, Iterable[tuple]]):
+    def process(self, grouped: tuple[int, Iterable[tuple]]) -> Elements:
         (portion, counts, usable, seen, taken), *_ = grouped[1]
         with homeward("sampling lines", portion.place):
             sampler = self._reader.sampler(usable, seen, taken)
@@ -144,7 +148,7 @@ class SumFn(beam.DoFn):
     def __init__(self, folder: str):
         self._folder = folder
 
-    def process(self, grouped: tuple[int, Iterable[tuple[int, Counter]]]):
+    def process(self, grouped: tuple[int, Iterable[tuple[int, Counter]]]) -> Elements:
         with homeward("adding up", self._folder):
             parts = dict(grouped[1])
             sums = {"counts": sum(parts.values(), Counter()), "parts": sorted(parts)}

@@ -9,23 +9,14 @@ from tests.test_architecture import modules
 
 # Rooms of which functions still lack annotations: take one out, and it stays right.
 OPEN = {
-    "nlpdata.cli",
     "nlpdata.corpus",
     "nlpdata.execution",
     "nlpdata.finetuning",
-    "nlpdata.keys",
     "nlpdata.output",
     "nlpdata.pretraining",
-    "nlpdata.records",
-    "nlpdata.tokenizers",
-    "pipelines.faults",
     "pipelines.finetuning",
-    "pipelines.job",
     "pipelines.pretraining",
-    "pipelines.progress",
-    "pipelines.runner",
     "pipelines.steps",
-    "pipelines.vocabulary",
     "pretrain.converters",
     "pretrain.data",
     "pretrain.encoders",

@@ -90,8 +90,9 @@ def rewrite(command: str, argv: Sequence[str], booleans: frozenset[str], known: 
         name = name.replace("_", "-")
         negated = name.removeprefix("no-") if name.startswith("no-") else name.removeprefix("no")
         option, choice = ALIASES.get((command, name), (None, None))
-        if choice is None and name not in known and (command, negated) in ALIASES and ALIASES[command, negated][1]:
-            result += ALIASES[command, negated][1][False]
+        _, opposite = ALIASES.get((command, negated), (None, None))
+        if choice is None and name not in known and opposite is not None:
+            result += opposite[False]
         elif choice is not None:
             result += choice[parse_bool(name, value) if equals else True]
         elif option is not None:

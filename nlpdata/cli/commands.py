@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -23,7 +23,7 @@ from nlpdata.cli.messages import on_standard_error
 from nlpdata.cli.parameters import with_options
 from nlpdata.cli.parsing import call_app
 from nlpdata.cli.runners import COMMANDS, LOCAL, function_of
-from nlpdata.errors import BEGINS_ANEW, RESUMES, NlpdataError, UsageError, as_flag, opt
+from nlpdata.errors import BEGINS_ANEW, RESUMES, Message, NlpdataError, UsageError, as_flag, opt
 from nlpdata.finetuning.options import LocalFinetuningRequest
 from nlpdata.options import BeamArguments, help_of
 from nlpdata.pretraining.options import LocalPretrainingRequest
@@ -48,7 +48,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 _RESUMABLE = ("create-pretraining", "create-finetuning")
 
 
-def _log(line: str) -> None:
+def _log(line: str | Message) -> None:
+    line = line.spelled(as_flag) if isinstance(line, Message) else line
     print(line, file=sys.stderr, flush=True)
 
 
@@ -175,11 +176,10 @@ def _table(rows: Sequence[tuple[str, int]]) -> None:
 
 def _rewrite(argv: list[str]) -> list[str]:
     """Applies the alias table to the arguments of the command."""
-    commands = typer.main.get_command(app).commands
     at = next((i for i, word in enumerate(argv) if not word.startswith("-")), None)
-    if at is None or argv[at] not in commands:
+    if at is None or argv[at] not in _commands():
         return argv
-    options = [p for p in commands[argv[at]].params if p.param_type_name == "option"]
+    options = [p for p in _commands()[argv[at]].params if p.param_type_name == "option"]
     given = argv[at + 1 :]
     foreign: list[str] = []
     if argv[at] in COMMANDS and "--" in given:
@@ -190,9 +190,14 @@ def _rewrite(argv: list[str]) -> list[str]:
     return argv[: at + 1] + rewrite(argv[at], given, frozenset(booleans), frozenset(names)) + foreign
 
 
+def _commands() -> dict[str, Any]:
+    """The commands as Typer's parser has them."""
+    return cast(Any, typer.main.get_command(app)).commands
+
+
 def option_names(command: str) -> set[str]:
     """The options of a command, older spellings left out, with their hyphens."""
-    options = typer.main.get_command(app).commands[command].params
+    options = _commands()[command].params
     return {name for option in options for name in [*option.opts, *option.secondary_opts] if name.startswith("--")}
 
 

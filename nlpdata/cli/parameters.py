@@ -27,7 +27,9 @@ def with_options(*request_classes: Any) -> Callable[[Command], Command]:
         own = [p.replace(kind=p.KEYWORD_ONLY) for p in declared]
         here = {p.name for p in own}
         shown = [each for each in found.values() if each.name not in here and each.metadata.get("flag") != ""]
-        added = [_parameter(each) for each in sorted(shown, key=lambda each: each.kw_only)]  # input, output, ... first
+        added = [
+            _parameter(each) for each in sorted(shown, key=lambda each: bool(each.kw_only))
+        ]  # input, output, ... first
         more = inspect.Parameter("more", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_MORE)
         command.__signature__ = inspect.Signature([more, *added, *own])  # type: ignore[attr-defined]
         command.__annotations__ = {p.name: p.annotation for p in (more, *added, *own)}

@@ -1,6 +1,8 @@
 """Commands that run on this machine or on a Beam runner: where their functions are, loaded where they are called."""
 
 import importlib
+from collections.abc import Callable
+from typing import Any
 
 from nlpdata.errors import missing_package
 
@@ -13,7 +15,7 @@ COMMANDS = {
 ON_BEAM = "pipelines.commands:COMMANDS"  # the same commands as pipelines: the one way from nlpdata to that package
 
 
-def function_of(command: str, runner: str):
+def function_of(command: str, runner: str) -> Callable[..., Any]:
     """The function that does a command on a runner. UsageError where Beam is needed and not installed."""
     if runner == LOCAL:
         return _load(COMMANDS[command])
@@ -25,6 +27,6 @@ def function_of(command: str, runner: str):
         raise missing_package(f"--runner {runner}", "apache_beam") from None
 
 
-def _load(reference: str):
+def _load(reference: str) -> Any:
     module, _, attribute = reference.partition(":")
     return getattr(importlib.import_module(module), attribute)

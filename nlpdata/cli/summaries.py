@@ -1,14 +1,18 @@
 """What the commands print of their results: rows of (name, number)."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nlpdata import CreationResult, TrainingResult
 
 CLASSES_SHOWN = 20
 
 Rows = list[tuple[str, int]]
 
 
-def training_rows(result) -> Rows:
-    """Of a nlpdata.tokenizers.training.train.TrainingResult."""
+def training_rows(result: "TrainingResult") -> Rows:
+    """Of train-tokenizer."""
     return [
         ("lines read", result.lines_read),
         ("lines used", result.lines_used),
@@ -23,8 +27,8 @@ def training_rows(result) -> Rows:
     ]
 
 
-def pretraining_rows(result) -> Rows:
-    """Of a nlpdata.pretraining.plan.CreationResult."""
+def pretraining_rows(result: "CreationResult") -> Rows:
+    """Of create-pretraining."""
     counters = result.counters
     return [
         ("documents", counters["documents"]),

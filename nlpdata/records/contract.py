@@ -38,15 +38,14 @@ X.meta.json. While a set is being replaced, the marker .X.committing stands besi
 """
 
 import json
-import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files.paths import is_plain_name, path_of
+from nlpdata.files import PathName
+from nlpdata.files.paths import AnyPath, is_plain_name, path_of
 from nlpdata.files.writing import sync_folder, write_whole
 from nlpdata.records.meta_types import type_fault
 
@@ -153,7 +152,7 @@ def split_of_meta(meta: dict | None, file: str) -> dict | None:
 # ---------------------------------------------------------------------------------------------------------- file names
 
 
-def split_shard(path) -> tuple[Path, int, int]:
+def split_shard(path: PathName | AnyPath) -> tuple[AnyPath, int, int]:
     """(the set's name, shard index, count): `X.tfrecord-00001-of-00003` -> (X.tfrecord, 1, 3); others (path, 0, 1)."""
     path = path_of(path)
     match = _SHARD.match(path.name)
@@ -162,7 +161,7 @@ def split_shard(path) -> tuple[Path, int, int]:
     return path.with_name(match["base"]), int(match["index"]), int(match["count"])
 
 
-def record_stem(output) -> Path:
+def record_stem(output: PathName | AnyPath) -> AnyPath:
     """The name without shard and record suffix: `a/X.tfrecord-00001-of-00003`, `a/X.tf_record`, `a/X` -> `a/X`."""
     path = split_shard(output)[0]
     for suffix in _SUFFIXES:
@@ -171,19 +170,19 @@ def record_stem(output) -> Path:
     return path
 
 
-def meta_path(output) -> Path:
+def meta_path(output: PathName | AnyPath) -> AnyPath:
     """Where the meta file of a set of records is: `X.tfrecord`, a shard of it, or bare `X` -> `X.meta.json`."""
     stem = record_stem(output)
     return stem.with_name(f"{stem.name}.meta.json")
 
 
-def committing_marker(output) -> Path:
+def committing_marker(output: PathName | AnyPath) -> AnyPath:
     """The marker that stands while the set is being replaced: `a/X.tfrecord` -> `a/.X.committing`."""
     stem = record_stem(output)
     return stem.with_name(f".{stem.name}.committing")
 
 
-def refuse_while_committing(output) -> None:
+def refuse_while_committing(output: PathName | AnyPath) -> None:
     """Raises DataError while the commit marker of the set stands: what lies there is partly old, partly new."""
     marker = committing_marker(output)
     if marker.exists():
@@ -193,14 +192,14 @@ def refuse_while_committing(output) -> None:
         )
 
 
-def shard_names(output, num_shards: int) -> list[str]:
+def shard_names(output: PathName | AnyPath, num_shards: int) -> list[str]:
     """The files of a set: [`X.tfrecord`] for one shard, else `X.tfrecord-00000-of-00003`, ... in order.
 
     A name without .tfrecord or .tf_record gets .tfrecord.
     """
     if num_shards < 1:
         raise UsageError(f"number of shards: received {num_shards}, expected at least 1")
-    name = os.fspath(output)
+    name = str(output)
     if not name.endswith(_SUFFIXES):
         name += ".tfrecord"
     if num_shards == 1:
@@ -208,7 +207,7 @@ def shard_names(output, num_shards: int) -> list[str]:
     return [f"{name}-{index:05d}-of-{num_shards:05d}" for index in range(num_shards)]
 
 
-def find_meta(path) -> Path | None:
+def find_meta(path: PathName | AnyPath) -> AnyPath | None:
     """The meta file of a record file: `X.meta.json` beside it, else the folder's `meta.json`.
 
     The latter counts if it lists the file or, an older tool's, lists none and has a `task_type`.
@@ -229,7 +228,7 @@ def find_meta(path) -> Path | None:
     return folder if path_of(path).name in files or (not files and "task_type" in meta) else None
 
 
-def _is_of_records(path: Path) -> bool:
+def _is_of_records(path: AnyPath) -> bool:
     """Whether a file is a JSON object with the keys that only meta files of records have."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
@@ -269,7 +268,7 @@ def meta_bytes(meta: dict) -> bytes:
     return f"{text}\n".encode("utf-8", "backslashreplace")
 
 
-def write_meta(path, meta: dict) -> None:
+def write_meta(path: PathName | AnyPath, meta: dict) -> None:
     """Writes a meta file in one step: nobody ever reads half of it. DataError where the disk refuses."""
     try:
         write_whole(path, meta_bytes(meta))
@@ -278,7 +277,7 @@ def write_meta(path, meta: dict) -> None:
     sync_folder(path_of(path).parent)
 
 
-def read_meta(path) -> dict:
+def read_meta(path: PathName | AnyPath) -> dict:
     """Reads a meta file, ours or an older tool's (which has no `format_version`).
 
     Raises DataError where it is unreadable, not a JSON object, or written by a later format.

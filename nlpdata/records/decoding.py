@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nlpdata.protobuf import BYTES, FIXED32, VARINT, fields, read_varint, signed
+
 _KINDS = {0x0A: "bytes", 0x12: "float32", 0x1A: "int64"}  # tag of Feature's one field -> dtype
 
 
@@ -48,7 +50,7 @@ class Column:
         width = int(self.counts[0]) if len(self.counts) else 0
         if (self.counts != width).any():
             raise ValueError("records of different lengths")
-        values = np.array(self.values, object) if self.dtype == "bytes" else self.values
+        values = np.array(self.values, object if self.dtype == "bytes" else None)
         return values.reshape(len(self.counts), width)
 
 
@@ -66,8 +68,8 @@ def decode_examples(data: bytes | np.ndarray, starts: np.ndarray, stops: np.ndar
 # ----------------------------------------------------------------------------------------------- 1: records in lockstep
 
 
-def _decode_in_lockstep(buffer, at, stops) -> dict[str, Column]:
-    columns = {}
+def _decode_in_lockstep(buffer: np.ndarray, at: np.ndarray, stops: np.ndarray) -> dict[str, Column]:
+    columns: dict[str, Column] = {}
     if not len(at):
         return columns
     at = _expect(buffer, at, 0x0A)
@@ -167,19 +169,20 @@ def _decode_any_order(buffer, starts, stops) -> dict[str, Column]:
         records.append(_find_values(data, start, stop))
     columns = {}
     for name in dict.fromkeys(name for record in records for name in record):
-        kinds, at, size = zip(*[record.get(name, (None, 0, 0)) for record in records], strict=True)
-        kinds = set(kinds) - {None}
+        found, firsts, sizes = zip(*[record.get(name, (None, 0, 0)) for record in records], strict=True)
+        kinds = set(found) - {None}
         _require(len(kinds) <= 1)
         if "bytes" in kinds:
-            columns[name.decode()] = _byte_strings(data, at, size)
+            columns[name.decode()] = _byte_strings(data, firsts, sizes)
             continue
-        at, size = np.array(at), np.array(size)
+        at, size = np.array(firsts), np.array(sizes)
         columns[name.decode()] = (_floats if "float32" in kinds else _varints)(_join(buffer, at, size), size)
     return columns
 
 
 def _byte_strings(data: bytes, starts, sizes) -> Column:
-    values, counts = [], []
+    values: list[bytes] = []
+    counts = []
     for at, size in zip(starts, sizes, strict=True):
         stop, before = at + size, len(values)
         while at < stop:
@@ -193,7 +196,7 @@ def _byte_strings(data: bytes, starts, sizes) -> Column:
 
 def _find_values(data: bytes, at: int, stop: int) -> dict[bytes, tuple[str | None, int, int]]:
     """Feature name -> (dtype or None for an empty feature, first byte of its values, number of bytes)."""
-    found = {}
+    found: dict[bytes, tuple[str | None, int, int]] = {}
     if at == stop:
         return found
     end, at = _block(data, at, 0x0A)
@@ -223,7 +226,7 @@ def _block(data: bytes, at: int, tag: int) -> tuple[int, int]:
     size = data[at + 1]
     if size < 0x80:
         return at + 2 + size, at + 2
-    size, at = _varint(data, at + 1)
+    size, at = read_varint(data, at + 1)
     return at + size, at
 
 
@@ -237,7 +240,8 @@ def _decode_one_by_one(buffer, starts, stops) -> dict[str, Column]:
             parsed.append(parse_example(buffer[start:stop].tobytes()))
         except (ValueError, IndexError) as error:
             raise MalformedExample(i, f"not a tf.train.Example ({error})") from None
-    columns, absent = {}, (None, [])
+    columns: dict[str, Column] = {}
+    absent: tuple[str | None, list] = (None, [])
     for name in dict.fromkeys(name for record in parsed for name in record):
         kinds = [record.get(name, absent)[0] for record in parsed]
         dtype = next(filter(None, kinds), "int64")
@@ -253,75 +257,42 @@ def _decode_one_by_one(buffer, starts, stops) -> dict[str, Column]:
 def parse_example(record: bytes) -> dict[str, tuple[str | None, list]]:
     """Any valid Example: name -> (dtype or None for an empty feature, values). ValueError for anything else."""
     features = {}
-    for number, wire, body in _fields(record):
-        if number != 1 or wire != 2:
+    for number, form, body in fields(record):
+        if number != 1 or form != BYTES:
             continue
-        for entry, entry_wire, pair in _fields(body):
-            if entry != 1 or entry_wire != 2:
+        for entry, entry_form, pair in fields(body):
+            if entry != 1 or entry_form != BYTES:
                 continue
             name, feature = "", b""
-            for part, part_wire, value in _fields(pair):
-                if part == 1 and part_wire == 2:
+            for part, part_form, value in fields(pair):
+                if part == 1 and part_form == BYTES:
                     name = value.decode()
-                elif part == 2 and part_wire == 2:
+                elif part == 2 and part_form == BYTES:
                     feature += value  # messages that stand twice are merged, and so are their bytes
             features[name] = _parse_feature(feature)
     return features
 
 
 def _parse_feature(body: bytes) -> tuple[str | None, list]:
-    dtype, values = None, []
-    for number, wire, content in _fields(body):
-        if wire != 2 or number not in (1, 2, 3):
+    dtype: str | None = None
+    values: list = []
+    for number, form, content in fields(body):
+        if form != BYTES or number not in (1, 2, 3):
             continue
         if dtype != ("bytes", "float32", "int64")[number - 1]:  # a later kind replaces an earlier one
             dtype, values = ("bytes", "float32", "int64")[number - 1], []
-        for item, item_wire, value in _fields(content):
+        for item, item_form, value in fields(content):
             if item != 1:
                 continue
-            if dtype == "bytes" and item_wire == 2:
+            if dtype == "bytes" and item_form == BYTES:
                 values.append(value)
-            elif dtype == "float32" and item_wire in (2, 5):
+            elif dtype == "float32" and item_form in (BYTES, FIXED32):
                 values += np.frombuffer(value, "<f4").tolist()
-            elif dtype == "int64" and item_wire == 0:
-                values.append(_signed(value))
-            elif dtype == "int64" and item_wire == 2:
+            elif dtype == "int64" and item_form == VARINT:
+                values.append(signed(value))
+            elif dtype == "int64" and item_form == BYTES:
                 at = 0
                 while at < len(value):
-                    number_, at = _varint(value, at)
-                    values.append(_signed(number_))
+                    packed, at = read_varint(value, at)
+                    values.append(signed(packed))
     return dtype, values
-
-
-def _fields(data: bytes):
-    """Yields (field number, wire type, value) of a message; value is an int for wire type 0, else bytes."""
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        wire = tag & 7
-        if wire == 0:
-            value, at = _varint(data, at)
-        else:
-            size, at = _varint(data, at) if wire == 2 else ({1: 8, 5: 4}.get(wire), at)
-            if size is None or at + size > len(data):
-                raise ValueError("a field goes beyond its message")
-            value, at = data[at : at + size], at + size
-        if tag >> 3 == 0:
-            raise ValueError("field number 0")
-        yield tag >> 3, wire, value
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise ValueError("a varint of more than 10 bytes")
-
-
-def _signed(value: int) -> int:
-    value &= (1 << 64) - 1
-    return value - (1 << 64) if value >> 63 else value

@@ -227,7 +227,7 @@ def _plan(features: Sequence[Feature], columns: Mapping[str, np.ndarray]) -> tup
             raise ValueError(f"{feature.name}: received {len(column)} rows, expected {count} as in the other columns")
         count = len(column)
         if packed or feature.dtype == "bytes":
-            parts.append(_Packed(feature, column) if packed else _Bytes(feature, column))
+            parts.append(_Packed(feature, column) if isinstance(column, Packed) else _Bytes(feature, column))
             continue
         if feature.dtype == "int64":
             low, high = (int(column.min()), int(column.max())) if column.size else (0, 0)

@@ -1,10 +1,14 @@
 """Records in words, for people."""
 
 import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from nlpdata.errors import NlpdataError, UsageError
+from nlpdata.errors import NlpdataError, UsageError, opt
+from nlpdata.files import PathName, PathNames
+from nlpdata.files.paths import AnyPath
 from nlpdata.records.contract import find_meta
 from nlpdata.records.reader import Records, open_records
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
@@ -12,7 +16,7 @@ from nlpdata.tokenizers import Tokenizer, load_tokenizer
 _WIDTH = 100
 
 
-def inspect_records(paths, *, tokenizer=None, limit: int = 3, first: int = 0) -> str:
+def inspect_records(paths: PathNames, *, tokenizer: PathName | None = None, limit: int = 3, first: int = 0) -> str:
     """A few records decoded to words: segments, masks with the true word, labels, padding.
 
     A masked piece reads `[MASK:true]`, a replaced one `[wrong:true]`, one that was chosen but kept `[=true]`.
@@ -20,13 +24,15 @@ def inspect_records(paths, *, tokenizer=None, limit: int = 3, first: int = 0) ->
     Args:
       paths: record files, as in open_records.
       tokenizer: path of the tokenizer; default: the one that the meta file names. Without any, ids are shown.
-      limit, first: how many records, and the first one.
+      limit, first: number of records to show, and the number of the first.
     """
     if limit < 1 or first < 0:
-        raise UsageError(f"--limit must be at least 1 and --first at least 0. Received: {limit}, {first}.")
+        raise UsageError(
+            f"{opt('limit')} must be at least 1 and {opt('first')} at least 0. Received: {limit}, {first}."
+        )
     records = open_records(paths)
     if first >= len(records):
-        raise UsageError(f"--first {first}: there are {len(records)} records, numbered from 0.")
+        raise UsageError(f"{opt('first', first)}: there are {len(records)} records, numbered from 0.")
     loaded, note = _tokenizer(records, tokenizer)
     parts = [_summary(records, note)]
     for i in range(first, min(first + limit, len(records))):
@@ -34,16 +40,23 @@ def inspect_records(paths, *, tokenizer=None, limit: int = 3, first: int = 0) ->
     return "\n\n".join(parts)
 
 
-def _tokenizer(records: Records, path) -> tuple[Tokenizer | None, str]:
+def _tokenizer(records: Records, path: PathName | None) -> tuple[Tokenizer | None, str]:
     if path:
         return load_tokenizer(path), ""
     entry = (records.meta or {}).get("tokenizer")
     if not entry or "file" not in entry:
-        return None, "No meta file names a tokenizer: ids are shown. Use --tokenizer FILE for words."
+        return None, "No meta file names a tokenizer: ids are shown. Give a tokenizer to see words."
     try:
-        return load_tokenizer(entry, folder=find_meta(records.paths[0]).parent), ""
+        return load_tokenizer(entry, folder=_folder(records)), ""
     except NlpdataError as error:
         return None, f"Ids are shown: {error}"
+
+
+def _folder(records: Records) -> AnyPath:
+    """Where the meta file of records lies that have one."""
+    found = find_meta(records.paths[0])
+    assert found is not None
+    return found.parent
 
 
 def _summary(records: Records, note: str) -> str:
@@ -57,8 +70,10 @@ def _summary(records: Records, note: str) -> str:
     return "\n".join(_fill(line, "", "  ") for line in lines)
 
 
-def _describe(number: int, where: str, record: dict, tokenizer: Tokenizer | None, label_names) -> str:
-    get = record.get
+def _describe(
+    number: int, where: str, record: dict, tokenizer: Tokenizer | None, label_names: Sequence[str] | None
+) -> str:
+    get: Any = record.get
     ids = get("input_ids", get("input_word_ids"))
     mask, segment = get("input_mask"), get("segment_ids", get("input_type_ids"))
     if ids is None or not len(ids) or any(other is not None and len(other) != len(ids) for other in (mask, segment)):
@@ -86,15 +101,16 @@ def _describe(number: int, where: str, record: dict, tokenizer: Tokenizer | None
     return "\n".join(lines)
 
 
-def _label(label, names) -> str:
+def _label(label: np.ndarray, label_names: Sequence[str] | None) -> str:
     """A label with its name; a number; the names of a row of several labels."""
+    names = label_names or ()
     if label.dtype.kind == "f":
         return f"{label[0]:g}"
     if len(label) > 1:
-        chosen = [names[i] if i < len(names or ()) else str(i) for i in np.flatnonzero(label).tolist()]
+        chosen = [names[i] if i < len(names) else str(i) for i in np.flatnonzero(label).tolist()]
         return ", ".join(chosen) or "none"
     value = int(label[0])
-    return f"{value} ({names[value]})" if names and 0 <= value < len(names) else str(value)
+    return f"{value} ({names[value]})" if 0 <= value < len(names) else str(value)
 
 
 def _fill(text: str, first: str, rest: str) -> str:
@@ -109,9 +125,9 @@ def _fill(text: str, first: str, rest: str) -> str:
     )
 
 
-def _words(ids, record, tokenizer) -> list[str]:
-    def pieces(values):
-        values = [int(value) for value in values]
+def _words(ids: np.ndarray, record: Mapping[str, np.ndarray], tokenizer: Tokenizer | None) -> list[str]:
+    def pieces(given: np.ndarray) -> list[str]:
+        values = [int(value) for value in given]
         if tokenizer is None:
             return [str(value) for value in values]
         inside = [value if 0 <= value < tokenizer.vocab_size else tokenizer.unk_id for value in values]
@@ -121,7 +137,9 @@ def _words(ids, record, tokenizer) -> list[str]:
 
     words = pieces(ids)
     columns = [record.get(f"masked_lm_{name}") for name in ("positions", "ids", "weights")]
-    if any(column is None or len(column) != len(columns[0]) for column in columns):
+    if (
+        len({None if column is None else len(column) for column in columns} | {None}) != 2
+    ):  # absent, or of unequal lengths
         return words
     chosen = np.flatnonzero(record["masked_lm_weights"] > 0)
     truths = pieces(record["masked_lm_ids"][chosen])

@@ -44,7 +44,9 @@ _OBJECT = _Kind("an object", lambda value: isinstance(value, dict))
 _TEXTS = _Kind("a list of texts", lambda value: isinstance(value, list) and all(map(_TEXT.fits, value)))
 _SPECIAL = _Kind(
     "a list of five texts or more",
-    lambda value: _TEXTS.fits(value) and len(value) >= 5 and not any(map(_SURROGATE.search, value)),
+    lambda value: (
+        isinstance(value, list) and _TEXTS.fits(value) and len(value) >= 5 and not any(map(_SURROGATE.search, value))
+    ),
 )
 _FEATURES = _Kind(
     f"a list of [name, {' or '.join(_DTYPES)}, width up to {_WIDEST}]",

@@ -9,16 +9,18 @@ import os
 import struct
 import zlib
 from collections.abc import Sequence
-from pathlib import Path
+from mmap import mmap
+from typing import Any, NoReturn
 
 import google_crc32c
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files import PathName, PathNames
 from nlpdata.files.mapping import MappedFile, Spool
-from nlpdata.files.paths import file_checksum, find_paths, is_remote, path_of
+from nlpdata.files.paths import AnyPath, file_checksum, find_paths, is_remote, path_of
 from nlpdata.records.contract import Feature, find_meta, read_meta, refuse_while_committing
-from nlpdata.records.decoding import MalformedExample, decode_examples
+from nlpdata.records.decoding import Column, MalformedExample, decode_examples
 from nlpdata.records.encoding import mask_crcs, masked_crc
 
 _BATCH = 256  # records decoded at a time
@@ -26,9 +28,9 @@ _HEAD = struct.Struct("<QI")  # before a record: its length and the length's CRC
 _HEADER, _FOOTER = _HEAD.size, 4
 
 
-def find_records(paths) -> list[Path]:
+def find_records(paths: PathNames) -> list[AnyPath]:
     """The record files that paths or patterns (or one of them) name, sorted. UsageError where one matches nothing."""
-    found = []
+    found: list[AnyPath] = []
     for pattern in [paths] if isinstance(paths, str | os.PathLike) else list(paths):
         text = str(pattern)
         names = find_paths(text if is_remote(text) else os.path.expanduser(text))
@@ -57,16 +59,16 @@ class RecordFile:
     Raises DataError, with file and record, where the framing is broken.
     """
 
-    def __init__(self, path, spool: Spool | None = None):
+    def __init__(self, path: PathName | AnyPath, spool: Spool | None = None):
         self.path = path_of(path)
         try:
             with self.path.open("rb") as file:
                 self.compression = "gzip" if _is_gzip(file) else "none"
                 if self.compression == "gzip" or is_remote(self.path):
-                    self._source = spool or Spool()
-                    self._begin, end = _copied(file, self.path, self.compression, self._source)
+                    self._source: Spool | MappedFile = (spool := spool or Spool())
+                    self._begin, end = _copied(file, self.path, self.compression, spool)
                 else:
-                    self._source, self._begin = MappedFile(self.path), 0
+                    self._source, self._begin = MappedFile(str(self.path)), 0
                     end = file.seek(0, os.SEEK_END)
         except OSError as error:
             raise DataError(f"cannot read {self.path}: {error.strerror or error}") from None
@@ -90,21 +92,18 @@ class RecordFile:
     def _bytes(self, start: int, stop: int) -> bytes:
         return self._source.data()[self._begin + start : self._begin + stop]
 
-    def __getstate__(self):
-        return {"path": self.path}
-
-    def __setstate__(self, state):
-        self.__init__(state["path"])
+    def __reduce__(self) -> tuple:
+        return RecordFile, (self.path,)
 
 
-def _is_gzip(file) -> bool:
+def _is_gzip(file: Any) -> bool:
     head = file.read(12)
     file.seek(0)
     # A record of 0x..8b1f bytes begins the same; its length checksum tells.
     return head[:2] == b"\x1f\x8b" and (len(head) < 12 or masked_crc(head[:8]) != struct.unpack("<I", head[8:])[0])
 
 
-def _copied(file, path, compression: str, spool: Spool) -> tuple[int, int]:
+def _copied(file: Any, path: AnyPath, compression: str, spool: Spool) -> tuple[int, int]:
     """Where the decompressed content of an open file begins and ends in the spool."""
     if compression == "none":
         return spool.add(file)
@@ -115,29 +114,30 @@ def _copied(file, path, compression: str, spool: Spool) -> tuple[int, int]:
         raise DataError(f"{path}: damaged gzip file ({error})") from None
 
 
-def _index(data, begin: int, end: int, path) -> tuple[np.ndarray, np.ndarray]:
+def _index(data: mmap | bytes, begin: int, end: int, path: AnyPath) -> tuple[np.ndarray, np.ndarray]:
     """Where the data of the records in data[begin:end] start and stop, counted from `begin`: int64 (n,) each."""
-    starts, lengths = [], []
+    firsts: list[int] = []
+    sizes: list[int] = []
     known: dict[bytes, int] = {}  # header -> length; a file has few distinct ones
     at = begin
     while at < end:
         header = data[at : min(at + _HEADER, end)]
         length = known.get(header)
         if length is None:
-            length = known[header] = _length(header, path, len(starts), at - begin)
-        starts.append(at + _HEADER)
-        lengths.append(length)
+            length = known[header] = _length(header, path, len(firsts), at - begin)
+        firsts.append(at + _HEADER)
+        sizes.append(length)
         at += _HEADER + length + _FOOTER
     if at > end:
         raise DataError(
-            f"{path}: record {len(starts) - 1} at byte {starts[-1] - _HEADER - begin} is cut off: "
+            f"{path}: record {len(firsts) - 1} at byte {firsts[-1] - _HEADER - begin} is cut off: "
             f"{at - end} of its bytes are missing"
         )
-    starts, lengths = np.array(starts, np.int64) - begin, np.array(lengths, np.int64)
-    return starts, starts + lengths
+    starts = np.array(firsts, np.int64) - begin
+    return starts, starts + np.array(sizes, np.int64)
 
 
-def _length(header: bytes, path, record: int, at: int) -> int:
+def _length(header: bytes, path: AnyPath, record: int, at: int) -> int:
     """The length in a record's header; DataError where it fails its checksum."""
     if len(header) < _HEADER:
         what = "is not a TFRecord file" if record == 0 else f"is cut off in record {record} at byte {at}"
@@ -161,7 +161,7 @@ class Records:
       features: of the first record, in its order.
     """
 
-    def __init__(self, paths: Sequence[Path]):
+    def __init__(self, paths: Sequence[AnyPath]):
         self.paths = list(paths)
         for path in self.paths:
             refuse_while_committing(path)
@@ -178,7 +178,7 @@ class Records:
             self.features = tuple(Feature(name, c.dtype, int(c.counts[0])) for name, c in columns.items())
             self._first = {feature.name: (feature.dtype, feature.width) for feature in self.features}
 
-    def _refuse_other_meta(self, meta) -> None:
+    def _refuse_other_meta(self, meta: AnyPath | None) -> None:
         """DataError where the set was replaced between the reading of its meta file and the opening of its files."""
         for path in self.paths:
             refuse_while_committing(path)
@@ -194,7 +194,7 @@ class Records:
         """Records of each file, in the order of `paths`."""
         return np.diff(self._offsets).tolist()
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int | np.integer | slice | Sequence[int] | np.ndarray) -> dict[str, np.ndarray]:
         if isinstance(index, int | np.integer):
             if not -len(self) <= index < len(self):
                 raise IndexError(f"record {index} of {len(self)}")
@@ -217,7 +217,7 @@ class Records:
 
     def _rows(self, index: np.ndarray) -> dict[str, np.ndarray]:
         columns = self._decode(index)
-        rows = {}
+        rows: dict[str, np.ndarray] = {}
         for name, (dtype, width) in self._first.items():
             column = columns.get(name)
             if column is None or column.dtype != dtype or (column.counts != width).any():
@@ -225,7 +225,7 @@ class Records:
             rows[name] = column.rows()
         return rows
 
-    def _refuse(self, index, name, dtype, width, column):
+    def _refuse(self, index: np.ndarray, name: str, dtype: str, width: int, column: Column | None) -> NoReturn:
         at, found = 0, "nothing"
         if column is not None:
             at = int(np.argmax(column.counts != width)) if column.dtype == dtype else 0
@@ -240,7 +240,7 @@ class Records:
         file = int(np.searchsorted(self._offsets, index, "right")) - 1
         return f"{self.paths[file]}, record {index - self._offsets[file]}"
 
-    def _decode(self, index: np.ndarray):
+    def _decode(self, index: np.ndarray) -> dict[str, Column]:
         file = np.searchsorted(self._offsets, index, "right") - 1
         local = index - self._offsets[file]
         parts = [self._files[f].record(i) for f, i in zip(file.tolist(), local.tolist(), strict=True)]
@@ -252,7 +252,7 @@ class Records:
         except MalformedExample as error:
             raise DataError(f"{self.where(int(index[error.record]))}: {error.reason}") from None
 
-    def _check(self, parts, file, local, index) -> None:
+    def _check(self, parts: list[bytes], file: np.ndarray, local: np.ndarray, index: np.ndarray) -> None:
         """DataError for the first record whose data fails its checksum."""
         found = mask_crcs(np.array([google_crc32c.value(part) for part in parts], np.uint32))
         stored = [self._files[f].stored_crc(i) for f, i in zip(file.tolist(), local.tolist(), strict=True)]
@@ -262,25 +262,22 @@ class Records:
                 f"{self.where(int(index[wrong[0]]))}: the data fails its checksum: the file is damaged. Copy or make it again"
             )
 
-    def __getstate__(self):
-        return {"paths": self.paths}
-
-    def __setstate__(self, state):
-        self.__init__(state["paths"])
+    def __reduce__(self) -> tuple:
+        return Records, (self.paths,)
 
 
-def open_records(paths) -> Records:
+def open_records(paths: PathNames) -> Records:
     """Opens record files for random access.
 
     Args:
-      paths: a path or pattern, or a list of them. A meta file beside the first one is read if it is there.
+      paths: a path or pattern, or a list of them. A meta file next to the first one is read if it is there.
 
     Raises UsageError where a pattern matches nothing, DataError where a file is damaged.
     """
     return Records(find_records(paths))
 
 
-def file_crc(path) -> str:
+def file_crc(path: PathName | AnyPath) -> str:
     """crc32c of a file as stored, 8 hexadecimal digits. DataError where it cannot be read."""
     try:
         return file_checksum(path)

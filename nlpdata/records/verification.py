@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
-from pathlib import Path
 
 import numpy as np
 
 from nlpdata.errors import DataError, NlpdataError
+from nlpdata.files import PathNames
+from nlpdata.files.paths import AnyPath
 from nlpdata.records.contract import features_of_meta, find_meta, read_meta, refuse_while_committing, split_shard
 from nlpdata.records.decoding import MalformedExample, decode_examples
 from nlpdata.records.finetuning_checks import finetuning_faults
@@ -59,14 +60,14 @@ class VerifyReport:
         return "\n".join(lines)
 
 
-def verify(paths) -> VerifyReport:
+def verify(paths: PathNames) -> VerifyReport:
     """Verifies record files (paths or patterns) against their meta files.
 
     Record numbers in messages count from 0. Raises UsageError where a pattern matches nothing, DataError where a set is
     being replaced; every other fault is in the report.
     """
     report = VerifyReport()
-    sets: dict[Path, list[Path]] = {}
+    sets: dict[AnyPath, list[AnyPath]] = {}
     for path in find_records(paths):
         refuse_while_committing(path)
         sets.setdefault(split_shard(path)[0], []).append(path)
@@ -83,7 +84,7 @@ def verify(paths) -> VerifyReport:
     return report
 
 
-def _read_meta(base: Path, report: VerifyReport) -> dict | None:
+def _read_meta(base: AnyPath, report: VerifyReport) -> dict | None:
     try:
         found = find_meta(base)
         meta = read_meta(found) if found else None
@@ -97,7 +98,7 @@ def _read_meta(base: Path, report: VerifyReport) -> dict | None:
     return meta
 
 
-def _check_set(base: Path, files: list[Path], meta: dict, report: VerifyReport) -> None:
+def _check_set(base: AnyPath, files: list[AnyPath], meta: dict, report: VerifyReport) -> None:
     """Files, their counts and checksums, and the tokenizer, against the meta file."""
     expected = {shard["file"]: shard for shard in meta.get("shards", [])}
     given = {path.name for path in files}
@@ -121,7 +122,7 @@ def _check_set(base: Path, files: list[Path], meta: dict, report: VerifyReport) 
             report.add("tokenizer", f"{file}: is not the tokenizer of these records (its sha256 differs)")
 
 
-def _check_numbers(base: Path, files: list[Path], report: VerifyReport) -> None:
+def _check_numbers(base: AnyPath, files: list[AnyPath], report: VerifyReport) -> None:
     """Whether all shards are there that their names promise; for sets without a list of them."""
     for count in sorted({split_shard(path)[2] for path in files} - {1}):
         present = {split_shard(path)[1] for path in base.parent.iterdir() if split_shard(path)[::2] == (base, count)}
@@ -130,7 +131,7 @@ def _check_numbers(base: Path, files: list[Path], report: VerifyReport) -> None:
             report.add("missing file", f"{base}: {len(present)} of {count} shards are there; {first:05d} is missing")
 
 
-def _check_file(path: Path, promised: int | None, rules: "_Rules", report: VerifyReport) -> None:
+def _check_file(path: AnyPath, promised: int | None, rules: "_Rules", report: VerifyReport) -> None:
     """A file's records, of which the meta file may promise a number."""
     report.files += 1
     try:
@@ -182,11 +183,11 @@ class _Rules:
         self.special = tokenizer.get("special_ids")
         self.vocab_size = tokenizer.get("vocab_size")
         features = features_of_meta(meta if "shards" in meta else None, file)
-        self.shape = {f.name: (f.dtype, f.width) for f in features} if features else None
+        self.shape = {f.name: (f.dtype, f.width) for f in features or ()}
 
     def check(self, columns: dict, count: int):
         """Yields (kind, broken bool (n,), describe(row) -> text) for each rule that some record breaks."""
-        if self.shape is None:
+        if not self.shape:
             self.shape = {name: (column.dtype, int(column.counts[0])) for name, column in columns.items()}
         sound = None
         for name in [*self.shape, *(name for name in columns if name not in self.shape)]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import google_crc32c
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files import PathName
 
 COMPRESSIONS = ("none", "gzip")
 
@@ -33,7 +34,7 @@ class ShardWriter:
     time nor name. Raises UsageError for an unknown compression, DataError where the disk refuses.
     """
 
-    def __init__(self, path, compression: str = "none"):
+    def __init__(self, path: PathName, compression: str = "none"):
         if compression not in COMPRESSIONS:
             raise UsageError(f"compression: received {compression!r}, expected one of {', '.join(COMPRESSIONS)}")
         self.path = Path(path)

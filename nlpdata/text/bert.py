@@ -125,7 +125,7 @@ def _replace(block: str, table: dict[str, str]) -> str:
     """The block with each character that is a key of the table replaced by its value (which may hold only itself
     and spaces)."""
     if len(table) > _MANY:
-        return block.translate(str.maketrans(table))
+        return block.translate({ord(character): replacement for character, replacement in table.items()})
     for character, replacement in table.items():
         if character in block:
             block = block.replace(character, replacement)

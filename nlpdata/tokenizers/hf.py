@@ -112,7 +112,7 @@ def refuse_added(path: str, searched: list[str]) -> None:
 
 
 def _by_id(path: str, ids: Mapping[str, int]) -> list[str]:
-    entries = sorted(ids, key=ids.get)
+    entries = sorted(ids, key=ids.__getitem__)
     for expected, entry in enumerate(entries):
         if ids[entry] != expected:
             raise DataError(

@@ -5,6 +5,7 @@ Patterns are regular expressions of Oniguruma.
 """
 
 import unicodedata
+from collections.abc import Iterable
 from functools import cache
 
 from nlpdata.tokenizers.scripts import WORD_MARK
@@ -37,7 +38,7 @@ def drop_combining() -> dict:
     return replace(character_class(filter(unicodedata.combining, map(chr, range(0x110000)))), "")
 
 
-def character_class(characters) -> str:
+def character_class(characters: Iterable[str]) -> str:
     """A regular expression for one of these characters, which ascend: for Oniguruma, and for RE2."""
     ranges: list[list[int]] = []
     for code in map(ord, characters):

@@ -22,6 +22,7 @@ from nlpdata.tokenizers.hf_steps import (
     replace,
 )
 from nlpdata.tokenizers.scripts import WORD_MARK
+from nlpdata.tokenizers.sentencepiece import SentencePieceTokenizer
 from nlpdata.tokenizers.sentencepiece_model import BPE, CHAR, UNIGRAM, UNUSED, USER_DEFINED, SentencePieceModel
 from nlpdata.tokenizers.wordpiece import MAX_WORD_CHARACTERS
 from nlpdata.tokenizers.wordpiece_vocabulary import CONTINUATION
@@ -31,7 +32,9 @@ _PENALTY = 100.0  # more than scores of pieces add up to
 
 def tokenizer_json(tokenizer: Tokenizer) -> tuple[dict | None, list[str]]:
     """The object to write, and notes for the user; None for SentencePiece models that the library cannot follow."""
-    described, notes = _wordpiece(tokenizer) if tokenizer.kind == "wordpiece" else _sentencepiece(tokenizer)
+    described, notes = (
+        _sentencepiece(tokenizer) if isinstance(tokenizer, SentencePieceTokenizer) else _wordpiece(tokenizer)
+    )
     if described is None:
         return None, notes
     ids = tokenizer.special_ids()
@@ -41,7 +44,7 @@ def tokenizer_json(tokenizer: Tokenizer) -> tuple[dict | None, list[str]]:
     return general | described | {"post_processor": _template(tokenizer)}, notes
 
 
-def _wordpiece(tokenizer: Tokenizer) -> tuple[dict, list[str]]:
+def _wordpiece(tokenizer: Tokenizer) -> tuple[dict | None, list[str]]:
     options = tokenizer.options()
     entries = tokenizer.pieces(range(tokenizer.vocab_size))
     bert = {
@@ -66,7 +69,7 @@ def _wordpiece(tokenizer: Tokenizer) -> tuple[dict, list[str]]:
     return described, []
 
 
-def _sentencepiece(tokenizer: Tokenizer) -> tuple[dict | None, list[str]]:
+def _sentencepiece(tokenizer: SentencePieceTokenizer) -> tuple[dict | None, list[str]]:
     options = tokenizer.options()
     model = SentencePieceModel(tokenizer.serialized())
     if reason := _reason_against(model, options["keep_accents"]):

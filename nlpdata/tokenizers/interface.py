@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, Message, UsageError
 from nlpdata.files.paths import path_of
 from nlpdata.registry import Registry
 from nlpdata.tokenizers.files import fetch, find_tokenizer_file, read_bytes, refuse_sentencepiece_vocab, tokenizer_kind
@@ -48,7 +48,7 @@ class TokenizerSpec:
         """The spec of a meta file's `tokenizer` entry; `folder` is where the meta file, and so `file`, lies."""
         if "file" not in entry:
             raise DataError(f"the tokenizer entry of the meta file names no file; it has {sorted(entry)}")
-        options = {name: entry[name] for name in OPTIONS if entry.get(name) is not None}
+        options: dict[str, Any] = {name: entry[name] for name in OPTIONS if entry.get(name) is not None}
         if entry.get("special_tokens"):
             options["special_tokens"] = tuple(entry["special_tokens"])
         return cls(str(path_of(folder) / entry["file"]), kind=entry.get("type"), sha256=entry.get("sha256"), **options)
@@ -71,9 +71,17 @@ class Tokenizer(ABC):
     cls_id: int
     sep_id: int
     mask_id: int
-    ordinary_ids: np.ndarray  # int32, ascending: ids that may replace a token; no special, control or unused ones
-    word_start: np.ndarray  # bool (vocab_size,): this piece begins a word (whole-word masking, token_boundary)
-    notes: list[str]  # sentences that the command line prints about the tokenizer
+    notes: list[Message]  # what a user should know about the tokenizer
+
+    @property
+    @abstractmethod
+    def ordinary_ids(self) -> np.ndarray:
+        """Ids that may replace a token: int32, ascending; no special, control or unused ones."""
+
+    @property
+    @abstractmethod
+    def word_start(self) -> np.ndarray:
+        """Whether each piece begins a word (whole-word masking, token_boundary): bool (vocab_size,)."""
 
     @abstractmethod
     def normalize(self, lines: Sequence[str]) -> list[str]:
@@ -98,7 +106,7 @@ class Tokenizer(ABC):
     def decode(self, ids: Iterable[int]) -> str:
         """Readable text of ids, for display; not an inverse of `encode`."""
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         """Pickled as its spec: another process loads an equal tokenizer from the same file."""
         return load_tokenizer, (self.spec,)
 
@@ -117,7 +125,7 @@ class Tokenizer(ABC):
             "sha256": self.sha256,
             "vocab_size": self.vocab_size,
             "special_ids": {role: int(getattr(self, f"{role}_id")) for role in SPECIAL_ROLES},
-            "special_tokens": list(self.spec.special_tokens),
+            "special_tokens": list(self.spec.special_tokens or ()),
             "ordinary_ids": ranges(self.ordinary_ids),
             **self.options(),
         }

@@ -1,15 +1,16 @@
 """SentencePiece models, as ALBERT uses them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import sentencepiece
 
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, Message, opt
 from nlpdata.protobuf import read_varint
 from nlpdata.text.albert import normalize_lines
 from nlpdata.tokenizers import SPECIAL_ROLES, Tokenizer, TokenizerSpec
@@ -46,20 +47,20 @@ class SentencePieceTokenizer(Tokenizer):
         """
         self.path = spec.path
         content, self.sha256 = read_checked(spec.path, spec.sha256)
-        described = {}
+        described: dict[str, Any] = {}
         if is_json(content):
             fast = parse_tokenizer_json(spec.path, content)
             content, described = read_unigram(spec.path, fast)
         self._model = _parse(Path(spec.path), content)
         self.vocab_size = self._model.get_piece_size()
         self._all_pieces = self._model.id_to_piece(list(range(self.vocab_size)))
-        self.notes: list[str] = []
+        self.notes: list[Message] = []
         self.spec = self._complete(spec, described)
         self._find_special_pieces()
         self._split = _digit_comma_table(self._model, self._all_pieces) if self.spec.digit_comma else None
 
     def _find_special_pieces(self) -> None:
-        model, names = self._model, self.spec.special_tokens
+        model, names = self._model, self.spec.special_tokens or ()
         self.unk_id = model.unk_id()
         pad, _, cls, sep, mask = names[: len(SPECIAL_ROLES)]
         ids = {piece: model.piece_to_id(piece) for piece in names}  # unk_id for what is no piece
@@ -79,8 +80,10 @@ class SentencePieceTokenizer(Tokenizer):
 
     def _complete(self, spec: TokenizerSpec, described: dict) -> TokenizerSpec:
         """The spec with every option decided: given, else stored beside the file or described in it, else ALBERT's."""
-        given = {name: getattr(spec, name) for name in ALBERT_OPTIONS if getattr(spec, name) is not None}
-        stored = {}
+        given: dict[str, Any] = {
+            name: getattr(spec, name) for name in ALBERT_OPTIONS if getattr(spec, name) is not None
+        }
+        stored: dict[str, Any] = {}
         if len(given) < len(ALBERT_OPTIONS) or spec.special_tokens is None:
             stored = stored_options(Path(spec.path), self.sha256)
         special = spec.special_tokens or complete_special_tokens(
@@ -88,11 +91,13 @@ class SentencePieceTokenizer(Tokenizer):
         )
         known = {name: value for name, value in (stored | described).items() if name in ALBERT_OPTIONS}
         if not known and not given.keys() >= {"do_lower_case", "keep_accents"}:
-            self.notes.append(
-                f"{spec.path} has no normalisation options beside it, so it is taken as an ALBERT vocabulary: "
+            note = (
+                f"{spec.path} has no normalisation options next to it, so it is taken as an ALBERT vocabulary: "
                 f"text {_describe(ALBERT_OPTIONS | given)}. "
-                "Where that is wrong, say so with --do-lower-case/--no-do-lower-case and --keep-accents"
+                f"Where that is wrong, say so with {opt('do_lower_case', True)} or {opt('do_lower_case', False)}, and "
+                f"{opt('keep_accents', True)}"
             )
+            self.notes.append(Message(note))
         options = ALBERT_OPTIONS | known | given
         return replace(spec, kind=self.kind, sha256=self.sha256, special_tokens=special, **options)
 
@@ -100,7 +105,9 @@ class SentencePieceTokenizer(Tokenizer):
         return {name: getattr(self.spec, name) for name in ALBERT_OPTIONS}
 
     def normalize(self, lines: Sequence[str]) -> list[str]:
-        return normalize_lines(lines, do_lower_case=self.spec.do_lower_case, keep_accents=self.spec.keep_accents)
+        return normalize_lines(
+            lines, do_lower_case=bool(self.spec.do_lower_case), keep_accents=bool(self.spec.keep_accents)
+        )
 
     def encode_normalized(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         ids, lengths = self._encode_plain(lines)
@@ -188,10 +195,10 @@ class SentencePieceTokenizer(Tokenizer):
         """What the digit-comma rule puts in the place of pieces: id -> ids."""
         return {} if self._split is None else self._split.replacements
 
-    def pieces(self, ids) -> list[str]:
+    def pieces(self, ids: Iterable[int]) -> list[str]:
         return [self._all_pieces[i] for i in np.asarray(ids).tolist()]
 
-    def decode(self, ids) -> str:
+    def decode(self, ids: Iterable[int]) -> str:
         return self._model.decode(np.asarray(ids).tolist())
 
     @cached_property
@@ -235,7 +242,7 @@ class _DigitCommaTable:
         self.affected[list(replacements)] = True
         self.lengths = np.ones(vocab_size, dtype=np.int64)
         self.starts = np.zeros(vocab_size, dtype=np.int64)
-        flat = []
+        flat: list[int] = []
         for i, ids in replacements.items():
             self.lengths[i] = len(ids)
             self.starts[i] = len(flat)

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
-from nlpdata.protobuf import fields
+from nlpdata.protobuf import fields, float32
 
+_PIECE, _TRAINER, _NORMALIZER = 1, 2, 3  # fields of ModelProto
 # TrainerSpec.ModelType, and ModelProto.SentencePiece.Type
 UNIGRAM, BPE, WORD, CHAR = 1, 2, 3, 4
 NORMAL, USER_DEFINED, UNUSED = 1, 4, 5
@@ -23,14 +25,15 @@ class SentencePieceModel:
     """
 
     def __init__(self, serialized: bytes):
-        message = list(fields(serialized))
-        pieces = [dict(fields(value)) for number, value in message if number == 1]
-        self.pieces = [piece[1].decode() for piece in pieces]
-        self.scores = [piece.get(2, 0.0) for piece in pieces]
-        self.types = [piece.get(3, NORMAL) for piece in pieces]
-        self._trainer, self._normalizer = (
-            dict(fields(next((value for found, value in message if found == number), b""))) for number in (2, 3)
-        )
+        parts: dict[int, list[dict[int, Any]]] = {}
+        for number, _, value in fields(serialized):
+            if number in (_PIECE, _TRAINER, _NORMALIZER):
+                parts.setdefault(number, []).append({name: content for name, _, content in fields(value)})
+        pieces = parts.get(_PIECE, [])
+        self.pieces: list[str] = [piece[1].decode() for piece in pieces]
+        self.scores = [float32(piece[2]) if 2 in piece else 0.0 for piece in pieces]
+        self.types: list[int] = [piece.get(3, NORMAL) for piece in pieces]
+        self._trainer, self._normalizer = (parts.get(number, [{}])[0] for number in (_TRAINER, _NORMALIZER))
         self.table: bytes = self._normalizer.get(2, b"")
         self.byte_fallback = bool(self._trainer.get(35, 0))
         self.model_type: int = self._trainer.get(3, UNIGRAM)

@@ -33,7 +33,7 @@ class SentencePieceOffsets(OffsetEncoder):
         for i, (text, line) in enumerate(zip(texts, normal, strict=True)):
             if len(text) == len(line) and text.isascii():  # nothing but case has changed
                 continue
-            begin, end = source_ranges(text, options.do_lower_case, options.keep_accents)
+            begin, end = source_ranges(text, bool(options.do_lower_case), bool(options.keep_accents))
             own = slice(int(stops[i] - lengths[i]), int(stops[i]))
             empty = starts[own] == ends[own]
             low = np.append(begin, len(text))[starts[own]]

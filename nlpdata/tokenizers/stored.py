@@ -37,7 +37,8 @@ def stored_options(path: Path, sha256: str) -> dict:
 def _refuse_while_committing(path: Path, meta: Path) -> None:
     """DataError for the copy of a tokenizer while its set is replaced: what is known of it is then in no file."""
     one = [committing_marker(meta.with_name(meta.name.removesuffix(".meta.json")))]
-    markers = meta.parent.glob(".*.committing") if meta.name == "meta.json" else filter(Path.exists, one)
+    found = meta.parent.glob(".*.committing") if meta.name == "meta.json" else one
+    markers = [marker for marker in found if marker.exists()]
     for marker in markers:
         raise DataError(
             f"{path} belongs to a set of records that is being replaced, or whose replacement was interrupted ({marker} "

@@ -126,10 +126,12 @@ def _letter(step: Mapping) -> str:
     for letter, ours in letters.items():
         if step == ours:
             return letter
-    kind, pattern = step.get("type"), step.get("pattern") or {}
+    kind, pattern = str(step.get("type")), step.get("pattern") or {}
     if kind == "Replace":
         replacements = {("String", "``", '"'): "Q`", ("String", "''", '"'): "Q'", ("Regex", " {2,}", " "): "S"}
-        return next((replacements.get((form, text, step.get("content")), "?") for form, text in pattern.items()), "?")
+        return next(
+            (replacements.get((form, text, str(step.get("content"))), "?") for form, text in pattern.items()), "?"
+        )
     return {"NFC": "N", "NFKD": "D", "StripAccents": "A", "Lowercase": "L", "Precompiled": "P"}.get(kind, "?")
 
 

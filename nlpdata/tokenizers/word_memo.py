@@ -1,7 +1,7 @@
 """A memo of words: word -> ids, computed for many new words at a time and looked up for many words at a time."""
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -92,7 +92,7 @@ class WordMemo:
 class WordNumbers(dict):
     """word -> its number; a word that is not there gets the next one and is put down in `new`."""
 
-    def __init__(self, numbers=()):
+    def __init__(self, numbers: Iterable[tuple[str, int]] | Mapping[str, int] = ()):
         super().__init__(numbers)
         self.new: list[str] = []
 

@@ -6,14 +6,16 @@ about 80 MB (see `WordMemo`); ids never depend on it.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from nlpdata.errors import Message, opt
 from nlpdata.text.bert import BasicTokenizer
 from nlpdata.tokenizers import SPECIAL_ROLES, Tokenizer, TokenizerSpec
 from nlpdata.tokenizers.files import read_checked, refuse_sentencepiece_vocab
@@ -42,7 +44,7 @@ class WordPieceTokenizer(Tokenizer):
     Special tokens are never found in text: a literal "[MASK]" is "[", "mask" and "]", as in the original, and entries
     named as special tokens match nothing even if they have no brackets.
     Where neither the caller nor a file beside the vocabulary says so, text is lower-cased unless the vocabulary
-    has capitals, which is said in `notes`. Threads may share an instance.
+    has capitals, which `notes` reports. Threads may share an instance.
     """
 
     kind = "wordpiece"
@@ -53,14 +55,14 @@ class WordPieceTokenizer(Tokenizer):
         self.path = spec.path
         content, self.sha256 = read_checked(spec.path, spec.sha256)
         refuse_sentencepiece_vocab(Path(spec.path), content)
-        described = {}
+        described: dict[str, Any] = {}
         if is_json(content):
             fast = parse_tokenizer_json(spec.path, content)
             self._entries, described = wordpiece_entries(spec.path, fast), wordpiece_options(spec.path, fast)
         else:
             self._entries = read_vocabulary(spec.path, content)
         self.vocab_size = len(self._entries)
-        self.notes: list[str] = []
+        self.notes: list[Message] = []
         stored = stored_options(Path(spec.path), self.sha256)
         special = spec.special_tokens or complete_special_tokens(
             SPECIAL_TOKENS, stored.get("special_tokens", ()), described.get("special_tokens", ())
@@ -75,7 +77,7 @@ class WordPieceTokenizer(Tokenizer):
         self._lock = threading.Lock()
 
     def _reserve(self, special: tuple[str, ...]) -> None:
-        """Ids of the special tokens; the others than SPECIAL_ROLES may be absent, which is said."""
+        """Ids of the special tokens; the others than SPECIAL_ROLES may be absent, which is reported."""
         count = len(SPECIAL_ROLES)
         ids = special_ids(self.path, self._entries, special[:count])
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = ids
@@ -84,11 +86,13 @@ class WordPieceTokenizer(Tokenizer):
         self._reserved = {*ids, *found}
         if absent := sorted(others - set(found.values())):
             self.notes.append(
-                f"{len(absent)} special tokens named beside {self.path} are not in it ({', '.join(absent[:5])}); they are "
-                f"not used, and the vocabulary has {self.vocab_size} entries"
+                Message(
+                    f"{len(absent)} special tokens named next to {self.path} are not in it ({', '.join(absent[:5])}); they are "
+                    f"not used, and the vocabulary has {self.vocab_size} entries"
+                )
             )
 
-    def _decide(self, spec: TokenizerSpec, known: dict) -> dict[str, bool]:
+    def _decide(self, spec: TokenizerSpec, known: dict[str, Any]) -> dict[str, Any]:
         """Every option: given, else known from files, else told from the vocabulary."""
         cased = is_cased(self._entries, self.ordinary_ids)
         lower = spec.do_lower_case
@@ -98,8 +102,10 @@ class WordPieceTokenizer(Tokenizer):
                 lower = not cased
                 found = "have capitals, so text is not" if cased else "have no capitals, so text is"
                 self.notes.append(
-                    f"{spec.path} has no normalisation options beside it; its entries {found} lower-cased. Where that is "
-                    "wrong, say so with --do-lower-case or --no-do-lower-case"
+                    Message(
+                        f"{spec.path} has no normalisation options next to it; its entries {found} lower-cased. Where that is "
+                        f"wrong, say so with {opt('do_lower_case', True)} or {opt('do_lower_case', False)}"
+                    )
                 )
         elif lower == cased:
             found = (
@@ -107,7 +113,7 @@ class WordPieceTokenizer(Tokenizer):
                 if cased
                 else "lower-cased, but text is not: words with capitals become [UNK]"
             )
-            self.notes.append(f"{spec.path} was made from text that was {found}")
+            self.notes.append(Message(f"{spec.path} was made from text that was {found}"))
         keep = spec.keep_accents if spec.keep_accents is not None else known.get("keep_accents")
         chinese = spec.tokenize_chinese_chars
         return {
@@ -135,10 +141,10 @@ class WordPieceTokenizer(Tokenizer):
     def special_ids(self) -> list[int]:
         return sorted(self._reserved)
 
-    def pieces(self, ids) -> list[str]:
+    def pieces(self, ids: Iterable[int]) -> list[str]:
         return [self._entries[i] for i in np.asarray(ids).tolist()]
 
-    def decode(self, ids) -> str:
+    def decode(self, ids: Iterable[int]) -> str:
         return " ".join(self.pieces(ids)).replace(f" {CONTINUATION}", "")
 
     @cached_property

@@ -80,13 +80,12 @@ class WordPieceOffsets(OffsetEncoder):
 
     def _find_words(self, block: str) -> tuple[list[str], np.ndarray]:
         """The words of a text, and where they begin: int64 (words,)."""
-        codes = (
-            (block.encode("ascii"), np.uint8)
-            if block.isascii()
-            else (block.encode("utf-32-le", "surrogatepass"), np.uint32)
-        )
+        if block.isascii():
+            codes: np.ndarray = np.frombuffer(block.encode("ascii"), np.uint8)
+        else:
+            codes = np.frombuffer(block.encode("utf-32-le", "surrogatepass"), np.uint32)
         kinds = np.full(len(block) + 2, _SPACE, np.uint8)
-        np.take(self._kinds, np.frombuffer(*codes), out=kinds[1:-1])
+        np.take(self._kinds, codes, out=kinds[1:-1])
         inside = kinds != _SPACE
         border = inside[1:] != inside[:-1]
         alone = kinds == _ALONE

@@ -11,10 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nlpdata.errors import DataError
-from nlpdata.protobuf import varint
+from nlpdata.protobuf import bytes_field, double_field, float_field, int_field
 from nlpdata.records.encoding import masked_crc, record_header
-
-_VARINT, _DOUBLE, _BYTES, _FLOAT = 0, 1, 2, 5  # wire types
 
 
 class TensorBoardLog:
@@ -31,20 +29,20 @@ class TensorBoardLog:
             self._file = open(self.path, "wb")  # noqa: SIM115 (closed in close)
         except OSError as error:
             raise DataError(f"cannot write {self.path}: {error.strerror or error}") from None
-        self._event(0, _field(3, _BYTES, b"brain.Event:2"))  # file_version
+        self._event(0, bytes_field(3, b"brain.Event:2"))  # file_version
         if step:
-            self._event(step + 1, _field(7, _BYTES, _field(1, _VARINT, 1)))  # session_log {status: START}
+            self._event(step + 1, bytes_field(7, int_field(1, 1)))  # session_log {status: START}
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         summary = b"".join(
-            _field(1, _BYTES, _field(1, _BYTES, name.encode()) + _field(2, _FLOAT, value))  # value {tag, simple_value}
+            bytes_field(1, bytes_field(1, name.encode()) + float_field(2, value))  # value {tag, simple_value}
             for name, value in values.items()
             if isinstance(value, int | float)
         )
-        self._event(step, _field(5, _BYTES, summary))
+        self._event(step, bytes_field(5, summary))
 
     def _event(self, step: int, what: bytes) -> None:
-        event = _field(1, _DOUBLE, time.time()) + _field(2, _VARINT, step) + what
+        event = double_field(1, time.time()) + int_field(2, step) + what
         checksum = struct.pack("<I", masked_crc(event))
         try:
             self._file.write(record_header(len(event)) + event + checksum)
@@ -54,14 +52,3 @@ class TensorBoardLog:
 
     def close(self) -> None:
         self._file.close()
-
-
-def _field(number: int, wire: int, value) -> bytes:
-    """One field of a protobuf message."""
-    if wire == _BYTES:
-        body = varint(len(value)) + value
-    elif wire == _VARINT:
-        body = varint(value)
-    else:
-        body = struct.pack("<d" if wire == _DOUBLE else "<f", value)
-    return varint(number << 3 | wire) + body

@@ -10,6 +10,7 @@ import hashlib
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import sentencepiece
 
@@ -101,7 +102,7 @@ class SentencePieceVocabularyTrainer:
         return TrainedVocabulary({".model": content, ".vocab": "".join(rows).encode()}, size, sidecar)
 
 
-def train_model(lines: Iterator[str], explained: Callable[[str], Exception], **settings) -> bytes:
+def train_model(lines: Iterator[str], explained: Callable[[str], Exception], **settings: Any) -> bytes:
     """Trains a model without <s> and </s>, the same on every machine; its content.
 
     Args:

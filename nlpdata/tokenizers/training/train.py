@@ -6,16 +6,19 @@ The corpus is read twice: once to count the lines that can be used, once to hand
 the trainer (see nlpdata.tokenizers.training.trainers).
 """
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
+from typing import Any
 
 from nlpdata.corpus import Block, Portion, find_files, plan_portions, read_portion
 from nlpdata.corpus.look import look_at
 from nlpdata.corpus.types import MAX_LINE_BYTES
 from nlpdata.errors import DataError
 from nlpdata.execution.executor import default_workers, run_tasks
+from nlpdata.files import PathNames
+from nlpdata.files.paths import AnyPath
 from nlpdata.options import takes
 from nlpdata.output import digest
 from nlpdata.text import loss
@@ -85,7 +88,7 @@ class TrainingPlan:
     reader: "LineReader"
     portions: Sequence[Portion]
     files: int
-    paths: Sequence[Path]
+    paths: Sequence[AnyPath]
     key: str
     warnings: Sequence[str]
     accept_loss: bool = False
@@ -94,7 +97,7 @@ class TrainingPlan:
 def make_plan(request: TrainingRequest) -> TrainingPlan:
     """Looks at the input, as far as it takes to know that the run can start. Raises UsageError, DataError."""
     trainer = make_trainer(request.options)
-    files, warnings = find_files(request.input)
+    files, warnings = find_files(_patterns(request.input))
     key = digest(
         {
             "options": asdict(request.options),
@@ -120,8 +123,12 @@ def make_plan(request: TrainingRequest) -> TrainingPlan:
     )
 
 
+def _patterns(input: PathNames) -> list[str]:
+    return [os.fspath(each) for each in ([input] if isinstance(input, str | os.PathLike) else input)]
+
+
 def train(
-    plan: TrainingPlan, counts: Counter, trained_vocabulary: Callable[[], TrainedVocabulary], log
+    plan: TrainingPlan, counts: Counter, trained_vocabulary: Callable[[], TrainedVocabulary], log: Callable[[str], None]
 ) -> TrainingResult:
     """Trains on the sampled lines of the corpus that `counts` is about, and writes the files."""
     options = plan.reader.options
@@ -228,19 +235,23 @@ class LineReader:
 
 def _count(reader: LineReader, portions: Sequence[Portion], workers: int | None) -> Counter:
     """The counts of all portions together, by several processes where there are several portions."""
-    counted = run_tasks(
+    counted: Any = run_tasks(
         _count_portion,
         portions,
         workers=workers or default_workers(),
         initializer=_set_up,
         initargs=(reader,),
-        describe=lambda portion: portion.place,
+        describe=_place,
         stage="counting lines",
     )
     return sum((counts for _, counts in counted), Counter())
 
 
-_reader: LineReader | None = None  # of a worker process
+def _place(portion: Any) -> str:
+    return portion.place
+
+
+_reader: LineReader  # of a worker process
 
 
 def _set_up(reader: LineReader) -> None:
@@ -248,7 +259,7 @@ def _set_up(reader: LineReader) -> None:
     _reader = reader
 
 
-def _count_portion(portion: Portion, report) -> Counter:
+def _count_portion(portion: Portion, report: Callable[[int], None]) -> Counter:
     counts = _reader.count(portion)
     report(portion.bytes)
     return counts
@@ -256,7 +267,7 @@ def _count_portion(portion: Portion, report) -> Counter:
 
 def _train(plan: TrainingPlan, usable: int, workers: int | None) -> TrainedVocabulary:
     """Of a large corpus in a worker: an interruption of this process need not wait for the end of SentencePiece's call."""
-    trained = run_tasks(
+    trained: Any = run_tasks(
         _train_here,
         [(plan, usable)],
         workers=workers or default_workers(),
@@ -270,7 +281,7 @@ def _train(plan: TrainingPlan, usable: int, workers: int | None) -> TrainedVocab
     return vocabulary
 
 
-def _train_here(task: tuple[TrainingPlan, int], report) -> TrainedVocabulary:
+def _train_here(task: tuple[TrainingPlan, int], report: Callable[[int], None]) -> TrainedVocabulary:
     plan, usable = task
     return train_vocabulary(plan.reader.options, _sample(plan, plan.reader.sampler(usable), usable))
 

@@ -1,16 +1,18 @@
 """Where a trained tokenizer goes: its files are replaced as one, the tokenizer file last.
 
 `tok/spm` names `spm.model`, `spm.vocab` and the sidecar `spm.tokenizer.json`, which holds the tokenizer file's checksum.
-From the sidecar's arrival to that of the tokenizer file a reader finds no tokenizer file, or one that the sidecar does
-not belong to: it refuses. `.spm.tokenizer.committing` stands meanwhile, so that an interrupted run may complete them.
+From the moment the sidecar is in place until the tokenizer file is, a reader finds no tokenizer file, or one that does not
+fit the sidecar, and refuses. `.spm.tokenizer.committing` exists meanwhile, so that an interrupted run can complete them.
 """
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
-from nlpdata.errors import DataError, NlpdataError, UsageError
+from nlpdata.errors import DataError, NlpdataError, UsageError, opt
+from nlpdata.files import PathName
 from nlpdata.files.paths import AnyPath, is_remote, path_of
 from nlpdata.files.temporary import temporary
 from nlpdata.files.writing import move, sync_folder, write_durably, write_whole
@@ -18,8 +20,8 @@ from nlpdata.records.contract import committing_marker
 from nlpdata.tokenizers.files import SIDECAR_SUFFIX
 
 
-def prepare_output(output, suffixes: tuple[str, ...], overwrite: bool, key: str) -> list[AnyPath]:
-    """The paths to write, the sidecar last. Makes the folder, and finds out before hours of work whether it can be written.
+def prepare_output(output: PathName, suffixes: tuple[str, ...], overwrite: bool, key: str) -> list[AnyPath]:
+    """The paths to write, the sidecar last. Makes the folder, and checks before hours of work that it can be written.
 
     Args:
       output: their prefix, with or without one of the suffixes.
@@ -33,14 +35,16 @@ def prepare_output(output, suffixes: tuple[str, ...], overwrite: bool, key: str)
     for suffix in suffixes:  # "tok/spm.model" means "tok/spm"
         prefix = prefix.removesuffix(suffix)
     if not prefix or prefix.endswith(("/", os.sep)) or path_of(prefix).is_dir():
-        raise UsageError(f"--output: received {os.fspath(output)!r}, expected a path and a file name, as in tok/spm")
+        raise UsageError(
+            f"{opt('output')} must be a path and a file name, as in tok/spm. Received: {os.fspath(output)!r}."
+        )
     paths = [path_of(prefix + suffix) for suffix in (*suffixes, SIDECAR_SUFFIX)]
     if _marked_key(_marker(paths)) != key:
         _refuse_existing(paths, overwrite)
     with _writing(paths[0]):
         for path in paths:
             if path.is_dir():
-                raise UsageError(f"{path} is a folder; a file is written there. Name another --output")
+                raise UsageError(f"{path} is a folder; a file is written there. Name another {opt('output')}")
         paths[0].parent.mkdir(parents=True, exist_ok=True)
         _probe(paths)
     return paths
@@ -49,11 +53,13 @@ def prepare_output(output, suffixes: tuple[str, ...], overwrite: bool, key: str)
 def _refuse_existing(paths: Sequence[AnyPath], overwrite: bool) -> None:
     existing = [str(path) for path in paths if path.exists() or os.path.islink(str(path))]
     if existing and not overwrite:
-        raise UsageError(f"{', '.join(existing)} exist already; name another --output, or pass --overwrite")
+        raise UsageError(
+            f"Already there: {', '.join(existing)}. Use {opt('overwrite', True)}, or another {opt('output')}."
+        )
     if existing and not _is_sidecar(paths[-1]):
         raise UsageError(
-            f"--overwrite replaces what an earlier run wrote, and {paths[-1]} does not say that it wrote "
-            f"{', '.join(existing)}. Remove these files yourself, or name another --output"
+            f"{opt('overwrite', True)} replaces what an earlier run wrote, and {paths[-1]} does not say that it wrote "
+            f"{', '.join(existing)}. Remove these files yourself, or use another {opt('output')}."
         )
 
 
@@ -77,14 +83,14 @@ def _marked_key(marker: AnyPath) -> str | None:
 
 def _probe(paths: Sequence[AnyPath]) -> None:
     """OSError where no file can be written. Removes what killed runs left."""
+    for path in (*paths, _marker(paths)):
+        if isinstance(path, Path):
+            with temporary(path):
+                pass
     if is_remote(paths[0]):
         probe = paths[0].with_name(f".{paths[0].name}.probe")
         probe.touch()
         probe.unlink()
-        return
-    for path in (*paths, _marker(paths)):
-        with temporary(path):
-            pass
 
 
 def write(paths: Sequence[AnyPath], files: Mapping[str, bytes], sidecar: dict, key: str) -> None:
@@ -119,7 +125,7 @@ def write(paths: Sequence[AnyPath], files: Mapping[str, bytes], sidecar: dict, k
 
 def _staged(stack: ExitStack, path: AnyPath, content: bytes) -> AnyPath | None:
     """The file under a temporary name; None for a remote one, which appears in one step anyway."""
-    if is_remote(path):
+    if not isinstance(path, Path):
         return None
     made = stack.enter_context(temporary(path))
     write_durably(made, content)
@@ -127,7 +133,7 @@ def _staged(stack: ExitStack, path: AnyPath, content: bytes) -> AnyPath | None:
 
 
 @contextmanager
-def _writing(path: AnyPath):
+def _writing(path: AnyPath) -> Iterator[None]:
     try:
         yield
     except NlpdataError:

@@ -98,7 +98,7 @@ features: input_ids int64[12], input_mask int64[12], masked_lm_ids int64[3], mas
 
 def test_without_a_meta_file(tmp_path):
     text = inspect_records(write(tmp_path / "x.tfrecord", FIRST))
-    assert "No meta file names a tokenizer: ids are shown. Use --tokenizer FILE for words." in text
+    assert "No meta file names a tokenizer: ids are shown. Give a tokenizer to see words." in text
     assert "  A: 2 10 [4:11] 12 3\n  B: [4:13] [=14] 15 3" in text
 
 
@@ -124,10 +124,10 @@ def test_which_records(tmp_path):
     assert heads == ["#0", "#1", "#2"]
     heads = [line.split()[0] for line in inspect_records(path, first=3, limit=9).splitlines() if line.startswith("#")]
     assert heads == ["#3", "#4"]
-    with pytest.raises(UsageError, match="--first 5: there are 5 records, numbered from 0"):
+    with pytest.raises(UsageError, match="first=5: there are 5 records, numbered from 0"):
         inspect_records(path, first=5)
     for options in ({"first": -1}, {"limit": 0}):
-        with pytest.raises(UsageError, match="--limit must be at least 1 and --first at least 0"):
+        with pytest.raises(UsageError, match="limit must be at least 1 and first at least 0"):
             inspect_records(path, **options)
     (tmp_path / "empty").touch()
     with pytest.raises(UsageError, match="there are 0 records"):

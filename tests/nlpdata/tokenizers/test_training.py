@@ -365,7 +365,7 @@ def test_wrong_options(corpus, tmp_path, options, message):
 
 def test_outputs_that_exist(corpus, tmp_path):
     (tmp_path / "spm.vocab").write_text("precious")
-    with pytest.raises(UsageError, match=r"spm\.vocab exist already.*--overwrite"):
+    with pytest.raises(UsageError, match=r"Already there: .*spm\.vocab\. Use overwrite=True"):
         train(corpus, tmp_path / "spm.model", overwrite=False)
     with pytest.raises(UsageError, match=r"spm\.tokenizer\.json does not say that it wrote .*spm\.vocab"):
         train(corpus, tmp_path / "spm.model", overwrite=True)
@@ -426,7 +426,7 @@ def test_output_that_cannot_be_written(corpus, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match=r"spm\.model cannot be written"):
         train(corpus, tmp_path / "file" / "spm")
-    with pytest.raises(UsageError, match="expected a path and a file name"):
+    with pytest.raises(UsageError, match="must be a path and a file name"):
         train(corpus, tmp_path)
 
 

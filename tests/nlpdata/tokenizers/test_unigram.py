@@ -10,7 +10,7 @@ import pytest
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.pretraining.create import create_pretraining
-from nlpdata.protobuf import fields
+from nlpdata.protobuf import fields, float32
 from nlpdata.tokenizers import load_tokenizer
 from tests.nlpdata.tokenizers.test_sentencepiece import SENTENCES, train
 from tests.shared import shared
@@ -21,12 +21,12 @@ SPECIAL = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 def converted(model_path, lower=True, keep_accents=False):
     """What transformers' AlbertConverter writes for a model."""
     pieces, table = [], b""
-    for number, value in fields(model_path.read_bytes()):
+    for number, _, value in fields(model_path.read_bytes()):
         if number == 1:
-            piece = dict(fields(value))
-            pieces.append([piece[1].decode(), piece[2]])
+            piece = {name: content for name, _, content in fields(value)}
+            pieces.append([piece[1].decode(), float32(piece[2])])
         elif number == 3:
-            table = dict(fields(value)).get(2, b"")
+            table = next((content for name, _, content in fields(value) if name == 2), b"")
     names = [piece for piece, _ in pieces]
     steps = [{"type": "Replace", "pattern": {"String": quotes}, "content": '"'} for quotes in ("``", "''")]
     steps += [] if keep_accents else [{"type": "NFKD"}, {"type": "StripAccents"}]
