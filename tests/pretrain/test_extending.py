@@ -12,6 +12,7 @@ import pytest
 from keras import ops
 
 import pretrain
+from nlpdata.cli import commands as cli
 from nlpdata.errors import UsageError
 from pretrain import convert, export, predict, run
 from pretrain.converters import native, read_checkpoint
@@ -83,9 +84,16 @@ def blocks(language: str, words: str) -> list[str]:
 def run_documented(words: str, capsys) -> str:
     """Runs the commands of the block that holds `words` in the working directory; what the last one said on both streams."""
     (block,) = blocks("", words)
+    mains = {
+        "run": run.main,
+        "predict": predict.main,
+        "export": export.main,
+        "convert": convert.main,
+        "nlpdata": cli.main,
+    }
     for line in block.splitlines():
         name, *argv = shlex.split(line.removeprefix("python -m pretrain."))
-        main = {"run": run.main, "predict": predict.main, "export": export.main, "convert": convert.main}[name]
+        main = mains[name]
         code = main(argv)
         said = capsys.readouterr()
         assert code == 0, said.err
@@ -138,7 +146,7 @@ def weights_of(place, *modules):
 @pytest.mark.slow
 def test_the_documented_encoder_and_format_from_a_file_to_other_tools(own_modules, capsys):
     """Trained some steps, exported and read again in every form that it declares, bit for bit."""
-    run_documented("pretrain.run", capsys)
+    run_documented("--model_config=my_model.json", capsys)
     trained = weights_of("run2", "my_encoder")
     start = native.read_info(native.locate("run2"))
     assert (start["step"], start["encoder"]["type"], start["encoder"]["options"]["scale"]) == (4, "scaled", 0.25)
@@ -207,6 +215,25 @@ def test_the_documented_encoder_predicts_and_is_exported(own_modules, kind, caps
     expected = np.exp(logits) / np.exp(logits).sum()
     assert [float(value) for value in scores[1][-2:]] == pytest.approx(expected, abs=1e-4)
     assert pretrain.load("exported", import_modules=["my_encoder"]).encoder.scale == 0.25
+
+
+@pytest.mark.slow
+def test_the_documented_objective_is_learned_with_the_head_of_its_labels(tmp_path, monkeypatch, capsys):
+    (code,) = blocks("python", "class SentenceGap")
+    (tmp_path / "my_objective.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for folder in ("data", "tok"):
+        (tmp_path / folder).mkdir()
+    documents = ["\n".join(f"w{5 + (i + 7 * j) % 190} w{5 + j % 190} w40" for j in range(9)) for i in range(60)]
+    Path("data/a.txt").write_text("\n\n".join(documents) + "\n")
+    Path("tok/vocab.txt").write_text("\n".join(WORDS) + "\n")
+    (block,) = blocks("", "my_objective:SentenceGap")
+    monkeypatch.setattr(sys.modules[__name__], "blocks", lambda *_: [block.replace("tok/spm.model", "tok/vocab.txt")])
+    run_documented("", capsys)
+    lines = [json.loads(line) for line in Path("run3/metrics.jsonl").read_text().splitlines()]
+    assert lines[-1]["step"] == 4
+    assert all(np.isfinite(line["next_sentence_loss"]) for line in lines)
 
 
 def test_formats_of_other_tools_refuse_an_encoder_that_declares_no_form(own_modules, capsys):
