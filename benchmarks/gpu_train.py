@@ -105,12 +105,12 @@ def check_kernels() -> None:
     environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": os.pathsep.join([str(HERE), _path()])}
     environment["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     code = "import sys, gpu_train_kernels as own; sys.exit(0 if own.compare_all(sys.argv[1:]) else 3)"
-    names = ("base", "odd", "large", "small")
+    names = ("base", "float16", "odd", "large", "small")
     started = [subprocess.Popen([sys.executable, "-c", code, name], env=environment) for name in names]
     codes = [each.wait() for each in started]
     if set(codes) - {0, 3}:
         raise SystemExit(f"kernels failed: {codes}")
-    print("  NOT EQUAL" if any(codes) else "  equal within the rounding of bfloat16", flush=True)
+    print("  NOT EQUAL" if any(codes) else "  equal within the rounding of the precision", flush=True)
 
 
 def matmul_ceiling() -> float:

@@ -33,14 +33,14 @@ def plain_attention(key, query, keys, value, mask):
     return jnp.einsum("bhlm,bmhw->blhw", probs, value)
 
 
-def cases(tokens: int, length: int, hidden: int, inner: int, width: int, interpret: bool):
+def cases(tokens: int, length: int, hidden: int, inner: int, width: int, dtype, interpret: bool):
     """(name, kernel, plain function, arguments): functions of the dropout's key and the arguments.
 
     Attention comes only where there are whole sequences, of a length that it takes.
     """
     seeds = iter(range(100))
 
-    def normal(*shape, dtype=jnp.bfloat16):
+    def normal(*shape, dtype=dtype):
         return jax.random.normal(jax.random.key(next(seeds)), shape, dtype)
 
     def vector(size):
@@ -67,6 +67,7 @@ def cases(tokens: int, length: int, hidden: int, inner: int, width: int, interpr
 
 SIZES = {  # of a run -> (tokens, length, hidden, inner, width of a head): BERT-base first, then rows that no power of two divides
     "base": [(256 * 128, 128, 768, 3072, 64), (64 * 512, 512, 768, 3072, 64), (32767, 128, 768, 3072, 64)],
+    "float16": [(256 * 128, 128, 768, 3072, 64, jnp.float16), (16 * 512, 512, 768, 3072, 64, jnp.float16)],
     "odd": [
         (4928, 64, 768, 3072, 64),
         (7 * 384, 384, 768, 3072, 64),
@@ -78,10 +79,12 @@ SIZES = {  # of a run -> (tokens, length, hidden, inner, width of a head): BERT-
 }
 
 
-def compare(tokens: int, length: int, hidden: int, inner: int, width: int, interpret: bool = False) -> bool:
-    """Prints a line a kernel; returns whether all are equal within the rounding of bfloat16."""
+def compare(
+    tokens: int, length: int, hidden: int, inner: int, width: int, dtype=jnp.bfloat16, interpret: bool = False
+) -> bool:
+    """Prints a line a kernel; returns whether all are equal within the rounding of dtype."""
     good = True
-    for name, fused, plain, arguments in cases(tokens, length, hidden, inner, width, interpret):
+    for name, fused, plain, arguments in cases(tokens, length, hidden, inner, width, dtype, interpret):
         which = tuple(range(3 if name == "attention" else len(arguments)))
         weight = jax.random.normal(jax.random.key(1), arguments[0].shape)
 
@@ -101,9 +104,12 @@ def compare(tokens: int, length: int, hidden: int, inner: int, width: int, inter
             for a, b in zip(found, expected, strict=True)
         ]
         bad = sum(int((~jnp.isfinite(a)).sum()) for a in found)
-        good &= not bad and max(apart) < 1e-2
+        good &= not bad and max(apart) < 1.3 * float(jnp.finfo(dtype).eps)
         listed = " ".join(f"{each:.1e}" for each in apart)
-        print(f"  {tokens:>5} tokens, length {length}, {hidden:>4} {name:<10} {listed}  not finite: {bad}", flush=True)
+        print(
+            f"  {tokens:>5} tokens, length {length}, {hidden:>4} {jnp.dtype(dtype).name} {name:<10} {listed}  not finite: {bad}",
+            flush=True,
+        )
     return good
 
 

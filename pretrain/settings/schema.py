@@ -219,8 +219,9 @@ class RuntimeConfig:
     loss_scale: Literal["dynamic"] | float = "dynamic"
     """For float16: dynamic, or a fixed factor."""
     enable_xla: bool = False
-    fused_kernels: bool = False
-    """On JAX, in bfloat16 or float16 on NVIDIA GPUs: attention, layer norm, activation and dropout in kernels of their own."""
+    fused_kernels: Literal["auto"] | bool = "auto"
+    """On JAX, in bfloat16 or float16 on NVIDIA GPUs: attention, layer norm, activation and dropout in kernels of their own; auto:
+    on the GPUs on which they were compared with the plain path (compute capability 9.0)."""
     seed: int = at_least(0, 12345)
     """Seed of initial weights and dropout."""
 

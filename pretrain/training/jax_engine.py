@@ -27,6 +27,8 @@ from pretrain.training.state import (
 )
 
 _WHOLE, _CUT = PartitionSpec(), PartitionSpec(AXIS)
+# Compute capabilities of the GPUs on which the kernels were compared with the plain path (benchmarks/README.md).
+_SHOWN_ON = ("9.0",)
 # cuBLAS was 3% of a step faster than the kernels that XLA makes by Triton.
 _COMPILER_OPTIONS = {"gpu": {"xla_gpu_enable_triton_gemm": False}}
 
@@ -65,8 +67,8 @@ class JaxEngine(Engine):
                 factor = LOSS_SCALE_START if self._dynamic_scale else float(config.runtime.loss_scale)
                 self._engine_state = {"loss_scale": np.float32(factor), "loss_scale_good_steps": np.int32(0)}
         self._state: dict | None = None  # None: the variables have it
-        self._fast = choose_fast_path(config.runtime, self._devices.platform)
-        log(describe_fast_path(self._fast, task, config.runtime, self._devices.platform))
+        self._fast, why_not = choose_fast_path(config.runtime, self._devices.mesh.devices.flat[0])
+        log(describe_fast_path(self._fast, why_not, task, config.runtime, self._devices.platform))
         self._compiled: dict[tuple[str, FastPath | None], Callable] = {}
 
     @property
@@ -217,19 +219,36 @@ def _is_prefix(mask: np.ndarray) -> bool:
     return bool((mask[:, 1:] <= mask[:, :-1]).all())
 
 
-def choose_fast_path(runtime: RuntimeConfig, platform: str) -> FastPath | None:
-    """The path of layers.fast_path that this run can take, before its batches are known."""
-    on_gpu = platform == "gpu" and "NVIDIA" in jax.local_devices()[0].device_kind.upper()
-    return FastPath() if runtime.fused_kernels and on_gpu and runtime.mixed_precision_dtype != "float32" else None
+def choose_fast_path(runtime: RuntimeConfig, device) -> tuple[FastPath | None, str]:
+    """(the path of layers.fast_path that this run can take before its batches are known, why it takes none)."""
+    capability = getattr(device, "compute_capability", "")
+    if runtime.fused_kernels is False:
+        return None, "runtime.fused_kernels is false"
+    if device.platform != "gpu" or "NVIDIA" not in device.device_kind.upper():
+        return None, "they are for NVIDIA GPUs"
+    if runtime.mixed_precision_dtype == "float32":
+        return None, "they are for bfloat16 and float16"
+    if runtime.fused_kernels == "auto" and capability not in _SHOWN_ON:
+        return None, (
+            f"untried on compute capability {capability or 'unknown'}; runtime.fused_kernels=true uses them all the same"
+        )
+    try:
+        from pretrain.layers import attention_kernel, kernels  # noqa: F401
+    except ImportError as error:
+        return None, f"JAX {jax.__version__} lacks what they are written in ({error})"
+    return FastPath(), ""
 
 
-def describe_fast_path(path: FastPath | None, task, runtime: RuntimeConfig, platform: str) -> str:
+def describe_fast_path(path: FastPath | None, why_not: str, task, runtime: RuntimeConfig, platform: str) -> str:
     """One line: attention, dropout, what is fused, precision."""
     encoder = getattr(getattr(task.config, "model", None), "encoder", None)
     rate = getattr(getattr(encoder, "options", None), "attention_probs_dropout_prob", 0.0)
-    attention, dropout, rest = "plain", "the device's generator" if platform != "cpu" else "a counter hash", "XLA alone"
+    attention, dropout = "plain", "the device's generator" if platform != "cpu" else "a counter hash"
+    rest = f"XLA alone; no kernels: {why_not}"
     if path is not None:
-        attention = "a kernel of our own, with its dropout" if rate else "cuDNN"
+        attention = (
+            "a kernel of our own, with its dropout (plain at lengths that are no multiples of 64)" if rate else "cuDNN"
+        )
         dropout, rest = "a counter hash in the kernels", "layer norm, activation and bias in kernels"
     return f"step: {runtime.mixed_precision_dtype}; attention: {attention}; dropout: {dropout}; fusion: {rest}"
 

@@ -1,5 +1,8 @@
 """Kernels for GPUs, run by Pallas' interpreter on the CPU: equal to the plain operations. In the process on JAX (test_on_jax)."""
 
+import sys
+from dataclasses import dataclass
+
 import keras
 import numpy as np
 import pytest
@@ -15,7 +18,8 @@ from pretrain.layers import activations, kernels
 from pretrain.layers.dropout import dropout_scope
 from pretrain.layers.fast_path import FastPath, attend, fast_path
 from pretrain.settings.schema import RuntimeConfig
-from pretrain.training.jax_engine import _is_prefix, choose_fast_path
+from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
+from pretrain.training.jax_engine import _is_prefix, choose_fast_path, describe_fast_path
 from tests.pretrain.runs import tiny
 
 LENGTH = 64
@@ -129,8 +133,49 @@ def test_what_no_kernel_can_do_is_done_plainly():
         assert attend(heads, heads, heads, adder, Dropout(0.1), training=True) is None  # 30 is no multiple of the block
 
 
-def test_the_engine_takes_it_only_where_it_can():
-    assert choose_fast_path(RuntimeConfig(mixed_precision_dtype="bfloat16"), "cpu") is None
-    assert choose_fast_path(RuntimeConfig(mixed_precision_dtype="bfloat16"), "tpu") is None
+@dataclass(frozen=True)
+class Device:
+    platform: str = "gpu"
+    device_kind: str = "NVIDIA H200"
+    compute_capability: str = "9.0"
+
+
+@pytest.mark.parametrize(
+    ("runtime", "device", "why_not"),
+    [
+        ({}, Device(), ""),
+        ({"mixed_precision_dtype": "float16"}, Device(), ""),
+        ({"fused_kernels": True}, Device(device_kind="NVIDIA A100-SXM4-40GB", compute_capability="8.0"), ""),
+        (
+            {},
+            Device(device_kind="NVIDIA A100-SXM4-40GB", compute_capability="8.0"),
+            "untried on compute capability 8.0",
+        ),
+        ({"fused_kernels": False}, Device(), "runtime.fused_kernels is false"),
+        ({"mixed_precision_dtype": "float32"}, Device(), "they are for bfloat16 and float16"),
+        ({}, Device("cpu", "cpu", ""), "they are for NVIDIA GPUs"),
+        ({"fused_kernels": True}, Device("tpu", "TPU v5", ""), "they are for NVIDIA GPUs"),
+        ({}, Device(device_kind="AMD Instinct MI300X", compute_capability="9.4"), "they are for NVIDIA GPUs"),
+    ],
+)
+def test_the_engine_takes_it_where_it_can_and_tells_why_not(runtime, device, why_not):
+    runtime = RuntimeConfig(**{"mixed_precision_dtype": "bfloat16"} | runtime)
+    path, found = choose_fast_path(runtime, device)
+    assert found.startswith(why_not)
+    assert (path is None) == bool(found) == bool(why_not)
+    line = describe_fast_path(path, found, PretrainingTask(PretrainingConfig()), runtime, device.platform)
+    assert line.startswith(f"step: {runtime.mixed_precision_dtype}; attention: ")
+    assert line.endswith(f"XLA alone; no kernels: {found}" if why_not else "layer norm, activation and bias in kernels")
+
+
+def test_a_jax_without_what_the_kernels_are_written_in(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pretrain.layers.kernels", None)
+    monkeypatch.delattr("pretrain.layers.kernels", raising=False)
+    path, why_not = choose_fast_path(RuntimeConfig(mixed_precision_dtype="bfloat16"), Device())
+    assert path is None
+    assert why_not.startswith(f"JAX {jax.__version__} lacks what they are written in (")
+
+
+def test_masks_of_real_tokens_first():
     assert _is_prefix(np.array([[1, 1, 0], [1, 1, 1], [0, 0, 0]]))
     assert not _is_prefix(np.array([[1, 1, 0], [1, 0, 1]]))
