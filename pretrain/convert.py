@@ -51,7 +51,7 @@ def convert_command(
     from pretrain.encoders.model_config import read_model_config
 
     if tf_hub_path is not None:
-        written = convert_hub_module(tf_hub_path, model_type == "albert_encoder", f"albert_{model}_v{version}", print)
+        written = convert_hub_module(tf_hub_path, model_type == "albert_encoder", f"albert_{model}_v{version}")
         print(f"written: {written}")
         return
     for name, value in (("SOURCE", source), ("DEST", dest), ("--format", format)):
@@ -62,7 +62,8 @@ def convert_command(
     with user_modules(import_module or ()):
         CHECKPOINT_FORMATS.get(format)  # an unknown one is refused before anything is read
         checkpoint = read_checkpoint(source, read_model_config(model_config) if model_config else None)
-        convert(checkpoint, dest, format, **options, log=print)
+        convert(checkpoint, dest, format, **options)
+    print(f"written: {dest} ({format})")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

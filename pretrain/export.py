@@ -42,7 +42,8 @@ def export_command(
     options["allow_other_tokenizer"] = allow_other_tokenizer
     with user_modules(import_module or ()):
         CHECKPOINT_FORMATS.get(format)  # an unknown one is refused before anything is read
-        convert(read_checkpoint(str(folder)), dest, format, **options, log=print)
+        convert(read_checkpoint(str(folder)), dest, format, **options)
+    print(f"written: {dest} ({format})")
 
 
 def find_checkpoint(model_dir: Path, best: bool) -> Path:

@@ -170,7 +170,7 @@ def _sweep(
     given = read_model_config(model_config) if model_config else None
     encoder = read_checkpoint(init_checkpoint, given).encoder
     confirmed = any(_ALLOW in (tree.get("task") or {}) for _, tree in top)
-    vocabulary = _tokenizer(tokenizer, init_checkpoint, confirmed, log)
+    vocabulary = _tokenizer(tokenizer, init_checkpoint, confirmed)
     runs: dict[str, tuple[ExperimentConfig, str]] = {}
     for name in chosen:
         _, settings, dev = TASKS[name]
@@ -208,7 +208,7 @@ def _tokenizer(given: str | None, init_checkpoint: str, confirmed: bool, log) ->
     if not found:
         raise UsageError(f"no tokenizer beside {init_checkpoint}. Name it with --tokenizer.")
     loaded = load_tokenizer(found)
-    refuse_other_tokenizer(loaded.path, loaded.meta(), Path(loaded.path), init_checkpoint, confirmed, log)
+    refuse_other_tokenizer(loaded.path, loaded.meta(), Path(loaded.path), init_checkpoint, confirmed)
     return str(found)
 
 

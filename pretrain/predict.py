@@ -175,13 +175,13 @@ def _tokenizer(model_dir: str, given: str | None, allow_other: bool, log, record
 
     if records is not None:
         file, use = tokenizer_entry(EvalDataConfig(input_path=records), "--input")
-        refuse_other_tokenizer(records, use, file, model_dir, allow_other, log)
+        refuse_other_tokenizer(records, use, file, model_dir, allow_other)
         return None
     path = given or find_tokenizer(model_dir)
     if path is None:
         raise UsageError(f"no tokenizer lies beside {model_dir}. Name it with --tokenizer.")
     loaded = load_tokenizer(path)
-    refuse_other_tokenizer(loaded.path, loaded.meta(), Path(loaded.path), model_dir, allow_other, log)
+    refuse_other_tokenizer(loaded.path, loaded.meta(), Path(loaded.path), model_dir, allow_other)
     return loaded
 
 

@@ -1,9 +1,8 @@
 """Converting: a checkpoint that was read, written in another format, with its tokenizer, and an account of what became of it."""
 
-from collections.abc import Callable
+import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,8 @@ from pretrain.converters.write import write_checkpoint
 from pretrain.encoders.model import initialize_weights, weights_by_path
 from pretrain.encoders.model_config import read_model_config
 
+_log = logging.getLogger(__name__)
+
 _SEED = 12345  # of weights that a module lacks
 
 
@@ -31,9 +32,8 @@ def convert(
     tokenizer: str | None = None,
     do_lower_case: bool | None = None,
     allow_other_tokenizer: bool = False,
-    log: Callable[[str], None] = lambda line: None,
 ) -> None:
-    """Writes a checkpoint as a new folder, after checking that it makes a whole model.
+    """Writes a checkpoint as a new folder, after checking that it makes a whole model; logs what became of the weights.
 
     Args:
       checkpoint: as pretrain.converters.read_checkpoint gives it.
@@ -43,28 +43,30 @@ def convert(
       tokenizer: its tokenizer file; default: the one next to the source, if there is one.
       do_lower_case: whether that lower-cases, if not as stored with it.
       allow_other_tokenizer: take a tokenizer that is not the one of the weights.
-      log: receives the account of what was matched, missing and unused.
 
     Raises UsageError, DataError.
     """
     if encoder_only:
         checkpoint = encoder_alone(checkpoint)
-    log(str(assign(build_model(checkpoint), checkpoint)))  # shapes and names are right, or this raises
+    _log.info("%s", assign(build_model(checkpoint), checkpoint))  # shapes and names are right, or this raises
     _refuse_left_out(checkpoint)
     if not has_pooled_output(checkpoint):
-        log("warning: it has no pooler, so that pooled_output means nothing")
+        _log.warning("%s: has no pooler, so that pooled_output means nothing", checkpoint.source)
     path = Path(tokenizer) if tokenizer else find_tokenizer(checkpoint.source)
     if path is not None:
         words = load_fitting(path, checkpoint, do_lower_case)
-        options: dict[str, Any] = {"options": do_lower_case is None, "log": log}
         refuse_other_tokenizer(
-            words.path, words.meta(), Path(words.path), checkpoint.source, allow_other_tokenizer, **options
+            words.path,
+            words.meta(),
+            Path(words.path),
+            checkpoint.source,
+            allow_other_tokenizer,
+            options=do_lower_case is None,
         )
         checkpoint = replace(checkpoint, tokenizer=words)
-    log(_about_tokenizer(checkpoint))
+    _report_tokenizer(checkpoint)
     for note in write_checkpoint(dest, checkpoint, format):
-        log(note)
-    log(f"written: {dest} ({format})")
+        _log.info(note)
 
 
 def _refuse_left_out(checkpoint: Checkpoint) -> None:
@@ -75,19 +77,23 @@ def _refuse_left_out(checkpoint: Checkpoint) -> None:
         )
 
 
-def _about_tokenizer(checkpoint: Checkpoint) -> str:
+def _report_tokenizer(checkpoint: Checkpoint) -> None:
     tokenizer, rows = checkpoint.tokenizer, checkpoint.known_encoder.options.vocab_size
     if tokenizer is None:
-        return "tokenizer: none next to the source; name one with --tokenizer"
-    line, entries = f"tokenizer: {tokenizer.path}", tokenizer.vocab_size
+        _log.info("tokenizer: none next to the source; name one with --tokenizer")
+        return
+    entries, own = tokenizer.vocab_size, checkpoint.extras.get("tokenizer_sha256")
     if entries >= rows:
-        return line
-    if checkpoint.extras.get("tokenizer_sha256") == tokenizer.sha256:  # that of the run's training records
-        return f"{line} ({entries} entries; the model has {rows})"
-    return f"{line}; warning: {entries} entries, the model has {rows}: is it the model's own?"
+        _log.info("tokenizer: %s", tokenizer.path)
+    elif own == tokenizer.sha256:  # that of the run's training records
+        _log.info("tokenizer: %s (%d entries; the model has %d)", tokenizer.path, entries, rows)
+    else:
+        _log.warning(
+            "the tokenizer %s has %d entries, the model has %d: is it the model's own?", tokenizer.path, entries, rows
+        )
 
 
-def convert_hub_module(path: str, encoder_only: bool, model_name: str, log: Callable[[str], None]) -> Path:
+def convert_hub_module(path: str, encoder_only: bool, model_name: str) -> Path:
     """Writes tf2_model.h5 or tf2_model_full.h5 into an ALBERT module's own folder, as kamalkraj/ALBERT-TF2.0 does.
 
     Published modules have no weights for sentence order: those of the full file then start at random, which is reported.
@@ -96,7 +102,6 @@ def convert_hub_module(path: str, encoder_only: bool, model_name: str, log: Call
       path: the module's folder, or the URL of a cached one.
       encoder_only: tf2_model.h5, else tf2_model_full.h5.
       model_name: configuration of modules that have none (version 1).
-      log: receives what was matched and what was missing.
 
     Returns the file. UsageError where it exists, or a head cannot be used.
     """
@@ -107,7 +112,7 @@ def convert_hub_module(path: str, encoder_only: bool, model_name: str, log: Call
         heads = dict.fromkeys(("masked_lm/output_bias", "sentence_pair/logits/kernel"), np.zeros(0))
         model = build_model(replace(checkpoint, weights=heads))
         initialize_weights(model, _SEED)
-        log(str(assign(model, checkpoint)))
+        _log.info("%s", assign(model, checkpoint))
         whole = {name: np.asarray(weight) for name, weight in weights_by_path(model).items()}
         checkpoint = replace(checkpoint, weights=whole)
     return keras_h5.write_one(folder, checkpoint, encoder_only)

@@ -3,7 +3,8 @@
 Files are not compared: a vocab.txt and a tokenizer.json of the same entries are one tokenizer.
 """
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 from nlpdata.errors import DataError, NlpdataError, UsageError
@@ -12,6 +13,8 @@ from nlpdata.tokenizers.stored import stored_options
 from pretrain.converters import native
 from pretrain.converters.tokenizer_files import find_tokenizer
 
+_log = logging.getLogger(__name__)
+
 
 def refuse_other_tokenizer(
     what: str,
@@ -19,7 +22,6 @@ def refuse_other_tokenizer(
     file: Path | None,
     source: str,
     allow: bool,
-    log: Callable[[str], None] = print,
     options: bool = True,
 ) -> None:
     """UsageError where a tokenizer is another one than a checkpoint's; what cannot be compared is reported.
@@ -30,31 +32,28 @@ def refuse_other_tokenizer(
       file: its file; None where that is not there.
       source: the checkpoint, as for read_checkpoint.
       allow: only report a difference.
-      log: takes notes for the user.
       options: compare casing too.
     """
     found, unknown = _compare(use, file, source, options)
     if unknown:
-        log(f"warning: {what}: not checked against the tokenizer of {source}: {unknown}")
+        _log.warning("%s: not checked against the tokenizer of %s: %s", what, source, unknown)
     if not found:
         return
     line = f"{what}: the tokenizer is not that of {source}, so that ids mean other words: {'; '.join(found)}"
-    _refuse(line, "Use the tokenizer of the weights; if another one is meant", allow, log)
+    _refuse(line, "Use the tokenizer of the weights; if another one is meant", allow)
 
 
 def refuse_unequal_records(
     train: tuple[Path | None, Mapping],
     validation: tuple[Path | None, Mapping],
     allow: bool,
-    log: Callable[[str], None] = print,
 ) -> None:
     """UsageError where validation records were made with another tokenizer than the training records.
 
     Args:
-      train, validation: file and description as pretrain.data.tokenizers.tokenizer_entry gives them; ones without a
-        description are not compared.
+      train: file and description of the training records, as pretrain.data.tokenizers.tokenizer_entry gives them.
+      validation: the same of the validation records. Records without a description are not compared.
       allow: only report a difference.
-      log: takes notes for the user.
     """
     found = _between(train, validation)
     if not found:
@@ -63,13 +62,13 @@ def refuse_unequal_records(
         "the records of task.validation_data were made with another tokenizer than those of task.train_data, so that ids mean "
         f"other words: {'; '.join(found)}"
     )
-    _refuse(line, "Make both with one tokenizer; if this is meant", allow, log)
+    _refuse(line, "Make both with one tokenizer; if this is meant", allow)
 
 
-def _refuse(line: str, remedy: str, allow: bool, log: Callable[[str], None]) -> None:
+def _refuse(line: str, remedy: str, allow: bool) -> None:
     if not allow:
         raise UsageError(f"{line}. {remedy}, use --allow_other_tokenizer (task.allow_other_tokenizer).")
-    log(f"warning: {line}")
+    _log.warning(line)
 
 
 def _between(train: tuple[Path | None, Mapping], other: tuple[Path | None, Mapping]) -> list[str]:

@@ -249,7 +249,7 @@ class _Run:
             tokenizer_entry(getattr(task, name), data.name)
             for name, data in (("train_data", self._train_data), ("validation_data", self._validation_data))
         )
-        refuse_unequal_records(train, validation, getattr(task, "allow_other_tokenizer", False), self._log)
+        refuse_unequal_records(train, validation, getattr(task, "allow_other_tokenizer", False))
 
     def _check_tokenizer(self, source: str) -> None:
         """Refuses records of another tokenizer than that of the weights at `source`."""
@@ -258,7 +258,7 @@ class _Run:
             if data is not None:
                 file, use = tokenizer_entry(getattr(task, name), data.name)
                 allow = getattr(task, "allow_other_tokenizer", False)
-                refuse_other_tokenizer(f"the records of {data.name}", use, file, source, allow, self._log)
+                refuse_other_tokenizer(f"the records of {data.name}", use, file, source, allow)
 
     def _check_labels(self, then: Mapping) -> None:
         """Refuses records whose class ids mean other things than those that the model was trained on."""

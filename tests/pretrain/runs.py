@@ -1,6 +1,8 @@
 """What the tests of the training loop share: small configurations, runs in processes of their own, lines of metrics."""
 
+import contextlib
 import json
+import logging
 import os
 import pickle
 import subprocess
@@ -73,12 +75,39 @@ def experiment(
     )
 
 
+class _Heard(logging.Handler):
+    """Keeps the lines of messages as a command line shows them."""
+
+    def __init__(self, lines: list[str]):
+        super().__init__()
+        self._lines = lines
+
+    def emit(self, record):
+        prefix = "warning: " if record.levelno == logging.WARNING else ""
+        self._lines.append(prefix + record.getMessage())
+
+
+@contextlib.contextmanager
+def heard(lines: list[str]):
+    """Adds what pretrain logs in this context to `lines`."""
+    logger, handler = logging.getLogger("pretrain"), _Heard(lines)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
 def run(config, model_dir, mode="train") -> list[str]:
     """Runs an experiment here; returns what it said."""
     from pretrain.training import run_experiment
 
     said: list[str] = []
-    run_experiment(config, model_dir, mode, said.append)
+    with heard(said):
+        run_experiment(config, model_dir, mode, said.append)
     return said
 
 

@@ -14,6 +14,7 @@ from pretrain.converters.same_tokenizer import refuse_other_tokenizer, refuse_un
 from pretrain.converters.tokenizer_files import keep_tokenizer
 from pretrain.settings.yaml_files import SAVED_NAME
 from tests.pretrain.models import bert
+from tests.pretrain.runs import heard
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "##er"]
 
@@ -30,11 +31,9 @@ def vocabulary(path, words=WORDS, **options):
 
 def check(tokenizer, source, file="", **options):
     """What is logged; `file`: "gone" where the tokenizer's file is not there."""
-    said = []
     place = None if file else Path(tokenizer.path)
-    refuse_other_tokenizer(
-        "records", tokenizer.meta(), place, str(source), options.pop("allow", False), said.append, **options
-    )
+    with heard([]) as said:
+        refuse_other_tokenizer("records", tokenizer.meta(), place, str(source), options.pop("allow", False), **options)
     return said
 
 
@@ -114,8 +113,8 @@ def test_what_cannot_be_checked_is_reported(source, tmp_path):
     assert line.endswith("no tokenizer is next to it to compare with")
     (line,) = check(other, source, file="gone")
     assert line.endswith("its file is not next to them, so that pieces cannot be compared")
-    said = []
-    refuse_other_tokenizer("records", {}, None, str(source), False, said.append)
+    with heard([]) as said:
+        refuse_other_tokenizer("records", {}, None, str(source), False)
     assert said[0].endswith("no meta file says which tokenizer they were made with")
     with pytest.raises(UsageError, match="9 pieces, not 8"):
         check(vocabulary(tmp_path / "more.txt", [*WORDS, "more"]), source, file="gone")
@@ -168,6 +167,6 @@ def test_training_and_validation_records(tmp_path):
     ):
         with pytest.raises(UsageError, match=f"task.validation_data .* task.train_data.*{difference}"):
             refuse_unequal_records(train, other, False)
-        said = []
-        refuse_unequal_records(train, other, True, said.append)
+        with heard([]) as said:
+            refuse_unequal_records(train, other, True)
         assert said[0].startswith("warning: ")
