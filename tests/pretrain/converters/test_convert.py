@@ -395,7 +395,7 @@ def test_a_tokenizer_travels_along(source, kind, tmp_path, capsys):
         write(given.with_name("vocab.txt"), entries)
     if kind == "tokenizer.json":
         given.write_text(json.dumps(tokenizer_json(load_tokenizer(given.with_name("vocab.txt")))[0]))
-    code, out, err = run(
+    code, _, err = run(
         *(source, tmp_path / "out", "--format", "hf", "--tokenizer", given, "--nodo_lower_case"), capsys=capsys
     )
     assert code == 0, err
@@ -411,6 +411,6 @@ def test_a_tokenizer_travels_along(source, kind, tmp_path, capsys):
     assert theirs.options() == ours.options()
     lines = ["abc Had fed", "[MASK]", "ÀB"]
     np.testing.assert_array_equal(ours.encode(lines)[0], theirs.encode(lines)[0])
-    code, out, err = run(tmp_path / "out", tmp_path / "back", "--format", "native", capsys=capsys)
+    code, _, err = run(tmp_path / "out", tmp_path / "back", "--format", "native", capsys=capsys)
     assert code == 0, err
     assert load_tokenizer(find_tokenizer(tmp_path / "back")).options() == ours.options()
