@@ -71,7 +71,7 @@ class Case:
         self.dataset = open_dataset([str(source)], self.options)
         self.loaded = load_tokenizer(tokenizer, do_lower_case=True)
         split = choose_splits(self.dataset, "train")[0]
-        self.chunks = list(read_chunks(self.dataset, split, ",", Tally(False, print)))
+        self.chunks = list(read_chunks(self.dataset, split, ",", Tally(False)))
         self.texts = [self._texts(chunk) for chunk in self.chunks]
         self.size = sum(len(text.encode()) for texts in self.texts for text in texts)
 
@@ -108,7 +108,7 @@ class Case:
             targets += [(windows.SquadEncoder, "_answer_tokens", "answers")]
         with stages.patched(targets):
             split = choose_splits(self.dataset, "train")[0]
-            chunks = read_chunks(self.dataset, split, ",", Tally(False, print))
+            chunks = read_chunks(self.dataset, split, ",", Tally(False))
             for chunk in stages.iterate("read", chunks):
                 with stages.stage("other"):
                     made = encoder.windows(chunk)[0] if recipe.numbered else encoder.columns(chunk)[0]

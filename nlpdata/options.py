@@ -81,17 +81,10 @@ class RecordOptions:
 class Arguments:
     """Base of what commands take besides the options of their result."""
 
-    log: Callable[[str | Message], None] | None = option(None, "Receives lines for the user.", flag="")
-
     def __post_init__(self) -> None:
         for each in fields(self):
             if "least" in each.metadata and each.metadata["least"] is not None:
                 check_range(each.name, getattr(self, each.name), each.metadata["least"], None)
-
-    def say(self, line: str | Message) -> None:
-        """Hands a line to the user."""
-        if self.log:
-            self.log(line)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,6 @@ def create_finetuning(request: BeamFinetuningRequest) -> FinetuningResult | dict
 
     Raises UsageError, DataError.
     """
-    log = request.say
     chosen = find_runner(request.runner, request.beam_args, request.dry_run)
     plan = make_plan(request)
     targets = list(plan.targets.values())
@@ -45,7 +44,7 @@ def create_finetuning(request: BeamFinetuningRequest) -> FinetuningResult | dict
     if request.dry_run:
         setup = tasks.Setup(plan.recipe, folder, plan.targets, plan.num_shards)
         return describe_job(chosen, lambda pipeline: build_graph(pipeline, setup, []))
-    with Run(plan, request.overwrite, log, folder) as run:
+    with Run(plan, request.overwrite, folder) as run:
         if run.is_made:
             return run.complete()
         try:
@@ -56,7 +55,6 @@ def create_finetuning(request: BeamFinetuningRequest) -> FinetuningResult | dict
                 lambda pipeline: build_graph(pipeline, setup, parts),
                 chunks=len(parts),
                 input_bytes=sum(part.size for part in parts),
-                log=log,
                 quiet=not request.progress,
             )
             return run.finish(parts)

@@ -8,6 +8,7 @@ id instead of a side input: that is the same shuffle, since a side input from th
 it works alike on every runner.
 """
 
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,6 +30,8 @@ from pipelines.job import describe_job
 from pipelines.pieces import FACTS, labelled
 from pipelines.runner import find_runner, run_pipeline
 
+_log = logging.getLogger(__name__)
+
 
 @takes(BeamPretrainingRequest)
 def create_pretraining(request: BeamPretrainingRequest) -> CreationResult | dict:
@@ -38,7 +41,7 @@ def create_pretraining(request: BeamPretrainingRequest) -> CreationResult | dict
 
     Raises UsageError, DataError.
     """
-    output, log = str(request.output), request.say
+    output = str(request.output)
     chosen = find_runner(request.runner, request.beam_args, request.dry_run)
     plan = make_plan(request)
     targets = list(plan.targets.values())
@@ -50,7 +53,7 @@ def create_pretraining(request: BeamPretrainingRequest) -> CreationResult | dict
     if request.dry_run:
         return describe_job(chosen, lambda pipeline: build_graph(pipeline, plan, shared_path(targets[0], plan.key)))
     check_output(targets, request.overwrite, plan.key, plan.copies())
-    work = WorkFolder(targets, plan.key, log, resumable=False)
+    work = WorkFolder(targets, plan.key, resumable=False)
     folder = shared_path(targets[0], plan.key)  # where finished shards wait for the last step
     try:
         if work.decided:  # by an equal run, which was interrupted while it put the files in place
@@ -62,7 +65,6 @@ def create_pretraining(request: BeamPretrainingRequest) -> CreationResult | dict
                 lambda pipeline: build_graph(pipeline, plan, folder, work.path if chosen.is_local else None),
                 chunks=len(plan.portions),
                 input_bytes=plan.input_bytes,
-                log=log,
                 quiet=not request.progress,
             )
             complete(targets, plan.key)
@@ -73,7 +75,7 @@ def create_pretraining(request: BeamPretrainingRequest) -> CreationResult | dict
         work.remove()
     found = result_warnings(plan, metas["train"]["counters"])
     for line in found:
-        log(f"warning: {line}")
+        _log.warning(line)
     return plan.result(metas, found)
 
 

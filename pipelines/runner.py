@@ -23,6 +23,8 @@ from nlpdata.files.paths import is_remote
 from pipelines import progress
 from pipelines.faults import fault_in, without_tracebacks
 
+_log = logging.getLogger(__name__)
+
 # DirectRunner means Beam's in-process runner: Beam's own DirectRunner first tries to download another one.
 RUNNERS = {
     "DirectRunner": "apache_beam.runners.portability.fn_api_runner:FnApiRunner",
@@ -215,7 +217,6 @@ def run_pipeline(
     *,
     chunks: int,
     input_bytes: int,
-    log: Callable[[str], None],
     quiet: bool,
 ) -> None:
     """Builds a pipeline and runs it to its end.
@@ -223,7 +224,6 @@ def run_pipeline(
     Args:
       build: adds the steps to a pipeline.
       chunks, input_bytes: how much there is to do, for progress and division.
-      log: receives lines for the user.
       quiet: show no progress.
 
     Raises the fault of the user that a worker met, else DataError with the step and the root of the runner's error.
@@ -231,7 +231,7 @@ def run_pipeline(
     logging.getLogger("distributed").setLevel(logging.ERROR)
     pipeline = runner.pipeline(chunks)
     build(pipeline)
-    log(f"{runner.name}: {chunks} chunks, {input_bytes / 1e6:.1f} MB")
+    _log.info(f"{runner.name}: {chunks} chunks, {input_bytes / 1e6:.1f} MB")
     start, result = time.monotonic(), None
     gc.freeze()  # Beam's modules are 100,000 objects, which every full collection would look at
     try:
@@ -249,7 +249,7 @@ def run_pipeline(
         _close_dask(result)
     if state not in (None, "DONE"):
         raise DataError(f"{runner.name} ended in the state {state}: its log says why")
-    log(f"{runner.name}: done in {time.monotonic() - start:.0f} s")
+    _log.info(f"{runner.name}: done in {time.monotonic() - start:.0f} s")
 
 
 def _root_line(error: BaseException) -> str:

@@ -65,12 +65,11 @@ def train_tokenizer(request: BeamTrainingRequest) -> TrainingResult | dict:
             lambda pipeline: build_graph(pipeline, plan, folder),
             chunks=len(plan.portions),
             input_bytes=sum(portion.bytes for portion in plan.portions),
-            log=request.say,
             quiet=True,
         )
         sums = json.loads((path_of(folder) / _SUMS).read_text())
         lines = _sample(folder, sums["parts"])
-        return train(plan, Counter(sums["counts"]), lambda: train_vocabulary(plan.reader.options, lines), request.say)
+        return train(plan, Counter(sums["counts"]), lambda: train_vocabulary(plan.reader.options, lines))
     finally:
         remove_tree(folder)
 

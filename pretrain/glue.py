@@ -229,7 +229,7 @@ def _records(name: str, splits: str, input: str, folder: Path, tokenizer: str, o
     outputs = [str(folder / f"{split}.tfrecord") for split in splits.split(",")]
     if not meta_path.exists() or any(map(is_unfinished, outputs)):
         log(f"{name}: making records: {folder}")
-        create_finetuning(input, str(folder), tokenizer, task=name, splits=splits, log=log, **options)
+        create_finetuning(input, str(folder), tokenizer, task=name, splits=splits, **options)
         return folder
     meta = read_meta(meta_path)
     wanted = {"tokenizer": load_tokenizer(tokenizer).sha256, "max_seq_length": options["max_seq_length"]}

@@ -7,6 +7,7 @@ exist; 130 interrupted; 143 terminated.
 import contextlib
 import itertools
 import json
+import logging
 import os
 import signal
 import sys
@@ -23,11 +24,13 @@ from nlpdata.cli.messages import on_standard_error
 from nlpdata.cli.parameters import with_options
 from nlpdata.cli.parsing import call_app
 from nlpdata.cli.runners import COMMANDS, LOCAL, function_of
-from nlpdata.errors import BEGINS_ANEW, RESUMES, Message, NlpdataError, UsageError, as_flag, opt
+from nlpdata.errors import BEGINS_ANEW, RESUMES, NlpdataError, UsageError, as_flag, opt
 from nlpdata.finetuning.options import LocalFinetuningRequest
 from nlpdata.options import BeamArguments, help_of
 from nlpdata.pretraining.options import LocalPretrainingRequest
 from nlpdata.tokenizers.training.options import LocalTrainingRequest
+
+_log = logging.getLogger(__name__)
 
 app = typer.Typer(
     add_completion=False,
@@ -48,11 +51,6 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 _RESUMABLE = ("create-pretraining", "create-finetuning")
 
 
-def _log(line: str | Message) -> None:
-    line = line.spelled(as_flag) if isinstance(line, Message) else line
-    print(line, file=sys.stderr, flush=True)
-
-
 @app.command("train-tokenizer")
 @with_options(LocalTrainingRequest, BeamArguments)
 def train_tokenizer_command(runner: Runner = LOCAL, beam_arg: BeamArgs = None, **given: Any) -> None:
@@ -63,8 +61,6 @@ def train_tokenizer_command(runner: Runner = LOCAL, beam_arg: BeamArgs = None, *
     result = _call("train-tokenizer", LocalTrainingRequest, runner, beam_arg, given)
     if result is None:
         return
-    for line in result.warnings:
-        _log(f"warning: {line}")
     _table(summaries.training_rows(result))
     print("written:", ", ".join(result.files))
 
@@ -113,7 +109,7 @@ def _call(command: str, request_class: Any, runner: str, beam_args: Sequence[str
         if each.init and each.default is MISSING and each.name not in given:
             raise UsageError(f"{opt(each.name)} is missing. {help_of(each)}")
     function = _function(command, runner, given, list(beam_args or []))
-    result = function(log=_log, **given)
+    result = function(**given)
     if not given.get("dry_run"):
         return result
     print(json.dumps(result, indent=2))
@@ -223,27 +219,32 @@ def _terminate(signum, frame):
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code when called with argv, else exits."""
     given = list(sys.argv[1:] if argv is None else argv)
-    code = 0
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGTERM, _terminate)
-    try:
-        with on_standard_error():
-            call_app(app, _rewrite(given), "nlpdata")
-    except NlpdataError as error:
-        _log(f"nlpdata: error: {error.spelled(as_flag)}")
-        code = error.exit_code
-    except KeyboardInterrupt:
-        code = 130
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (the reader has gone; nothing more can be said)
-        code = 1
-    except OSError as error:  # of a place that no step expects to fail
-        _log(f"nlpdata: error: {error.strerror or error}" + (f" ({error.filename})" if error.filename else ""))
-        code = 1
-    except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else 1
-    if code in (130, 143):
-        _log(f"nlpdata: {'interrupted' if code == 130 else 'terminated'}.{_what_is_left(given)}")
+    with on_standard_error():
+        code = _exit_code(given)
+        if code in (130, 143):
+            _log.error(f"nlpdata: {'interrupted' if code == 130 else 'terminated'}.{_what_is_left(given)}")
     if argv is None:
         sys.exit(code)
     return code
+
+
+def _exit_code(argv: list[str]) -> int:
+    """Runs the command line, and reports what a user can cause."""
+    try:
+        call_app(app, _rewrite(argv), "nlpdata")
+    except NlpdataError as error:
+        _log.error(f"nlpdata: error: {error.spelled(as_flag)}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (the reader has gone; nothing more can be said)
+        return 1
+    except OSError as error:  # of a place that no step expects to fail
+        _log.error(f"nlpdata: error: {error.strerror or error}" + (f" ({error.filename})" if error.filename else ""))
+        return 1
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 1
+    return 0

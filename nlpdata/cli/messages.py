@@ -1,7 +1,8 @@
 """Messages of the command lines: what the packages log appears on standard error.
 
 Library code logs with `logging.getLogger(__name__)`: info is what happens, warning is what a user should look at. Used from
-Python without a handler, warnings appear (logging's last resort), info does not.
+Python without a handler, warnings appear (logging's last resort), info does not; `logging.basicConfig(level=logging.INFO)`,
+or `with on_standard_error():`, shows both.
 """
 
 import contextlib
@@ -9,14 +10,20 @@ import logging
 import sys
 from collections.abc import Iterator
 
+from nlpdata.errors import Message, as_flag
+
 PACKAGES = ("nlpdata", "pipelines", "pretrain")
 
 
 class _StandardError(logging.Handler):
-    """Writes info as the bare line and a warning as `warning: ...`, to what sys.stderr is at the time."""
+    """Writes info and errors as the bare line and a warning as `warning: ...`, to what sys.stderr is at the time.
+
+    A Message (see nlpdata.errors) names options as the command line does.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
-        line = record.getMessage()
+        message: object = record.msg
+        line = message.spelled(as_flag) if isinstance(message, Message) else record.getMessage()
         if record.levelno == logging.WARNING:
             line = f"warning: {line}"
         encoding = getattr(sys.stderr, "encoding", None) or "utf-8"

@@ -5,8 +5,9 @@ Chunks do not depend on workers, and records do not depend on chunks: any execut
 
 import gzip
 import json
+import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from nlpdata.errors import DataError
@@ -17,6 +18,8 @@ from nlpdata.finetuning.labels import DROPPED, RowReader
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.squad import Note, Paragraph, Paragraphs
 
+_log = logging.getLogger(__name__)
+
 CHUNK_ROWS = 8192
 CHUNK_CHARACTERS = 1 << 20
 
@@ -24,22 +27,26 @@ CHUNK_CHARACTERS = 1 << 20
 class Tally:
     """What happened to the rows of a split: `counters`, `dropped` and `notes` by reason.
 
-    Raises DataError at the first bad row, unless bad rows are skipped; then the first few of each reason are logged.
+    Raises DataError at the first bad row, unless bad rows are skipped; then the first few of each reason are shown.
     """
 
-    def __init__(self, skip: bool, log: Callable[[str], None]):
-        self._skip, self._log = skip, log
+    def __init__(self, skip: bool):
+        self._skip = skip
         self.counters: Counter = Counter()
         self.dropped: Counter = Counter()
         self.notes: Counter = Counter()
         self.labels: Counter = Counter()  # rows that have each class, by id
+
+    def show(self, line: str) -> None:
+        """Shows the user a line about a row."""
+        _log.info(line)
 
     def drop(self, bad: BadRow) -> None:
         if not self._skip:
             raise DataError(bad.message)
         self.dropped[bad.reason] += 1
         if self.dropped[bad.reason] <= MAX_SHOWN:
-            self._log(f"left out ({bad.reason}): {bad.message}")
+            self.show(f"left out ({bad.reason}): {bad.message}")
 
     def leave_out(self, reason: str) -> None:
         """Counts a row that the user has asked to leave out."""
@@ -48,7 +55,7 @@ class Tally:
     def note(self, note: Note) -> None:
         self.notes[note.reason] += 1
         if note.message and self.notes[note.reason] <= MAX_SHOWN:
-            self._log(note.message)
+            self.show(note.message)
 
 
 def read_chunks(dataset: Dataset, split: Split, options: FinetuningOptions, tally: Tally) -> Iterator[Chunk]:

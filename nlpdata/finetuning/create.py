@@ -21,7 +21,7 @@ def create_finetuning(request: LocalFinetuningRequest) -> FinetuningResult:
     Raises UsageError, DataError.
     """
     plan = make_plan(request)
-    with Run(plan, request.overwrite, request.say) as run:
+    with Run(plan, request.overwrite) as run:
         if run.is_made:
             return run.complete()
         parts = run.read()

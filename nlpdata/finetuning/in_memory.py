@@ -1,7 +1,7 @@
 """The records of a sentence task's split without files: for readers that tokenize a dataset when they start."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from nlpdata.finetuning.datasets import choose_splits, open_dataset
 from nlpdata.finetuning.encode import SentenceEncoder
 from nlpdata.finetuning.losses import losses
 from nlpdata.finetuning.options import FinetuningOptions
+from nlpdata.records.contract import Feature
 from nlpdata.text import loss
 from nlpdata.tokenizers import Tokenizer
 
@@ -24,10 +25,19 @@ class EncodedSplit:
     Attributes:
       features: of the records. paths, counts: one file's, though there is none: the dataset's name, and its records.
       meta: the meta file's task_type, num_labels, label_names, max_seq_length and tokenizer.
+      notes, warnings: lines for the user, which are not logged: their options may have other names where this is called.
     """
 
-    def __init__(self, name: str, features, columns: dict[str, np.ndarray], meta: dict):
-        self.features, self.meta = features, meta
+    def __init__(
+        self,
+        name: str,
+        features: tuple[Feature, ...],
+        columns: dict[str, np.ndarray],
+        meta: dict,
+        notes: Sequence[str],
+        warnings: Sequence[str],
+    ):
+        self.features, self.meta, self.notes, self.warnings = features, meta, notes, warnings
         self.paths, self.counts = [Path(name)], np.array([len(columns["input_ids"])])
         self._columns = columns
 
@@ -42,20 +52,29 @@ class EncodedSplit:
         return f"{self.paths[0]}, example {row}"
 
 
-def encode_split(options: FinetuningOptions, tokenizer: Tokenizer, log: Callable[[str], None]) -> EncodedSplit:
+class _Kept(Tally):
+    """A tally that keeps its lines in place of showing them."""
+
+    def __init__(self, skip: bool):
+        super().__init__(skip)
+        self.lines: list[str] = []
+
+    def show(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def encode_split(options: FinetuningOptions, tokenizer: Tokenizer) -> EncodedSplit:
     """The only split that the options choose, in memory: about four bytes a token place (six for vocabularies of 2^16).
 
     Raises UsageError and DataError as create_finetuning does.
     """
     dataset = open_dataset([], options)
     (split,) = choose_splits(dataset, options.splits)
-    for line in dataset.warnings:
-        log(line)
     encoder = SentenceEncoder(
         tokenizer, options.max_seq_length, options.feature_names, dataset.kind, len(dataset.labels or "x")
     )
     parts, counters = [], Counter()
-    tally = Tally(options.on_bad_row == "skip", log)
+    tally = _Kept(options.on_bad_row == "skip")
     for chunk in read_chunks(dataset, split, options, tally):
         columns, counted = encoder.columns(chunk)
         counters += counted
@@ -66,8 +85,7 @@ def encode_split(options: FinetuningOptions, tokenizer: Tokenizer, log: Callable
         raise DataError(f"{dataset.name}: no example of the {split.name} split can be used")
     found = losses(split.name, counters + tally.counters, options, tokenizer.meta())
     loss.refuse(found, options.accept_loss, loss.CONFIRM)
-    for line in [*label_warnings(dataset, split, tally, options), *loss.warnings(found)]:
-        log(f"warning: {line}")
+    warnings = [*dataset.warnings, *label_warnings(dataset, split, tally, options), *loss.warnings(found)]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     meta = {
         "task_type": f"bert_{dataset.kind}",
@@ -76,4 +94,6 @@ def encode_split(options: FinetuningOptions, tokenizer: Tokenizer, log: Callable
         "max_seq_length": options.max_seq_length,
         "tokenizer": tokenizer.meta(),
     }
-    return EncodedSplit(dataset.name, encoder.features(split.name, split.labelled), columns, meta)
+    return EncodedSplit(
+        dataset.name, encoder.features(split.name, split.labelled), columns, meta, tally.lines, warnings
+    )

@@ -1,8 +1,9 @@
 """A run of create_finetuning but for its tasks, which an executor does: what is refused, read, and put in place."""
 
 import gc
+import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +24,8 @@ from nlpdata.records.contract import FORMAT_VERSION
 from nlpdata.text import loss
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
 from nlpdata.tokenizers.files import copy_name
+
+_log = logging.getLogger(__name__)
 
 # Pattern of the splits of all datasets: stems of record files that one meta file describes.
 _SPLITS = "train|(dev|test)(_[A-Za-z-]+)?"
@@ -111,8 +114,10 @@ def make_plan(request: FinetuningRequest) -> Plan:
         keep_accents=request.keep_accents,
         digit_comma=request.digit_comma,
     )
-    for line in [*dataset.warnings, *loaded.notes]:
-        request.say(line)
+    for line in dataset.warnings:
+        _log.warning(line)
+    for line in loaded.notes:
+        _log.info(line)
     targets = {split.name: names.target(split.name) for split in splits}
     return Plan(dataset, splits, chosen, loaded, copy_name(names.stem, loaded.path), targets, request.num_shards)
 
@@ -165,7 +170,7 @@ def _no_collection():
 class Run:
     """The work on a plan, in its work folder:
 
-        with Run(plan, overwrite, log) as run:
+        with Run(plan, overwrite) as run:
             if run.is_made:            # by an equal run, which was interrupted while it put the files in place
                 return run.complete()
             parts = run.read()
@@ -177,12 +182,12 @@ class Run:
     Raises UsageError where outputs exist or another run is at work, DataError where the disk refuses.
     """
 
-    def __init__(self, plan: Plan, overwrite: bool, log: Callable[[str], None], folder: AnyPath | None = None):
-        self._plan, self._log = plan, log
+    def __init__(self, plan: Plan, overwrite: bool, folder: AnyPath | None = None):
+        self._plan = plan
         targets = list(plan.targets.values())
         check_output(targets, overwrite, plan.key, plan.others())
         self._resumes = folder is None  # a Beam job makes all parts anew
-        self.work = WorkFolder(targets, plan.key, log, resumable=self._resumes)
+        self.work = WorkFolder(targets, plan.key, resumable=self._resumes)
         self._folder = folder or self.work.path
         self._tallies: dict[str, Tally] = {}
         self._warnings: list[str] = []
@@ -206,7 +211,7 @@ class Run:
     def complete(self) -> FinetuningResult:
         """Completes the commit that an equal run had begun."""
         for line in self.work.decided.notes:
-            self._log(f"warning: {line}")
+            _log.warning(line)
         return self._put_in_place(self.work.decided.sets, self.work.decided.notes)
 
     @property
@@ -219,7 +224,7 @@ class Run:
         parts: list[tasks.Part] = []
         with _no_collection():
             for split in self._plan.splits:
-                self._tallies[split.name] = Tally(self._plan.options.on_bad_row == "skip", self._log)
+                self._tallies[split.name] = Tally(self._plan.options.on_bad_row == "skip")
                 parts += self._read(split, self._tallies[split.name], len(parts))
         return parts
 
@@ -246,7 +251,7 @@ class Run:
 
     def _warn(self, line: str) -> None:
         self._warnings.append(line)
-        self._log(f"warning: {line}")
+        _log.warning(line)
 
     def finish(self, parts: Sequence[tasks.Part]) -> FinetuningResult:
         """Puts the shards in place, the meta file last."""

@@ -11,6 +11,7 @@ what is left is not taken for finished parts, then the journal, then the lock.
 
 import errno
 import json
+import logging
 import os
 import tempfile
 from collections.abc import Sequence
@@ -30,6 +31,8 @@ from nlpdata.files.temporary import remove_left_in
 from nlpdata.output.committing import JOURNAL, Decided, digest, read_decided, standing
 from nlpdata.output.naming import OutputSet
 from nlpdata.records.contract import committing_marker, meta_path
+
+_log = logging.getLogger(__name__)
 
 _KEY, _LOCK = "key", "lock"
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -54,7 +57,6 @@ class WorkFolder:
     Args:
       targets: the sets that the run makes; the folder is that of the first.
       key: digest of all that decides about the run's result and how it is divided into tasks.
-      log: receives what the user should know.
       resumable: False for a run that begins anew whatever was left, unless it had come to its commit.
 
     Attributes:
@@ -63,9 +65,9 @@ class WorkFolder:
       found: what is in place of the targets as the run begins, for its commit.
     """
 
-    def __init__(self, targets: Sequence[OutputSet], key: str, log, resumable: bool = True):
+    def __init__(self, targets: Sequence[OutputSet], key: str, resumable: bool = True):
         self.path = work_path(targets[0])
-        self._log, self._lock = log, None
+        self._lock = None
         try:
             self._take(targets[0].output)
             self.found = standing(targets)
@@ -74,12 +76,12 @@ class WorkFolder:
             self.decided: Decided | None = read_decided(targets, key, self.path)
             self.resumed = self.decided is not None or (resumable and self._stored_key() == key)
             if self.resumed:
-                log(f"{self.path} was left by an equal run; its finished parts are used.")
+                _log.info(f"{self.path} was left by an equal run; its finished parts are used.")
                 for path in self.path.glob("*.tmp"):
                     path.unlink()
             elif self._names() != [_LOCK]:
                 why = "a run with other options or inputs" if self._stored_key() != key else "the local executor"
-                log(f"{self.path} was left by {why}; it is deleted.")
+                _log.info(f"{self.path} was left by {why}; it is deleted.")
                 self._clear()
             if self.decided is None:
                 (self.path / JOURNAL).unlink(missing_ok=True)
@@ -167,7 +169,7 @@ class WorkFolder:
         for path in sorted(self.path.glob("*.json")):
             for name, crc in (_read_stored(path) or {"files": {}})["files"].items():
                 if (self.path / name).exists() and file_checksum(self.path / name) != crc:
-                    self._log(f"{self.path / name} is damaged; it is made again.")
+                    _log.warning(f"{self.path / name} is damaged; it is made again.")
                     path.unlink(missing_ok=True)
 
     def result(self, name: str, folder: AnyPath | None = None) -> dict | None:
@@ -187,7 +189,7 @@ class WorkFolder:
         except OSError:
             return None
         if size != result["bytes"]:
-            self._log(
+            _log.warning(
                 f"{folder / result['file']} is damaged: {size} bytes instead of {result['bytes']}; it is made again."
             )
             return None
@@ -200,7 +202,7 @@ class WorkFolder:
             (self.path / _LOCK).unlink(missing_ok=True)
             self.path.rmdir()
         except OSError as error:
-            self._log(f"warning: {self.path} cannot be removed: {error.strerror or error}. Remove it yourself.")
+            _log.warning(f"{self.path} cannot be removed: {error.strerror or error}. Remove it yourself.")
         self.close()
 
 

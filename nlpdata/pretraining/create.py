@@ -6,6 +6,7 @@ Before (2) and (3), very many runs become fewer. Every finished unit leaves a sm
 resumes where it was.
 """
 
+import logging
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -48,6 +49,8 @@ from nlpdata.pretraining.stages import (
 )
 from nlpdata.text import loss
 
+_log = logging.getLogger(__name__)
+
 BUCKETS_BYTES = 4 << 20  # of the entries of the documents in a group of buckets; it does not depend on the workers
 
 
@@ -58,7 +61,7 @@ def create_pretraining(request: LocalPretrainingRequest) -> CreationResult:
     Raises UsageError, DataError.
     """
     plan = make_plan(request)
-    run = _Run(plan, request.workers or default_workers(), request.say, request.progress)
+    run = _Run(plan, request.workers or default_workers(), request.progress)
     run.open_work_folder(request.overwrite)
     try:
         with disk_errors("create-pretraining", plan.targets["train"].folder):
@@ -91,8 +94,8 @@ class _Stage:
 
 
 class _Run:
-    def __init__(self, plan: Plan, workers: int, log, progress: bool):
-        self._plan, self._workers, self._log, self._progress = plan, workers, log, progress
+    def __init__(self, plan: Plan, workers: int, progress: bool):
+        self._plan, self._workers, self._progress = plan, workers, progress
         self._counters: Counter = Counter()
         self._runs: dict[str, list[str]] = {}
         self._merged: set[str] = set()  # runs of finished units that are parts of other runs now
@@ -104,7 +107,7 @@ class _Run:
         """Refuses outputs that exist (UsageError), and finds or makes the work folder."""
         targets = self._plan.targets
         check_output(list(targets.values()), overwrite, self._plan.key, self._plan.copies())
-        self._work = WorkFolder(list(targets.values()), self._plan.key, self._log)
+        self._work = WorkFolder(list(targets.values()), self._plan.key)
 
     def close(self) -> None:
         self._work.close()
@@ -116,7 +119,7 @@ class _Run:
         metas = {split: each.meta for split, each in zip(self._plan.targets, sets, strict=True)}
         found = result_warnings(self._plan, metas["train"]["counters"])
         for line in found:
-            self._log(f"warning: {line}")
+            _log.warning(line)
         return self._plan.result(metas, found)
 
     def _make_sets(self) -> list[FinishedSet]:
@@ -155,7 +158,7 @@ class _Run:
             runs = [run for runs in result.get("runs", {}).values() for run in runs]
             Merge([self._work.path / run for run in runs if run not in self._merged])
         except OSError as error:
-            self._log(f"{error}; it is made again.")
+            _log.warning(f"{error}; it is made again.")
             return None
         return result
 

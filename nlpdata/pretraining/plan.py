@@ -4,6 +4,7 @@ A plan says what goes in, what comes out and how the work is divided. The checks
 work (a lone document, no examples), the number of shards and the meta files follow from it as well.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,8 @@ from nlpdata.records.contract import FORMAT_VERSION, record_stem
 from nlpdata.text import loss
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
 from nlpdata.tokenizers.files import copy_name
+
+_log = logging.getLogger(__name__)
 
 MIN_CHUNK_BYTES, MAX_CHUNK_BYTES = 1 << 20, 16 << 20
 
@@ -132,13 +135,15 @@ def make_plan(request: PretrainingRequest) -> Plan:
         share = sum(file.size for file in files) // (default_workers() * 8)
         chunk_size = min(max(share, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES)
     warnings += _older_eval_set(str(request.output), chosen)
-    for line in [*warnings, *loaded.notes]:
-        request.say(line)
+    for line in warnings:
+        _log.warning(line)
+    for line in loaded.notes:
+        _log.info(line)
     odd = look_at(
         files, invalid_utf8=chosen.invalid_utf8, text_key=chosen.text_key, pairs=find_objective(chosen.objective).pairs
     )
     for line in odd:
-        request.say(f"warning: {line}")
+        _log.warning(line)
     warnings += odd
     portions = plan_portions(files, chunk_size, chosen.text_key, chosen.limit_documents)
     key = {

@@ -50,7 +50,11 @@ def encode_texts(config: TextDataConfig, name: str, log: Callable[[str], None]) 
         tokenizer = load_tokenizer(config.vocab_file, do_lower_case=config.do_lower_case)
         for line in tokenizer.notes:
             log(line)
-        encoded = encode_split(options, tokenizer, lambda line: log(_in_fields(line, name)))
+        encoded = encode_split(options, tokenizer)
+        for line in encoded.notes:
+            log(_in_fields(line, name))
+        for line in encoded.warnings:
+            log(f"warning: {_in_fields(line, name)}")
     except NlpdataError as error:
         raise type(error)(_in_fields(error.spelled(as_flag), name)) from error
     log(f"{name}: {len(encoded)} examples of {config.tfds_name} ({split}), tokenized")

@@ -45,9 +45,7 @@ def small_files(tmp_path_factory):
 
 def create(folder, output, **options):
     given = {"max_seq_length": 64, "dupe_factor": 1, "eval_fraction": 0.2, "num_shards": 3, "workers": 1}
-    result = nlpdata.create_pretraining(
-        f"{folder}/*", str(output / "x"), GOLDEN / "spm.model", **given | options, log=print
-    )
+    result = nlpdata.create_pretraining(f"{folder}/*", str(output / "x"), GOLDEN / "spm.model", **given | options)
     return {path.name: path.read_bytes() for path in output.iterdir()}, result
 
 

@@ -58,7 +58,6 @@ def test_a_function_has_the_arguments_of_its_request():
         "  water: Where the water is from.",
         "  spice: What it is spiced with; see pots.",
         "  pots: Number of pots.",
-        "  log: Receives lines for the user.",
         "  hot: Whether it is hot.",
         "",
         "Raises UsageError.",

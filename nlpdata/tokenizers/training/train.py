@@ -6,6 +6,7 @@ The corpus is read twice: once to count the lines that can be used, once to hand
 the trainer (see nlpdata.tokenizers.training.trainers).
 """
 
+import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,8 @@ from nlpdata.tokenizers.training.coverage import CharacterCounts, lost_lines, un
 from nlpdata.tokenizers.training.options import LocalTrainingRequest, TrainingOptions, TrainingRequest
 from nlpdata.tokenizers.training.sampling import LineSampler
 from nlpdata.tokenizers.training.trainers import TrainedVocabulary, Trainer, make_trainer
+
+_log = logging.getLogger(__name__)
 
 # The options that the sidecar repeats.
 _IN_SIDECAR = {field.name for field in fields(TrainingOptions)} - {"type", "do_lower_case", "keep_accents"}
@@ -68,7 +71,7 @@ def train_tokenizer(request: LocalTrainingRequest) -> TrainingResult:
     plan = make_plan(request)
     counts = _count(plan.reader, plan.portions, request.workers)
     require_lines(counts, plan.reader.options, plan.files)
-    return train(plan, counts, lambda: _train(plan, counts["usable"], request.workers), request.say)
+    return train(plan, counts, lambda: _train(plan, counts["usable"], request.workers))
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ def make_plan(request: TrainingRequest) -> TrainingPlan:
         warnings = [*warnings, "weights (GLOB@2) have no effect on vocabulary training: every line counts once"]
     warnings = [*warnings, *look_at(files, invalid_utf8=request.invalid_utf8, text_key=request.text_key)]
     for warning in warnings:
-        request.say(f"Warning: {warning}")
+        _log.warning(warning)
     return TrainingPlan(
         LineReader(request.options, request.invalid_utf8, request.text_key),
         plan_portions(files, _PORTION_BYTES),
@@ -127,13 +130,13 @@ def _patterns(input: PathNames) -> list[str]:
     return [os.fspath(each) for each in ([input] if isinstance(input, str | os.PathLike) else input)]
 
 
-def train(
-    plan: TrainingPlan, counts: Counter, trained_vocabulary: Callable[[], TrainedVocabulary], log: Callable[[str], None]
-) -> TrainingResult:
+def train(plan: TrainingPlan, counts: Counter, trained_vocabulary: Callable[[], TrainedVocabulary]) -> TrainingResult:
     """Trains on the sampled lines of the corpus that `counts` is about, and writes the files."""
     options = plan.reader.options
     used = min(counts["usable"], options.sample_lines)
-    log(f"Training a {options.type} vocabulary of {options.vocab_size} pieces on {used} of {counts['read']} lines")
+    _log.info(
+        f"Training a {options.type} vocabulary of {options.vocab_size} pieces on {used} of {counts['read']} lines"
+    )
     lost = lost_lines(counts, options.max_line_bytes)
     loss.refuse(lost, plan.accept_loss, loss.NOTHING_WRITTEN)
     trained = trained_vocabulary()
@@ -145,11 +148,13 @@ def train(
         "lines_used": used,
     }
     writing.write(plan.paths, trained.files, {"format_version": 1, **trained.sidecar, "training": training}, plan.key)
-    log(f"Wrote {plan.paths[0]} with {trained.vocab_size} pieces")
+    _log.info(f"Wrote {plan.paths[0]} with {trained.vocab_size} pieces")
     if trained.uncovered and missing.share < missing.reported:
-        log(missing.message)
-    warnings = [*plan.warnings, *loss.warnings([*lost, missing])]
-    result = _result(plan.paths, options.type, trained.vocab_size, counts, used, warnings)
+        _log.info(missing.message)
+    found = loss.warnings([*lost, missing])
+    for line in found:
+        _log.warning(line)
+    result = _result(plan.paths, options.type, trained.vocab_size, counts, used, [*plan.warnings, *found])
     return replace(result, characters=trained.characters, characters_not_covered=trained.uncovered.total())
 
 

@@ -21,16 +21,24 @@ def vocab(tmp_path_factory):
 
 
 @pytest.fixture
-def make(tmp_path, vocab):
-    """create_finetuning with this vocabulary, into tmp_path / "out"; lines for the user end up in `make.log`."""
+def make(tmp_path, vocab, caplog):
+    """create_finetuning with this vocabulary, into tmp_path / "out"; what it logs is in `make.log`, "warning: " first."""
+    caplog.set_level("INFO", "nlpdata")
 
     def run(input=None, output="out", **options):
-        run.log.clear()
-        options = {"do_lower_case": True, "workers": 1, "log": run.log.append} | options
-        return nlpdata.create_finetuning(input, str(tmp_path / output), vocab, **options)
+        caplog.clear()
+        options = {"do_lower_case": True, "workers": 1} | options
+        try:
+            return nlpdata.create_finetuning(input, str(tmp_path / output), vocab, **options)
+        finally:
+            run.log = [_shown(record) for record in caplog.records]
 
     run.log = []
     return run
+
+
+def _shown(record):
+    return f"warning: {record.getMessage()}" if record.levelname == "WARNING" else record.getMessage()
 
 
 @pytest.fixture

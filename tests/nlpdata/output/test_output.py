@@ -330,7 +330,7 @@ def test_work_folder_without_key_is_not_trusted(create, tmp_path, crash_at, monk
 def test_two_runs_at_once(create, tmp_path, text, tiny_model):
     """The second one is refused, whatever its options, and disturbs nothing."""
     (tmp_path / "out").mkdir()
-    folder = output.WorkFolder([output.output_set(str(tmp_path / "out" / "x.tfrecord"))], "key", lambda line: None)
+    folder = output.WorkFolder([output.output_set(str(tmp_path / "out" / "x.tfrecord"))], "key")
     (folder.path / "part").write_text("")
     outcome = create()
     assert outcome.code == 2

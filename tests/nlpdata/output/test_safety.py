@@ -205,7 +205,7 @@ def test_links_in_a_work_folder_lead_nowhere(tmp_path, create):
 
 def test_results_of_tasks_name_no_paths(tmp_path):
     """Runs that were merged are removed, so what a result names is as much data as what a meta file lists."""
-    work = WorkFolder([output_set(str(tmp_path / "x"))], "key", print)
+    work = WorkFolder([output_set(str(tmp_path / "x"))], "key")
     (tmp_path / "precious.txt").write_text(PRECIOUS)
     for result in (
         {"file": "../precious.txt", "bytes": len(PRECIOUS)},
@@ -308,11 +308,11 @@ def test_work_folder_is_let_go_where_it_cannot_be_used(tmp_path):
     target = output_set(str(tmp_path / "x.tfrecord"))
     (tmp_path / ".x.work").write_text("")
     with pytest.raises(DataError, match="cannot use the work folder"):
-        WorkFolder([target], "key", print)
+        WorkFolder([target], "key")
     (tmp_path / ".x.work").unlink()
-    first = WorkFolder([target], "key", print)
+    first = WorkFolder([target], "key")
     with pytest.raises(UsageError, match="another run"):
-        WorkFolder([target], "key", print)
+        WorkFolder([target], "key")
     first.remove()
     assert os.listdir(tmp_path) == []
 

@@ -187,8 +187,7 @@ def test_characters_that_the_vocabulary_lacks(tmp_path, kind):
     text = [f"{line} ½" for line in random_sentences(300, seed=3)]
     text += ["The ж and the ю"] * 20 + ["狐"]
     (tmp_path / "a.txt").write_text("\n".join(text))
-    logged = []
-    options = {"type": kind, "vocab_size": 120, "log": logged.append, "hard_vocab_limit": False}
+    options = {"type": kind, "vocab_size": 120, "hard_vocab_limit": False}
     rare = train_tokenizer(tmp_path / "a.txt", tmp_path / "rare", character_coverage=0.98, **options)
     (warning,) = rare.warnings
     assert "'ж' (20), 'ю' (20)" in warning

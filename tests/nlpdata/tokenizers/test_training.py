@@ -72,14 +72,15 @@ def sha256(path):
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
-def test_recipe(corpus, tmp_path, kind):
-    said = []
-    result = train(corpus, tmp_path / "new" / "folder" / "spm", type=kind, log=said.append)
+def test_recipe(corpus, tmp_path, kind, caplog):
+    caplog.set_level("INFO", "nlpdata")
+    result = train(corpus, tmp_path / "new" / "folder" / "spm", type=kind)
     assert [Path(f).name for f in result.files] == ["spm.model", "spm.vocab", "spm.tokenizer.json"]
     assert sorted(os.listdir(tmp_path / "new" / "folder")) == ["spm.model", "spm.tokenizer.json", "spm.vocab"]
     assert (result.path, result.vocab_size) == (result.files[0], 60)
     assert (result.lines_read, result.lines_used, result.lines_left_out) == (20, 20, 0)
-    assert len(said) == 2
+    said = ["Training a ", "Wrote "]
+    assert [line.startswith(start) for line, start in zip(caplog.messages, said, strict=True)] == [True, True]
     tokenizer = load_tokenizer(result.path)
     assert tokenizer.notes == []
     assert tokenizer.pieces(range(13)) == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", *ALBERT_SYMBOLS]
