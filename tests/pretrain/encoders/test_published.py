@@ -11,8 +11,6 @@ from typing import ClassVar
 import pytest
 
 from nlpdata.errors import UsageError
-from pretrain.converters.google_config import write_google_config
-from pretrain.converters.weights import names_of
 from pretrain.encoders.configs import AlbertConfig, BertConfig
 from pretrain.encoders.model_config import read_model_config
 from pretrain.encoders.published import GoogleForm, HuggingFaceForm, PublishedForm, published_form, published_forms
@@ -157,25 +155,3 @@ def test_what_a_family_does_not_declare_is_refused(tmp_path):
         (tmp_path / "a.json").write_text(json.dumps(SMALL | values))
         with pytest.raises(UsageError, match=message):
             read_model_config(str(tmp_path / "a.json"))
-    with pytest.raises(UsageError, match=r"x: this format has no names .* 'wider', only of albert, bert, mobilebert\."):
-        names_of(Choice("wider", WiderConfig()), "tf1", "x")
-    with pytest.raises(UsageError, match=r"'a_plain_one' declares no files of google-research"):
-        write_google_config(tmp_path / "b.json", Choice("a_plain_one", UnpublishedConfig()))
-
-
-@pytest.mark.parametrize(
-    ("options", "fault"),
-    [
-        ({"hidden_act": "gelu"}, "no hidden_act 'gelu': its gelu is the tanh approximation"),
-        ({"layer_norm_eps": 1e-6}, "no layer_norm_eps 1e-06: its own is 1e-12"),
-        (
-            {"embedding_size": 8, "embedding_projection": True},
-            r"no a projection of embeddings of the hidden size \(8\)",
-        ),
-    ],
-)
-def test_googles_code_computes_what_its_configuration_says(tmp_path, options, fault):
-    albert = AlbertConfig(**SMALL, **options)
-    with pytest.raises(UsageError, match=fault):
-        write_google_config(tmp_path / "a.json", Choice("albert", albert))
-    assert not (tmp_path / "a.json").exists()
