@@ -53,7 +53,7 @@ def read_checkpoint(path: str, model_config: Choice | None = None, import_module
 
 @contextlib.contextmanager
 def _named_as(given: Path, place: Path) -> Iterator[None]:
-    """Errors about what an archive was unpacked to name the archive."""
+    """Errors about an unpacked archive name the archive."""
     try:
         yield
     except NlpdataError as error:
@@ -63,7 +63,7 @@ def _named_as(given: Path, place: Path) -> Iterator[None]:
 
 
 def read_encoder(path: str, default: Choice | None = None) -> Choice | None:
-    """The encoder that a checkpoint is of; `default` where it does not say. Raises as read_checkpoint does."""
+    """The encoder of a checkpoint; `default` where it names none. Raises as read_checkpoint does."""
     own = native.locate_info(path)
     if own is None:
         return read_checkpoint(path, default).encoder

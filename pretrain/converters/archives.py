@@ -1,4 +1,4 @@
-"""Archives of checkpoints, as TF-Hub hands them out: unpacked once into a temporary folder."""
+"""Archives of checkpoints, as TF-Hub publishes them: unpacked once into a temporary folder."""
 
 import atexit
 import functools

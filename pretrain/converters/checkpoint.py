@@ -1,4 +1,4 @@
-"""What every reader returns and every writer takes, and the encoder that it is of."""
+"""A checkpoint in memory: what every reader returns and every writer takes."""
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, fields
@@ -29,7 +29,7 @@ class Checkpoint:
     Attributes:
       format: name of the format it was read from.
       source: where it was read from, for messages.
-      encoder: the encoder that it is of; None where a checkpoint of ours is of no encoder.
+      encoder: its encoder; None where one of our checkpoints names none.
       weights: path in our models -> float32 array in our layout.
       unused: the source's other tensors -> why they are not used.
       extras: what is kept with it: kind and label_names (in id order) of a classifier, facts about the data that it was
@@ -50,19 +50,19 @@ class Checkpoint:
 
     @property
     def known_encoder(self) -> Choice:
-        """The encoder that it is of. UsageError where it does not say."""
+        """Its encoder. UsageError where it names none."""
         if self.encoder is None:
             raise UsageError(f"{self.source}: does not say of which encoder it is. Name one with --model_config.")
         return self.encoder
 
     @property
     def sequence_length(self) -> int:
-        """Tokens of the examples that it was trained on, if it says so, else the most that its encoder takes."""
+        """Length of the examples that it was trained on, in tokens, if it is known; else the longest that its encoder takes."""
         return self.extras.get("seq_length") or self.known_encoder.options.max_position_embeddings
 
     @property
     def head(self) -> Head | None:
-        """Of its classifier; None where it has none."""
+        """What its classifier's logits mean; None where it has no classifier."""
         kernel = self.weights.get("classifier/logits/kernel")
         if kernel is None:
             return None

@@ -1,4 +1,4 @@
-"""Converting: a checkpoint that was read, written in another format, with its tokenizer, and an account of what became of it."""
+"""Conversion of a checkpoint to another format, with its tokenizer, and a report of what became of the weights."""
 
 import logging
 from dataclasses import replace
@@ -38,11 +38,11 @@ def convert(
     Args:
       checkpoint: as pretrain.converters.read_checkpoint gives it.
       dest: the new folder.
-      format: see pretrain.converters.write.
-      encoder_only: leave the heads out.
+      format: a name of CHECKPOINT_FORMATS, or module:attribute.
+      encoder_only: whether to leave the heads out.
       tokenizer: its tokenizer file; default: the one next to the source, if there is one.
-      do_lower_case: whether that lower-cases, if not as stored with it.
-      allow_other_tokenizer: take a tokenizer that is not the one of the weights.
+      do_lower_case: whether the tokenizer lower-cases; default: as stored with it.
+      allow_other_tokenizer: whether a tokenizer other than that of the weights is accepted.
 
     Raises UsageError, DataError.
     """

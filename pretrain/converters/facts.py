@@ -1,4 +1,4 @@
-"""nlpdata.json: what a model was trained for, next to the weights of formats that have no place for it.
+"""nlpdata.json: what a model was trained for, next to the weights where their format has no place for it.
 
 {"kind": "multilabel", "label_names": ["a", "b"], "seq_length": 128}
 """

@@ -93,7 +93,7 @@ def format_of(place: Path) -> CheckpointFormat | None:
 
 
 def explain(place: Path) -> None:
-    """Raises what the format that a path is nearly of has to say about it; returns where there is none."""
+    """Raises the error of the format that a path is nearly of; returns where there is none."""
     for name in CHECKPOINT_FORMATS:
         checkpoint_format(name).explain(place)
 

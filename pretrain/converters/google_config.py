@@ -8,7 +8,7 @@ from nlpdata.errors import UsageError
 from pretrain.encoders.published import GoogleForm, published_form
 from pretrain.settings.schema import Choice
 
-_EPSILON = 1e-12  # what Google's code computes with; its files do not say it
+_EPSILON = 1e-12  # of Google's code; its files do not state it
 
 
 def write_google_config(path: Path, encoder: Choice) -> None:

@@ -1,7 +1,7 @@
 """Heads of a checkpoint: which can be used, and what a classifier's logits mean. One rule for every format and every use.
 
 A head is used whole or not at all: one whose weights are not all there, or do not fit the encoder, is left out, with the
-reason, and the encoder stays usable. What a checkpoint says of its classifier must agree with its weights.
+reason, and the encoder stays usable. What a checkpoint says about its classifier must agree with its weights.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from pretrain.converters.checkpoint import Checkpoint, Head
 from pretrain.settings.schema import KINDS
 
 HEADS = ("masked_lm", "sentence_pair", "classifier", "span")
-_OF_HEADS = ("kind", "label_names", "version_2_with_negative")  # facts that say nothing without the head
+_OF_HEADS = ("kind", "label_names", "version_2_with_negative")  # facts that mean nothing without the head
 _WORDS = "encoder/embeddings/word_embeddings"
 
 
@@ -132,7 +132,7 @@ def _shapes(head: str, found: Mapping[str, tuple], hidden: int, vocabulary: int,
 
 
 def poolers_among(paths: Iterable[str]) -> list[str]:
-    """The weights of heads' own poolers: the only part of a head that says something without the rest of it."""
+    """The weights of heads' own poolers: the only part of a head that is useful without the rest."""
     return [path for path in paths if path.split("/")[1:2] == ["pooler"]]
 
 
@@ -156,7 +156,7 @@ def _check_labels(checkpoint: Checkpoint, head: Head, rows: int) -> None:
 
 
 def check_facts(facts: Any, source: str) -> None:
-    """DataError where what a file says of a model is not of the right type."""
+    """DataError where a fact about a model has the wrong type."""
     if not isinstance(facts, dict):
         raise DataError(f"{source}: expected an object of facts about the model. Received: {str(facts)[:40]}")
     names = facts.get("label_names")

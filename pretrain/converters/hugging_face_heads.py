@@ -1,8 +1,8 @@
-"""What config.json of a Hugging Face folder says of heads: architectures, problem_type, id2label; read and written.
+"""What config.json of a Hugging Face folder says about heads: architectures, problem_type, id2label; read and written.
 
 Three classes call their head `classifier`: ForSequenceClassification, which we have, ForTokenClassification and
-ForMultipleChoice. `architectures` decides. Where it is not there, `problem_type`, of which only the first knows, or the shape
-does: the first alone has a pooler and several rows.
+ForMultipleChoice. `architectures` decides. Without it, `problem_type` does, which only the first has, or the
+shape: only the first has a pooler and several rows.
 """
 
 import re

@@ -20,7 +20,7 @@ _CODE = (
 
 
 def write(format: str, folder: Path, checkpoint: Checkpoint) -> list[str]:
-    """What the writer of that format does, in another process; returns its notes.
+    """Runs the writer of a format in another process; returns its notes.
 
     Raises UsageError where TensorFlow is not installed, DataError where the other process fails.
     """

@@ -150,7 +150,7 @@ def _names(encoder: Choice) -> WeightNames | None:
 
 
 def _groups(checkpoint: Checkpoint) -> tuple[dict, dict]:
-    """The arrays of the groups albert_model and cls; the latter {} where not all heads are there."""
+    """The arrays of the groups albert_model and cls; the latter is {} where a head is missing."""
     names = _names(checkpoint.known_encoder)
     options = checkpoint.known_encoder.options
     if names is None or (options.num_hidden_groups, options.inner_group_num) != (1, 1):

@@ -32,13 +32,13 @@ def load(path: str, model_config: Choice | None = None, import_modules: Sequence
 
     A head that cannot be used is left out, with a warning.
 
-    Raises UsageError where there is no checkpoint, DataError where it is damaged or misses weights of the encoder.
+    Raises UsageError where there is no checkpoint, DataError where it is damaged or lacks weights of the encoder.
     """
     return load_model(read_checkpoint(path, model_config, import_modules))
 
 
 def load_model(checkpoint: Checkpoint) -> EncoderModel:
-    """The same of a checkpoint that was read."""
+    """The model of a checkpoint that was read; see `load`."""
     model = build_model(checkpoint)
     report = assign(model, checkpoint)
     if report.left_out:
@@ -57,7 +57,7 @@ def has_pooled_output(checkpoint: Checkpoint) -> bool:
 
 
 def build_model(checkpoint: Checkpoint) -> EncoderModel:
-    """The encoder and the heads of a checkpoint, with initial weights. UsageError where it does not say of which encoder."""
+    """The encoder and the heads of a checkpoint, with initial weights. UsageError where it names no encoder."""
     encoder_choice = checkpoint.known_encoder
     check_sizes(checkpoint)
     encoder = build_encoder(encoder_choice)

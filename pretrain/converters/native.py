@@ -34,7 +34,7 @@ from pretrain.settings.schema import Choice
 ARRAYS, INFO = "state.npz", "state.json"
 FORMAT_VERSION = 1
 _WORDS_OF_TRAINER = ("best_checkpoint_export_subdir", "best_checkpoint_eval_metric", "best_checkpoint_metric_comp")
-# What reading a damaged archive raises; NotImplementedError: it names a method of compression that there is not.
+# What reading a damaged archive raises; NotImplementedError where it names an unknown method of compression.
 _DAMAGE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 T = TypeVar("T")
 
@@ -195,7 +195,7 @@ def _folder_of(path: Path) -> Path:
 
 
 def read_newest(folders: list[Path], read: Callable[[Path], T]) -> T:
-    """What `read` returns of the newest checkpoint that it can read; newer ones, for which it raises DataError, are reported.
+    """The result of `read` for the newest checkpoint that it can read; it reports newer ones, for which `read` raises DataError.
 
     Args:
       folders: checkpoints, oldest first; at least one.

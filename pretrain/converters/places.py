@@ -16,7 +16,7 @@ HUGGING_FACE_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "py
 
 
 def find(given: str) -> Path:
-    """The file or folder that a user's word for a checkpoint means. UsageError for a URL or an id that is not cached."""
+    """The file or folder that the user's name for a checkpoint means. UsageError for a URL or an id that is not cached."""
     path = Path(given).expanduser()
     if re.match(r"https?://", given):
         return _hub_module(given)

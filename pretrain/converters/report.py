@@ -1,4 +1,4 @@
-"""Giving a model the weights of a checkpoint, and the account of what matched."""
+"""Loads the weights of a checkpoint into a model, and reports what matched."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -60,7 +60,7 @@ _INVISIBLE = ("hidden_act", "layer_norm_eps", "num_attention_heads", "num_hidden
 
 
 def _differences(model: Choice | None, checkpoint: Checkpoint) -> list[str]:
-    """What the two encoders' configurations say differently; UsageError where they are of different types."""
+    """Where the two encoders' configurations differ; UsageError where they are of different types."""
     if model is None or checkpoint.encoder is None:
         return []
     if model.type != checkpoint.encoder.type:
@@ -145,7 +145,7 @@ def _is_whole_pooler(gaps: list[str], wanted: Mapping) -> bool:
 
 
 def _reads_pooled_output(checkpoint: Checkpoint) -> bool:
-    """Whether a head of the checkpoint needs the encoder's pooler, having none of its own."""
+    """Whether a head of the checkpoint has no pooler of its own, so that it needs the encoder's."""
     weights = checkpoint.weights
     return any(
         f"{head}/logits/kernel" in weights and f"{head}/pooler/kernel" not in weights
@@ -154,7 +154,7 @@ def _reads_pooled_output(checkpoint: Checkpoint) -> bool:
 
 
 def _readers_of_pooled_output(model: EncoderModel) -> list[str]:
-    """The model's heads that read the encoder's pooler, having none of their own."""
+    """The model's heads that have no pooler of their own, so that they read the encoder's."""
     heads = getattr(model, "heads", {})
     return [name for name, head in heads.items() if hasattr(head, "pooler") and head.pooler is None]
 

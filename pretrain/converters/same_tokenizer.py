@@ -24,7 +24,7 @@ def refuse_other_tokenizer(
     allow: bool,
     options: bool = True,
 ) -> None:
-    """UsageError where a tokenizer is another one than a checkpoint's; what cannot be compared is reported.
+    """UsageError where a tokenizer differs from that of a checkpoint; what cannot be compared is reported.
 
     Args:
       what: what was made with the tokenizer, or names it, for messages.
@@ -72,7 +72,7 @@ def _refuse(line: str, remedy: str, allow: bool) -> None:
 
 
 def _between(train: tuple[Path | None, Mapping], other: tuple[Path | None, Mapping]) -> list[str]:
-    """What the other records' tokenizer has that the training records' has not; in words."""
+    """How the other records' tokenizer differs from that of the training records, in words."""
     (file, use), (other_file, other_use) = train, other
     both = [name for name in OPTIONS if name in use and name in other_use]
     found = [f"{name} is {other_use[name]}, not {use[name]}" for name in both if use[name] != other_use[name]]
@@ -117,7 +117,7 @@ def _compare(use: Mapping, file: Path | None, source: str, options: bool) -> tup
 
 
 def _differences(own: Tokenizer, use: Mapping, pieces: list[str] | None, options: bool) -> list[str]:
-    """What a tokenizer (`use`, `pieces`) has that another one has not; in words."""
+    """How a tokenizer (`use`, `pieces`) differs from another one, in words."""
     found = []
     if use.get("vocab_size", own.vocab_size) != own.vocab_size:
         found.append(f"{use['vocab_size']} pieces, not {own.vocab_size}")
@@ -149,7 +149,7 @@ def _stated(own: Tokenizer) -> list[str]:
 
 
 def _stored_checksum(source: str) -> str | None:
-    """That of the tokenizer's file, as a run of ours stores it."""
+    """The checksum of the tokenizer's file, as our runs store it."""
     try:
         own = native.locate_info(source)
     except UsageError:  # a run without checkpoints

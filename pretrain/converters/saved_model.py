@@ -146,7 +146,7 @@ def _signature(model: EncoderModel, names: tuple[str, ...], heads: list[str], ch
 
 
 def _judged(outputs: dict, head: Head | None) -> dict:
-    """Adds what a classifier's logits (batch, classes) say, as pretrain.predict writes it.
+    """Adds the meaning of a classifier's logits (batch, classes), as pretrain.predict writes it.
 
     probabilities float32 (batch, classes), of a classification (softmax) and of several labels (sigmoid); prediction: of a
     classification string (batch,), the name of the class, of a regression float32 (batch,), the number.
@@ -199,7 +199,7 @@ def _save(module: Any, folder: Path, checkpoint: Checkpoint, signatures: dict[st
 
 
 def read_description(folder: Path) -> tuple[Choice, dict] | None:
-    """The encoder and the extras of a SavedModel of ours; None of another's."""
+    """The encoder and the extras of a SavedModel that we wrote; None for any other."""
     path = folder / _CONFIG
     if not path.is_file():
         return None

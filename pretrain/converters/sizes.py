@@ -21,7 +21,7 @@ def check_sizes(checkpoint: Checkpoint) -> None:
 
 
 def refuse_larger(encoder: Choice, tensors: int, numbers: int, source: str, what: str) -> None:
-    """DataError where an encoder has more weights than a file holds.
+    """DataError where an encoder needs more weights than a file holds.
 
     Args:
       encoder: the configuration.

@@ -129,7 +129,7 @@ class _Tensors(Mapping):
 
 
 def _check_sizes(prefix: Path, shapes: Mapping, dtypes: Mapping) -> None:
-    """ValueError where the index names more data than there are: memory would be taken for them before they are missed."""
+    """ValueError where the index names more data than there are: memory would be taken for them first."""
     claimed = sum(math.prod(shape) * (dtypes[name].size or 0) for name, shape in shapes.items())
     there = sum(file.stat().st_size for file in prefix.parent.glob(f"{glob.escape(prefix.name)}.data-*"))
     if claimed > there:
@@ -141,7 +141,7 @@ def _first_line(error: Exception) -> str:
 
 
 class TensorFlowFormat(CheckpointFormat):
-    """All that TensorFlow's kind of file pair holds is read; what google-research's code reads is written."""
+    """Reads whatever a TensorFlow file pair holds; writes what google-research's code reads."""
 
     place = "a TensorFlow checkpoint"
     places = "TensorFlow checkpoints (prefix or folder), TF-Hub modules and SavedModels (folder or .tar.gz)"

@@ -47,8 +47,7 @@ class _Tensor(NamedTuple):
     strides: tuple
 
 
-# What torch.save writes. Others ask for memory of a size that the file only claims (BYTEARRAY8), or for what weights do
-# not need.
+# What torch.save writes. Others ask for memory of a size that the file only claims (BYTEARRAY8), or for what no weights need.
 _OPCODES = set(
     "PROTO STOP EMPTY_DICT EMPTY_LIST EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 MARK SETITEM SETITEMS APPEND APPENDS BINUNICODE "
     "SHORT_BINUNICODE BINUNICODE8 BINPUT LONG_BINPUT BINGET LONG_BINGET MEMOIZE GLOBAL STACK_GLOBAL REDUCE BUILD BINPERSID BININT "

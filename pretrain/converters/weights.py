@@ -1,4 +1,4 @@
-"""How the names that a format gives to the weights of a family (pretrain.encoders.published) turn its tensors into ours."""
+"""Turns a format's tensors into our weights, and back, by its names for an encoder family (pretrain.encoders.published)."""
 
 import math
 import re
@@ -26,7 +26,7 @@ MOST_LAYERS = 1000  # of an encoder whose layers share weights, so that their nu
 
 
 def as_weight(array: Any, name: str, source: str) -> np.ndarray:
-    """float32 in memory order. DataError for anything but an array of numbers."""
+    """An array as float32 in memory order. DataError for anything but an array of numbers."""
     array = np.asarray(array)
     if array.dtype.kind not in "fiub":
         raise DataError(f"{source}: {name} holds {array.dtype}, not numbers")
@@ -71,7 +71,7 @@ def _refuse_endless(names: WeightNames, encoder: Choice, tensors: int, source: s
 def take(
     tensors: Mapping[str, np.ndarray], names: WeightNames, encoder: Choice, source: str
 ) -> tuple[dict[str, np.ndarray], dict[str, str], dict[str, str]]:
-    """Reads what the names tell.
+    """Our weights, from tensors under a format's names.
 
     Args:
       tensors: name in the source -> array; looked up only where used.
@@ -79,8 +79,8 @@ def take(
       encoder: the configuration.
       source: what is read, for messages.
 
-    Returns (weights by our path, float32; unused names with reasons; heads left out with reasons: that of the masked
-    language model where two copies of one weight differ).
+    Returns (our path -> float32 array; unused name -> reason; head that is left out -> reason: the masked language model's
+    where two copies of one weight differ).
     DataError where tensors are there for more layers than the configuration has.
     """
     _refuse_endless(names, encoder, len(tensors), source)
@@ -108,7 +108,7 @@ def take(
 def _take_tied(
     copies: Mapping[str, np.ndarray], paths: Mapping[str, str], weights: dict[str, np.ndarray]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Compares second copies of weights (name -> array) with the first, or lets them stand in; what is unused and left out."""
+    """Compares second copies (name -> array) with the first ones, or lets them stand in. Returns what is unused, and left out."""
     unused, left_out = {}, {}
     for name, copy in copies.items():
         ours = paths[name]

@@ -1,4 +1,4 @@
-"""What all encoders have in common: embeddings, layers one after the other, a pooler."""
+"""The base of all encoders: embeddings, a sequence of layers, a pooler."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -75,7 +75,7 @@ def read_folder_config(folder: Path, own: Collection[str] = ()) -> Choice:
       folder: where they lie.
       own: the files that decide where several are there and state the same numbers; their author's conventions count.
 
-    UsageError where there is none, or where two say different things of one encoder.
+    UsageError where there is none, or where two contradict each other.
     """
     names = sorted((name for name in config_files() if (folder / name).is_file()), key=lambda name: name not in own)
     if not names:
@@ -138,10 +138,10 @@ def encoder_choice(values: dict[str, Any], source: str) -> Choice:
 
 
 def _family(values: dict[str, Any], model_type: object, source: str) -> tuple[str, PublishedForm]:
-    """The encoder of a model type; without one, that whose telling fields are there.
+    """The encoder of a model type; without a type, the encoder whose telling fields are there.
 
     What was registered later is asked first, because it may extend what was there before: a user's own before the built-in
-    ones, ALBERT's relatives before ALBERT. BERT, the first, has no fields of its own: it is what no other has claimed.
+    ones, ALBERT's relatives before ALBERT. BERT, the first, has no fields of its own: a file that no other family claims is BERT's.
     """
     forms = published_forms()
     if model_type is not None:
@@ -172,7 +172,7 @@ def _check_others(
 
 
 def _read(name: str) -> tuple[str, bytes]:
-    """Where the configuration stands, and its content."""
+    """Where the configuration is, and its content."""
     path = Path(name)
     if path.is_file():
         return str(path), _read_file(path)

@@ -1,6 +1,6 @@
 """The published form of an encoder family: what its files are called, say and mean. Converters ask for nothing else.
 
-A family declares it in the dataclass of its options, which a configuration is read with, so without Keras:
+A family declares it in the dataclass of its options, so that a configuration is read without Keras:
 
     @dataclass(frozen=True, kw_only=True)
     class MyConfig(BertConfig):

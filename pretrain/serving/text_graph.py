@@ -1,7 +1,7 @@
 """Tokenizers as TensorFlow graphs, of TensorFlow's own operations: a SavedModel that takes text needs no other library.
 
-They give the ids that nlpdata.tokenizers gives. Words of all texts are segmented side by side, one piece (WordPiece) or one
-character (unigram) of each a step.
+They give the ids that nlpdata.tokenizers gives. Words of all texts are segmented at the same time, one piece (WordPiece) or one
+character (unigram) of each word in a step.
 """
 
 import unicodedata
@@ -20,7 +20,7 @@ from nlpdata.tokenizers.sentencepiece_model import NORMAL, UNIGRAM, USER_DEFINED
 from nlpdata.tokenizers.wordpiece import MAX_WORD_CHARACTERS
 from nlpdata.tokenizers.wordpiece_vocabulary import CONTINUATION
 
-# The characters with properties that matter here: behind them lie ideographs and tags only.
+# The characters with properties that matter here: after them come only ideographs and tags.
 _CHARACTERS = [chr(c) for c in (*range(0xD800), *range(0xE000, 0x30000), *range(0xE0000, 0xE1000))]
 _ABSENT = b"\xff"  # not UTF-8
 _NO_PIECE, _DONE = -1, -2
@@ -117,7 +117,7 @@ class UnigramGraph(tf.Module):
         return ids if self._split is None else tf.gather(self._split, ids).merge_dims(1, 2)
 
     def _pieces(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """The segmentation of each word whose scores add up to most (Viterbi's algorithm)."""
+        """The segmentation of each word with the highest sum of scores (Viterbi's algorithm)."""
         sizes = tf.strings.length(words, "UTF8_CHAR")
         count = tf.size(words)
         lengths = tf.range(self._longest, 0, -1)
@@ -134,7 +134,7 @@ class UnigramGraph(tf.Module):
             possible = inside & (found != _NO_PIECE)
             scores = tf.gather(best, tf.maximum(starts, 0), axis=1) + tf.gather(self._scores, tf.maximum(found, 0))
             scores = tf.where(possible, scores, -np.inf)
-            chosen = tf.argmax(scores, axis=1, output_type=tf.int32)  # of equals the longest
+            chosen = tf.argmax(scores, axis=1, output_type=tf.int32)  # the longest of equal ones
             best = tf.concat([best, tf.reduce_max(scores, axis=1)[:, None]], axis=1)
             pieces = tf.concat([pieces, tf.gather(found, chosen, axis=1, batch_dims=1)[:, None]], axis=1)
             steps = tf.concat([steps, tf.gather(lengths, chosen)[:, None]], axis=1)
@@ -159,7 +159,7 @@ class UnigramGraph(tf.Module):
 
 
 class _Letters(tf.Module):
-    """Replaces each character by what a function says."""
+    """Replaces each character by the result of a function."""
 
     def __init__(self, function: Callable[[str], str]) -> None:
         super().__init__()
@@ -175,7 +175,7 @@ class _Letters(tf.Module):
 
 
 class _LongestReplacements(tf.Module):
-    """A model's replacements of characters, word by word; of those that begin alike the longest."""
+    """Replaces characters as a model does, word by word: at each place the longest text that has a replacement."""
 
     def __init__(self, replacements: Mapping[str, str]) -> None:
         super().__init__()
@@ -216,13 +216,13 @@ def _following(words: tf.Tensor, starts: tf.Tensor, sizes: tf.Tensor, longest: i
 
 
 def _first(found: tf.Tensor, lengths: tf.Tensor) -> Iterator[tf.Tensor]:
-    """The first entry that is there, and its length, of each row."""
+    """The first entry of each row that is a piece, and its length."""
     index = tf.argmax(found != _NO_PIECE, axis=1, output_type=tf.int32)
     return (tf.gather(values, index, axis=1, batch_dims=1) for values in (found, lengths))
 
 
 def _loop(step: Callable, starts: tf.Tensor, sizes: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
-    """Takes steps until every start has come to the end of its word; each adds a column."""
+    """Takes steps until every start is at the end of its word; each step adds a column."""
     shapes = tf.TensorShape([None]), tf.TensorShape([None, None])
     return tf.while_loop(lambda at, _: tf.reduce_any(at < sizes), step, (starts, columns), shapes)[1]
 
