@@ -60,7 +60,7 @@ def show(name: str, result: dict, ceiling: float) -> None:
         f"  ours {name}: {result['step_ms']:.1f} ms/step (range {result['spread_ms']:.1f}), "
         f"{result['tokens_per_second'] / 1e3:.0f}k tok/s, {result['tflops']:.0f} TFLOP/s a GPU = "
         f"{result['tflops'] * 1e12 / ceiling:.0%} of the ceiling, {result['memory_gib']:.1f} GiB, start {result['start_s']:.0f} s, "
-        f"first step {result['first_step_s']:.0f} s, loss {result['loss']:.3f}\n    {result['log'][-1]}",
+        f"first step {result['first_step_s']:.0f} s, loss {result['loss']:.3f}",
         flush=True,
     )
 

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from nlpdata.cli.messages import on_standard_error
 from pretrain.registry import ENCODERS
 from pretrain.settings.schema import Choice, ExperimentConfig, ModelConfig, RuntimeConfig
 from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
@@ -87,7 +88,8 @@ def main() -> None:
         "attention_probs_dropout_prob": options.attention_dropout, "hidden_dropout_prob": options.hidden_dropout,
         "num_hidden_layers": options.layers,
     }  # fmt: skip
-    print(json.dumps(measure(options, ENCODERS.config_class(options.encoder)(**shape))), flush=True)
+    with on_standard_error():  # which devices, which kernels
+        print(json.dumps(measure(options, ENCODERS.config_class(options.encoder)(**shape))), flush=True)
 
 
 def measure(options, shape, rounds: int = 4, steps: int = 10) -> dict:
@@ -100,8 +102,7 @@ def measure(options, shape, rounds: int = 4, steps: int = 10) -> dict:
         fused_kernels=not options.plain,
     )
     config = ExperimentConfig(task=task.config, runtime=runtime)
-    said: list[str] = []
-    engine = JaxEngine(task, config, train_steps=100_000, log=said.append)
+    engine = JaxEngine(task, config, train_steps=100_000)
     batches = [make_batch(options.batch, options.length, shape.vocab_size, seed) for seed in range(4)]
     denominators = [task.denominators(batch) for batch in batches]
     placed = [engine.place(batch) for batch in batches]
@@ -139,7 +140,6 @@ def measure(options, shape, rounds: int = 4, steps: int = 10) -> dict:
         "first_step_s": first - built,
         "loss": losses["masked_lm_loss"] / losses["masked_lm_weight"],
         "device": jax.devices()[0].device_kind,
-        "log": said,
         **({"kernels": kernels} if kernels else {}),
     }
 

@@ -167,7 +167,7 @@ def experiment(records: str, run: Run, steps: int = STEPS, weights: str = ""):
 def train(records: str, folder: str, run: Run, steps: int, weights: str) -> None:
     from pretrain.training import run_experiment
 
-    run_experiment(experiment(records, run, steps, weights), f"{folder}/{run.name}", "train", lambda line: None)
+    run_experiment(experiment(records, run, steps, weights), f"{folder}/{run.name}", "train")
 
 
 def loader(records: str) -> None:

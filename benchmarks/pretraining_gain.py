@@ -67,6 +67,7 @@ def prepare_pretraining(corpus: str, work: Path, vocab_size: int) -> tuple[Path,
 
 
 def pretrain(encoder: dict, records: str, model_dir: Path, steps: int) -> None:
+    from nlpdata.cli.messages import on_standard_error
     from pretrain import experiment, run_experiment
 
     optimization = {"learning_rate": {"type": "polynomial", "initial_learning_rate": 1e-3}, "optimizer": "adamw"}
@@ -78,7 +79,8 @@ def pretrain(encoder: dict, records: str, model_dir: Path, steps: int) -> None:
         },
         "trainer": {"train_steps": steps, "optimizer_config": optimization, "summary_interval": 100},
     }
-    run_experiment(experiment("bert/pretraining", layer), model_dir, "train", print)
+    with on_standard_error():
+        run_experiment(experiment("bert/pretraining", layer), model_dir, "train")
 
 
 def prepare_task(task: Path, work: Path, tokenizer: Path, rows: int) -> Path:
@@ -122,7 +124,7 @@ def fine_tune(encoder: dict, pretrained: Path, records: Path, folder: Path, argu
         for start, weights in (("random", ""), ("pretrained", str(pretrained))):
             config = experiment("bert/sentence_prediction", layer, {"task": {"init_checkpoint": weights}})
             runs[f"{start}/seed-{seed}"] = with_seed(config, seed), "train_and_eval"
-    results = run_each(runs, folder, folder / "results.json", lambda line: None)
+    results = run_each(runs, folder, folder / "results.json")
     return {
         start: [result["accuracy"] for name, result in results.items() if name.startswith(start)]
         for start in ("random", "pretrained")

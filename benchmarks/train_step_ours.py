@@ -32,7 +32,7 @@ def main() -> None:
     task = PretrainingTask(PretrainingConfig(model=ModelConfig(Choice("bert", SHAPE))))
     runtime = RuntimeConfig(distribution_strategy="one_device", enable_xla="--enable_xla" in sys.argv)
     config = ExperimentConfig(task=task.config, runtime=runtime)
-    engine = TensorFlowEngine(task, config, train_steps=100_000, log=lambda line: None)
+    engine = TensorFlowEngine(task, config, train_steps=100_000)
     batch = make_batch()
     denominators = task.denominators(batch)
     for step, _ in enumerate(sys.stdin):

@@ -1,6 +1,6 @@
 """python -m pretrain.export MODEL_DIR DEST --format savedmodel: a run's newest or best checkpoint, for others to read."""
 
-import sys
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,6 +11,8 @@ from nlpdata.errors import UsageError
 from pretrain.registry import CHECKPOINT_FORMATS, user_modules
 from pretrain.settings.command_line import AllowOtherTokenizer, Format, ImportModules, run_app
 from pretrain.tasks.metrics import BETTER
+
+_log = logging.getLogger("pretrain.export")
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -71,10 +73,9 @@ def find_checkpoint(model_dir: Path, best: bool) -> Path:
         raise UsageError(f"{model_dir}: this run kept no best checkpoint: {why}. Use --which newest.")
     better, metric = trainer.get("best_checkpoint_metric_comp"), trainer.get("best_checkpoint_eval_metric")
     if better and BETTER.get(metric, better) != better:
-        print(
-            f"warning: {found} was kept for a {better} {metric}, and a {BETTER[metric]} one is better: it is the worst "
-            "checkpoint. Use --which newest, or train on without trainer.best_checkpoint_metric_comp.",
-            file=sys.stderr,
+        _log.warning(
+            f"{found} was kept for a {better} {metric}, and a {BETTER[metric]} one is better: it is the worst "
+            "checkpoint. Use --which newest, or train on without trainer.best_checkpoint_metric_comp."
         )
     return found
 

@@ -6,9 +6,9 @@ TASK/seed-N (the runs), glue.json and glue.tsv.
 Called again it resumes where it was.
 """
 
+import logging
 import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -27,6 +27,8 @@ from pretrain.settings.tree import to_tree, with_layers
 from pretrain.settings.values import closest
 from pretrain.settings.yaml_files import read_yaml
 from pretrain.sweeps.seeds import run_each, seed_runs, summarize
+
+_log = logging.getLogger("pretrain.glue")
 
 # The metrics of the GLUE paper (Wang et al., 2019, table 1) for each task, and its files of settings and of the dev split.
 _ACCURACY = ("accuracy",)
@@ -81,7 +83,7 @@ def glue_command(
     """Fine-tune on GLUE tasks, and print the table of their scores."""
     backend, why = choose_backend(None, os.environ, next(Path(output).glob("*/seed-*"), None))
     os.environ["KERAS_BACKEND"] = backend
-    _log(f"backend: {backend} ({why})")
+    _log.info(f"backend: {backend} ({why})")
     rows = glue(
         init_checkpoint,
         input,
@@ -98,13 +100,8 @@ def glue_command(
         params_overrides=params_override or (),
         import_modules=import_module or (),
         allow_other_tokenizer=allow_other_tokenizer,
-        log=_log,
     )
     print("\n".join(table_lines(rows)))
-
-
-def _log(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def glue(
@@ -124,7 +121,6 @@ def glue(
     params_overrides: Sequence[str] = (),
     import_modules: Sequence[str] = (),
     allow_other_tokenizer: bool = False,
-    log: Callable[[str], None] = print,
 ) -> list[dict]:
     """Runs the sweep; see the top of this file. `tasks`: names of TASKS; None: all.
 
@@ -148,13 +144,10 @@ def glue(
                 *(("--params_override", parse_overrides(text)) for text in params_overrides),
                 *([("--allow_other_tokenizer", {"task": {_ALLOW: True}})] if allow_other_tokenizer else []),
             ],
-            log,
         )
 
 
-def _sweep(
-    init_checkpoint, input, folder, tasks, seeds, tokenizer, model_config, experiment, made, top, log
-) -> list[dict]:
+def _sweep(init_checkpoint, input, folder, tasks, seeds, tokenizer, model_config, experiment, made, top) -> list[dict]:
     """`glue`, its files read; made: options of the records."""
     from nlpdata.finetuning.datasets import plain_name
     from pretrain.converters import read_checkpoint
@@ -176,12 +169,12 @@ def _sweep(
         _, settings, dev = TASKS[name]
         trained = _SAME_MODEL.get(name) if _SAME_MODEL.get(name) in chosen else None
         splits = dev if trained else f"train,{dev}"
-        records = _records(name, splits, input, folder / "records" / name, vocabulary, made, log)
+        records = _records(name, splits, input, folder / "records" / name, vocabulary, made)
         layers = [
             (settings, read_yaml(settings)),
             ("", _task_layer(records, dev, made["max_seq_length"], encoder, init_checkpoint)),
         ]
-        config = with_layers(EXPERIMENTS.get(experiment)(), [*layers, *top], log)
+        config = with_layers(EXPERIMENTS.get(experiment)(), [*layers, *top])
         if not trained:
             check_before_sweep(config, "train_and_eval")
         for seed, each in seed_runs(config, seeds).items():
@@ -189,7 +182,7 @@ def _sweep(
                 runs[f"{name}/{trained}-{seed}"] = _scored(each, folder / trained / seed), "eval"
             else:
                 runs[f"{name}/{seed}"] = each, "train_and_eval"
-    results = run_each(runs, folder, folder / "glue.json", log)
+    results = run_each(runs, folder, folder / "glue.json")
     rows = _rows({name: [value for run, value in results.items() if run.startswith(f"{name}/")] for name in chosen})
     write_json(folder / "glue.json", {"runs": read_object(folder / "glue.json")["runs"], "table": rows})
     columns = list(rows[0])
@@ -198,7 +191,7 @@ def _sweep(
     return rows
 
 
-def _tokenizer(given: str | None, init_checkpoint: str, confirmed: bool, log) -> str:
+def _tokenizer(given: str | None, init_checkpoint: str, confirmed: bool) -> str:
     """The tokenizer's file. UsageError where it is not that of the weights, unless `confirmed`; the runs check again."""
     from nlpdata.tokenizers import load_tokenizer
     from pretrain.converters.same_tokenizer import refuse_other_tokenizer
@@ -218,7 +211,7 @@ def _scored(config: ExperimentConfig, run: Path) -> ExperimentConfig:
     return replace(config, task=replace(config.task, init_checkpoint=str(run)), trainer=trainer)
 
 
-def _records(name: str, splits: str, input: str, folder: Path, tokenizer: str, options: dict, log) -> Path:
+def _records(name: str, splits: str, input: str, folder: Path, tokenizer: str, options: dict) -> Path:
     """The folder of a task's records, made where they are not there yet; `options`: of create_finetuning."""
     from nlpdata import create_finetuning
     from nlpdata.output import is_unfinished
@@ -228,7 +221,7 @@ def _records(name: str, splits: str, input: str, folder: Path, tokenizer: str, o
     meta_path = folder / "meta.json"
     outputs = [str(folder / f"{split}.tfrecord") for split in splits.split(",")]
     if not meta_path.exists() or any(map(is_unfinished, outputs)):
-        log(f"{name}: making records: {folder}")
+        _log.info(f"{name}: making records: {folder}")
         create_finetuning(input, str(folder), tokenizer, task=name, splits=splits, **options)
         return folder
     meta = read_meta(meta_path)

@@ -7,10 +7,10 @@ null_odds.json.
 
 import contextlib
 import functools
+import logging
 import os
-import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +25,8 @@ from nlpdata.files.temporary import temporary
 from nlpdata.files.writing import sync_folder, write_durably
 from pretrain.registry import user_modules
 from pretrain.settings.command_line import AllowOtherTokenizer, ImportModules, run_app
+
+_log = logging.getLogger("pretrain.predict")
 
 # In the order in which they appear.
 _ANSWERS = ("null_odds.json", "nbest_predictions.json", "predictions.json")
@@ -51,7 +53,7 @@ def predict_command(
     """Write the predictions of a fine-tuned model."""
     options = {"format": format, "tokenizer": tokenizer, "batch_size": batch_size, "overwrite": overwrite}
     options |= {"import_modules": import_module or (), "allow_other_tokenizer": allow_other_tokenizer}
-    predict(model_dir, input, output, **options, log=_log)
+    predict(model_dir, input, output, **options)
 
 
 def predict(
@@ -65,7 +67,6 @@ def predict(
     overwrite: bool = False,
     import_modules: Sequence[str] = (),
     allow_other_tokenizer: bool = False,
-    log: Callable[[str], None] = print,
 ) -> None:
     """Writes the predictions of a fine-tuned model for a file; see the top of this file.
 
@@ -82,11 +83,11 @@ def predict(
     Raises UsageError where model, input and options do not fit, DataError where a file is damaged.
     """
     with user_modules(import_modules):
-        words = functools.partial(_tokenizer, str(model_dir), tokenizer, allow_other_tokenizer, log)
-        _predict(str(model_dir), input, output, format, words, batch_size, overwrite, log)
+        words = functools.partial(_tokenizer, str(model_dir), tokenizer, allow_other_tokenizer)
+        _predict(str(model_dir), input, output, format, words, batch_size, overwrite)
 
 
-def _predict(model_dir, input, output, format, words, batch_size, overwrite, log) -> None:
+def _predict(model_dir, input, output, format, words, batch_size, overwrite) -> None:
     from pretrain.converters import read_checkpoint
     from pretrain.converters.heads import listed
 
@@ -99,10 +100,10 @@ def _predict(model_dir, input, output, format, words, batch_size, overwrite, log
         )
     _check_output(Path(input), Path(output), checkpoint.head is None, overwrite)
     if checkpoint.head:
-        _predict_texts(checkpoint, input, output, format, words, batch_size, log)
+        _predict_texts(checkpoint, input, output, format, words, batch_size)
     else:
-        with _question_records(checkpoint, input, words, log) as records:
-            _predict_answers(checkpoint, model_dir, records, output, batch_size, log)
+        with _question_records(checkpoint, input, words) as records:
+            _predict_answers(checkpoint, model_dir, records, output, batch_size)
 
 
 def _check_output(input: Path, output: Path, is_folder: bool, overwrite: bool) -> None:
@@ -141,7 +142,7 @@ def _refuse_existing(path: Path, is_folder: bool, overwrite: bool) -> None:
         )
 
 
-def _predict_texts(checkpoint, input, output, format, words, batch_size, log) -> None:
+def _predict_texts(checkpoint, input, output, format, words, batch_size) -> None:
     from pretrain.converters.load import load_model
     from pretrain.prediction.sentences import FORMATS, predict_logits, read_texts, rows_of, write_rows
 
@@ -152,16 +153,16 @@ def _predict_texts(checkpoint, input, output, format, words, batch_size, log) ->
     texts = read_texts(input)
     if not texts.first:
         raise DataError(f"{input} holds no texts.")
-    logits = predict_logits(load_model(checkpoint), words(), texts, checkpoint.sequence_length, batch_size, log)
+    logits = predict_logits(load_model(checkpoint), words(), texts, checkpoint.sequence_length, batch_size)
     rows = rows_of(checkpoint.head, texts, logits)
     empty = sum(row["prediction"] is None for row in rows)
     if empty:
-        log(f"{empty} of {len(rows)} texts are empty: they have no prediction")
+        _log.info(f"{empty} of {len(rows)} texts are empty: they have no prediction")
     write_rows(output, rows, format)
-    log(f"{len(rows)} predictions written: {output}")
+    _log.info(f"{len(rows)} predictions written: {output}")
 
 
-def _tokenizer(model_dir: str, given: str | None, allow_other: bool, log, records: str | None = None):
+def _tokenizer(model_dir: str, given: str | None, allow_other: bool, records: str | None = None):
     """The tokenizer: the one given, else that kept with the model. UsageError where it is not the one of its training.
 
     Args:
@@ -186,7 +187,7 @@ def _tokenizer(model_dir: str, given: str | None, allow_other: bool, log, record
 
 
 @contextlib.contextmanager
-def _question_records(checkpoint, input, words, log):
+def _question_records(checkpoint, input, words):
     """The records of the questions: the input, or those made of SQuAD's JSON for as long as they are needed."""
     if not str(input).endswith((".json", ".json.gz")):
         words(records=str(input))
@@ -209,20 +210,19 @@ def _question_records(checkpoint, input, words, log):
             on_bad_row="skip",
             accept_loss=True,
             workers=1,
-            log=log,
         )
         counters = made.counters["test"]["counters"]
-        log(f"{counters['questions']} questions in {counters['examples']} windows of {length} tokens")
+        _log.info(f"{counters['questions']} questions in {counters['examples']} windows of {length} tokens")
         for count, what in (
             (counters.get("questions_truncated", 0), f"are longer than {longest} tokens: their ends were cut"),
             (sum(counters["dropped"].values()), "cannot be used and have no answer"),
         ):
             if count:
-                log(f"{count} questions {what}")
+                _log.info(f"{count} questions {what}")
         yield made.files["test"][0]
 
 
-def _predict_answers(checkpoint, model_dir, input, output, batch_size, log) -> None:
+def _predict_answers(checkpoint, model_dir, input, output, batch_size) -> None:
     from keras import ops
 
     from pretrain.converters import assign
@@ -250,7 +250,7 @@ def _predict_answers(checkpoint, model_dir, input, output, batch_size, log) -> N
     final = final_answers(answers, task.with_negative(), task.config.null_score_diff_threshold)
     odds = {key: each.null_odds for key, each in answers.items()} if task.with_negative() else None
     _write_answers(Path(output), (odds, {key: each.nbest for key, each in answers.items()}, final))
-    log(f"{len(answers)} answers written: {output}")
+    _log.info(f"{len(answers)} answers written: {output}")
 
 
 def _write_answers(folder: Path, contents: Sequence[dict | None]) -> None:
@@ -291,10 +291,6 @@ def _answer_options(model_dir: str, facts: dict) -> dict:
     except UsageError as error:
         raise DataError(str(error)) from None
     return {name: merged_options[name] for name in names}
-
-
-def _log(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

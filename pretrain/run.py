@@ -4,9 +4,10 @@ Exit codes: 0 done; 1 data or disk faults; 2 wrong options; 130 interrupted; 143
 """
 
 import contextlib
+import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nlpdata.cli.messages import on_standard_error
@@ -22,21 +23,23 @@ from pretrain.settings.values import closest, parse_value
 from pretrain.settings.yaml_files import dump_yaml, read_yaml
 from pretrain.training.checks import check_experiment
 
+_log = logging.getLogger("pretrain.run")
+
 MODES = ("train", "eval", "train_and_eval")
 _ARCHITECTURE_FLAGS = {"albert_config_file": "albert", "bert_config_file": "bert"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-    try:
-        with on_standard_error():
+    with on_standard_error():
+        try:
             return _main(parse_flags(sys.argv[1:] if argv is None else argv))
-    except NlpdataError as error:
-        _log(f"pretrain.run: error: {error}")
-        return error.exit_code
-    except KeyboardInterrupt:
-        _log("pretrain.run: interrupted. The same command resumes from the last checkpoint.")
-        return 130
+        except NlpdataError as error:
+            _log.error(f"pretrain.run: error: {error}")
+            return error.exit_code
+        except KeyboardInterrupt:
+            _log.error("pretrain.run: interrupted. The same command resumes from the last checkpoint.")
+            return 130
 
 
 def _main(values: dict) -> int:
@@ -56,18 +59,18 @@ def _main(values: dict) -> int:
 
 
 def _run(values: dict, mode: str, about_backend: str) -> int:
-    config = resolve(values, _log)
+    config = resolve(values)
     if values.get("print_config"):
         print(dump_yaml(config), end="")
         return 0
     model_dir = find_model_dir(values.get("model_dir"), os.environ)
     check_experiment(config, mode)  # before anything heavy is imported; the run gives its warnings
-    _log(about_backend)
+    _log.info(about_backend)
     if "seeds" in values:
         return _run_seeds(config, model_dir, mode, values)
     from pretrain.training import run_experiment
 
-    run_experiment(config, model_dir, mode, _log)
+    run_experiment(config, model_dir, mode)
     return 0
 
 
@@ -91,37 +94,38 @@ def _run_seeds(config: ExperimentConfig, model_dir: str, mode: str, values: dict
         raise UsageError(f"--seeds runs seeds 0 to {count - 1}; leave --seed out.")
     from pretrain.sweeps.seeds import run_seeds, summary_lines
 
-    summary = run_seeds(config, model_dir, count, _log)
+    summary = run_seeds(config, model_dir, count)
     print("\n".join(summary_lines(summary, count)))
     return 0
 
 
-def resolve(values: dict, log: Callable[[str], None] = print, read_checkpoints: bool = True) -> ExperimentConfig:
+def resolve(values: dict, read_checkpoints: bool = True) -> ExperimentConfig:
     """The configuration that flags describe: experiment < --params < config files in order < flags < overrides.
 
     Args:
       values: as parse_flags returns them.
-      log: takes notes for the user.
       read_checkpoints: where only the experiment names an encoder, take that of the run's checkpoints or of init_checkpoint.
     """
     layers, name = [], values.get("experiment")
     if "params" in values:
         from pretrain.settings.dialects.cerebras import read_params
 
-        name, layer = read_params(values["params"], name, log)
+        name, layer = read_params(values["params"], name)
         layers.append((f"--params {values['params']}", layer))
     layers += [(path, read_yaml(path)) for path in values.get("config_file", ())]
     layers += _flag_layers(values)
     layers += [("--params_override", parse_overrides(text)) for text in values.get("params_override", ())]
     base = _experiment(name, values)
-    config = with_layers(base, layers, log)
+    config = with_layers(base, layers)
     if read_checkpoints and not any(_names_sizes(tree) for _, tree in layers):
         with user_modules(own_modules(config)):
             source, encoder = _stored_encoder(config, values)
         if encoder is not None:
-            log(f"the model is of type {encoder.type}, with the sizes of {source}; --model_config names another one")
+            _log.info(
+                f"the model is of type {encoder.type}, with the sizes of {source}; --model_config names another one"
+            )
             below = {"task": {"model": {"encoder": to_tree(encoder)}}}
-            config = with_layers(base, [(source, below), *layers], lambda line: None)  # its notes were given
+            config = with_layers(base, [(source, below), *layers], quiet=True)  # the first one has logged them
     return config
 
 
@@ -231,10 +235,6 @@ def _nested(path: str, value) -> dict:
     for name in reversed(path.split(".")):
         value = {name: value}
     return value
-
-
-def _log(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

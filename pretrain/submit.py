@@ -8,11 +8,11 @@ gs:// paths among the flags are written so. --dry_run prints the job and the com
 import gzip
 import hashlib
 import importlib.util
+import logging
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 import tomllib
@@ -30,6 +30,8 @@ from pretrain.settings.command_line import run_app
 from pretrain.settings.flags import parse_flags
 from pretrain.settings.schema import own_modules
 from pretrain.training.checks import check_experiment
+
+_log = logging.getLogger("pretrain.submit")
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PACKAGED = ("nlpdata", "pipelines", "pretrain", "model_configs", "pyproject.toml", "README.md", "LICENSE")
@@ -119,9 +121,9 @@ def _check(flags: list[str]) -> set[str]:
     here["config_file"] = [path for path in values.get("config_file", ()) if not path.startswith("gs://")]
     named = {part.strip() for text in values.get("import_module", ()) for part in text.split(",") if part.strip()}
     with user_modules(named):
-        config = resolve(here, lambda line: None, read_checkpoints=False)
+        config = resolve(here, read_checkpoints=False)
         for warning in check_experiment(config, mode):
-            print(f"warning: {warning}", file=sys.stderr, flush=True)
+            _log.warning(warning)
         named |= own_modules(config)
     experiment = values.get("experiment", "")
     return named | ({experiment.partition(":")[0]} if ":" in experiment else set())
@@ -219,7 +221,7 @@ def mounted(text: str) -> str:
 
 def _run(commands: list[list[str]]) -> None:
     for command in commands:
-        print(shlex.join(command), file=sys.stderr, flush=True)
+        _log.info(shlex.join(command))
         code = subprocess.run(command).returncode
         if code:
             raise DataError(f"{shlex.join(command[:4])} failed with exit code {code}; its message is above")

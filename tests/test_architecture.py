@@ -154,6 +154,45 @@ def test_one_executor():
     assert not found, "\n".join(found)
 
 
+def is_command(module: str) -> bool:
+    """Whether a module is a command of pretrain's, started as `python -m pretrain.NAME`."""
+    package, _, part = module.partition(".")
+    return package == "pretrain" and LEVEL.get((package, part)) == len(LEVELS[package]) - 1
+
+
+def calls(source: str) -> list[ast.Call]:
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+
+
+def test_only_commands_print():
+    """They print results on standard output; everything else is logged, and takes no function to log with."""
+    found = []
+    for module, path in modules().items():
+        if not module.startswith("pretrain."):
+            continue
+        source = path.read_text(encoding="utf-8")
+        if not is_command(module):
+            found += [f"{module}: print" for call in calls(source) if getattr(call.func, "id", "") == "print"]
+        elif [call for call in calls(source) for keyword in call.keywords if ast.unparse(keyword) == "file=sys.stderr"]:
+            found.append(f"{module}: prints on standard error")
+        functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+        for function in functions:
+            arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+            found += [f"{module}.{function.name} takes log" for argument in arguments if argument.arg == "log"]
+    assert not found, "\n".join(found)
+
+
+def test_loggers_bear_the_names_of_their_modules():
+    """Also that of a command, whose __name__ is __main__ when it is run: the handler would not know it."""
+    found = []
+    for module, path in modules().items():
+        for call in calls(path.read_text(encoding="utf-8")):
+            if ast.unparse(call.func) == "logging.getLogger" and module.startswith("pretrain."):
+                expected = f"'{module}'" if is_command(module) else "__name__"
+                found += [f"{module}: {ast.unparse(call)}"] if ast.unparse(call.args[0]) != expected else []
+    assert not found, "\n".join(found)
+
+
 @pytest.mark.parametrize("package", LEVELS)
 def test_every_part_has_its_level(package):
     parts = {part_of(module) for module in modules() if module.startswith(f"{package}.")}

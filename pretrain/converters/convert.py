@@ -48,7 +48,7 @@ def convert(
     """
     if encoder_only:
         checkpoint = encoder_alone(checkpoint)
-    _log.info("%s", assign(build_model(checkpoint), checkpoint))  # shapes and names are right, or this raises
+    assign(build_model(checkpoint), checkpoint).log()  # shapes and names are right, or this raises
     _refuse_left_out(checkpoint)
     if not has_pooled_output(checkpoint):
         _log.warning("%s: has no pooler, so that pooled_output means nothing", checkpoint.source)
@@ -112,7 +112,7 @@ def convert_hub_module(path: str, encoder_only: bool, model_name: str) -> Path:
         heads = dict.fromkeys(("masked_lm/output_bias", "sentence_pair/logits/kernel"), np.zeros(0))
         model = build_model(replace(checkpoint, weights=heads))
         initialize_weights(model, _SEED)
-        _log.info("%s", assign(model, checkpoint))
+        assign(model, checkpoint).log()
         whole = {name: np.asarray(weight) for name, weight in weights_by_path(model).items()}
         checkpoint = replace(checkpoint, weights=whole)
     return keras_h5.write_one(folder, checkpoint, encoder_only)

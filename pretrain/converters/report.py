@@ -1,5 +1,6 @@
 """Loads the weights of a checkpoint into a model, and reports what matched."""
 
+import logging
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -11,6 +12,8 @@ from pretrain.converters.heads import HEADS, head_of, heads_of, listed, poolers_
 from pretrain.converters.weights import UNKNOWN
 from pretrain.encoders.model import EncoderModel, weights_by_path
 from pretrain.settings.schema import Choice
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,19 @@ class LoadReport:
     warnings: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
+        return "\n".join([*self._lines(), *(f"  warning: {warning}" for warning in self.warnings)])
+
+    def log(self) -> None:
+        """Logs the account: its warnings as warnings."""
+        _log.info("\n".join(self._lines()))
+        for warning in self.warnings:
+            _log.warning(warning)
+
+    def _lines(self) -> list[str]:
         lines = [f"{self.source} ({self.format}): {len(self.matched)} weights matched"]
         for title, items in (("missing", self.missing), ("unused", self.unused)):
             lines += [f"  {title}: {', '.join(names)} ({why})" for why, names in _by_reason(items)]
-        lines += [f"  left out: {head} ({why})" for head, why in self.left_out.items()]
-        lines += [f"  warning: {warning}" for warning in self.warnings]
-        return "\n".join(lines)
+        return lines + [f"  left out: {head} ({why})" for head, why in self.left_out.items()]
 
 
 def _by_reason(items: dict[str, str]) -> Iterator[tuple[str, list[str]]]:

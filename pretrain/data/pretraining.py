@@ -1,5 +1,6 @@
 """Pretraining records to batches: what the meta file, the configuration and the records say must agree before step 0."""
 
+import logging
 import math
 from collections.abc import Mapping
 
@@ -15,19 +16,20 @@ from pretrain.data.batches import Batches
 from pretrain.data.record_set import check_fits_model, check_range, ends_of_files, open_record_set, set_mask
 from pretrain.settings.schema import DataConfig, TaskConfig
 
+_log = logging.getLogger(__name__)
+
 EVALUATION_PROB = 0.15  # of dynamic records, whatever training masks: evaluations stay comparable
 _EVALUATION_KEY = 0x6576616C  # "eval": the masks of an evaluation depend on nothing else
 _MASKED = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
 _SEQUENCE = ("input_ids", "input_mask", "segment_ids")
 
 
-def pretraining_batches(config: DataConfig, task: TaskConfig, log=print) -> Batches:
+def pretraining_batches(config: DataConfig, task: TaskConfig) -> Batches:
     """Batches of pretraining records, ours or another tool's.
 
     Args:
       config: which records.
       task: whose model and objective they must fit; has use_next_sentence_label.
-      log: takes notes for the user.
 
     A batch has input_ids, input_mask, segment_ids int32 (b, L); masked_lm_positions, masked_lm_ids int32 (b, P),
     masked_lm_weights float32 (b, P); next_sentence_labels int32 (b, 1) where the task uses it.
@@ -36,14 +38,14 @@ def pretraining_batches(config: DataConfig, task: TaskConfig, log=print) -> Batc
     """
     name = f"task.{'train_data' if config.is_training else 'validation_data'}"
     records, meta = open_record_set(config, name)
-    source = _Source(records, meta, config, task, name, log)
+    source = _Source(records, meta, config, task, name)
     return Batches(records, config, source.transform, name, source.facts())
 
 
 class _Source:
     """Records that were found to fit; `transform` makes a batch's arrays of their rows."""
 
-    def __init__(self, records: Records, meta: Mapping, config: DataConfig, task: TaskConfig, name: str, log):
+    def __init__(self, records: Records, meta: Mapping, config: DataConfig, task: TaskConfig, name: str):
         self._records, self._meta, self._config, self._name = records, meta, config, name
         self._uses_pairs = getattr(task, "use_next_sentence_label", False)
         self._encoder = task.model.encoder.options
@@ -54,12 +56,12 @@ class _Source:
         self._check_shards()
         self._rule = self._masking_rule() if self._is_dynamic() else None
         if self._rule is None and config.masked_lm_prob is not None:
-            log(
-                f"warning: {name}.masked_lm_prob {config.masked_lm_prob:g} has no effect: the records are masked already. Make "
+            _log.warning(
+                f"{name}.masked_lm_prob {config.masked_lm_prob:g} has no effect: the records are masked already. Make "
                 "them with nlpdata create-pretraining --masking dynamic."
             )
         if not meta:
-            log(f"{name}: no meta file beside {records.paths[0]}; from its first record: {self._describe()}")
+            _log.info(f"{name}: no meta file beside {records.paths[0]}; from its first record: {self._describe()}")
 
     def facts(self) -> dict:
         """What must not change between the runs of one model."""

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import logging
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from pretrain.data.record_set import (
 )
 from pretrain.settings.schema import DataConfig
 
+_log = logging.getLogger(__name__)
+
 _POSITIONS = ("start_positions", "end_positions")
 _PLACES = ("token_char_start", "token_char_end", "token_is_max_context", "example_id")
 
@@ -39,14 +42,13 @@ class Question:
     answers: list[dict]
 
 
-def question_batches(config: DataConfig, task, log=print, labelled: bool = True) -> tuple[Batches, "QuestionSource"]:
+def question_batches(config: DataConfig, task, labelled: bool = True) -> tuple[Batches, "QuestionSource"]:
     """Batches of SQuAD records, and their source.
 
     Args:
       config: which records.
       task: QuestionAnsweringConfig whose model they must fit.
       labelled: whether the answers must be known; else the positions of records without are 0, for predictions.
-      log: takes notes for the user.
 
     A batch has input_ids, input_mask, segment_ids int32 (b, L); start_positions, end_positions, record int32 (b,), the
     last being the number of the record in its files. Evaluation takes the records of dev, which know their texts.
@@ -57,7 +59,7 @@ def question_batches(config: DataConfig, task, log=print, labelled: bool = True)
     records, meta = open_record_set(config, name)
     source = QuestionSource(records, meta, config, task, name, labelled)
     if not meta:
-        log(f"{name}: no meta file beside {records.paths[0]}; length {source.length}")
+        _log.info(f"{name}: no meta file beside {records.paths[0]}; length {source.length}")
     return Batches(records, config, source.transform, name, source.facts()), source
 
 

@@ -1,5 +1,6 @@
 """Fine-tuning records of sentence tasks to batches, after checks of the records against task and model."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ from pretrain.data.record_set import (
 from pretrain.data.texts import encode_texts
 from pretrain.settings.schema import KINDS, DataConfig
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Labels:
@@ -32,13 +35,12 @@ class Labels:
     names: tuple[str, ...] = ()
 
 
-def sentence_batches(config: DataConfig, task, log=print) -> tuple[Batches, Labels]:
+def sentence_batches(config: DataConfig, task) -> tuple[Batches, Labels]:
     """Batches of records of a sentence task, ours or another tool's, and what their labels are.
 
     Args:
       config: which records, or (TextDataConfig) which TensorFlow dataset.
       task: SentencePredictionConfig whose kind, classes and model they must fit.
-      log: takes notes for the user.
 
     A batch has input_ids, input_mask, segment_ids int32 (b, L); label_ids int32 (b,), (b, labels) for multilabel, float32
     (b,) for regression; record int32 (b,), the number of the record in its files; is_real_example int32 (b,).
@@ -47,17 +49,19 @@ def sentence_batches(config: DataConfig, task, log=print) -> tuple[Batches, Labe
     """
     name = f"task.{'train_data' if config.is_training else 'validation_data'}"
     named = getattr(config, "tfds_name", "")
-    records, meta = encode_texts(config, name, log) if named else open_record_set(config, name)
-    source = _Source(records, meta, config, task, name, log)
+    records, meta = encode_texts(config, name) if named else open_record_set(config, name)
+    source = _Source(records, meta, config, task, name)
     if not meta:
-        log(f"{name}: no meta file beside {records.paths[0]}; taken as {source.labels.kind}, length {source.length}")
+        _log.info(
+            f"{name}: no meta file beside {records.paths[0]}; taken as {source.labels.kind}, length {source.length}"
+        )
     return Batches(source.records, config, source.transform, name, source.facts()), source.labels
 
 
 class _Source:
     """Records that were found to fit; `transform` makes a batch's arrays of their rows."""
 
-    def __init__(self, records: Records, meta: Mapping, config: DataConfig, task, name: str, log):
+    def __init__(self, records: Records, meta: Mapping, config: DataConfig, task, name: str):
         self.records, self._meta, self._config, self._name = records, meta, config, name
         self._encoder = task.model.encoder.options
         self._features = {RENAME.get(f.name, f.name): f for f in records.features}
@@ -68,7 +72,7 @@ class _Source:
         self.labels = self._find_labels(task)
         self._check_label_feature()
         if getattr(config, "on_bad_row", "fail") == "skip":
-            self._leave_out_bad_labels(log)
+            self._leave_out_bad_labels()
         ends = ends_of_files(self.records)
         self.transform(self.records[ends], ends, 0)
 
@@ -153,7 +157,7 @@ class _Source:
         batch["is_real_example"] = real.astype(np.int32)
         return batch
 
-    def _leave_out_bad_labels(self, log) -> None:
+    def _leave_out_bad_labels(self) -> None:
         """Keeps the records whose labels can be used. DataError where none is left."""
 
         def is_usable(rows: dict[str, np.ndarray]) -> np.ndarray:
@@ -165,7 +169,7 @@ class _Source:
         what = f"{total - len(numbers)} of {total} records, whose label_ids are not {self._expected()}"
         if not len(numbers):
             raise DataError(f"{self._name}: no example is left without {what}")
-        log(f"{self._name}: left out {what}")
+        _log.info(f"{self._name}: left out {what}")
         self.records = Chosen(self.records, numbers)
 
     def _wrong_labels(self, values: np.ndarray) -> np.ndarray:

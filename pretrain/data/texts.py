@@ -1,12 +1,14 @@
 """A text set of TensorFlow Datasets in place of records: tokenized when the run starts, by create-finetuning's functions."""
 
-from collections.abc import Callable
+import logging
 
 from nlpdata.errors import NlpdataError, UsageError, as_flag
 from nlpdata.finetuning.in_memory import EncodedSplit, encode_split
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.tokenizers import load_tokenizer
 from pretrain.settings.schema import TextDataConfig
+
+_log = logging.getLogger(__name__)
 
 _FIELDS = {  # options of create-finetuning, as its messages name them -> fields of ours
     "--tfds-data-dir": "tfds_data_dir",
@@ -21,7 +23,7 @@ _FIELDS = {  # options of create-finetuning, as its messages name them -> fields
 }
 
 
-def encode_texts(config: TextDataConfig, name: str, log: Callable[[str], None]) -> tuple[EncodedSplit, dict]:
+def encode_texts(config: TextDataConfig, name: str) -> tuple[EncodedSplit, dict]:
     """The examples of a data section that names a TensorFlow dataset, and what a meta file would say of them.
 
     Raises UsageError and DataError in the words of the configuration; `name`: of the section.
@@ -49,15 +51,15 @@ def encode_texts(config: TextDataConfig, name: str, log: Callable[[str], None]) 
         )
         tokenizer = load_tokenizer(config.vocab_file, do_lower_case=config.do_lower_case)
         for line in tokenizer.notes:
-            log(line)
+            _log.info(line)
         encoded = encode_split(options, tokenizer)
         for line in encoded.notes:
-            log(_in_fields(line, name))
+            _log.info(_in_fields(line, name))
         for line in encoded.warnings:
-            log(f"warning: {_in_fields(line, name)}")
+            _log.warning(_in_fields(line, name))
     except NlpdataError as error:
         raise type(error)(_in_fields(error.spelled(as_flag), name)) from error
-    log(f"{name}: {len(encoded)} examples of {config.tfds_name} ({split}), tokenized")
+    _log.info(f"{name}: {len(encoded)} examples of {config.tfds_name} ({split}), tokenized")
     return encoded, encoded.meta
 
 

@@ -4,6 +4,7 @@ The text is of a made-up language of some 70 words in which both objectives can 
 in one place, so a foreign second segment shows; its sentences tell of one day after the other, so a swapped order shows.
 """
 
+import logging
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,8 @@ from nlpdata.errors import UsageError
 from nlpdata.files.json_files import write_file
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.values import closest
+
+_log = logging.getLogger(__name__)
 
 OBJECTIVES = ("nsp", "sop", "none")
 SEQ_LENGTH = 32
@@ -41,19 +44,19 @@ def toy_objective(input_path) -> str | None:
     return objective
 
 
-def with_toy_records(config: ExperimentConfig, model_dir: str | Path, log=print) -> ExperimentConfig:
+def with_toy_records(config: ExperimentConfig, model_dir: str | Path) -> ExperimentConfig:
     """The configuration with paths of real records in the place of toy:...; makes the records where they are missing."""
     task = config.task
     for name, suffix in (("train_data", ""), ("validation_data", ".eval")):
         data = getattr(task, name)
         objective = toy_objective(data.input_path)
         if objective:
-            stem = make_toy_records(Path(model_dir) / "toy", objective, log)
+            stem = make_toy_records(Path(model_dir) / "toy", objective)
             task = replace(task, **{name: replace(data, input_path=f"{stem}{suffix}.tfrecord")})
     return replace(config, task=task)
 
 
-def make_toy_records(folder: Path, objective: str, log=print) -> Path:
+def make_toy_records(folder: Path, objective: str) -> Path:
     """Makes `<folder>/<objective>.tfrecord` and `.eval.tfrecord`, unless they are there; returns the path less suffix."""
     stem = folder / objective
     from nlpdata import create_pretraining
@@ -77,7 +80,7 @@ def make_toy_records(folder: Path, objective: str, log=print) -> Path:
         workers=1,
         overwrite=True,
     )
-    log(f"made {result.counters['examples_train']:,} toy examples: {stem}.tfrecord")
+    _log.info(f"made {result.counters['examples_train']:,} toy examples: {stem}.tfrecord")
     return stem
 
 

@@ -1,18 +1,16 @@
 """Named, complete configurations: a function of no arguments -> ExperimentConfig; its docstring's first line lists it."""
 
-from collections.abc import Callable
-
 from pretrain.registry import EXPERIMENTS
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.tree import with_layers
 
 
-def experiment(name: str, *layers: dict, log: Callable[[str], None] = print) -> ExperimentConfig:
+def experiment(name: str, *layers: dict) -> ExperimentConfig:
     """The registered experiment (or that at module:attribute) with trees of changes over it, lowest first.
 
     experiment("bert/pretraining", {"trainer": {"train_steps": 1000}, "task": {"model": {"encoder": {"type": "albert"}}}})
     """
-    return with_layers(EXPERIMENTS.get(name)(), [(f"layer {i}", layer) for i, layer in enumerate(layers)], log)
+    return with_layers(EXPERIMENTS.get(name)(), [(f"layer {i}", layer) for i, layer in enumerate(layers)])
 
 
 def experiment_lines() -> list[str]:

@@ -1,6 +1,7 @@
 """Predictions of a fine-tuned sentence model for texts: reading them, running the model, writing what it says."""
 
 import json
+import logging
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import write_file
 from pretrain.converters.checkpoint import Head
 from pretrain.settings.values import closest
+
+_log = logging.getLogger(__name__)
 
 FIRST_COLUMNS = ("text", "text_a", "question", "sentence", "sentence1", "question1", "#1 String", "premise")
 SECOND_COLUMNS = ("text_b", "sentence2", "question2", "#2 String", "hypothesis")
@@ -112,14 +115,14 @@ def _columns(rows: Sequence[Mapping], path) -> tuple[str, str | None, str | None
     return first, second, next((name for name in ("index", "id") if name in known), None)
 
 
-def predict_logits(model, tokenizer, texts: Texts, length: int, batch_size: int, log=print) -> np.ndarray:
+def predict_logits(model, tokenizer, texts: Texts, length: int, batch_size: int) -> np.ndarray:
     """The logits float32 (texts, classes) of a model for texts; longer ones are cut, which is said."""
     from nlpdata.finetuning.encode import lay_out
 
     columns, cut = lay_out(tokenizer, length, tokenizer.encode(texts.first), tokenizer.encode(texts.second))
     truncated = int((cut > 0).sum())
     if truncated:
-        log(
+        _log.info(
             f"{truncated} of {len(cut)} texts are longer than {length} tokens: their ends were cut ({int(cut.sum())} tokens)"
         )
     return np.concatenate(list(_logits(model, {k: v.astype(np.int32) for k, v in columns.items()}, batch_size)))

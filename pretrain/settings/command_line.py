@@ -1,5 +1,6 @@
 """What the command lines of this package share: errors as one line, and exit codes."""
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ from nlpdata.cli.parsing import call_app
 from nlpdata.errors import EXTRAS, NlpdataError, missing_package
 from pretrain.registry import CHECKPOINT_FORMATS
 from pretrain.settings.backend import use_installed
+
+_log = logging.getLogger(__name__)
 
 ImportModules = Annotated[
     list[str] | None,
@@ -44,20 +47,20 @@ def run_app(app: typer.Typer, name: str, argv: Sequence[str] | None) -> int:
     """Runs the command line of `pretrain.<name>`; returns the exit code when called with argv, else exits with it."""
     code = 0
     use_installed(os.environ)
-    try:
-        with on_standard_error():
+    with on_standard_error():
+        try:
             call_app(app, sys.argv[1:] if argv is None else argv, f"python -m pretrain.{name}")
-    except ModuleNotFoundError as error:
-        if error.name not in EXTRAS:
-            raise
-        missing = missing_package(f"`python -m pretrain.{name}`", error.name)
-        print(f"pretrain.{name}: error: {missing}", file=sys.stderr)
-        code = missing.exit_code
-    except NlpdataError as error:
-        print(f"pretrain.{name}: error: {error}", file=sys.stderr)
-        code = error.exit_code
-    except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else 1
+        except ModuleNotFoundError as error:
+            if error.name not in EXTRAS:
+                raise
+            missing = missing_package(f"`python -m pretrain.{name}`", error.name)
+            _log.error(f"pretrain.{name}: error: {missing}")
+            code = missing.exit_code
+        except NlpdataError as error:
+            _log.error(f"pretrain.{name}: error: {error}")
+            code = error.exit_code
+        except SystemExit as error:
+            code = error.code if isinstance(error.code, int) else 1
     if argv is None:
         sys.exit(code)
     return code

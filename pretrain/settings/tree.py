@@ -10,14 +10,16 @@ a bare name stands for {type: name}. A layer that changes `type` drops the optio
 
 import dataclasses
 import functools
+import logging
 import typing
-from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 
 from nlpdata.errors import UsageError
 from pretrain.settings.dialects.garden import field_alias
 from pretrain.settings.schema import Choice, ExperimentConfig
 from pretrain.settings.values import closest, parse_value
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -27,10 +29,10 @@ class Place:
     layer: str = ""
     path: str = ""
     line: int | None = None
-    log: Callable[[str], None] = print
-    """Takes notes for the user, e.g. of fields without effect."""
     stored: bool = False
     """Whether the layer is a file of a run and not the user's: then it names registered parts only (Registry.check_stored)."""
+    quiet: bool = False
+    """Whether fields without effect are not logged."""
 
     def __str__(self) -> str:
         layer = f"{self.layer}:{self.line}" if self.line else self.layer
@@ -81,7 +83,8 @@ def merged(cls: type, tree: dict, changes: dict, place: Place) -> dict:
             if not known:
                 raise here.error(f"{cls.__name__} has no such field.{closest(key, declared)} Known: {_names(cls)}.")
             if name is None or name not in declared:
-                here.log(f"{here} has no effect here.")
+                if not place.quiet:
+                    _log.info(f"{here} has no effect here.")
                 continue
             if name in changes and not changes[key]:  # the Garden's files set both, one of them to ''
                 continue
@@ -165,18 +168,18 @@ def build(cls: type, tree: dict, path: str = ""):
         raise UsageError(f"{path}: {error}" if path else str(error)) from None
 
 
-def with_layers(config: ExperimentConfig, layers: list[tuple[str, dict]], log=print) -> ExperimentConfig:
+def with_layers(config: ExperimentConfig, layers: list[tuple[str, dict]], quiet: bool = False) -> ExperimentConfig:
     """The experiment with layers over it, lowest first.
 
     Args:
       config: what the layers change.
       layers: (name for messages, tree) each. One that sets trainer.num_train_epochs and not trainer.train_steps clears
         the steps that a layer below has set.
-      log: takes notes for the user.
+      quiet: do not log fields without effect.
     """
     tree = to_tree(config)
     for name, changes in layers:
-        tree = merged(ExperimentConfig, tree, changes, Place(name, log=log))
+        tree = merged(ExperimentConfig, tree, changes, Place(name, quiet=quiet))
         trainer = changes.get("trainer") or {}
         if "num_train_epochs" in trainer and "train_steps" not in trainer:
             tree["trainer"]["train_steps"] = None

@@ -105,10 +105,10 @@ def compare_saved(config: ExperimentConfig, model_dir: str | os.PathLike) -> lis
     path = Path(model_dir) / SAVED_NAME
     if not path.exists():
         return []
-    now, notes = to_tree(config), []
+    now = to_tree(config)
     try:
         with user_modules(own_modules(config)):
-            saved = merged(ExperimentConfig, now, read_yaml(path), Place(str(path), log=notes.append, stored=True))
+            saved = merged(ExperimentConfig, now, read_yaml(path), Place(str(path), stored=True, quiet=True))
     except UsageError as error:
         return [f"the saved configuration does not fit: {error}"]
     return differences(saved, now)

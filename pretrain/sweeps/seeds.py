@@ -2,9 +2,10 @@
 several seeds, whose scores are summed up. A sweep that was interrupted goes on; what is finished is not run again."""
 
 import gc
+import logging
 import math
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from nlpdata.errors import DataError
 from nlpdata.files.json_files import read_object, write_json
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.yaml_files import SAVED_NAME, compare_saved
+
+_log = logging.getLogger(__name__)
 
 SEEDS_FILE = "seeds.json"
 _NO_METRICS = ("step", "examples")
@@ -21,7 +24,6 @@ def run_each(
     runs: Mapping[str, tuple[ExperimentConfig, str]],
     folder: Path,
     results_file: Path,
-    log: Callable[[str], None] = print,
 ) -> dict[str, dict]:
     """Runs experiments (configuration, mode) in folder/name each. Trained is only what the results file has not yet with the
     same configuration.
@@ -38,10 +40,10 @@ def run_each(
         model_dir = folder / name
         trained = name in known and (model_dir / SAVED_NAME).exists() and not compare_saved(config, model_dir)
         if trained and mode != "eval":
-            log(f"{name}: was finished before")
+            _log.info(f"{name}: was finished before")
             continue
-        log(f"{name}: {model_dir}")
-        run_experiment(config, model_dir, mode, log)
+        _log.info(f"{name}: {model_dir}")
+        run_experiment(config, model_dir, mode)
         gc.collect()  # model and graphs refer to each other
         known[name] = read_object(model_dir / EVAL_RESULTS)
         write_json(results_file, {"runs": known})
@@ -72,14 +74,14 @@ def seed_runs(config: ExperimentConfig, count: int) -> dict[str, ExperimentConfi
     return {f"seed-{seed}": with_seed(config, seed) for seed in range(count)}
 
 
-def run_seeds(config: ExperimentConfig, model_dir, count: int, log: Callable[[str], None] = print) -> dict[str, dict]:
+def run_seeds(config: ExperimentConfig, model_dir, count: int) -> dict[str, dict]:
     """Runs the experiment with seeds 0 to count - 1 in model_dir/seed-N; writes model_dir/seeds.json.
 
     Returns metric -> {"median", "min", "max", "std"} over the seeds (std: of the sample, 0 for one seed).
     """
     path = Path(model_dir) / SEEDS_FILE
     runs = {name: (each, "train_and_eval") for name, each in seed_runs(config, count).items()}
-    results = run_each(runs, Path(model_dir), path, log)
+    results = run_each(runs, Path(model_dir), path)
     summary = summarize(list(results.values()))
     write_json(path, {"runs": read_object(path)["runs"], "seeds": list(results), "summary": summary})
     return summary

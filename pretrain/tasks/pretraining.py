@@ -1,5 +1,6 @@
 """Masked language model and, unless switched off, sentence pairs: next sentence (BERT) or sentence order (ALBERT)."""
 
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from pretrain.layers.sentence_pair_head import SentencePairHead
 from pretrain.settings.schema import DataConfig
 from pretrain.tasks.configs import PretrainingConfig
 from pretrain.tasks.task import Task
+
+_log = logging.getLogger(__name__)
 
 
 class PretrainingTask(Task):
@@ -80,7 +83,7 @@ class PretrainingTask(Task):
             statistics["next_sentence_weight"] = ops.sum(examples)
         return sums, statistics
 
-    def finish(self, model, model_dir, log):
+    def finish(self, model, model_dir):
         """ALBERT's encoder as tf2_model.h5, as kamalkraj/ALBERT-TF2.0 leaves it for fine-tuning."""
         encoder = self.config.model.encoder
         form = published_form(encoder.type)
@@ -92,9 +95,9 @@ class PretrainingTask(Task):
         try:
             written = write_core_model(Path(model_dir), Checkpoint("native", str(model_dir), encoder, weights))
         except UsageError as error:
-            log(f"no tf2_model.h5: {error}")
+            _log.info(f"no tf2_model.h5: {error}")
         else:
-            log(f"core model for fine-tuning: {written}")
+            _log.info(f"core model for fine-tuning: {written}")
 
     def metrics(self):
         return self.config.metrics()

@@ -5,6 +5,7 @@ the data alone, what the whole step's sums are divided by. So micro-steps and re
 device would take on the whole batch. A term T has the statistic "T_loss" (its sum) and, after division, a metric "T_loss".
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Literal
@@ -13,6 +14,8 @@ import numpy as np
 
 from pretrain.encoders.model import EncoderModel
 from pretrain.settings.schema import DataConfig, TaskConfig
+
+_log = logging.getLogger(__name__)
 
 
 class Task(ABC):
@@ -74,16 +77,16 @@ class Task(ABC):
         encoder = getattr(getattr(self.config, "model", None), "encoder", None)
         checkpoint, notes = self.prepare_checkpoint(read_checkpoint(self.config.init_checkpoint, encoder))
         report = assign(model, checkpoint, encoder)
-        print(report)
+        report.log()
         for note in notes:
-            print(f"  note: {note}")
+            _log.info(f"  note: {note}")
         return report
 
     def prepare_checkpoint(self, checkpoint):
         """The pretrain.converters.Checkpoint as this task starts from it, and notes for the user (a list of str)."""
         return checkpoint, []
 
-    def finish(self, model, model_dir, log) -> None:  # noqa: B027 (most tasks leave nothing)
+    def finish(self, model, model_dir) -> None:  # noqa: B027 (most tasks leave nothing)
         """Called once training has ended, with its weights: leaves in the model_dir what belongs there besides checkpoints."""
 
     def loss(self, model, batch, denominators, training: bool = True):

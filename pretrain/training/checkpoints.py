@@ -1,5 +1,6 @@
 """The checkpoints of a run: writing, keeping the newest N, finding the newest whole one, and the best by a metric."""
 
+import logging
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,6 +11,8 @@ from nlpdata.errors import DataError
 from nlpdata.files.temporary import remove_left_in
 from nlpdata.files.writing import remove_tree
 from pretrain.converters import native
+
+_log = logging.getLogger(__name__)
 
 
 class Checkpoints:
@@ -55,11 +58,10 @@ class BestCheckpoint:
       folder: where it is kept.
       metric: name of the metric.
       higher: whether higher is better.
-      log: takes notes for the user.
     """
 
-    def __init__(self, folder, metric: str, higher: bool, log: Callable[[str], None] = print):
-        self.folder, self.metric, self._higher, self._log = Path(folder), metric, higher, log
+    def __init__(self, folder, metric: str, higher: bool):
+        self.folder, self.metric, self._higher = Path(folder), metric, higher
 
     def value(self) -> float | None:
         """The metric of the checkpoint that is kept; None where there is none, or one that was kept for the other side."""
@@ -71,7 +73,7 @@ class BestCheckpoint:
                 value = float(info["best"][self.metric])
                 return None if math.isnan(value) else value
             except DataError as error:
-                self._log(f"warning: {error}; the next evaluation's is kept in its place")
+                _log.warning(f"{error}; the next evaluation's is kept in its place")
             except (KeyError, TypeError, ValueError):  # the best by another metric
                 continue
         return None

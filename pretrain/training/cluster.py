@@ -1,11 +1,14 @@
 """The hosts and replicas of a run, for every backend: what the environment variable TF_CONFIG says, and what contradicts it."""
 
 import json
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nlpdata.errors import UsageError
 from pretrain.settings.schema import RuntimeConfig
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,10 @@ def read_cluster(environment: Mapping[str, str]) -> Cluster:
         ) from None
 
 
-def report_unused_cluster(environment: Mapping[str, str], log: Callable[[str], None]) -> None:
+def report_unused_cluster(environment: Mapping[str, str]) -> None:
     """For distribution_strategy auto, which takes the devices of this host alone."""
     if environment.get("TF_CONFIG"):
-        log("TF_CONFIG is set, but runtime.distribution_strategy is auto: this process trains alone")
+        _log.info("TF_CONFIG is set, but runtime.distribution_strategy is auto: this process trains alone")
 
 
 def refuse_replicas(runtime: RuntimeConfig) -> None:

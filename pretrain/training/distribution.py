@@ -1,7 +1,7 @@
 """Devices: from the runtime's configuration to a tf.distribute strategy."""
 
+import logging
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -9,6 +9,8 @@ import tensorflow as tf
 from nlpdata.errors import DataError, UsageError
 from pretrain.settings.schema import RuntimeConfig
 from pretrain.training.cluster import read_cluster, refuse_replicas, report_unused_cluster
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Distribution:
     host: tuple[int, int] = (0, 1)
 
 
-def distribute(runtime: RuntimeConfig, log: Callable[[str], None] = print) -> Distribution:
+def distribute(runtime: RuntimeConfig) -> Distribution:
     """The devices that the configuration asks for.
 
     Must come before TensorFlow does anything else where logical CPU devices, several hosts or a TPU are asked for.
@@ -27,33 +29,33 @@ def distribute(runtime: RuntimeConfig, log: Callable[[str], None] = print) -> Di
     """
     kind = runtime.distribution_strategy
     if kind in _KINDS:
-        return _KINDS[kind](runtime, log)
+        return _KINDS[kind](runtime)
     raise UsageError(f"runtime.distribution_strategy is {kind!r}, expected one of {', '.join(sorted(_KINDS))}.")
 
 
-def _auto(runtime, log) -> Distribution:
+def _auto(runtime) -> Distribution:
     gpus = len(tf.config.list_physical_devices("GPU"))
-    report_unused_cluster(os.environ, log)
+    report_unused_cluster(os.environ)
     if gpus > 1 or (runtime.num_replicas or 1) > 1:
-        return _mirrored(runtime, log)
-    return _one_device(runtime, log)
+        return _mirrored(runtime)
+    return _one_device(runtime)
 
 
-def _one_device(runtime, log) -> Distribution:
+def _one_device(runtime) -> Distribution:
     refuse_replicas(runtime)
-    log(f"devices: {'one GPU' if tf.config.list_physical_devices('GPU') else 'no GPU found, the CPU'}")
+    _log.info(f"devices: {'one GPU' if tf.config.list_physical_devices('GPU') else 'no GPU found, the CPU'}")
     return Distribution(tf.distribute.get_strategy())
 
 
-def _mirrored(runtime, log) -> Distribution:
+def _mirrored(runtime) -> Distribution:
     gpus = tf.config.list_physical_devices("GPU")
     wanted = runtime.num_replicas or len(gpus) or 1
     if gpus and wanted > len(gpus):
         raise UsageError(f"runtime.num_replicas is {wanted}, but there are {len(gpus)} GPUs. Use {len(gpus)} or less.")
     if gpus:
-        log(f"devices: {wanted} of {len(gpus)} GPUs, mirrored")
+        _log.info(f"devices: {wanted} of {len(gpus)} GPUs, mirrored")
         return Distribution(tf.distribute.MirroredStrategy([f"/gpu:{i}" for i in range(wanted)]))
-    log(f"devices: no GPU found; mirrored over {wanted} logical CPU device{'s' if wanted > 1 else ''}")
+    _log.info(f"devices: no GPU found; mirrored over {wanted} logical CPU device{'s' if wanted > 1 else ''}")
     make_logical_cpus(wanted)
     return Distribution(tf.distribute.MirroredStrategy([f"/cpu:{i}" for i in range(wanted)]))
 
@@ -74,7 +76,7 @@ def make_logical_cpus(count: int) -> None:
             ) from None
 
 
-def _multi_worker(runtime, log) -> Distribution:
+def _multi_worker(runtime) -> Distribution:
     cluster = read_cluster(os.environ)
     index, count = cluster.index, len(cluster.hosts)
     gpus = tf.config.list_physical_devices("GPU")
@@ -82,13 +84,13 @@ def _multi_worker(runtime, log) -> Distribution:
     options = tf.distribute.experimental.CommunicationOptions(
         implementation=implementation.NCCL if gpus else implementation.RING
     )
-    log(
+    _log.info(
         f"devices: host {index} of {count}, {len(gpus) or 'no'} GPU{'' if len(gpus) == 1 else 's'} here; waiting for all hosts"
     )
     return Distribution(tf.distribute.MultiWorkerMirroredStrategy(communication_options=options), (index, count))
 
 
-def _tpu(runtime, log) -> Distribution:
+def _tpu(runtime) -> Distribution:
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(runtime.tpu or "")
         tf.config.experimental_connect_to_cluster(resolver)
@@ -98,7 +100,7 @@ def _tpu(runtime, log) -> Distribution:
             f"no TPU can be reached at runtime.tpu = {runtime.tpu!r} ({str(error)[:200]}). Run on the TPU's host with "
             "tpu: local, or give its name; without a TPU use distribution_strategy mirrored or one_device."
         ) from None
-    log(f"devices: TPU {runtime.tpu or 'of this environment'}")
+    _log.info(f"devices: TPU {runtime.tpu or 'of this environment'}")
     return Distribution(tf.distribute.TPUStrategy(resolver))
 
 

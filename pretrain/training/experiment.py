@@ -2,8 +2,9 @@
 
 import contextlib
 import importlib.metadata
+import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -33,12 +34,12 @@ from pretrain.training.checkpoints import Checkpoints
 from pretrain.training.checks import better_metric, check_experiment, check_weights
 from pretrain.training.plot import plot_loss
 
+_log = logging.getLogger(__name__)
+
 MODES = ("train", "eval", "train_and_eval", "validate_only", "compile_only")
 
 
-def run_experiment(
-    config: ExperimentConfig, model_dir, mode: str = "train", log: Callable[[str], None] = print
-) -> dict[str, float]:
+def run_experiment(config: ExperimentConfig, model_dir, mode: str = "train") -> dict[str, float]:
     """Runs an experiment.
 
     Args:
@@ -47,7 +48,6 @@ def run_experiment(
         it had not been interrupted.
       mode: train; eval; train_and_eval (evaluates on the way and at the end); validate_only (builds, traces, checks data,
         labels and checkpoint names; takes no step and writes nothing); compile_only (compiles too).
-      log: takes notes for the user.
 
     Returns the metrics of the last evaluation ({} where there was none).
 
@@ -57,7 +57,7 @@ def run_experiment(
         raise UsageError(f"mode is {mode!r}, expected one of {', '.join(MODES)}.")
     with user_modules(own_modules(config)):
         check_experiment(config, mode)  # before anything is read or written; its warnings come once the data is known
-        return _Run(config, Path(model_dir), mode, log).execute()
+        return _Run(config, Path(model_dir), mode).execute()
 
 
 def check_before_sweep(config: ExperimentConfig, mode: str) -> None:
@@ -80,9 +80,9 @@ def count_steps(config: ExperimentConfig, data: Batches) -> int:
 
 
 class _Run:
-    def __init__(self, config: ExperimentConfig, model_dir: Path, mode: str, log):
-        self._given, self._config = config, with_toy_records(config, model_dir, log)
-        self._model_dir, self._mode, self._log = model_dir, mode, log
+    def __init__(self, config: ExperimentConfig, model_dir: Path, mode: str):
+        self._given, self._config = config, with_toy_records(config, model_dir)
+        self._model_dir, self._mode = model_dir, mode
         self._trains = mode != "eval"
         self._evaluates = mode in ("eval", "train_and_eval")
 
@@ -99,14 +99,14 @@ class _Run:
             return {}
         self._is_older = bool(found) and self._trains and is_older(found[1])
         engine = ENGINES.get(keras.backend.backend())
-        self._engine = engine(self._task, self._engine_config(), self._train_steps, self._log)
+        self._engine = engine(self._task, self._engine_config(), self._train_steps)
         with contextlib.closing(self._engine):
             self._check_batch_sizes()
             if self._trains:
                 for warning in check_weights(
                     config, (weight.path for weight in self._engine.model.trainable_variables)
                 ):
-                    self._log(f"warning: {warning}")
+                    _log.warning(warning)
             step, interval = self._restore(found) if found else self._start()
             if self._mode in ("validate_only", "compile_only"):
                 return self._check_only()
@@ -122,17 +122,17 @@ class _Run:
         """The length of the run, once the settings were checked against it."""
         steps = count_steps(self._config, self._train_data) if self._trains else None
         for warning in check_experiment(self._config, self._mode, steps, self._task):
-            self._log(f"warning: {warning}")
+            _log.warning(warning)
         better = better_metric(self._config, self._task)
         trainer = replace(self._config.trainer, best_checkpoint_metric_comp=better)
         self._config = replace(self._config, trainer=trainer)
         if steps is not None:
             data, epochs = self._train_data, trainer.num_train_epochs
-            self._log(
+            _log.info(
                 f"{data.num_examples} examples, {data.steps_per_epoch} steps of {data.batch_size} an epoch; {steps} steps in all"
             )
             if trainer.train_steps is not None and epochs != 1:
-                self._log(f"trainer.train_steps {steps} decides; trainer.num_train_epochs {epochs} is not used")
+                _log.info(f"trainer.train_steps {steps} decides; trainer.num_train_epochs {epochs} is not used")
         return steps
 
     def _schedule(self) -> dict:
@@ -148,7 +148,7 @@ class _Run:
         return replace(self._config, trainer=replace(trainer, optimizer_config=optimization))
 
     def _say_done(self, step: int) -> None:
-        self._log(
+        _log.info(
             f"nothing to do: {self._model_dir} holds a checkpoint of step {step}, and the run has {self._train_steps} "
             "steps. Raise train_steps (or num_train_epochs) to train further, or use another model_dir."
         )
@@ -183,27 +183,27 @@ class _Run:
         if own and self._mode == "eval":
             self._check_labels(own[1].get("data", {}))
         if self._trains:
-            self._log(f"learning rate: {in_words(self._schedule())}")
+            _log.info(f"learning rate: {in_words(self._schedule())}")
         report = self._task.initialize(self._engine.model)
         if self._mode == "eval":
             refuse_missing(report, self._engine.model, "the evaluation")
-            self._log(f"warning: step 0: {self._model_dir} holds no checkpoint; {start} is evaluated, as it was loaded")
+            _log.warning(f"step 0: {self._model_dir} holds no checkpoint; {start} is evaluated, as it was loaded")
         elif report is not None:
-            self._log(f"step 0, from the weights of {start}")
+            _log.info(f"step 0, from the weights of {start}")
         return 0, []
 
     def _restore(self, found) -> tuple[int, list]:
         folder, info, arrays = found
         if self._config.task.init_checkpoint:
             instead = "the run resumes from" if self._trains else "the run has its own, evaluated is"
-            self._log(f"init_checkpoint {self._config.task.init_checkpoint} is not used: {instead} {folder}")
+            _log.info(f"init_checkpoint {self._config.task.init_checkpoint} is not used: {instead} {folder}")
         self._check_tokenizer(str(folder))
         self._compare(info)
         self._engine.load_state(arrays, weights_only=not self._trains)
         if self._trains:
-            self._log(f"resuming from {folder}, after step {info['step']} of {self._train_steps}")
+            _log.info(f"resuming from {folder}, after step {info['step']} of {self._train_steps}")
         elif info["step"] == 0:
-            self._log(f"warning: {folder} is of step 0: this model was not trained")
+            _log.warning(f"{folder} is of step 0: this model was not trained")
         return info["step"], info.get("interval", [])
 
     def _compare(self, info: Mapping) -> None:
@@ -225,17 +225,16 @@ class _Run:
             ),
         ):
             if before is not None and before != after:
-                self._log(
-                    f"warning: {what} {before} before, {after} now: the curve will not equal the uninterrupted run's bit for "
-                    "bit"
+                _log.warning(
+                    f"{what} {before} before, {after} now: the curve will not equal the uninterrupted run's bit for bit"
                 )
 
     def _compare_schedule(self, before: Mapping | None, now: Mapping) -> None:
         """Reports that the rest of the run follows another learning rate, or an older run's rule."""
         if before is not None and dict(before) != dict(now):
-            self._log(f"warning: the learning rate differs. Before: {in_words(before)}. Now: {in_words(now)}")
+            _log.warning(f"the learning rate differs. Before: {in_words(before)}. Now: {in_words(now)}")
         elif now.get("rule") == OLDER_RUN:
-            self._log(
+            _log.info(
                 f"the learning rate keeps the rule that this run began with, a decay from step 0: {in_words(now)}. A new run "
                 "decays from where warm-up ends"
             )
@@ -301,7 +300,7 @@ class _Run:
         act(batch, denominators)
         weights = sum(int(np.prod(weight.shape)) for weight in self._engine.model.weights)
         shapes = ", ".join(f"{name} {values.shape}" for name, values in batch.items())
-        self._log(
+        _log.info(
             f"{'validated' if self._mode == 'validate_only' else 'validated and compiled'}; no step was taken. "
             f"{weights:,} weights, {self._train_steps} steps, {self._engine.replicas} replicas; a batch: {shapes}"
         )
@@ -319,7 +318,6 @@ class _Run:
             step=step,
             interval=interval,
             info=self._info(),
-            log=self._log,
         )
         if self._mode == "eval":
             return trainer.evaluate()
@@ -330,22 +328,22 @@ class _Run:
             self._say_done(step)
         metrics = trainer.train() if self._mode == "train" else trainer.train_and_evaluate()
         if self._engine.host[0] == 0:
-            plot_loss(self._model_dir, self._log)
-            self._task.finish(self._engine.model, self._model_dir, self._log)
+            plot_loss(self._model_dir)
+            self._task.finish(self._engine.model, self._model_dir)
         return metrics or {}
 
     def _keep_config(self) -> None:
         """Saves the configuration in the model_dir; says in what it differs from that of the run before."""
         changes = compare_saved(self._given, self._model_dir)
         if changes:
-            self._log(f"the configuration differs from the one saved in {self._model_dir}: " + "; ".join(changes))
+            _log.info(f"the configuration differs from the one saved in {self._model_dir}: " + "; ".join(changes))
         save(self._given, self._model_dir)
 
     def _keep_tokenizer(self) -> None:
         """Copies the training data's tokenizer into the model_dir: predictions and exports need no records."""
         found = tokenizer_of(self._config.task.train_data, "task.train_data")
         if found is None:
-            self._log("no tokenizer beside the training records: predict and export will ask for --tokenizer")
+            _log.info("no tokenizer beside the training records: predict and export will ask for --tokenizer")
         else:
             keep_tokenizer(self._model_dir, *found)
 

@@ -1,7 +1,7 @@
 """Devices on JAX: from the runtime's configuration to a mesh, over which batches are cut."""
 
+import logging
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -11,6 +11,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from nlpdata.errors import DataError, UsageError
 from pretrain.settings.schema import RuntimeConfig
 from pretrain.training.cluster import read_cluster, refuse_replicas, report_unused_cluster
+
+_log = logging.getLogger(__name__)
 
 AXIS = "data"
 
@@ -40,7 +42,7 @@ class Devices:
         return NamedSharding(self.mesh, PartitionSpec())
 
 
-def find_devices(runtime: RuntimeConfig, log: Callable[[str], None] = print) -> Devices:
+def find_devices(runtime: RuntimeConfig) -> Devices:
     """The devices that the configuration asks for.
 
     Must come before JAX does anything else where logical CPU devices or several hosts are asked for. Raises UsageError
@@ -49,27 +51,27 @@ def find_devices(runtime: RuntimeConfig, log: Callable[[str], None] = print) -> 
     kind = runtime.distribution_strategy
     if kind not in _KINDS:
         raise UsageError(f"runtime.distribution_strategy is {kind!r}, expected one of {', '.join(sorted(_KINDS))}.")
-    return _KINDS[kind](runtime, log)
+    return _KINDS[kind](runtime)
 
 
-def _auto(runtime, log) -> Devices:
-    report_unused_cluster(os.environ, log)
+def _auto(runtime) -> Devices:
+    report_unused_cluster(os.environ)
     if (runtime.num_replicas or 1) > 1:
-        return _mirrored(runtime, log)
+        return _mirrored(runtime)
     devices = jax.devices()
     if devices[0].platform != "cpu" and len(devices) > 1 and runtime.num_replicas is None:
-        return _mirrored(runtime, log)
-    return _one_device(runtime, log)
+        return _mirrored(runtime)
+    return _one_device(runtime)
 
 
-def _one_device(runtime, log) -> Devices:
+def _one_device(runtime) -> Devices:
     refuse_replicas(runtime)
     device = jax.devices()[0]
-    log(f"devices: {'no GPU found, the CPU' if device.platform == 'cpu' else f'one {_name(device)}'}")
+    _log.info(f"devices: {'no GPU found, the CPU' if device.platform == 'cpu' else f'one {_name(device)}'}")
     return Devices(_mesh([device]))
 
 
-def _mirrored(runtime, log) -> Devices:
+def _mirrored(runtime) -> Devices:
     if runtime.num_replicas:
         make_logical_cpus(runtime.num_replicas)
     devices = jax.devices()
@@ -85,9 +87,9 @@ def _mirrored(runtime, log) -> Devices:
             )
         )
     if on_cpu:
-        log(f"devices: no GPU found; mirrored over {wanted} logical CPU device{'s' if wanted > 1 else ''}")
+        _log.info(f"devices: no GPU found; mirrored over {wanted} logical CPU device{'s' if wanted > 1 else ''}")
     else:
-        log(f"devices: {wanted} of {len(devices)} {_name(devices[0])}, mirrored")
+        _log.info(f"devices: {wanted} of {len(devices)} {_name(devices[0])}, mirrored")
     return Devices(_mesh(devices[:wanted]))
 
 
@@ -101,29 +103,29 @@ def make_logical_cpus(count: int) -> None:
         pass  # it has: the caller counts what is there
 
 
-def _multi_worker(runtime, log) -> Devices:
+def _multi_worker(runtime) -> Devices:
     cluster = read_cluster(os.environ)
     count, index = len(cluster.hosts), cluster.index
-    log(f"devices: host {index} of {count}; waiting for all hosts at {cluster.hosts[0]}")
+    _log.info(f"devices: host {index} of {count}; waiting for all hosts at {cluster.hosts[0]}")
     if not jax.distributed.is_initialized():
         jax.distributed.initialize(cluster.hosts[0], num_processes=count, process_id=index)
-    return _all_hosts(log)
+    return _all_hosts()
 
 
-def _all_hosts(log) -> Devices:
+def _all_hosts() -> Devices:
     devices = sorted(jax.devices(), key=lambda device: (device.process_index, device.id))
     local = len(jax.local_devices())
-    log(f"devices: {len(devices)} {_name(devices[0])} of {jax.process_count()} hosts, {local} here")
+    _log.info(f"devices: {len(devices)} {_name(devices[0])} of {jax.process_count()} hosts, {local} here")
     return Devices(_mesh(devices), (jax.process_index(), jax.process_count()))
 
 
-def _tpu(runtime, log) -> Devices:
+def _tpu(runtime) -> Devices:
     if jax.default_backend() != "tpu":
         raise DataError(
             f"no TPU can be reached at runtime.tpu = {runtime.tpu!r} (JAX finds {_name(jax.devices()[0])}). Run on the TPU's "
             "own host, with jax[tpu] installed; without a TPU use distribution_strategy mirrored or one_device."
         )
-    return _all_hosts(log)
+    return _all_hosts()
 
 
 def _mesh(devices) -> Mesh:

@@ -1,5 +1,6 @@
 """The engine on JAX: one compiled step over a mesh of devices, which owns the state and gives it back when asked."""
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -26,6 +27,8 @@ from pretrain.training.state import (
     select_state,
 )
 
+_log = logging.getLogger(__name__)
+
 _WHOLE, _CUT = PartitionSpec(), PartitionSpec(AXIS)
 # Compute capabilities of the GPUs on which the kernels were compared with the plain path (benchmarks/README.md).
 _SHOWN_ON = ("9.0",)
@@ -43,17 +46,14 @@ class JaxEngine(Engine):
       task: what is learned.
       config: of the experiment; its runtime and trainer sections are read.
       train_steps: length of the run, for the learning rate; None: no optimizer, evaluation only.
-      log: takes notes for the user.
     """
 
     max_lengths = 8  # each length of the sequences is compiled for itself
 
-    def __init__(
-        self, task, config: ExperimentConfig, train_steps: int | None = None, log: Callable[[str], None] = print
-    ):
+    def __init__(self, task, config: ExperimentConfig, train_steps: int | None = None):
         self._task, self._runtime = task, config.runtime
         _keep_compiled()
-        self._devices = find_devices(config.runtime, log)
+        self._devices = find_devices(config.runtime)
         self.host, self.replicas = self._devices.host, self._devices.count
         self._micro_steps = config.trainer.gradient_accumulation_steps
         self._model = build_model(task, config.runtime)
@@ -68,7 +68,7 @@ class JaxEngine(Engine):
                 self._engine_state = {"loss_scale": np.float32(factor), "loss_scale_good_steps": np.int32(0)}
         self._state: dict | None = None  # None: the variables have it
         self._fast, why_not = choose_fast_path(config.runtime, self._devices.mesh.devices.flat[0])
-        log(describe_fast_path(self._fast, why_not, task, config.runtime, self._devices.platform))
+        _log.info(describe_fast_path(self._fast, why_not, task, config.runtime, self._devices.platform))
         self._compiled: dict[tuple[str, FastPath | None], Callable] = {}
 
     @property

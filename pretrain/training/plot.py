@@ -1,15 +1,17 @@
 """The loss curve as a picture, from metrics.jsonl."""
 
 import io
-from collections.abc import Callable
+import logging
 from pathlib import Path
 
 from nlpdata.errors import install_command
 from nlpdata.files.json_files import write_file
 from pretrain.training.logs import METRICS, read_lines
 
+_log = logging.getLogger(__name__)
 
-def plot_loss(model_dir, log: Callable[[str], None] = print) -> Path | None:
+
+def plot_loss(model_dir) -> Path | None:
     """Draws `<model_dir>/loss.png`; None, and says so, where matplotlib is absent or nothing was logged."""
     lines = [line for line in read_lines(Path(model_dir, METRICS)) if isinstance(line.get("loss"), int | float)]
     if not lines:
@@ -17,7 +19,9 @@ def plot_loss(model_dir, log: Callable[[str], None] = print) -> Path | None:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        log(f"no loss.png: matplotlib is not installed ({install_command('plot')}); the figures are in metrics.jsonl")
+        _log.info(
+            f"no loss.png: matplotlib is not installed ({install_command('plot')}); the figures are in metrics.jsonl"
+        )
         return None
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()

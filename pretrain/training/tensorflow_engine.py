@@ -1,7 +1,7 @@
 """The engine on TensorFlow, with tf.distribute: one device, several of one host, several hosts, TPU."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 # Arrays of more than 32 MiB otherwise come fresh from the system, page by page, for every operation: a tenth of a step on
 # CPU. Read when TensorFlow makes its first array.
@@ -34,15 +34,12 @@ class TensorFlowEngine(Engine):
       task: what is learned.
       config: of the experiment; its runtime and trainer sections are read.
       train_steps: length of the run, for the learning rate; None: no optimizer, evaluation only.
-      log: takes notes for the user.
     """
 
-    def __init__(
-        self, task, config: ExperimentConfig, train_steps: int | None = None, log: Callable[[str], None] = print
-    ):
+    def __init__(self, task, config: ExperimentConfig, train_steps: int | None = None):
         self._task, self._runtime = task, config.runtime
         self._gradients_before = set(_registered_gradients())
-        distribution = distribute(config.runtime, log)
+        distribution = distribute(config.runtime)
         self._strategy, self.host = distribution.strategy, distribution.host
         self.replicas = self._strategy.num_replicas_in_sync
         self._local_replicas = max(1, self.replicas // self.host[1])

@@ -1,9 +1,10 @@
 """The step loop: when to look at the loss, log, save, evaluate and stop. Knows neither backend nor devices."""
 
 import contextlib
+import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from pretrain.training.engine import Engine
 from pretrain.training.interrupts import Interrupted, SignalWatch
 from pretrain.training.logs import METRICS, LiveLine, MetricsLog, read_lines
 from pretrain.training.tensorboard import TensorBoardLog
+
+_log = logging.getLogger(__name__)
 
 EVAL_RESULTS = "eval_results.json"
 
@@ -58,7 +61,6 @@ class Trainer:
       step: steps that were taken before (a resumed run).
       interval: statistics of the steps since the last line of metrics.jsonl (a resumed run).
       info: what every checkpoint says besides the trainer's own.
-      log: takes notes for the user.
     """
 
     def __init__(
@@ -74,12 +76,11 @@ class Trainer:
         step: int = 0,
         interval: list[dict] | None = None,
         info: Mapping | None = None,
-        log: Callable[[str], None] = print,
     ):
         self.config, self.task, self.engine, self.model_dir = config, task, engine, Path(model_dir)
         self.train_steps, self.step = train_steps, step
         self.metrics: dict[str, float] = {}  # of the last evaluation
-        self._settings, self._info, self._log = config.trainer, dict(info or {}), log
+        self._settings, self._info = config.trainer, dict(info or {})
         self._is_chief = engine.host[0] == 0
         self._train_data = train_data and train_data.for_host(*engine.host, engine.max_lengths)
         self._validation_data = validation_data and validation_data.for_host(*engine.host, engine.max_lengths)
@@ -255,7 +256,7 @@ class Trainer:
         metrics = self.metrics = self._evaluate()
         if self._is_chief:
             self._live.end()
-            self._log(f"evaluation at step {self.step}: " + "  ".join(f"{k} {v:.6g}" for k, v in metrics.items()))
+            _log.info(f"evaluation at step {self.step}: " + "  ".join(f"{k} {v:.6g}" for k, v in metrics.items()))
             self._lines.write(self.step, "eval", metrics)
             if self._boards:
                 self._boards["eval"].write(self.step, metrics)
@@ -307,7 +308,7 @@ class Trainer:
         if reason:
             self._stopped = True
             if self._is_chief:
-                self._log(f"stopped early, after step {self.step} of {self.train_steps}: {reason}")
+                _log.info(f"stopped early, after step {self.step} of {self.train_steps}: {reason}")
 
     def _offer_as_best(self, metrics: Mapping[str, float]) -> None:
         settings = self._settings
@@ -315,9 +316,9 @@ class Trainer:
             return
         name = self._best_metric(metrics)
         higher = settings.best_checkpoint_metric_comp == "higher"
-        best = BestCheckpoint(self.model_dir / settings.best_checkpoint_export_subdir, name, higher, self._log)
+        best = BestCheckpoint(self.model_dir / settings.best_checkpoint_export_subdir, name, higher)
         if best.offer(metrics[name], self.step, self._weights, self._info):
-            self._log(f"best {name} so far: {metrics[name]:.4f}, kept in {best.folder}")
+            _log.info(f"best {name} so far: {metrics[name]:.4f}, kept in {best.folder}")
 
     def _weights(self) -> dict[str, np.ndarray]:
         return {name: values for name, values in self.engine.state().items() if name.startswith("model/")}

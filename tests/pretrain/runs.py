@@ -1,8 +1,6 @@
 """What the tests of the training loop share: small configurations, runs in processes of their own, lines of metrics."""
 
-import contextlib
 import json
-import logging
 import os
 import pickle
 import subprocess
@@ -21,6 +19,7 @@ from pretrain.settings.schema import (
     RuntimeConfig,
     TrainerConfig,
 )
+from tests.messages import messages
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -75,39 +74,12 @@ def experiment(
     )
 
 
-class _Heard(logging.Handler):
-    """Keeps the lines of messages as a command line shows them."""
-
-    def __init__(self, lines: list[str]):
-        super().__init__()
-        self._lines = lines
-
-    def emit(self, record):
-        prefix = "warning: " if record.levelno == logging.WARNING else ""
-        self._lines.append(prefix + record.getMessage())
-
-
-@contextlib.contextmanager
-def heard(lines: list[str]):
-    """Adds what pretrain logs in this context to `lines`."""
-    logger, handler = logging.getLogger("pretrain"), _Heard(lines)
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield lines
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-
-
 def run(config, model_dir, mode="train") -> list[str]:
     """Runs an experiment here; returns what it said."""
     from pretrain.training import run_experiment
 
-    said: list[str] = []
-    with heard(said):
-        run_experiment(config, model_dir, mode, said.append)
+    with messages() as said:
+        run_experiment(config, model_dir, mode)
     return said
 
 
@@ -137,11 +109,13 @@ def process(*jobs, cores: int | None = None, file_size: int | None = None, **env
         limit += f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({file_size}, {file_size}))\n"
     code = limit + (
         "import pickle, sys\n"
+        "from nlpdata.cli.messages import on_standard_error\n"
         "from nlpdata.errors import NlpdataError\n"
         "from pretrain.training import run_experiment\n"
         "try:\n"
-        "    for job in pickle.loads(sys.stdin.buffer.read()):\n"
-        "        run_experiment(*job)\n"
+        "    with on_standard_error():\n"
+        "        for job in pickle.loads(sys.stdin.buffer.read()):\n"
+        "            run_experiment(*job)\n"
         "except NlpdataError as error:\n"
         "    print(f'error: {error}')\n"
         "    sys.exit(error.exit_code)\n"

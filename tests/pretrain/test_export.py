@@ -8,6 +8,7 @@ import pytest
 from pretrain.converters import native, read_checkpoint
 from pretrain.export import main
 from pretrain.training import run_experiment
+from tests.messages import messages
 from tests.pretrain.converters.test_round_trips import make
 from tests.pretrain.runs import experiment, tiny
 
@@ -58,10 +59,10 @@ def test_user_mistakes(place, which, message, tmp_path, capsys):
 
 
 def test_a_run_of_albert_ends_with_its_core_model(record_sets, tmp_path):
-    notes = []
     encoder = tiny("albert", dropout=0.0)
     config = experiment(record_sets["static"], encoder=encoder, trainer={"train_steps": 2})
-    run_experiment(config, tmp_path / "run", "train", notes.append)
+    with messages() as notes:
+        run_experiment(config, tmp_path / "run", "train")
     assert f"core model for fine-tuning: {tmp_path / 'run' / 'tf2_model.h5'}" in notes
     core = read_checkpoint(str(tmp_path / "run" / "tf2_model.h5"))
     run = read_checkpoint(str(tmp_path / "run")).weights
@@ -74,7 +75,7 @@ def test_the_own_tokenizer_of_a_run_may_be_smaller_than_its_model(record_sets, t
     config = experiment(
         record_sets["static"], encoder=tiny("albert", dropout=0.0, vocab_size=500), trainer={"train_steps": 1}
     )
-    run_experiment(config, tmp_path / "run", "train", lambda line: None)
+    run_experiment(config, tmp_path / "run", "train")
     assert main([str(tmp_path / "run"), str(tmp_path / "out"), "--format", "hf"]) == 0
     said = "".join(capsys.readouterr())
     assert "entries; the model has 500)" in said
@@ -82,10 +83,10 @@ def test_the_own_tokenizer_of_a_run_may_be_smaller_than_its_model(record_sets, t
 
 
 def test_where_the_format_has_no_place_for_it_that_is_said(record_sets, tmp_path):
-    notes = []
     encoder = tiny("albert", dropout=0.0, hidden_act="gelu")
     config = experiment(record_sets["static"], encoder=encoder, trainer={"train_steps": 1})
-    run_experiment(config, tmp_path / "run", "train", notes.append)
+    with messages() as notes:
+        run_experiment(config, tmp_path / "run", "train")
     assert any(note.startswith("no tf2_model.h5: ") for note in notes)
     assert not (tmp_path / "run" / "tf2_model.h5").exists()
     assert not (tmp_path / "run" / "config.json").exists()

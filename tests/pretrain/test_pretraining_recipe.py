@@ -39,7 +39,7 @@ def test_overfitting_200_records(tiny_model, tmp_path):
         warmup_steps=50,
         trainer={"train_steps": 500, "summary_interval": 100, "steps_per_loop": 20},
     )
-    metrics = run_experiment(config, tmp_path / "run", "train_and_eval", lambda line: None)
+    metrics = run_experiment(config, tmp_path / "run", "train_and_eval")
     assert metrics["examples"] >= 200
     assert metrics["masked_lm_accuracy"] >= 0.95
     assert metrics["next_sentence_accuracy"] >= 0.95

@@ -14,11 +14,12 @@ from pretrain.converters import native
 from pretrain.encoders.model_config import read_model_config
 from pretrain.run import main, resolve, run_mode
 from pretrain.settings.flags import parse_flags
+from tests.messages import messages
 from tests.pages import give_checkpoint
 
 
-def config_of(line, notes=None, **options):
-    return resolve(parse_flags(shlex.split(line)), [].append if notes is None else notes.append, **options)
+def config_of(line, **options):
+    return resolve(parse_flags(shlex.split(line)), **options)
 
 
 @pytest.fixture
@@ -216,8 +217,8 @@ def test_model_config_by_name():
 def test_the_encoder_is_that_of_the_checkpoint_unless_named(tmp_path, monkeypatch):
     give_checkpoint(tmp_path)
     line = f"--experiment=albert/sentence_prediction --init_checkpoint={tmp_path}/base"
-    notes = []
-    encoder = config_of(line, notes).task.model.encoder
+    with messages() as notes:
+        encoder = config_of(line).task.model.encoder
     assert (encoder.type, encoder.options.hidden_size) == ("bert", 32)
     assert f"of type bert, with the sizes of {tmp_path}/base" in notes[-1]
     assert config_of(f"{line} --model_config=bert_tiny").task.model.encoder.options.hidden_size == 128

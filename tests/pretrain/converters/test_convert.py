@@ -45,7 +45,7 @@ def test_convert(source, format, tmp_path, capsys):
     code, out, err = run(source, tmp_path / "out", "--format", format, capsys=capsys)
     assert code == 0
     assert "weights matched" in err
-    assert f"written: {tmp_path / 'out'} ({format})" in out
+    assert out == f"written: {tmp_path / 'out'} ({format})\n"
     written = tmp_path / "out" / "tf2_model_full.h5" if format == "h5" else tmp_path / "out"
     assert read_checkpoint(str(written)).weights.keys() == read_checkpoint(str(source)).weights.keys()
 
@@ -249,7 +249,7 @@ def test_transformers_pipeline_says_what_predict_says(tmp_path):
         weights = {p: a[..., :rows] if p.startswith("classifier/") else a for p, a in checkpoint.weights.items()}
         extras = {"kind": kind, "label_names": [] if rows == 1 else ["a", "b", "c"]}
         write_checkpoint(folder, replace(checkpoint, weights=weights, extras=extras, tokenizer=tokenizer), "hf")
-        predict(folder, tmp_path / "in.txt", tmp_path / f"{kind}.jsonl", format="jsonl", log=lambda line: None)
+        predict(folder, tmp_path / "in.txt", tmp_path / f"{kind}.jsonl", format="jsonl")
     command = [python, "-c", PIPELINE, tmp_path / "in.txt", *folders.values()]
     asked = subprocess.run(command, capture_output=True, text=True, check=False)
     assert asked.returncode == 0, asked.stderr[-1500:]

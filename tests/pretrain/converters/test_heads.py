@@ -16,6 +16,7 @@ from pretrain.converters.write import write_checkpoint
 from pretrain.predict import predict
 from pretrain.settings.schema import ModelConfig
 from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
+from tests.messages import messages
 from tests.pretrain.converters.test_round_trips import make
 from tests.pretrain.finetuning import records, sentence_experiment
 from tests.pretrain.heads import FAMILIES, WORDS, classifier, edit, refused, rewrite
@@ -53,10 +54,10 @@ def test_a_head_that_we_lack(family, name, tmp_path, capsys, caplog):
     assert convert([str(source), str(tmp_path / "out"), "--format", "native", "--encoder_only"]) == 0
     assert not read_checkpoint(str(tmp_path / "out")).left_out
     task = PretrainingTask(PretrainingConfig(init_checkpoint=str(source), model=ModelConfig(checkpoint.encoder)))
-    capsys.readouterr()
-    report = task.initialize(task.build_model())
+    with messages() as said:
+        report = task.initialize(task.build_model())
     assert {path for path in report.missing if path.startswith("encoder/")} == set()
-    assert f"left out: {name} (" in capsys.readouterr().out
+    assert f"left out: {name} (" in "\n".join(said)
 
 
 def test_classes_of_one_head(tmp_path):
@@ -262,7 +263,7 @@ def test_predict_and_evaluation_refuse_half_a_head(tmp_path):
 # ---------------------------------------------------------------------------------------------------------- fine-tuning
 
 
-def test_a_classifier_of_another_kind_is_not_taken_over(tmp_path, capsys):
+def test_a_classifier_of_another_kind_is_not_taken_over(tmp_path):
     config = sentence_experiment(records(tmp_path / "a.tfrecord", 16), steps=1)
     own = task_of(config)
     from tests.pretrain.prediction.test_predict import stored
@@ -271,9 +272,10 @@ def test_a_classifier_of_another_kind_is_not_taken_over(tmp_path, capsys):
         facts = {"kind": kind, "label_names": ["no", "yes", "maybe"]}
         stored(own, tmp_path / kind, config.task.model.encoder, **facts)
         task = task_of(replace(config, task=replace(config.task, init_checkpoint=str(tmp_path / kind))))
-        report = task.initialize(task.build_model())
+        with messages() as said:
+            report = task.initialize(task.build_model())
         assert bool(report.missing) != is_taken
-    assert "it tells multilabel with no, yes, maybe, not classification with no, yes, maybe" in capsys.readouterr().out
+    assert "it tells multilabel with no, yes, maybe, not classification with no, yes, maybe" in "\n".join(said)
 
 
 def test_the_evaluation_of_a_checkpoint_needs_its_head(tmp_path):
@@ -286,10 +288,10 @@ def test_the_evaluation_of_a_checkpoint_needs_its_head(tmp_path):
     with pytest.raises(
         UsageError, match="lacks classifier/logits/bias, classifier/logits/kernel, which the evaluation needs"
     ):
-        run_experiment(config, tmp_path / "run", "eval", lambda line: None)
+        run_experiment(config, tmp_path / "run", "eval")
 
 
-def test_a_new_pooler_is_reported(tmp_path, capsys):
+def test_a_new_pooler_is_reported(tmp_path):
     config = sentence_experiment(records(tmp_path / "a.tfrecord", 16))
     from tests.pretrain.prediction.test_predict import stored
 
@@ -300,6 +302,6 @@ def test_a_new_pooler_is_reported(tmp_path, capsys):
     arrays = {name: array for name, array in native.read_arrays(tmp_path / "mlm").items() if "pooler" not in name}
     native.write(tmp_path / "mlm", arrays, native.read_info(tmp_path / "mlm"))
     task = task_of(replace(config, task=replace(config.task, init_checkpoint=str(tmp_path / "mlm"))))
-    task.initialize(task.build_model())
-    said = capsys.readouterr().out
+    with messages() as said:
+        task.initialize(task.build_model())
     assert "warning: the checkpoint has no pooler: the one that classifier reads starts anew" in said

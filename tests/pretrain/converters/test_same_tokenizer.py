@@ -13,8 +13,8 @@ from pretrain.converters import native
 from pretrain.converters.same_tokenizer import refuse_other_tokenizer, refuse_unequal_records
 from pretrain.converters.tokenizer_files import keep_tokenizer
 from pretrain.settings.yaml_files import SAVED_NAME
+from tests.messages import messages
 from tests.pretrain.models import bert
-from tests.pretrain.runs import heard
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "##er"]
 
@@ -32,7 +32,7 @@ def vocabulary(path, words=WORDS, **options):
 def check(tokenizer, source, file="", **options):
     """What is logged; `file`: "gone" where the tokenizer's file is not there."""
     place = None if file else Path(tokenizer.path)
-    with heard([]) as said:
+    with messages() as said:
         refuse_other_tokenizer("records", tokenizer.meta(), place, str(source), options.pop("allow", False), **options)
     return said
 
@@ -113,7 +113,7 @@ def test_what_cannot_be_checked_is_reported(source, tmp_path):
     assert line.endswith("no tokenizer is next to it to compare with")
     (line,) = check(other, source, file="gone")
     assert line.endswith("its file is not next to them, so that pieces cannot be compared")
-    with heard([]) as said:
+    with messages() as said:
         refuse_other_tokenizer("records", {}, None, str(source), False)
     assert said[0].endswith("no meta file says which tokenizer they were made with")
     with pytest.raises(UsageError, match="9 pieces, not 8"):
@@ -167,6 +167,6 @@ def test_training_and_validation_records(tmp_path):
     ):
         with pytest.raises(UsageError, match=f"task.validation_data .* task.train_data.*{difference}"):
             refuse_unequal_records(train, other, False)
-        with heard([]) as said:
+        with messages() as said:
             refuse_unequal_records(train, other, True)
         assert said[0].startswith("warning: ")

@@ -22,6 +22,7 @@ from nlpdata.records.encoding import encode_examples
 from pretrain.data import Batches, example_digest, prefetch, pretraining_batches
 from pretrain.data.order import shuffled
 from pretrain.settings.schema import DataConfig, EvalDataConfig, ModelConfig
+from tests.messages import messages
 from tests.pretrain.runs import tiny
 
 
@@ -196,8 +197,8 @@ def test_training_may_mask_more_but_evaluation_always_15_percent(record_sets):
     more = pretraining_batches(train(record_sets["dynamic"], masked_lm_prob=0.4, max_predictions_per_seq=13), task())
     batch = more.batch(0)
     assert batch["masked_lm_weights"].sum() / batch["input_mask"].sum() == pytest.approx(0.38, abs=0.03)
-    said = []
-    pretraining_batches(train(record_sets["static"], masked_lm_prob=0.4), task(), said.append)
+    with messages() as said:
+        pretraining_batches(train(record_sets["static"], masked_lm_prob=0.4), task())
     assert said[0].startswith(
         "warning: task.train_data.masked_lm_prob 0.4 has no effect: the records are masked already"
     )
@@ -248,8 +249,8 @@ def test_foreign_records_without_a_meta_file(tmp_path):
     columns = _write_foreign(
         tmp_path / "a.tfrecord", rename={"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
     )
-    said = []
-    batches = pretraining_batches(evaluation(tmp_path / "a.tfrecord", global_batch_size=8), task(), said.append)
+    with messages() as said:
+        batches = pretraining_batches(evaluation(tmp_path / "a.tfrecord", global_batch_size=8), task())
     np.testing.assert_array_equal(batches.batch(0)["input_ids"], columns["input_word_ids"])
     np.testing.assert_array_equal(batches.batch(0)["segment_ids"], columns["input_type_ids"])
     assert len(said) == 1

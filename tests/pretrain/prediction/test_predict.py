@@ -18,6 +18,7 @@ from pretrain.predict import _check_output, _write_answers, main, predict
 from pretrain.prediction.sentences import Head, Texts, read_texts, rows_of, write_rows
 from pretrain.tasks.question_answering import QuestionAnsweringTask
 from pretrain.tasks.sentence_prediction import SentencePredictionTask
+from tests.messages import messages
 from tests.nlpdata.commands import contents
 from tests.nlpdata.interruptions import run_failing, run_killed
 from tests.pages import WORDS
@@ -53,8 +54,8 @@ def classifier(tmp_path):
 
 
 def run(classifier, source, target, **options):
-    said = []
-    predict(classifier[0], source, target, tokenizer=str(classifier[1]), log=said.append, **options)
+    with messages() as said:
+        predict(classifier[0], source, target, tokenizer=str(classifier[1]), **options)
     return said
 
 
@@ -216,7 +217,7 @@ def test_answers_to_questions(tmp_path, with_negative):
     task = QuestionAnsweringTask(config.task)
     batches = task.build_inputs(config.task.validation_data)
     stored(task, tmp_path / "model", config.task.model.encoder)
-    predict(tmp_path / "model", str(path), tmp_path / "out", batch_size=5, log=lambda line: None)
+    predict(tmp_path / "model", str(path), tmp_path / "out", batch_size=5)
     answers = json.loads((tmp_path / "out" / "predictions.json").read_text())
     nbest = json.loads((tmp_path / "out" / "nbest_predictions.json").read_text())
     assert set(answers) == set(nbest) == {f"q{i}" for i in range(12)}
@@ -242,16 +243,16 @@ def test_answers_to_the_questions_of_a_json_file(tmp_path):
     task.build_inputs(config.task.validation_data)
     facts = {"seq_length": LENGTH, "kind": "squad", "version_2_with_negative": True}
     stored(task, tmp_path / "model", config.task.model.encoder, **facts)
-    said = []
     vocabulary = str(tmp_path / "vocab.txt")
-    predict(tmp_path / "model", tmp_path / "in.json", tmp_path / "out", tokenizer=vocabulary, log=said.append)
+    with messages() as said:
+        predict(tmp_path / "model", tmp_path / "in.json", tmp_path / "out", tokenizer=vocabulary)
     assert any("3 questions in 9 windows of 32 tokens" in line for line in said)
     assert "1 questions are longer than 8 tokens: their ends were cut" in said
     nlpdata.create_finetuning(
         str(tmp_path / "in.json"), str(tmp_path / "made"), str(tmp_path / "vocab.txt"), task="squad", splits="test",
         max_seq_length=LENGTH, max_query_length=8, doc_stride=10, workers=1,
     )  # fmt: skip
-    predict(tmp_path / "model", tmp_path / "made" / "test.tfrecord", tmp_path / "again", log=said.append)
+    predict(tmp_path / "model", tmp_path / "made" / "test.tfrecord", tmp_path / "again")
     for name in ("predictions.json", "nbest_predictions.json", "null_odds.json"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
     nbest = json.loads((tmp_path / "out" / "nbest_predictions.json").read_text())

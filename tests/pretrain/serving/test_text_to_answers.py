@@ -52,7 +52,7 @@ def run(tmp_path_factory):
         workers=1,
     )
     config = sentence_experiment(folder / "records" / "train.tfrecord", steps=60)
-    run_experiment(config, folder / "run", "train", lambda line: None)
+    run_experiment(config, folder / "run", "train")
     shutil.rmtree(folder / "records")
     return folder / "run"
 
@@ -84,7 +84,7 @@ def test_the_exported_model_answers_as_predict_does(run, tmp_path):
     answer = json.loads(asked.stdout.splitlines()[-1])
     lines = [json.dumps({"text_a": a, "text_b": b}) for a, b in zip(first, second, strict=True)]
     (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
-    predict.predict(run, tmp_path / "in.jsonl", tmp_path / "out.jsonl", format="jsonl", log=lambda line: None)
+    predict.predict(run, tmp_path / "in.jsonl", tmp_path / "out.jsonl", format="jsonl")
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert answer["prediction"] == [row["prediction"] for row in rows]
     ours = np.array([[row["scores"][name] for name in ("maybe", "no", "yes")] for row in rows])

@@ -10,6 +10,7 @@ from pretrain.data.sentences import sentence_batches
 from pretrain.optimizers.schedules import LinearWarmup, Polynomial
 from pretrain.run import resolve
 from pretrain.settings.flags import parse_flags
+from tests.messages import messages
 from tests.pretrain.finetuning import examples, records, write
 from tests.pretrain.runs import tiny
 
@@ -77,11 +78,11 @@ runconfig: {max_steps: 900000}
 """
 
 
-def config_of(folder, text, flags="", notes=None):
+def config_of(folder, text, flags=""):
     (folder / "params.yaml").write_text(text)
     (folder / "pretraining.yaml").write_text(MODEL)
     line = f"--mode train --params {folder}/params.yaml --model_dir run {flags}"
-    return resolve(parse_flags(shlex.split(line)), [].append if notes is None else notes.append)
+    return resolve(parse_flags(shlex.split(line)))
 
 
 @pytest.fixture
@@ -93,8 +94,8 @@ def own_records(tmp_path):
 
 
 def test_a_classifier(tmp_path, own_records):
-    notes = []
-    config = config_of(tmp_path, CLASSIFIER.format(data=own_records), notes=notes)
+    with messages() as notes:
+        config = config_of(tmp_path, CLASSIFIER.format(data=own_records))
     task, trainer, encoder = config.task, config.trainer, config.task.model.encoder
     assert (config.task_type, task.model.num_classes, task.model.classifier_dropout_prob) == (
         "sentence_prediction",
@@ -135,9 +136,9 @@ def test_a_classifier(tmp_path, own_records):
 
 
 def test_pretraining_and_what_lies_above_it(tmp_path):
-    notes = []
     text = PRETRAINING + MODEL
-    config = config_of(tmp_path, text, "--train_batch_size=8 --params_override=trainer.train_steps=7", notes)
+    with messages() as notes:
+        config = config_of(tmp_path, text, "--train_batch_size=8 --params_override=trainer.train_steps=7")
     assert (config.task_type, config.trainer.train_steps, config.task.train_data.global_batch_size) == (
         "pretraining",
         7,
@@ -156,11 +157,9 @@ def test_the_vocabulary_file_gives_the_size(tmp_path):
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\nword\n")
     text = (PRETRAINING + MODEL).replace("vocab_size: 30522", f"vocab_file: {tmp_path}/vocab.txt")
     assert config_of(tmp_path, text).task.model.encoder.options.vocab_size == 3
-    notes = []
-    assert (
-        config_of(tmp_path, text.replace("vocab.txt", "v.txt"), "", notes).task.model.encoder.options.vocab_size
-        == 30522
-    )
+    with messages() as notes:
+        config = config_of(tmp_path, text.replace("vocab.txt", "v.txt"))
+    assert config.task.model.encoder.options.vocab_size == 30522
     assert any(f"there is no {tmp_path}/v.txt; vocab_size is not changed" in note for note in notes)
 
 
@@ -179,18 +178,18 @@ def test_records_of_theirs_have_1_on_padding(tmp_path):
     columns = examples(16)
     columns["input_mask"] = 1 - columns["input_mask"]
     write(tmp_path / "data" / "train-0.tfrecords", columns)
-    notes = []
     text = CLASSIFIER.format(data=tmp_path / "data")
-    task = config_of(tmp_path, text, "--batch_size=4", notes).task
+    with messages() as notes:
+        task = config_of(tmp_path, text, "--batch_size=4").task
     assert task.train_data.invert_mask
     assert any("read as Cerebras's, with 1 on padding" in note for note in notes)
     flags = f"--params_override=task.model.encoder.vocab_size={tiny().options.vocab_size}"
     task = config_of(tmp_path, text, flags).task
-    batch = sentence_batches(task.train_data, task, notes.append)[0].batch(0)
+    batch = sentence_batches(task.train_data, task)[0].batch(0)
     assert np.all(batch["input_mask"] == (batch["input_ids"] != 0))
     task = config_of(tmp_path, text, f"{flags},task.train_data.invert_mask=false").task
     with pytest.raises(UsageError, match=r"input_mask is not 1 on real tokens.*Set invert_mask to true"):
-        sentence_batches(task.train_data, task, notes.append)
+        sentence_batches(task.train_data, task)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from nlpdata.errors import UsageError
 from pretrain.registry import EXPERIMENTS
 from pretrain.settings.tree import with_layers
 from pretrain.settings.yaml_files import find_config, read_yaml
+from tests.messages import messages
 
 CONFIGS = Path(pretrain.__file__).parent / "configs"
 FILES = sorted(CONFIGS.rglob("*.yaml"))
@@ -29,9 +30,9 @@ def experiment_of(path: Path) -> str:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_file_loads_without_a_note(path):
-    notes = []
-    config = with_layers(EXPERIMENTS.get(experiment_of(path))(), [(path.name, read_yaml(path))], notes.append)
-    assert notes == []
+    with messages() as said:
+        config = with_layers(EXPERIMENTS.get(experiment_of(path))(), [(path.name, read_yaml(path))])
+    assert said == []
     trainer = config.trainer
     if trainer.best_checkpoint_export_subdir:
         assert trainer.best_checkpoint_metric_comp == "higher"
@@ -95,7 +96,7 @@ def test_model_garden_file_loads():
             "train_steps": "36813",
         },
     }
-    config = with_layers(EXPERIMENTS.get("bert/sentence_prediction")(), [("garden", layer)], lambda note: None)
+    config = with_layers(EXPERIMENTS.get("bert/sentence_prediction")(), [("garden", layer)])
     assert config.trainer.optimizer_config.warmup.options.warmup_steps == 3681
     assert config.task.model.num_classes == 3
 

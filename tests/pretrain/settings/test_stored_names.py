@@ -70,7 +70,7 @@ def test_the_user_names_the_module(place, flags):
     write_run(place / "run")
     values = parse_flags(["--experiment=bert/pretraining", "--model_dir=run", flags])
     with user_modules(values.get("import_module", ())):
-        encoder = resolve(values, lambda line: None).task.model.encoder
+        encoder = resolve(values).task.model.encoder
     assert (encoder.type, encoder.options.hidden_size) == ("planted:Encoder", 24)
 
 

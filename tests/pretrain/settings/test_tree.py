@@ -7,6 +7,7 @@ import pytest
 from nlpdata.errors import UsageError
 from pretrain.settings.schema import Choice, ExperimentConfig, TrainerConfig
 from pretrain.settings.tree import Place, differences, merged, to_tree, with_layers
+from tests.messages import messages
 from tests.pretrain.config_parts import TASK_TYPE, LargeConfig, PartTaskConfig, SmallConfig
 
 
@@ -14,9 +15,8 @@ def experiment(**trainer):
     return ExperimentConfig(task_type=TASK_TYPE, task=PartTaskConfig(), trainer=TrainerConfig(**trainer))
 
 
-def over(*layers, base=None, log=None):
-    notes = [] if log is None else log
-    return with_layers(base or experiment(), [(f"layer {i}", layer) for i, layer in enumerate(layers)], notes.append)
+def over(*layers, base=None):
+    return with_layers(base or experiment(), [(f"layer {i}", layer) for i, layer in enumerate(layers)])
 
 
 def encoder_of(config):
@@ -179,22 +179,21 @@ def test_of_two_names_of_a_field_the_empty_one_does_not_count(task):
 
 
 def test_garden_names_are_ours_or_said_to_have_no_effect():
-    notes = []
-    config = over(
-        {
-            "task": {
-                "hub_module_url": "/some/module",
-                "model": {
-                    "encoder": {"type": "small", "small": {"num_layers": "3"}},
-                    "cls_heads": [{"inner_dim": 768}],
+    with messages() as notes:
+        config = over(
+            {
+                "task": {
+                    "hub_module_url": "/some/module",
+                    "model": {
+                        "encoder": {"type": "small", "small": {"num_layers": "3"}},
+                        "cls_heads": [{"inner_dim": 768}],
+                    },
+                    "train_data": {"cycle_length": 8, "shuffle_buffer_size": 100},
                 },
-                "train_data": {"cycle_length": 8, "shuffle_buffer_size": 100},
+                "trainer": {"allow_tpu_summary": False},
+                "runtime": {"num_gpus": 2},
             },
-            "trainer": {"allow_tpu_summary": False},
-            "runtime": {"num_gpus": 2},
-        },
-        log=notes,
-    )
+        )
     assert config.task.init_checkpoint == "/some/module"
     assert encoder_of(config).options.num_hidden_layers == 3
     assert config.runtime.num_replicas == 2

@@ -46,7 +46,7 @@ def test_records_that_were_interrupted_are_completed(tmp_path, monkeypatch):
     for split in ("train", "dev"):
         (tmp_path / "RTE" / f"{split}.tsv").write_text("\n".join(["index\tsentence1\tsentence2\tlabel", *rows]) + "\n")
     options = {"max_seq_length": 32, "on_bad_row": "fail"}
-    given = ("rte", "train,dev", str(tmp_path), tmp_path / "out", str(tmp_path / "vocab.txt"), options, print)
+    given = ("rte", "train,dev", str(tmp_path), tmp_path / "out", str(tmp_path / "vocab.txt"), options)
 
     def stop(targets):
         raise OSError(5, "Input/output error")

@@ -17,6 +17,7 @@ from pretrain.encoders.model import weights_by_path
 from pretrain.settings.schema import EvalTextDataConfig
 from pretrain.tasks.sentence_prediction import SentencePredictionTask
 from pretrain.training import run_experiment
+from tests.messages import messages
 from tests.pretrain.finetuning import LENGTH, examples, meta, records, sentence_experiment, write
 from tests.pretrain.runs import changed, finish, process, tiny
 
@@ -105,7 +106,7 @@ def test_eval_refuses_classes_in_another_order(trained, tmp_path):
 
 
 @pytest.mark.slow
-def test_start_from_the_run(trained, tmp_path, capsys):
+def test_start_from_the_run(trained, tmp_path):
     config, model_dir, _ = trained
     own = task_of(changed(config, "task", init_checkpoint=str(model_dir)))
     model = own.build_model(seed=9)
@@ -115,9 +116,10 @@ def test_start_from_the_run(trained, tmp_path, capsys):
     assert np.array_equal(weights_by_path(model)["classifier/logits/kernel"].numpy(), stored)
     two = records(tmp_path / "two.tfrecord", 16, classes=2)
     own = task_of(sentence_experiment(two, init_checkpoint=str(model_dir)))
-    report = own.initialize(own.build_model(seed=9))
+    with messages() as said:
+        report = own.initialize(own.build_model(seed=9))
     assert "classifier/logits/kernel" in report.missing
-    assert "it tells classification with no, yes, maybe, not classification with no, yes" in capsys.readouterr().out
+    assert "it tells classification with no, yes, maybe, not classification with no, yes" in "\n".join(said)
 
 
 # ---------------------------------------------------------------------------------------------------------------- batches
@@ -198,7 +200,7 @@ def test_examples_count_once(tmp_path):
 
 
 @pytest.mark.parametrize("use_encoder_pooler", [True, False])
-def test_the_pooler_comes_from_a_sentence_pair_head(tmp_path, capsys, use_encoder_pooler):
+def test_the_pooler_comes_from_a_sentence_pair_head(tmp_path, use_encoder_pooler):
     path = records(tmp_path / "a.tfrecord", 16)
     own = {"model": {"use_encoder_pooler": use_encoder_pooler}, "init_cls_pooler": not use_encoder_pooler}
     task = task_of(sentence_experiment(path, init_checkpoint=str(tmp_path / "start"), **own))
@@ -209,10 +211,11 @@ def test_the_pooler_comes_from_a_sentence_pair_head(tmp_path, capsys, use_encode
     weights |= {"sentence_pair/pooler/kernel": kernel, "sentence_pair/pooler/bias": kernel[0]}
     info = {"step": 0, "data": {}}
     native.write(tmp_path / "start", {f"model/{p}": w for p, w in weights.items()}, info)
-    task.initialize(model)
+    with messages() as said:
+        task.initialize(model)
     target = "encoder/pooler" if use_encoder_pooler else "classifier/pooler"
     assert np.array_equal(weights_by_path(model)[f"{target}/kernel"].numpy(), kernel)
-    assert f"{target} starts from the checkpoint's sentence_pair/pooler" in capsys.readouterr().out
+    assert f"{target} starts from the checkpoint's sentence_pair/pooler" in said[-1]
 
 
 def test_a_checkpoint_without_encoder(tmp_path):
@@ -278,10 +281,11 @@ def test_records_whose_labels_cannot_be_used(tmp_path, kind, bad, words):
         rf"label_ids holds (-1|nan), expected {words}.*task\.train_data\.on_bad_row=skip",
         DataError,
     )
-    lines, data = [], EvalTextDataConfig(input_path=str(path), global_batch_size=8, on_bad_row="skip")
-    batches, _ = sentence_batches(data, sentence_experiment(path).task, lines.append)
+    data = EvalTextDataConfig(input_path=str(path), global_batch_size=8, on_bad_row="skip")
+    with messages() as said:
+        batches, _ = sentence_batches(data, sentence_experiment(path).task)
     assert batches.num_examples == 29
-    assert any("left out 3 of 32 records" in line for line in lines)
+    assert any("left out 3 of 32 records" in line for line in said)
     found = [batches.batch(step) for step in range(batches.steps_per_epoch)]
     real = np.concatenate([batch["is_real_example"] for batch in found]) == 1
     used = [i for i in range(32) if i not in (0, 5, 31)]

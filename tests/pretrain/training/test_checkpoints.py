@@ -15,6 +15,7 @@ from nlpdata.files.temporary import temporary
 from pretrain.converters import Checkpoint, assign, native, read_checkpoint, read_encoder
 from pretrain.converters.write import write_checkpoint
 from pretrain.training.checkpoints import BestCheckpoint, Checkpoints
+from tests.messages import messages
 from tests.nlpdata.files.test_temporary import another_process
 from tests.nlpdata.interruptions import run_failing, run_killed
 from tests.pretrain.runs import ROOT, tiny
@@ -27,7 +28,8 @@ def arrays(seed=0):
 
 @pytest.fixture
 def said():
-    return []
+    with messages() as lines:
+        yield lines
 
 
 @pytest.fixture
@@ -204,7 +206,7 @@ def test_a_link_among_the_checkpoints_goes_and_what_it_leads_to_stays(tmp_path, 
     if kept == "newest":
         Checkpoints(tmp_path, 1).save(3, arrays(), {})
     else:
-        assert BestCheckpoint(folder, "loss", higher=False, log=lambda line: None).offer(1.0, 3, arrays, {})
+        assert BestCheckpoint(folder, "loss", higher=False).offer(1.0, 3, arrays, {})
     assert sorted(path.name for path in folder.iterdir()) == ["step-00000003", "step-notes"]
     assert not native.step_folder(folder, 3).is_symlink()
     assert [path.name for path in other.iterdir()] == ["precious.txt"]
@@ -248,9 +250,9 @@ def test_best_by_a_metric(tmp_path):
     assert lower.value() == 0.4
 
 
-def best_of(tmp_path, said, higher, values):
+def best_of(tmp_path, higher, values):
     """A folder of best checkpoints, as a kill between writing one and removing the one before leaves it."""
-    best = BestCheckpoint(tmp_path / "best", "f1", higher, said.append)
+    best = BestCheckpoint(tmp_path / "best", "f1", higher)
     for step, value in values.items():
         native.write(native.step_folder(best.folder, step), arrays(step), {"step": step, "best": {"f1": value}})
     return best
@@ -258,7 +260,7 @@ def best_of(tmp_path, said, higher, values):
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_of_two_best_checkpoints_the_newer_one_counts(tmp_path, said, sign):
-    best = best_of(tmp_path, said, sign > 0, {2: 0.5 * sign, 10: 0.6 * sign})
+    best = best_of(tmp_path, sign > 0, {2: 0.5 * sign, 10: 0.6 * sign})
     assert best.value() == 0.6 * sign
     assert native.locate(best.folder) == native.step_folder(best.folder, 10)
     for value in (0.55, 0.6):  # better than the older one alone; equal
@@ -270,7 +272,7 @@ def test_of_two_best_checkpoints_the_newer_one_counts(tmp_path, said, sign):
 
 
 def test_of_two_best_checkpoints_the_older_one_counts_where_the_newer_is_damaged_or_of_another_metric(tmp_path, said):
-    best = best_of(tmp_path, said, True, {2: 0.5, 10: 0.6})
+    best = best_of(tmp_path, True, {2: 0.5, 10: 0.6})
     native.write(native.step_folder(best.folder, 11), arrays(), {"step": 11, "best": {"loss": 0.1}})
     (native.step_folder(best.folder, 10) / native.ARRAYS).write_bytes(b"")
     assert best.value() == 0.5
@@ -301,7 +303,7 @@ def test_a_kill_at_any_moment_leaves_the_best_one(tmp_path):
 
 
 def test_a_damaged_best_is_reported_and_gives_way(tmp_path, said):
-    best = BestCheckpoint(tmp_path / "best", "accuracy", True, said.append)
+    best = BestCheckpoint(tmp_path / "best", "accuracy", True)
     assert best.offer(0.9, 1, arrays, {})
     (native.step_folder(best.folder, 1) / native.ARRAYS).write_bytes(b"")
     assert best.offer(0.5, 2, arrays, {})

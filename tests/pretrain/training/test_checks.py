@@ -25,7 +25,7 @@ OPTIMIZATION = "trainer.optimizer_config"
 
 
 def config_of(line="", name="bert/local"):
-    return resolve(parse_flags(shlex.split(f"--experiment={name} {line}")), lambda note: None, read_checkpoints=False)
+    return resolve(parse_flags(shlex.split(f"--experiment={name} {line}")), read_checkpoints=False)
 
 
 def override(text, name="bert/local"):
@@ -124,17 +124,17 @@ def test_a_pointless_run_is_refused_in_every_mode_and_by_submit(capsys, line, me
 def test_every_way_to_configure_a_rate_has_the_same_rule(name, monkeypatch):
     monkeypatch.chdir(ROOT)
     values = parse_flags(shlex.split(f"{name} --learning_rate=3e-4 --num_warmup_steps=25 --num_train_steps=100"))
-    config = resolve(values, lambda note: None, read_checkpoints=False)
+    config = resolve(values, read_checkpoints=False)
     curve = curve_of(config.trainer.optimizer_config, 100)
     assert curve.at(25) == curve.peak(100) == 3e-4
     check_experiment(config, "train")
     with pytest.raises(UsageError, match=r"warm-up takes 100 steps, and the run has 100"):
-        check_experiment(resolve(values | {"num_warmup_steps": "100"}, print, read_checkpoints=False), "train")
+        check_experiment(resolve(values | {"num_warmup_steps": "100"}, read_checkpoints=False), "train")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_shipped_file_is_in_order(path):
-    config = with_layers(EXPERIMENTS.get(experiment_of(path))(), [(path.name, read_yaml(path))], print)
+    config = with_layers(EXPERIMENTS.get(experiment_of(path))(), [(path.name, read_yaml(path))])
     assert check_experiment(config, "train_and_eval", train_steps=100_000) == []
     assert better_metric(config) == ("higher" if config.trainer.best_checkpoint_export_subdir else "lower")
 

@@ -217,7 +217,7 @@ folder, jobs, pretraining = pickle.loads(sys.stdin.buffer.read())
 assert run.main(pretraining) == 0
 assert os.environ["KERAS_BACKEND"] == "jax"
 for name, config in jobs.items():
-    metrics = pretrain.run_experiment(config, f"{folder}/{name}", "train_and_eval", lambda line: None)
+    metrics = pretrain.run_experiment(config, f"{folder}/{name}", "train_and_eval")
     print(name, metrics)
 texts = f"{folder}/texts.txt"
 assert predict.main(["--model_dir", f"{folder}/sentence", "--input", texts, "--output", f"{folder}/out.tsv",

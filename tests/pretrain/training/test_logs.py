@@ -9,6 +9,7 @@ from nlpdata.errors import DataError
 from pretrain.training.logs import LiveLine, MetricsLog, duration, read_lines
 from pretrain.training.plot import plot_loss
 from pretrain.training.tensorboard import TensorBoardLog
+from tests.messages import messages
 
 
 def test_lines_past_the_restored_step_are_cut(tmp_path):
@@ -107,7 +108,7 @@ def test_without_matplotlib_it_says_so(tmp_path, monkeypatch):
     log.write(1, "train", {"loss": 1.0})
     log.close()
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    said = []
-    assert plot_loss(tmp_path, said.append) is None
+    with messages() as said:
+        assert plot_loss(tmp_path) is None
     assert "pip install '.[plot]'" in said[0]
     assert not (tmp_path / "loss.png").exists()

@@ -5,9 +5,11 @@ disable_lr_steps_reset from step 0. Ours: a decay of decay_steps from decay_star
 ends (optimizers/curve.py). A Linear that rises and has nothing after it is a warm-up to a constant rate.
 """
 
-from collections.abc import Callable
+import logging
 
 from pretrain.settings.values import parse_value
+
+_log = logging.getLogger(__name__)
 
 _FIELDS = {
     "constant": ("learning_rate",),
@@ -15,13 +17,12 @@ _FIELDS = {
 }
 
 
-def learning_rate_layer(given, reset: bool, log: Callable[[str], None] = print) -> dict:
+def learning_rate_layer(given, reset: bool) -> dict:
     """{"learning_rate": ..., "warmup": ...}: a layer over trainer.optimizer_config.
 
     Args:
       given: their value.
       reset: whether a schedule's steps count from its own beginning.
-      log: takes notes for the user.
 
     Raises ValueError for what cannot be had here.
     """
@@ -42,7 +43,7 @@ def learning_rate_layer(given, reset: bool, log: Callable[[str], None] = print) 
         raise ValueError(f"the first schedule ends at {first['end_learning_rate']:g}, the second begins at {top:g}.")
     steps = first["steps"]
     if not reset and "steps" in second:
-        log(
+        _log.info(
             f"the learning rate decays from step 0 (disable_lr_steps_reset); warm-up rises to its value at step {steps}, where "
             "Cerebras's rises to the initial rate and drops"
         )

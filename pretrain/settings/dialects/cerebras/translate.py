@@ -1,6 +1,6 @@
 """A Cerebras YAML -> the experiment that it describes, and a layer over it."""
 
-from collections.abc import Callable
+import logging
 from pathlib import Path
 
 from nlpdata.errors import UsageError
@@ -9,6 +9,8 @@ from pretrain.settings.dialects.cerebras.keys import DEFAULTS, KEYS
 from pretrain.settings.dialects.cerebras.schedule import learning_rate_layer
 from pretrain.settings.values import closest, parse_value
 from pretrain.settings.yaml_files import read_yaml
+
+_log = logging.getLogger(__name__)
 
 _RULED = {  # keys that functions below read
     "data_dir", "data_file", "vocab_file", "embedding_size", "pretrain_params_path", "optimizer_type", "learning_rate",
@@ -22,22 +24,21 @@ _TASK_FIELDS = {  # fields that only one kind of experiment has
 _SPLITS = {"train_input": ("train",), "eval_input": ("dev", "eval", "val")}  # how names of their records begin
 
 
-def read_params(path: str, experiment: str | None = None, log: Callable[[str], None] = print) -> tuple[str, dict]:
+def read_params(path: str, experiment: str | None = None) -> tuple[str, dict]:
     """(experiment, tree of changes to it) that a Cerebras YAML describes.
 
     Args:
       path: of the file.
       experiment: the one to change; None: the one that the file describes.
-      log: takes notes for the user, e.g. the keys that have no meaning here.
 
     Raises UsageError, with file and dotted path, for a key that is not known and for a value that cannot be honoured.
     """
-    return _Params(path, experiment, log).translate()
+    return _Params(path, experiment).translate()
 
 
 class _Params:
-    def __init__(self, path: str, experiment: str | None, log: Callable[[str], None]):
-        self._path, self._log, self._layer = path, log, {}
+    def __init__(self, path: str, experiment: str | None):
+        self._path, self._layer = path, {}
         self._without_effect: list[str] = []
         self._params = dict(read_yaml(path))
         for name, content in self._params.items():
@@ -62,7 +63,7 @@ class _Params:
         self._model()
         self._optimizer()
         if self._without_effect:
-            self._log(f"{self._path}: without effect here: {', '.join(self._without_effect)}")
+            _log.info(f"{self._path}: without effect here: {', '.join(self._without_effect)}")
         return self._experiment, self._layer
 
     def _error(self, key: str, message: str) -> UsageError:
@@ -142,7 +143,7 @@ class _Params:
         if Path(given).is_file():
             self._put("task.model.encoder.vocab_size", len(Path(given).read_bytes().splitlines()))
         else:
-            self._log(f"{self._path}: train_input.vocab_file: there is no {given}; vocab_size is not changed")
+            _log.info(f"{self._path}: train_input.vocab_file: there is no {given}; vocab_size is not changed")
 
     def _say_of_records(self, section: str, ours: str, paths: list[str], found: list[Path]) -> None:
         """Records without a meta file are theirs: their input_mask is 1 on padding."""
@@ -155,12 +156,12 @@ class _Params:
                     "nlpdata create-finetuning, of a folder of TensorFlow Datasets with --tfds glue/sst2 --tfds-data-dir"
                 )
             )
-            self._log(
+            _log.info(
                 f"{self._path}: {section}: no records at {', '.join(paths)}. Name others with {flag} (made by {made})."
             )
         elif find_meta(found[0]) is None:
             self._put(f"task.{ours}.invert_mask", True)
-            self._log(f"{self._path}: {section}: no meta file beside {found[0]}: read as Cerebras's, with 1 on padding")
+            _log.info(f"{self._path}: {section}: no meta file beside {found[0]}: read as Cerebras's, with 1 on padding")
 
     def _model(self) -> None:
         model = self._params["model"]
@@ -186,7 +187,7 @@ class _Params:
         if "learning_rate" in optimizer:
             reset = not parse_value(bool, optimizer.get("disable_lr_steps_reset", False))
             try:
-                ours |= learning_rate_layer(optimizer["learning_rate"], reset, self._log)
+                ours |= learning_rate_layer(optimizer["learning_rate"], reset)
             except ValueError as error:
                 raise self._error("optimizer.learning_rate", str(error)) from None
 
