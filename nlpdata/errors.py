@@ -8,12 +8,15 @@ the message spells it:
 
     error = UsageError(f"{opt('max_seq_length')} must be at least 8. Received: 3. Or use {opt('on_bad_row', 'skip')}.")
     str(error)                 # max_seq_length must be at least 8. Received: 3. Or use on_bad_row='skip'.
-    error.spelled(as_flag)     # --max-seq-length must be at least 8. Received: 3. Or use --on-bad-row skip.
+    with spelling(as_flag):
+        str(error)             # --max-seq-length must be at least 8. Received: 3. Or use --on-bad-row skip.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 
 RESUMES = "Finished parts are kept: the same command resumes from them"
@@ -29,7 +32,7 @@ Spelling = Callable[[str, object], str]
 
 
 def opt(field: str, value: object = None) -> str:
-    """An option in the text of a Message or an error; `value` (JSON-able) makes it a setting, such as on_bad_row='skip'."""
+    """An option in the text of an error or a Message; `value` (JSON-able) makes it a setting, such as on_bad_row='skip'."""
     return f"\x1e{field}\x1f" if value is None else f"\x1e{field}={json.dumps(value, default=str)}\x1f"
 
 
@@ -48,18 +51,31 @@ def as_argument(field: str, value: object = None) -> str:
     return field if value is None else f"{field}={value!r}"
 
 
+_spelling: ContextVar[Spelling] = ContextVar("how messages spell options", default=as_argument)
+
+
+@contextmanager
+def spelling(face: Spelling) -> Iterator[None]:
+    """While the context lasts, `str` of errors and messages spells options as this face does."""
+    token = _spelling.set(face)
+    try:
+        yield
+    finally:
+        _spelling.reset(token)
+
+
 class Message:
-    """A message whose options (see `opt`) each face spells its own way; `str` gives Python's spelling."""
+    """A message whose options (see `opt`) each face spells its own way; `str` takes the face of the context."""
 
     def __init__(self, text: str):
         self.text = text
 
     def __str__(self) -> str:
-        return self.spelled(as_argument)
+        return self.spelled(_spelling.get())
 
-    def spelled(self, spelling: Spelling) -> str:
-        """The message in the spelling of a face."""
-        return _OPTION.sub(lambda found: spelling(found[1], json.loads(found[2]) if found[2] else None), self.text)
+    def spelled(self, face: Spelling) -> str:
+        """The message in the spelling of a face, e.g. `as_flag`."""
+        return _OPTION.sub(lambda found: face(found[1], json.loads(found[2]) if found[2] else None), self.text)
 
 
 EXTRAS = {
@@ -98,9 +114,9 @@ class NlpdataError(Exception):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
 
-    def spelled(self, spelling: Spelling) -> str:
+    def spelled(self, face: Spelling) -> str:
         """The message in the spelling of a face, e.g. `as_flag`."""
-        return self.message.spelled(spelling)
+        return self.message.spelled(face)
 
 
 class DataError(NlpdataError):

@@ -24,7 +24,7 @@ from nlpdata.cli.messages import on_standard_error
 from nlpdata.cli.parameters import with_options
 from nlpdata.cli.parsing import call_app
 from nlpdata.cli.runners import COMMANDS, LOCAL, function_of
-from nlpdata.errors import BEGINS_ANEW, RESUMES, NlpdataError, UsageError, as_flag, opt
+from nlpdata.errors import BEGINS_ANEW, RESUMES, NlpdataError, UsageError, as_flag, opt, spelling
 from nlpdata.finetuning.options import LocalFinetuningRequest
 from nlpdata.options import BeamArguments, help_of
 from nlpdata.pretraining.options import LocalPretrainingRequest
@@ -48,6 +48,10 @@ BeamArgs = Annotated[list[str] | None, typer.Option("--beam-arg", hidden=True)]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 
 
+_REQUESTS = (LocalTrainingRequest, LocalPretrainingRequest, LocalFinetuningRequest)
+_NAMES = {
+    each.name: each.metadata["flag"] for request in _REQUESTS for each in fields(request) if each.metadata.get("flag")
+}
 _RESUMABLE = ("create-pretraining", "create-finetuning")
 
 
@@ -197,6 +201,11 @@ def option_names(command: str) -> set[str]:
     return {name for option in options for name in [*option.opts, *option.secondary_opts] if name.startswith("--")}
 
 
+def _as_flag(field: str, value: object = None) -> str:
+    """An option in a message, under its name on the command line."""
+    return as_flag(_NAMES.get(field, field), value)
+
+
 def _what_is_left(argv: list[str]) -> str:
     """What an interruption leaves of a command."""
     if _on_beam(argv):
@@ -221,7 +230,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGTERM, _terminate)
-    with on_standard_error():
+    with on_standard_error(), spelling(_as_flag):
         code = _exit_code(given)
         if code in (130, 143):
             _log.error(f"nlpdata: {'interrupted' if code == 130 else 'terminated'}.{_what_is_left(given)}")
@@ -235,7 +244,7 @@ def _exit_code(argv: list[str]) -> int:
     try:
         call_app(app, _rewrite(argv), "nlpdata")
     except NlpdataError as error:
-        _log.error(f"nlpdata: error: {error.spelled(as_flag)}")
+        _log.error(f"nlpdata: error: {error}")
         return error.exit_code
     except KeyboardInterrupt:
         return 130

@@ -7,16 +7,17 @@ an option confirms, since a result of less than half of the text is seldom what 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, Message, opt
 
 REFUSED = 0.5  # of the text: more is an error
 UNKNOWN_REPORTED = 0.05  # of the tokens; ordinary text has less than 1% with its own vocabulary
 CUT_REPORTED = 0.3  # of the tokens; pairs lose what exceeds their length, at 64 tokens a fifth
 # How a refusal ends: what became of the work, and the option that confirms the loss.
-CONFIRM = "If this is meant, use --accept-loss"
+CONFIRM = f"If this is meant, use {opt('accept_loss', True)}"
 NOTHING_WRITTEN = f"Nothing was written. {CONFIRM}"
 PARTS_KEPT = (
-    "Nothing was put in place. If this is meant, the same command with --accept-loss completes the finished parts"
+    f"Nothing was put in place. If this is meant, the same command with {opt('accept_loss', True)} completes the finished "
+    "parts"
 )
 FEW_UNITS, FEW_TOKENS = 10, 200  # sentences or rows, and tokens: of less text a share says little
 
@@ -28,7 +29,7 @@ class Loss:
     share: float
     refused: bool  # whether there is enough text to refuse
     reported: float  # the share from which on it is reported
-    message: str
+    message: str  # with marked options: see nlpdata.errors.opt
 
     def only_reported(self) -> "Loss":
         """The loss, but never refused."""
@@ -48,7 +49,7 @@ def of(lost: int, total: int, reported: float, what: str, cause: str, enough: bo
 
 def warnings(losses: Iterable[Loss]) -> list[str]:
     """Messages about the losses that are large enough to be reported."""
-    return [loss.message for loss in losses if loss.share >= loss.reported]
+    return [str(Message(loss.message)) for loss in losses if loss.share >= loss.reported]
 
 
 def refuse(losses: Iterable[Loss], accepted: bool, ending: str) -> None:
@@ -66,7 +67,9 @@ def refuse(losses: Iterable[Loss], accepted: bool, ending: str) -> None:
 def unknown_tokens(counters: Mapping[str, int], tokenizer: Mapping) -> Loss:
     """Tokens that stand for text which the vocabulary cannot spell; `tokenizer`: the meta file's entry."""
     lower = tokenizer.get("do_lower_case")
-    case = "keeps capital letters: for a lower-case vocabulary use --do-lower-case" if lower is False else ""
+    case = (
+        f"keeps capital letters: for a lower-case vocabulary use {opt('do_lower_case', True)}" if lower is False else ""
+    )
     return of(
         counters.get("tokens_unknown", 0),
         counters.get("tokens", 0),
@@ -85,7 +88,7 @@ def cut_tokens(counters: Mapping[str, int], max_seq_length: int, cause: Callable
         counters.get("tokens_truncated", 0),
         counters.get("tokens", 0),
         CUT_REPORTED,
-        f"tokens were cut off at --max-seq-length {max_seq_length}",
+        f"tokens were cut off at {opt('max_seq_length', max_seq_length)}",
         cause(mean),
         enough(counters),
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nlpdata.errors import DataError, Message, UsageError
+from nlpdata.errors import DataError, UsageError
 from nlpdata.files.paths import path_of
 from nlpdata.registry import Registry
 from nlpdata.tokenizers.files import fetch, find_tokenizer_file, read_bytes, refuse_sentencepiece_vocab, tokenizer_kind
@@ -71,7 +71,7 @@ class Tokenizer(ABC):
     cls_id: int
     sep_id: int
     mask_id: int
-    notes: list[Message]  # what a user should know about the tokenizer
+    notes: list[str]  # what a user should know about the tokenizer
 
     @property
     @abstractmethod

@@ -54,7 +54,7 @@ class SentencePieceTokenizer(Tokenizer):
         self._model = _parse(Path(spec.path), content)
         self.vocab_size = self._model.get_piece_size()
         self._all_pieces = self._model.id_to_piece(list(range(self.vocab_size)))
-        self.notes: list[Message] = []
+        self.notes: list[str] = []
         self.spec = self._complete(spec, described)
         self._find_special_pieces()
         self._split = _digit_comma_table(self._model, self._all_pieces) if self.spec.digit_comma else None
@@ -97,7 +97,7 @@ class SentencePieceTokenizer(Tokenizer):
                 f"Where that is wrong, say so with {opt('do_lower_case', True)} or {opt('do_lower_case', False)}, and "
                 f"{opt('keep_accents', True)}"
             )
-            self.notes.append(Message(note))
+            self.notes.append(str(Message(note)))
         options = ALBERT_OPTIONS | known | given
         return replace(spec, kind=self.kind, sha256=self.sha256, special_tokens=special, **options)
 

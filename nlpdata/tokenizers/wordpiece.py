@@ -62,7 +62,7 @@ class WordPieceTokenizer(Tokenizer):
         else:
             self._entries = read_vocabulary(spec.path, content)
         self.vocab_size = len(self._entries)
-        self.notes: list[Message] = []
+        self.notes: list[str] = []
         stored = stored_options(Path(spec.path), self.sha256)
         special = spec.special_tokens or complete_special_tokens(
             SPECIAL_TOKENS, stored.get("special_tokens", ()), described.get("special_tokens", ())
@@ -86,10 +86,8 @@ class WordPieceTokenizer(Tokenizer):
         self._reserved = {*ids, *found}
         if absent := sorted(others - set(found.values())):
             self.notes.append(
-                Message(
-                    f"{len(absent)} special tokens named next to {self.path} are not in it ({', '.join(absent[:5])}); they are "
-                    f"not used, and the vocabulary has {self.vocab_size} entries"
-                )
+                f"{len(absent)} special tokens named next to {self.path} are not in it ({', '.join(absent[:5])}); they are "
+                f"not used, and the vocabulary has {self.vocab_size} entries"
             )
 
     def _decide(self, spec: TokenizerSpec, known: dict[str, Any]) -> dict[str, Any]:
@@ -101,19 +99,18 @@ class WordPieceTokenizer(Tokenizer):
             if lower is None:
                 lower = not cased
                 found = "have capitals, so text is not" if cased else "have no capitals, so text is"
-                self.notes.append(
-                    Message(
-                        f"{spec.path} has no normalisation options next to it; its entries {found} lower-cased. Where that is "
-                        f"wrong, say so with {opt('do_lower_case', True)} or {opt('do_lower_case', False)}"
-                    )
+                note = Message(
+                    f"{spec.path} has no normalisation options next to it; its entries {found} lower-cased. Where that is "
+                    f"wrong, say so with {opt('do_lower_case', True)} or {opt('do_lower_case', False)}"
                 )
+                self.notes.append(str(note))
         elif lower == cased:
             found = (
                 "not lower-cased, but text is: its entries with capitals are never used"
                 if cased
                 else "lower-cased, but text is not: words with capitals become [UNK]"
             )
-            self.notes.append(Message(f"{spec.path} was made from text that was {found}"))
+            self.notes.append(f"{spec.path} was made from text that was {found}")
         keep = spec.keep_accents if spec.keep_accents is not None else known.get("keep_accents")
         chinese = spec.tokenize_chinese_chars
         return {

@@ -7,7 +7,7 @@ import pytest
 
 import nlpdata
 from nlpdata.cli.commands import main
-from nlpdata.errors import DataError, Message, UsageError, as_flag, closest, opt
+from nlpdata.errors import DataError, Message, UsageError, as_flag, closest, opt, spelling
 
 
 @pytest.mark.parametrize(
@@ -25,10 +25,12 @@ from nlpdata.errors import DataError, Message, UsageError, as_flag, closest, opt
     ],
 )
 def test_an_option_has_the_spelling_of_each_face(field, value, flag, argument):
-    message = Message(f"Use {opt(field, value)}, or {opt('seed')}.")
-    assert message.spelled(as_flag) == f"Use {flag}, or --seed."
-    assert str(message) == f"Use {argument}, or seed."
-    assert message.spelled(lambda name, value: f"task.{name}") == f"Use task.{field}, or task.seed."
+    text = f"Use {opt(field, value)}, or {opt('seed')}."
+    assert Message(text).spelled(as_flag) == f"Use {flag}, or --seed."
+    assert str(Message(text)) == f"Use {argument}, or seed."
+    with spelling(lambda name, value: f"task.{name}"):
+        assert str(Message(text)) == str(UsageError(text)) == f"Use task.{field}, or task.seed."
+    assert str(UsageError(text)) == f"Use {argument}, or seed."
 
 
 @pytest.mark.parametrize("kind", [DataError, UsageError])

@@ -16,7 +16,7 @@ from typing import Any
 from nlpdata.corpus import Block, Portion, find_files, plan_portions, read_portion
 from nlpdata.corpus.look import look_at
 from nlpdata.corpus.types import MAX_LINE_BYTES
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, Message
 from nlpdata.execution.executor import default_workers, run_tasks
 from nlpdata.files import PathNames
 from nlpdata.files.paths import AnyPath
@@ -150,7 +150,7 @@ def train(plan: TrainingPlan, counts: Counter, trained_vocabulary: Callable[[], 
     writing.write(plan.paths, trained.files, {"format_version": 1, **trained.sidecar, "training": training}, plan.key)
     _log.info(f"Wrote {plan.paths[0]} with {trained.vocab_size} pieces")
     if trained.uncovered and missing.share < missing.reported:
-        _log.info(missing.message)
+        _log.info(Message(missing.message))
     found = loss.warnings([*lost, missing])
     for line in found:
         _log.warning(line)

@@ -156,7 +156,7 @@ def test_the_tokenizers_copy_says_how_to_normalise(tmp_path, make, rows):
     make(rows, task="classification", max_seq_length=32, do_lower_case=False, keep_accents=True)
     copy = load_tokenizer(tmp_path / "out")
     assert copy.options() == {"do_lower_case": False, "keep_accents": True, "tokenize_chinese_chars": True}
-    assert not any("no normalisation options" in str(note) for note in copy.notes)
+    assert not any("no normalisation options" in note for note in copy.notes)
     entry = read_meta(tmp_path / "out" / "meta.json")["tokenizer"]
     assert load_tokenizer(entry, folder=tmp_path / "out").sha256 == copy.sha256
 

@@ -123,7 +123,7 @@ def test_special_tokens_outside_the_vocabulary_are_told(tmp_path):
     save(tmp_path / "tokenizer_config.json", config)
     t = load_tokenizer(tmp_path)
     assert t.vocab_size == len(SMALL)
-    assert "[DOC]" in str(t.notes[0])
+    assert "[DOC]" in t.notes[0]
 
 
 @pytest.mark.parametrize("where", ["added_tokens.json", "tokenizer_config.json", "tokenizer.json"])
