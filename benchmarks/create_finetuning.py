@@ -2,7 +2,7 @@
 
     python benchmarks/create_finetuning.py                       # GLUE and SQuAD in ../shared/data, repeated to 20 MB
 
-CPU seconds (user and system) count. Tokenization is `Tokenizer.encode` over the same texts in the same chunks, one thread:
+CPU seconds (user and system) count. Tokenization is `Tokenizer.encode` over the same texts in the same batches, one thread:
 for SQuAD each context once and each question once. The command is `python -m nlpdata create-finetuning --workers 1`; its
 start-up (the same imports and the tokenizer, no work) is taken off. What is compared runs in turn; medians are printed.
 """
@@ -21,11 +21,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from nlpdata.finetuning import encode, windows  # noqa: E402
-from nlpdata.finetuning.batches import Tally, read_chunks  # noqa: E402
+from nlpdata.finetuning.batches import Tally, read_batches  # noqa: E402
 from nlpdata.finetuning.datasets import choose_splits, open_dataset  # noqa: E402
 from nlpdata.finetuning.encode import encode_columns  # noqa: E402
 from nlpdata.finetuning.options import FinetuningOptions  # noqa: E402
-from nlpdata.finetuning.stages import Recipe, make_encoder  # noqa: E402
+from nlpdata.finetuning.stages import EncoderSpec, encoder_of  # noqa: E402
 from nlpdata.tokenizers import load_tokenizer  # noqa: E402
 
 SHARED = ROOT.parent / "shared"
@@ -71,14 +71,14 @@ class Case:
         self.dataset = open_dataset([str(source)], self.options)
         self.loaded = load_tokenizer(tokenizer, do_lower_case=True)
         split = choose_splits(self.dataset, "train")[0]
-        self.chunks = list(read_chunks(self.dataset, split, ",", Tally(False)))
-        self.texts = [self._texts(chunk) for chunk in self.chunks]
+        self.batches = list(read_batches(self.dataset, split, ",", Tally(False)))
+        self.texts = [self._texts(batch) for batch in self.batches]
         self.size = sum(len(text.encode()) for texts in self.texts for text in texts)
 
-    def _texts(self, chunk) -> list[str]:
+    def _texts(self, batch) -> list[str]:
         if self.dataset.kind == "squad":
-            return [*chunk.rows.contexts, *chunk.rows.questions]
-        return [text for row in chunk.rows for text in row[:2] if text]
+            return [*batch.rows.contexts, *batch.rows.questions]
+        return [text for row in batch.rows for text in row[:2] if text]
 
     def tokenize(self) -> float:
         tokenizer = load_tokenizer(self.tokenizer, do_lower_case=True)  # cold: nothing remembered
@@ -100,19 +100,19 @@ class Case:
     def stages(self) -> dict[str, float]:
         """CPU seconds by stage of making the records, in this process."""
         stages = Stages()
-        recipe = Recipe(self.options, self.loaded.spec, self.dataset.kind, len(self.dataset.labels or "x"))
-        encoder = make_encoder(recipe, load_tokenizer(self.loaded.spec))  # cold: nothing remembered
+        spec = EncoderSpec(self.options, self.loaded.spec, self.dataset.kind, len(self.dataset.labels or "x"))
+        encoder = encoder_of(spec, load_tokenizer(self.loaded.spec))  # cold: nothing remembered
         targets = [(type(encoder.tokenizer), "encode", "tokenize"), (encode, "lay_out", "lay out")]
         if self.dataset.kind == "squad":
             targets += [(type(encoder._offsets), "encode", "tokenize with places"), (encoder, "_lay_out", "lay out")]
             targets += [(windows.SquadEncoder, "_answer_tokens", "answers")]
         with stages.patched(targets):
             split = choose_splits(self.dataset, "train")[0]
-            chunks = read_chunks(self.dataset, split, ",", Tally(False))
-            for chunk in stages.iterate("read", chunks):
+            batches = read_batches(self.dataset, split, ",", Tally(False))
+            for batch in stages.iterate("read", batches):
                 with stages.stage("other"):
-                    made = encoder.windows(chunk)[0] if recipe.numbered else encoder.columns(chunk)[0]
-                    columns = encoder.columns(made, 0) if recipe.numbered else made
+                    made = encoder.windows(batch)[0] if spec.numbered else encoder.columns(batch)[0]
+                    columns = encoder.columns(made, 0) if spec.numbered else made
                 with stages.stage("encode"):
                     encode_columns(encoder, encoder.features("train", True), columns)
         return stages.seconds

@@ -1,4 +1,4 @@
-"""create-finetuning as a Beam pipeline: the tasks of the local executor as steps, and the function that runs them.
+"""create-finetuning as a Beam pipeline: the units of the local executor as steps, and the function that runs them.
 
     parts of rows -> make -> [number -> encode ->] plan shards -> write shards
 
@@ -16,7 +16,7 @@ import apache_beam as beam
 
 from nlpdata.files.paths import is_remote
 from nlpdata.files.writing import remove_tree
-from nlpdata.finetuning import stages as tasks
+from nlpdata.finetuning import stages
 from nlpdata.finetuning.options import BeamFinetuningRequest
 from nlpdata.finetuning.plan import FinetuningResult, Plan, Run, make_plan
 from nlpdata.options import takes
@@ -42,7 +42,7 @@ def create_finetuning(request: BeamFinetuningRequest) -> FinetuningResult | dict
     chosen.check_places([target.output for target in targets], request.dry_run, "--output")
     folder = work_path(targets[0]) if chosen.is_local else shared_path(targets[0], plan.key)
     if request.dry_run:
-        setup = tasks.Setup(plan.recipe, folder, plan.targets, plan.num_shards)
+        setup = stages.Setup(plan.encoder, folder, plan.targets, plan.num_shards)
         return describe_job(chosen, lambda pipeline: build_graph(pipeline, setup, []))
     with Run(plan, request.overwrite, folder) as run:
         if run.is_made:
@@ -63,38 +63,38 @@ def create_finetuning(request: BeamFinetuningRequest) -> FinetuningResult | dict
                 remove_tree(folder)
 
 
-def _for_workers(plan: Plan, run: Run) -> tasks.Setup:
-    """The setup with the tokenizer's copy in the tasks' folder, which all workers see; here the loaded one serves."""
+def _for_workers(plan: Plan, run: Run) -> stages.Setup:
+    """The setup with the tokenizer's copy in the units' folder, which all workers see; here the loaded one serves."""
     folder = run.setup.folder
     folder = folder if is_remote(folder) else folder.absolute()
     spec = replace(plan.tokenizer.spec, path=str(folder / plan.tokenizer_file))
-    setup = replace(run.setup, folder=folder, recipe=replace(plan.recipe, tokenizer=spec))
-    tasks.make_encoder(setup.recipe, plan.tokenizer)
+    setup = replace(run.setup, folder=folder, encoder=replace(plan.encoder, tokenizer=spec))
+    stages.encoder_of(setup.encoder, plan.tokenizer)
     return setup
 
 
-def build_graph(pipeline: beam.Pipeline, setup: tasks.Setup, parts: Sequence[tasks.Part]) -> beam.PCollection:
+def build_graph(pipeline: beam.Pipeline, setup: stages.Setup, parts: Sequence[stages.Part]) -> beam.PCollection:
     """Adds the steps to a pipeline. Returns the collection of what is known of the shards, which lie in the work folder."""
     made = (
         pipeline
         | "Parts" >> beam.Create(parts, reshuffle=False)
         | "Spread parts" >> beam.Reshuffle()
-        | "Make records" >> beam.ParDo(TaskFn("tokenizing", tasks.make_part, setup, shown_progress.report))
+        | "Make records" >> beam.ParDo(UnitFn("tokenizing", stages.make_part, setup, shown_progress.report))
     )
-    if setup.recipe.numbered:
+    if setup.encoder.numbered:
         made = (
             made
             | "All windows" >> beam.GroupByKey()
             | "Number records" >> beam.FlatMap(_numbered)
             | "Spread windows" >> beam.Reshuffle()
-            | "Encode records" >> beam.ParDo(TaskFn("encoding", tasks.encode_part, setup))
+            | "Encode records" >> beam.ParDo(UnitFn("encoding", stages.encode_part, setup))
         )
     return (
         made
         | "All records" >> beam.GroupByKey()
         | "Plan shards" >> beam.ParDo(PlanShardsFn(setup))
         | "Spread shards" >> beam.Reshuffle()
-        | "Write shards" >> beam.ParDo(TaskFn("writing shards", tasks.make_shard, setup))
+        | "Write shards" >> beam.ParDo(UnitFn("writing shards", stages.make_shard, setup))
     )
 
 
@@ -102,31 +102,31 @@ def _unseen(count: int) -> None:
     """Progress shows the first step: nearly all of the time goes there."""
 
 
-class TaskFn(beam.DoFn):
-    """A task -> (0, (the task, its result)); see nlpdata.finetuning.stages."""
+class UnitFn(beam.DoFn):
+    """A unit -> (0, (the unit, its result)); see nlpdata.finetuning.stages."""
 
-    def __init__(self, step: str, function: Callable, setup: tasks.Setup, report: Callable = _unseen):
+    def __init__(self, step: str, function: Callable, setup: stages.Setup, report: Callable = _unseen):
         self._step, self._function, self._setup, self._report = step, function, setup, report
 
-    def process(self, task: tasks.Part | tasks.Shard):
-        with homeward(self._step, task.name):
-            tasks.set_up(self._setup)
-            yield 0, (task, self._function(task, self._report))
+    def process(self, unit: stages.Part | stages.Shard):
+        with homeward(self._step, unit.name):
+            stages.set_up(self._setup)
+            yield 0, (unit, self._function(unit, self._report))
 
 
 class PlanShardsFn(beam.DoFn):
     """(0, all parts with their results) -> the shards."""
 
-    def __init__(self, setup: tasks.Setup):
+    def __init__(self, setup: stages.Setup):
         self._setup = setup
 
     def process(self, grouped: tuple[int, Iterable]):
         with homeward("planning shards", "all parts"):
-            yield from tasks.plan_shards(self._setup, grouped[1])
+            yield from stages.plan_shards(self._setup, grouped[1])
 
 
-def _numbered(grouped: tuple[int, Iterable]) -> list[tasks.Part]:
-    return tasks.number_parts(grouped[1])
+def _numbered(grouped: tuple[int, Iterable]) -> list[stages.Part]:
+    return stages.number_parts(grouped[1])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The local executor: runs tasks in worker processes on this machine, with progress. All pools are this one.
+"""The local executor: hands units of work to worker processes on this machine, with progress. All pools are this one.
 
-A task function is called as `function(task, report)` in a worker that has been set up once by an initializer;
+Their function is called as `function(unit, report)` in a worker that has been set up once by an initializer;
 `report(bytes)` adds to the progress. Results arrive in the order of completion. With one worker everything runs in
 this process. Where the parent is interrupted, the workers end; a worker whose parent is gone ends by itself.
 """
@@ -23,9 +23,9 @@ def default_workers() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_tasks(
+def run_units(
     function: Callable,
-    tasks: Sequence,
+    units: Sequence,
     *,
     workers: int,
     initializer: Callable,
@@ -36,33 +36,33 @@ def run_tasks(
     advice: str = "",
     apart: bool = False,
 ) -> Iterator[tuple[object, object]]:
-    """Yields (task, result) as tasks finish.
+    """Yields (unit, result) as units finish.
 
     Args:
-      function: a module-level function, `function(task, report) -> result`.
-      tasks: picklable; started in this order.
+      function: a module-level function, `function(unit, report) -> result`.
+      units: picklable; started in this order.
       workers: processes; 1 runs here.
       initializer, initargs: sets up each worker (and this process, for one worker).
       on_progress: called now and then with all bytes reported so far.
-      describe: names a task in messages.
-      stage: what the tasks are parts of, for messages.
+      describe: names a unit in messages.
+      stage: what the units are parts of, for messages.
       advice: what to do after a worker's death, for the message.
-      apart: run in a worker even if there is only one task: this process then reacts to signals.
+      apart: run in a worker even if there is only one unit: this process then reacts to signals.
 
     Raises DataError where a worker dies, UsageError where none can start; errors of the function come through as they
     are, those that are not for the user with the worker's traceback as a note.
     """
-    if not tasks:
+    if not units:
         return
-    if workers == 1 or (len(tasks) == 1 and not apart):
-        yield from _run_here(function, tasks, initializer, initargs, on_progress)
+    if workers == 1 or (len(units) == 1 and not apart):
+        yield from _run_here(function, units, initializer, initargs, on_progress)
         return
     crew: list[Worker] = []
     at_once = True
     try:
-        while len(crew) < min(workers, len(tasks)):
+        while len(crew) < min(workers, len(units)):
             crew.append(Worker(function, initializer, initargs))
-        yield from _hand_out(iter(tasks), crew, on_progress, partial(_death, describe, stage, advice))
+        yield from _hand_out(iter(units), crew, on_progress, partial(_death, describe, stage, advice))
         at_once = False
     finally:
         for worker in crew:
@@ -70,11 +70,11 @@ def run_tasks(
 
 
 def _hand_out(left: Iterator, crew: Sequence[Worker], on_progress, death: Callable):
-    """Gives tasks to workers that are ready until all are done; yields (task, result)."""
+    """Gives units to workers that are ready until all are done; yields (unit, result)."""
     done, at_work = 0, list(crew)
     while at_work:
         for worker in wait_for(at_work):
-            task, (kind, value) = worker.task, worker.receive()
+            unit, (kind, value) = worker.unit, worker.receive()
             if kind == PROGRESS:
                 done += value
                 on_progress(done)
@@ -90,13 +90,13 @@ def _hand_out(left: Iterator, crew: Sequence[Worker], on_progress, death: Callab
                 worker.dismiss()
                 at_work.remove(worker)
             if kind != READY:
-                yield task, value
+                yield unit, value
 
 
 def run_stage(
     name: str,
     function: Callable,
-    tasks: Sequence,
+    units: Sequence,
     results: Sequence,
     *,
     workers: int,
@@ -107,24 +107,24 @@ def run_stage(
     quiet: bool,
     sizes: Sequence[int] | None = None,
 ) -> list:
-    """Runs those of a stage's tasks that have no result yet, with progress; all results, in the order of the tasks.
+    """Runs those of a stage's units that have no result yet, with progress; all results, in the order of the units.
 
     Args:
       name: the stage's, for progress and messages.
-      function, workers, initializer, initargs: see run_tasks.
-      tasks, results: as many; None for a task that is to be done.
+      function, workers, initializer, initargs: see run_units.
+      units, results: as many; None for a unit that is to be done.
       total: bytes of the whole stage.
-      describe: names a task in messages.
+      describe: names a unit in messages.
       quiet: no progress.
-      sizes: of the tasks; the largest start first, so that no worker is left alone with a large one at the end.
+      sizes: of the units; the largest start first, so that no worker is left alone with a large one at the end.
     """
     results = list(results)
-    left = [(i, task) for i, task in enumerate(tasks) if results[i] is None]
+    left = [(i, unit) for i, unit in enumerate(units) if results[i] is None]
     if sizes is not None:
         left.sort(key=lambda numbered: -sizes[numbered[0]])
     progress = Progress(name, total, quiet=quiet)
-    for (i, _), result in run_tasks(
-        _OfNumbered(function),
+    for (i, _), result in run_units(
+        _Numbered(function),
         left,
         workers=workers,
         initializer=initializer,
@@ -139,8 +139,8 @@ def run_stage(
     return results
 
 
-class _OfNumbered:
-    """A task function over (number, task) pairs; picklable."""
+class _Numbered:
+    """A function of units as one of (number, unit) pairs; picklable."""
 
     def __init__(self, function):
         self._function = function
@@ -149,7 +149,7 @@ class _OfNumbered:
         return self._function(numbered[1], report)
 
 
-def _run_here(function, tasks, initializer, initargs, on_progress):
+def _run_here(function, units, initializer, initargs, on_progress):
     total = 0
 
     def report(count: int) -> None:
@@ -158,8 +158,8 @@ def _run_here(function, tasks, initializer, initargs, on_progress):
         on_progress(total)
 
     initializer(*initargs)
-    for task in tasks:
-        yield task, function(task, report)
+    for unit in units:
+        yield unit, function(unit, report)
 
 
 def _death(
@@ -172,7 +172,7 @@ def _death(
     if not by_signal and not any(each.ready for each in crew):
         return UsageError(_no_start_message(len(crew)))
     how = f"was killed by {_signal_name(-code)}" if by_signal else f"ended with the exit code {code}"
-    doing = f"it worked on {describe(worker.task)}" if worker.ready else "it started"
+    doing = f"it worked on {describe(worker.unit)}" if worker.ready else "it started"
     what = ": ".join(filter(None, [stage, f"a worker process {how} while {doing}"]))
     return DataError(". ".join(filter(None, [what, _cause(code, len(crew)), advice])))
 

@@ -1,7 +1,7 @@
-"""A worker process of the local executor: it does the tasks that come through its pipe, one after the other.
+"""A worker process of the local executor: it does the units of work that come through its pipe, one after the other.
 
 It ends with its parent, however that ends. On Linux the kernel kills it, also inside a long call of compiled code;
-elsewhere a thread that waits for the parent ends it. A worker that waits for a task sees its pipe closed.
+elsewhere a thread that waits for the parent ends it. A worker that waits for a unit sees its pipe closed.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ class Worker:
     """The parent's side of a worker process.
 
     Args:
-      function: `function(task, report) -> result`, of a module.
+      function: `function(unit, report) -> result`, of a module.
       initializer, initargs: sets the process up.
     """
 
@@ -40,12 +40,12 @@ class Worker:
         with _interrupts_held():
             self._process.start()
         theirs.close()  # the worker has the only other end: when it is gone, reading ends
-        self.ready, self.task = False, None
+        self.ready, self.unit = False, None
 
-    def send(self, task) -> None:
-        self.task = task
+    def send(self, unit) -> None:
+        self.unit = unit
         with suppress(BrokenPipeError, ConnectionResetError):  # `receive` reports its end
-            self.pipe.send(task)
+            self.pipe.send(unit)
 
     def receive(self) -> tuple[int, object]:
         """The next message: READY, PROGRESS and a count, RESULT and it, ERROR and the exception, ENDED and the exit code.
@@ -59,7 +59,7 @@ class Worker:
             return ENDED, self._process.exitcode
 
     def dismiss(self) -> None:
-        """Lets it end: there are no more tasks."""
+        """Lets it end: there are no more units."""
         self.pipe.close()
 
     def end(self, at_once: bool) -> None:
@@ -104,15 +104,15 @@ def _work(pipe, parent: int, function: Callable, initializer: Callable, initargs
         except Exception as error:
             failure = _portable(error)
         while True:
-            task = pipe.recv()
-            pipe.send((ERROR, failure) if failure else _outcome(function, task, pipe))
+            unit = pipe.recv()
+            pipe.send((ERROR, failure) if failure else _outcome(function, unit, pipe))
     except (EOFError, BrokenPipeError, ConnectionResetError):
-        return  # no more tasks, or no parent
+        return  # no more units, or no parent
 
 
-def _outcome(function: Callable, task, pipe) -> tuple[int, object]:
+def _outcome(function: Callable, unit, pipe) -> tuple[int, object]:
     try:
-        return RESULT, function(task, lambda count: pipe.send((PROGRESS, count)))
+        return RESULT, function(unit, lambda count: pipe.send((PROGRESS, count)))
     except (BrokenPipeError, ConnectionResetError):
         raise
     except Exception as error:

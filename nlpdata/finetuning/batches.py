@@ -1,6 +1,6 @@
-"""A split's source -> chunks of checked rows, with a count of what was left out and why.
+"""A split's source -> batches of checked rows, with a count of what was left out and why.
 
-Chunks do not depend on workers, and records do not depend on chunks: any executor may encode them in any order.
+Batches do not depend on workers, and records do not depend on batches: any executor may encode them in any order.
 """
 
 import gzip
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nlpdata.errors import DataError
 from nlpdata.finetuning.datasets import MAX_SHOWN, BadRow, Dataset, Split
-from nlpdata.finetuning.encode import Chunk
+from nlpdata.finetuning.encode import Batch
 from nlpdata.finetuning.label_names import class_warnings, given_labels
 from nlpdata.finetuning.labels import DROPPED, RowReader
 from nlpdata.finetuning.options import FinetuningOptions
@@ -20,8 +20,8 @@ from nlpdata.finetuning.squad import Note, Paragraph, Paragraphs
 
 _log = logging.getLogger(__name__)
 
-CHUNK_ROWS = 8192
-CHUNK_CHARACTERS = 1 << 20
+BATCH_ROWS = 8192
+BATCH_CHARACTERS = 1 << 20
 
 
 class Tally:
@@ -58,8 +58,8 @@ class Tally:
             self.show(note.message)
 
 
-def read_chunks(dataset: Dataset, split: Split, options: FinetuningOptions, tally: Tally) -> Iterator[Chunk]:
-    """The chunks of a split, in order."""
+def read_batches(dataset: Dataset, split: Split, options: FinetuningOptions, tally: Tally) -> Iterator[Batch]:
+    """The batches of a split, in order."""
     squad = dataset.kind == "squad"
     items = _paragraphs(split, tally) if squad else _sentences(dataset, split, options, tally)
     packed = Paragraphs.of if squad else list
@@ -67,12 +67,12 @@ def read_chunks(dataset: Dataset, split: Split, options: FinetuningOptions, tall
     for row, size in items:
         rows.append(row)
         characters += size
-        if len(rows) == CHUNK_ROWS or characters >= CHUNK_CHARACTERS:
-            yield Chunk(split.name, number, first, packed(rows), split.labelled)
+        if len(rows) == BATCH_ROWS or characters >= BATCH_CHARACTERS:
+            yield Batch(split.name, number, first, packed(rows), split.labelled)
             first, number = first + len(rows), number + 1
             rows, characters = [], 0
     if rows:
-        yield Chunk(split.name, number, first, packed(rows), split.labelled)
+        yield Batch(split.name, number, first, packed(rows), split.labelled)
 
 
 def _sentences(dataset: Dataset, split: Split, options: FinetuningOptions, tally: Tally) -> Iterator[tuple[tuple, int]]:

@@ -1,6 +1,6 @@
 """create_finetuning: a dataset -> record files of its splits and one meta file, on this machine.
 
-Stages: (1) the source is read and checked, and lies in the work folder as chunks of rows; (2) chunks become records
+Stages: (1) the source is read and checked, and lies in the work folder as batches of rows; (2) batches become records
 (for SQuAD in two steps, since a window's number depends on all windows before); (3) records are joined to shards in
 the order of the source; (4) the files move into place, the meta file last. An interrupted run goes on where it was.
 """
@@ -8,7 +8,7 @@ the order of the source; (4) the files move into place, the meta file last. An i
 from functools import partial
 
 from nlpdata.execution.executor import default_workers, run_stage
-from nlpdata.finetuning import stages as tasks
+from nlpdata.finetuning import stages
 from nlpdata.finetuning.options import LocalFinetuningRequest
 from nlpdata.finetuning.plan import FinetuningResult, Run, make_plan
 from nlpdata.options import takes
@@ -25,25 +25,25 @@ def create_finetuning(request: LocalFinetuningRequest) -> FinetuningResult:
         if run.is_made:
             return run.complete()
         parts = run.read()
-        tasks.make_encoder(plan.recipe, plan.tokenizer)  # of this process; its own workers load theirs
+        stages.encoder_of(plan.encoder, plan.tokenizer)  # of this process; its own workers load theirs
         stage = partial(_stage, run, request.workers or default_workers(), not request.progress)
-        made = stage("tokenizing", tasks.make_part, parts, ".made")
-        if plan.recipe.numbered:
-            parts = tasks.number_parts(zip(parts, made, strict=True))
-            made = stage("encoding", tasks.encode_part, parts, ".encoded")
-        stage("writing shards", tasks.make_shard, tasks.plan_shards(run.setup, zip(parts, made, strict=True)), "")
+        made = stage("tokenizing", stages.make_part, parts, ".made")
+        if plan.encoder.numbered:
+            parts = stages.number_parts(zip(parts, made, strict=True))
+            made = stage("encoding", stages.encode_part, parts, ".encoded")
+        stage("writing shards", stages.make_shard, stages.plan_shards(run.setup, zip(parts, made, strict=True)), "")
         return run.finish(parts)
 
 
 def _stage(run: Run, workers: int, quiet: bool, name: str, function, items: list, suffix: str) -> list[dict]:
-    """Runs the tasks that have no stored result yet; all results, in their order."""
+    """Runs the units that have no stored result yet; all results, in their order."""
     return run_stage(
         name,
         function,
         items,
         [run.work.result(f"{item.name}{suffix}") for item in items],
         workers=workers,
-        initializer=tasks.set_up,
+        initializer=stages.set_up,
         initargs=(run.setup,),
         total=sum(item.size for item in items),
         describe=lambda item: item.name,

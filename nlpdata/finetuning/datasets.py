@@ -105,15 +105,15 @@ def plain_name(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower().removeprefix("glue/"))
 
 
-def find_dataset(task: str) -> str:
-    """The registry's name of a task in any usual spelling. UsageError, with the closest names, where there is none."""
-    plain = plain_name(task)
+def find_dataset(given: str) -> str:
+    """The registry's name of a dataset in any usual spelling. UsageError, with the closest names, where there is none."""
+    plain = plain_name(given)
     name = SPELLINGS.get(plain, plain)
     if name in DATASETS:
         return name
     near = difflib.get_close_matches(plain, [*DATASETS, *SPELLINGS], n=3, cutoff=0.5)
     hint = f" Did you mean {' or '.join(dict.fromkeys(SPELLINGS.get(n, n) for n in near))}?" if near else ""
-    raise UsageError(f"--task: no dataset {task!r}.{hint} Known: {', '.join(DATASETS)}; others: --tfds NAME.")
+    raise UsageError(f"--task: no dataset {given!r}.{hint} Known: {', '.join(DATASETS)}; others: --tfds NAME.")
 
 
 def open_dataset(inputs: Sequence[str], options) -> Dataset:

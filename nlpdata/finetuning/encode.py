@@ -1,4 +1,4 @@
-"""Rows of a sentence task -> columns of records: pure functions over a chunk of rows, whoever runs them.
+"""Rows of a sentence task -> columns of records: pure functions over a batch of rows, whoever runs them.
 
 A record of a sentence task, L = max_seq_length ("v1" names; see RENAMED for others). With the texts "the fox" and
 "jumped", L = 8 and [CLS] 2, [SEP] 3, [PAD] 0:
@@ -36,10 +36,10 @@ ALBERT_FLOATS = ("paragraph_mask", "is_impossible")
 
 
 @dataclass(frozen=True)
-class Chunk:
+class Batch:
     """Neighbouring rows of one split.
 
-    split, number: which chunk of it. first: number of its first row. rows: (text_a, text_b or None, label) of a sentence
+    split, number: which batch of it. first: number of its first row. rows: (text_a, text_b or None, label) of a sentence
     task, label an id, a number or a list of ids; nlpdata.finetuning.squad.Paragraphs for squad.
     """
 
@@ -67,18 +67,18 @@ class SentenceEncoder:
         features += [Feature(name, "int64", 1) for name in ("is_real_example", "example_id")]
         return rename_features(features, self.names)
 
-    def columns(self, chunk: Chunk) -> tuple[dict[str, np.ndarray], Counter]:
-        """The columns of a chunk's records (see the top of this file), and counters."""
+    def columns(self, batch: Batch) -> tuple[dict[str, np.ndarray], Counter]:
+        """The columns of a batch's records (see the top of this file), and counters."""
         counters: Counter = Counter()
-        a, a_lengths = self.tokenizer.encode([row[0] for row in chunk.rows])
-        texts_b = [row[1] or "" for row in chunk.rows]
+        a, a_lengths = self.tokenizer.encode([row[0] for row in batch.rows])
+        texts_b = [row[1] or "" for row in batch.rows]
         b, b_lengths = self.tokenizer.encode(texts_b) if any(texts_b) else (a[:0], np.zeros(len(texts_b), np.int64))
         columns, cut = lay_out(self.tokenizer, self.max_seq_length, (a, a_lengths), (b, b_lengths))
-        count = len(chunk.rows)
+        count = len(batch.rows)
         columns["is_real_example"] = np.ones((count, 1), np.uint8)
-        columns["example_id"] = np.arange(chunk.first, chunk.first + count)[:, None]
-        if chunk.labelled:
-            columns["label_ids"] = self._labels([row[2] for row in chunk.rows])
+        columns["example_id"] = np.arange(batch.first, batch.first + count)[:, None]
+        if batch.labelled:
+            columns["label_ids"] = self._labels([row[2] for row in batch.rows])
         counters["tokens"] = int(a_lengths.sum() + b_lengths.sum())
         counters["truncated"] = int((cut > 0).sum())
         counters["tokens_truncated"] = int(cut.sum())
@@ -150,9 +150,9 @@ def rename_features(features: Sequence[Feature], names: str) -> tuple[Feature, .
 
 
 def encode_columns(
-    encoder, chunk_features: Sequence[Feature], columns: dict[str, np.ndarray | Packed]
+    encoder, features: Sequence[Feature], columns: dict[str, np.ndarray | Packed]
 ) -> tuple[bytes, np.ndarray]:
-    """Columns under our names -> framed records under those of `chunk_features`: (bytes, length of each int64 (n,))."""
+    """Columns under our names -> framed records under those of `features`: (bytes, length of each int64 (n,))."""
     renamed = RENAMED[encoder.names]
     if encoder.names == "albert":
         columns = dict(columns)
@@ -160,4 +160,4 @@ def encode_columns(
             columns["paragraph_mask"] = (1 - columns["paragraph_mask"].small()).astype(np.float32)
         if "is_impossible" in columns:
             columns["is_impossible"] = columns["is_impossible"].astype(np.float32)
-    return encode_examples(chunk_features, {renamed.get(name, name): column for name, column in columns.items()})
+    return encode_examples(features, {renamed.get(name, name): column for name, column in columns.items()})

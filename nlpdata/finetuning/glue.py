@@ -1,4 +1,4 @@
-"""GLUE tasks (https://gluebenchmark.com) in the standard folder layout: CoLA/{train,dev,test}.tsv and so on.
+"""GLUE datasets (https://gluebenchmark.com) in the standard folder layout: CoLA/{train,dev,test}.tsv and so on.
 
 Label orders are those of the processors in google-research/bert's run_classifier.py, or with --label-order tfds those
 of TensorFlow Datasets; they differ for MNLI, AX (and XNLI).
@@ -18,8 +18,8 @@ NLI_TFDS = ("entailment", "neutral", "contradiction")
 
 
 @dataclass(frozen=True)
-class Task:
-    """Where a task keeps what: folder names, columns by header (by number where a file has none), label names."""
+class Layout:
+    """Where a dataset keeps what: folder names, columns by header (by number where a file has none), label names."""
 
     name: str
     folders: tuple[str, ...]
@@ -41,8 +41,8 @@ _MNLI = {
 }
 
 
-def _mnli(*kinds: str) -> Task:
-    return Task(
+def _mnli(*kinds: str) -> Layout:
+    return Layout(
         "MNLI",
         ("MNLI",),
         _PAIR,
@@ -53,19 +53,19 @@ def _mnli(*kinds: str) -> Task:
     )
 
 
-TASKS = {
-    "cola": Task("CoLA", ("CoLA",), (3,), 1, _BINARY, header=False, test_texts=("sentence",)),
-    "sst2": Task("SST-2", ("SST-2", "SST2", "SST"), ("sentence",), "label", _BINARY),
-    "mrpc": Task("MRPC", ("MRPC",), ("#1 String", "#2 String"), "Quality", _BINARY),
-    "stsb": Task("STS-B", ("STS-B", "STSB", "STS"), _PAIR, "score", None),
-    "qqp": Task("QQP", ("QQP",), ("question1", "question2"), "is_duplicate", _BINARY),
+LAYOUTS = {
+    "cola": Layout("CoLA", ("CoLA",), (3,), 1, _BINARY, header=False, test_texts=("sentence",)),
+    "sst2": Layout("SST-2", ("SST-2", "SST2", "SST"), ("sentence",), "label", _BINARY),
+    "mrpc": Layout("MRPC", ("MRPC",), ("#1 String", "#2 String"), "Quality", _BINARY),
+    "stsb": Layout("STS-B", ("STS-B", "STSB", "STS"), _PAIR, "score", None),
+    "qqp": Layout("QQP", ("QQP",), ("question1", "question2"), "is_duplicate", _BINARY),
     "mnli": _mnli("matched", "mismatched"),
     "mnlimatched": _mnli("matched"),
     "mnlimismatched": _mnli("mismatched"),
-    "qnli": Task("QNLI", ("QNLI", "QNLIv2"), ("question", "sentence"), "label", _ENTAILMENT),
-    "rte": Task("RTE", ("RTE",), _PAIR, "label", _ENTAILMENT),
-    "wnli": Task("WNLI", ("WNLI",), _PAIR, "label", _BINARY),
-    "ax": Task(
+    "qnli": Layout("QNLI", ("QNLI", "QNLIv2"), ("question", "sentence"), "label", _ENTAILMENT),
+    "rte": Layout("RTE", ("RTE",), _PAIR, "label", _ENTAILMENT),
+    "wnli": Layout("WNLI", ("WNLI",), _PAIR, "label", _BINARY),
+    "ax": Layout(
         "AX",
         ("AX", "diagnostic", "Diagnostic"),
         _PAIR,
@@ -78,46 +78,46 @@ TASKS = {
 
 
 def open_glue(name: str, inputs, options) -> Dataset:
-    """A GLUE task; --input is its folder, or the folder that holds it."""
-    task = TASKS[name]
-    folder = _folder(task, one_input(inputs, f"the folder of {task.name}"))
-    labels = order_labels(task.labels, NLI_GLUE, NLI_TFDS, options.label_order) if task.labels else None
+    """A GLUE dataset; --input is its folder, or the folder that holds it."""
+    layout = LAYOUTS[name]
+    folder = _folder(layout, one_input(inputs, f"the folder of {layout.name}"))
+    labels = order_labels(layout.labels, NLI_GLUE, NLI_TFDS, options.label_order) if layout.labels else None
     if name == "mrpc" and not (folder / "train.tsv").exists():
         splits, missing = _original_mrpc(folder), []
     else:
-        splits, missing = _splits(task, folder, options.splits)
+        splits, missing = _splits(layout, folder, options.splits)
     kind = "classification" if labels else "regression"
     warnings = tuple(f"{folder} has no {' or '.join(names)}: no {split} split is made" for split, names in missing)
-    return Dataset(task.name, kind, tuple(splits), labels, warnings)
+    return Dataset(layout.name, kind, tuple(splits), labels, warnings)
 
 
-def _folder(task: Task, path: Path) -> Path:
+def _folder(layout: Layout, path: Path) -> Path:
     if not path.is_dir():
-        raise UsageError(f"--input: {path} is a file; expected the folder of {task.name}, with {_expected(task)}.")
-    names = [name for _, files in (*task.splits, *task.tests) for name in (*files, "msr_paraphrase_train.txt")]
-    for folder in (path, *(path / name for name in task.folders)):
+        raise UsageError(f"--input: {path} is a file; expected the folder of {layout.name}, with {_expected(layout)}.")
+    names = [name for _, files in (*layout.splits, *layout.tests) for name in (*files, "msr_paraphrase_train.txt")]
+    for folder in (path, *(path / name for name in layout.folders)):
         if any((folder / name).exists() for name in names):
             return folder
     found = ", ".join(sorted(p.name for p in path.iterdir())[:8]) or "nothing"
-    raise UsageError(f"--input: {path} holds {found}; expected the folder of {task.name}, with {_expected(task)}.")
+    raise UsageError(f"--input: {path} holds {found}; expected the folder of {layout.name}, with {_expected(layout)}.")
 
 
-def _expected(task: Task) -> str:
-    return ", ".join(names[0] for _, names in (*task.splits, *task.tests))
+def _expected(layout: Layout) -> str:
+    return ", ".join(names[0] for _, names in (*layout.splits, *layout.tests))
 
 
-def _splits(task: Task, folder: Path, wanted: str | None) -> tuple[list[Split], list]:
+def _splits(layout: Layout, folder: Path, wanted: str | None) -> tuple[list[Split], list]:
     """The splits that are there, and those that are not. Training and dev data must be, unless --splits leaves it out."""
     splits, missing = [], []
-    for labelled, sources in ((True, task.splits), (False, task.tests)):
+    for labelled, sources in ((True, layout.splits), (False, layout.tests)):
         for name, files in sources:
             path = next((folder / file for file in files if (folder / file).exists()), None)
             if path is None:
                 missing.append((name, files))
                 continue
-            texts = task.texts if labelled else task.test_texts or task.texts
-            columns = [*texts, task.label] if labelled else [*texts]
-            rows = partial(read_rows, path, columns, task.header or not labelled, labelled)
+            texts = layout.texts if labelled else layout.test_texts or layout.texts
+            columns = [*texts, layout.label] if labelled else [*texts]
+            rows = partial(read_rows, path, columns, layout.header or not labelled, labelled)
             splits.append(Split(name, (path,), rows, labelled))
     needed = [(name, files) for name, files in missing if name.startswith(("train", "dev"))]
     if needed and not wanted:

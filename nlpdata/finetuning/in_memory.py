@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError
-from nlpdata.finetuning.batches import Tally, label_warnings, read_chunks
+from nlpdata.finetuning.batches import Tally, label_warnings, read_batches
 from nlpdata.finetuning.datasets import choose_splits, open_dataset
 from nlpdata.finetuning.encode import SentenceEncoder
 from nlpdata.finetuning.losses import losses
@@ -75,8 +75,8 @@ def encode_split(options: FinetuningOptions, tokenizer: Tokenizer) -> EncodedSpl
     )
     parts, counters = [], Counter()
     tally = _Kept(options.on_bad_row == "skip")
-    for chunk in read_chunks(dataset, split, options, tally):
-        columns, counted = encoder.columns(chunk)
+    for batch in read_batches(dataset, split, options, tally):
+        columns, counted = encoder.columns(batch)
         counters += counted
         if tokenizer.vocab_size <= 1 << 16:
             columns["input_ids"] = columns["input_ids"].astype(np.uint16)

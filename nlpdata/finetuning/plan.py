@@ -1,4 +1,4 @@
-"""A run of create_finetuning but for its tasks, which an executor does: what is refused, read, and put in place."""
+"""A run of create_finetuning but for its units, which an executor does: what is refused, read, and put in place."""
 
 import gc
 import logging
@@ -12,8 +12,8 @@ from pathlib import Path
 from nlpdata.corpus import fingerprint
 from nlpdata.errors import BEGINS_ANEW, RESUMES, DataError, UsageError, opt
 from nlpdata.files.paths import AnyPath, is_remote, path_of
-from nlpdata.finetuning import stages as tasks
-from nlpdata.finetuning.batches import ExamplesFile, Tally, label_warnings, read_chunks
+from nlpdata.finetuning import stages
+from nlpdata.finetuning.batches import ExamplesFile, Tally, label_warnings, read_batches
 from nlpdata.finetuning.datasets import Dataset, Split, choose_splits, open_dataset
 from nlpdata.finetuning.losses import losses
 from nlpdata.finetuning.meta import meta_content
@@ -60,8 +60,10 @@ class Plan:
     num_shards: int | None
 
     @cached_property
-    def recipe(self) -> tasks.Recipe:
-        return tasks.Recipe(self.options, self.tokenizer.spec, self.dataset.kind, len(self.dataset.labels or ()) or 1)
+    def encoder(self) -> stages.EncoderSpec:
+        return stages.EncoderSpec(
+            self.options, self.tokenizer.spec, self.dataset.kind, len(self.dataset.labels or ()) or 1
+        )
 
     @property
     def meta(self) -> Path:
@@ -174,10 +176,10 @@ class Run:
             if run.is_made:            # by an equal run, which was interrupted while it put the files in place
                 return run.complete()
             parts = run.read()
-            ...                        # an executor does the tasks: their results lie in the work folder
+            ...                        # an executor does the units: their results lie in the work folder
             return run.finish(parts)
 
-    `folder` is where the tasks find and leave their files, if that is not the work folder.
+    `folder` is where the units find and leave their files, if that is not the work folder.
 
     Raises UsageError where outputs exist or another run is at work, DataError where the disk refuses.
     """
@@ -215,28 +217,28 @@ class Run:
         return self._put_in_place(self.work.decided.sets, self.work.decided.notes)
 
     @property
-    def setup(self) -> tasks.Setup:
-        return tasks.Setup(self._plan.recipe, self._folder, self._plan.targets, self._plan.num_shards)
+    def setup(self) -> stages.Setup:
+        return stages.Setup(self._plan.encoder, self._folder, self._plan.targets, self._plan.num_shards)
 
-    def read(self) -> list[tasks.Part]:
-        """Checks the rows of all splits and leaves them as chunks for the tasks, the tokenizer's file beside."""
+    def read(self) -> list[stages.Part]:
+        """Checks the rows of all splits and leaves them as batches for the units, the tokenizer's file beside."""
         store(self._folder / self._plan.tokenizer_file, Path(self._plan.tokenizer.path).read_bytes())
-        parts: list[tasks.Part] = []
+        parts: list[stages.Part] = []
         with _no_collection():
             for split in self._plan.splits:
                 self._tallies[split.name] = Tally(self._plan.options.on_bad_row == "skip")
                 parts += self._read(split, self._tallies[split.name], len(parts))
         return parts
 
-    def _read(self, split: Split, tally: Tally, number: int) -> list[tasks.Part]:
-        parts: list[tasks.Part] = []
+    def _read(self, split: Split, tally: Tally, number: int) -> list[stages.Part]:
+        parts: list[stages.Part] = []
         examples = None
         if self._plan.dataset.kind == "squad" and split.name != "train":
             examples = ExamplesFile(self.work.path / self._plan.examples_name(split.name))
-        for chunk in read_chunks(self._plan.dataset, split, self._plan.options, tally):
-            parts.append(tasks.store_chunk(self._folder, chunk, number + len(parts)))
+        for batch in read_batches(self._plan.dataset, split, self._plan.options, tally):
+            parts.append(stages.store_batch(self._folder, batch, number + len(parts)))
             if examples:
-                examples.add(chunk.rows)
+                examples.add(batch.rows)
         if examples:
             examples.close()
         if not parts:
@@ -253,7 +255,7 @@ class Run:
         self._warnings.append(line)
         _log.warning(line)
 
-    def finish(self, parts: Sequence[tasks.Part]) -> FinetuningResult:
+    def finish(self, parts: Sequence[stages.Part]) -> FinetuningResult:
         """Puts the shards in place, the meta file last."""
         results = [self._result(part) for part in parts]
         shards: dict[str, list[dict]] = {}
@@ -278,14 +280,16 @@ class Run:
         }
         return FinetuningResult(files, str(self._plan.meta), content["splits"], list(warnings))
 
-    def _result(self, part: tasks.Part) -> dict:
+    def _result(self, part: stages.Part) -> dict:
         made = self._stored(f"{part.name}.made")
         return made if "bytes" in made else made | self._stored(f"{part.name}.encoded")
 
     def _stored(self, name: str) -> dict:
         found = self.work.result(name, self._folder)
         if found is None:
-            raise DataError(f"{name} was not made: the runner lost a task. Nothing was put in place. Run it again")
+            raise DataError(
+                f"{name} was not made: the runner lost a unit of work. Nothing was put in place. Run it again"
+            )
         return found
 
     def _counters(self, split: str, results: Sequence[dict]) -> dict:
@@ -322,7 +326,7 @@ class Run:
 
     def _finished_sets(self, shards: dict[str, list[dict]], counters: dict[str, dict]) -> list[FinishedSet]:
         plan = self._plan
-        encoder = tasks.make_encoder(plan.recipe, plan.tokenizer)
+        encoder = stages.encoder_of(plan.encoder, plan.tokenizer)
         features = {split.name: encoder.features(split.name, split.labelled) for split in plan.splits}
         examples = {split: plan.examples_name(split) for split in plan.targets}
         examples = {split: name for split, name in examples.items() if (self.work.path / name).exists()}

@@ -41,7 +41,7 @@ class Paragraph(NamedTuple):
 
 
 class Paragraphs(NamedTuple):
-    """Paragraphs by column, as chunks hold them: objects by the hundred thousand would take longer to pickle than to read.
+    """Paragraphs by column, as batches hold them: objects by the hundred thousand would take longer to pickle than to read.
 
     contexts, counts: of each paragraph, and how many questions it has. ids, questions, spans, answers, impossible: of each
     question, as in Question (`text`, and `answer` for a span).

@@ -1,8 +1,8 @@
-"""The tasks of create_finetuning, as they run in a worker of any executor: rows to records, and a shard.
+"""What a worker of any executor does for create_finetuning: rows to records, and records to shards.
 
-A task reads and writes files of the work folder: `<part>.rows` (a chunk), for SQuAD `<part>.windows`, `<part>.records`
+A unit reads and writes files of the work folder: `<part>.rows` (a batch), for SQuAD `<part>.windows`, `<part>.records`
 and `<part>.lengths`; then its result, `<part>.made.json` or `<part>.encoded.json`. Where the result is, the files are
-whole. What is planned between two steps are functions of all results of the step before.
+whole. What is planned between two stages is a function of all results of the stage before.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ import numpy as np
 from nlpdata.errors import DataError
 from nlpdata.files.paths import AnyPath
 from nlpdata.files.writing import local_folder, move
-from nlpdata.finetuning.encode import Chunk, SentenceEncoder, encode_columns
+from nlpdata.finetuning.encode import Batch, SentenceEncoder, encode_columns
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.stored_parts import read_part, store_part
 from nlpdata.finetuning.windows import SquadEncoder, Windows
@@ -27,8 +27,8 @@ _COPY_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """What decides how rows become records; picklable, and equal recipes make equal records."""
+class EncoderSpec:
+    """What decides how rows become records; picklable, and equal specs make equal records."""
 
     options: FinetuningOptions
     tokenizer: TokenizerSpec
@@ -37,7 +37,7 @@ class Recipe:
 
     @property
     def numbered(self) -> bool:
-        """Whether records have numbers that depend on how many records other chunks make."""
+        """Whether records have numbers that depend on how many records other batches make."""
         return self.kind == "squad"
 
 
@@ -45,7 +45,7 @@ class Recipe:
 class Setup:
     """What a worker needs; picklable. targets: the set of records of each split. num_shards: of the training split."""
 
-    recipe: Recipe
+    encoder: EncoderSpec
     folder: AnyPath
     targets: dict[str, OutputSet]
     num_shards: int | None
@@ -57,18 +57,18 @@ class Setup:
 
 @dataclass(frozen=True)
 class Part:
-    """A chunk on its way through the work folder."""
+    """A batch on its way through the work folder."""
 
     name: str
     number: int  # in the order of all splits
     split: str
     labelled: bool
     size: int  # bytes of its rows, for the progress
-    first: int = 0  # records of the split before it (numbered recipes)
+    first: int = 0  # records of the split before it (numbered specs)
 
 
 _setup: Setup | None = None
-_encoders: dict[Recipe, SentenceEncoder | SquadEncoder] = {}  # of this process: the last one used
+_encoders: dict[EncoderSpec, SentenceEncoder | SquadEncoder] = {}  # of this process: the last one used
 
 
 def set_up(setup: Setup) -> None:
@@ -76,41 +76,41 @@ def set_up(setup: Setup) -> None:
     _setup = setup
 
 
-def make_encoder(recipe: Recipe, tokenizer: Tokenizer | None = None) -> SentenceEncoder | SquadEncoder:
-    """The encoder of a recipe, made once in a process, as it remembers words; of `tokenizer` where that is loaded."""
-    if recipe not in _encoders:
+def encoder_of(spec: EncoderSpec, tokenizer: Tokenizer | None = None) -> SentenceEncoder | SquadEncoder:
+    """The encoder of a spec, made once in a process, as it remembers words; of `tokenizer` where that is loaded."""
+    if spec not in _encoders:
         _encoders.clear()
-        _encoders[recipe] = _new_encoder(recipe, tokenizer or load_tokenizer(recipe.tokenizer))
-    return _encoders[recipe]
+        _encoders[spec] = _new_encoder(spec, tokenizer or load_tokenizer(spec.tokenizer))
+    return _encoders[spec]
 
 
-def _new_encoder(recipe: Recipe, tokenizer: Tokenizer) -> SentenceEncoder | SquadEncoder:
-    options = recipe.options
+def _new_encoder(spec: EncoderSpec, tokenizer: Tokenizer) -> SentenceEncoder | SquadEncoder:
+    options = spec.options
     length, names = options.max_seq_length, options.feature_names
-    if recipe.kind == "squad":
+    if spec.kind == "squad":
         return SquadEncoder(
             tokenizer, length, names, options.doc_stride, options.max_query_length, options.windows_without_answer
         )
-    return SentenceEncoder(tokenizer, length, names, recipe.kind, recipe.num_labels)
+    return SentenceEncoder(tokenizer, length, names, spec.kind, spec.num_labels)
 
 
-def store_chunk(folder: AnyPath, chunk: Chunk, number: int) -> Part:
-    """Leaves a chunk in the work folder; `number`: in the order of all splits."""
-    name = f"{chunk.split}-{chunk.number:06d}"
-    size = store_part(folder / f"{name}.rows", chunk)
-    return Part(name, number, chunk.split, chunk.labelled, size)
+def store_batch(folder: AnyPath, batch: Batch, number: int) -> Part:
+    """Leaves a batch in the work folder; `number`: in the order of all splits."""
+    name = f"{batch.split}-{batch.number:06d}"
+    size = store_part(folder / f"{name}.rows", batch)
+    return Part(name, number, batch.split, batch.labelled, size)
 
 
 def make_part(part: Part, report) -> dict:
     """Rows to records; to windows, where records have numbers that are not known yet."""
-    encoder = make_encoder(_setup.recipe)
-    chunk = read_part(_setup.folder / f"{part.name}.rows", Chunk)
-    if _setup.recipe.numbered:
-        windows, counters = encoder.windows(chunk)
+    encoder = encoder_of(_setup.encoder)
+    batch = read_part(_setup.folder / f"{part.name}.rows", Batch)
+    if _setup.encoder.numbered:
+        windows, counters = encoder.windows(batch)
         store_part(_setup.folder / f"{part.name}.windows", windows)
         result, others = {"records": len(windows)}, [f"{part.name}.windows"]
     else:
-        columns, counters = encoder.columns(chunk)
+        columns, counters = encoder.columns(batch)
         result, others = _write_records(encoder, part, columns), [_lengths_name(part)]
     result["counters"] = dict(counters)
     store_result(_setup.folder, f"{part.name}.made", result, others)
@@ -130,7 +130,7 @@ def number_parts(made: Iterable[tuple[Part, dict]]) -> list[Part]:
 
 def encode_part(part: Part, report) -> dict:
     """Windows to records, now that it is known how many records come before."""
-    encoder = make_encoder(_setup.recipe)
+    encoder = encoder_of(_setup.encoder)
     windows = read_part(_setup.folder / f"{part.name}.windows", Windows)
     result = _write_records(encoder, part, encoder.columns(windows, part.first))
     store_result(_setup.folder, f"{part.name}.encoded", result, [_lengths_name(part)])
@@ -198,7 +198,7 @@ def make_shard(shard: Shard, report) -> dict:
     """Joins the pieces of a shard."""
     with local_folder(_setup.folder) as here:
         temporary = here / f"{shard.name}.{uuid4().hex}.tmp"
-        with ShardWriter(temporary, _setup.recipe.options.compression) as writer:
+        with ShardWriter(temporary, _setup.encoder.options.compression) as writer:
             for name, start, stop, records in shard.pieces:
                 with (_setup.folder / name).open("rb") as file:
                     file.seek(start)

@@ -1,4 +1,4 @@
-"""Chunks and windows as files of the work folder: pickles of which only our own classes and arrays are read.
+"""Batches of rows and windows as files of the work folder: pickles of which only our own classes and arrays are read.
 
 A pickle may name any function to call. A work folder lies next to an output, where others may have put it, so what it
 names is looked at first.
@@ -6,13 +6,16 @@ names is looked at first.
 
 import io
 import pickle
+from typing import Any, TypeVar
 
 from nlpdata.errors import DataError
 from nlpdata.files.paths import AnyPath
 from nlpdata.output import store
 
+Stored = TypeVar("Stored")
+
 _OURS = {
-    ("nlpdata.finetuning.encode", "Chunk"),
+    ("nlpdata.finetuning.encode", "Batch"),
     ("nlpdata.finetuning.squad", "Paragraphs"),
     ("nlpdata.finetuning.windows", "Windows"),
     ("nlpdata.tokenizers.offsets", "Tokens"),
@@ -26,20 +29,20 @@ _DAMAGE = (pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, In
 
 
 class _Unpickler(pickle.Unpickler):
-    def find_class(self, module, name):
+    def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _OURS | _ARRAYS:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}")
         return super().find_class(module, name)
 
 
-def store_part(path: AnyPath, value) -> int:
-    """Writes a chunk or windows whole; returns the bytes."""
+def store_part(path: AnyPath, value: object) -> int:
+    """Writes a batch or windows whole; returns the bytes."""
     content = pickle.dumps(value, 5)
     store(path, content)
     return len(content)
 
 
-def read_part(path: AnyPath, kind: type):
+def read_part(path: AnyPath, kind: type[Stored]) -> Stored:
     """What store_part wrote. DataError where it is damaged, or is anything but an instance of `kind`."""
     try:
         value = _Unpickler(io.BytesIO(path.read_bytes())).load()

@@ -86,9 +86,9 @@ def _has_label(path: Path, options) -> bool:
     return label < len(names) if isinstance(label, int) else label in names
 
 
-def _reader(split: str, path: Path, task: str, options) -> Callable[[], Iterator[Row | BadRow]]:
+def _reader(split: str, path: Path, dataset: str, options) -> Callable[[], Iterator[Row | BadRow]]:
     text, text_b, label = _columns(path, options)
-    if task == "pair" and text_b is None:
+    if dataset == "pair" and text_b is None:
         found = ", ".join(column_names(path, _format(path, options))[:12])
         raise UsageError(f"--text-b-column is missing: --task pair takes two texts a row. Columns of {path}: {found}.")
     if isinstance(label, str) and not label:

@@ -25,7 +25,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from nlpdata.finetuning.encode import Chunk, rename_features
+from nlpdata.finetuning.encode import Batch, rename_features
 from nlpdata.finetuning.squad import Paragraphs
 from nlpdata.protobuf import varint
 from nlpdata.records.contract import Feature
@@ -39,7 +39,7 @@ _WORD_BREAKS = " \t\r\n\u202f"  # what run_squad.py splits a context at
 
 
 class SquadEncoder:
-    """SQuAD records of chunks of paragraphs. The interface is SentenceEncoder's."""
+    """SQuAD records of batches of paragraphs. The interface is SentenceEncoder's."""
 
     def __init__(
         self,
@@ -69,9 +69,9 @@ class SquadEncoder:
             features.append(Feature("example_id", "bytes", 1))
         return rename_features(features, self.names)
 
-    def windows(self, chunk: Chunk) -> tuple["Windows", Counter]:
-        """The windows of a chunk, and counters."""
-        rows: Paragraphs = chunk.rows
+    def windows(self, batch: Batch) -> tuple["Windows", Counter]:
+        """The windows of a batch, and counters."""
+        rows: Paragraphs = batch.rows
         contexts = self._offsets.encode(rows.contexts)
         owner = np.repeat(np.arange(len(rows.contexts)), rows.counts)
         queries, full = self.tokenizer.encode(rows.questions)
@@ -82,7 +82,7 @@ class SquadEncoder:
         counters["tokens_unknown"] = sum(count_unknown(ids, self.tokenizer) for ids in (contexts.ids, queries))
         counters["questions_truncated"] = int((full > self.max_query_length).sum())
         labels = {}
-        if chunk.labelled:
+        if batch.labelled:
             spans = self._answer_tokens(rows, contexts, owner)
             counters["answers_without_tokens"] = int((spans[:, 0] == -2).sum())
             labels = _positions(spans, plan, query_lengths)
@@ -91,11 +91,11 @@ class SquadEncoder:
             held = plan[0][labels["is_impossible"][:, 0] == 0]
             counters["answers"] = int((spans[:, 0] != -1).sum())
             counters["answers_cut"] = int((spans[:, 0] >= 0).sum()) - len(np.unique(held))
-            if self.drop and chunk.split == "train":
+            if self.drop and batch.split == "train":
                 plan = tuple(column[~outside] for column in plan)
                 labels = {name: column[~outside] for name, column in labels.items()}
         names = None
-        if chunk.split != "train":
+        if batch.split != "train":
             names = np.array([name.encode() for name in rows.ids], object)
         context_starts = (np.cumsum(contexts.lengths) - contexts.lengths)[owner]
         starts = {"context": context_starts, "query": np.cumsum(full) - full}
@@ -195,7 +195,7 @@ class SquadEncoder:
 
 @dataclass(frozen=True)
 class Windows:
-    """The windows of a chunk's questions as tokens: many times smaller than the records that are laid out from them.
+    """The windows of a batch's questions as tokens: many times smaller than the records that are laid out from them.
 
     contexts: tokens of all contexts. queries: int32, tokens of all questions. starts: where the "context" and the
     "query" of each question start in them, int64 (questions,). totals: tokens of each question's context. query_lengths:

@@ -2,7 +2,7 @@
 
     lock          held by the run that works in it; a folder without one is not ours
     key           hash of the run's options and inputs
-    *.json        results of finished tasks, with checksums of themselves and of the files that they name
+    *.json        results of finished units, with checksums of themselves and of the files that they name
     commit.json   the journal: all else is not needed any more (see nlpdata.output.committing)
 
 Nothing in it is reached through a link. It is removed in an order in which any rest is recognised: the key first, so that
@@ -56,7 +56,7 @@ class WorkFolder:
 
     Args:
       targets: the sets that the run makes; the folder is that of the first.
-      key: digest of all that decides about the run's result and how it is divided into tasks.
+      key: digest of all that decides about the run's result and how it is divided into units.
       resumable: False for a run that begins anew whatever was left, unless it had come to its commit.
 
     Attributes:
@@ -165,7 +165,7 @@ class WorkFolder:
             self._lock = None
 
     def _drop_damaged(self) -> None:
-        """Takes the results of tasks away whose files are not as the tasks left them (after a power cut, say)."""
+        """Takes the results of units away whose files are not as the units left them (after a power cut, say)."""
         for path in sorted(self.path.glob("*.json")):
             for name, crc in (_read_stored(path) or {"files": {}})["files"].items():
                 if (self.path / name).exists() and file_checksum(self.path / name) != crc:
@@ -173,9 +173,9 @@ class WorkFolder:
                     path.unlink(missing_ok=True)
 
     def result(self, name: str, folder: AnyPath | None = None) -> dict | None:
-        """The stored result of a finished task, if the file that it names under `file` lies there, of so many `bytes`.
+        """The stored result of a finished unit, if the file that it names under `file` lies there, of so many `bytes`.
 
-        `folder`: where the task left it, if not here.
+        `folder`: where the unit left it, if not here.
         """
         folder = folder or self.path
         stored = _read_stored(folder / f"{name}.json")
@@ -227,9 +227,9 @@ def remove_emptied(path: Path) -> None:
 
 
 def store_result(folder: AnyPath, name: str, result: dict, others: Sequence[str] = ()) -> None:
-    """Marks a task as finished, in one step.
+    """Marks a unit as finished, in one step.
 
-    result: JSON-able; names the task's files under `file` and `runs`. others: more files of it, for their checksums.
+    result: JSON-able; names the unit's files under `file` and `runs`. others: more files of it, for their checksums.
     """
     runs = [run for runs in result.get("runs", {}).values() for run in runs]
     own = [result["file"]] if "file" in result else []

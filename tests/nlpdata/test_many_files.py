@@ -15,8 +15,7 @@ from nlpdata.corpus import reading as corpus_reading
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files import mapping
 from nlpdata.pretraining import create as create_module
-from nlpdata.pretraining import plan, summary
-from nlpdata.pretraining import stages as tasks
+from nlpdata.pretraining import plan, stages, summary
 from tests.nlpdata.commands import open_files_limited
 from tests.nlpdata.conftest import as_text, random_documents
 from tests.nlpdata.test_golden import GOLDEN
@@ -62,7 +61,7 @@ def test_few_open_files_whatever_the_number_of_runs(tmp_path, small_files, objec
 def test_very_many_runs_are_merged_in_passes(tmp_path, small_files, monkeypatch, fault_at):
     """With six runs at a time, some 60 become ten and two; interrupted in each pass, and with no portion made again."""
     whole, _ = create(small_files, tmp_path / "whole", objective="nsp")
-    merged, plain = [], tasks.merge_runs
+    merged, plain = [], stages.merge_runs
 
     def merge_runs(runs, path):
         merged.append(len(runs))
@@ -71,7 +70,7 @@ def test_very_many_runs_are_merged_in_passes(tmp_path, small_files, monkeypatch,
         return plain(runs, path)
 
     monkeypatch.setattr(create_module, "MAX_RUNS", 6)
-    monkeypatch.setattr(tasks, "merge_runs", merge_runs)
+    monkeypatch.setattr(stages, "merge_runs", merge_runs)
     if fault_at:
         with pytest.raises(KeyboardInterrupt):
             create(small_files, tmp_path / "runs", chunk_size=2000, objective="nsp")

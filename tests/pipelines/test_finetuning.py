@@ -6,8 +6,7 @@ import json
 import pytest
 
 from nlpdata.cli import commands as cli
-from nlpdata.finetuning import batches as chunks
-from nlpdata.finetuning import stages as tasks
+from nlpdata.finetuning import batches, stages
 from tests.nlpdata.commands import contents, run_command, visible
 from tests.nlpdata.conftest import random_sentences
 from tests.nlpdata.finetuning.conftest import vocab  # noqa: F401 (fixture)
@@ -33,7 +32,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    """A GLUE folder, a CSV file and a SQuAD folder, each of several chunks."""
+    """A GLUE folder, a CSV file and a SQuAD folder, each of several batches."""
     folder = tmp_path_factory.mktemp("sources")
     texts = iter(random_sentences(700, seed=5, words=(4, 20)))
     header = "index\tsentence1\tsentence2" + "\tlabel"
@@ -55,8 +54,8 @@ def sources(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    monkeypatch.setattr(chunks, "CHUNK_ROWS", 7)
+def small_batches(monkeypatch):
+    monkeypatch.setattr(batches, "BATCH_ROWS", 7)
 
 
 @pytest.fixture
@@ -99,8 +98,8 @@ def test_every_runner_gives_the_local_files(name, source, arguments, local_files
 @pytest.mark.parametrize("change", [lambda made: made[1:], lambda made: [*made, made[-1]]], ids=["lost", "repeated"])
 @pytest.mark.parametrize("step", ["plan_shards", "number_parts"])
 def test_lost_and_repeated_elements_are_found(step, change, arguments, tmp_path, monkeypatch, capsys):
-    real = getattr(tasks, step)
-    monkeypatch.setattr(tasks, step, lambda *given: real(*given[:-1], change(list(given[-1]))))
+    real = getattr(stages, step)
+    monkeypatch.setattr(stages, step, lambda *given: real(*given[:-1], change(list(given[-1]))))
     outcome = run_command(capsys, *arguments("squad", tmp_path / "out", "--runner=DirectRunner"))
     assert outcome.code == 1
     assert "the runner lost" in outcome.err
@@ -120,7 +119,7 @@ def test_faults_read_as_they_do_locally(arguments, sources, tmp_path, monkeypatc
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tasks, "encode_columns", full)
+    monkeypatch.setattr(stages, "encode_columns", full)
     outcome = run_command(capsys, *arguments("own.csv", tmp_path / "out", "--runner=DirectRunner"))
     assert outcome.code == 1
     assert "tokenizing (train-000000): No space left on device" in outcome.err

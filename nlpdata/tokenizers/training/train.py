@@ -17,7 +17,7 @@ from nlpdata.corpus import Block, Portion, find_files, plan_portions, read_porti
 from nlpdata.corpus.look import look_at
 from nlpdata.corpus.types import MAX_LINE_BYTES
 from nlpdata.errors import DataError, Message
-from nlpdata.execution.executor import default_workers, run_tasks
+from nlpdata.execution.executor import default_workers, run_units
 from nlpdata.files import PathNames
 from nlpdata.files.paths import AnyPath
 from nlpdata.options import takes
@@ -80,7 +80,7 @@ class TrainingPlan:
 
     Attributes:
       reader: takes the lines out of a chunk.
-      portions: the corpus, divided into tasks.
+      portions: the corpus, divided into units.
       files: the number of its files.
       paths: to be written, the tokenizer file first, the sidecar last.
       key: hash of all that decides about the result.
@@ -240,7 +240,7 @@ class LineReader:
 
 def _count(reader: LineReader, portions: Sequence[Portion], workers: int | None) -> Counter:
     """The counts of all portions together, by several processes where there are several portions."""
-    counted: Any = run_tasks(
+    counted: Any = run_units(
         _count_portion,
         portions,
         workers=workers or default_workers(),
@@ -272,13 +272,13 @@ def _count_portion(portion: Portion, report: Callable[[int], None]) -> Counter:
 
 def _train(plan: TrainingPlan, usable: int, workers: int | None) -> TrainedVocabulary:
     """Of a large corpus in a worker: an interruption of this process need not wait for the end of SentencePiece's call."""
-    trained: Any = run_tasks(
+    trained: Any = run_units(
         _train_here,
         [(plan, usable)],
         workers=workers or default_workers(),
         initializer=_set_up,
         initargs=(plan.reader,),
-        describe=lambda task: "the vocabulary",
+        describe=lambda unit: "the vocabulary",
         stage="training",
         apart=len(plan.portions) > 1,
     )
@@ -286,8 +286,8 @@ def _train(plan: TrainingPlan, usable: int, workers: int | None) -> TrainedVocab
     return vocabulary
 
 
-def _train_here(task: tuple[TrainingPlan, int], report: Callable[[int], None]) -> TrainedVocabulary:
-    plan, usable = task
+def _train_here(unit: tuple[TrainingPlan, int], report: Callable[[int], None]) -> TrainedVocabulary:
+    plan, usable = unit
     return train_vocabulary(plan.reader.options, _sample(plan, plan.reader.sampler(usable), usable))
 
 

@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from nlpdata.errors import DataError
-from nlpdata.execution.executor import run_stage, run_tasks
+from nlpdata.execution.executor import run_stage, run_units
 from tests.nlpdata.conftest import random_sentences
-from tests.nlpdata.execution import worker_units as worker_tasks
+from tests.nlpdata.execution import worker_units
 
 ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -22,7 +22,7 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 CALL = """
 import nlpdata.execution.executor
 
-for _ in nlpdata.execution.executor.run_tasks(print, ["a", "b"], workers=2, initializer=int, initargs=()):
+for _ in nlpdata.execution.executor.run_units(print, ["a", "b"], workers=2, initializer=int, initargs=()):
     pass
 """
 
@@ -61,8 +61,8 @@ if __name__ == "__main__":
 """
 
 
-def run(function, tasks, workers=2, **more):
-    return list(run_tasks(function, tasks, workers=workers, initializer=worker_tasks.nothing, initargs=(), **more))
+def run(function, units, workers=2, **more):
+    return list(run_units(function, units, workers=workers, initializer=worker_units.nothing, initargs=(), **more))
 
 
 def wait_until(condition, seconds: float) -> bool:
@@ -88,7 +88,7 @@ def _runs(process) -> bool:
 
 def test_results_and_progress():
     seen = []
-    found = run(worker_tasks.echo, [3, 1, 2, 4], on_progress=seen.append)
+    found = run(worker_units.echo, [3, 1, 2, 4], on_progress=seen.append)
     assert sorted(result[1] for _, result in found) == [1, 2, 3, 4]
     assert all(task == result[1] for task, result in found)
     assert seen == sorted(seen)
@@ -124,10 +124,10 @@ def test_program_that_workers_cannot_import(tmp_path, stdin):
     ],
 )
 def test_a_worker_that_ends_is_reported_with_its_stage_and_reason(how, words):
-    settings = {"initializer": worker_tasks.nothing, "initargs": (), "total": 1, "quiet": True}
+    settings = {"initializer": worker_units.nothing, "initargs": (), "total": 1, "quiet": True}
     with pytest.raises(DataError) as error:
         run_stage(
-            "counting", worker_tasks.end, [how, 0], [None] * 2, workers=2, describe=lambda t: f"task {t}", **settings
+            "counting", worker_units.end, [how, 0], [None] * 2, workers=2, describe=lambda t: f"task {t}", **settings
         )
     message = str(error.value)
     assert "\n" not in message
@@ -139,13 +139,13 @@ def test_a_worker_that_ends_is_reported_with_its_stage_and_reason(how, words):
 
 def test_faults_in_workers_come_through_with_their_place():
     with pytest.raises(DataError, match=r"^text.txt:7: wrong$"):
-        run(worker_tasks.fail, [7, 7])
+        run(worker_units.fail, [7, 7])
     with pytest.raises(ZeroDivisionError) as error:
-        run(worker_tasks.fail, [0, 0])
+        run(worker_units.fail, [0, 0])
     assert str(error.value) == "a fault of ours"
     assert 'worker_units.py", line' in error.value.__notes__[0]
     with pytest.raises(RuntimeError, match="Stubborn: 1 two"):
-        run(worker_tasks.fail_stubbornly, [1, 1])
+        run(worker_units.fail_stubbornly, [1, 1])
     assert multiprocessing.active_children() == []
 
 

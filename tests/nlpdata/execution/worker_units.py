@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from nlpdata.errors import DataError
-from nlpdata.execution.executor import run_tasks
+from nlpdata.execution.executor import run_units
 
 
 def nothing():
@@ -61,6 +61,6 @@ def echo(task, report):
 
 if __name__ == "__main__":  # the name of a function, the folder for the process ids
     functions = {"sleep": sleep, "compute": compute, "idle": echo}
-    for _ in run_tasks(functions[sys.argv[1]], [1] * 6, workers=2, initializer=note, initargs=(sys.argv[2],)):
-        time.sleep(60)  # with results that nobody fetches: the workers wait for tasks
+    for _ in run_units(functions[sys.argv[1]], [1] * 6, workers=2, initializer=note, initargs=(sys.argv[2],)):
+        time.sleep(60)  # with results that nobody fetches: the workers wait for units
     signal.pause()

@@ -10,9 +10,7 @@ import pytest
 import nlpdata
 from nlpdata.errors import DataError, UsageError
 from nlpdata.execution import executor as local
-from nlpdata.finetuning import batches as chunks
-from nlpdata.finetuning import create
-from nlpdata.finetuning import stages as tasks
+from nlpdata.finetuning import batches, create, stages
 from nlpdata.output import committing
 from nlpdata.records.contract import read_meta
 from nlpdata.records.inspection import inspect_records
@@ -48,10 +46,10 @@ def source(request):
     return path, options | ({"dev_input": str(path)} if request.param == "questions" else {"eval_fraction": 0.2})
 
 
-def test_chunks_and_workers_do_not_change_a_byte(tmp_path, make, source, monkeypatch):
+def test_batches_and_workers_do_not_change_a_byte(tmp_path, make, source, monkeypatch):
     path, options = source
     make(path, output="one", **options)
-    monkeypatch.setattr(chunks, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(batches, "BATCH_ROWS", 7)
     make(path, output="small", **options)
     make(path, output="two", **options | {"workers": 2})
     assert contents(tmp_path / "one") == contents(tmp_path / "small") == contents(tmp_path / "two")
@@ -60,7 +58,7 @@ def test_chunks_and_workers_do_not_change_a_byte(tmp_path, make, source, monkeyp
 def test_shards_are_contiguous_and_even(tmp_path, make, source, monkeypatch):
     path, options = source
     make(path, output="one", **options)
-    monkeypatch.setattr(chunks, "CHUNK_ROWS", 11)
+    monkeypatch.setattr(batches, "BATCH_ROWS", 11)
     result = make(path, output="many", num_shards=4, **options)
     whole = nlpdata.open_records(str(tmp_path / "one" / "train.tfrecord"))
     sizes = [shard["records"] for shard in read_meta(result.meta)["shards"] if shard["split"] == "train"]
@@ -94,27 +92,27 @@ def test_outputs_that_exist(tmp_path, make, source, rows):
 
 def test_an_interrupted_run_goes_on(tmp_path, make, source, monkeypatch):
     path, options = source
-    monkeypatch.setattr(chunks, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(batches, "BATCH_ROWS", 7)
     make(path, output="whole", **options)
-    real, done = local.run_tasks, []
+    real, done = local.run_units, []
 
-    def interrupted(function, tasks, **rest):
-        for item in real(function, tasks, **rest):
+    def interrupted(function, units, **rest):
+        for item in real(function, units, **rest):
             (_, task), _ = item
             done.append(task.name)
             if len(done) == 3:
                 raise KeyboardInterrupt
             yield item
 
-    monkeypatch.setattr(local, "run_tasks", interrupted)
+    monkeypatch.setattr(local, "run_units", interrupted)
     with pytest.raises(KeyboardInterrupt):
         make(path, output="out", **options)
     assert visible(tmp_path / "out") == []
     made = []
     monkeypatch.setattr(
         local,
-        "run_tasks",
-        lambda function, tasks, **rest: real(function, made.extend(task for _, task in tasks) or tasks, **rest),
+        "run_units",
+        lambda function, units, **rest: real(function, made.extend(unit for _, unit in units) or units, **rest),
     )
     make(path, output="out", **options)
     assert contents(tmp_path / "whole") == contents(tmp_path / "out")
@@ -142,7 +140,7 @@ def test_damaged_parts_are_made_again(tmp_path, make, rows, monkeypatch, pattern
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(tasks, "plan_shards", stop)
+        patch.setattr(stages, "plan_shards", stop)
         with pytest.raises(KeyboardInterrupt):
             make(rows, **options)
     for path in (tmp_path / "out" / ".train.work").glob(pattern):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nlpdata import open_records
-from nlpdata.finetuning.encode import Chunk, encode_columns
+from nlpdata.finetuning.encode import Batch, encode_columns
 from nlpdata.finetuning.squad import Paragraph, Paragraphs, read_squad
 from nlpdata.finetuning.windows import SquadEncoder
 from nlpdata.tokenizers import load_tokenizer
@@ -49,7 +49,7 @@ def _columns(tokenizer, setting):
     path = shared("oracle", "tfm", "squad", "squad_v2_tricky.json")
     paragraphs = list(read_squad(path, "dev", None))
     assert all(isinstance(paragraph, Paragraph) for paragraph in paragraphs)  # nothing moved, nothing left out
-    windows, _ = encoder.windows(Chunk("dev", 0, 0, Paragraphs.of(paragraphs)))
+    windows, _ = encoder.windows(Batch("dev", 0, 0, Paragraphs.of(paragraphs)))
     contexts = {question.id.encode(): p.context for p in paragraphs for question in p.questions}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "dev.tfrecord")

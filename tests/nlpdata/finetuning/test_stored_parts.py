@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nlpdata.errors import DataError
-from nlpdata.finetuning.encode import Chunk
+from nlpdata.finetuning.encode import Batch
 from nlpdata.finetuning.squad import Paragraphs
 from nlpdata.finetuning.stored_parts import read_part, store_part
 from nlpdata.finetuning.windows import Windows
@@ -25,12 +25,12 @@ class Planted:
 @pytest.mark.parametrize(
     "rows", [[("a", None, 1), ("b", "c", [0, 1]), ("d", None, 0.5)], Paragraphs(["a"], [1], ["q"], ["?"], [None], [[]], [False])]
 )  # fmt: skip
-def test_chunks(tmp_path, rows):
-    chunk = Chunk("train", 3, 40, rows)
-    size = store_part(tmp_path / "a.rows", chunk)
+def test_batches(tmp_path, rows):
+    batch = Batch("train", 3, 40, rows)
+    size = store_part(tmp_path / "a.rows", batch)
     assert size == (tmp_path / "a.rows").stat().st_size
-    assert read_part(tmp_path / "a.rows", Chunk) == chunk
-    with pytest.raises(DataError, match=r"a.rows is not what this command left there: it holds a Chunk. Remove "):
+    assert read_part(tmp_path / "a.rows", Batch) == batch
+    with pytest.raises(DataError, match=r"a.rows is not what this command left there: it holds a Batch. Remove "):
         read_part(tmp_path / "a.rows", Windows)
 
 
@@ -39,18 +39,18 @@ def test_chunks(tmp_path, rows):
 )
 def test_a_planted_file_calls_nothing(tmp_path, call, arguments):
     mark = str(tmp_path / "mark")
-    planted = Chunk("train", 0, 0, [Planted(call, *(each.format(mark=mark) for each in arguments))])
+    planted = Batch("train", 0, 0, [Planted(call, *(each.format(mark=mark) for each in arguments))])
     (tmp_path / "a.rows").write_bytes(pickle.dumps(planted))
     with pytest.raises(DataError, match=r"it asks for (posix\.system|builtins\.eval|numpy\.load)"):
-        read_part(tmp_path / "a.rows", Chunk)
+        read_part(tmp_path / "a.rows", Batch)
     assert not os.path.exists(mark)
 
 
-@pytest.mark.parametrize("content", [b"", b"\x80\x05", b"no pickle", pickle.dumps(Chunk("a", 0, 0, []))[:-5]])
+@pytest.mark.parametrize("content", [b"", b"\x80\x05", b"no pickle", pickle.dumps(Batch("a", 0, 0, []))[:-5]])
 def test_damaged_files(tmp_path, content):
     (tmp_path / "a.rows").write_bytes(content)
     with pytest.raises(DataError, match="is not what this command left there"):
-        read_part(tmp_path / "a.rows", Chunk)
+        read_part(tmp_path / "a.rows", Batch)
 
 
 def test_windows_with_arrays(tmp_path):

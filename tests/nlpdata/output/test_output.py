@@ -17,7 +17,7 @@ import pytest
 from nlpdata import output
 from nlpdata.cli import commands as cli
 from nlpdata.errors import DataError
-from nlpdata.execution.executor import run_tasks
+from nlpdata.execution.executor import run_units
 from tests.nlpdata.commands import contents, create_arguments, run_command, visible
 from tests.nlpdata.conftest import as_text, random_documents
 
@@ -350,9 +350,9 @@ def do_nothing(task, report):
 
 
 def test_worker_that_cannot_be_set_up_says_why():
-    tasks = run_tasks(do_nothing, [1, 2], workers=2, initializer=set_up_without_tokenizer, initargs=())
+    units = run_units(do_nothing, [1, 2], workers=2, initializer=set_up_without_tokenizer, initargs=())
     with pytest.raises(DataError, match="the tokenizer is gone"):
-        list(tasks)
+        list(units)
 
 
 @pytest.mark.parametrize("objective", ["sop", "nsp"])

@@ -203,7 +203,7 @@ def test_links_in_a_work_folder_lead_nowhere(tmp_path, create):
     assert not work.exists()
 
 
-def test_results_of_tasks_name_no_paths(tmp_path):
+def test_results_of_units_name_no_paths(tmp_path):
     """Runs that were merged are removed, so what a result names is as much data as what a meta file lists."""
     work = WorkFolder([output_set(str(tmp_path / "x"))], "key")
     (tmp_path / "precious.txt").write_text(PRECIOUS)
