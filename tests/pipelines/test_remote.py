@@ -178,7 +178,7 @@ def test_fine_tuning_by_workers_elsewhere(store, tmp_path, tiny_model, monkeypat
     given = ["create-finetuning", "--task=squad", "--input", tmp_path / "train.json", "--dev-input"]
     given += [tmp_path / "dev.json", "--tokenizer", tiny_model, "--max-seq-length=48", "--max-query-length=16"]
     given += ["--doc-stride=12", "--num-shards=2", "--compression=gzip"]
-    monkeypatch.setattr("nlpdata.finetuning.batches.CHUNK_ROWS", 7)
+    monkeypatch.setattr("nlpdata.finetuning.batches.BATCH_ROWS", 7)
     assert run_command(capsys, *given, "--output", tmp_path / "here", "--workers=1").code == 0
 
     monkeypatch.setattr("pipelines.runner.Runner.is_local", False)
