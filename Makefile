@@ -29,7 +29,7 @@ $(READY): pyproject.toml
 	    echo "Python's venv module is missing. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@echo "Setting up $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
-	@echo "Installing nlpdata and what it depends on (some minutes, about 2 GB)"
+	@echo "Installing nlpdata and what it depends on (some minutes, about 3.5 GB)"
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 

@@ -24,6 +24,7 @@ from tests.pretrain.runs import lines
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]  # those two have no commands to run
 
 # What the test puts in place of what a page says; each must occur in some page.
 SUBSTITUTIONS = {
@@ -50,7 +51,7 @@ GIVEN_DATASETS = {"evaluation.md", "finetuning.md"}
 _BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9_-]*)")
 _LINK = re.compile(r"\]\(([^)#]+)\)")
-_PATH = re.compile(r"`((?:nlpdata|pretrain|tests|examples|docs)/[\w./*-]+)`")
+_PATH = re.compile(r"`((?:nlpdata|pipelines|pretrain|model_configs|tests|examples|docs|benchmarks)/[\w./*-]+)`")
 
 
 def script(page: str) -> str:
@@ -157,7 +158,7 @@ def test_options_exist():
 
 
 def test_links_and_paths_lead_somewhere():
-    for page in PAGES:
+    for page in TEXTS:
         text = page.read_text(encoding="utf-8")
         missing = [link for link in _LINK.findall(text) if "://" not in link and not (page.parent / link).exists()]
         missing += [path for path in _PATH.findall(text) if not list(ROOT.glob(path))]
