@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from nlpdata.errors import DataError, NlpdataError, UsageError
+from nlpdata.errors import DataError, NlpdataError, UsageError, opt
 
 _MARKER = re.compile(r"\[\[nlpdata ([12])\|([A-Za-z0-9+/=]*)\]\]")
 
@@ -36,7 +36,7 @@ def homeward(step: str, what: object) -> Iterator[None]:
         raise _marked(error) from error
     except MemoryError as error:
         raise _marked(
-            DataError(f"{step} ({what}): memory ran out. Use smaller --chunk-size or larger workers")
+            DataError(f"{step} ({what}): memory ran out. Use a smaller {opt('chunk_size')}, or larger workers")
         ) from error
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""

@@ -39,7 +39,7 @@ def create_finetuning(request: BeamFinetuningRequest) -> FinetuningResult | dict
     chosen = find_runner(request.runner, request.beam_args, request.dry_run)
     plan = make_plan(request)
     targets = list(plan.targets.values())
-    chosen.check_places([target.output for target in targets], request.dry_run, "--output")
+    chosen.check_places([target.output for target in targets], request.dry_run, ("output",))
     folder = work_path(targets[0]) if chosen.is_local else shared_path(targets[0], plan.key)
     if request.dry_run:
         setup = stages.Setup(plan.encoder, folder, plan.targets, plan.num_shards)

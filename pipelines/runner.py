@@ -1,4 +1,4 @@
-"""Runners and their options: what can be known to be wrong is said before anything runs."""
+"""Runners and their options: what can be known to be wrong is reported before anything runs."""
 
 import argparse
 import gc
@@ -50,13 +50,14 @@ class Runner:
         """True where all steps run on this machine."""
         return self.name == "DirectRunner"
 
-    def check_places(self, paths: Sequence[str], dry_run: bool, options: str = "--input and --output") -> None:
+    def check_places(self, paths: Sequence[str], dry_run: bool, options: Sequence[str] = ("input", "output")) -> None:
         """UsageError for a path, of these options, that the workers cannot reach."""
         here = [path for path in paths if not is_remote(path)]
         if self.name == "DataflowRunner" and here and not dry_run:
+            named = " and ".join(map(opt, options))
             raise UsageError(
-                f"Dataflow's workers share no file system with this machine: {options} must be gs:// paths. "
-                f"Received: {here[0]}. Use a bucket; --dry-run shows the job as it is"
+                f"Dataflow's workers share no file system with this machine: {named} must be gs:// paths. "
+                f"Received: {here[0]}. Use a bucket; {opt('dry_run', True)} shows the job as it is"
             )
 
     def pipeline(self, chunks: int, offline: bool = False) -> beam.Pipeline:
@@ -90,12 +91,12 @@ def find_runner(name: str, flags: Sequence[str], dry_run: bool = False) -> Runne
             f"{opt('runner')} must be local or one of {', '.join(RUNNERS)}. Received: {name!r}.{closest(name, RUNNERS)}"
         )
     if name == "DaskRunner" and importlib.util.find_spec("distributed") is None:
-        raise missing_package("--runner DaskRunner", "distributed")
+        raise missing_package(opt("runner", "DaskRunner"), "distributed")
     module, _, attribute = RUNNERS[name].partition(":")
     make = getattr(importlib.import_module(module), attribute)
     found = BeamParser().read(flags)
     if found.get("runner"):
-        raise UsageError(f"--runner belongs before `--`. Received there: {name}; after it: {found['runner']}.")
+        raise UsageError(f"{opt('runner')} belongs before `--`. Received there: {name}; after it: {found['runner']}.")
     _CHECKS[name](found, dry_run)
     return Runner(name, tuple(flags), make)
 
@@ -163,14 +164,14 @@ def _check_job_server(name: str, option: str, default_jar: str) -> Callable[[dic
         jar = found[option]
         if not jar:
             raise UsageError(
-                f"--runner {name} needs a Beam job server. Give the address of one that runs, `-- --job_endpoint="
+                f"{opt('runner', name)} needs a Beam job server. Give the address of one that runs, `-- --job_endpoint="
                 f"localhost:8099`, or its jar, `-- --{option}=PATH` ({default_jar} at Maven Central, org.apache.beam; "
                 "without either Beam would download it)"
             )
         if "://" not in jar and not os.path.exists(jar):
             raise UsageError(f"--{option}: {jar} does not exist")
         if shutil.which("java") is None:
-            raise UsageError(f"--{option} needs Java, and there is no `java` in the PATH; or use --job_endpoint")
+            raise UsageError(f"--{option} needs Java, and `java` is not on the PATH; or use --job_endpoint")
 
     return check
 
@@ -179,7 +180,7 @@ def _check_dataflow(found: dict, dry_run: bool) -> None:
     missing = [name for name in ("project", "region", "temp_location") if not found[name]]
     if missing:
         raise UsageError(
-            f"--runner DataflowRunner needs {', '.join(f'--{name}' for name in missing)} after `--`, e.g. -- "
+            f"{opt('runner', 'DataflowRunner')} needs {', '.join(f'--{name}' for name in missing)} after `--`, e.g. -- "
             "--project=my-project --region=europe-west4 --temp_location=gs://my-bucket/tmp"
         )
     if not _BUCKET.fullmatch(found["temp_location"]):
@@ -192,7 +193,7 @@ def _check_dataflow(found: dict, dry_run: bool) -> None:
             "pipelines/submit.sh), or a wheel, --extra_package=nlpdata-...whl (made by `pip wheel --no-deps .`)"
         )
     if not _importable("google.cloud.storage"):
-        raise missing_package("--runner DataflowRunner", "google.cloud.storage")
+        raise missing_package(opt("runner", "DataflowRunner"), "google.cloud.storage")
 
 
 def _importable(module: str) -> bool:

@@ -4,28 +4,36 @@
     pretrain.run_experiment(pretrain.experiment("bert/local"), "run1")
     model = pretrain.load("albert_base_v2/")        # any supported checkpoint, heads included
 
-Functions are imported when first used, so that `import pretrain` costs nothing.
+What is imported from here is loaded when first used, so that `import pretrain` costs nothing.
 """
 
 import importlib
 import os
+from typing import TYPE_CHECKING, Any
 
 from pretrain.settings.backend import use_installed
 
-_EXPORTS = {
+if TYPE_CHECKING:
+    from pretrain.converters.load import load
+    from pretrain.experiments import experiment
+    from pretrain.settings.schema import ExperimentConfig
+    from pretrain.training.experiment import run_experiment
+
+_MODULES = {
+    "ExperimentConfig": "pretrain.settings.schema",
     "experiment": "pretrain.experiments",
     "load": "pretrain.converters.load",
     "run_experiment": "pretrain.training.experiment",
 }
-__all__ = [*_EXPORTS]
+__all__ = ["ExperimentConfig", "experiment", "load", "run_experiment"]
 
 
-def __getattr__(name: str):
-    if name in _EXPORTS:
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
         use_installed(os.environ)
-        return getattr(importlib.import_module(_EXPORTS[name]), name)
+        return getattr(importlib.import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'pretrain' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return __all__

@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from nlpdata.errors import missing_package
+from nlpdata.errors import missing_package, opt
 
 LOCAL = "local"
 COMMANDS = {
@@ -24,7 +24,7 @@ def function_of(command: str, runner: str) -> Callable[..., Any]:
     except ModuleNotFoundError as error:
         if error.name != "apache_beam":
             raise
-        raise missing_package(f"--runner {runner}", "apache_beam") from None
+        raise missing_package(opt("runner", runner), "apache_beam") from None
 
 
 def _load(reference: str) -> Any:

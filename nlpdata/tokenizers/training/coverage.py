@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from nlpdata.errors import opt
 from nlpdata.text import loss
 
 LINES_REPORTED = 0.05  # of the characters, in lines that are left out
-UNCOVERED_REPORTED = 0.001  # of the characters; the default --character-coverage leaves 0.00005 out
+UNCOVERED_REPORTED = 0.001  # of the characters; the default character_coverage leaves 0.00005 out
 _FLUSH = 1 << 20  # characters counted together
 _CODES = 0x110000
 _SHOWN = 8
@@ -62,7 +63,7 @@ def lost_lines(counts: Counter, max_line_bytes: int) -> list[loss.Loss]:
             LINES_REPORTED,
             f"characters are in lines of more than {max_line_bytes} bytes, which are left out",
             "a line should be a sentence. Is each line a whole document? Split the text into sentences, or raise "
-            "--max-line-bytes",
+            f"{opt('max_line_bytes')}",
             counts["read"] >= loss.FEW_UNITS and counts["too_long"] * 2 > counts["read"],
         ),
         loss.of(
@@ -84,5 +85,5 @@ def uncovered_characters(total: int, lost: Counter, coverage: float) -> loss.Los
         total,
         UNCOVERED_REPORTED,
         "characters are not in the vocabulary",
-        f"{len(lost)} different ones, most often {shown}. Raise --character-coverage (now {coverage})",
+        f"{len(lost)} different ones, most often {shown}. Raise {opt('character_coverage')} (now {coverage})",
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 import sentencepiece
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.text.albert import normalize_lines
 from nlpdata.tokenizers.sentencepiece import without_surrogates
 from nlpdata.tokenizers.training.options import TrainingOptions
@@ -41,20 +41,24 @@ class SentencePieceVocabularyTrainer:
         taken = {PAD, UNKNOWN, *CONTROL_SYMBOLS}
         for symbol in symbols:
             if not symbol or symbol in taken:
-                what = "is given twice or is a special piece" if symbol else "is empty"
-                raise UsageError(f"user-defined symbol {symbol!r} {what}; expected distinct, non-empty strings")
+                what = "is given twice, or is a special piece" if symbol else "is empty"
+                raise UsageError(
+                    f"{opt('user_defined_symbols')}: {symbol!r} {what}. Expected distinct, non-empty strings."
+                )
             taken.add(symbol)
         if options.vocab_size <= len(taken):
             raise UsageError(
-                f"--vocab-size: received {options.vocab_size}, but special pieces and user-defined symbols alone are "
-                f"{len(taken)}: {' '.join([PAD, UNKNOWN, *CONTROL_SYMBOLS, *symbols])}; expected more"
+                f"{opt('vocab_size', options.vocab_size)} is too small: special pieces and user-defined symbols alone are "
+                f"{len(taken)}: {' '.join([PAD, UNKNOWN, *CONTROL_SYMBOLS, *symbols])}."
             )
         if not 10 <= options.max_line_bytes <= 1 << 30:
-            raise UsageError(f"--max-line-bytes: received {options.max_line_bytes}, expected 10 to {1 << 30}")
+            raise UsageError(
+                f"{opt('max_line_bytes')} must be from 10 to {1 << 30}. Received: {options.max_line_bytes}."
+            )
         if not 0.98 <= options.character_coverage <= 1:
             raise UsageError(
-                f"--character-coverage: received {options.character_coverage}, expected 0.98 to 1 (the share of the "
-                "text's characters that the vocabulary must be able to spell)"
+                f"{opt('character_coverage')} must be from 0.98 to 1 (the share of the text's characters that the "
+                f"vocabulary spells). Received: {options.character_coverage}."
             )
 
     def normalize(self, lines: Sequence[str]) -> list[str]:
@@ -148,14 +152,14 @@ def _explained(message: str, options: TrainingOptions) -> Exception:
     """The user's error for a message of SentencePiece's trainer."""
     if found := _TOO_HIGH.search(message):
         return UsageError(
-            f"--vocab-size: received {options.vocab_size}, but this corpus yields at most {found[1]} pieces. "
-            f"Use more text, --vocab-size {found[1]}, or --no-hard-vocab-limit for as many as there are"
+            f"{opt('vocab_size', options.vocab_size)} is too large: this corpus yields at most {found[1]} pieces. Use more "
+            f"text, {opt('vocab_size', int(found[1]))}, or {opt('hard_vocab_limit', False)} for as many as there are."
         )
     if found := _TOO_SMALL.search(message):
         return UsageError(
-            f"--vocab-size: received {options.vocab_size}, but the special pieces and single characters of this corpus "
-            f"alone are {found[1]}. Use --vocab-size {found[1]} or more, or a lower --character-coverage (now "
-            f"{options.character_coverage})"
+            f"{opt('vocab_size', options.vocab_size)} is too small: the special pieces and single characters of this corpus "
+            f"alone are {found[1]}. Use {opt('vocab_size', int(found[1]))} or more, or a lower {opt('character_coverage')} "
+            f"(now {options.character_coverage})."
         )
     detail = message.rpartition("] ")[2].strip() or message
     return DataError(f"SentencePiece could not train the vocabulary: {detail}")

@@ -16,7 +16,7 @@ from typing import Any
 from nlpdata.corpus import Block, Portion, find_files, plan_portions, read_portion
 from nlpdata.corpus.look import look_at
 from nlpdata.corpus.types import MAX_LINE_BYTES
-from nlpdata.errors import DataError, Message
+from nlpdata.errors import DataError, Message, opt
 from nlpdata.execution.executor import default_workers, run_units
 from nlpdata.files import PathNames
 from nlpdata.files.paths import AnyPath
@@ -315,12 +315,12 @@ def require_lines(counts: Counter, options: TrainingOptions, files: int) -> None
     if counts["usable"]:
         return
     if not counts["read"]:
-        raise DataError(f"the input ({files} files) holds no text: no line in it is other than blank")
+        raise DataError(f"the input ({files} files) holds no text: all its lines are blank")
     if counts["too_long"]:
         raise DataError(
             f"no line can be used: {counts['too_long']} of {counts['read']} lines are longer than "
             f"{options.max_line_bytes} bytes (one sentence a line is expected). Split the text into sentences, or "
-            "raise --max-line-bytes"
+            f"raise {opt('max_line_bytes')}."
         )
     raise DataError(
         f"no line can be used: of {counts['read']} lines {counts['empty']} are empty after normalisation and "

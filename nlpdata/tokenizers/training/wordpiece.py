@@ -1,7 +1,7 @@
 """WordPiece vocabularies, trained by SentencePiece's BPE over BERT's basic tokens.
 
 BPE merges the most frequent pair of pieces, as the trainers in use for BERT vocabularies do; SentencePiece's gives the
-same result on every run and machine (Hugging Face's does not: huggingface/tokenizers#1794) and is here already. Its
+same result on every run and machine (Hugging Face's does not: huggingface/tokenizers#1794) and is already installed. Its
 pieces become WordPiece's: what begins a word loses the word mark, what continues one gets "##". Every character of the
 alphabet is an entry in both forms, so that no word of known characters is [UNK].
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import sentencepiece
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.text.bert import BasicTokenizer
 from nlpdata.tokenizers.training.options import ALBERT_SYMBOLS, TrainingOptions
 from nlpdata.tokenizers.training.sentencepiece import train_model
@@ -32,9 +32,13 @@ class WordPieceVocabularyTrainer:
         self.options = options
         self._basic = BasicTokenizer(do_lower_case=options.do_lower_case, keep_accents=options.keep_accents)
         if options.user_defined_symbols not in ((), ALBERT_SYMBOLS):
-            raise UsageError("--user-defined-symbol belongs to SentencePiece vocabularies, not to --type wordpiece")
+            raise UsageError(
+                f"{opt('user_defined_symbols')} belongs to SentencePiece vocabularies, not to {opt('type', 'wordpiece')}."
+            )
         if options.vocab_size <= len(SPECIAL_TOKENS):
-            raise UsageError(f"--vocab-size: received {options.vocab_size}, expected more than {len(SPECIAL_TOKENS)}")
+            raise UsageError(
+                f"{opt('vocab_size')} must be more than {len(SPECIAL_TOKENS)}. Received: {options.vocab_size}."
+            )
 
     def normalize(self, lines: Sequence[str]) -> list[str]:
         """The basic tokens of each line, one space between them."""
@@ -52,8 +56,8 @@ class WordPieceVocabularyTrainer:
         entries = _entries(self._merges(lines), wanted, options)
         if len(entries) < wanted and options.hard_vocab_limit:
             raise UsageError(
-                f"--vocab-size: received {wanted}, but this corpus yields at most {len(entries)} entries. Use more "
-                f"text, --vocab-size {len(entries)}, or --no-hard-vocab-limit for as many as there are"
+                f"{opt('vocab_size', wanted)} is too large: this corpus yields at most {len(entries)} entries. Use more "
+                f"text, {opt('vocab_size', len(entries))}, or {opt('hard_vocab_limit', False)} for as many as there are."
             )
         content = "".join(f"{entry}\n" for entry in entries).encode()
         sidecar = {
@@ -91,9 +95,9 @@ def _entries(pieces: list[str], wanted: int, options: TrainingOptions) -> list[s
     entries |= dict.fromkeys(CONTINUATION + character for character in alphabet)
     if len(entries) > wanted:
         raise UsageError(
-            f"--vocab-size: received {wanted}, but the special tokens and the alphabet of this corpus alone are "
-            f"{len(entries)}. Use --vocab-size {len(entries)} or more, or a lower --character-coverage (now "
-            f"{options.character_coverage})"
+            f"{opt('vocab_size', wanted)} is too small: the special tokens and the alphabet of this corpus alone are "
+            f"{len(entries)}. Use {opt('vocab_size', len(entries))} or more, or a lower {opt('character_coverage')} (now "
+            f"{options.character_coverage})."
         )
     for piece in pieces:
         if len(entries) == wanted:

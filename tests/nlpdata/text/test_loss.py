@@ -191,7 +191,7 @@ def test_characters_that_the_vocabulary_lacks(tmp_path, kind):
     rare = train_tokenizer(tmp_path / "a.txt", tmp_path / "rare", character_coverage=0.98, **options)
     (warning,) = rare.warnings
     assert "'ж' (20), 'ю' (20)" in warning
-    assert "Raise --character-coverage (now 0.98)" in warning
+    assert "Raise character_coverage (now 0.98)" in warning
     full = train_tokenizer(tmp_path / "a.txt", tmp_path / "full", character_coverage=1.0, **options)
     assert full.warnings == []
     assert full.characters_not_covered == 0

@@ -316,7 +316,7 @@ def test_weights_are_said_to_have_no_effect(corpus, tmp_path):
 
 
 def test_vocabulary_too_large(corpus, tmp_path):
-    with pytest.raises(UsageError, match=r"at most (\d+) pieces.*--vocab-size \1, or --no-hard-vocab-limit") as error:
+    with pytest.raises(UsageError, match=r"at most (\d+) pieces.*vocab_size=\1, or hard_vocab_limit=False") as error:
         train(corpus, tmp_path / "spm", vocab_size=30000)
     limit = int(str(error.value).split("at most ")[1].split()[0])
     assert train(corpus, tmp_path / "spm", vocab_size=limit).vocab_size == limit
@@ -326,7 +326,7 @@ def test_vocabulary_too_large(corpus, tmp_path):
 def test_vocabulary_too_small(corpus, tmp_path):
     with pytest.raises(UsageError, match=r"alone are 13: <pad> <unk> \[CLS\]"):
         train(corpus, tmp_path / "spm", vocab_size=13)
-    with pytest.raises(UsageError, match=r"single characters .* alone are (\d+)\. Use --vocab-size \1 or more"):
+    with pytest.raises(UsageError, match=r"single characters .* alone are (\d+)\. Use vocab_size=\1 or more"):
         train(corpus, tmp_path / "spm", vocab_size=20)
 
 
@@ -339,7 +339,7 @@ def test_empty_input(tmp_path, content):
 
 
 def test_no_usable_line(tmp_path):
-    with pytest.raises(DataError, match=r"2 of 2 lines are longer than 4192 bytes.*--max-line-bytes"):
+    with pytest.raises(DataError, match=r"2 of 2 lines are longer than 4192 bytes.*max_line_bytes"):
         train(write(tmp_path / "c.txt", ["a" * 5000, "b" * 5000]), tmp_path / "spm")
     with pytest.raises(DataError, match="empty after normalisation"):
         train(write(tmp_path / "d.txt", ["\u0301"]), tmp_path / "spm")
@@ -351,8 +351,8 @@ def test_no_usable_line(tmp_path):
         ({"type": "unigrm"}, "Did you mean unigram"),
         ({"vocab_size": 0}, r"vocab_size must be a number above 0\. Received: 0"),
         ({"sample_lines": 0}, r"sample_lines must be a number above 0\. Received: 0"),
-        ({"max_line_bytes": 5}, "--max-line-bytes: received 5"),
-        ({"character_coverage": 0.5}, "--character-coverage: received 0.5"),
+        ({"max_line_bytes": 5}, r"max_line_bytes must be from 10 to .*Received: 5"),
+        ({"character_coverage": 0.5}, r"character_coverage must be from 0\.98 to 1 .*Received: 0\.5"),
         ({"user_defined_symbols": ["a", "a"]}, "'a' is given twice"),
         ({"user_defined_symbols": ["[CLS]"]}, "special piece"),
         ({"user_defined_symbols": "(,)"}, "must be a list"),
