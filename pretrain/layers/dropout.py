@@ -62,7 +62,8 @@ def next_key():
 def _tensorflow_bits(shape, key, salt: np.ndarray):
     import tensorflow as tf
 
-    seed = tf.bitcast(key, tf.int32) + salt.view(np.int32)
+    # Words of 32 bits and no sign: of a negative seed XLA draws other numbers than TensorFlow's own kernel.
+    seed = tf.cast(tf.bitcast(key, tf.uint32) + salt, tf.int64)
     size = tf.reduce_prod(shape)
     words = tf.random.stateless_uniform([(size + 1) // 2], seed, minval=None, maxval=None, dtype=tf.uint32)
     halves = tf.reshape(tf.bitcast(words, tf.uint16), [-1])

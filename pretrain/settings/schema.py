@@ -218,7 +218,8 @@ class RuntimeConfig:
     """float16 is trained with loss scaling."""
     loss_scale: Literal["dynamic"] | float = "dynamic"
     """For float16: dynamic, or a fixed factor."""
-    enable_xla: bool = False
+    enable_xla: Literal["auto"] | bool = "auto"
+    """On TensorFlow, compile the training step with XLA; auto: on one GPU, unless XLA cannot compile it."""
     fused_kernels: Literal["auto"] | bool = "auto"
     """On JAX, in bfloat16 or float16 on NVIDIA GPUs: attention, layer norm, activation and dropout in kernels of their own; auto:
     on the GPUs on which they were compared with the plain path (compute capability 9.0)."""

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from pretrain.layers.dropout import dropout_scope
 from pretrain.optimizers import build_optimizer
-from pretrain.settings.schema import ExperimentConfig
+from pretrain.settings.schema import ExperimentConfig, RuntimeConfig
 from pretrain.training.distribution import distribute
 from pretrain.training.engine import Engine
 from pretrain.training.state import (
@@ -54,11 +54,16 @@ class TensorFlowEngine(Engine):
                 self._optimizer._all_reduce_sum_gradients = list
                 if config.runtime.mixed_precision_dtype == "float16":
                     self._loss_scale = _LossScale(config.runtime.loss_scale)
-        whole = config.runtime.enable_xla and self.replicas == 1
-        self._replica_step = self._step_on_replica
-        if whole:
+        self._log, self._may_fall_back = log, config.runtime.enable_xla == "auto"
+        self._make_steps(chooses_xla(config.runtime, self.replicas))
+
+    def _make_steps(self, xla: bool):
+        self._replica_step, self.max_lengths = self._step_on_replica, None
+        if xla and self.replicas == 1:
             self._replica_step = tf.function(self._step_on_replica, jit_compile=True, autograph=False)
-        if config.runtime.enable_xla and not whole:
+            self.max_lengths = 8  # each length of the sequences is compiled for itself
+            self._log("step: compiled by XLA")
+        elif xla:
             tf.config.optimizer.set_jit("autoclustering")
         self._train = tf.function(self._step_on_all, autograph=False, reduce_retracing=True)
         self._validate = tf.function(self._validation_on_all, autograph=False, reduce_retracing=True)
@@ -66,7 +71,19 @@ class TensorFlowEngine(Engine):
     # ------------------------------------------------------------------------------------------------------------ steps
 
     def train_step(self, step, batch, denominators):
-        return self._first(self._train(*self._arguments(step, batch, denominators)))
+        arguments = self._arguments(step, batch, denominators)
+        try:
+            statistics = self._train(*arguments)
+        except tf.errors.OpError as error:
+            if not self._may_fall_back:
+                raise
+            # XLA compiles before anything is computed: the state is still what it was.
+            reason = str(error).strip().splitlines()[0][:200]
+            self._log(f"warning: XLA cannot compile this step, which is computed without it: {reason}")
+            self._make_steps(xla=False)
+            statistics = self._train(*arguments)
+        self._may_fall_back = False
+        return self._first(statistics)
 
     def validation_step(self, batch):
         statistics, outputs = self._validate(self._feed(batch))
@@ -146,6 +163,13 @@ class TensorFlowEngine(Engine):
         own = self._variables()
         for name, array in select_state(own, state, weights_only).items():
             own[name].assign(array)
+
+
+def chooses_xla(runtime: RuntimeConfig, replicas: int) -> bool:
+    """Whether XLA compiles the step; auto: where there is one replica, on a GPU."""
+    if runtime.enable_xla == "auto":
+        return replicas == 1 and bool(tf.config.list_physical_devices("GPU"))
+    return runtime.enable_xla
 
 
 def _registered_gradients() -> dict:

@@ -1,0 +1,76 @@
+"""Steps that XLA compiles on TensorFlow against those that it does not: the same curve, with dropout."""
+
+from dataclasses import replace
+
+import pytest
+import tensorflow as tf
+
+from pretrain.settings.schema import RuntimeConfig
+from pretrain.tasks.pretraining import PretrainingTask
+from pretrain.training.tensorflow_engine import chooses_xla
+from tests.pretrain.runs import changed, curve, experiment, lines, run, tiny
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("precision", "micro_steps", "apart"), [("float32", 1, 1e-5), ("float32", 2, 1e-5), ("float16", 1, 5e-3)]
+)
+def test_the_same_curve(record_sets, tmp_path, precision, micro_steps, apart):
+    config = experiment(
+        record_sets["dynamic"],
+        eval_path=record_sets["dynamic"],
+        encoder=tiny("bert", num_hidden_layers=1),
+        trainer={"train_steps": 6, "gradient_accumulation_steps": micro_steps},
+        optimizer={"gradient_clip_norm": 0.3},
+        runtime={"mixed_precision_dtype": precision, "distribution_strategy": "one_device"},
+    )
+    for xla in (True, False):
+        said = run(changed(config, "runtime", enable_xla=xla), tmp_path / str(xla), "train_and_eval")
+        assert ("step: compiled by XLA" in said) == xla
+    found, expected = curve(tmp_path / "True"), curve(tmp_path / "False")
+    assert [loss for loss, *_ in found.values()] == pytest.approx([loss for loss, *_ in expected.values()], rel=apart)
+    scores = [lines(tmp_path / str(xla), "eval")[-1]["loss"] for xla in (True, False)]
+    assert scores[0] == pytest.approx(scores[1], rel=apart)
+
+
+class UncompiledTask(PretrainingTask):
+    """Calls Python in its step, which XLA cannot compile."""
+
+    def train_step(self, context, batch, denominators):
+        statistics = super().train_step(context, batch, denominators)
+        return {name: tf.numpy_function(lambda x: x, [value], tf.float32) for name, value in statistics.items()}
+
+
+@pytest.fixture
+def a_gpu(monkeypatch):
+    found = tf.config.list_physical_devices
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: ["GPU"] if kind == "GPU" else found(kind))
+
+
+def test_auto_is_one_gpu(a_gpu, monkeypatch):
+    assert chooses_xla(RuntimeConfig(), 1)
+    assert not chooses_xla(RuntimeConfig(), 2)
+    assert not chooses_xla(RuntimeConfig(enable_xla=False), 1)
+    assert chooses_xla(RuntimeConfig(enable_xla=True), 2)
+    monkeypatch.undo()
+    assert not chooses_xla(RuntimeConfig(), 1)
+
+
+@pytest.mark.slow
+def test_a_step_that_xla_cannot_compile(record_sets, tmp_path, a_gpu):
+    """auto computes it without, and starts from the same state; true is an error."""
+    config = experiment(
+        record_sets["static"],
+        encoder=tiny("bert", num_hidden_layers=1),
+        trainer={"train_steps": 3},
+        runtime={"distribution_strategy": "one_device"},
+    )
+    own = replace(config, task_type=f"{__name__}:UncompiledTask")
+    said = run(own, tmp_path / "auto")
+    assert any(
+        line.startswith("warning: XLA cannot compile this step, which is computed without it: ") for line in said
+    )
+    run(changed(config, "runtime", enable_xla=False), tmp_path / "plain")
+    assert curve(tmp_path / "auto") == curve(tmp_path / "plain")
+    with pytest.raises(tf.errors.OpError):
+        run(changed(own, "runtime", enable_xla=True), tmp_path / "xla")
