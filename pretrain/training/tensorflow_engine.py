@@ -1,5 +1,6 @@
 """The engine on TensorFlow, with tf.distribute: one device, several of one host, several hosts, TPU."""
 
+import logging
 import os
 from collections.abc import Mapping
 
@@ -24,6 +25,7 @@ from pretrain.training.state import (
     select_state,
 )
 
+_log = logging.getLogger(__name__)
 _SUM = tf.distribute.ReduceOp.SUM
 
 
@@ -54,7 +56,7 @@ class TensorFlowEngine(Engine):
                 self._optimizer._all_reduce_sum_gradients = list
                 if config.runtime.mixed_precision_dtype == "float16":
                     self._loss_scale = _LossScale(config.runtime.loss_scale)
-        self._log, self._may_fall_back = log, config.runtime.enable_xla == "auto"
+        self._may_fall_back = config.runtime.enable_xla == "auto"
         self._make_steps(chooses_xla(config.runtime, self.replicas))
 
     def _make_steps(self, xla: bool):
@@ -62,7 +64,7 @@ class TensorFlowEngine(Engine):
         if xla and self.replicas == 1:
             self._replica_step = tf.function(self._step_on_replica, jit_compile=True, autograph=False)
             self.max_lengths = 8  # each length of the sequences is compiled for itself
-            self._log("step: compiled by XLA")
+            _log.info("step: compiled by XLA")
         elif xla:
             tf.config.optimizer.set_jit("autoclustering")
         self._train = tf.function(self._step_on_all, autograph=False, reduce_retracing=True)
@@ -79,7 +81,7 @@ class TensorFlowEngine(Engine):
                 raise
             # XLA compiles before anything is computed: the state is still what it was.
             reason = str(error).strip().splitlines()[0][:200]
-            self._log(f"warning: XLA cannot compile this step, which is computed without it: {reason}")
+            _log.warning(f"XLA cannot compile this step, which is computed without it: {reason}")
             self._make_steps(xla=False)
             statistics = self._train(*arguments)
         self._may_fall_back = False
