@@ -15,7 +15,7 @@ from nlpdata.errors import NlpdataError, UsageError
 from pretrain.experiments import experiment_lines
 from pretrain.registry import EXPERIMENTS, user_modules
 from pretrain.settings.backend import choose_backend
-from pretrain.settings.flags import fields_of, help_text, parse_flags
+from pretrain.settings.flags import as_flag, fields_of, help_text, parse_flags
 from pretrain.settings.overrides import parse_overrides
 from pretrain.settings.schema import Choice, ExperimentConfig, own_modules
 from pretrain.settings.tree import to_tree, with_layers
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _main(parse_flags(sys.argv[1:] if argv is None else argv))
         except NlpdataError as error:
-            _log.error(f"pretrain.run: error: {error}")
+            _log.error(f"pretrain.run: error: {error.spelled(as_flag)}")
             return error.exit_code
         except KeyboardInterrupt:
             _log.error("pretrain.run: interrupted. The same command resumes from the last checkpoint.")

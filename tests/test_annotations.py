@@ -20,8 +20,6 @@ OPEN = {
     "pretrain.data",
     "pretrain.layers",
     "pretrain.optimizers",
-    "pretrain.predict",
-    "pretrain.prediction",
     "pretrain.settings",
     "pretrain.sweeps",
     "pretrain.tasks",

@@ -7,7 +7,8 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from nlpdata.errors import DataError, NlpdataError, UsageError
+from nlpdata.errors import DataError, NlpdataError, UsageError, opt
+from nlpdata.files import PathName
 from nlpdata.tokenizers import OPTIONS, Tokenizer, load_tokenizer
 from nlpdata.tokenizers.stored import stored_options
 from pretrain.converters import native
@@ -41,6 +42,24 @@ def refuse_other_tokenizer(
         return
     line = f"{what}: the tokenizer is not that of {source}, so that ids mean other words: {'; '.join(found)}"
     _refuse(line, "Use the tokenizer of the weights; if another one is meant", allow)
+
+
+def own_tokenizer(source: str, given: PathName | None, allow: bool) -> Tokenizer:
+    """The tokenizer given, else the one kept with a checkpoint.
+
+    Args:
+      source: the checkpoint, as for read_checkpoint.
+      given: tokenizer file; None: the one next to the checkpoint.
+      allow: only report that it differs from that of the checkpoint.
+
+    Raises UsageError where there is none, or where it differs.
+    """
+    path = given or find_tokenizer(source)
+    if path is None:
+        raise UsageError(f"there is no tokenizer next to {source}. Name it with {opt('tokenizer')}.")
+    tokenizer = load_tokenizer(path)
+    refuse_other_tokenizer(tokenizer.path, tokenizer.meta(), Path(tokenizer.path), source, allow)
+    return tokenizer
 
 
 def refuse_unequal_records(

@@ -1,1 +1,1 @@
-"""Predictions of a fine-tuned model for texts."""
+"""Predictions of a fine-tuned model for a file: texts to classes, questions to answers."""

@@ -13,6 +13,7 @@ from nlpdata.cli.parsing import call_app
 from nlpdata.errors import EXTRAS, NlpdataError, missing_package
 from pretrain.registry import CHECKPOINT_FORMATS
 from pretrain.settings.backend import use_installed
+from pretrain.settings.flags import as_flag
 
 _log = logging.getLogger(__name__)
 
@@ -54,10 +55,10 @@ def run_app(app: typer.Typer, name: str, argv: Sequence[str] | None) -> int:
             if error.name not in EXTRAS:
                 raise
             missing = missing_package(f"`python -m pretrain.{name}`", error.name)
-            _log.error(f"pretrain.{name}: error: {missing}")
+            _log.error(f"pretrain.{name}: error: {missing.spelled(as_flag)}")
             code = missing.exit_code
         except NlpdataError as error:
-            _log.error(f"pretrain.{name}: error: {error}")
+            _log.error(f"pretrain.{name}: error: {error.spelled(as_flag)}")
             code = error.exit_code
         except SystemExit as error:
             code = error.code if isinstance(error.code, int) else 1

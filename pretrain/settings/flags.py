@@ -198,6 +198,13 @@ def parse_flags(argv: Sequence[str]) -> dict[str, str | bool | list[str]]:
     return values
 
 
+def as_flag(field: str, value: object = None) -> str:
+    """The spelling of an option on pretrain's command lines: --max_seq_length=128, --nodo_lower_case."""
+    if value is None or value is True:
+        return f"--{field}"
+    return f"--no{field}" if value is False else f"--{field}={value}"
+
+
 def fields_of(values: dict) -> list[tuple[Flag, str, str | bool]]:
     """(flag, dotted path, value) for each field of the configuration that the flags set."""
     return [

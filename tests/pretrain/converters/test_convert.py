@@ -20,7 +20,7 @@ from pretrain.converters import assign, read_checkpoint, safetensors
 from pretrain.converters.load import build_model
 from pretrain.converters.tokenizer_files import find_tokenizer, write_for_hugging_face
 from pretrain.converters.write import write_checkpoint
-from pretrain.predict import predict
+from pretrain.prediction.file import predict
 from tests.nlpdata.tokenizers.test_sentencepiece import train
 from tests.nlpdata.tokenizers.test_wordpiece import write
 from tests.pretrain.converters.test_round_trips import make

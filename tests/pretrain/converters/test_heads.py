@@ -13,7 +13,7 @@ from pretrain.converters import assign, native, read_checkpoint, safetensors
 from pretrain.converters.heads import HEADS, head_of, settled
 from pretrain.converters.load import build_model
 from pretrain.converters.write import write_checkpoint
-from pretrain.predict import predict
+from pretrain.prediction.file import predict
 from pretrain.settings.schema import ModelConfig
 from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
 from tests.messages import messages

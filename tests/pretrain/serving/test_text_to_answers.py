@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import nlpdata
-from pretrain import export, predict
+from pretrain import export
+from pretrain import predict as command
+from pretrain.prediction.file import predict
 from pretrain.training import run_experiment
 from tests.pages import WORDS
 from tests.pretrain.finetuning import LENGTH, sentence_experiment
@@ -61,7 +63,7 @@ def test_predictions_need_the_run_alone(run, tmp_path):
     """The run keeps its tokenizer: no training data is asked for (kamalkraj/ALBERT-TF2.0 issue 3)."""
     (tmp_path / "new.tsv").write_text("id\ttext_a\ttext_b\na\tw21 w90\tw7\nb\tw20 w91\tw8\nc\tw22\tw9\n")
     line = ["--model_dir", str(run), "--input", str(tmp_path / "new.tsv"), "--output", str(tmp_path / "out.tsv")]
-    assert predict.main(line) == 0
+    assert command.main(line) == 0
     rows = [row.split("\t") for row in (tmp_path / "out.tsv").read_text().splitlines()]
     assert [row[:2] for row in rows] == [["index", "prediction"], ["a", "yes"], ["b", "no"], ["c", "maybe"]]
 
@@ -84,7 +86,7 @@ def test_the_exported_model_answers_as_predict_does(run, tmp_path):
     answer = json.loads(asked.stdout.splitlines()[-1])
     lines = [json.dumps({"text_a": a, "text_b": b}) for a, b in zip(first, second, strict=True)]
     (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
-    predict.predict(run, tmp_path / "in.jsonl", tmp_path / "out.jsonl", format="jsonl")
+    predict(run, tmp_path / "in.jsonl", tmp_path / "out.jsonl", format="jsonl")
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert answer["prediction"] == [row["prediction"] for row in rows]
     ours = np.array([[row["scores"][name] for name in ("maybe", "no", "yes")] for row in rows])

@@ -2,7 +2,9 @@
 
 import pytest
 
+from nlpdata.errors import UsageError, opt
 from pretrain import convert, predict
+from pretrain.settings.flags import as_flag
 
 NEEDED = ["--input", "a.txt", "--output", "b.tsv", "--model_dir", "c"]
 
@@ -24,3 +26,19 @@ def test_what_the_parser_refuses(command, argv, words, capsys):
     assert message.startswith(f"{name}: error: {words}")
     assert message.endswith(f"`python -m {name} --help` lists the options.\n")
     assert message.count("\n") == 1
+
+
+def test_errors_name_options_as_these_command_lines_spell_them():
+    error = UsageError(
+        f"{opt('batch_size', 8)}, {opt('overwrite', True)}, {opt('do_lower_case', False)} or {opt('model_dir')}"
+    )
+    assert error.spelled(as_flag) == "--batch_size=8, --overwrite, --nodo_lower_case or --model_dir"
+
+
+def test_the_error_of_a_command_names_its_flag(tmp_path, capsys, monkeypatch):
+    def refuse(*arguments, **options):
+        raise UsageError(f"{opt('batch_size')} is too large.")
+
+    monkeypatch.setattr("pretrain.prediction.file.predict", refuse)
+    assert predict.main(NEEDED) == 2
+    assert capsys.readouterr().err == "pretrain.predict: error: --batch_size is too large.\n"
