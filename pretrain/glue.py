@@ -77,11 +77,15 @@ def glue_command(
     params_override: Annotated[
         list[str] | None, typer.Option("--params_override", "--params-override", help="a.b=1,c.d=2 over everything.")
     ] = None,
+    backend: Annotated[
+        str | None,
+        typer.Option(help="auto, tensorflow or jax.  [default: KERAS_BACKEND, else auto]", show_default=False),
+    ] = None,
     import_module: ImportModules = None,
     allow_other_tokenizer: AllowOtherTokenizer = False,
 ) -> None:
     """Fine-tune on GLUE tasks, and print the table of their scores."""
-    backend, why = choose_backend(None, os.environ, next(Path(output).glob("*/seed-*"), None))
+    backend, why = choose_backend(backend, os.environ, next(Path(output).glob("*/seed-*"), None))
     os.environ["KERAS_BACKEND"] = backend
     _log.info(f"backend: {backend} ({why})")
     rows = glue(

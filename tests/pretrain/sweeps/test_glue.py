@@ -1,6 +1,9 @@
 """python -m pretrain.glue on folders of a few rows: records, runs, table; again, without running anything twice."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -13,7 +16,7 @@ from pretrain.tasks.sentence_prediction import SentencePredictionTask
 from tests.pages import WORDS
 from tests.pretrain.finetuning import records, sentence_experiment
 from tests.pretrain.prediction.test_predict import stored
-from tests.pretrain.runs import tiny
+from tests.pretrain.runs import ROOT, tiny
 
 
 @pytest.fixture
@@ -103,3 +106,25 @@ def test_a_sweep_of_three_tasks(base, tmp_path, capsys):
     assert "has records of another max_seq_length (32, expected 16)" in capsys.readouterr().err
     assert main([*line, "--tasks", "mprc"]) == 2
     assert "no task 'mprc'. Closest: mrpc" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_sweep_on_jax(base, tmp_path):
+    """In a process of its own, where TensorFlow is not imported."""
+    pytest.importorskip("jax")
+    line = ["--init_checkpoint", str(base), "--input", str(tmp_path / "glue"), "--output", str(tmp_path / "sweep")]
+    line += ["--backend", "jax", "--tasks", "rte", "--max_seq_length", "32"]
+    line += ["--params_override", "trainer.train_steps=2,task.train_data.global_batch_size=4,trainer.tensorboard=false"]
+    code = (
+        "import sys; from pretrain.glue import main; code = main(sys.argv[1:]); "
+        "assert not [name for name in sys.modules if name.split('.')[0] == 'tensorflow']; sys.exit(code)"
+    )
+    cache = {"JAX_PLATFORMS": "cpu", "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache")}
+    environment = {k: v for k, v in os.environ.items() if k != "KERAS_BACKEND"} | cache
+    done = subprocess.run(
+        [sys.executable, "-c", code, *line], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "backend: jax (--backend)" in done.stderr
+    scores = json.loads((tmp_path / "sweep" / "rte" / "seed-0" / "eval_results.json").read_text())
+    assert f"{100 * scores['accuracy']:8.2f}" in done.stdout
