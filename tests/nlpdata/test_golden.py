@@ -35,8 +35,10 @@ ROWS = [
 ]
 
 
-def hash_of(files):
-    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()[:16]
+def hashes_of(result):
+    """One hash a file, train shards after those of other splits: a record that moves to another shard shows."""
+    files = [file for split in sorted(result.files) for file in result.files[split]]
+    return [hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] for file in files]
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +64,7 @@ def test_pretraining_records(tmp_path, corpus, name, tokenizer):
     result = nlpdata.create_pretraining(
         [*others, f"{last}@{weight}"], str(tmp_path / "x"), GOLDEN / tokenizer, num_shards=2, **options
     )
-    found = hash_of(file for split in sorted(result.files) for file in result.files[split])
-    assert found == HASHES.get(f"{tokenizer}, {name}")
+    assert hashes_of(result) == HASHES.get(f"{tokenizer}, {name}")
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +97,17 @@ def test_finetuning_records(tmp_path, datasets, task, tokenizer):
     result = nlpdata.create_finetuning(
         source, str(tmp_path / "x"), GOLDEN / tokenizer, task=task, max_seq_length=64, workers=1, **options
     )
-    found = hash_of(file for split in sorted(result.files) for file in result.files[split])
-    assert found == HASHES.get(f"{tokenizer}, {task}")
+    assert hashes_of(result) == HASHES.get(f"{tokenizer}, {task}")
+
+
+@pytest.mark.parametrize("task", ["classification", "imdb", "squad"])
+def test_finetuning_records_in_shards(tmp_path, datasets, task):
+    """Shards of unequal sizes, and one without records where a split has fewer than three."""
+    source, options = datasets[task]
+    result = nlpdata.create_finetuning(
+        source, str(tmp_path / "x"), GOLDEN / "vocab.txt", task=task, max_seq_length=64, workers=1, num_shards=3, **options
+    )
+    assert hashes_of(result) == HASHES.get(f"{task} in 3 shards")
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
