@@ -161,12 +161,13 @@ def read_csv(path: Path, wanted: Sequence[str | int], header: bool = True) -> It
     blank: list[BadRow] = []
     width = 0
     while True:
-        start = source.line + 1
+        source.first = 0
         try:
             values = next(reader, None)
         except csv.Error as error:
-            yield _csv_fault(path, start, source.line, error)
+            yield _csv_fault(path, source.first, source.line, error)
             continue
+        start = source.first
         yield from source.take_bad()
         if values is None:
             break
@@ -193,12 +194,15 @@ def _csv_reader(lines):
 
 
 class _CsvLines:
-    """Lines for the csv module; knows which one it has read last, and keeps aside those that are no text."""
+    """Lines for the csv module, without those that are no text, which are kept aside.
+
+    line: number of the last one. first: of the first one since it was set to 0, where the row begins.
+    """
 
     def __init__(self, path: Path):
         self._lines = _all_lines(path)
         self._bad: list[BadRow] = []
-        self.line = 0
+        self.line = self.first = 0
 
     def __iter__(self):
         return self
@@ -208,6 +212,7 @@ class _CsvLines:
             self._bad.append(item)
             self.line += 1
         self.line = item[0]
+        self.first = self.first or self.line
         return item[1] + "\n"
 
     def take_bad(self) -> list[BadRow]:

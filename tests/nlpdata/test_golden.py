@@ -105,7 +105,14 @@ def test_finetuning_records_in_shards(tmp_path, datasets, task):
     """Shards of unequal sizes, and one without records where a split has fewer than three."""
     source, options = datasets[task]
     result = nlpdata.create_finetuning(
-        source, str(tmp_path / "x"), GOLDEN / "vocab.txt", task=task, max_seq_length=64, workers=1, num_shards=3, **options
+        source,
+        str(tmp_path / "x"),
+        GOLDEN / "vocab.txt",
+        task=task,
+        max_seq_length=64,
+        workers=1,
+        num_shards=3,
+        **options,
     )
     assert hashes_of(result) == HASHES.get(f"{task} in 3 shards")
 

@@ -12,6 +12,7 @@ from nlpdata.finetuning.squad import locate
 from nlpdata.finetuning.windows import FIRST_ID, max_context, plan_windows
 from nlpdata.records.contract import read_meta
 from nlpdata.tokenizers import load_tokenizer
+from tests.nlpdata.commands import run_command
 from tests.nlpdata.finetuning.texts import squad
 
 CONTEXT = "the fox jumped high over the lazy dog and the dog was not good , it was bad in the river bank"
@@ -229,3 +230,70 @@ def test_words_of_chinese_text_are_not_its_sentences(tmp_path, make, records, vo
     assert tokenizer.pieces(record["input_ids"][[start]]) == ["fox"]
     first = record["input_ids"].tolist().index(record["input_ids"][start])
     assert first < start
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "start", "place"),  # place: of its first and last token in the context
+    [
+        ("a fox-made dog", "fox", 2, (1, 1)),
+        ("a fox-made dog", "made", 6, (3, 6)),
+        ("a fox-made dog", "fox-made", 2, (1, 6)),
+        ("a fox-made dog", "ox", 3, (1, 6)),  # no token of the word is the answer's: the whole word
+        ("fox-dog, a", "ox-dog", 1, (0, 3)),
+        ("a fox-dog", "do", 6, (1, 3)),
+        ("a dog\tfox-bank\nof", "ox", 7, (2, 4)),
+        ("a dog\rfox-bank\u202fof", "ban", 10, (2, 4)),
+        ("fox ox-foxs-s bank", "s", 10, (7, 7)),  # its own token is elsewhere in the word
+        ("s s-fox-dog s", "ox-do", 5, (1, 5)),
+        ("a jumped-jumped dog", "jump", 9, (1, 3)),
+    ],
+)
+def test_a_wordpiece_answer_inside_a_longer_word(tmp_path, make, records, context, answer, start, place):
+    path = squad(tmp_path / "train.json", (context, ("q1", "who ?", [(answer, start)], False)))
+    make(path, task="squad", max_seq_length=64, max_query_length=16)
+    record = records()[0]
+    first = int(np.flatnonzero(record["paragraph_mask"])[1])
+    assert (int(record["start_positions"][0]) - first, int(record["end_positions"][0]) - first) == place
+
+
+def test_paragraphs_after_an_empty_context(tmp_path, make, records):
+    """Only the paragraph without a text is left out, not those of its article or of later ones."""
+    contexts = [[" ", "the fox jumped", "the lazy dog"], ["", "a bad movie"], ["a river bank"]]
+    article = [
+        [
+            {"context": context, "qas": [{"id": f"q{i}-{j}", "question": "what ?", "is_impossible": True}]}
+            for j, context in enumerate(paragraphs)
+        ]
+        for i, paragraphs in enumerate(contexts)
+    ]
+    path = tmp_path / "dev.json"
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs} for paragraphs in article]}))
+    result = make(
+        path, task="squad", splits="dev", max_seq_length=32, max_query_length=8, on_bad_row="skip", accept_loss=True
+    )
+    assert records("dev")[:]["example_id"][:, 0].tolist() == [b"q0-1", b"q0-2", b"q1-1", b"q2-0"]
+    assert read_meta(result.meta)["splits"]["dev"]["counters"]["dropped"] == {"empty_text": 2}
+
+
+@pytest.mark.parametrize("flag", ["--version-2-with-negative", "--no-version-2-with-negative", None])
+def test_an_impossible_question_and_the_flag(tmp_path, vocab, records, capsys, flag):
+    path = squad(tmp_path / "train.json", (CONTEXT, ("q1", "who ?", [("fox", 4)], False), ("q2", "what ?", [], True)))
+
+    def create(*more):
+        given = ["--task", "squad", "--input", path, "--output", tmp_path / "out", "--tokenizer", vocab, "--workers", 1]
+        given += ["--do-lower-case", "--max-seq-length", 64, "--max-query-length", 16, *more]
+        return run_command(capsys, "create-finetuning", *given, *([flag] if flag else []))
+
+    outcome = create()
+    if flag != "--no-version-2-with-negative":
+        assert outcome.code == 0
+        assert records()[:]["is_impossible"][:, 0].tolist() == [0, 1]
+        assert read_meta(tmp_path / "out" / "meta.json")["version_2_with_negative"] is True
+        return
+    assert outcome.code == 1
+    assert "qas[1] (id q2): it has no answer, and --no-version-2-with-negative excludes such questions" in outcome.err
+    assert create("--on-bad-row", "skip", "--accept-loss").code == 0
+    assert records()[:]["is_impossible"][:, 0].tolist() == [0]
+    meta = read_meta(tmp_path / "out" / "meta.json")
+    assert meta["splits"]["train"]["counters"]["dropped"] == {"impossible_question": 1}
+    assert meta["version_2_with_negative"] is False

@@ -1,0 +1,78 @@
+"""Rows of tables and where they stand: line and row numbers, blank lines, lines that are not rows."""
+
+import re
+
+import pytest
+
+from nlpdata.errors import DataError
+from nlpdata.finetuning import tables
+from nlpdata.finetuning.datasets import BadRow
+from nlpdata.records.contract import read_meta
+from tests.nlpdata.finetuning.texts import write
+
+LINES = {  # format -> lines whose 2nd is blank; 4 and 5 are blank; 6 is no row; 7 is UTF-8 no more; 9 and 10 blank
+    "csv": [b"the fox,0", b"", b"the dog,1", b"", b"", b"a,b,c", b"\xff,1", b'"a\nbank",1', b"", b""],
+    "tsv": [b"the fox\t0", b"", b"the dog\t1", b"", b" ", b"a\tb\tc", b"\xff\t1", b"bank\t1", b"", b""],
+    "jsonl": [
+        *(b'{"text": "the fox", "label": 0}', b"", b'{"text": "the dog", "label": 1}', b"", b" "),
+        *(b"{", b"\xff", b'{"text": "bank", "label": 1}', b"", b""),
+    ],
+}
+NO_ROW = {"csv": "long_row", "tsv": "long_row", "jsonl": "not_json"}
+
+
+@pytest.mark.parametrize("header", [True, False])
+@pytest.mark.parametrize("form", LINES)
+def test_every_line_has_its_number(tmp_path, form, header):
+    """Blank lines count where another line follows; at the end of the file they are nothing."""
+    named = {"csv": [b"text,label"], "tsv": [b"text\tlabel"], "jsonl": []}[form] if header else []
+    path = tmp_path / f"a.{form}"
+    path.write_bytes(b"\n".join([*named, *LINES[form], b""]))
+    shift = len(named)
+    found = [
+        (item.reason, int(re.search(r":(\d+): ", item.message)[1]) - shift)
+        if isinstance(item, BadRow)
+        else (item[1][0], item[0] - shift)
+        for item in tables.READERS[form](path, ["text", "label"] if header or form == "jsonl" else [0, 1], header)
+    ]
+    blank = "blank_line"
+    assert found == [
+        *(("the fox", 1), (blank, 2), ("the dog", 3), (blank, 4), (blank, 5), (NO_ROW[form], 6)),
+        *(("invalid_utf8", 7), ("a\nbank" if form == "csv" else "bank", 8)),
+    ]
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl"])
+def test_bad_lines_fail_with_their_number_and_are_counted(tmp_path, make, form):
+    named = {"csv": [b"text,label"], "tsv": [b"text\tlabel"], "jsonl": []}[form]
+    path = tmp_path / f"a.{form}"
+    path.write_bytes(b"\n".join([*named, *LINES[form], b""]))
+    with pytest.raises(DataError, match=rf"a\.{form}:{2 + len(named)}: blank line\. .*--on-bad-row skip"):
+        make(path, task="classification", max_seq_length=32)
+    result = make(path, task="classification", max_seq_length=32, on_bad_row="skip", accept_loss=True)
+    counters = read_meta(result.meta)["splits"]["train"]["counters"]
+    assert counters["dropped"] == {"blank_line": 3, NO_ROW[form]: 1, "invalid_utf8": 1}
+    assert (counters["rows"], counters["examples"]) == (8, 3)
+    listed = sorted(int(number) for line in make.log for number in re.findall(rf"a\.{form}:(\d+): ", line))
+    assert listed == [number + len(named) for number in (2, 4, 5, 6, 7)]
+
+
+def test_a_file_of_blank_lines_is_empty(tmp_path):
+    for form in LINES:
+        path = write(tmp_path / f"a.{form}", "", "", "")
+        with pytest.raises(DataError, match="empty"):
+            list(tables.READERS[form](path, [0], False))
+
+
+def test_rows_of_parquet_are_numbered_from_1_through_all_blocks(tmp_path, make):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = [(f"the fox {i}", "good" if i % 2 else "bad") for i in range(1, 5001)]
+    path = tmp_path / "a.parquet"
+    for bad in (1, 4097, 5000):
+        labels = [None if i == bad else label for i, (_, label) in enumerate(rows, 1)]
+        parquet.write_table(pyarrow.table({"text": [text for text, _ in rows], "label": labels}), path)
+        read = list(tables.read_parquet(path, ["label", "text"]))
+        assert [line for line, _ in read] == list(range(1, 5001))
+        assert read[bad - 1] == (bad, [None, f"the fox {bad}"])
+        with pytest.raises(DataError, match=rf"a\.parquet:{bad}: .*no label"):
+            make(path, task="classification", max_seq_length=16)
