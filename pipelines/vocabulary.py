@@ -52,7 +52,7 @@ def train_tokenizer(request: BeamTrainingRequest) -> TrainingResult | dict:
     """
     chosen = find_runner(request.runner, request.beam_args, request.dry_run)
     plan = make_plan(request)
-    inputs = [chunk.file.path for portion in plan.portions for chunk in portion.chunks]
+    inputs = [byte_range.file.path for portion in plan.portions for byte_range in portion.byte_ranges]
     chosen.check_places([str(plan.paths[0]), *inputs], request.dry_run)
     first = plan.paths[0]
     folder = str(first.with_name(f".{first.name}.{uuid4().hex}.work"))

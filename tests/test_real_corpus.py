@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nlpdata.corpus import find_files, plan_chunks, read_blocks
+from nlpdata.corpus import find_files, plan_byte_ranges, read_blocks
 from nlpdata.pretraining.create import create_pretraining
 from nlpdata.records.verification import verify
 from nlpdata.tokenizers import load_tokenizer
@@ -54,7 +54,9 @@ def test_every_sentence_is_accounted_for(made, model):
     assert counters["sentences"] == counters["sentences_used"] + sum(counters["dropped"].values())
     assert counters["examples"] == len(columns["input_ids"])
     files, _ = find_files([str(shared("data", "ospl") / "*.txt.gz")])
-    lines = sum(len(block.lines) for chunk in plan_chunks(files, 1 << 22) for block in read_blocks(chunk))
+    lines = sum(
+        len(block.lines) for byte_range in plan_byte_ranges(files, 1 << 22) for block in read_blocks(byte_range)
+    )
     assert counters["sentences"] == lines
 
 
@@ -83,8 +85,8 @@ def _streams(model):
     files, _ = find_files([str(shared("data", "ospl") / "*.txt.gz")])
     tokens, document = [], []
     number = -1
-    for chunk in plan_chunks(files, 1 << 22):
-        for block in read_blocks(chunk):
+    for byte_range in plan_byte_ranges(files, 1 << 22):
+        for block in read_blocks(byte_range):
             ids, lengths = tokenizer.encode(block.lines)
             at = 0
             ends = np.concatenate([[0], np.cumsum(lengths)])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from nlpdata.corpus.scan import SPACE, Part, Scanner, Window, skip_line
 from nlpdata.corpus.source import Source, place
-from nlpdata.corpus.types import MAX_LINE_BYTES, Chunk, CorpusFile
+from nlpdata.corpus.types import MAX_LINE_BYTES, ByteRange, CorpusFile
 from nlpdata.errors import DataError
 
 _LINE = re.compile(rb"[^\r\n]++")
@@ -30,17 +30,17 @@ def _open_window(source: Source, start: int) -> Window:
 
 
 class JsonScanner(Scanner):
-    """Iterates over the lines of a chunk that are not blank, each a span of a part; like `TextScanner`.
+    """Iterates over the lines of a byte range that are not blank, each a span of a part; like `TextScanner`.
 
     The offset of a document is that of its line.
     """
 
-    def __init__(self, source: Source, chunk: Chunk, block_bytes: int):
+    def __init__(self, source: Source, byte_range: ByteRange, block_bytes: int):
         self.block_bytes = block_bytes
-        self.stop = sys.maxsize if chunk.stop is None else chunk.stop
-        self.remaining = sys.maxsize if chunk.max_documents is None else chunk.max_documents
-        self.window = _open_window(source, chunk.start)
-        self.mark = None if chunk.start else 0  # input used by earlier parts
+        self.stop = sys.maxsize if byte_range.stop is None else byte_range.stop
+        self.remaining = sys.maxsize if byte_range.max_documents is None else byte_range.max_documents
+        self.window = _open_window(source, byte_range.start)
+        self.mark = None if byte_range.start else 0  # input used by earlier parts
         self.done = self.remaining == 0
 
     def _next(self) -> Part | None:

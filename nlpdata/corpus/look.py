@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from nlpdata.corpus.reading import read_blocks
-from nlpdata.corpus.types import Block, Chunk, CorpusFile
+from nlpdata.corpus.types import Block, ByteRange, CorpusFile
 from nlpdata.errors import NlpdataError
 
 FILES, BYTES = 16, 1 << 18  # so many files, and bytes of each
@@ -58,7 +58,9 @@ def look_at(files: Sequence[CorpusFile], *, invalid_utf8: str, text_key: str | N
 def _sample(file: CorpusFile, invalid_utf8: str, text_key: str | None, pairs: bool) -> _Sample | None:
     stop = min(file.size, BYTES) if file.compression == "none" else None
     try:
-        blocks = read_blocks(Chunk(0, file, 0, stop), block_bytes=BYTES, invalid_utf8=invalid_utf8, text_key=text_key)
+        blocks = read_blocks(
+            ByteRange(0, file, 0, stop), block_bytes=BYTES, invalid_utf8=invalid_utf8, text_key=text_key
+        )
         block: Block | None = next(iter(blocks), None)
     except NlpdataError:
         return None  # the command itself meets it, and says where

@@ -1,4 +1,4 @@
-"""Plans chunks and portions of them, and reads them as blocks of decoded sentences."""
+"""Plans byte ranges and portions of them, and reads them as blocks of decoded sentences."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,18 +10,18 @@ import numpy as np
 from nlpdata.corpus.jsonl import JsonDecoder, JsonScanner, invalid_utf8_error
 from nlpdata.corpus.scan import LINE_END, Part, TextScanner
 from nlpdata.corpus.source import Source
-from nlpdata.corpus.types import MAX_LINE_BYTES, Block, Chunk, CorpusFile, Portion
+from nlpdata.corpus.types import MAX_LINE_BYTES, Block, ByteRange, CorpusFile, Portion
 from nlpdata.errors import UsageError
 
 INVALID_UTF8_MODES = ("fail", "replace", "skip")
 BLOCK_BYTES = 1 << 20
-MAX_CHUNKS = 4096  # of a portion: the description of each goes to the worker
+MAX_BYTE_RANGES = 4096  # of a portion: the description of each goes to the worker
 
 
-def plan_chunks(
+def plan_byte_ranges(
     files: Iterable[CorpusFile], chunk_size: int, text_key: str | None = None, limit_documents: int | None = None
-) -> list[Chunk]:
-    """Cuts files into chunks of `chunk_size` bytes (a compressed file is one chunk); an empty file gives none.
+) -> list[ByteRange]:
+    """Cuts files into byte ranges of `chunk_size` bytes (a compressed file is one byte range); an empty file gives none.
 
     With `limit_documents`, the plan covers the first so many documents in file order: their starts are counted,
     only as far as needed. Weights play no part in it.
@@ -30,52 +30,54 @@ def plan_chunks(
         raise UsageError(f"--chunk-size must be 1 byte or more, received {chunk_size}")
     if limit_documents is not None and limit_documents < 1:
         raise UsageError(f"--limit-documents must be 1 or more, received {limit_documents}")
-    chunks: list[Chunk] = []
+    byte_ranges: list[ByteRange] = []
     for file in files:
         if file.compression != "none":
-            chunks.append(Chunk(len(chunks), file, 0, None))
+            byte_ranges.append(ByteRange(len(byte_ranges), file, 0, None))
             continue
         for start in range(0, file.size, chunk_size):
-            chunks.append(Chunk(len(chunks), file, start, min(start + chunk_size, file.size)))
-    return chunks if limit_documents is None else _first_documents(chunks, text_key, limit_documents)
+            byte_ranges.append(ByteRange(len(byte_ranges), file, start, min(start + chunk_size, file.size)))
+    return byte_ranges if limit_documents is None else _first_documents(byte_ranges, text_key, limit_documents)
 
 
 def plan_portions(
     files: Iterable[CorpusFile], size: int, text_key: str | None = None, limit_documents: int | None = None
 ) -> list[Portion]:
-    """Divides files into portions of about `size` bytes: chunks of large files, many small files together.
+    """Divides files into portions of about `size` bytes: byte ranges of large files, many small files together.
 
     So that the number of tasks, and of what each leaves, goes by the bytes of the corpus, not by its files.
     """
     portions: list[Portion] = []
-    held: list[Chunk] = []
+    held: list[ByteRange] = []
     held_bytes = 0
-    for chunk in plan_chunks(files, size, text_key, limit_documents):
-        own = (chunk.stop or chunk.file.size) - chunk.start
-        if held and (held_bytes + own > size or len(held) == MAX_CHUNKS):
+    for byte_range in plan_byte_ranges(files, size, text_key, limit_documents):
+        own = (byte_range.stop or byte_range.file.size) - byte_range.start
+        if held and (held_bytes + own > size or len(held) == MAX_BYTE_RANGES):
             portions.append(Portion(len(portions), tuple(held)))
             held, held_bytes = [], 0
-        held.append(chunk)
+        held.append(byte_range)
         held_bytes += own
     return [*portions, Portion(len(portions), tuple(held))] if held else portions
 
 
-def _first_documents(chunks: list[Chunk], text_key: str | None, limit: int) -> list[Chunk]:
-    for number, chunk in enumerate(chunks):
+def _first_documents(byte_ranges: list[ByteRange], text_key: str | None, limit: int) -> list[ByteRange]:
+    for number, byte_range in enumerate(byte_ranges):
         found = 0
-        with Source(chunk.file) as source:
-            for part in _scanner(source, chunk, BLOCK_BYTES, text_key):
+        with Source(byte_range.file) as source:
+            for part in _scanner(source, byte_range, BLOCK_BYTES, text_key):
                 found += len(part.offsets) - part.starts_inside
                 if found >= limit:
-                    return [*chunks[:number], replace(chunk, max_documents=limit)]
+                    return [*byte_ranges[:number], replace(byte_range, max_documents=limit)]
         limit -= found
-    return chunks
+    return byte_ranges
 
 
 def read_portion(portion: Portion, *, invalid_utf8: str = "fail", text_key: str | None = None) -> Iterator[Block]:
-    """Reads the chunks of a portion as `read_blocks` does; what small ones hold comes in blocks together."""
-    blocks = (read_blocks(chunk, invalid_utf8=invalid_utf8, text_key=text_key) for chunk in portion.chunks)
-    return _joined(chain.from_iterable(blocks)) if len(portion.chunks) > 1 else chain.from_iterable(blocks)
+    """Reads the byte ranges of a portion as `read_blocks` does; what small ones hold comes in blocks together."""
+    blocks = (
+        read_blocks(byte_range, invalid_utf8=invalid_utf8, text_key=text_key) for byte_range in portion.byte_ranges
+    )
+    return _joined(chain.from_iterable(blocks)) if len(portion.byte_ranges) > 1 else chain.from_iterable(blocks)
 
 
 def _joined(blocks: Iterable[Block]) -> Iterator[Block]:
@@ -113,9 +115,9 @@ def _join(blocks: Sequence[Block]) -> Block:
 
 
 def read_blocks(
-    chunk: Chunk, *, block_bytes: int = BLOCK_BYTES, invalid_utf8: str = "fail", text_key: str | None = None
+    byte_range: ByteRange, *, block_bytes: int = BLOCK_BYTES, invalid_utf8: str = "fail", text_key: str | None = None
 ) -> Iterator[Block]:
-    """Reads the documents of a chunk, in blocks of about `block_bytes` of text (a longer line makes a longer block).
+    """Reads the documents of a byte range, in blocks of about `block_bytes` of text (a longer line makes a longer block).
 
     `invalid_utf8` is "fail" (DataError), "replace" (U+FFFD) or "skip" (such lines are left out and counted).
     `text_key` says that the file holds JSON lines, and where in each object the text is.
@@ -124,21 +126,21 @@ def read_blocks(
         raise UsageError(f"--invalid-utf8 must be one of {', '.join(INVALID_UTF8_MODES)}, received {invalid_utf8!r}")
     if block_bytes < 1:
         raise UsageError(f"block_bytes must be 1 or more, received {block_bytes}")
-    return _read_blocks(chunk, block_bytes, invalid_utf8, text_key)
+    return _read_blocks(byte_range, block_bytes, invalid_utf8, text_key)
 
 
-def _read_blocks(chunk: Chunk, block_bytes: int, invalid_utf8: str, text_key: str | None) -> Iterator[Block]:
-    with Source(chunk.file) as source:
-        decode_json = None if text_key is None else JsonDecoder(chunk.file, text_key, invalid_utf8)
-        for part in _scanner(source, chunk, block_bytes, text_key):
+def _read_blocks(byte_range: ByteRange, block_bytes: int, invalid_utf8: str, text_key: str | None) -> Iterator[Block]:
+    with Source(byte_range.file) as source:
+        decode_json = None if text_key is None else JsonDecoder(byte_range.file, text_key, invalid_utf8)
+        for part in _scanner(source, byte_range, block_bytes, text_key):
             if decode_json:
                 lines, counts, dropped = decode_json(part)
             else:
-                lines, counts, dropped = _decode(part, chunk.file, invalid_utf8)
+                lines, counts, dropped = _decode(part, byte_range.file, invalid_utf8)
             yield Block(
                 lines=lines,
                 line_counts=counts,
-                files=[chunk.file] * len(counts),
+                files=[byte_range.file] * len(counts),
                 offsets=part.offsets,
                 starts_inside=part.starts_inside,
                 ends_inside=part.ends_inside,
@@ -147,8 +149,8 @@ def _read_blocks(chunk: Chunk, block_bytes: int, invalid_utf8: str, text_key: st
             )
 
 
-def _scanner(source: Source, chunk: Chunk, block_bytes: int, text_key: str | None) -> Iterable[Part]:
-    return (TextScanner if text_key is None else JsonScanner)(source, chunk, block_bytes)
+def _scanner(source: Source, byte_range: ByteRange, block_bytes: int, text_key: str | None) -> Iterable[Part]:
+    return (TextScanner if text_key is None else JsonScanner)(source, byte_range, block_bytes)
 
 
 def _decode(part: Part, file: CorpusFile, invalid_utf8: str) -> tuple[list[str], list[int], Counter]:

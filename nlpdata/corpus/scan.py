@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nlpdata.corpus.source import Source
-from nlpdata.corpus.types import MAX_LINE_BYTES, Chunk
+from nlpdata.corpus.types import MAX_LINE_BYTES, ByteRange
 
 _WIDE = rb"\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80"
 _WIDE_REVERSED = rb"[\x85\xa0]\xc2|\x80\x9a\xe1|[\x80-\x8a\xa8\xa9\xaf]\x80\xe2|\x9f\x81\xe2|\x80\x80\xe3"
@@ -168,7 +168,7 @@ def open_window(source: Source, start: int, stop: int) -> Window | None:
     line_ends = _line_ends_before(source, start)
     source.seek(start)
     window = Window(source, b"", start)
-    if line_ends < 2:  # inside of a document that an earlier chunk owns
+    if line_ends < 2:  # inside of a document that an earlier byte range owns
         window.data, window.base = b"\n" * line_ends, start - line_ends
         if not skip_to_separator(window, stop):
             return None
@@ -223,7 +223,7 @@ class Part:
 
 
 class Scanner:
-    """Iterates over the parts of a chunk: what `_next` finds in the window, which is filled as far as it takes.
+    """Iterates over the parts of a byte range: what `_next` finds in the window, which is filled as far as it takes.
 
     Attributes:
       window: what is read and not used yet (None only with `done`).
@@ -252,22 +252,22 @@ class Scanner:
 
 
 class TextScanner(Scanner):
-    """Iterates over the documents of a chunk, in parts of about `block_bytes`.
+    """Iterates over the documents of a byte range, in parts of about `block_bytes`.
 
     A document that ends in the next block moves there whole if what is here of it is under half a block. Between
     parts, the window begins at a line with text inside of a document (`inside`), or between documents.
     """
 
-    def __init__(self, source: Source, chunk: Chunk, block_bytes: int):
+    def __init__(self, source: Source, byte_range: ByteRange, block_bytes: int):
         self.block_bytes = block_bytes
-        self.stop = sys.maxsize if chunk.stop is None else chunk.stop
-        self.remaining = sys.maxsize if chunk.max_documents is None else chunk.max_documents
-        self.window = open_window(source, chunk.start, self.stop)
+        self.stop = sys.maxsize if byte_range.stop is None else byte_range.stop
+        self.remaining = sys.maxsize if byte_range.max_documents is None else byte_range.max_documents
+        self.window = open_window(source, byte_range.start, self.stop)
         self.inside = False
         self.document = 0  # offset of the document that `inside` is about
         self.done = self.window is None or self.remaining == 0
-        # Input used by earlier parts; a later chunk's whitespace in front belongs to the chunk before it.
-        self.mark = None if chunk.start else 0
+        # Input used by earlier parts; a later byte range's whitespace in front belongs to the byte range before it.
+        self.mark = None if byte_range.start else 0
 
     def _next(self) -> Part | None:
         window, data = self.window, self.window.data
@@ -297,7 +297,7 @@ class TextScanner(Scanner):
         return self._tail(spans, starts[-1])
 
     def _allowed(self, starts: list[int]) -> int:
-        """How many of the documents that begin at `starts` belong to the chunk."""
+        """How many of the documents that begin at `starts` belong to the byte range."""
         allowed = len(starts)
         while allowed and self.window.base + starts[allowed - 1] >= self.stop:
             allowed -= 1

@@ -1,4 +1,4 @@
-"""What corpus reading hands around: files, the chunks of a plan, and blocks of text."""
+"""What corpus reading hands around: files, the byte ranges of a plan, and blocks of text."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class CorpusFile:
 
 
 @dataclass(frozen=True)
-class Chunk:
+class ByteRange:
     """A byte range of one file: the documents whose first byte lies in it."""
 
     index: int
@@ -35,9 +35,9 @@ class Chunk:
     file: CorpusFile
     start: int
     stop: int | None
-    """Offsets in the decompressed file; a compressed file is one chunk, 0 to None."""
+    """Offsets in the decompressed file; a compressed file is one byte range, 0 to None."""
     max_documents: int | None = None
-    """Only the first so many documents; set by `limit_documents` on the last chunk."""
+    """Only the first so many documents; set by `limit_documents` on the last byte range."""
 
     @property
     def place(self) -> str:
@@ -47,24 +47,24 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Portion:
-    """The work of one task: a chunk, or many small ones that follow each other."""
+    """The work of one task: a byte range, or many small ones that follow each other."""
 
     index: int
     """Position in the plan."""
-    chunks: tuple[Chunk, ...]
+    byte_ranges: tuple[ByteRange, ...]
 
     @property
     def bytes(self) -> int:
         """Input bytes on disk."""
-        return sum((chunk.stop or chunk.file.size) - chunk.start for chunk in self.chunks)
+        return sum((byte_range.stop or byte_range.file.size) - byte_range.start for byte_range in self.byte_ranges)
 
     @property
     def place(self) -> str:
         """For messages: the file and the range, or the first and the last file."""
-        first, last = self.chunks[0], self.chunks[-1]
+        first, last = self.byte_ranges[0], self.byte_ranges[-1]
         if first is last:
             return first.place
-        return f"{first.file.path} to {last.file.path}, {len(self.chunks)} parts of files"
+        return f"{first.file.path} to {last.file.path}, {len(self.byte_ranges)} parts of files"
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ def make_plan(request: PretrainingRequest) -> Plan:
         "tokenizer": loaded.meta(),
         "inputs": [[file.name, file.weight, fingerprint(file)] for file in files],
         "plan": [
-            [[chunk.file.path, chunk.start, chunk.stop, chunk.max_documents] for chunk in portion.chunks]
+            [[part.file.path, part.start, part.stop, part.max_documents] for part in portion.byte_ranges]
             for portion in portions
         ],
         "num_shards": request.num_shards,

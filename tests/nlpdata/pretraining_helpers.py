@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nlpdata.corpus import find_files, plan_chunks, read_blocks
+from nlpdata.corpus import find_files, plan_byte_ranges, read_blocks
 from nlpdata.execution.spill import Merge, SpillWriter
 from nlpdata.pretraining import maker as makers
 from nlpdata.pretraining.buckets import plan_buckets, slot_shift
@@ -98,8 +98,8 @@ def build_all(paths, tokenizer, block_bytes=1 << 20, chunk_size=1 << 30, options
 
     makers.encode_examples = encode
     try:
-        for chunk in plan_chunks(files, chunk_size):
-            blocks = read_blocks(chunk, block_bytes=block_bytes, invalid_utf8=options.invalid_utf8)
+        for byte_range in plan_byte_ranges(files, chunk_size):
+            blocks = read_blocks(byte_range, block_bytes=block_bytes, invalid_utf8=options.invalid_utf8)
             for batch in build_examples(blocks, maker, counters):
                 keyed[batch.kind].append(batch)
         for split in SPLITS:

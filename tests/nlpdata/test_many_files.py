@@ -50,7 +50,7 @@ def create(folder, output, **options):
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_few_open_files_whatever_the_number_of_runs(tmp_path, small_files, objective):
-    """A chunk size of 1,000 bytes makes more than 100 runs of each kind."""
+    """A byte range size of 1,000 bytes makes more than 100 runs of each kind."""
     whole, _ = create(small_files, tmp_path / "whole", **OBJECTIVES[objective])
     with open_files_limited(12):
         found, _ = create(small_files, tmp_path / "runs", chunk_size=1000, **OBJECTIVES[objective])
@@ -85,23 +85,24 @@ def test_small_files_are_one_task(small_files):
     files, _ = find_files([f"{small_files}/*"])
     total = sum(file.size for file in files)
     (portion,) = plan_portions(files, total)
-    assert [chunk.file for chunk in portion.chunks] == [file for file in files if file.size]
+    assert [byte_range.file for byte_range in portion.byte_ranges] == [file for file in files if file.size]
     assert portion.bytes == total
     assert portion.place == f"{small_files}/000.txt to {small_files}/149.txt, 150 parts of files"
     portions = plan_portions(files, 2000)
     assert len(portions) < 2 * total / 2000 + 1
     assert [portion.index for portion in portions] == list(range(len(portions)))
-    chunks = [chunk for portion in portions for chunk in portion.chunks]
-    assert [(chunk.file, chunk.start, chunk.stop) for chunk in chunks] == [
-        (chunk.file, chunk.start, chunk.stop) for chunk in corpus_reading.plan_chunks(files, 2000)
+    byte_ranges = [byte_range for portion in portions for byte_range in portion.byte_ranges]
+    assert [(byte_range.file, byte_range.start, byte_range.stop) for byte_range in byte_ranges] == [
+        (byte_range.file, byte_range.start, byte_range.stop)
+        for byte_range in corpus_reading.plan_byte_ranges(files, 2000)
     ]
-    assert all(portion.bytes <= 2000 or len(portion.chunks) == 1 for portion in portions)
+    assert all(portion.bytes <= 2000 or len(portion.byte_ranges) == 1 for portion in portions)
 
 
 def test_portions_have_so_many_chunks_at_most(small_files, monkeypatch):
-    monkeypatch.setattr(corpus_reading, "MAX_CHUNKS", 40)
+    monkeypatch.setattr(corpus_reading, "MAX_BYTE_RANGES", 40)
     files, _ = find_files([f"{small_files}/*"])
-    assert [len(portion.chunks) for portion in plan_portions(files, 1 << 30)] == [40, 40, 40, 30]
+    assert [len(portion.byte_ranges) for portion in plan_portions(files, 1 << 30)] == [40, 40, 40, 30]
 
 
 def documents_of(blocks):
@@ -128,12 +129,14 @@ def test_joined_blocks_hold_the_same_documents(tmp_path, small_files, monkeypatc
     (tmp_path / "blank.txt").write_bytes(b"\n \n\n")
     (tmp_path / "zero.txt").write_bytes(b"z")
     files, _ = find_files([f"{small_files}/0*", f"{tmp_path}/*"])
-    chunks = corpus_reading.plan_chunks(files, 1 << 20)
+    byte_ranges = corpus_reading.plan_byte_ranges(files, 1 << 20)
     plain = read_blocks
-    one_by_one = [block for chunk in chunks for block in plain(chunk, block_bytes=block_bytes, invalid_utf8="skip")]
+    one_by_one = [
+        block for byte_range in byte_ranges for block in plain(byte_range, block_bytes=block_bytes, invalid_utf8="skip")
+    ]
     monkeypatch.setattr(corpus_reading, "BLOCK_BYTES", block_bytes)
     monkeypatch.setattr(
-        corpus_reading, "read_blocks", lambda chunk, **more: plain(chunk, block_bytes=block_bytes, **more)
+        corpus_reading, "read_blocks", lambda byte_range, **more: plain(byte_range, block_bytes=block_bytes, **more)
     )
     (portion,) = plan_portions(files, 1 << 20)
     together = list(read_portion(portion, invalid_utf8="skip"))

@@ -1,4 +1,4 @@
-"""Reading: documents do not depend on chunks, blocks or compression; odd text; damage; bounded memory."""
+"""Reading: documents do not depend on byte ranges, blocks or compression; odd text; damage; bounded memory."""
 
 import gzip
 import itertools
@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlpdata import corpus
-from nlpdata.corpus import find_files, fingerprint, plan_chunks, read_blocks, scan
+from nlpdata.corpus import find_files, fingerprint, plan_byte_ranges, read_blocks, scan
 from nlpdata.errors import DataError, UsageError
 from tests.shared import shared
 
@@ -26,9 +26,9 @@ def documents(path, chunk_size=1 << 24, limit_documents=None, **options):
     """([(offset, lines)], dropped) of a file, put together from its blocks."""
     found, dropped = [], Counter()
     (file,), _ = find_files([str(path)])
-    for chunk in plan_chunks([file], chunk_size, options.get("text_key"), limit_documents):
+    for byte_range in plan_byte_ranges([file], chunk_size, options.get("text_key"), limit_documents):
         inside, bytes_read = False, 0
-        for block in read_blocks(chunk, **options):
+        for block in read_blocks(byte_range, **options):
             assert sum(block.line_counts) == len(block.lines)
             assert len(block.line_counts) == len(block.offsets) > 0
             assert block.starts_inside == inside
@@ -212,15 +212,18 @@ def test_chunk_border_between_cr_and_lf(tmp_path):
 def test_document_belongs_to_the_chunk_of_its_first_byte(tmp_path):
     path = write(tmp_path / "a.txt", "one\ntwo\n\n\n  three\nfour\n")
     (file,), _ = find_files([str(path)])
-    chunks = plan_chunks([file], 12)
-    assert [(chunk.index, chunk.start, chunk.stop) for chunk in chunks] == [(0, 0, 12), (1, 12, 23)]
-    assert [[block.offsets for block in read_blocks(chunk)] for chunk in chunks] == [[[0]], [[12]]]
+    byte_ranges = plan_byte_ranges([file], 12)
+    assert [(byte_range.index, byte_range.start, byte_range.stop) for byte_range in byte_ranges] == [
+        (0, 0, 12),
+        (1, 12, 23),
+    ]
+    assert [[block.offsets for block in read_blocks(byte_range)] for byte_range in byte_ranges] == [[[0]], [[12]]]
 
 
 def test_small_documents_share_a_block_and_large_ones_are_split(tmp_path):
     path = write(tmp_path / "a.txt", "a b c\n\n" * 100 + "long line\n" * 1000)
     (file,), _ = find_files([str(path)])
-    blocks = list(read_blocks(plan_chunks([file], 1 << 20)[0], block_bytes=2000))
+    blocks = list(read_blocks(plan_byte_ranges([file], 1 << 20)[0], block_bytes=2000))
     assert len(blocks[0].offsets) == 101
     assert blocks[0].ends_inside
     assert [block.starts_inside for block in blocks[1:]] == [True] * (len(blocks) - 1)
@@ -275,7 +278,7 @@ def test_invalid_utf8(tmp_path, bad):
 def test_invalid_utf8_mode_is_checked(tmp_path):
     (file,), _ = find_files([str(write(tmp_path / "a.txt", "a"))])
     with pytest.raises(UsageError, match="fail, replace, skip"):
-        read_blocks(plan_chunks([file], 10)[0], invalid_utf8="ignore")
+        read_blocks(plan_byte_ranges([file], 10)[0], invalid_utf8="ignore")
 
 
 @pytest.mark.parametrize(
@@ -412,20 +415,22 @@ def test_limit_documents_goes_over_files_in_order(tmp_path):
     files, _ = find_files([str(tmp_path / "*")])
 
     def read(limit):
-        chunks = plan_chunks(files, 4, limit_documents=limit)
-        return chunks, [line for chunk in chunks for block in read_blocks(chunk) for line in block.lines]
+        byte_ranges = plan_byte_ranges(files, 4, limit_documents=limit)
+        return byte_ranges, [
+            line for byte_range in byte_ranges for block in read_blocks(byte_range) for line in block.lines
+        ]
 
     for limit in range(1, 9):
         assert read(limit)[1] == list("abcdefg")[:limit]
     assert read(4)[0][-1].max_documents == 1
-    assert {chunk.max_documents for chunk in read(8)[0]} == {None}
+    assert {byte_range.max_documents for byte_range in read(8)[0]} == {None}
     assert read(None)[0] == read(100)[0]
 
 
 @pytest.mark.parametrize("arguments", [(0, None, None), (10, None, 0)])
 def test_plan_checks_its_options(arguments):
     with pytest.raises(UsageError, match="must be 1"):
-        plan_chunks([], *arguments)
+        plan_byte_ranges([], *arguments)
 
 
 def test_fingerprint_sees_name_size_and_samples(tmp_path):
@@ -443,10 +448,10 @@ def test_fingerprint_sees_name_size_and_samples(tmp_path):
 def test_file_that_vanishes_is_a_data_error(tmp_path):
     path = write(tmp_path / "a.txt", "a")
     (file,), _ = find_files([str(path)])
-    chunks = plan_chunks([file], 10)
+    byte_ranges = plan_byte_ranges([file], 10)
     path.unlink()
     with pytest.raises(DataError, match=r"a\.txt: cannot be read"):
-        list(read_blocks(chunks[0]))
+        list(read_blocks(byte_ranges[0]))
     with pytest.raises(DataError, match=r"a\.txt: cannot be read"):
         fingerprint(file)
 
@@ -463,7 +468,7 @@ def test_file_that_vanishes_is_a_data_error(tmp_path):
 def test_memory_is_bounded(tmp_path, unit, limit_mb):
     script = textwrap.dedent(f"""
         import resource, sys
-        from nlpdata.corpus import find_files, plan_chunks, read_blocks
+        from nlpdata.corpus import find_files, plan_byte_ranges, read_blocks
         unit = {unit}.encode()
         piece = unit * ((1 << 20) // len(unit))
         with open(sys.argv[1], "wb") as file:
@@ -471,8 +476,8 @@ def test_memory_is_bounded(tmp_path, unit, limit_mb):
                 file.write(piece)
         peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
         before = peak()
-        for chunk in plan_chunks(find_files([sys.argv[1]])[0], 64 << 20):
-            for block in read_blocks(chunk):
+        for byte range in plan_byte_ranges(find_files([sys.argv[1]])[0], 64 << 20):
+            for block in read_blocks(byte range):
                 pass
         print(peak() - before)
     """)

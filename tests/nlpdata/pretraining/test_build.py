@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from nlpdata.corpus import find_files, plan_chunks, read_blocks
+from nlpdata.corpus import find_files, plan_byte_ranges, read_blocks
 from nlpdata.pretraining.build import build_examples
 from nlpdata.pretraining.maker import ExampleMaker
 from nlpdata.pretraining.options import PretrainingOptions
@@ -107,10 +107,10 @@ def test_one_document(tmp_path):
         before, behind = (b, a) if label else (a, b)
         assert before + behind == list(range(5, 23))
     files, _ = find_files([str(corpus)])
-    (chunk,) = plan_chunks(files, 1 << 20)
+    (byte_range,) = plan_byte_ranges(files, 1 << 20)
     maker = ExampleMaker(PretrainingOptions(objective="nsp", dupe_factor=10, **SMALL), tokenizer)
     kinds = {}
-    for keyed in build_examples(read_blocks(chunk), maker, Counter()):
+    for keyed in build_examples(read_blocks(byte_range), maker, Counter()):
         kinds[keyed.kind] = keyed
     assert kinds.keys() == {"records", "documents", "waiting"}
     for example in split_records(kinds["records"]):
