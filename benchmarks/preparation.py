@@ -29,7 +29,7 @@ class Corpus:
         self.tokenizer = load_tokenizer(tokenizer)
         self.files, _ = find_files(self.patterns)
         self.size = sum(file.size for file in self.files)
-        chunk_bytes = min(max(self.size // 8, plan.MIN_CHUNK_BYTES), plan.MAX_CHUNK_BYTES)
+        chunk_bytes = min(max(self.size // 8, plan.MIN_PORTION_BYTES), plan.MAX_PORTION_BYTES)
         self.portions = plan_portions(self.files, chunk_bytes)
         self.blocks = [block.lines for portion in self.portions for block in read_portion(portion)]
 

@@ -65,13 +65,13 @@ class PieceBuilder:
 
     Args:
       name: of the work, unique in the pipeline and the same in every attempt.
-      bucket_work: of the objective; None where nothing goes to buckets.
+      bucket_work: of the objective.
       folder: where pieces become files; None: they are bytes.
     """
 
-    def __init__(self, name: str, bucket_work: BucketWork | None, folder: Path | None):
+    def __init__(self, name: str, bucket_work: BucketWork, folder: Path | None) -> None:
         self._name, self._folder = name, folder
-        self._slot_shift = slot_shift(bucket_work is not None and bucket_work.by_file)
+        self._slot_shift = slot_shift(bucket_work.by_file)
         self._buffers: dict[str, SortBuffer] = {}
         self.facts = Facts()
 

@@ -20,7 +20,6 @@ from nlpdata.files.paths import is_remote, shown_name
 from nlpdata.files.writing import remove_tree, write_whole
 from nlpdata.options import takes
 from nlpdata.output import WorkFolder, check_output, commit, complete, shared_path
-from nlpdata.pretraining.maker import MakerSpec, maker_of
 from nlpdata.pretraining.options import BeamPretrainingRequest
 from nlpdata.pretraining.plan import CreationResult, Plan, make_plan, result_warnings
 from nlpdata.records.contract import read_meta
@@ -95,9 +94,7 @@ def build_graph(pipeline: beam.Pipeline, plan: Plan, folder, runs: Path | None =
       folder: where finished shards wait for the last step.
       runs: where pieces become files, where all steps run on this machine (see pipelines.pieces).
     """
-    content = None if runs else Path(plan.tokenizer.path).read_bytes()  # the worker may be on another machine
-    spec = MakerSpec(plan.options, plan.tokenizer.spec, content)
-    maker_of(spec, plan.tokenizer)  # of this process; workers make their own
+    spec = plan.maker_spec(is_local=runs is not None)
     portions = [(portion.index, portion) for portion in plan.portions]
     plan = plan.for_workers()
     made = [
@@ -107,7 +104,7 @@ def build_graph(pipeline: beam.Pipeline, plan: Plan, folder, runs: Path | None =
         >> beam.GroupByKey()  # as Reshuffle does, but with fewer steps and the same keys in each attempt
         | "Build examples" >> beam.ParDo(steps.BuildFn(spec, runs))
     ]
-    if plan.bucket_work:
+    if plan.bucket_work.used:
         made.append(_in_buckets(made[0], plan, steps.FillFn(spec, plan.bucket_work.stage, runs)))
     facts = _together([each | f"Facts {i}" >> labelled(FACTS) for i, each in enumerate(made)], "Facts")
     shards = facts | "Sum facts" >> beam.GroupByKey() | "Plan shards" >> beam.ParDo(steps.PlanShardsFn(plan))
@@ -117,8 +114,8 @@ def build_graph(pipeline: beam.Pipeline, plan: Plan, folder, runs: Path | None =
             [each | f"Records {split} {i}" >> labelled(f"records-{split}") for i, each in enumerate(made)],
             f"Records {split}",
         )
-        if steps.shards_known(plan, split):
-            divided.append(pieces | f"Divide {split}" >> beam.ParDo(steps.DivideFn(split, plan.num_shards)))
+        if count := steps.known_shards(plan, split):
+            divided.append(pieces | f"Divide {split}" >> beam.ParDo(steps.DivideFn(split, count)))
         else:
             plans = shards | f"Shards of pieces {split}" >> labelled(f"join-{split}")
             joined = _joined(pieces, plans, f"Join {split}")

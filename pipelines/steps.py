@@ -6,7 +6,7 @@ whole. So a bundle that fails and is tried again, or runs twice at once, changes
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from uuid import uuid4
@@ -15,7 +15,7 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.metrics import Metrics
 
-from nlpdata.corpus import Portion, read_portion
+from nlpdata.corpus import Block, Portion, read_portion
 from nlpdata.errors import DataError
 from nlpdata.execution.spill import Merge, SpillWriter, read_run, split_run
 from nlpdata.files.paths import is_remote
@@ -38,14 +38,15 @@ GROUP_BYTES = 32 << 20  # what is known of the documents of the buckets that are
 class BuildFn(beam.DoFn):
     """(portion index, [Portion]) -> labelled pieces, and facts. `runs`: the folder of pieces that are files."""
 
-    def __init__(self, spec: MakerSpec, runs: Path | None):
+    def __init__(self, spec: MakerSpec, runs: Path | None) -> None:
         self._spec, self._runs = spec, runs
 
     def process(self, grouped: tuple[int, Iterable[Portion]]):
         portion, *_ = grouped[1]
         options = self._spec.options
+        counters: Counter[str] = Counter()
         with homeward("tokenizing", portion.place):
-            maker, counters = maker_of(self._spec), Counter()
+            maker = maker_of(self._spec)
             pieces = PieceBuilder(portion_name(portion), maker.bucket_work, self._runs)
             blocks = read_portion(portion, invalid_utf8=options.invalid_utf8, text_key=options.text_key)
             for item in build_examples(_reported(blocks), maker, counters):
@@ -54,7 +55,7 @@ class BuildFn(beam.DoFn):
         _count(counters)
 
 
-def _reported(blocks):
+def _reported(blocks: Iterable[Block]) -> Iterator[Block]:
     for block in blocks:
         yield block
         progress.report(block.bytes_read)
@@ -70,7 +71,7 @@ def _count(counters: Counter) -> None:
 class PlanBucketsFn(beam.DoFn):
     """(_, all facts) -> "join": the borders of the groups of buckets for each piece; "groups": the buckets of each."""
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
     def process(self, grouped: tuple[int, Iterable[Facts]]):
@@ -109,11 +110,12 @@ class SpreadFn(beam.DoFn):
 class FillFn(beam.DoFn):
     """((split, group), its buckets, documents and waiting examples) -> labelled pieces, and facts."""
 
-    def __init__(self, spec: MakerSpec, stage: str, runs: Path | None):
+    def __init__(self, spec: MakerSpec, stage: str, runs: Path | None) -> None:
         self._spec, self._stage, self._runs = spec, stage, runs
 
     def process(self, grouped: tuple[tuple[str, int], Iterable]):
         (split, number), values = grouped
+        counters: Counter[str] = Counter()
         with (
             homeward(self._stage, f"group {number}"),
             tempfile.TemporaryDirectory(prefix="nlpdata-") as folder,
@@ -124,7 +126,7 @@ class FillFn(beam.DoFn):
                     buckets = value
                 else:
                     given[kind].add(value)
-            maker, counters = maker_of(self._spec), Counter()
+            maker = maker_of(self._spec)
             pieces = PieceBuilder(f"group-{split}-{number:06d}", maker.bucket_work, self._runs)
             documents, waiting = (given[kind].merge() for kind in BUCKET_KINDS)
             for item in maker.bucket_work.fill(split, buckets, documents, waiting, maker, counters):
@@ -136,8 +138,9 @@ class FillFn(beam.DoFn):
 class Gathered:
     """The runs that reached a step, in files: those that came as bytes are sorted into runs under `prefix`."""
 
-    def __init__(self, prefix: Path):
-        self._spill, self._paths = SpillWriter(prefix), []
+    def __init__(self, prefix: Path) -> None:
+        self._spill = SpillWriter(prefix)
+        self._paths: list[str] = []
 
     def add(self, run: bytes | str) -> None:
         if isinstance(run, str):
@@ -162,7 +165,7 @@ class PlanShardsFn(beam.DoFn):
     Raises the fault of a corpus without examples. A shard gets its name from here also where no record falls into it.
     """
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
     def process(self, grouped: tuple[int, Iterable[Facts]]):
@@ -176,22 +179,22 @@ class PlanShardsFn(beam.DoFn):
                 names[split] = self._plan.shards(split, facts.sizes[label])
                 for number, name in enumerate(names[split]):
                     yield "shards", ((split, number), ("name", (name, len(names[split]))))
-                if not shards_known(self._plan, split):
+                if not known_shards(self._plan, split):
                     borders = shard_borders(len(names[split])).tobytes()
                     for piece_id in facts.pieces.get(label, ()):
                         yield f"join-{split}", (piece_id, ((split, "records"), borders))
             yield "totals", (0, ("totals", (facts.counters, names)))
 
 
-def shards_known(plan: Plan, split: str) -> bool:
-    """True if the number of a split's shards is given, so that its pieces need not wait for the sum of their sizes."""
-    return split == "train" and plan.num_shards is not None
+def known_shards(plan: Plan, split: str) -> int | None:
+    """The number of a split's shards where it is given: its pieces need not wait for the sum of their sizes."""
+    return plan.num_shards if split == "train" else None
 
 
 class DivideFn(beam.DoFn):
     """(piece id, run) -> ((split, shard), (kind, run)), for a split whose number of shards is given."""
 
-    def __init__(self, split: str, count: int):
+    def __init__(self, split: str, count: int) -> None:
         self._split, self._count = split, count
 
     def process(self, piece: Piece):
@@ -202,7 +205,7 @@ class DivideFn(beam.DoFn):
 class ShardFn(beam.DoFn):
     """((split, shard), its name and records) -> (0, (split, ShardInfo as a dict)); the shard lies in the work folder."""
 
-    def __init__(self, folder, compression: str):
+    def __init__(self, folder, compression: str) -> None:
         self._folder, self._compression = folder, compression
 
     def process(self, grouped: tuple[tuple[str, int], Iterable]):
@@ -223,7 +226,7 @@ class ShardFn(beam.DoFn):
             with ShardWriter(temporary, self._compression) as writer:
                 for _, _, lengths, payload in given.merge().read(low, high):
                     writer.write(payload, len(lengths))
-            info = replace(writer.info, file=name)
+            info = replace(writer.close(), file=name)
             move(temporary, self._folder / name)
         Metrics.counter("nlpdata", f"records_{split}").inc(info.records)
         yield 0, (split, asdict(info))
@@ -232,7 +235,7 @@ class ShardFn(beam.DoFn):
 class CommitFn(beam.DoFn):
     """(0, infos of all shards and the totals) -> the meta files' contents; the set is in place when it ends."""
 
-    def __init__(self, plan: Plan, folder):
+    def __init__(self, plan: Plan, folder) -> None:
         self._plan, self._folder = plan, folder
 
     def process(self, grouped: tuple[int, Iterable]):

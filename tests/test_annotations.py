@@ -9,11 +9,9 @@ from tests.test_architecture import modules
 
 # Rooms of which functions still lack annotations: take one out, and it stays right.
 OPEN = {
-    "nlpdata.corpus",
     "nlpdata.execution",
     "nlpdata.finetuning",
     "nlpdata.output",
-    "nlpdata.pretraining",
     "pipelines.finetuning",
     "pipelines.pretraining",
     "pipelines.steps",

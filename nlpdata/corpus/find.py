@@ -7,11 +7,11 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
 
 from nlpdata.corpus.source import Source, reading
 from nlpdata.corpus.types import CorpusFile
-from nlpdata.errors import UsageError
+from nlpdata.errors import UsageError, opt
+from nlpdata.files import PathNames
 from nlpdata.files.compression import detect_compression
 from nlpdata.files.paths import file_size, find_paths, is_remote, open_binary, path_of
 from nlpdata.keys import hash_bytes
@@ -21,22 +21,22 @@ _WEIGHT = re.compile(r"(.+)@([^@/,]*)")
 _SUFFIXES = (".gz", ".zst")
 
 
-def find_files(patterns: Sequence[str]) -> tuple[list[CorpusFile], list[str]]:
-    """The files that `patterns` name, in sorted path order, and warnings.
+def find_files(patterns: PathNames) -> tuple[list[CorpusFile], list[str]]:
+    """The files that patterns name, in sorted path order, and warnings. UsageError, DataError where one cannot be read.
 
     A pattern is a path, a glob (`**` goes into folders) or a comma-separated list of these, each with an optional
     weight (`wiki/*.txt@2`). What exists under the very name wins over commas, weights and globs.
     """
-    patterns = [patterns] if isinstance(patterns, str | os.PathLike) else list(patterns)
-    if not patterns:
-        raise UsageError("--input: no file or pattern was given")
+    given = [os.fspath(each) for each in ([patterns] if isinstance(patterns, str | os.PathLike) else patterns)]
+    if not given:
+        raise UsageError(f"{opt('input')}: no file or pattern was given")
     matches: list[tuple[str, float]] = []
-    for number, pattern in enumerate(patterns):
-        around = [os.fspath(other) for other in patterns[max(0, number - 1) : number + 2]]
-        matches += _resolve(os.fspath(pattern), around)
+    for number, pattern in enumerate(given):
+        matches += _resolve(pattern, around=given[max(0, number - 1) : number + 2])
     matches.sort(key=lambda match: _order(match[0]))
     unique, warnings = _without_repetitions(matches)
-    files, seen = [], Counter()
+    files: list[CorpusFile] = []
+    seen: Counter[str] = Counter()
     for path, weight in unique:
         name = _name(path)
         files.append(_inspect(path, name, seen[name], weight, len(files)))
@@ -58,7 +58,9 @@ def _order(path: str) -> tuple[str, str]:
 def _resolve(pattern: str, around: list[str]) -> list[tuple[str, float]]:
     """(path, weight) of all files that one argument names. `around`: it and its neighbours, for the message."""
     if not pattern.strip(" ,"):
-        raise UsageError(f"--input: received {pattern!r}, expected a file or a pattern (is a shell variable empty?)")
+        raise UsageError(
+            f"{opt('input')}: received {pattern!r}, expected a file or a pattern (is a shell variable empty?)"
+        )
     whole = _match(pattern)
     if whole:
         return whole
@@ -93,11 +95,11 @@ def _match(pattern: str) -> list[tuple[str, float]]:
         paths = find_paths(path)
         files = [path for path in paths if not os.path.isdir(path)]
         if files:
-            weight = 1.0 if weight is None else _weight(pattern, weight)
-            return [(path, weight) for path in files]
+            factor = 1.0 if weight is None else _weight(pattern, weight)
+            return [(path, factor) for path in files]
         if paths:
             raise UsageError(
-                f"--input: {pattern!r} matches only directories; did you mean {os.path.join(path, '*')!r}?"
+                f"{opt('input')}: {pattern!r} matches only directories; did you mean {os.path.join(path, '*')!r}?"
             )
     return []
 
@@ -113,7 +115,9 @@ def _weight(pattern: str, text: str) -> float:
     except ValueError:
         weight = math.nan
     if not 0 < weight < math.inf:
-        raise UsageError(f"--input: {pattern!r} has the weight {text!r}; expected a number above 0, such as @2 or @0.5")
+        raise UsageError(
+            f"{opt('input')}: {pattern!r} has the weight {text!r}; expected a number above 0, such as @2 or @0.5"
+        )
     return weight
 
 
@@ -131,7 +135,7 @@ def _without_repetitions(matches: list[tuple[str, float]]) -> tuple[list[tuple[s
         again = "" if path == first else f" (also as {path})"
         if weight != first_weight:
             raise UsageError(
-                f"--input: {first}{again} is given with the weights {first_weight:g} and {weight:g}: give each file "
+                f"{opt('input')}: {first}{again} is given with the weights {first_weight:g} and {weight:g}: give each file "
                 "once, with one weight (no @ means 1)"
             )
         repeated.setdefault(real, first + again)
@@ -158,7 +162,7 @@ def _inspect(path: str, name: str, occurrence: int, weight: float, number: int) 
         size = file_size(path)
     if not is_remote(path) and not os.path.isfile(path):
         raise UsageError(
-            f"--input: {path} is not a regular file (a pipe or device?): write its contents to a file first"
+            f"{opt('input')}: {path} is not a regular file (a pipe or device?): write its contents to a file first"
         )
     with reading(path), open_binary(path) as raw:
         head = raw.read(HEAD_BYTES)
@@ -174,8 +178,9 @@ def _inspect(path: str, name: str, occurrence: int, weight: float, number: int) 
 
 def _is_directory(path: str) -> UsageError:
     if is_remote(path):
-        return UsageError(f"--input: {path} is a folder: give a pattern, such as '{path.rstrip('/')}/*.txt'")
-    kinds, folders = Counter(), 0
+        return UsageError(f"{opt('input')}: {path} is a folder: give a pattern, such as '{path.rstrip('/')}/*.txt'")
+    kinds: Counter[str] = Counter()
+    folders = 0
     with reading(path), os.scandir(path) as entries:
         for entry in entries:
             if entry.name.startswith("."):
@@ -192,7 +197,7 @@ def _is_directory(path: str) -> UsageError:
         advice = f"it holds {folders} directories; give a pattern, such as {os.path.join(path, '**', '*.txt')!r}"
     else:
         advice = f"it is empty; expected files or a pattern, such as {os.path.join(path, '*.txt')!r}"
-    return UsageError(f"--input: {path} is a directory: {advice}")
+    return UsageError(f"{opt('input')}: {path} is a directory: {advice}")
 
 
 def _kind(name: str) -> str:
@@ -206,7 +211,7 @@ def _kind(name: str) -> str:
 def _no_match(pattern: str, around: list[str]) -> UsageError:
     path = os.path.expanduser(pattern)
     if is_remote(pattern):
-        return UsageError(f"--input: {pattern!r} matches no file there")
+        return UsageError(f"{opt('input')}: {pattern!r} matches no file there")
     found = _split_weight(pattern)[0] or path
     folder = os.path.dirname(os.path.expanduser(found))
     hints = [] if os.path.isabs(path) else [f"the current directory is {os.getcwd()}"]
@@ -221,7 +226,7 @@ def _no_match(pattern: str, around: list[str]) -> UsageError:
         close = _closest(os.path.basename(found), folder or ".")
         if close:
             hints.append("closest: " + ", ".join(os.path.join(folder, name) for name in close))
-    return UsageError(f"--input: {pattern!r} matches no file" + "".join(f"; {hint}" for hint in hints))
+    return UsageError(f"{opt('input')}: {pattern!r} matches no file" + "".join(f"; {hint}" for hint in hints))
 
 
 def _closest(name: str, folder: str) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from nlpdata.corpus.scan import SPACE, Part, Scanner, Window, skip_line
 from nlpdata.corpus.source import Source, place
 from nlpdata.corpus.types import MAX_LINE_BYTES, ByteRange, CorpusFile
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, opt
 
 _LINE = re.compile(rb"[^\r\n]++")
 _LINE_BREAK = re.compile(r"\r\n?|\n")
@@ -35,12 +35,12 @@ class JsonScanner(Scanner):
     The offset of a document is that of its line.
     """
 
-    def __init__(self, source: Source, byte_range: ByteRange, block_bytes: int):
+    def __init__(self, source: Source, byte_range: ByteRange, block_bytes: int) -> None:
         self.block_bytes = block_bytes
         self.stop = sys.maxsize if byte_range.stop is None else byte_range.stop
         self.remaining = sys.maxsize if byte_range.max_documents is None else byte_range.max_documents
         self.window = _open_window(source, byte_range.start)
-        self.mark = None if byte_range.start else 0  # input used by earlier parts
+        self.mark: int | None = None if byte_range.start else 0  # input used by earlier parts
         self.done = self.remaining == 0
 
     def _next(self) -> Part | None:
@@ -67,7 +67,7 @@ class JsonScanner(Scanner):
         if self.mark is None:
             self.mark = base + spans[0][0]
         window.advance(used)
-        mark, self.mark = self.mark, window.position()
+        mark, self.mark = self.mark or 0, window.position()
         self.remaining -= len(spans)
         self.done = self.done or not self.remaining
         return Part(data, base, spans, [base + left for left, _ in spans], False, False, self.mark - mark)
@@ -81,7 +81,7 @@ class JsonScanner(Scanner):
             return None
         if self.mark is None:
             self.mark = offset
-        mark, self.mark = self.mark, window.position()
+        mark, self.mark = self.mark or 0, window.position()
         self.remaining -= 1
         self.done = not self.remaining
         return Part(b"", 0, [(0, 0)], [offset], False, False, self.mark - mark, overlong=1)
@@ -142,7 +142,7 @@ class JsonDecoder:
             raise self._error(offset, f"expected one JSON object with the key {self.text_key!r}, found a {found}")
         if self.text_key not in record:
             keys = ", ".join(map(repr, list(record)[:20])) or "none"
-            raise self._error(offset, f"no key {self.text_key!r} (--text-key); the keys here: {keys}")
+            raise self._error(offset, f"no key {self.text_key!r} ({opt('text_key')}); the keys here: {keys}")
         value = record[self.text_key]
         wrong = value
         if isinstance(value, list):
@@ -152,26 +152,25 @@ class JsonDecoder:
             others = [key for key, other in record.items() if isinstance(other, str)][:20]
             raise self._error(
                 offset,
-                f"{self.text_key!r} (--text-key) must be a string or a list of strings, found "
+                f"{self.text_key!r} ({opt('text_key')}) must be a string or a list of strings, found "
                 f"{type(wrong).__name__}{where}; keys with a string here: {', '.join(map(repr, others)) or 'none'}",
             )
         return value
 
     def _without_surrogates(self, lines: list[str], offset: int) -> list[str]:
-        """An escape such as \\ud800 without its other half is no character, and could not be written as UTF-8."""
-        bad = [line for line in lines if _SURROGATE.search(line)]
-        if not bad:
+        """An escape such as \\ud800 without its other half is not a character, and could not be written as UTF-8."""
+        halves = [found[0] for line in lines if (found := _SURROGATE.search(line))]
+        if not halves:
             return lines
         if self.invalid_utf8 == "fail":
-            escape = f"\\u{ord(_SURROGATE.search(bad[0])[0]):04x}"
             raise self._error(
                 offset,
-                f"{escape} is half of a surrogate pair, which is no character. Choose what to do with such text: "
-                "--invalid-utf8 replace or --invalid-utf8 skip",
+                f"\\u{ord(halves[0]):04x} is half of a surrogate pair, which is not a character. Choose what to do with such "
+                f"text: {opt('invalid_utf8', 'replace')} or {opt('invalid_utf8', 'skip')}",
             )
         if self.invalid_utf8 == "replace":
             return [_SURROGATE.sub("\ufffd", line) for line in lines]
-        self.dropped["invalid_utf8"] += len(bad)
+        self.dropped["invalid_utf8"] += len(halves)
         return [line for line in lines if not _SURROGATE.search(line)]
 
     def _error(self, offset: int, what: str) -> DataError:
@@ -179,9 +178,9 @@ class JsonDecoder:
 
 
 def invalid_utf8_error(file: CorpusFile, offset: int, found: bytes) -> DataError:
-    """The error for bytes that are no UTF-8, at `offset` of the decompressed stream."""
+    """The error for bytes that are not UTF-8, at `offset` of the decompressed stream."""
     return DataError(
         f"{place(file, offset)}: not valid UTF-8: found the bytes {found[:8].hex(' ')}. Convert the file (for example "
-        "with `iconv -f WINDOWS-1252 -t UTF-8`), or choose: --invalid-utf8 replace (U+FFFD in "
-        "its place) or --invalid-utf8 skip (leave such lines out, and count them)"
+        f"with `iconv -f WINDOWS-1252 -t UTF-8`), or choose: {opt('invalid_utf8', 'replace')} (U+FFFD in its place) or "
+        f"{opt('invalid_utf8', 'skip')} (leave such lines out, and count them)"
     )

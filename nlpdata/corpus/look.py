@@ -10,17 +10,18 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Any
 
 from nlpdata.corpus.reading import read_blocks
 from nlpdata.corpus.types import Block, ByteRange, CorpusFile
 from nlpdata.errors import NlpdataError
 
-FILES, BYTES = 16, 1 << 18  # so many files, and bytes of each
+FILES, BYTES = 16, 1 << 18  # files that are looked at, and bytes of each
 _LINES = 2000  # of a file
-_FEW = 5  # lines: of fewer nothing can be told
+_FEW = 5  # lines: fewer tell nothing
 _MOST = 0.9
 _TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9:-]*(?:\s[^<>]*)?/?>|<!--|<!DOCTYPE|<\?xml", re.IGNORECASE)
-_MARKED = 0.3  # of the lines: with so many tags a file is markup
+_MARKED = 0.3  # of the lines: a file with more tags is markup
 _LONG_LINE = 1000  # characters on average: longer lines are not sentences
 _MOJIBAKE = re.compile("[\u00c3\u00c2\u00e2][\u0080-\u00bf\u20ac\u2122]")
 _HEADER_NAME = re.compile(r"[\w .#/-]{1,30}")
@@ -38,7 +39,7 @@ class _Sample:
 
 
 def look_at(files: Sequence[CorpusFile], *, invalid_utf8: str, text_key: str | None, pairs: bool = False) -> list[str]:
-    """What is odd about the text, one line a kind. `pairs`: the text becomes pairs of sentences."""
+    """What looks wrong about the text, one line for each kind. `pairs`: the text becomes pairs of sentences."""
     found: dict[Callable, list[tuple[str, str]]] = {}
     for file in files[:: max(1, -(-len(files) // FILES))]:
         sample = _sample(file, invalid_utf8, text_key, pairs)
@@ -76,7 +77,7 @@ def _share(sample: _Sample, is_such: Callable[[str], object]) -> float:
 
 
 def _json(sample: _Sample) -> str | None:
-    def value(line: str):
+    def value(line: str) -> object:
         try:
             return json.loads(line)
         except (ValueError, RecursionError):
@@ -87,7 +88,7 @@ def _json(sample: _Sample) -> str | None:
     ]
     if objects and len(objects) >= _MOST * min(len(sample.lines), 200):
         texts = {key: sum(_characters(each.get(key)) for each in objects) for key in objects[0]}
-        key = max(texts, key=texts.get, default=None)
+        key = max(texts, key=lambda name: texts[name], default=None)
         remedy = (
             f"Name the key of the text: --text-key {key}"
             if key is not None and texts[key]
@@ -106,10 +107,10 @@ def _json(sample: _Sample) -> str | None:
     return None
 
 
-def _characters(value) -> int:
+def _characters(value: Any) -> int:
     """Of a text, or a list of texts, which --text-key takes, too; 0 for anything else."""
     texts = value if isinstance(value, list) else [value]
-    return sum(len(text) for text in texts) if all(isinstance(text, str) for text in texts) else 0
+    return sum(map(len, texts)) if all(isinstance(text, str) for text in texts) else 0
 
 
 def _table(sample: _Sample) -> str | None:

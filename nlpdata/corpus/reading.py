@@ -11,7 +11,8 @@ from nlpdata.corpus.jsonl import JsonDecoder, JsonScanner, invalid_utf8_error
 from nlpdata.corpus.scan import LINE_END, Part, TextScanner
 from nlpdata.corpus.source import Source
 from nlpdata.corpus.types import MAX_LINE_BYTES, Block, ByteRange, CorpusFile, Portion
-from nlpdata.errors import UsageError
+from nlpdata.errors import UsageError, opt
+from nlpdata.options import check_range
 
 INVALID_UTF8_MODES = ("fail", "replace", "skip")
 BLOCK_BYTES = 1 << 20
@@ -19,24 +20,22 @@ MAX_BYTE_RANGES = 4096  # of a portion: the description of each goes to the work
 
 
 def plan_byte_ranges(
-    files: Iterable[CorpusFile], chunk_size: int, text_key: str | None = None, limit_documents: int | None = None
+    files: Iterable[CorpusFile], size: int, text_key: str | None = None, limit_documents: int | None = None
 ) -> list[ByteRange]:
-    """Cuts files into byte ranges of `chunk_size` bytes (a compressed file is one byte range); an empty file gives none.
+    """Cuts files into byte ranges of `size` bytes (a compressed file is one byte range); an empty file gives none.
 
-    With `limit_documents`, the plan covers the first so many documents in file order: their starts are counted,
+    With `limit_documents`, the plan covers that many documents, the first ones in file order: their starts are counted,
     only as far as needed. Weights play no part in it.
     """
-    if chunk_size < 1:
-        raise UsageError(f"--chunk-size must be 1 byte or more, received {chunk_size}")
-    if limit_documents is not None and limit_documents < 1:
-        raise UsageError(f"--limit-documents must be 1 or more, received {limit_documents}")
+    check_range("chunk_size", size, 1, None)
+    check_range("limit_documents", limit_documents, 1, None)
     byte_ranges: list[ByteRange] = []
     for file in files:
         if file.compression != "none":
             byte_ranges.append(ByteRange(len(byte_ranges), file, 0, None))
             continue
-        for start in range(0, file.size, chunk_size):
-            byte_ranges.append(ByteRange(len(byte_ranges), file, start, min(start + chunk_size, file.size)))
+        for start in range(0, file.size, size):
+            byte_ranges.append(ByteRange(len(byte_ranges), file, start, min(start + size, file.size)))
     return byte_ranges if limit_documents is None else _first_documents(byte_ranges, text_key, limit_documents)
 
 
@@ -45,7 +44,7 @@ def plan_portions(
 ) -> list[Portion]:
     """Divides files into portions of about `size` bytes: byte ranges of large files, many small files together.
 
-    So that the number of tasks, and of what each leaves, goes by the bytes of the corpus, not by its files.
+    So the number of units of work, and of the files that each leaves, depends on the bytes of the corpus, not on its files.
     """
     portions: list[Portion] = []
     held: list[ByteRange] = []
@@ -123,9 +122,9 @@ def read_blocks(
     `text_key` says that the file holds JSON lines, and where in each object the text is.
     """
     if invalid_utf8 not in INVALID_UTF8_MODES:
-        raise UsageError(f"--invalid-utf8 must be one of {', '.join(INVALID_UTF8_MODES)}, received {invalid_utf8!r}")
-    if block_bytes < 1:
-        raise UsageError(f"block_bytes must be 1 or more, received {block_bytes}")
+        modes = ", ".join(INVALID_UTF8_MODES)
+        raise UsageError(f"{opt('invalid_utf8')} must be one of {modes}. Received: {invalid_utf8!r}.")
+    check_range("block_bytes", block_bytes, 1, None)
     return _read_blocks(byte_range, block_bytes, invalid_utf8, text_key)
 
 
@@ -189,7 +188,9 @@ def _line_counts(data: bytes, spans: list[tuple[int, int]]) -> list[int]:
 
 def _decode_by_line(part: Part, file: CorpusFile, invalid_utf8: str) -> tuple[list[str], list[int], Counter]:
     """`_decode` for parts with lines that are too long or not valid UTF-8. What is too long is not looked at."""
-    lines, counts, dropped = [], [], Counter(line_too_long=part.overlong)
+    lines: list[str] = []
+    counts: list[int] = []
+    dropped = Counter(line_too_long=part.overlong)
     for left, right in part.spans:
         before = len(lines)
         for start, stop in _line_spans(part.data, left, right):

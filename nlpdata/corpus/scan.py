@@ -1,6 +1,6 @@
 """Finding documents in a stream of bytes, in bounded memory, by compiled patterns rather than line by line.
 
-Whitespace is what `str.isspace` says, in its UTF-8 encoding. A lead byte starts a new character whatever comes
+Whitespace is that of `str.isspace`, in its UTF-8 encoding. A lead byte starts a new character whatever comes
 before it, so the patterns agree with the decoder on invalid text as well.
 """
 
@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol, cast
 
 from nlpdata.corpus.source import Source
 from nlpdata.corpus.types import MAX_LINE_BYTES, ByteRange
@@ -19,10 +20,17 @@ _IN_LINE = rb"(?:[\t\x0b\x0c\x1c-\x20]++|" + _WIDE + rb")*"  # whitespace that e
 _ANY = rb"(?:[\t-\r\x1c-\x20]++|" + _WIDE + rb")*"
 _REST_OF_SEPARATOR = _IN_LINE + rb"[\r\n]" + _ANY
 
+
+class _Always(Protocol):
+    """A pattern that matches everywhere, be it no byte."""
+
+    def match(self, data: bytes, start: int = 0, stop: int = sys.maxsize, /) -> re.Match[bytes]: ...
+
+
 WIDE_SPACE = re.compile(_WIDE)
-IN_LINE_SPACE = re.compile(_IN_LINE)
-SPACE = re.compile(_ANY)
-SPACE_REVERSED = re.compile(rb"(?:[\t-\r\x1c-\x20]++|" + _WIDE_REVERSED + rb")*")
+IN_LINE_SPACE = cast(_Always, re.compile(_IN_LINE))
+SPACE = cast(_Always, re.compile(_ANY))
+SPACE_REVERSED = cast(_Always, re.compile(rb"(?:[\t-\r\x1c-\x20]++|" + _WIDE_REVERSED + rb")*"))
 BLANK_LINES = re.compile(_REST_OF_SEPARATOR)  # at the start of a line
 LINE_END = re.compile(rb"\r\n?|\n")
 SEPARATOR = re.compile(rb"(?:\r\n?+|\n)" + _REST_OF_SEPARATOR)  # whitespace that holds two line ends or more
@@ -40,7 +48,7 @@ class Window:
     The end of the file acts as two line ends, which are appended: what comes before it needs no special case.
     """
 
-    def __init__(self, source: Source, data: bytes, base: int):
+    def __init__(self, source: Source, data: bytes, base: int) -> None:
         self.source, self.data, self.base = source, data, base
         self.final = False
         self.end = base + len(data)  # offset that reading has reached
@@ -226,12 +234,12 @@ class Scanner:
     """Iterates over the parts of a byte range: what `_next` finds in the window, which is filled as far as it takes.
 
     Attributes:
-      window: what is read and not used yet (None only with `done`).
+      window: what is read and not used yet.
       block_bytes: about how much a part holds.
       done: nothing is left.
     """
 
-    window: "Window | None"
+    window: Window
     block_bytes: int
     done: bool
 
@@ -258,16 +266,17 @@ class TextScanner(Scanner):
     parts, the window begins at a line with text inside of a document (`inside`), or between documents.
     """
 
-    def __init__(self, source: Source, byte_range: ByteRange, block_bytes: int):
+    def __init__(self, source: Source, byte_range: ByteRange, block_bytes: int) -> None:
         self.block_bytes = block_bytes
         self.stop = sys.maxsize if byte_range.stop is None else byte_range.stop
         self.remaining = sys.maxsize if byte_range.max_documents is None else byte_range.max_documents
-        self.window = open_window(source, byte_range.start, self.stop)
+        window = open_window(source, byte_range.start, self.stop)
+        self.window = window or Window(source, b"", self.stop)
         self.inside = False
         self.document = 0  # offset of the document that `inside` is about
-        self.done = self.window is None or self.remaining == 0
+        self.done = window is None or self.remaining == 0
         # Input used by earlier parts; a later byte range's whitespace in front belongs to the byte range before it.
-        self.mark = None if byte_range.start else 0
+        self.mark: int | None = None if byte_range.start else 0
 
     def _next(self) -> Part | None:
         window, data = self.window, self.window.data
@@ -333,7 +342,7 @@ class TextScanner(Scanner):
         offset = self.document if self.inside else window.base + start
         window.advance(start)
         blank = skip_line(window)
-        mark, self.mark = self.mark, window.position()
+        mark, self.mark = self.mark or 0, window.position()
         part = Part(b"", 0, [(0, 0)], [offset], self.inside, not blank, self.mark - mark, int(not blank))
         self.remaining -= not self.inside
         self.inside, self.document = not blank, offset
@@ -346,7 +355,7 @@ class TextScanner(Scanner):
             offsets[0] = self.document
         self.remaining -= len(spans) - self.inside
         window.advance(used)
-        mark, self.mark = self.mark, window.position()
+        mark, self.mark = self.mark or 0, window.position()
         part = Part(data, base, spans, offsets, self.inside, ends_inside, self.mark - mark)
         self.inside, self.document = ends_inside, offsets[-1]
         return part

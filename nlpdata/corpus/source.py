@@ -2,8 +2,10 @@
 
 import os
 import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
+from typing import Self
 
 from nlpdata.corpus.types import CorpusFile
 from nlpdata.errors import DataError
@@ -17,7 +19,7 @@ _COUNT_LINES_UP_TO = 1 << 31  # further into a file than this, an error gives th
 
 
 @contextmanager
-def reading(path: str):
+def reading(path: str) -> Iterator[None]:
     """Turns what the system or a decompressor raises into a DataError with the path."""
     try:
         yield
@@ -27,13 +29,13 @@ def reading(path: str):
 
 
 class Source:
-    """An open corpus file: `read` goes on in the decompressed stream, in order.
+    """An open corpus file: `read` continues in the decompressed stream, in order.
 
     Opening checks that the head is text. A byte order mark belongs to no document: `origin` (0 or 3) is where
     text begins, and where reading starts. `seek` and `read_at` work on uncompressed files only.
     """
 
-    def __init__(self, file: CorpusFile):
+    def __init__(self, file: CorpusFile) -> None:
         self.path = file.path
         self.compression = file.compression
         self.decompressed = 0  # bytes that came out so far
@@ -48,10 +50,10 @@ class Source:
             raise
         self.origin = len(BOM) if self.head.startswith(BOM) else 0
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self._raw.close()
 
     def read(self, size: int) -> bytes:
@@ -74,6 +76,7 @@ class Source:
         )
 
     def seek(self, position: int) -> None:
+        """Goes to a byte of the file."""
         with reading(self.path):
             self._raw.seek(position)
 

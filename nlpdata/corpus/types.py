@@ -1,4 +1,4 @@
-"""What corpus reading hands around: files, the byte ranges of a plan, and blocks of text."""
+"""What corpus reading passes on: files, the byte ranges of a plan, and blocks of text."""
 
 from dataclasses import dataclass
 
@@ -37,7 +37,7 @@ class ByteRange:
     stop: int | None
     """Offsets in the decompressed file; a compressed file is one byte range, 0 to None."""
     max_documents: int | None = None
-    """Only the first so many documents; set by `limit_documents` on the last byte range."""
+    """Documents to read at most; set by `limit_documents` on the last byte range."""
 
     @property
     def place(self) -> str:
@@ -47,7 +47,7 @@ class ByteRange:
 
 @dataclass(frozen=True)
 class Portion:
-    """The work of one task: a byte range, or many small ones that follow each other."""
+    """What one unit of work reads: a byte range, or many small ones that follow each other."""
 
     index: int
     """Position in the plan."""

@@ -37,7 +37,7 @@ class SortBuffer:
     def _clear(self):
         self._keys, self._ties, self._lengths, self._payload, self.held = [], [], [], [], 0
 
-    def add(self, sort_keys: np.ndarray, ties: np.ndarray, payload: bytes, lengths: np.ndarray) -> None:
+    def add(self, sort_keys: np.ndarray, ties: np.ndarray, payload: bytes | memoryview, lengths: np.ndarray) -> None:
         """Adds n records that stand one after the other in `payload`; `held` counts its bytes.
 
         Args:
@@ -131,7 +131,7 @@ class SpillWriter:
         self._buffer = SortBuffer()
         self.runs: list[str] = []
 
-    def add(self, sort_keys: np.ndarray, ties: np.ndarray, payload: bytes, lengths: np.ndarray) -> None:
+    def add(self, sort_keys: np.ndarray, ties: np.ndarray, payload: bytes | memoryview, lengths: np.ndarray) -> None:
         """Adds records as SortBuffer.add does."""
         self._buffer.add(sort_keys, ties, payload, lengths)
         if self._buffer.held >= self._limit:

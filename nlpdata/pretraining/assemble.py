@@ -29,7 +29,7 @@ class Segments:
     length_b: np.ndarray
     label: np.ndarray
 
-    def take(self, rows) -> "Segments":
+    def take(self, rows: slice | np.ndarray) -> "Segments":
         """The examples of a slice, a mask or indices."""
         return Segments(
             self.start_a[rows], self.length_a[rows], self.start_b[rows], self.length_b[rows], self.label[rows]
@@ -75,13 +75,13 @@ def _coin_flips(count: np.ndarray, flip_keys: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Layout:
-    """What the rows of a batch look like: the sequence length, the special ids and where words start.
+    """The layout of a batch's rows.
 
     Attributes:
       max_seq_length: L.
       pairs: `[CLS] A [SEP] B [SEP]`; else `[CLS] A [SEP]`.
-      cls_id, sep_id: special ids (padding is the tokenizer's pad_id).
-      word_start: bool (vocab_size,).
+      cls_id, sep_id, pad_id: special ids.
+      word_start: which ids start a word, bool (vocab_size,).
       masking: the rule of static masking, or None for records that the loader masks.
       feature_names: "v1" or "v2".
     """

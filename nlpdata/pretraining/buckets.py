@@ -8,7 +8,7 @@ nlpdata.pretraining.random_next draws random second segments, nlpdata.pretrainin
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -50,12 +50,14 @@ class BucketWork(ABC):
     """What is made of the documents of a bucket.
 
     Attributes:
+      used: whether anything goes to the buckets.
       stage: what is done in the buckets, for progress and messages.
       makes_all: all examples are made in buckets; else chunks become examples where they are cut, or wait (see `waits`).
       by_file: whether only documents of one file meet in a bucket.
       needs_another: why a bucket needs two documents or more, as a sentence's start; None where one will do.
     """
 
+    used: bool = True
     stage: str
     makes_all: bool = False
     by_file: bool = False
@@ -109,6 +111,24 @@ class BucketWork(ABC):
           maker: makes the records.
           counters: is added to.
         """
+
+
+class NoBuckets(BucketWork):
+    """For examples that need no text of other documents."""
+
+    used = False
+    stage = ""
+
+    def offer(
+        self, document: Document, known: Sentences, tokens: np.ndarray, ends: np.ndarray
+    ) -> tuple[list[Offer], int]:
+        return [], known.stop
+
+    def entries(self, *_: Any) -> Iterator[tuple[Sequence[Offer], Packed]]:
+        return iter(())
+
+    def fill(self, *_: Any) -> "Iterator[Keyed]":
+        return iter(())
 
 
 def bucket_key(document_key: int, file_index: int | None) -> int:

@@ -51,7 +51,7 @@ def build_examples(blocks: Iterable[Block], maker: ExampleMaker, counters: Count
 
 
 class _Builder:
-    def __init__(self, maker: ExampleMaker, counters: Counter):
+    def __init__(self, maker: ExampleMaker, counters: Counter) -> None:
         self._maker, self._objective, self._work = maker, maker.objective, maker.bucket_work
         self._counters = counters
         self._open: Document | None
@@ -84,7 +84,8 @@ class _Builder:
         """Cuts every document of a block into chunks, and keeps what the next block needs of the last one."""
         ends_list, held = ends.tolist(), len(self._held_lengths)
         documents: list[Document] = []
-        chunks, offers = _Chunks(), []
+        offers: list[Offer] = []
+        chunks = _Chunks()
         stop = 0
         for number, (file, offset, count) in enumerate(zip(block.files, block.offsets, counts, strict=True)):
             start = stop
@@ -101,7 +102,7 @@ class _Builder:
             documents.append(document)
             self._cut_document(document, number, known, chunks)
             keep = stop
-            if self._work and document.duplicate_keys:
+            if document.duplicate_keys:
                 new, keep = self._work.offer(document, known, tokens, ends)
                 offers += new
             if final:
@@ -118,7 +119,7 @@ class _Builder:
         count = 1 if for_eval else self._count_duplicates(file, key)
         duplicate_keys = [keys.fold_int(key, duplicate) for duplicate in range(count)]
         duplicates = []
-        if not (self._work and self._work.makes_all):
+        if not self._work.makes_all:
             short = [keys.fold_int(each, Purpose.SHORT_SEQUENCE) for each in duplicate_keys]
             targets = [ShortSequences(each, budget, options.short_seq_prob) for each in short]
             duplicates = list(map(Duplicate, duplicate_keys, targets))
@@ -127,7 +128,7 @@ class _Builder:
 
     def _count_duplicates(self, file: CorpusFile, key: int) -> int:
         """dupe_factor times the file's weight; a fraction is one more duplicate for that share of the documents."""
-        wanted = self._maker.options.dupe_factor * file.weight
+        wanted = self._maker.dupe_factor * file.weight
         whole = int(wanted)
         return whole + ((keys.draw_int(key, Purpose.WEIGHT) >> 32) < round((wanted - whole) * 2**32))
 
@@ -165,7 +166,7 @@ class _Builder:
 
     def _entries(self, offers: Sequence[Offer], ends: np.ndarray, tokens: np.ndarray) -> Iterator[Keyed]:
         """The entries for the buckets."""
-        for split in SPLITS if self._work else ():
+        for split in SPLITS if offers else ():
             own = [offer for offer in offers if offer.document.split == split]
             for entries, packed in self._work.entries(own, tokens, ends, self._maker.token_dtype) if own else ():
                 documents = [entry.document for entry in entries]
@@ -207,7 +208,7 @@ class _Builder:
         last = duplicate.astype(np.uint64) << np.uint64(32) | example.astype(np.uint64)
         ties = np.column_stack([places(documents)[number], last])
         for_eval = np.array([document.split == "eval" for document in documents])[number]
-        waits = self._work.waits(bounds) if self._work else np.zeros(len(bounds), bool)
+        waits = self._work.waits(bounds)
         for split, own in ((SPLITS[0], ~for_eval), (SPLITS[1], for_eval)):
             rows = np.flatnonzero(own & waits)
             if len(rows):

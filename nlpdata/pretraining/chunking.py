@@ -52,7 +52,7 @@ class ShortSequences:
       probability: short_seq_prob.
     """
 
-    def __init__(self, key: int, budget: int, probability: float):
+    def __init__(self, key: int, budget: int, probability: float) -> None:
         self._key, self._budget, self._threshold = key, budget, round(probability * 2**32)
         self._period, self._target = -1, budget
 

@@ -22,7 +22,7 @@ from nlpdata.execution.spill import MAX_RUNS, Merge
 from nlpdata.options import takes
 from nlpdata.output import FinishedSet, WorkFolder, check_output, commit
 from nlpdata.pretraining.buckets import group_buckets, plan_buckets, slot_shift
-from nlpdata.pretraining.maker import SPLITS, MakerSpec, maker_of
+from nlpdata.pretraining.maker import SPLITS
 from nlpdata.pretraining.options import LocalPretrainingRequest
 from nlpdata.pretraining.plan import (
     CreationResult,
@@ -94,14 +94,12 @@ class _Stage:
 
 
 class _Run:
-    def __init__(self, plan: Plan, workers: int, progress: bool):
+    def __init__(self, plan: Plan, workers: int, progress: bool) -> None:
         self._plan, self._workers, self._progress = plan, workers, progress
         self._counters: Counter = Counter()
         self._runs: dict[str, list[str]] = {}
         self._merged: set[str] = set()  # runs of finished units that are parts of other runs now
-        spec = MakerSpec(plan.options, plan.tokenizer.spec)
-        maker_of(spec, plan.tokenizer)  # of this process; workers make their own
-        self._spec = spec
+        self._spec = plan.maker_spec(is_local=True)
 
     def open_work_folder(self, overwrite: bool) -> None:
         """Refuses outputs that exist (UsageError), and finds or makes the work folder."""
@@ -126,7 +124,7 @@ class _Run:
         """Makes all parts that are not there yet, and what is put in place."""
         self._find_merged()
         self._make_portions()
-        if self._plan.bucket_work:
+        if self._plan.bucket_work.used:
             self._make_buckets()
         with self._work_removed_on_refusal():
             require_examples(self._plan, self._counters)
@@ -201,7 +199,8 @@ class _Run:
         self._collect(self._run_stage(stage))
 
     def _make_buckets(self) -> None:
-        work, groups = self._plan.bucket_work, []
+        work = self._plan.bucket_work
+        groups: list[BucketGroup] = []
         for split in SPLITS:
             documents, waiting = (self._few_runs(f"{kind}-{split}") for kind in ("documents", "waiting"))
             merge = Merge([self._work.path / run for run in documents])
@@ -240,7 +239,7 @@ class _Run:
         sets = []
         for split, target in self._plan.targets.items():
             copy = self._work.path / self._plan.tokenizer_file(split)
-            shutil.copyfile(self._plan.tokenizer.path, copy)
+            shutil.copyfile(self._plan.tokenizer_entry["source"], copy)
             finished = [self._work.path / info["file"] for info in shards[split]]
             sets.append(FinishedSet(target, [*finished, copy], self._plan.meta(split, shards[split], self._counters)))
         return sets

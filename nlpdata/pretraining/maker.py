@@ -48,19 +48,24 @@ class ExampleMaker:
     Attributes:
       options, tokenizer: as given.
       objective, bucket_work: of the options.
+      dupe_factor: how often each document is used.
       features: of the records.
       seed_key: the key of the seed.
       token_dtype: of tokens that are stored.
       layout: of the records.
     """
 
-    def __init__(self, options: PretrainingOptions, tokenizer: Tokenizer):
+    def __init__(self, options: PretrainingOptions, tokenizer: Tokenizer) -> None:
         self.options, self.tokenizer = options, tokenizer
         self.objective = find_objective(options.objective)
         self.bucket_work = self.objective.bucket_work(options)
+        predictions, dupe_factor = options.max_predictions_per_seq, options.dupe_factor
+        assert predictions is not None  # as PretrainingOptions leaves them
+        assert dupe_factor is not None
+        self.dupe_factor = dupe_factor
         self.features = pretraining_features(
             options.max_seq_length,
-            options.max_predictions_per_seq,
+            predictions,
             pairs=self.objective.pairs,
             masking=options.masking,
             names=options.feature_names,
@@ -69,7 +74,7 @@ class ExampleMaker:
         self.token_dtype = np.dtype(np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.int32)
         rule = MaskingRule(
             masked_lm_prob=options.masked_lm_prob,
-            max_predictions=options.max_predictions_per_seq,
+            max_predictions=predictions,
             max_ngram=options.max_ngram,
             whole_word=options.whole_word,
             favor_shorter_ngram=options.favor_shorter_ngram,

@@ -104,7 +104,7 @@ def mask_batch(
     return _replace(ids, units.tokens[chosen], example_keys, rule)
 
 
-def _find_units(ids, lengths, word_start, rule) -> _Units:
+def _find_units(ids: np.ndarray, lengths: np.ndarray, word_start: np.ndarray, rule: MaskingRule) -> _Units:
     n, width = ids.shape
     maskable = np.arange(width) < lengths[:, None]
     for special in rule.special_ids:
@@ -122,7 +122,7 @@ def _find_units(ids, lengths, word_start, rule) -> _Units:
     return _Units(tokens, starts, row, np.cumsum(count) - count, count)
 
 
-def _choose_tokens(units: _Units, budget, example_keys, rule) -> np.ndarray:
+def _choose_tokens(units: _Units, budget: np.ndarray, example_keys: np.ndarray, rule: MaskingRule) -> np.ndarray:
     """Which of `units.tokens` to predict: bool (len(tokens),)."""
     words = len(units.row)
     if not words:
@@ -141,7 +141,7 @@ def _choose_tokens(units: _Units, budget, example_keys, rule) -> np.ndarray:
     return chosen
 
 
-def _random_order(units: _Units, index, draws) -> np.ndarray:
+def _random_order(units: _Units, index: np.ndarray, draws: np.ndarray) -> np.ndarray:
     """The words of each row in random order, as indices of words; row r's stand at first[r] : first[r] + count[r]."""
     # Row, 32 random bits and the word's index in one integer: one plain sort instead of an argsort.
     packed = draws >> np.uint64(32)
@@ -153,7 +153,7 @@ def _random_order(units: _Units, index, draws) -> np.ndarray:
     return packed.astype(np.int64) + units.first[units.row]
 
 
-def _span_lengths(available, draws, rule) -> np.ndarray:
+def _span_lengths(available: np.ndarray, draws: np.ndarray, rule: MaskingRule) -> np.ndarray:
     """The span length drawn for every word, should its turn come: int64, 1..max_ngram, cut at the row's last word."""
     span = np.ones(len(available), np.int64)
     uniform = (draws & np.uint64(0xFFFFFFFF)).astype(np.uint32)
@@ -170,7 +170,9 @@ def _ngram_thresholds(max_ngram: int, favor_shorter: bool) -> np.ndarray:
     return np.round(np.cumsum(weights / weights.sum())[:-1] * 2**32).astype(np.uint64)
 
 
-def _cover(units: _Units, order, span, budget, max_ngram) -> tuple[np.ndarray, np.ndarray]:
+def _cover(
+    units: _Units, order: np.ndarray, span: np.ndarray, budget: np.ndarray, max_ngram: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Greedy choice in lockstep: in round i every row tries the i-th word of its random order.
 
     Returns which words are covered, bool (words,), and what is left of each row's budget, int64 (n,).
@@ -201,7 +203,7 @@ def _cover(units: _Units, order, span, budget, max_ngram) -> tuple[np.ndarray, n
     return covered, left
 
 
-def _replace(ids, chosen, example_keys, rule) -> MaskedBatch:
+def _replace(ids: np.ndarray, chosen: np.ndarray, example_keys: np.ndarray, rule: MaskingRule) -> MaskedBatch:
     """Replaces the tokens at flat indices `chosen` (ascending) and lists them by row."""
     n, width = ids.shape
     row, position = np.divmod(chosen, width)

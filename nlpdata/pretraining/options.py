@@ -4,7 +4,7 @@ import math
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import UsageError, opt
 from nlpdata.files import PathName, PathNames
 from nlpdata.options import (
     ACCEPT_LOSS_HELP,
@@ -77,7 +77,7 @@ class PretrainingOptions(RecordOptions):
             value = getattr(self, name)
             if not (0 <= value < high or (inclusive and value == high)) or (name == "masked_lm_prob" and value == 0):
                 limit = "(0, 1)" if name == "masked_lm_prob" else f"[0, {high}{']' if inclusive else ')'}"
-                raise UsageError(f"--{name.replace('_', '-')} must be in {limit}. Received: {value}.")
+                raise UsageError(f"{opt(name)} must be in {limit}. Received: {value}.")
         self.check_choices()
         if self.max_predictions_per_seq is None:
             object.__setattr__(self, "max_predictions_per_seq", math.ceil(self.max_seq_length * self.masked_lm_prob))

@@ -109,15 +109,16 @@ class PackedDocuments(BucketWork):
 class _Stream:
     """The text of the buckets in one duplicate, as it comes: what is not yet in an example."""
 
-    def __init__(self, maker: ExampleMaker, duplicate: int):
+    def __init__(self, maker: ExampleMaker, duplicate: int) -> None:
         self._maker, self._duplicate = maker, duplicate
         self._sep = maker.tokenizer.sep_id
         self._tokens = np.zeros(0, maker.token_dtype)
         self._starts = np.zeros(0, np.int64)  # of the parts in the tokens, the separator included
         self._buckets = np.zeros(0, np.int64)
         self._ties = np.zeros((0, 3), np.uint64)
-        self._document: tuple[int, int] | None = None  # the one in which the last example begins, with its
-        self._key, self._examples, self._target = 0, 0, None  # key, examples so far and target lengths
+        self._document: tuple[int, ...] = ()  # file id and offset of the one in which the last example begins, with its
+        self._key, self._examples = 0, 0  # key, examples so far and
+        self._target: ShortSequences  # target lengths
 
     def add(self, buckets: np.ndarray, ties: np.ndarray, text: Ragged) -> None:
         """Adds parts in order; a document's first one has a separator in front. buckets: int64 (n,), ascending."""
@@ -137,14 +138,14 @@ class _Stream:
         if bounds:
             start, stop = np.array(bounds).T
             segments = single_segments(start, stop - start)
-            example_keys, ties = np.array(example_keys, np.uint64), np.array(ties, np.uint64)
             counters[f"examples_{split}"] += len(bounds)
-            yield from self._maker.encode(split, self._tokens, segments, example_keys, ties)
+            uint64 = (np.array(values, np.uint64) for values in (example_keys, ties))
+            yield from self._maker.encode(split, self._tokens, segments, *uint64)
         part = bisect_right(self._starts, position) - 1
         self._tokens, self._starts = self._tokens[position:].copy(), self._starts[part:] - position
         self._buckets, self._ties = self._buckets[part:], self._ties[part:]
 
-    def _cut(self, final: bool) -> tuple[list, list, list, int]:
+    def _cut(self, final: bool) -> tuple[list[tuple[int, int]], list[int], list[tuple[int, ...]], int]:
         """(start, stop), key and tie of each example, and the token where the next one starts."""
         tokens, starts, total = self._tokens, self._starts.tolist(), len(self._tokens)
         edges = np.flatnonzero(np.diff(self._buckets)) + 1

@@ -12,10 +12,11 @@ from pathlib import Path
 
 from nlpdata.corpus import CorpusFile, Portion, find_files, fingerprint, plan_portions
 from nlpdata.corpus.look import look_at
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.execution.executor import default_workers
 from nlpdata.output import OutputSet, digest, output_set, set_files
 from nlpdata.pretraining.buckets import MAX_FILES, Bucket, BucketWork, file_index
+from nlpdata.pretraining.maker import MakerSpec, maker_of
 from nlpdata.pretraining.objectives import find_objective
 from nlpdata.pretraining.objectives.base import Objective
 from nlpdata.pretraining.options import PretrainingOptions, PretrainingRequest
@@ -27,7 +28,7 @@ from nlpdata.tokenizers.files import copy_name
 
 _log = logging.getLogger(__name__)
 
-MIN_CHUNK_BYTES, MAX_CHUNK_BYTES = 1 << 20, 16 << 20
+MIN_PORTION_BYTES, MAX_PORTION_BYTES = 1 << 20, 16 << 20
 
 
 @dataclass(frozen=True)
@@ -69,16 +70,30 @@ class Plan:
 
     def for_workers(self) -> "Plan":
         """The plan without its large parts, which pickles."""
-        by_file = self.bucket_work is not None and self.bucket_work.by_file  # then messages name files
-        return replace(self, files=self.files if by_file else (), portions=(), tokenizer=None)
+        files = self.files if self.bucket_work.by_file else ()  # then messages name files
+        return replace(self, files=files, portions=(), tokenizer=None)
 
     @property
     def objective(self) -> Objective:
+        """That of the options."""
         return find_objective(self.options.objective)
 
     @property
-    def bucket_work(self) -> BucketWork | None:
+    def bucket_work(self) -> BucketWork:
+        """What examples need from other documents."""
         return self.objective.bucket_work(self.options)
+
+    def maker_spec(self, is_local: bool) -> MakerSpec:
+        """What workers make an ExampleMaker of; in this process, one of the loaded tokenizer is ready.
+
+        Args:
+          is_local: whether workers find the tokenizer's file where it is.
+        """
+        assert self.tokenizer  # this is not a worker's copy
+        content = None if is_local else Path(self.tokenizer.path).read_bytes()
+        spec = MakerSpec(self.options, self.tokenizer.spec, content)
+        maker_of(spec, self.tokenizer)
+        return spec
 
     @property
     def input_bytes(self) -> int:
@@ -118,11 +133,11 @@ def make_plan(request: PretrainingRequest) -> Plan:
     """Looks at the input, as far as it takes to know that the run can start. Raises UsageError, DataError."""
     chosen, input = request.options, request.input
     targets = _targets(str(request.output), request.meta, chosen)
-    files, warnings = find_files([input] if isinstance(input, str | Path) else list(input))
+    files, warnings = find_files(input)
     if chosen.nsp_scope == "file" and len(files) > MAX_FILES:
         raise UsageError(
-            f"--nsp-scope file takes {MAX_FILES:,} files at most. Received: {len(files):,}. Join files, or use "
-            "--nsp-scope corpus"
+            f"{opt('nsp_scope', 'file')} takes {MAX_FILES:,} files at most. Received: {len(files):,}. Join files, or use "
+            f"{opt('nsp_scope', 'corpus')}"
         )
     loaded = load_tokenizer(
         request.tokenizer,
@@ -130,10 +145,10 @@ def make_plan(request: PretrainingRequest) -> Plan:
         keep_accents=request.keep_accents,
         digit_comma=request.digit_comma,
     )
-    chunk_size = request.chunk_size
-    if chunk_size is None:  # it does not depend on the workers: a run may resume with fewer
+    size = request.chunk_size
+    if size is None:  # it does not depend on the workers: a run may resume with fewer
         share = sum(file.size for file in files) // (default_workers() * 8)
-        chunk_size = min(max(share, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES)
+        size = min(max(share, MIN_PORTION_BYTES), MAX_PORTION_BYTES)
     warnings += _older_eval_set(str(request.output), chosen)
     for line in warnings:
         _log.warning(line)
@@ -145,7 +160,7 @@ def make_plan(request: PretrainingRequest) -> Plan:
     for line in odd:
         _log.warning(line)
     warnings += odd
-    portions = plan_portions(files, chunk_size, chosen.text_key, chosen.limit_documents)
+    portions = plan_portions(files, size, chosen.text_key, chosen.limit_documents)
     key = {
         "format": FORMAT_VERSION,
         "options": chosen.affecting_bytes(),
@@ -190,16 +205,19 @@ def add_counters(total: Counter, more: dict) -> None:
 def refuse_lone_documents(plan: Plan, split: str, buckets: Sequence[Bucket]) -> None:
     """DataError where a bucket has one document and its work needs another: only where the corpus (or a file) has one."""
     work = plan.bucket_work
+    if not work.needs_another:
+        return
     for low, _, documents in buckets:
-        if documents >= 2 or not work.needs_another:
+        if documents >= 2:
             continue
         where, hint = "the corpus", "a blank line separates documents"
         if plan.options.eval_fraction:
-            where, hint = f"the {split} split", f"{'raise' if split == 'eval' else 'lower'} or drop --eval-fraction"
+            change = "raise" if split == "eval" else "lower"
+            where, hint = f"the {split} split", f"{change} or drop {opt('eval_fraction')}"
         if work.by_file:
-            where, hint = plan.files[file_index(low)].path, "use --nsp-scope corpus"
+            where, hint = plan.files[file_index(low)].path, f"use {opt('nsp_scope', 'corpus')}"
         raise DataError(
-            f"{work.needs_another}, and {where} has only one document: {hint}; or use --objective sop or none"
+            f"{work.needs_another}, and {where} has only one document: {hint}; or use {opt('objective', 'sop')} or none"
         )
 
 
@@ -214,12 +232,12 @@ def require_examples(plan: Plan, counters: Counter) -> None:
         documents, fraction = counters["documents"], plan.options.eval_fraction
         other = next((name for name in plan.targets if counters[f"examples_{name}"]), None)
         if other:  # the text is fine, its division is not
-            advice = f"--eval-fraction {fraction} gave it {counters[f'documents_{split}']} documents: "
+            advice = f"{opt('eval_fraction', fraction)} gave it {counters[f'documents_{split}']} documents: "
             advice += "raise it, or drop it" if split == "eval" else "lower it"
         else:
             advice = "Expected one sentence a line and a blank line between documents"
             if plan.objective.advice:
-                advice += f" ({plan.objective.advice}), or --objective none"
+                advice += f" ({plan.objective.advice}), or {opt('objective', 'none')}"
         raise DataError(
             f"no examples for the {split} split: read {documents} documents with "
             f"{counters['sentences']} sentences" + (f", left out: {left_out}" if left_out else "") + f". {advice}"

@@ -27,8 +27,13 @@ class Ragged:
         return cls(values, np.cumsum(counts) - counts, counts)
 
 
-def copy_slices(source, start, length, target, offset) -> None:
-    """Copies source[start[i] : start[i] + length[i]] to the flat `target` from offset[i] on, for all i at once."""
+def copy_slices(
+    source: np.ndarray, start: np.ndarray, length: np.ndarray, target: np.ndarray, offset: np.ndarray
+) -> None:
+    """Copies source[start[i] : start[i] + length[i]] to the flat `target` from offset[i] on, for all i at once.
+
+    start, length, offset: int64 (n,).
+    """
     before = np.cumsum(length) - length
     running = np.arange(int(length.sum()))
     target.reshape(-1)[running + np.repeat(offset - before, length)] = source[

@@ -33,7 +33,7 @@ class CandidateCollector:
       window: tokens from a start on that a candidate may use (max_seq_length).
     """
 
-    def __init__(self, duplicate_keys: Sequence[int], window: int):
+    def __init__(self, duplicate_keys: Sequence[int], window: int) -> None:
         self._keys = [keys.fold_int(key, Purpose.CANDIDATE) for key in duplicate_keys]
         self._window = window
         self._best: list[dict[int, tuple[int, np.ndarray, np.ndarray]]] = [{} for _ in duplicate_keys]
@@ -60,18 +60,19 @@ class CandidateCollector:
             for i in chosen.tolist():
                 if int(hashes[i]) < worst:
                     best[int(numbers[i])] = (int(hashes[i]), *self._cut(tokens, ends, begin + i, stop))
-            for number in sorted(best, key=lambda n, best=best: best[n][0])[MAX_CANDIDATES:]:
+            order = {number: value[0] for number, value in best.items()}
+            for number in sorted(best, key=order.__getitem__)[MAX_CANDIDATES:]:
                 del best[number]
         self.settled = end + shift
         return end
 
-    def _cut(self, tokens, ends, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+    def _cut(self, tokens: np.ndarray, ends: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
         limit = ends[start] + self._window
         last = min(int(np.searchsorted(ends[: stop + 1], limit)), stop)
         bounds = np.minimum(ends[start : last + 1], limit)
         return tokens[bounds[0] : bounds[-1]].copy(), np.diff(bounds)
 
-    def pack(self, dtype) -> tuple[bytes, np.ndarray]:
+    def pack(self, dtype: np.dtype) -> tuple[bytes, np.ndarray]:
         """The document's entry, as pack_candidates: every start is a span of its own."""
         spans = [[best[number][1:] for number in sorted(best)] for best in self._best]
         flat = [span for duplicate in spans for span in duplicate]
@@ -290,7 +291,7 @@ class RandomSecond(BucketWork):
 
     stage = "drawing random segments"
 
-    def __init__(self, window: int, by_file: bool, purpose: str):
+    def __init__(self, window: int, by_file: bool, purpose: str) -> None:
         self._window, self.by_file, self.needs_another = window, by_file, purpose
 
     def offer(

@@ -42,7 +42,7 @@ def set_up(setup: Setup) -> None:
 class _Spills:
     """Run files of one unit, by kind and split."""
 
-    def __init__(self, name: str):
+    def __init__(self, name: str) -> None:
         self._name = name
         self._writers: dict[tuple[str, str], SpillWriter] = {}
 
@@ -175,7 +175,7 @@ def shard_border(index: int, count: int) -> int:
 class disk_errors:
     """Turns an OSError of a stage into a message with the stage and the file."""
 
-    def __init__(self, stage: str, what: object):
+    def __init__(self, stage: str, what: object) -> None:
         self._stage, self._what = stage, what
 
     def __enter__(self) -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from nlpdata.corpus import CorpusFile
 from nlpdata.files.paths import shown_name
@@ -35,7 +36,7 @@ def meta_content(
     `tokenizer` is its entry, with `file`; `shards` are ShardInfo as dicts, `inputs` as of list_inputs.
     """
     chosen, objective = options.affecting_bytes(), find_objective(options.objective)
-    counts = {name: count for name, count in sorted(counters.items()) if "/" not in name}
+    counts: dict[str, Any] = {name: count for name, count in sorted(counters.items()) if "/" not in name}
     counts |= {"dropped": dropped_by_reason(counters), "examples": counters[f"examples_{split}"]}
     return {
         "format_version": FORMAT_VERSION,

@@ -119,7 +119,7 @@ def slices(keyed) -> list[bytes]:
 
 def _fill_buckets(split, keyed, maker, counters):
     work = maker.bucket_work
-    if work is None:
+    if not work.used:
         return
     with tempfile.TemporaryDirectory() as folder:
         documents, waiting = (_merge(Path(folder, kind), keyed[kind], split) for kind in ("documents", "waiting"))

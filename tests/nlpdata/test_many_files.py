@@ -192,7 +192,7 @@ def test_meta_file_lists_the_first_inputs(tmp_path, small_files, monkeypatch):
 
 def test_more_files_than_bucket_keys_tell_apart(tmp_path, small_files, monkeypatch):
     monkeypatch.setattr(plan, "MAX_FILES", 150)
-    with pytest.raises(UsageError, match=r"--nsp-scope file takes 150 files at most\. Received: 151"):
+    with pytest.raises(UsageError, match=r"nsp_scope='file' takes 150 files at most\. Received: 151"):
         create(small_files, tmp_path, objective="nsp", nsp_scope="file")
 
 

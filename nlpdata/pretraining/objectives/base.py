@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nlpdata.pretraining.assemble import Segments
-from nlpdata.pretraining.buckets import BucketWork
+from nlpdata.pretraining.buckets import BucketWork, NoBuckets
 from nlpdata.pretraining.chunking import Duplicate, Sentences
 from nlpdata.records.contract import is_pretraining
 
@@ -76,9 +76,9 @@ class Objective(ABC):
         """
         return None
 
-    def bucket_work(self, options: "PretrainingOptions") -> BucketWork | None:
-        """What examples need from other documents, which meet in buckets; None where they need nothing."""
-        return None
+    def bucket_work(self, options: "PretrainingOptions") -> BucketWork:
+        """What examples need from other documents, which meet in buckets; by default nothing."""
+        return NoBuckets()
 
     def fault(self) -> str | None:
         """What is wrong with the declarations, for the author of an objective."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nlpdata.pretraining.assemble import Segments, single_segments
-from nlpdata.pretraining.buckets import BucketWork
+from nlpdata.pretraining.buckets import BucketWork, NoBuckets
 from nlpdata.pretraining.chunking import Duplicate, Sentences
 from nlpdata.pretraining.objectives.base import Chunk, Objective
 from nlpdata.pretraining.options import PretrainingOptions
@@ -42,5 +42,5 @@ class MaskedWords(Objective):
     def segments(self, ends: np.ndarray, chunks: np.ndarray, example_keys: np.ndarray) -> Segments:
         return single_segments(chunks[:, 0], chunks[:, 1] - chunks[:, 0])
 
-    def bucket_work(self, options: PretrainingOptions) -> BucketWork | None:
-        return PackedDocuments() if options.pack_across_documents else None
+    def bucket_work(self, options: PretrainingOptions) -> BucketWork:
+        return PackedDocuments() if options.pack_across_documents else NoBuckets()

@@ -267,7 +267,7 @@ def test_invalid_utf8(tmp_path, bad):
                 texts(path, block_bytes=block_bytes)
             assert f"{path}:101 (byte 1004)" in str(error.value)
             assert bad[:1].hex() in str(error.value)
-            assert "--invalid-utf8 replace" in str(error.value)
+            assert "invalid_utf8='replace'" in str(error.value)
             (replaced,) = texts(path, block_bytes=block_bytes, invalid_utf8="replace")
             assert replaced[100:] == ["bad " + bad.decode("utf-8", "replace"), "after"]
             found, dropped = documents(path, block_bytes=block_bytes, invalid_utf8="skip")
@@ -376,7 +376,7 @@ def test_json_text(tmp_path):
         ('{"text": 3, "body": "x"}', "found int; keys with a string here: 'body'"),
         ('{"text": null}', "found NoneType"),
         ('{"text": ["a", 3]}', "found int in the list, at index 1"),
-        ('{"text": "\\ud800"}', "half of a surrogate pair.*--invalid-utf8 replace"),
+        ('{"text": "\\ud800"}', "half of a surrogate pair.*invalid_utf8='replace'"),
     ],
 )
 def test_json_errors_name_the_line(tmp_path, line, message):
@@ -429,7 +429,7 @@ def test_limit_documents_goes_over_files_in_order(tmp_path):
 
 @pytest.mark.parametrize("arguments", [(0, None, None), (10, None, 0)])
 def test_plan_checks_its_options(arguments):
-    with pytest.raises(UsageError, match="must be 1"):
+    with pytest.raises(UsageError, match="must be at least 1"):
         plan_byte_ranges([], *arguments)
 
 
@@ -476,8 +476,8 @@ def test_memory_is_bounded(tmp_path, unit, limit_mb):
                 file.write(piece)
         peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
         before = peak()
-        for byte range in plan_byte_ranges(find_files([sys.argv[1]])[0], 64 << 20):
-            for block in read_blocks(byte range):
+        for byte_range in plan_byte_ranges(find_files([sys.argv[1]])[0], 64 << 20):
+            for block in read_blocks(byte_range):
                 pass
         print(peak() - before)
     """)

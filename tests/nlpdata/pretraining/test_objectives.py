@@ -52,7 +52,7 @@ def test_what_the_three_declare():
     assert [each.unused(1) for each in found.values()] == ["one_sentence_document", None, None]
     packed = PretrainingOptions(objective="none", pack_across_documents=True)
     works = [find_objective(options.objective).bucket_work(options) for options in (PretrainingOptions(), packed)]
-    assert works[0] is None
+    assert not works[0].used
     assert (works[1].makes_all, works[1].by_file, works[1].needs_another) == (True, False, None)
     by_file = PretrainingOptions(objective="nsp", nsp_scope="file")
     work = find_objective("nsp").bucket_work(by_file)
