@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import apache_beam as beam
@@ -22,6 +23,10 @@ from nlpdata.pretraining.maker import Keyed
 from nlpdata.pretraining.plan import add_counters
 
 Piece = tuple[str, bytes | str]  # its id, and the run or the path of a run file
+
+# What `process` of a step gives. Beam takes the coder of the elements from that annotation, and would make a dict of a
+# Counter: with Any it takes the one that keeps types.
+Elements = Iterator[Any]
 
 PIECE_BYTES = 16 << 20
 FACTS = "facts"

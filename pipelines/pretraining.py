@@ -16,7 +16,7 @@ from pathlib import Path
 import apache_beam as beam
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files.paths import is_remote, shown_name
+from nlpdata.files.paths import AnyPath, is_remote, shown_name
 from nlpdata.files.writing import remove_tree, write_whole
 from nlpdata.options import takes
 from nlpdata.output import WorkFolder, check_output, commit, complete, shared_path
@@ -78,7 +78,7 @@ def create_pretraining(request: BeamPretrainingRequest) -> CreationResult | dict
     return plan.result(metas, found)
 
 
-def _write_copies(plan: Plan, folder) -> None:
+def _write_copies(plan: Plan, folder: AnyPath) -> None:
     """Leaves the tokenizer's copies where the shards will wait."""
     for name, content in plan.copies().items():
         try:
@@ -87,7 +87,7 @@ def _write_copies(plan: Plan, folder) -> None:
             raise DataError(f"{folder / name}: cannot write: {error.strerror or error}") from error
 
 
-def build_graph(pipeline: beam.Pipeline, plan: Plan, folder, runs: Path | None = None) -> beam.PCollection:
+def build_graph(pipeline: beam.Pipeline, plan: Plan, folder: AnyPath, runs: Path | None = None) -> beam.PCollection:
     """Adds the steps to a pipeline. Returns the collection of the meta files' contents, made when all is in place.
 
     Args:
@@ -133,7 +133,7 @@ def build_graph(pipeline: beam.Pipeline, plan: Plan, folder, runs: Path | None =
     )
 
 
-def _in_buckets(built, plan: Plan, fill: beam.DoFn) -> beam.PCollection:
+def _in_buckets(built: beam.PCollection, plan: Plan, fill: beam.DoFn) -> beam.PCollection:
     """The examples that are made, or wait for a second segment, in the bucket of their document."""
     facts = built | "Facts of portions" >> labelled(FACTS)
     buckets = facts | "Sum documents" >> beam.GroupByKey() | "Plan buckets" >> beam.ParDo(steps.PlanBucketsFn(plan))

@@ -18,7 +18,7 @@ from apache_beam.metrics import Metrics
 from nlpdata.corpus import Block, Portion, read_portion
 from nlpdata.errors import DataError
 from nlpdata.execution.spill import Merge, SpillWriter, read_run, split_run
-from nlpdata.files.paths import is_remote
+from nlpdata.files.paths import AnyPath
 from nlpdata.files.writing import move
 from nlpdata.output import FinishedSet, commit
 from nlpdata.pretraining.buckets import group_buckets, plan_buckets
@@ -29,7 +29,7 @@ from nlpdata.pretraining.stages import portion_name, shard_border
 from nlpdata.records.writer import ShardWriter
 from pipelines import progress
 from pipelines.faults import homeward
-from pipelines.pieces import Facts, Piece, PieceBuilder, sum_facts
+from pipelines.pieces import Elements, Facts, Piece, PieceBuilder, sum_facts
 
 BUCKET_KINDS = ("documents", "waiting")  # what goes to the buckets
 GROUP_BYTES = 32 << 20  # what is known of the documents of the buckets that are filled at once
@@ -41,7 +41,7 @@ class BuildFn(beam.DoFn):
     def __init__(self, spec: MakerSpec, runs: Path | None) -> None:
         self._spec, self._runs = spec, runs
 
-    def process(self, grouped: tuple[int, Iterable[Portion]]):
+    def process(self, grouped: tuple[int, Iterable[Portion]]) -> Elements:
         portion, *_ = grouped[1]
         options = self._spec.options
         counters: Counter[str] = Counter()
@@ -74,7 +74,7 @@ class PlanBucketsFn(beam.DoFn):
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
-    def process(self, grouped: tuple[int, Iterable[Facts]]):
+    def process(self, grouped: tuple[int, Iterable[Facts]]) -> Elements:
         with homeward("planning buckets", "all portions"):
             facts, by_file = sum_facts(grouped[1]), self._plan.bucket_work.by_file
             for split in SPLITS:
@@ -94,7 +94,7 @@ class PlanBucketsFn(beam.DoFn):
 class SpreadFn(beam.DoFn):
     """(piece id, its run and the borders of its ranges) -> ((split, range), (kind, run))."""
 
-    def process(self, joined: tuple[str, Iterable]):
+    def process(self, joined: tuple[str, Iterable]) -> Elements:
         run = borders = None
         for value in joined[1]:
             if isinstance(value, tuple):
@@ -113,7 +113,7 @@ class FillFn(beam.DoFn):
     def __init__(self, spec: MakerSpec, stage: str, runs: Path | None) -> None:
         self._spec, self._stage, self._runs = spec, stage, runs
 
-    def process(self, grouped: tuple[tuple[str, int], Iterable]):
+    def process(self, grouped: tuple[tuple[str, int], Iterable]) -> Elements:
         (split, number), values = grouped
         counters: Counter[str] = Counter()
         with (
@@ -168,7 +168,7 @@ class PlanShardsFn(beam.DoFn):
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
-    def process(self, grouped: tuple[int, Iterable[Facts]]):
+    def process(self, grouped: tuple[int, Iterable[Facts]]) -> Elements:
         with homeward("planning shards", "all pieces"):
             facts = sum_facts(grouped[1])
             require_examples(self._plan, facts.counters)
@@ -197,7 +197,7 @@ class DivideFn(beam.DoFn):
     def __init__(self, split: str, count: int) -> None:
         self._split, self._count = split, count
 
-    def process(self, piece: Piece):
+    def process(self, piece: Piece) -> Elements:
         for number, part in split_run(piece[1], shard_borders(self._count)):
             yield (self._split, number), ("records", part)
 
@@ -205,10 +205,10 @@ class DivideFn(beam.DoFn):
 class ShardFn(beam.DoFn):
     """((split, shard), its name and records) -> (0, (split, ShardInfo as a dict)); the shard lies in the work folder."""
 
-    def __init__(self, folder, compression: str) -> None:
+    def __init__(self, folder: AnyPath, compression: str) -> None:
         self._folder, self._compression = folder, compression
 
-    def process(self, grouped: tuple[tuple[str, int], Iterable]):
+    def process(self, grouped: tuple[tuple[str, int], Iterable]) -> Elements:
         (split, number), values = grouped
         with (
             homeward("writing shards", f"{split} {number}"),
@@ -221,8 +221,8 @@ class ShardFn(beam.DoFn):
                 else:
                     given.add(value)
             low, high = (shard_border(i, count) for i in (number, number + 1))
-            where = scratch if is_remote(self._folder) else self._folder
-            temporary = Path(where, f"{name}.{uuid4().hex}.tmp")
+            where = self._folder if isinstance(self._folder, Path) else Path(scratch)
+            temporary = where / f"{name}.{uuid4().hex}.tmp"
             with ShardWriter(temporary, self._compression) as writer:
                 for _, _, lengths, payload in given.merge().read(low, high):
                     writer.write(payload, len(lengths))
@@ -235,10 +235,10 @@ class ShardFn(beam.DoFn):
 class CommitFn(beam.DoFn):
     """(0, infos of all shards and the totals) -> the meta files' contents; the set is in place when it ends."""
 
-    def __init__(self, plan: Plan, folder) -> None:
+    def __init__(self, plan: Plan, folder: AnyPath) -> None:
         self._plan, self._folder = plan, folder
 
-    def process(self, grouped: tuple[int, Iterable]):
+    def process(self, grouped: tuple[int, Iterable]) -> Elements:
         with homeward("putting shards in place", self._folder):
             infos: dict[str, list[dict]] = {split: [] for split in self._plan.targets}
             for split, value in grouped[1]:
@@ -253,7 +253,7 @@ class CommitFn(beam.DoFn):
                 metas[split] = self._plan.meta(split, shards, counters)
                 files = [self._folder / name for name in [*names[split], self._plan.tokenizer_file(split)]]
                 sets.append(FinishedSet(target, files, metas[split]))
-            commit(sets, self._plan.key, None if is_remote(self._folder) else self._folder)
+            commit(sets, self._plan.key, self._folder if isinstance(self._folder, Path) else None)
         yield metas
 
 

@@ -10,7 +10,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 from uuid import uuid4
 
 import apache_beam as beam
@@ -34,12 +33,10 @@ from nlpdata.tokenizers.training.train import (
 from pipelines.commands import main
 from pipelines.faults import homeward
 from pipelines.job import describe_job
+from pipelines.pieces import Elements
 from pipelines.runner import find_runner, run_pipeline
 
 _SUMS = "sums.json"
-# What `process` of a step gives. Beam takes the coder of the elements from that annotation, and would make a dict of a
-# Counter: with Any it takes the one that keeps types.
-Elements = Iterator[Any]
 
 
 @takes(BeamTrainingRequest)

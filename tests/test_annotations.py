@@ -13,8 +13,6 @@ OPEN = {
     "nlpdata.finetuning",
     "nlpdata.output",
     "pipelines.finetuning",
-    "pipelines.pretraining",
-    "pipelines.steps",
     "pretrain.data",
     "pretrain.layers",
     "pretrain.optimizers",

@@ -152,8 +152,8 @@ def make_plan(request: PretrainingRequest) -> Plan:
     warnings += _older_eval_set(str(request.output), chosen)
     for line in warnings:
         _log.warning(line)
-    for line in loaded.notes:
-        _log.info(line)
+    for note in loaded.notes:
+        _log.info(note)
     odd = look_at(
         files, invalid_utf8=chosen.invalid_utf8, text_key=chosen.text_key, pairs=find_objective(chosen.objective).pairs
     )
