@@ -34,7 +34,7 @@ FACTS = "facts"
 
 @dataclass
 class Facts:
-    """What is known of finished work.
+    """Counts of finished work.
 
     Attributes:
       counters: of examples made.

@@ -21,7 +21,7 @@ from nlpdata.execution.spill import Merge, SpillWriter, read_run, split_run
 from nlpdata.files.paths import AnyPath
 from nlpdata.files.writing import move
 from nlpdata.output import FinishedSet, commit
-from nlpdata.pretraining.buckets import group_buckets, plan_buckets
+from nlpdata.pretraining.buckets import BucketGroup, group_buckets, plan_buckets
 from nlpdata.pretraining.build import build_examples
 from nlpdata.pretraining.maker import SPLITS, MakerSpec, maker_of
 from nlpdata.pretraining.plan import Plan, refuse_lone_documents, refuse_loss, require_examples
@@ -32,7 +32,7 @@ from pipelines.faults import homeward
 from pipelines.pieces import Elements, Facts, Piece, PieceBuilder, sum_facts
 
 BUCKET_KINDS = ("documents", "waiting")  # what goes to the buckets
-GROUP_BYTES = 32 << 20  # what is known of the documents of the buckets that are filled at once
+GROUP_BYTES = 32 << 20  # of the entries of the documents in the buckets that are filled at once
 
 
 class BuildFn(beam.DoFn):
@@ -129,7 +129,8 @@ class FillFn(beam.DoFn):
             maker = maker_of(self._spec)
             pieces = PieceBuilder(f"group-{split}-{number:06d}", maker.bucket_work, self._runs)
             documents, waiting = (given[kind].merge() for kind in BUCKET_KINDS)
-            for item in maker.bucket_work.fill(split, buckets, documents, waiting, maker, counters):
+            group = BucketGroup(split, buckets, documents, waiting)
+            for item in maker.bucket_work.fill(group, maker, counters):
                 yield from pieces.add(item)
             yield from pieces.finish(counters)
         _count(counters)
@@ -258,7 +259,7 @@ class CommitFn(beam.DoFn):
 
 
 def _check_counts(split: str, shards: list[dict], names: list[str], examples: int) -> None:
-    """What was made must be what was written: a runner that loses or repeats elements is found out."""
+    """DataError where a runner has lost or repeated elements: the records written are not the examples made."""
     files, records = [info["file"] for info in shards], sum(info["records"] for info in shards)
     if files != sorted(names) or records != examples:
         raise DataError(

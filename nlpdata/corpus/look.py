@@ -1,4 +1,4 @@
-"""A look at the first megabytes of a corpus: text that is not what it is taken for, while it costs nothing yet.
+"""A look at the first megabytes of a corpus, for JSON, tables, markup and the like that would be read as plain text.
 
 Files from all parts of the corpus are looked at, the start of each. What is found is reported with numbers and a remedy; it
 stops nothing, since some corpora are of code, tables or markup.
@@ -64,7 +64,7 @@ def _sample(file: CorpusFile, invalid_utf8: str, text_key: str | None, pairs: bo
         )
         block: Block | None = next(iter(blocks), None)
     except NlpdataError:
-        return None  # the command itself meets it, and says where
+        return None  # the command itself meets it, and reports where
     if block is None:
         return None
     lines = block.lines[:_LINES]
@@ -177,7 +177,7 @@ def _damaged(sample: _Sample) -> str | None:
     twice = sum(len(_MOJIBAKE.findall(line)) for line in sample.lines)
     if twice * 100 > characters:
         return (
-            f"its first {characters} characters hold {twice} pairs such as '\u00c3\u00a9': UTF-8 that was taken for Latin-1 "
+            f"its first {characters} characters hold {twice} pairs such as '\u00c3\u00a9': UTF-8 that was read as Latin-1 "
             "and encoded again. Convert it back (iconv -f UTF-8 -t WINDOWS-1252)"
         )
     controls = sum(1 for line in sample.lines for character in line if character < " " and character != "\t")

@@ -119,7 +119,7 @@ def read_blocks(
     """Reads the documents of a byte range, in blocks of about `block_bytes` of text (a longer line makes a longer block).
 
     `invalid_utf8` is "fail" (DataError), "replace" (U+FFFD) or "skip" (such lines are left out and counted).
-    `text_key` says that the file holds JSON lines, and where in each object the text is.
+    With `text_key`, the file holds JSON lines, and each object has its text under that key.
     """
     if invalid_utf8 not in INVALID_UTF8_MODES:
         modes = ", ".join(INVALID_UTF8_MODES)

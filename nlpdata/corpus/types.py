@@ -1,4 +1,4 @@
-"""What corpus reading passes on: files, the byte ranges of a plan, and blocks of text."""
+"""The data types of corpus reading: files, the byte ranges of a plan, and blocks of text."""
 
 from dataclasses import dataclass
 

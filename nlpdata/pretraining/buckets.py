@@ -8,17 +8,18 @@ nlpdata.pretraining.random_next draws random second segments, nlpdata.pretrainin
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nlpdata import keys
+from nlpdata.execution.spill import Merge
 from nlpdata.keys import Purpose
 from nlpdata.pretraining.chunking import Sentences
 from nlpdata.pretraining.documents import Document
 
 if TYPE_CHECKING:
-    from nlpdata.execution.spill import Merge
     from nlpdata.pretraining.maker import ExampleMaker, Keyed
 
 BUCKET_DOCUMENTS = 64  # documents that a bucket holds at least
@@ -44,6 +45,31 @@ class Offer(NamedTuple):
     start: int
     stop: int
     number: int
+
+
+@dataclass(frozen=True)
+class BucketGroup:
+    """Adjacent buckets of one split, one or more, and their entries.
+
+    Attributes:
+      split, buckets: the buckets.
+      documents, waiting: the entries of their documents and of chunks that wait, and of other buckets.
+    """
+
+    split: str
+    buckets: Sequence[Bucket]
+    documents: Merge
+    waiting: Merge
+
+    @property
+    def low(self) -> int:
+        """The lowest bucket key."""
+        return self.buckets[0].low
+
+    @property
+    def high(self) -> int:
+        """The highest bucket key + 1."""
+        return self.buckets[-1].high
 
 
 class BucketWork(ABC):
@@ -93,21 +119,11 @@ class BucketWork(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def fill(
-        self,
-        split: str,
-        buckets: Sequence[Bucket],
-        documents: "Merge",
-        waiting: "Merge",
-        maker: "ExampleMaker",
-        counters: Counter,
-    ) -> "Iterator[Keyed]":
+    def fill(self, group: BucketGroup, maker: "ExampleMaker", counters: Counter) -> "Iterator[Keyed]":
         """The examples of adjacent buckets.
 
         Args:
-          split: the buckets' split.
-          buckets: one or more.
-          documents, waiting: the entries of these documents and of chunks that wait, and of others.
+          group: the buckets with their entries.
           maker: makes the records.
           counters: is added to.
         """

@@ -35,7 +35,7 @@ from nlpdata.pretraining.plan import (
     result_warnings,
 )
 from nlpdata.pretraining.stages import (
-    BucketGroup,
+    BucketUnit,
     RunGroup,
     Setup,
     Shard,
@@ -121,7 +121,7 @@ class _Run:
         return self._plan.result(metas, found)
 
     def _make_sets(self) -> list[FinishedSet]:
-        """Makes all parts that are not there yet, and what is put in place."""
+        """Does the units that have no result yet; the finished sets, still in the work folder."""
         self._find_merged()
         self._make_portions()
         if self._plan.bucket_work.used:
@@ -200,7 +200,7 @@ class _Run:
 
     def _make_buckets(self) -> None:
         work = self._plan.bucket_work
-        groups: list[BucketGroup] = []
+        units: list[BucketUnit] = []
         for split in SPLITS:
             documents, waiting = (self._few_runs(f"{kind}-{split}") for kind in ("documents", "waiting"))
             merge = Merge([self._work.path / run for run in documents])
@@ -208,8 +208,8 @@ class _Run:
             with self._work_removed_on_refusal():
                 refuse_lone_documents(self._plan, split, buckets)
             for group in group_buckets(buckets, -(-merge.bytes // BUCKETS_BYTES)):
-                groups.append(BucketGroup(len(groups), split, group, documents, waiting))
-        stage = _Stage(work.stage, make_buckets, groups, len(groups), attrgetter("name"), describe=attrgetter("place"))
+                units.append(BucketUnit(len(units), split, group, documents, waiting))
+        stage = _Stage(work.stage, make_buckets, units, len(units), attrgetter("name"), describe=attrgetter("place"))
         self._collect(self._run_stage(stage))
 
     @contextmanager

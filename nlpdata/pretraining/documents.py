@@ -12,7 +12,7 @@ from nlpdata.pretraining.chunking import Duplicate
 
 @dataclass
 class Document:
-    """What is known of a document.
+    """The state of a document.
 
     Attributes:
       file, offset: its file, and its place in it.

@@ -23,10 +23,9 @@ from itertools import pairwise
 import numpy as np
 
 from nlpdata import keys
-from nlpdata.execution.spill import Merge
 from nlpdata.keys import Purpose
 from nlpdata.pretraining.assemble import single_segments
-from nlpdata.pretraining.buckets import Bucket, BucketWork, Offer, Packed
+from nlpdata.pretraining.buckets import BucketGroup, BucketWork, Offer, Packed
 from nlpdata.pretraining.chunking import SHORT_SEQ_PERIOD, Sentences, ShortSequences
 from nlpdata.pretraining.documents import Document
 from nlpdata.pretraining.maker import ExampleMaker, Keyed
@@ -81,33 +80,24 @@ class PackedDocuments(BucketWork):
         )
         yield offers, pack_parts(duplicates, Ragged(tokens, ends[start], ends[stop] - ends[start]), dtype)
 
-    def fill(
-        self,
-        split: str,
-        buckets: Sequence[Bucket],
-        documents: Merge,
-        waiting: Merge,
-        maker: ExampleMaker,
-        counters: Counter,
-    ) -> Iterator[Keyed]:
-        low, high = buckets[0].low, buckets[-1].high
-        borders = np.array([bucket.low for bucket in buckets], np.uint64)
+    def fill(self, group: BucketGroup, maker: ExampleMaker, counters: Counter) -> Iterator[Keyed]:
+        borders = np.array([bucket.low for bucket in group.buckets], np.uint64)
         duplicate, duplicates = 0, 1
         while duplicate < duplicates:
             stream = _Stream(maker, duplicate)
-            for sort_keys, ties, lengths, payload in documents.read(low, high, PIECE_BYTES):
+            for sort_keys, ties, lengths, payload in group.documents.read(group.low, group.high, PIECE_BYTES):
                 wanted, text = unpack_rows(payload, lengths, [np.dtype(np.uint32), maker.token_dtype])
                 duplicates = max(duplicates, int(wanted.values.max()))
                 rows = wanted.values > duplicate
                 text = Ragged(text.values, text.starts[rows], text.counts[rows])
                 stream.add(np.searchsorted(borders, sort_keys[rows], "right"), ties[rows], text)
-                yield from stream.examples(split, counters, final=False)
-            yield from stream.examples(split, counters, final=True)
+                yield from stream.examples(group.split, counters, final=False)
+            yield from stream.examples(group.split, counters, final=True)
             duplicate += 1
 
 
 class _Stream:
-    """The text of the buckets in one duplicate, as it comes: what is not yet in an example."""
+    """The text of the buckets in one duplicate, as it comes, as far as it is not yet in an example."""
 
     def __init__(self, maker: ExampleMaker, duplicate: int) -> None:
         self._maker, self._duplicate = maker, duplicate

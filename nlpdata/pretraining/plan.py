@@ -1,6 +1,6 @@
 """What a create-pretraining run will do, decided before it starts: the same for the local executor and Beam runners.
 
-A plan says what goes in, what comes out and how the work is divided. The checks that need the counters of finished
+A plan holds the input, the output and the division of the work. The checks that need the counters of finished
 work (a lone document, no examples), the number of shards and the meta files follow from it as well.
 """
 
@@ -245,7 +245,7 @@ def require_examples(plan: Plan, counters: Counter) -> None:
 
 
 def refuse_loss(plan: Plan, counters: Counter, ending: str = loss.NOTHING_WRITTEN) -> None:
-    """DataError where most of the text is cut off or unknown, unless --accept-loss says that this is meant."""
+    """DataError where most of the text is cut off or unknown, unless --accept-loss allows it."""
     found = losses(counters, plan.options, plan.tokenizer_entry)
     loss.refuse(found, plan.options.accept_loss, ending)
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlpdata import keys
-from nlpdata.execution.spill import Merge
 from nlpdata.keys import Purpose
 from nlpdata.pretraining.assemble import Segments, truncate
-from nlpdata.pretraining.buckets import Bucket, BucketWork, Offer, Packed
+from nlpdata.pretraining.buckets import Bucket, BucketGroup, BucketWork, Offer, Packed
 from nlpdata.pretraining.chunking import Sentences
 from nlpdata.pretraining.documents import Document
 from nlpdata.pretraining.maker import ExampleMaker, Keyed
@@ -39,15 +38,17 @@ class CandidateCollector:
         self._best: list[dict[int, tuple[int, np.ndarray, np.ndarray]]] = [{} for _ in duplicate_keys]
         self.settled = 0  # sentences of the document that have been considered
 
-    def add(self, tokens: np.ndarray, ends: np.ndarray, start: int, stop: int, shift: int, final: bool) -> int:
+    def add(self, known: Sentences, tokens: np.ndarray, ends: np.ndarray) -> int:
         """Considers the sentences whose window is known; returns the first one that must be shown again.
 
         Args:
-          tokens, ends, start, stop, shift, final: as in nlpdata.pretraining.chunking; tokens is the flat token array.
+          known: the document's sentences.
+          tokens, ends: the block's tokens, and int64 cumulative counts of the tokens of its sentences.
         """
+        stop, shift = known.stop, known.shift
         begin = self.settled - shift
         end = stop
-        if not final:  # a start is settled once its whole window is here
+        if not known.final:  # a start is settled once its whole window is here
             end = begin + int(np.searchsorted(ends[begin:stop], ends[stop] - self._window, "right"))
         numbers = np.arange(begin + shift, end + shift)
         for key, best in zip(self._keys, self._best, strict=True):
@@ -302,7 +303,7 @@ class RandomSecond(BucketWork):
         if not known.final or collector or ends[stop] - ends[start] > MAX_CANDIDATES * self._window:
             if not collector:
                 collector = document.gathered = CandidateCollector(document.duplicate_keys, self._window)
-            keep = collector.add(tokens, ends, start, stop, known.shift, known.final)
+            keep = collector.add(known, tokens, ends)
             if not known.final:
                 return [], keep
         return ([Offer(document, start, stop, 0)] if document.sentences else []), stop
@@ -326,28 +327,20 @@ class RandomSecond(BucketWork):
         start, stop = ends[chunks[:, 0]], ends[chunks[:, 1]]
         return pack_waiting(chunks[:, 3], Ragged(tokens, start, stop - start), dtype)
 
-    def fill(
-        self,
-        split: str,
-        buckets: Sequence[Bucket],
-        documents: Merge,
-        waiting: Merge,
-        maker: ExampleMaker,
-        counters: Counter,
-    ) -> Iterator[Keyed]:
+    def fill(self, group: BucketGroup, maker: ExampleMaker, counters: Counter) -> Iterator[Keyed]:
         """The examples that wait, with segments from the buckets' documents."""
-        low, high, dtype = buckets[0].low, buckets[-1].high, maker.token_dtype
-        parts = list(documents.read(low, high))
+        dtype = maker.token_dtype
+        parts = list(group.documents.read(group.low, group.high))
         document_keys, lengths = (np.concatenate([part[i] for part in parts]) for i in (0, 2))
         payload = b"".join([part[3] for part in parts])
-        candidates = read_candidates(buckets, document_keys, lengths, payload, dtype)
+        candidates = read_candidates(group.buckets, document_keys, lengths, payload, dtype)
         del parts, payload
-        for sort_keys, ties, sizes, entries in waiting.scan(low, high, WAITING_BYTES):
+        for sort_keys, ties, sizes, entries in group.waiting.scan(group.low, group.high, WAITING_BYTES):
             examples = read_waiting(maker.seed_key, ties, sizes, entries, dtype)
             document = np.searchsorted(candidates.document_keys, sort_keys)
             tokens, whole = fill_second(candidates, document, examples, self._window)
             segments, _ = truncate(whole, maker.layout.budget, examples.example_keys)
             cut = whole.length_a - segments.length_a  # what B loses is not lost: its own document has it, too
             counters["tokens_truncated"] += int(cut[examples.duplicates == 0].sum())
-            counters[f"examples_{split}"] += len(document)
-            yield from maker.encode(split, tokens, segments, examples.example_keys, ties)
+            counters[f"examples_{group.split}"] += len(document)
+            yield from maker.encode(group.split, tokens, segments, examples.example_keys, ties)

@@ -13,7 +13,7 @@ from nlpdata.corpus import Block, Portion, read_portion
 from nlpdata.errors import RESUMES, DataError
 from nlpdata.execution.spill import Merge, SpillWriter, merge_runs
 from nlpdata.output import store_result
-from nlpdata.pretraining.buckets import Bucket
+from nlpdata.pretraining.buckets import Bucket, BucketGroup
 from nlpdata.pretraining.build import build_examples
 from nlpdata.pretraining.maker import Keyed, MakerSpec, maker_of
 from nlpdata.records.writer import ShardWriter
@@ -108,7 +108,7 @@ def merge_group(group: RunGroup, report: Report) -> dict:
 
 
 @dataclass(frozen=True)
-class BucketGroup:
+class BucketUnit:
     """Adjacent buckets of a split that are filled at once, and the runs with their entries."""
 
     number: int
@@ -128,16 +128,17 @@ class BucketGroup:
         return f"bucket {self.number}"
 
 
-def make_buckets(group: BucketGroup, report: Report) -> dict:
+def make_buckets(unit: BucketUnit, report: Report) -> dict:
     """Makes the examples of a group of buckets."""
     counters: Counter = Counter()
-    spills = _Spills(group.name)
+    spills = _Spills(unit.name)
     maker = maker_of(_setup.maker)
     with disk_errors(maker.bucket_work.stage, _setup.folder):
         documents, waiting = (
-            Merge([_setup.folder / run for run in runs]) for runs in (group.document_runs, group.waiting_runs)
+            Merge([_setup.folder / run for run in runs]) for runs in (unit.document_runs, unit.waiting_runs)
         )
-        for item in maker.bucket_work.fill(group.split, group.buckets, documents, waiting, maker, counters):
+        group = BucketGroup(unit.split, unit.buckets, documents, waiting)
+        for item in maker.bucket_work.fill(group, maker, counters):
             spills.add(item)
         report(1)
         return spills.finish(counters)

@@ -10,7 +10,7 @@ import numpy as np
 from nlpdata.corpus import find_files, plan_byte_ranges, read_blocks
 from nlpdata.execution.spill import Merge, SpillWriter
 from nlpdata.pretraining import maker as makers
-from nlpdata.pretraining.buckets import plan_buckets, slot_shift
+from nlpdata.pretraining.buckets import BucketGroup, plan_buckets, slot_shift
 from nlpdata.pretraining.build import build_examples
 from nlpdata.pretraining.maker import SPLITS, ExampleMaker
 from nlpdata.pretraining.options import PretrainingOptions
@@ -125,7 +125,7 @@ def _fill_buckets(split, keyed, maker, counters):
         documents, waiting = (_merge(Path(folder, kind), keyed[kind], split) for kind in ("documents", "waiting"))
         slots = documents.histogram(slot_shift(work.by_file))
         for bucket in plan_buckets(slots, work.by_file):
-            yield from work.fill(split, [bucket], documents, waiting, maker, counters)
+            yield from work.fill(BucketGroup(split, [bucket], documents, waiting), maker, counters)
 
 
 def _merge(prefix, keyed, split):

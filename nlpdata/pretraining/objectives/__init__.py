@@ -1,7 +1,7 @@
 """Objectives: what a pretraining example asks besides its masked words. A new one is a module here and a line below.
 
-An objective says how documents are cut into chunks, how chunks become segments and labels, and what its records are
-called (see nlpdata.pretraining.objectives.base). A user's own objective is named as module:attribute.
+An objective cuts documents into chunks, makes segments and labels of chunks, and names what the labels mean (see
+nlpdata.pretraining.objectives.base). A user's own objective is named as module:attribute.
 """
 
 from dataclasses import fields

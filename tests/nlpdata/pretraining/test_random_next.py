@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlpdata import keys
+from nlpdata.pretraining.chunking import Sentences
 from nlpdata.pretraining.ragged import Ragged
 from nlpdata.pretraining.random_next import (
     MAX_CANDIDATES,
@@ -55,7 +56,8 @@ def collect(tokens, lengths, duplicate_keys, window, cuts):
         held = np.concatenate([[2, 3], lengths[kept:border]])
         held_tokens = np.array([*[1] * 5, *tokens[ends[kept] : ends[border]]])
         held_ends = np.concatenate([[0], np.cumsum(held)])
-        kept += collector.add(held_tokens, held_ends, 2, len(held), kept - 2, border == len(lengths)) - 2
+        known = Sentences(held_ends.tolist(), 2, len(held), kept - 2, 0, border == len(lengths))
+        kept += collector.add(known, held_tokens, held_ends) - 2
     return collector.pack(DTYPE)[0]
 
 
