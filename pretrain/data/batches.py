@@ -3,7 +3,7 @@
 import hashlib
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,8 @@ class Batches:
         self.num_examples, self.batch_size = len(records), config.global_batch_size
         self.name, self.facts = name, dict(facts or {})
         self._records, self._config, self._transform = records, config, transform
-        self._host, self._max_lengths = (0, 1), None
+        self._host: tuple[int, int] = (0, 1)
+        self._max_lengths: int | None = None
         self._block: tuple[tuple[int, int], dict] | None = None
         whole, rest = divmod(self.num_examples, self.batch_size)
         self._fills_up = not config.drop_remainder
@@ -104,9 +105,11 @@ class Batches:
 
 
 def trimmed(batch: dict[str, np.ndarray], max_lengths: int | None = None) -> dict[str, np.ndarray]:
-    """The batch without the columns in which it has only padding, but a multiple of 8 of them where there are so many.
+    """The batch without columns of padding: its length becomes a multiple of 8, or stays where it is less than that.
 
-    With max_lengths, a multiple of such a width that batches have at most so many lengths.
+    Args:
+      batch: arrays (b, L) and others.
+      max_lengths: at most this many lengths exist over all batches: the multiples are of a larger number.
     """
     full = batch["input_mask"].shape[1]
     width = 8 if max_lengths is None else -(-full // (8 * max_lengths)) * 8
@@ -125,7 +128,9 @@ def example_digest(batch: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def prefetch(function: Callable[[int], Any], steps: Sequence[int], ahead: int) -> Iterator[tuple[int, Any]]:
+def prefetch(
+    function: Callable[[int], Any], steps: Sequence[int], ahead: int
+) -> Generator[tuple[int, Any], None, None]:
     """Yields (step, function(step)), computed in a thread up to `ahead` steps before they are asked for.
 
     What the function raises is raised here, at the step that it belongs to. Closing the generator ends the thread.

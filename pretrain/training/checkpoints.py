@@ -2,6 +2,7 @@
 
 import logging
 import math
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -24,10 +25,11 @@ class Checkpoints:
       step: after which the run resumes. Later checkpoints, which it skipped, are damaged: they do not count among the newest.
     """
 
-    def __init__(self, model_dir, max_to_keep: int = 5, step: int | None = None):
+    def __init__(self, model_dir: str | os.PathLike, max_to_keep: int = 5, step: int | None = None):
         self.folder, self.max_to_keep = Path(model_dir, "checkpoints"), max_to_keep
-        found = [] if step is None else native.finished(self.folder)
-        self._damaged = {native.step_of(folder) for folder in found if native.step_of(folder) > step}
+        self._damaged: set[int] = set()
+        if step is not None:
+            self._damaged = {found for found in map(native.step_of, native.finished(self.folder)) if found > step}
 
     def save(self, step: int, arrays: Mapping[str, np.ndarray], info: Mapping) -> Path:
         """Writes the checkpoint of a step, then removes the oldest ones beyond max_to_keep."""
@@ -60,7 +62,7 @@ class BestCheckpoint:
       higher: whether higher is better.
     """
 
-    def __init__(self, folder, metric: str, higher: bool):
+    def __init__(self, folder: str | os.PathLike, metric: str, higher: bool):
         self.folder, self.metric, self._higher = Path(folder), metric, higher
 
     def value(self) -> float | None:

@@ -1,9 +1,10 @@
-"""The hosts and replicas of a run, for every backend: what the environment variable TF_CONFIG says, and what contradicts it."""
+"""The hosts and replicas of a run, by one rule for every backend."""
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from nlpdata.errors import UsageError
 from pretrain.settings.schema import RuntimeConfig
@@ -36,10 +37,48 @@ def read_cluster(environment: Mapping[str, str]) -> Cluster:
         ) from None
 
 
+def chosen_strategy(runtime: RuntimeConfig, strategies: Mapping[str, Callable[[RuntimeConfig], Any]]) -> Any:
+    """What the strategy named by runtime.distribution_strategy makes of the configuration. UsageError for another name."""
+    name = runtime.distribution_strategy
+    if name not in strategies:
+        raise UsageError(f"runtime.distribution_strategy is {name!r}, expected one of {', '.join(sorted(strategies))}.")
+    return strategies[name](runtime)
+
+
 def report_unused_cluster(environment: Mapping[str, str]) -> None:
     """For distribution_strategy auto, which takes the devices of this host alone."""
     if environment.get("TF_CONFIG"):
         _log.info("TF_CONFIG is set, but runtime.distribution_strategy is auto: this process trains alone")
+
+
+def count_replicas(runtime: RuntimeConfig, accelerators: int, kind: str) -> int:
+    """Replicas of distribution_strategy mirrored: runtime.num_replicas, else one for each accelerator, else one.
+
+    Args:
+      runtime: section of the configuration.
+      accelerators: number of accelerators on this host; 0: the replicas are logical CPU devices.
+      kind: plural name of the accelerators, e.g. "GPUs".
+
+    Raises UsageError where there are fewer accelerators than replicas.
+    """
+    wanted = runtime.num_replicas or accelerators or 1
+    if accelerators and wanted > accelerators:
+        raise UsageError(
+            f"runtime.num_replicas is {wanted}, but there are {accelerators} {kind}. Use {accelerators} or less."
+        )
+    if accelerators:
+        _log.info(f"devices: {wanted} of {accelerators} {kind}, mirrored")
+    else:
+        _log.info(f"devices: no GPU found; mirrored over {wanted} logical CPU device{'s' if wanted > 1 else ''}")
+    return wanted
+
+
+def too_few_cpus(framework: str, wanted: int, found: int) -> UsageError:
+    """The error where a framework has started with fewer logical CPU devices than replicas are wanted."""
+    return UsageError(
+        f"runtime.num_replicas is {wanted}, but {framework} has already started with {found} logical CPU devices. Set it in a "
+        "fresh process."
+    )
 
 
 def refuse_replicas(runtime: RuntimeConfig) -> None:

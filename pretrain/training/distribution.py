@@ -6,9 +6,16 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError
 from pretrain.settings.schema import RuntimeConfig
-from pretrain.training.cluster import read_cluster, refuse_replicas, report_unused_cluster
+from pretrain.training.cluster import (
+    chosen_strategy,
+    count_replicas,
+    read_cluster,
+    refuse_replicas,
+    report_unused_cluster,
+    too_few_cpus,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -27,13 +34,10 @@ def distribute(runtime: RuntimeConfig) -> Distribution:
     Must come before TensorFlow does anything else where logical CPU devices, several hosts or a TPU are asked for.
     Raises UsageError where there are fewer devices than asked for.
     """
-    kind = runtime.distribution_strategy
-    if kind in _KINDS:
-        return _KINDS[kind](runtime)
-    raise UsageError(f"runtime.distribution_strategy is {kind!r}, expected one of {', '.join(sorted(_KINDS))}.")
+    return chosen_strategy(runtime, _STRATEGIES)
 
 
-def _auto(runtime) -> Distribution:
+def _auto(runtime: RuntimeConfig) -> Distribution:
     gpus = len(tf.config.list_physical_devices("GPU"))
     report_unused_cluster(os.environ)
     if gpus > 1 or (runtime.num_replicas or 1) > 1:
@@ -41,23 +45,18 @@ def _auto(runtime) -> Distribution:
     return _one_device(runtime)
 
 
-def _one_device(runtime) -> Distribution:
+def _one_device(runtime: RuntimeConfig) -> Distribution:
     refuse_replicas(runtime)
     _log.info(f"devices: {'one GPU' if tf.config.list_physical_devices('GPU') else 'no GPU found, the CPU'}")
     return Distribution(tf.distribute.get_strategy())
 
 
-def _mirrored(runtime) -> Distribution:
+def _mirrored(runtime: RuntimeConfig) -> Distribution:
     gpus = tf.config.list_physical_devices("GPU")
-    wanted = runtime.num_replicas or len(gpus) or 1
-    if gpus and wanted > len(gpus):
-        raise UsageError(f"runtime.num_replicas is {wanted}, but there are {len(gpus)} GPUs. Use {len(gpus)} or less.")
-    if gpus:
-        _log.info(f"devices: {wanted} of {len(gpus)} GPUs, mirrored")
-        return Distribution(tf.distribute.MirroredStrategy([f"/gpu:{i}" for i in range(wanted)]))
-    _log.info(f"devices: no GPU found; mirrored over {wanted} logical CPU device{'s' if wanted > 1 else ''}")
-    make_logical_cpus(wanted)
-    return Distribution(tf.distribute.MirroredStrategy([f"/cpu:{i}" for i in range(wanted)]))
+    wanted = count_replicas(runtime, len(gpus), "GPUs")
+    if not gpus:
+        make_logical_cpus(wanted)
+    return Distribution(tf.distribute.MirroredStrategy([f"/{'gpu' if gpus else 'cpu'}:{i}" for i in range(wanted)]))
 
 
 def make_logical_cpus(count: int) -> None:
@@ -70,13 +69,10 @@ def make_logical_cpus(count: int) -> None:
     except RuntimeError:
         there = len(tf.config.list_logical_devices("CPU"))
         if there < count:
-            raise UsageError(
-                f"runtime.num_replicas is {count}, but TensorFlow has already started with {there} logical CPU devices. "
-                "Set it in a fresh process."
-            ) from None
+            raise too_few_cpus("TensorFlow", count, there) from None
 
 
-def _multi_worker(runtime) -> Distribution:
+def _multi_worker(runtime: RuntimeConfig) -> Distribution:
     cluster = read_cluster(os.environ)
     index, count = cluster.index, len(cluster.hosts)
     gpus = tf.config.list_physical_devices("GPU")
@@ -90,7 +86,7 @@ def _multi_worker(runtime) -> Distribution:
     return Distribution(tf.distribute.MultiWorkerMirroredStrategy(communication_options=options), (index, count))
 
 
-def _tpu(runtime) -> Distribution:
+def _tpu(runtime: RuntimeConfig) -> Distribution:
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(runtime.tpu or "")
         tf.config.experimental_connect_to_cluster(resolver)
@@ -104,7 +100,7 @@ def _tpu(runtime) -> Distribution:
     return Distribution(tf.distribute.TPUStrategy(resolver))
 
 
-_KINDS = {
+_STRATEGIES = {
     "auto": _auto,
     "off": _one_device,
     "one_device": _one_device,

@@ -1,12 +1,11 @@
 """run_experiment: from a configuration to a trained, evaluated or checked model."""
 
 import contextlib
-import importlib.metadata
 import logging
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -14,22 +13,22 @@ import numpy as np
 from nlpdata.errors import UsageError
 from pretrain.converters import native
 from pretrain.converters.report import refuse_missing
-from pretrain.converters.same_tokenizer import refuse_other_tokenizer, refuse_unequal_records
 from pretrain.converters.tokenizer_files import keep_tokenizer
 from pretrain.data.batches import Batches
-from pretrain.data.tokenizers import tokenizer_entry, tokenizer_of
+from pretrain.data.tokenizers import tokenizer_of
 from pretrain.data.toy import with_toy_records
-from pretrain.optimizers.curve import (
-    OLDER_RUN,
-    description,
-    in_words,
-    is_older,
-    stored_description,
-    with_older_rule,
-)
+from pretrain.optimizers.curve import description, in_words, is_older, with_older_rule
 from pretrain.registry import ENGINES, TASKS, TRAINERS, user_modules
 from pretrain.settings.schema import ExperimentConfig, own_modules
 from pretrain.settings.yaml_files import compare_saved, save
+from pretrain.training.agreement import (
+    RunData,
+    describe_run,
+    refuse_other_labels,
+    refuse_records_of_two_tokenizers,
+    refuse_tokenizer_of_other_weights,
+    report_changes,
+)
 from pretrain.training.checkpoints import Checkpoints
 from pretrain.training.checks import better_metric, check_experiment, check_weights
 from pretrain.training.plot import plot_loss
@@ -39,12 +38,12 @@ _log = logging.getLogger(__name__)
 MODES = ("train", "eval", "train_and_eval", "validate_only", "compile_only")
 
 
-def run_experiment(config: ExperimentConfig, model_dir, mode: str = "train") -> dict[str, float]:
+def run_experiment(config: ExperimentConfig, model_dir: str | os.PathLike, mode: str = "train") -> dict[str, float]:
     """Runs an experiment.
 
     Args:
       config: what to learn, how, on what.
-      model_dir: the run's folder. If it holds checkpoints, the run goes on from the newest whole one, step for step as if
+      model_dir: the run's folder. If it holds checkpoints, the run resumes from the newest whole one, step for step as if
         it had not been interrupted.
       mode: train; eval; train_and_eval (evaluates on the way and at the end); validate_only (builds, traces, checks data,
         labels and checkpoint names; takes no step and writes nothing); compile_only (compiles too).
@@ -80,6 +79,8 @@ def count_steps(config: ExperimentConfig, data: Batches) -> int:
 
 
 class _Run:
+    """One call of run_experiment: its parts are made in the order in which each needs the ones before."""
+
     def __init__(self, config: ExperimentConfig, model_dir: Path, mode: str):
         self._given, self._config = config, with_toy_records(config, model_dir)
         self._model_dir, self._mode = model_dir, mode
@@ -89,17 +90,17 @@ class _Run:
     def execute(self) -> dict[str, float]:
         config = self._config
         self._task = TASKS.get(config.task_type)(config.task)
-        self._train_data = self._task.build_inputs(config.task.train_data) if self._trains else None
-        self._validation_data = self._build_validation_data()
-        self._compare_records()
-        self._train_steps = self._check_steps()
+        train_data = self._task.build_inputs(config.task.train_data) if self._trains else None
+        self._data = RunData(train_data, self._build_validation_data())
+        refuse_records_of_two_tokenizers(config.task, self._data)
+        self._steps = self._check_steps()
         found = Checkpoints(self._model_dir).newest()
-        if found and self._mode == "train" and found[1]["step"] >= self._train_steps:
-            self._say_done(found[1]["step"])
+        if found and self._mode == "train" and found[1]["step"] >= self._steps:
+            self._report_done(found[1]["step"])
             return {}
-        self._is_older = bool(found) and self._trains and is_older(found[1])
+        self._is_older = found is not None and self._trains and is_older(found[1])
         engine = ENGINES.get(keras.backend.backend())
-        self._engine = engine(self._task, self._engine_config(), self._train_steps)
+        self._engine = engine(self._task, self._engine_config(), self._steps or None)
         with contextlib.closing(self._engine):
             self._check_batch_sizes()
             if self._trains:
@@ -118,46 +119,51 @@ class _Run:
             return self._task.build_inputs(data)
         return None
 
-    def _check_steps(self) -> int | None:
-        """The length of the run, once the settings were checked against it."""
-        steps = count_steps(self._config, self._train_data) if self._trains else None
+    def _check_steps(self) -> int:
+        """The length of the run in steps, once the settings were checked against it; 0 where it does not train."""
+        data = self._data.train
+        steps = count_steps(self._config, data) if data is not None else None
         for warning in check_experiment(self._config, self._mode, steps, self._task):
             _log.warning(warning)
         better = better_metric(self._config, self._task)
         trainer = replace(self._config.trainer, best_checkpoint_metric_comp=better)
         self._config = replace(self._config, trainer=trainer)
-        if steps is not None:
-            data, epochs = self._train_data, trainer.num_train_epochs
+        if data is not None:
+            epochs = trainer.num_train_epochs
             _log.info(
                 f"{data.num_examples} examples, {data.steps_per_epoch} steps of {data.batch_size} an epoch; {steps} steps in all"
             )
             if trainer.train_steps is not None and epochs != 1:
                 _log.info(f"trainer.train_steps {steps} decides; trainer.num_train_epochs {epochs} is not used")
-        return steps
+        return steps or 0
 
     def _schedule(self) -> dict:
         """The learning rate of the run, for its checkpoints."""
-        return description(self._config.trainer.optimizer_config, self._train_steps, self._is_older)
+        return description(self._config.trainer.optimizer_config, self._steps, self._is_older)
 
     def _engine_config(self) -> ExperimentConfig:
         """The configuration; where the run resumes from a checkpoint of the older rule, with that rule's decay."""
         if not self._is_older:
             return self._config
         trainer = self._config.trainer
-        optimization = with_older_rule(trainer.optimizer_config, self._train_steps)
+        optimization = with_older_rule(trainer.optimizer_config, self._steps)
         return replace(self._config, trainer=replace(trainer, optimizer_config=optimization))
 
-    def _say_done(self, step: int) -> None:
+    def _describe(self) -> dict[str, Any]:
+        schedule = self._schedule() if self._trains else None
+        return describe_run(self._config, self._data, self._engine.replicas, schedule)
+
+    def _report_done(self, step: int) -> None:
         _log.info(
-            f"nothing to do: {self._model_dir} holds a checkpoint of step {step}, and the run has {self._train_steps} "
+            f"nothing to do: {self._model_dir} holds a checkpoint of step {step}, and the run has {self._steps} "
             "steps. Raise train_steps (or num_train_epochs) to train further, or use another model_dir."
         )
 
     def _check_batch_sizes(self) -> None:
         replicas, micro_steps = self._engine.replicas, self._config.trainer.gradient_accumulation_steps
         for data, parts, what in (
-            (self._train_data, replicas * micro_steps, f"{replicas} replicas x {micro_steps} micro-steps"),
-            (self._validation_data, replicas, f"{replicas} replicas"),
+            (self._data.train, replicas * micro_steps, f"{replicas} replicas x {micro_steps} micro-steps"),
+            (self._data.validation, replicas, f"{replicas} replicas"),
         ):
             if data is not None and data.batch_size % parts:
                 below, above = data.batch_size // parts * parts, -(-data.batch_size // parts) * parts
@@ -179,9 +185,9 @@ class _Run:
             )
         own = native.locate_info(start) if start else None
         if start:
-            self._check_tokenizer(start)
+            refuse_tokenizer_of_other_weights(self._config.task, self._data, start)
         if own and self._mode == "eval":
-            self._check_labels(own[1].get("data", {}))
+            refuse_other_labels(own[1].get("data", {}), self._data.own.facts)
         if self._trains:
             _log.info(f"learning rate: {in_words(self._schedule())}")
         report = self._task.initialize(self._engine.model)
@@ -197,104 +203,21 @@ class _Run:
         if self._config.task.init_checkpoint:
             instead = "the run resumes from" if self._trains else "the run has its own, evaluated is"
             _log.info(f"init_checkpoint {self._config.task.init_checkpoint} is not used: {instead} {folder}")
-        self._check_tokenizer(str(folder))
-        self._compare(info)
+        refuse_tokenizer_of_other_weights(self._config.task, self._data, str(folder))
+        refuse_other_labels(info.get("data", {}), self._data.own.facts)
+        if self._trains:
+            report_changes(info, self._describe())
         self._engine.load_state(arrays, weights_only=not self._trains)
         if self._trains:
-            _log.info(f"resuming from {folder}, after step {info['step']} of {self._train_steps}")
+            _log.info(f"resuming from {folder}, after step {info['step']} of {self._steps}")
         elif info["step"] == 0:
             _log.warning(f"{folder} is of step 0: this model was not trained")
         return info["step"], info.get("interval", [])
 
-    def _compare(self, info: Mapping) -> None:
-        """Refuses other classes; warns of what makes the curve differ from an uninterrupted run's."""
-        self._check_labels(info.get("data", {}))
-        if not self._trains:
-            return
-        own = self._info()
-        self._compare_schedule(stored_description(info), own["schedule"])
-        then, now = info.get("data", {}), own["data"]
-        for what, before, after in (
-            ("CPU cores", info.get("cores"), own["cores"]),
-            ("seed", info.get("seed"), own["seed"]),
-            ("replicas", info.get("replicas"), own["replicas"]),
-            ("versions", info.get("versions"), own["versions"]),
-            *(
-                (f"train data's {name}", then.get(name), now.get(name))
-                for name in ("num_examples", "batch_size", "seed")
-            ),
-        ):
-            if before is not None and before != after:
-                _log.warning(
-                    f"{what} {before} before, {after} now: the curve will not equal the uninterrupted run's bit for bit"
-                )
-
-    def _compare_schedule(self, before: Mapping | None, now: Mapping) -> None:
-        """Reports that the rest of the run follows another learning rate, or an older run's rule."""
-        if before is not None and dict(before) != dict(now):
-            _log.warning(f"the learning rate differs. Before: {in_words(before)}. Now: {in_words(now)}")
-        elif now.get("rule") == OLDER_RUN:
-            _log.info(
-                f"the learning rate keeps the rule that this run began with, a decay from step 0: {in_words(now)}. A new run "
-                "decays from where warm-up ends"
-            )
-
-    def _compare_records(self) -> None:
-        """Refuses validation records of another tokenizer than that of the training records."""
-        if self._train_data is None or self._validation_data is None:
-            return
-        task = self._config.task
-        train, validation = (
-            tokenizer_entry(getattr(task, name), data.name)
-            for name, data in (("train_data", self._train_data), ("validation_data", self._validation_data))
-        )
-        refuse_unequal_records(train, validation, getattr(task, "allow_other_tokenizer", False))
-
-    def _check_tokenizer(self, source: str) -> None:
-        """Refuses records of another tokenizer than that of the weights at `source`."""
-        task = self._config.task
-        for name, data in (("train_data", self._train_data), ("validation_data", self._validation_data)):
-            if data is not None:
-                file, use = tokenizer_entry(getattr(task, name), data.name)
-                allow = getattr(task, "allow_other_tokenizer", False)
-                refuse_other_tokenizer(f"the records of {data.name}", use, file, source, allow)
-
-    def _check_labels(self, then: Mapping) -> None:
-        """Refuses records whose class ids mean other things than those that the model was trained on."""
-        now = (self._train_data or self._validation_data).facts
-        for what in ("kind", "label_names"):
-            old, new = then.get(what), now.get(what)
-            if old and new and old != new:
-                raise UsageError(
-                    f"the model was trained with {what} {_listed(old)}, the records have {_listed(new)}: its predictions mean "
-                    "something else. Make the records with the same task, labels and --label-order."
-                )
-
-    def _info(self) -> dict:
-        """What a checkpoint says about the run."""
-        config, data = self._config, self._train_data or self._validation_data
-        encoder = getattr(getattr(config.task, "model", None), "encoder", None)
-        return {
-            "backend": keras.backend.backend(),
-            "config": asdict(config),
-            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-            "data": {
-                **data.facts,
-                "num_examples": data.num_examples,
-                "batch_size": data.batch_size,
-                "seed": config.task.train_data.seed,
-            },
-            "encoder": {"type": encoder.type, "options": asdict(encoder.options)} if encoder else None,
-            "replicas": self._engine.replicas,
-            **({"schedule": self._schedule()} if self._trains else {}),
-            "seed": config.runtime.seed,
-            "versions": _versions("keras", keras.backend.backend(), "numpy"),
-        }
-
     # ------------------------------------------------------------------------------------------------------------- runs
 
     def _check_only(self) -> dict:
-        batch = self._train_data.for_host(*self._engine.host, self._engine.max_lengths).batch(0)
+        batch = self._data.own.for_host(*self._engine.host, self._engine.max_lengths).batch(0)
         denominators = self._task.denominators(batch)
         act = self._engine.trace if self._mode == "validate_only" else self._engine.compile
         act(batch, denominators)
@@ -302,7 +225,7 @@ class _Run:
         shapes = ", ".join(f"{name} {values.shape}" for name, values in batch.items())
         _log.info(
             f"{'validated' if self._mode == 'validate_only' else 'validated and compiled'}; no step was taken. "
-            f"{weights:,} weights, {self._train_steps} steps, {self._engine.replicas} replicas; a batch: {shapes}"
+            f"{weights:,} weights, {self._steps} steps, {self._engine.replicas} replicas; a batch: {shapes}"
         )
         return {}
 
@@ -312,20 +235,20 @@ class _Run:
             self._task,
             self._engine,
             self._model_dir,
-            train_data=self._train_data,
-            validation_data=self._validation_data,
-            train_steps=self._train_steps or 0,
+            train_data=self._data.train,
+            validation_data=self._data.validation,
+            train_steps=self._steps,
             step=step,
             interval=interval,
-            info=self._info(),
+            info=self._describe(),
         )
         if self._mode == "eval":
             return trainer.evaluate()
         if self._engine.host[0] == 0:
             self._keep_config()
             self._keep_tokenizer()
-        if step >= self._train_steps:
-            self._say_done(step)
+        if step >= self._steps:
+            self._report_done(step)
         metrics = trainer.train() if self._mode == "train" else trainer.train_and_evaluate()
         if self._engine.host[0] == 0:
             plot_loss(self._model_dir)
@@ -346,17 +269,3 @@ class _Run:
             _log.info("no tokenizer beside the training records: predict and export will ask for --tokenizer")
         else:
             keep_tokenizer(self._model_dir, *found)
-
-
-def _listed(value: str | list[str]) -> str:
-    return value if isinstance(value, str) else ", ".join(value)
-
-
-def _versions(*packages: str) -> dict[str, str]:
-    found = {}
-    for package in packages:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:  # e.g. tensorflow-cpu provides tensorflow
-            found[package] = getattr(importlib.import_module(package), "__version__", "unknown")
-    return found

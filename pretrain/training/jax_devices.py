@@ -2,15 +2,23 @@
 
 import logging
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError
 from pretrain.settings.schema import RuntimeConfig
-from pretrain.training.cluster import read_cluster, refuse_replicas, report_unused_cluster
+from pretrain.training.cluster import (
+    chosen_strategy,
+    count_replicas,
+    read_cluster,
+    refuse_replicas,
+    report_unused_cluster,
+    too_few_cpus,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -48,13 +56,10 @@ def find_devices(runtime: RuntimeConfig) -> Devices:
     Must come before JAX does anything else where logical CPU devices or several hosts are asked for. Raises UsageError
     where there are fewer devices than asked for, DataError where there is no TPU.
     """
-    kind = runtime.distribution_strategy
-    if kind not in _KINDS:
-        raise UsageError(f"runtime.distribution_strategy is {kind!r}, expected one of {', '.join(sorted(_KINDS))}.")
-    return _KINDS[kind](runtime)
+    return chosen_strategy(runtime, _STRATEGIES)
 
 
-def _auto(runtime) -> Devices:
+def _auto(runtime: RuntimeConfig) -> Devices:
     report_unused_cluster(os.environ)
     if (runtime.num_replicas or 1) > 1:
         return _mirrored(runtime)
@@ -64,32 +69,23 @@ def _auto(runtime) -> Devices:
     return _one_device(runtime)
 
 
-def _one_device(runtime) -> Devices:
+def _one_device(runtime: RuntimeConfig) -> Devices:
     refuse_replicas(runtime)
     device = jax.devices()[0]
     _log.info(f"devices: {'no GPU found, the CPU' if device.platform == 'cpu' else f'one {_name(device)}'}")
     return Devices(_mesh([device]))
 
 
-def _mirrored(runtime) -> Devices:
+def _mirrored(runtime: RuntimeConfig) -> Devices:
     if runtime.num_replicas:
         make_logical_cpus(runtime.num_replicas)
     devices = jax.devices()
     on_cpu = devices[0].platform == "cpu"
-    wanted = runtime.num_replicas or (1 if on_cpu else len(devices))
+    wanted = count_replicas(
+        runtime, 0 if on_cpu else len(devices), f"{devices[0].platform.upper()}s ({devices[0].device_kind})"
+    )
     if wanted > len(devices):
-        raise UsageError(
-            f"runtime.num_replicas is {wanted}, but "
-            + (
-                f"JAX has already started with {len(devices)} logical CPU devices. Set it in a fresh process."
-                if on_cpu
-                else f"there are {len(devices)} devices ({_name(devices[0])}). Use {len(devices)} or less."
-            )
-        )
-    if on_cpu:
-        _log.info(f"devices: no GPU found; mirrored over {wanted} logical CPU device{'s' if wanted > 1 else ''}")
-    else:
-        _log.info(f"devices: {wanted} of {len(devices)} {_name(devices[0])}, mirrored")
+        raise too_few_cpus("JAX", wanted, len(devices))
     return Devices(_mesh(devices[:wanted]))
 
 
@@ -103,7 +99,7 @@ def make_logical_cpus(count: int) -> None:
         pass  # it has: the caller counts what is there
 
 
-def _multi_worker(runtime) -> Devices:
+def _multi_worker(runtime: RuntimeConfig) -> Devices:
     cluster = read_cluster(os.environ)
     count, index = len(cluster.hosts), cluster.index
     _log.info(f"devices: host {index} of {count}; waiting for all hosts at {cluster.hosts[0]}")
@@ -119,7 +115,7 @@ def _all_hosts() -> Devices:
     return Devices(_mesh(devices), (jax.process_index(), jax.process_count()))
 
 
-def _tpu(runtime) -> Devices:
+def _tpu(runtime: RuntimeConfig) -> Devices:
     if jax.default_backend() != "tpu":
         raise DataError(
             f"no TPU can be reached at runtime.tpu = {runtime.tpu!r} (JAX finds {_name(jax.devices()[0])}). Run on the TPU's "
@@ -128,15 +124,15 @@ def _tpu(runtime) -> Devices:
     return _all_hosts()
 
 
-def _mesh(devices) -> Mesh:
+def _mesh(devices: Sequence[jax.Device]) -> Mesh:
     return Mesh(np.array(devices), (AXIS,))
 
 
-def _name(device) -> str:
+def _name(device: jax.Device) -> str:
     return "CPU" if device.platform == "cpu" else f"{device.platform.upper()} ({device.device_kind})"
 
 
-_KINDS = {
+_STRATEGIES = {
     "auto": _auto,
     "off": _one_device,
     "one_device": _one_device,

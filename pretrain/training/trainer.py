@@ -19,8 +19,8 @@ from pretrain.training.checkpoints import BestCheckpoint, Checkpoints
 from pretrain.training.early_stopping import EarlyStopping
 from pretrain.training.engine import Engine
 from pretrain.training.interrupts import Interrupted, SignalWatch
-from pretrain.training.logs import METRICS, LiveLine, MetricsLog, read_lines
-from pretrain.training.tensorboard import TensorBoardLog
+from pretrain.training.logs import METRICS, read_lines
+from pretrain.training.run_logs import RunLogs
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Trainer:
       train_steps: length of the run.
       step: steps that were taken before (a resumed run).
       interval: statistics of the steps since the last line of metrics.jsonl (a resumed run).
-      info: what every checkpoint says besides the trainer's own.
+      info: what every checkpoint says in addition to the trainer's own.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Trainer:
     # --------------------------------------------------------------------------------------------------------- training
 
     def train(self) -> None:
-        """Trains to the end. Interrupted (after saving) on SIGTERM or SIGINT; DataError where the loss is no number."""
+        """Trains to the end. Interrupted (after saving) on SIGTERM or SIGINT; DataError where the loss is not a number."""
         self._run(evaluating=False)
 
     def train_and_evaluate(self) -> dict[str, float]:
@@ -122,16 +122,12 @@ class Trainer:
         return self.metrics
 
     def _run(self, evaluating: bool) -> None:
-        self._open_logs(self.step)
-        try:
-            with self._signals:
-                if evaluating and self.step and self._evaluation_due() and not self._evaluated():
-                    self._evaluate_and_log()  # the run was interrupted between the checkpoint and this evaluation
-                if evaluating:
-                    self._stop_early()  # a run that did so before does so again
-                self._train_loop(evaluating)
-        finally:
-            self._close_logs()
+        with self._open_logs(self.step) as self._logs, self._signals:
+            if evaluating and self.step and self._evaluation_due() and not self._evaluated():
+                self._evaluate_and_log()  # the run was interrupted between the checkpoint and this evaluation
+            if evaluating:
+                self._stop_early()  # a run that did so before does so again
+            self._train_loop(evaluating)
 
     def _train_loop(self, evaluating: bool) -> None:
         ahead = self.config.task.train_data.prefetch_buffer_size
@@ -171,7 +167,7 @@ class Trainer:
             )
 
     def _prepare(self, step: int) -> Prepared:
-        batch = self._train_data.batch(step)
+        batch = _given(self._train_data).batch(step)
         mask = batch.get("input_mask")
         return Prepared(
             self.engine.place(batch),
@@ -182,7 +178,7 @@ class Trainer:
         )
 
     def _look(self) -> None:
-        """Waits for the device, and stops where a statistic is no number."""
+        """Waits for the device, and stops where a statistic is not a number."""
         for at in range(self._fetched, len(self._interval)):
             values = {name: float(value) for name, value in self._interval[at].items()}
             self._interval[at] = values
@@ -200,8 +196,8 @@ class Trainer:
         """Writes the metrics of the steps since the last summary, where one is due."""
         extra = {} if digest is None else {"example_digest": digest}
         if self.step % self._settings.summary_interval and not self.finished():
-            if extra and self._is_chief:
-                self._lines.write(self.step, "train", extra)
+            if extra:
+                self._logs.write(self.step, "train", {}, extra)
             return None
         self._look()
         values = self._reduce(self._interval) | {"learning_rate": self.engine.learning_rate(self.step - 1)}
@@ -212,11 +208,8 @@ class Trainer:
             values["padding"] = 1 - self._tokens / self._places
         self._tokens = self._places = self._timed_steps = 0
         self._seconds = 0.0
-        if self._is_chief:
-            self._lines.write(self.step, "train", values | extra)
-            if self._boards:
-                self._boards["train"].write(self.step, values)
-            self._live.show(self.step, values, seconds_a_step)
+        self._logs.write(self.step, "train", values, extra)
+        self._logs.show(self.step, values, seconds_a_step)
         return values
 
     def _reduce(self, statistics: list[dict]) -> dict[str, float]:
@@ -237,12 +230,8 @@ class Trainer:
 
     def evaluate(self) -> dict[str, float]:
         """Evaluates the weights as they are; writes eval_results.json and a line of metrics.jsonl; returns the metrics."""
-        self._open_logs(None)
-        try:
-            with self._signals:
-                return self._evaluate_and_log()
-        finally:
-            self._close_logs()
+        with self._open_logs(None) as self._logs, self._signals:
+            return self._evaluate_and_log()
 
     def _evaluation_due(self) -> bool:
         return self.step % self._settings.validation_interval == 0 or self.finished()
@@ -255,11 +244,9 @@ class Trainer:
     def _evaluate_and_log(self) -> dict[str, float]:
         metrics = self.metrics = self._evaluate()
         if self._is_chief:
-            self._live.end()
+            self._logs.end_line()
             _log.info(f"evaluation at step {self.step}: " + "  ".join(f"{k} {v:.6g}" for k, v in metrics.items()))
-            self._lines.write(self.step, "eval", metrics)
-            if self._boards:
-                self._boards["eval"].write(self.step, metrics)
+            self._logs.write(self.step, "eval", metrics)
             write_json(self.model_dir / EVAL_RESULTS, {"step": self.step, **metrics})
             if self._settings.hypertune_metric:
                 hypertune.report(self._settings.hypertune_metric, metrics, self.step)
@@ -270,13 +257,12 @@ class Trainer:
         return metrics
 
     def _evaluate(self) -> dict[str, float]:
-        data, limit = self._validation_data, self._settings.validation_steps
+        data, limit = _given(self._validation_data), self._settings.validation_steps
         count = data.steps_per_epoch if limit < 0 else min(limit, data.steps_per_epoch)
         state, examples = None, 0
         ahead = self.config.task.validation_data.prefetch_buffer_size
         for step, batch in prefetch(data.batch, range(count), ahead):
-            if self._is_chief:
-                self._live.note(f"evaluating, batch {step + 1} of {count}")
+            self._logs.note(f"evaluating, batch {step + 1} of {count}")
             statistics, outputs = self.engine.validation_step(batch)
             real = batch.get("is_real_example")
             if real is not None:
@@ -323,21 +309,13 @@ class Trainer:
     def _weights(self) -> dict[str, np.ndarray]:
         return {name: values for name, values in self.engine.state().items() if name.startswith("model/")}
 
-    # ------------------------------------------------------------------------------------------------------------- logs
+    def _open_logs(self, step: int | None) -> RunLogs:
+        """The logs; lines past `step` are cut, None keeps all."""
+        return RunLogs(self.model_dir, self.train_steps, step, self._settings.tensorboard, self._is_chief)
 
-    def _open_logs(self, step: int | None) -> None:
-        """Opens the logs; lines past `step` are cut, None keeps all."""
-        if not self._is_chief:
-            return
-        self._lines = MetricsLog(self.model_dir, step)
-        self._live = LiveLine(self.train_steps)
-        self._boards = {}
-        if self._settings.tensorboard:
-            folder = self.model_dir / "tensorboard"
-            self._boards = {split: TensorBoardLog(folder / split, step or 0) for split in ("train", "eval")}
 
-    def _close_logs(self) -> None:
-        if self._is_chief:
-            self._live.end()
-            for log in (self._lines, *self._boards.values()):
-                log.close()
+def _given(data: Batches | None) -> Batches:
+    """The data that the mode uses."""
+    if data is None:
+        raise UsageError("the trainer was made without the data that this mode uses.")
+    return data

@@ -14,10 +14,6 @@ from tests.pretrain.finetuning import records, squad_records
 from tests.pretrain.runs import changed, tiny
 
 
-def quiet(*_):
-    pass
-
-
 def squad_experiment(path, steps=200, batch=16) -> ExperimentConfig:
     base = experiment("bert/squad")
     optimization = base.trainer.optimizer_config
@@ -44,12 +40,12 @@ def squad_experiment(path, steps=200, batch=16) -> ExperimentConfig:
 @pytest.mark.slow
 def test_it_learns_fifty_questions_and_the_batch_does_not_matter(tmp_path):
     config = squad_experiment(squad_records(tmp_path, 50))
-    metrics = run_experiment(config, tmp_path / "run", "train_and_eval", quiet)
+    metrics = run_experiment(config, tmp_path / "run", "train_and_eval")
     assert metrics["exact_match"] >= 90
     assert metrics["HasAns_exact_match"] >= 90
     for size in (1, 33):
         other = changed(config, "task.validation_data", global_batch_size=size)
-        assert run_experiment(other, tmp_path / "run", "eval", quiet) == pytest.approx(metrics, rel=1e-4)
+        assert run_experiment(other, tmp_path / "run", "eval") == pytest.approx(metrics, rel=1e-4)
 
 
 def perfect(task: QuestionAnsweringTask, batches) -> dict:

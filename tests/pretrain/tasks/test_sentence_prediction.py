@@ -22,10 +22,6 @@ from tests.pretrain.finetuning import LENGTH, examples, meta, records, sentence_
 from tests.pretrain.runs import changed, finish, process, tiny
 
 
-def quiet(*_):
-    pass
-
-
 def task_of(config) -> SentencePredictionTask:
     task = SentencePredictionTask(config.task)
     task.build_inputs(config.task.train_data)
@@ -37,7 +33,7 @@ def trained(tmp_path_factory):
     """(configuration, model_dir, metrics) of a run on 48 examples of three classes."""
     folder = tmp_path_factory.mktemp("trained")
     config = sentence_experiment(records(folder / "train.tfrecord", 48))
-    return config, folder / "run", run_experiment(config, folder / "run", "train_and_eval", quiet)
+    return config, folder / "run", run_experiment(config, folder / "run", "train_and_eval")
 
 
 @pytest.mark.slow
@@ -60,7 +56,7 @@ def test_the_score_depends_neither_on_the_batch_nor_on_replicas(trained, tmp_pat
     scores = []
     for size in (1, 8, 33):
         other = changed(config, "task.validation_data", global_batch_size=size)
-        scores.append(run_experiment(other, model_dir, "eval", quiet))
+        scores.append(run_experiment(other, model_dir, "eval"))
     code, said = finish(process_of_two)
     assert code == 0, said
     assert "mirrored over 2 logical CPU devices" in said
@@ -77,10 +73,10 @@ def test_the_score_depends_neither_on_the_batch_nor_on_replicas(trained, tmp_pat
 def test_other_kinds_learn_too_and_are_known_again(tmp_path, kind, metric):
     """A run that is read again knows its kind without being told (IntelLabs/nlp-architect PR 95 lost it)."""
     config = sentence_experiment(records(tmp_path / "train.tfrecord", 48, kind), steps=250)
-    metrics = run_experiment(config, tmp_path / "run", "train_and_eval", quiet)
+    metrics = run_experiment(config, tmp_path / "run", "train_and_eval")
     assert metrics[metric] > 0.97
     assert config.task.kind is None
-    assert run_experiment(config, tmp_path / "run", "eval", quiet) == pytest.approx(metrics, rel=1e-6)
+    assert run_experiment(config, tmp_path / "run", "eval") == pytest.approx(metrics, rel=1e-6)
     checkpoint = read_checkpoint(str(tmp_path / "run"))
     assert checkpoint.head.kind == kind
     model, columns = load(str(tmp_path / "run")), examples(48, kind)
@@ -102,7 +98,7 @@ def test_eval_refuses_classes_in_another_order(trained, tmp_path):
     dev = records(tmp_path / "dev.tfrecord", 8, label_names=["yes", "no", "maybe"])
     other = changed(config, "task.validation_data", input_path=str(dev))
     with pytest.raises(UsageError, match="label_names no, yes, maybe, the records have yes, no, maybe"):
-        run_experiment(other, model_dir, "eval", quiet)
+        run_experiment(other, model_dir, "eval")
 
 
 @pytest.mark.slow
@@ -128,7 +124,7 @@ def test_start_from_the_run(trained, tmp_path):
 def test_batches_are_cut_to_their_longest_example(tmp_path):
     columns = examples(20)
     config = sentence_experiment(write(tmp_path / "a.tfrecord", columns, meta()), batch=4)
-    batches, labels = sentence_batches(config.task.validation_data, config.task, quiet)
+    batches, labels = sentence_batches(config.task.validation_data, config.task)
     assert (labels.kind, labels.num_classes, labels.names) == ("classification", 3, ("no", "yes", "maybe"))
     for step in range(batches.steps_per_epoch):
         batch = batches.batch(step)
@@ -136,7 +132,7 @@ def test_batches_are_cut_to_their_longest_example(tmp_path):
         assert batch["input_ids"].shape == (4, -(-longest // 8) * 8) == batch["segment_ids"].shape
         assert batch["input_mask"].sum() == columns["input_mask"][step * 4 : step * 4 + 4].sum()
     untrimmed = replace(config.task.validation_data, trim_padding=False)
-    assert sentence_batches(untrimmed, config.task, quiet)[0].batch(0)["input_ids"].shape == (4, LENGTH)
+    assert sentence_batches(untrimmed, config.task)[0].batch(0)["input_ids"].shape == (4, LENGTH)
 
 
 def test_trimming_an_odd_length_keeps_all():
@@ -153,7 +149,7 @@ def test_records_that_pad_count_nowhere(tmp_path):
     columns = examples(10)
     columns["is_real_example"][7:] = 0
     config = sentence_experiment(write(tmp_path / "a.tfrecord", columns, meta()), batch=8)
-    batches, _ = sentence_batches(config.task.validation_data, config.task, quiet)
+    batches, _ = sentence_batches(config.task.validation_data, config.task)
     assert [batches.batch(step)["is_real_example"].tolist() for step in (0, 1)] == [[1] * 7 + [0], [0] * 8]
 
 

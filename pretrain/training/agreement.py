@@ -1,0 +1,146 @@
+"""What must agree between a run's records, the weights that it starts from and its earlier part; and what is reported."""
+
+import importlib
+import importlib.metadata
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import keras
+
+from nlpdata.errors import UsageError
+from pretrain.converters.same_tokenizer import refuse_other_tokenizer, refuse_unequal_records
+from pretrain.data.batches import Batches
+from pretrain.data.tokenizers import tokenizer_entry
+from pretrain.optimizers.curve import OLDER_RUN, in_words, stored_description
+from pretrain.settings.schema import ExperimentConfig, TaskConfig
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RunData:
+    """The batches of a run; None where its mode does not use them, which is never so for both."""
+
+    train: Batches | None
+    validation: Batches | None
+
+    @property
+    def own(self) -> Batches:
+        """The training data, or what an evaluation has in its place."""
+        found = self.train if self.train is not None else self.validation
+        assert found is not None
+        return found
+
+    def sections(self) -> Iterator[tuple[str, Batches]]:
+        """(name of the section of the task's configuration, its batches) of those that are used."""
+        for name, data in (("train_data", self.train), ("validation_data", self.validation)):
+            if data is not None:
+                yield name, data
+
+
+def describe_run(config: ExperimentConfig, data: RunData, replicas: int, schedule: Mapping | None) -> dict[str, Any]:
+    """The facts about a run that its checkpoints keep, in values of JSON.
+
+    Args:
+      config: configuration of the run.
+      data: its batches.
+      replicas: number of devices.
+      schedule: description of its learning rate; None where it does not train.
+    """
+    encoder = getattr(getattr(config.task, "model", None), "encoder", None)
+    return {
+        "backend": keras.backend.backend(),
+        "config": asdict(config),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "data": {
+            **data.own.facts,
+            "num_examples": data.own.num_examples,
+            "batch_size": data.own.batch_size,
+            "seed": config.task.train_data.seed,
+        },
+        "encoder": {"type": encoder.type, "options": asdict(encoder.options)} if encoder else None,
+        "replicas": replicas,
+        **({"schedule": schedule} if schedule is not None else {}),
+        "seed": config.runtime.seed,
+        "versions": _versions("keras", keras.backend.backend(), "numpy"),
+    }
+
+
+def report_changes(before: Mapping, now: Mapping) -> None:
+    """Warns of what makes a resumed run's curve differ from an uninterrupted one's.
+
+    Args:
+      before, now: descriptions of the run, as describe_run gives them: the checkpoint's and the present one.
+    """
+    _report_schedule(stored_description(before), now["schedule"])
+    then, data = before.get("data", {}), now["data"]
+    for what, old, new in (
+        ("CPU cores", before.get("cores"), now["cores"]),
+        ("seed", before.get("seed"), now["seed"]),
+        ("replicas", before.get("replicas"), now["replicas"]),
+        ("versions", before.get("versions"), now["versions"]),
+        *((f"train data's {name}", then.get(name), data.get(name)) for name in ("num_examples", "batch_size", "seed")),
+    ):
+        if old is not None and old != new:
+            _log.warning(
+                f"{what} {old} before, {new} now: the curve will not equal the uninterrupted run's bit for bit"
+            )
+
+
+def _report_schedule(before: Mapping | None, now: Mapping) -> None:
+    """Reports that the rest of the run follows another learning rate, or an older run's rule."""
+    if before is not None and dict(before) != dict(now):
+        _log.warning(f"the learning rate differs. Before: {in_words(before)}. Now: {in_words(now)}")
+    elif now.get("rule") == OLDER_RUN:
+        _log.info(
+            f"the learning rate keeps the rule that this run began with, a decay from step 0: {in_words(now)}. A new run "
+            "decays from where warm-up ends"
+        )
+
+
+def refuse_records_of_two_tokenizers(task: TaskConfig, data: RunData) -> None:
+    """UsageError where the validation records' tokenizer is not that of the training records."""
+    sections = dict(data.sections())
+    if len(sections) == 2:
+        train, validation = (tokenizer_entry(getattr(task, name), each.name) for name, each in sections.items())
+        refuse_unequal_records(train, validation, getattr(task, "allow_other_tokenizer", False))
+
+
+def refuse_tokenizer_of_other_weights(task: TaskConfig, data: RunData, source: str) -> None:
+    """UsageError where the records' tokenizer is not that of the checkpoint `source`."""
+    for name, each in data.sections():
+        file, use = tokenizer_entry(getattr(task, name), each.name)
+        allow = getattr(task, "allow_other_tokenizer", False)
+        refuse_other_tokenizer(f"the records of {each.name}", use, file, source, allow)
+
+
+def refuse_other_labels(before: Mapping, now: Mapping) -> None:
+    """UsageError where class ids of the records mean other things than those that the model was trained on.
+
+    Args:
+      before, now: facts about the data: the checkpoint's, and Batches.facts.
+    """
+    for what in ("kind", "label_names"):
+        old, new = before.get(what), now.get(what)
+        if old and new and old != new:
+            raise UsageError(
+                f"the model was trained with {what} {_listed(old)}, the records have {_listed(new)}: its predictions mean "
+                "something else. Make the records with the same task, labels and --label-order."
+            )
+
+
+def _listed(value: str | list[str]) -> str:
+    return value if isinstance(value, str) else ", ".join(value)
+
+
+def _versions(*packages: str) -> dict[str, str]:
+    found = {}
+    for package in packages:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:  # e.g. tensorflow-cpu provides tensorflow
+            found[package] = getattr(importlib.import_module(package), "__version__", "unknown")
+    return found

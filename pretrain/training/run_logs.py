@@ -1,0 +1,67 @@
+"""Where the figures of a run go: metrics.jsonl, TensorBoard's files and the line that shows how it goes."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from pretrain.training.logs import LiveLine, MetricsLog
+from pretrain.training.tensorboard import TensorBoardLog
+
+
+class RunLogs:
+    """The logs of a run, open as a context; on a host that is not the chief they write nothing.
+
+    Args:
+      model_dir: folder of the run.
+      train_steps: length of the run.
+      step: the run resumes after this step; lines past it are cut. None keeps all.
+      tensorboard: whether TensorBoard's files are written.
+      is_chief: whether this host writes.
+    """
+
+    def __init__(
+        self, model_dir: str | os.PathLike, train_steps: int, step: int | None, tensorboard: bool, is_chief: bool
+    ):
+        self._lines: MetricsLog | None = None
+        self._live: LiveLine | None = None
+        self._boards: dict[str, TensorBoardLog] = {}
+        if is_chief:
+            self._lines, self._live = MetricsLog(model_dir, step), LiveLine(train_steps)
+            if tensorboard:
+                folder = Path(model_dir) / "tensorboard"
+                self._boards = {split: TensorBoardLog(folder / split, step or 0) for split in ("train", "eval")}
+
+    def __enter__(self) -> "RunLogs":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end_line()
+        if self._lines is not None:
+            self._lines.close()
+        for board in self._boards.values():
+            board.close()
+
+    def write(self, step: int, split: str, values: Mapping, more: Mapping | None = None) -> None:
+        """Writes the metrics of a step; `more`: what only metrics.jsonl keeps."""
+        if self._lines is not None:
+            self._lines.write(step, split, {**values, **(more or {})})
+        if values and self._boards:
+            self._boards[split].write(step, values)
+
+    def show(self, step: int, values: Mapping, seconds_a_step: float) -> None:
+        """Shows a step on the live line."""
+        if self._live is not None:
+            self._live.show(step, values, seconds_a_step)
+
+    def note(self, text: str) -> None:
+        """Shows a text in place of the live line, on a terminal only."""
+        if self._live is not None:
+            self._live.note(text)
+
+    def end_line(self) -> None:
+        """Leaves the live line, so that what follows stands below it."""
+        if self._live is not None:
+            self._live.end()

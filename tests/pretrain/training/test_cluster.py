@@ -1,0 +1,46 @@
+"""Hosts and replicas, without a framework."""
+
+import pytest
+
+from nlpdata.errors import UsageError
+from pretrain.settings.schema import RuntimeConfig
+from pretrain.training.cluster import chosen_strategy, count_replicas, refuse_replicas, report_unused_cluster
+from tests.messages import messages
+
+
+@pytest.mark.parametrize(
+    ("asked", "accelerators", "expected", "message"),
+    [
+        (None, 0, 1, "no GPU found; mirrored over 1 logical CPU device"),
+        (3, 0, 3, "no GPU found; mirrored over 3 logical CPU devices"),
+        (None, 4, 4, "4 of 4 GPUs, mirrored"),
+        (2, 4, 2, "2 of 4 GPUs, mirrored"),
+        (4, 4, 4, "4 of 4 GPUs, mirrored"),
+    ],
+)
+def test_replicas_of_a_mirrored_run(asked, accelerators, expected, message):
+    with messages() as said:
+        assert count_replicas(RuntimeConfig(num_replicas=asked), accelerators, "GPUs") == expected
+    assert said == [f"devices: {message}"]
+
+
+def test_too_many_replicas_are_refused():
+    with pytest.raises(UsageError, match=r"num_replicas is 5, but there are 4 GPUs\. Use 4 or less"):
+        count_replicas(RuntimeConfig(num_replicas=5), 4, "GPUs")
+    with pytest.raises(UsageError, match=r"num_replicas is 2, but distribution_strategy one_device uses one device"):
+        refuse_replicas(RuntimeConfig(distribution_strategy="one_device", num_replicas=2))
+
+
+def test_the_strategy_is_chosen_by_its_name():
+    strategies = {"off": lambda runtime: "one", "mirrored": lambda runtime: runtime.num_replicas}
+    runtime = RuntimeConfig(distribution_strategy="mirrored", num_replicas=2)
+    assert chosen_strategy(runtime, strategies) == 2
+    with pytest.raises(UsageError, match=r"distribution_strategy is 'ring', expected one of mirrored, off"):
+        chosen_strategy(RuntimeConfig(distribution_strategy="ring"), strategies)
+
+
+@pytest.mark.parametrize(("environment", "count"), [({}, 0), ({"TF_CONFIG": "{}"}, 1)])
+def test_a_cluster_that_is_not_used_is_reported(environment, count):
+    with messages() as said:
+        report_unused_cluster(environment)
+    assert len(said) == count
