@@ -18,7 +18,8 @@ from nlpdata.files.paths import is_remote
 from nlpdata.files.writing import remove_tree
 from nlpdata.finetuning import stages
 from nlpdata.finetuning.options import BeamFinetuningRequest
-from nlpdata.finetuning.plan import FinetuningResult, Plan, Run, make_plan
+from nlpdata.finetuning.plan import FinetuningResult, Plan, make_plan
+from nlpdata.finetuning.run import Run
 from nlpdata.options import takes
 from nlpdata.output import shared_path, work_path
 from pipelines import progress as shown_progress

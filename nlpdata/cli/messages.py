@@ -10,20 +10,14 @@ import logging
 import sys
 from collections.abc import Iterator
 
-from nlpdata.errors import Message, as_flag
-
 PACKAGES = ("nlpdata", "pipelines", "pretrain")
 
 
 class _StandardError(logging.Handler):
-    """Writes info and errors as the bare line and a warning as `warning: ...`, to what sys.stderr is at the time.
-
-    A Message (see nlpdata.errors) names options as the command line does.
-    """
+    """Writes info and errors as the bare line and a warning as `warning: ...`, to what sys.stderr is at the time."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        message: object = record.msg
-        line = message.spelled(as_flag) if isinstance(message, Message) else record.getMessage()
+        line = record.getMessage()
         if record.levelno == logging.WARNING:
             line = f"warning: {line}"
         encoding = getattr(sys.stderr, "encoding", None) or "utf-8"

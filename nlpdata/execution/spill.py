@@ -8,13 +8,14 @@ file open at a time, however many there are; many short reads are slow, so more 
     run file: magic, count, bytes | keys uint64 (n,) | ties uint64 (n, 3) | ends int64 (n,) | records, in key order
 """
 
-import contextlib
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+
+from nlpdata.files.writing import new_file
 
 BUFFER_BYTES = 16 << 20  # records that a writer holds before it sorts and writes them
 MERGE_BYTES = 16 << 20  # records that a merge holds at a time
@@ -106,16 +107,9 @@ def _rows(sort_keys, borders) -> np.ndarray:
 
 
 def write_run(path: str, parts: Sequence[bytes | memoryview]) -> None:
-    """Writes a run file, under a temporary name first; `parts` as SortBuffer.take gives them."""
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "wb", buffering=1 << 20) as file:
-            file.writelines(parts)
-        os.replace(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    """Writes a run file in one step; `parts` as SortBuffer.take gives them."""
+    with new_file(path, durable=False) as made, open(made, "wb", buffering=1 << 20) as file:
+        file.writelines(parts)
 
 
 class SpillWriter:
@@ -335,22 +329,15 @@ def _join(parts) -> tuple[np.ndarray, np.ndarray, np.ndarray, bytes]:
 def merge_runs(runs: Iterable[str | Path], path: str) -> int:
     """Writes the records of many runs as one run; returns the payload's bytes. Memory as of Merge.read."""
     merge = Merge(runs)
-    temporary = f"{path}.{os.getpid()}.tmp"
     head = np.array([_MAGIC, merge.count, merge.bytes], np.uint64).tobytes()
     at = [_HEAD_BYTES + 8 * merge.count * columns for columns in (0, 1, 1 + _TIE, 2 + _TIE)]
     end = 0
-    try:
-        with open(temporary, "wb", buffering=0) as file:
-            file.write(head)
-            for sort_keys, ties, lengths, payload in merge.read():
-                ends = end + np.cumsum(lengths)
-                end = int(ends[-1])
-                for i, part in enumerate((sort_keys.tobytes(), ties.tobytes(), ends.tobytes(), payload)):
-                    file.seek(at[i])
-                    at[i] += file.write(part)
-        os.replace(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    with new_file(path, durable=False) as made, open(made, "wb", buffering=0) as file:
+        file.write(head)
+        for sort_keys, ties, lengths, payload in merge.read():
+            ends = end + np.cumsum(lengths)
+            end = int(ends[-1])
+            for i, part in enumerate((sort_keys.tobytes(), ties.tobytes(), ends.tobytes(), payload)):
+                file.seek(at[i])
+                at[i] += file.write(part)
     return end

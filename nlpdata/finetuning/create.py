@@ -10,7 +10,8 @@ from functools import partial
 from nlpdata.execution.executor import default_workers, run_stage
 from nlpdata.finetuning import stages
 from nlpdata.finetuning.options import LocalFinetuningRequest
-from nlpdata.finetuning.plan import FinetuningResult, Run, make_plan
+from nlpdata.finetuning.plan import FinetuningResult, make_plan
+from nlpdata.finetuning.run import Run
 from nlpdata.options import takes
 
 

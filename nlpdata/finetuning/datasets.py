@@ -1,39 +1,47 @@
-"""What a dataset is to create-finetuning, and the registry of datasets: a new one is one file and one line."""
+"""What a dataset is to create-finetuning, and the registry of datasets: a new one is one file and one line.
+
+A user's own dataset is named as module:function.
+"""
 
 import difflib
-import importlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import NlpdataError, UsageError
+from nlpdata.registry import Registry
 
-# name -> "module:function", imported when first used. The function is called with (name, inputs,
-# options), inputs being the paths of --input, and returns a Dataset.
-DATASETS = {
-    "cola": "nlpdata.finetuning.glue:open_glue",
-    "sst2": "nlpdata.finetuning.glue:open_glue",
-    "mrpc": "nlpdata.finetuning.glue:open_glue",
-    "stsb": "nlpdata.finetuning.glue:open_glue",
-    "qqp": "nlpdata.finetuning.glue:open_glue",
-    "mnli": "nlpdata.finetuning.glue:open_glue",
-    "mnlimatched": "nlpdata.finetuning.glue:open_glue",
-    "mnlimismatched": "nlpdata.finetuning.glue:open_glue",
-    "qnli": "nlpdata.finetuning.glue:open_glue",
-    "rte": "nlpdata.finetuning.glue:open_glue",
-    "wnli": "nlpdata.finetuning.glue:open_glue",
-    "ax": "nlpdata.finetuning.glue:open_glue",
-    "xnli": "nlpdata.finetuning.crosslingual:open_xnli",
-    "pawsx": "nlpdata.finetuning.crosslingual:open_pawsx",
-    "imdb": "nlpdata.finetuning.imdb:open_imdb",
-    "squad": "nlpdata.finetuning.squad:open_squad",
-    "classification": "nlpdata.finetuning.tabular:open_tabular",
-    "pair": "nlpdata.finetuning.tabular:open_tabular",
-    "regression": "nlpdata.finetuning.tabular:open_tabular",
-    "multilabel": "nlpdata.finetuning.tabular:open_tabular",
-}
+if TYPE_CHECKING:
+    from nlpdata.finetuning.options import FinetuningOptions
+
+# The functions are called with (name, inputs, options), inputs being the paths of --input, and return a Dataset.
+DATASETS = Registry(
+    "dataset",
+    {
+        "cola": "nlpdata.finetuning.glue:open_glue",
+        "sst2": "nlpdata.finetuning.glue:open_glue",
+        "mrpc": "nlpdata.finetuning.glue:open_glue",
+        "stsb": "nlpdata.finetuning.glue:open_glue",
+        "qqp": "nlpdata.finetuning.glue:open_glue",
+        "mnli": "nlpdata.finetuning.glue:open_glue",
+        "mnlimatched": "nlpdata.finetuning.glue:open_glue",
+        "mnlimismatched": "nlpdata.finetuning.glue:open_glue",
+        "qnli": "nlpdata.finetuning.glue:open_glue",
+        "rte": "nlpdata.finetuning.glue:open_glue",
+        "wnli": "nlpdata.finetuning.glue:open_glue",
+        "ax": "nlpdata.finetuning.glue:open_glue",
+        "xnli": "nlpdata.finetuning.crosslingual:open_xnli",
+        "pawsx": "nlpdata.finetuning.crosslingual:open_pawsx",
+        "imdb": "nlpdata.finetuning.imdb:open_imdb",
+        "squad": "nlpdata.finetuning.squad:open_squad",
+        "classification": "nlpdata.finetuning.tabular:open_tabular",
+        "pair": "nlpdata.finetuning.tabular:open_tabular",
+        "regression": "nlpdata.finetuning.tabular:open_tabular",
+        "multilabel": "nlpdata.finetuning.tabular:open_tabular",
+    },
+)
 # Other usual spellings, after `plain_name`.
 SPELLINGS = {
     "sst": "sst2",
@@ -56,6 +64,9 @@ SPELLINGS = {
     "squadv2": "squad",
     "squadv20": "squad",
 }
+KINDS = ("classification", "regression", "multilabel", "squad")
+# Pattern of the names of splits: stems of record files that one meta file describes.
+SPLIT_NAMES = "train|(dev|test)(_[A-Za-z-]+)?"
 MAX_SHOWN = 5  # bad rows of one reason that are shown
 
 
@@ -77,11 +88,18 @@ class BadRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Split:
-    """One file of records to be: `rows()` reads the source from the start, in its order."""
+    """A split of a dataset.
+
+    Attributes:
+      name: train, dev or test, or dev_NAME or test_NAME.
+      files: of the source, at least one; where their content changes, an interrupted run begins anew.
+      rows: reads the source from the start, in its order: yields Row or BadRow (squad: Paragraph, Note or BadRow).
+      labelled: whether the rows have labels.
+    """
 
     name: str
     files: tuple[Path, ...]
-    rows: Callable[[], Iterable]  # of Row or BadRow; a dataset with an encoder of its own has its own rows
+    rows: Callable[[], Iterable[Any]]
     labelled: bool = True
 
 
@@ -89,8 +107,12 @@ class Split:
 class Dataset:
     """A source of splits.
 
-    name: as the meta file has it (`processor_type`). kind: "classification", "regression", "multilabel" or "squad".
-    labels: names in id order; None: those of the training rows. warnings: what the user should know.
+    Attributes:
+      name: as the meta file has it (`processor_type`).
+      kind: "classification", "regression", "multilabel" or "squad".
+      splits: in the order in which their records are made.
+      labels: names in id order; None for regression and squad.
+      warnings: what the user should know.
     """
 
     name: str
@@ -106,28 +128,60 @@ def plain_name(name: str) -> str:
 
 
 def find_dataset(given: str) -> str:
-    """The registry's name of a dataset in any usual spelling. UsageError, with the closest names, where there is none."""
+    """The registry's name of a dataset in any usual spelling; a user's module:function as it is.
+
+    UsageError, with the closest names, where there is none.
+    """
+    if ":" in given:
+        return given
     plain = plain_name(given)
     name = SPELLINGS.get(plain, plain)
     if name in DATASETS:
         return name
     near = difflib.get_close_matches(plain, [*DATASETS, *SPELLINGS], n=3, cutoff=0.5)
     hint = f" Did you mean {' or '.join(dict.fromkeys(SPELLINGS.get(n, n) for n in near))}?" if near else ""
-    raise UsageError(f"--task: no dataset {given!r}.{hint} Known: {', '.join(DATASETS)}; others: --tfds NAME.")
+    raise UsageError(
+        f"--task: no dataset {given!r}.{hint} Known: {', '.join(DATASETS)}; others: --tfds NAME, or your own as "
+        "module:function."
+    )
 
 
-def open_dataset(inputs: Sequence[str], options) -> Dataset:
-    """The dataset that the options name: --tfds, or --task with --input."""
+def open_dataset(inputs: Sequence[str], options: "FinetuningOptions") -> Dataset:
+    """The dataset that the options name: --tfds, or --task with --input. UsageError, DataError."""
     if options.tfds:
-        function = "nlpdata.finetuning.tfds:open_tfds"
-        name = options.tfds
-    elif options.task:
-        name = find_dataset(options.task)
-        function = DATASETS[name]
-    else:
+        from nlpdata.finetuning.tfds import open_tfds
+
+        return open_tfds(options.tfds, inputs, options)
+    if not options.task:
         raise UsageError("--task is missing, e.g. --task mrpc --input glue/MRPC (or --tfds NAME).")
-    module, _, attribute = function.partition(":")
-    return getattr(importlib.import_module(module), attribute)(name, inputs, options)
+    name = find_dataset(options.task)
+    dataset = _function(name)(name, inputs, options)
+    if fault := _fault(dataset):
+        raise UsageError(f"--task {name}: {fault}.")
+    return dataset
+
+
+def _function(name: str) -> Callable[..., Dataset]:
+    try:
+        return DATASETS.get(name)
+    except NlpdataError:
+        raise
+    except Exception as error:  # whatever a user's module raises
+        raise UsageError(f"--task {name} cannot be imported: {type(error).__name__}: {error}.") from error
+
+
+def _fault(dataset: object) -> str | None:
+    """What is wrong about what a dataset's function returned."""
+    if not isinstance(dataset, Dataset):
+        return f"the function must return a nlpdata.finetuning.datasets.Dataset. Received: {type(dataset).__name__}"
+    if dataset.kind not in KINDS:
+        return f"Dataset.kind must be one of {', '.join(KINDS)}. Received: {dataset.kind!r}"
+    if dataset.kind in ("classification", "multilabel") and not dataset.labels:
+        return f"Dataset.labels must name the classes of a {dataset.kind} dataset, in id order. Received: {dataset.labels!r}"
+    if any(not split.files for split in dataset.splits):
+        return "Split.files must name the files of the source. Received: none"
+    odd = [split.name for split in dataset.splits if not re.fullmatch(SPLIT_NAMES, split.name)]
+    return f"a split is named train, dev, test, dev_NAME or test_NAME. Received: {odd[0]!r}" if odd else None
 
 
 def choose_splits(dataset: Dataset, wanted: str | None) -> tuple[Split, ...]:

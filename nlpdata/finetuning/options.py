@@ -28,7 +28,8 @@ class FinetuningOptions(RecordOptions):
 
     task: str | None = option(
         None,
-        "The dataset (cola, sst-2, ..., squad), or for your own files classification, pair, regression, multilabel.",
+        "The dataset (cola, sst-2, ..., squad), for your own files classification, pair, regression or multilabel, or your own, as "
+        "module:function.",
     )
     tfds: str | None = option(None, "A prepared TensorFlow dataset instead of files, e.g. glue/sst2.")
     tfds_data_dir: str | None = option(None, "Where it is prepared.  [default: ~/tensorflow_datasets]", False)
@@ -77,11 +78,14 @@ class FinetuningOptions(RecordOptions):
     )
     compression: Literal["none", "gzip"] = option("none", "Compression of the record files.")
     seed: int = option(12345, "Seed of --eval-fraction.")
+    is_default_length: bool = field(
+        default=False, init=False, repr=False, compare=False, metadata={"help": "", "affects_bytes": False}
+    )
+    """Whether max_seq_length was not given. Who gives it knows that longer texts are cut there."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.task and self.tfds and plain_name(self.task) not in ("classification", "regression"):
             raise UsageError(f"--task and --tfds both name a dataset; give one. Received: {self.task} and {self.tfds}.")
-        # Whoever gives the length knows that longer texts are cut there.
         object.__setattr__(self, "is_default_length", self.max_seq_length is None)
         if self.max_seq_length is None:
             squad = self.task is not None and find_dataset(self.task) == "squad"

@@ -14,12 +14,12 @@ import numpy as np
 
 from nlpdata.errors import DataError
 from nlpdata.files.paths import AnyPath
-from nlpdata.files.writing import local_folder, move
+from nlpdata.files.writing import local_folder, move, write_whole
 from nlpdata.finetuning.encode import Batch, SentenceEncoder, encode_columns
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.stored_parts import read_part, store_part
 from nlpdata.finetuning.windows import SquadEncoder, Windows
-from nlpdata.output import OutputSet, store, store_result
+from nlpdata.output import OutputSet, store_result
 from nlpdata.records.writer import ShardWriter
 from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
 
@@ -145,8 +145,8 @@ def _lengths_name(part: Part) -> str:
 
 def _write_records(encoder, part: Part, columns: dict) -> dict:
     data, lengths = encode_columns(encoder, encoder.features(part.split, part.labelled), columns)
-    store(_setup.folder / _lengths_name(part), lengths.astype("<i8").tobytes())
-    store(_setup.folder / f"{part.name}.records", data)
+    write_whole(_setup.folder / _lengths_name(part), lengths.astype("<i8").tobytes(), durable=False)
+    write_whole(_setup.folder / f"{part.name}.records", data, durable=False)
     return {"file": f"{part.name}.records", "records": len(lengths), "bytes": len(data)}
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from nlpdata.errors import DataError
 from nlpdata.files.paths import AnyPath
-from nlpdata.output import store
+from nlpdata.files.writing import write_whole
 
 Stored = TypeVar("Stored")
 
@@ -38,7 +38,7 @@ class _Unpickler(pickle.Unpickler):
 def store_part(path: AnyPath, value: object) -> int:
     """Writes a batch or windows whole; returns the bytes."""
     content = pickle.dumps(value, 5)
-    store(path, content)
+    write_whole(path, content, durable=False)
     return len(content)
 
 

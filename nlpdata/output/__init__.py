@@ -9,7 +9,7 @@ meta files come last, the markers go, and then the work folder.
 from nlpdata.output.committing import FinishedSet, commit, complete, digest
 from nlpdata.output.naming import OutputSet, is_own, output_set, set_files
 from nlpdata.output.refusal import check_output
-from nlpdata.output.work import WorkFolder, is_unfinished, shared_path, store, store_result, work_path
+from nlpdata.output.work import WorkFolder, is_unfinished, shared_path, store_result, work_path
 
 __all__ = [
     "FinishedSet",
@@ -24,7 +24,6 @@ __all__ = [
     "output_set",
     "set_files",
     "shared_path",
-    "store",
     "store_result",
     "work_path",
 ]

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from uuid import uuid4
 
 try:
     import fcntl
@@ -28,6 +27,7 @@ except ImportError:  # Windows
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.paths import AnyPath, file_checksum, file_size, is_plain_name, is_remote
 from nlpdata.files.temporary import remove_left_in
+from nlpdata.files.writing import write_whole
 from nlpdata.output.committing import JOURNAL, Decided, digest, read_decided, standing
 from nlpdata.output.naming import OutputSet
 from nlpdata.records.contract import committing_marker, meta_path
@@ -87,7 +87,7 @@ class WorkFolder:
                 (self.path / JOURNAL).unlink(missing_ok=True)
                 if self.resumed:
                     self._drop_damaged()
-            store(self.path / _KEY, key.encode())
+            write_whole(self.path / _KEY, key.encode(), durable=False)
         except BaseException as error:
             self.close()
             if isinstance(error, OSError):
@@ -237,7 +237,8 @@ def store_result(folder: AnyPath, name: str, result: dict, others: Sequence[str]
     names = [] if is_remote(folder) else [*own, *runs, *others]
     files = {each: known.get(each) or file_checksum(folder / each) for each in names}
     stored = {"result": result, "files": files}
-    store(folder / f"{name}.json", json.dumps({**stored, "check": _check(name, stored)}).encode())
+    content = json.dumps({**stored, "check": _check(name, stored)}).encode()
+    write_whole(folder / f"{name}.json", content, durable=False)
 
 
 def _check(name: str, stored: dict) -> str:
@@ -254,13 +255,3 @@ def _read_stored(path: AnyPath) -> dict | None:
         return stored if stored["check"] == _check(name, stored) and all(map(is_plain_name, named)) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-
-
-def store(path: AnyPath, content: bytes) -> None:
-    """Writes a file of the work folder in one step; unlike write_whole, without waiting for the disk."""
-    if is_remote(path):
-        path.write_bytes(content)
-        return
-    temporary = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)

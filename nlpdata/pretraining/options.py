@@ -21,6 +21,8 @@ from nlpdata.pretraining.objectives import check_own_options
 if TYPE_CHECKING:
     from nlpdata.tokenizers import TokenizerSource
 
+MIN_CHUNK_SIZE = 1000  # bytes: each unit of work leaves some small files until the end
+
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainingOptions(RecordOptions):
@@ -96,7 +98,9 @@ class PretrainingRequest(RecordSetArguments, PretrainingOptions):
     output: Annotated[PathName, "Record file, e.g. out/train.tfrecord."]
     tokenizer: Annotated["TokenizerSource", "Tokenizer file, e.g. tok/spm.model or vocab.txt, or a folder with one."]
     _: KW_ONLY
-    chunk_size: int | None = option(None, "Input bytes of a unit of work; does not change the result.", least=1)
+    chunk_size: int | None = option(
+        None, "Input bytes of a unit of work; does not change the result.", least=MIN_CHUNK_SIZE
+    )
     options: PretrainingOptions = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 import nlpdata
 from nlpdata.cli.commands import main
 from nlpdata.cli.messages import PACKAGES, on_standard_error
-from nlpdata.errors import Message, opt
+from nlpdata.errors import Message, as_flag, opt, spelling
 
 ROOT = Path(__file__).resolve().parents[3]
 PRINTS = {"nlpdata/cli/commands.py", "nlpdata/cli/messages.py"}
@@ -52,7 +52,7 @@ def test_a_name_that_cannot_be_encoded_is_escaped(encoding, monkeypatch):
 
 
 def test_options_are_spelled_as_on_the_command_line(capsys):
-    with on_standard_error():
+    with on_standard_error(), spelling(as_flag):
         logging.getLogger("nlpdata").info(Message(f"use {opt('on_bad_row', 'skip')}, 100% sure"))
     assert capsys.readouterr().err == "use --on-bad-row skip, 100% sure\n"
 

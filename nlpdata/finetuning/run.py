@@ -1,0 +1,219 @@
+"""A run of create_finetuning except its units of work: what is refused, read, checked, and put in place."""
+
+import gc
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from nlpdata.errors import BEGINS_ANEW, RESUMES, DataError
+from nlpdata.files.paths import AnyPath
+from nlpdata.files.writing import write_whole
+from nlpdata.finetuning import stages
+from nlpdata.finetuning.batches import ExamplesFile, Tally, label_warnings, read_batches
+from nlpdata.finetuning.datasets import Split
+from nlpdata.finetuning.losses import losses
+from nlpdata.finetuning.meta import meta_content
+from nlpdata.finetuning.plan import FinetuningResult, Plan
+from nlpdata.output import FinishedSet, WorkFolder, check_output, commit
+from nlpdata.text import loss
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Rows make no cycles, and to look for some among so many objects would double the time of reading them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+class Run:
+    """The work on a plan, in its work folder:
+
+        with Run(plan, overwrite) as run:
+            if run.is_made:            # by an equal run, which was interrupted while it put the files in place
+                return run.complete()
+            parts = run.read()
+            ...                        # an executor does the units: their results lie in the work folder
+            return run.finish(parts)
+
+    `folder` is where the units find and leave their files, if that is not the work folder.
+
+    Raises UsageError where outputs exist or another run is at work, DataError where the disk refuses.
+    """
+
+    def __init__(self, plan: Plan, overwrite: bool, folder: AnyPath | None = None) -> None:
+        self._plan = plan
+        targets = list(plan.targets.values())
+        check_output(targets, overwrite, plan.key, plan.others())
+        self._resumes = folder is None  # a Beam job makes all parts anew
+        self.work = WorkFolder(targets, plan.key, resumable=self._resumes)
+        self._folder = folder or self.work.path
+        self._tallies: dict[str, Tally] = {}
+        self._warnings: list[str] = []
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.work.close()
+        if isinstance(error, OSError):
+            where = f" ({error.filename})" if error.filename else ""
+            raise DataError(
+                f"create-finetuning ({self._folder}): {error.strerror or error}{where}. Nothing was put in place. "
+                f"{RESUMES if self._resumes else BEGINS_ANEW}"
+            ) from error
+
+    @property
+    def is_made(self) -> bool:
+        return self.work.decided is not None
+
+    def complete(self) -> FinetuningResult:
+        """Completes the commit that an equal run had begun."""
+        for line in self.work.decided.notes:
+            _log.warning(line)
+        return self._put_in_place(self.work.decided.sets, self.work.decided.notes)
+
+    @property
+    def setup(self) -> stages.Setup:
+        return stages.Setup(self._plan.encoder, self._folder, self._plan.targets, self._plan.num_shards)
+
+    def read(self) -> list[stages.Part]:
+        """Checks the rows of all splits and leaves them as batches for the units, the tokenizer's file beside."""
+        content = Path(self._plan.tokenizer.path).read_bytes()
+        write_whole(self._folder / self._plan.tokenizer_file, content, durable=False)
+        parts: list[stages.Part] = []
+        with _no_collection():
+            for split in self._plan.splits:
+                self._tallies[split.name] = Tally(self._plan.options.on_bad_row == "skip")
+                parts += self._read(split, self._tallies[split.name], len(parts))
+        return parts
+
+    def _read(self, split: Split, tally: Tally, number: int) -> list[stages.Part]:
+        parts: list[stages.Part] = []
+        examples = None
+        if self._plan.dataset.kind == "squad" and split.name != "train":
+            examples = ExamplesFile(self.work.path / self._plan.examples_name(split.name))
+        for batch in read_batches(self._plan.dataset, split, self._plan.options, tally):
+            parts.append(stages.store_batch(self._folder, batch, number + len(parts)))
+            if examples:
+                examples.add(batch.rows)
+        if examples:
+            examples.close()
+        if not parts:
+            dropped = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.dropped.items()))
+            self.work.remove()
+            raise DataError(
+                f"{split.files[0]}: no rows for the {split.name} split" + (f" (left out: {dropped})" if dropped else "")
+            )
+        for line in label_warnings(self._plan.dataset, split, tally, self._plan.options):
+            self._warn(line)
+        return parts
+
+    def _warn(self, line: str) -> None:
+        self._warnings.append(line)
+        _log.warning(line)
+
+    def finish(self, parts: Sequence[stages.Part]) -> FinetuningResult:
+        """Puts the shards in place, the meta file last."""
+        results = [self._result(part) for part in parts]
+        shards: dict[str, list[dict]] = {}
+        counters = {}
+        for split in self._plan.targets:
+            own = [result for part, result in zip(parts, results, strict=True) if part.split == split]
+            names = self.setup.shard_names(split, sum(result["bytes"] for result in own))
+            shards[split] = [self._stored(name) for name in names]
+            counters[split] = self._counters(split, own)
+            self._check_whole(split, shards[split], counters[split]["examples"])
+        self._check_loss(counters)
+        return self._put_in_place(self._finished_sets(shards, counters), self._warnings)
+
+    def _put_in_place(self, sets: Sequence[FinishedSet], warnings: Sequence[str]) -> FinetuningResult:
+        waiting = self.work.path if self._folder == self.work.path else None
+        commit(sets, self._plan.key, waiting, warnings, self.work.found)  # in this process, also of a Beam job
+        self.work.remove()
+        content = sets[0].meta
+        files = {
+            split: [str(target.folder / shard["file"]) for shard in content["shards"] if shard["split"] == split]
+            for split, target in self._plan.targets.items()
+        }
+        return FinetuningResult(files, str(self._plan.meta), content["splits"], list(warnings))
+
+    def _result(self, part: stages.Part) -> dict:
+        made = self._stored(f"{part.name}.made")
+        return made if "bytes" in made else made | self._stored(f"{part.name}.encoded")
+
+    def _stored(self, name: str) -> dict:
+        found = self.work.result(name, self._folder)
+        if found is None:
+            raise DataError(
+                f"{name} was not made: the runner lost a unit of work. Nothing was put in place. Run it again"
+            )
+        return found
+
+    def _counters(self, split: str, results: Sequence[dict]) -> dict:
+        tally = self._tallies[split]
+        total = sum((Counter(result["counters"]) for result in results), tally.counters)
+        names = self._plan.dataset.labels or ()
+        labels = {names[number]: count for number, count in sorted(tally.labels.items())}
+        return {
+            **dict(sorted(total.items())),
+            **({"labels": labels} if labels else {}),
+            "examples": sum(result["records"] for result in results),
+            "dropped": dict(sorted(tally.dropped.items())),
+            "notes": dict(sorted(tally.notes.items())),
+        }
+
+    @staticmethod
+    def _check_whole(split: str, shards: Sequence[dict], examples: int) -> None:
+        """A runner that loses or repeats elements is found out."""
+        records = sum(info["records"] for info in shards)
+        if records != examples:
+            raise DataError(
+                f"the runner lost or repeated data: {examples} examples of the {split} split were made, and {records} "
+                "records written. Nothing was put in place. Run it again, and if it happens again use another runner"
+            )
+
+    def _check_loss(self, counters: dict[str, dict]) -> None:
+        """Warns of text that was lost; DataError where that is most of a split's, unless this is meant."""
+        options, tokenizer = self._plan.options, self._plan.tokenizer.meta()
+        for split, own in counters.items():
+            found = losses(split, own, options, tokenizer)
+            loss.refuse(found, options.accept_loss, loss.PARTS_KEPT if self._resumes else loss.NOTHING_WRITTEN)
+            for line in loss.warnings(found):
+                self._warn(line)
+
+    def _finished_sets(self, shards: dict[str, list[dict]], counters: dict[str, dict]) -> list[FinishedSet]:
+        plan = self._plan
+        encoder = stages.encoder_of(plan.encoder, plan.tokenizer)
+        features = {split.name: encoder.features(split.name, split.labelled) for split in plan.splits}
+        examples = {split: plan.examples_name(split) for split in plan.targets}
+        examples = {split: name for split, name in examples.items() if (self.work.path / name).exists()}
+        content = meta_content(
+            plan.dataset,
+            plan.splits,
+            plan.options,
+            plan.tokenizer,
+            plan.tokenizer_file,
+            features,
+            shards,
+            examples,
+            counters,
+        )
+        sets = []
+        for number, (split, target) in enumerate(plan.targets.items()):
+            files = [self._folder / info["file"] for info in shards[split]]
+            files += [self._folder / plan.tokenizer_file] if number == 0 else []
+            files += [self.work.path / examples[split]] if split in examples else []
+            sets.append(FinishedSet(target, files, content))
+        return sets
