@@ -17,8 +17,8 @@ MAY_IMPORT = {"nlpdata": set(), "pipelines": {"nlpdata"}, "pretrain": {"nlpdata"
 LEVELS = {
     "nlpdata": (
         {"errors", "keys", "protobuf"},
-        {"registry", "files", "options", "text", "execution"},
-        {"corpus", "records"},
+        {"registry", "files", "options", "text"},
+        {"corpus", "execution", "records"},
         {"tokenizers", "output"},
         {"records.inspection"},
         {"tokenizers.training", "pretraining", "finetuning"},

@@ -273,10 +273,10 @@ def test_record_files_of_one_run_lie_together(tmp_path, make, rows):
 
 
 def test_a_full_disk_is_said(tmp_path, make, rows, monkeypatch):
-    def full(path, content):
+    def full(path, content, durable):
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("nlpdata.finetuning.stages.store", full)
+    monkeypatch.setattr("nlpdata.finetuning.stages.write_whole", full)
     with pytest.raises(DataError, match="No space left on device"):
         make(rows, task="classification", max_seq_length=32)
     assert visible(tmp_path / "out") == []
