@@ -36,7 +36,7 @@ def option(
     Args:
       default: its default.
       text: its help, which may name other options (see nlpdata.errors.opt).
-      affects_bytes: whether it decides the records' bytes, and so stands in the meta file.
+      affects_bytes: whether it decides the records' bytes, and so is in the meta file.
       flag: its name on the command line, where that is not the field's; "" where the command line does not have it.
       least: the smallest number that it may be.
     """
@@ -64,7 +64,7 @@ class RecordOptions:
         return {each.name: values[each.name] for each in fields(self) if each.metadata["affects_bytes"]}
 
     def check_choices(self) -> None:
-        """UsageError for a value that is none of its field's choices (Literal, with or without None)."""
+        """UsageError for a value that is not one of its field's choices (Literal, with or without None)."""
         for each in fields(self):
             literals = [t for t in (each.type, *get_args(each.type)) if get_origin(t) is Literal]
             value = getattr(self, each.name)
@@ -79,7 +79,7 @@ class RecordOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Base of what commands take besides the options of their result."""
+    """Base of what commands take in addition to the options that decide their result."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -166,7 +166,7 @@ def chosen(options_class: type[Result], request: object) -> Result:
 
 
 def check_range(name: str, value: float | None, low: float, high: float | None) -> None:
-    """UsageError for a value outside of low..high; None passes, and is no upper limit."""
+    """UsageError for a value outside of low..high; None passes; `high` None sets no upper limit."""
     if value is not None and not (low <= value and (high is None or value <= high)):
         expected = f"at least {low}" if high is None else f"from {low} to {high}"
         raise UsageError(f"{opt(name)} must be {expected}. Received: {value}.")

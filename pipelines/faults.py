@@ -1,7 +1,7 @@
-"""How the message of a user's fault finds its way from a worker to the command line.
+"""The way of a user's fault from a worker to the command line.
 
-Runners wrap what a worker raises: in other exceptions, in texts with tracebacks. So the message travels in a marker
-that survives any wrapping, and is read from the text of whatever arrives.
+Runners wrap what a worker raises: in other exceptions, in texts with tracebacks. So the message is put into a marker
+that survives any wrapping, and is read from the text of the exception that arrives.
 """
 
 import base64
@@ -24,7 +24,7 @@ _LOGGERS = (  # of Beam, that log what a worker raises
 
 
 class WorkerError(Exception):
-    """A fault that a user can cause, on its way home: the message for people, then the marker for `fault_in`."""
+    """A fault that a user can cause, raised in a worker: the message for people, then the marker for `fault_in`."""
 
 
 @contextmanager

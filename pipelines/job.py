@@ -1,4 +1,4 @@
-"""The job that a dry run shows: the graph and the workers as a Beam runner would get them, built offline."""
+"""The job that a dry run shows: the graph and the workers that a Beam runner would receive, built offline."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Progress of steps that run in the process of the command (DirectRunner in memory)."""
+"""Progress of steps that run in the command's own process (DirectRunner in memory)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ def report(count: int) -> None:
 
 @contextmanager
 def shown(show: Progress) -> Iterator[None]:
-    """Shows what is reported meanwhile; `show` is a nlpdata.execution.executor.Progress."""
+    """Shows what steps report while the context lasts; `show` is a nlpdata.execution.executor.Progress."""
     global _show, _done
     _show, _done = show, 0
     try:

@@ -224,7 +224,7 @@ def run_pipeline(
 
     Args:
       build: adds the steps to a pipeline.
-      chunks, input_bytes: how much there is to do, for progress and division.
+      chunks, input_bytes: amount of work, for progress and its division.
       quiet: show no progress.
 
     Raises the fault of the user that a worker met, else DataError with the step and the root of the runner's error.

@@ -2,7 +2,7 @@
 
     portions -> count -> plan the sample -> sample, a file for each portion -> sum
 
-The files and the sum lie in a folder beside the output, from which the command that started the pipeline trains, as the
+The files and the sums are in a folder next to the output, from which the command that started the pipeline trains, as the
 local executor does: SentencePiece trains on one machine. A sample of the default 10 million lines is about 1 GB.
 """
 
@@ -123,7 +123,7 @@ class PlanSampleFn(beam.DoFn):
 
 
 class SampleFn(beam.DoFn):
-    """(portion index, [what PlanSampleFn tells of it]) -> (0, (portion index, its counts)); the lines lie in the folder."""
+    """(portion index, [what PlanSampleFn gives for it]) -> (0, (portion index, its counts)); its lines are a file of the folder."""
 
     def __init__(self, reader: LineReader, folder: str):
         self._reader, self._folder = reader, folder
@@ -139,7 +139,7 @@ class SampleFn(beam.DoFn):
 
 
 class SumFn(beam.DoFn):
-    """(0, all portion indices with their counts) -> the sums, which lie in the folder then."""
+    """(0, all portion indices with their counts) -> the sums, which it also writes into the folder."""
 
     def __init__(self, folder: str):
         self._folder = folder

@@ -249,7 +249,7 @@ def _exit_code(argv: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (the reader has gone; nothing more can be said)
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (nobody reads any more)
         return 1
     except OSError as error:  # of a place that no step expects to fail
         _log.error(f"nlpdata: error: {error.strerror or error}" + (f" ({error.filename})" if error.filename else ""))

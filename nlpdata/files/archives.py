@@ -1,4 +1,4 @@
-"""Tar archives, plain or compressed, read to their end: what is damaged is an error, never a shorter archive.
+"""Tar archives, plain or compressed, read to their end: damage is an error, never a shorter archive.
 
 tarfile takes a header that fails its checksum, and a file that ends between two members, for the end of the archive; the
 decompressors of bz2 and lzma take what follows a stream and is not one for the end of the file. Here an archive ends with
@@ -26,7 +26,7 @@ _STEP = 1 << 20
 def read_tar(path: Path, take: Callable[[tarfile.TarFile, tarfile.TarInfo], None]) -> None:
     """Calls take(archive, member) for the members of an archive in their order; it may read the member.
 
-    Only when this returns is it known that the archive is whole. DataError, with the file and the byte of the unpacked
+    The archive is known to be whole only when this returns. DataError, with the file and the byte of the unpacked
     data, where it is damaged, and for a TarError or OSError of `take`.
     """
     position = 0

@@ -1,4 +1,4 @@
-"""Compressed files, read as the bytes they hold: what is cut off or damaged is an error, never a shorter file."""
+"""Compressed files, read as the bytes they hold: a file that is cut off or damaged is an error, never a shorter file."""
 
 import gzip
 import zlib
@@ -9,7 +9,7 @@ from nlpdata.errors import missing_package
 from nlpdata.files import Readable
 
 DAMAGE = (EOFError, OSError, zlib.error)
-"""What decompressing damaged data raises, besides the errors of the system."""
+"""What decompressing damaged data raises, in addition to the errors of the system."""
 
 _COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 

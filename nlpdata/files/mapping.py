@@ -1,6 +1,6 @@
 """Files as bytes in memory, mapped rather than read; few at a time, however many a process reads from.
 
-A mapping takes one of the files that a process may have open. The files used last stay mapped; others are mapped again.
+Each mapping counts as a file that the process has open. The files used last stay mapped; others are mapped again.
 """
 
 import errno
@@ -26,7 +26,7 @@ _lock = threading.Lock()
 
 
 def most_mappings() -> int:
-    """How many files stay mapped: half of those that this process may open."""
+    """The number of files that stay mapped: half of those that this process may open."""
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource else 512
     return max(4, min(allowed // 2 if allowed > 0 else _MOST, _MOST))  # no limit is -1
 

@@ -77,7 +77,7 @@ def is_device(path: PathName | AnyPath) -> bool:
 
 
 def is_plain_name(name: object) -> bool:
-    """Whether a name that stands in a file names a file next to it: no path, no folder, nothing but text."""
+    """Whether a name that a file holds is that of a file next to it: text, without a path."""
     return (
         isinstance(name, str)
         and name not in ("", ".", "..")

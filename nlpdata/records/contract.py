@@ -1,4 +1,4 @@
-"""The data contract: what a pretraining record holds, how its files are named, and the meta file beside them.
+"""The data contract: what a pretraining record holds, how its files are named, and the meta file next to them.
 
 A pretraining record is one `tf.train.Example` of fixed lengths, L = max_seq_length and P = max_predictions_per_seq.
 Here with L = 12, P = 3 and a vocabulary in which "the" is 10, "quick" 11, "fox" 12, "jump" 13, "##ed" 14, "high" 15 and
@@ -34,7 +34,7 @@ With dynamic masking the three masked_* features are absent, input_ids are the t
 epoch anew. Feature names "v2" call input_ids `input_word_ids` and segment_ids `input_type_ids`; all else is equal.
 
 Files: a set of records is one file X.tfrecord, or the shards X.tfrecord-00000-of-00003, ...; its meta file is
-X.meta.json. While a set is being replaced, the marker .X.committing stands beside it, and every reader refuses.
+X.meta.json. While a set is being replaced, the marker .X.committing is next to it, and every reader refuses.
 """
 
 import json
@@ -177,13 +177,13 @@ def meta_path(output: PathName | AnyPath) -> AnyPath:
 
 
 def committing_marker(output: PathName | AnyPath) -> AnyPath:
-    """The marker that stands while the set is being replaced: `a/X.tfrecord` -> `a/.X.committing`."""
+    """The marker that exists while the set is being replaced: `a/X.tfrecord` -> `a/.X.committing`."""
     stem = record_stem(output)
     return stem.with_name(f".{stem.name}.committing")
 
 
 def refuse_while_committing(output: PathName | AnyPath) -> None:
-    """Raises DataError while the commit marker of the set stands: what lies there is partly old, partly new."""
+    """Raises DataError while the set has its commit marker: its files are then partly old, partly new."""
     marker = committing_marker(output)
     if marker.exists():
         raise DataError(
@@ -208,7 +208,7 @@ def shard_names(output: PathName | AnyPath, num_shards: int) -> list[str]:
 
 
 def find_meta(path: PathName | AnyPath) -> AnyPath | None:
-    """The meta file of a record file: `X.meta.json` beside it, else the folder's `meta.json`.
+    """The meta file of a record file: `X.meta.json` next to it, else the folder's `meta.json`.
 
     The latter counts if it lists the file or, an older tool's, lists none and has a `task_type`.
     """
@@ -221,7 +221,7 @@ def find_meta(path: PathName | AnyPath) -> AnyPath | None:
     try:
         meta = read_meta(folder)
     except DataError:
-        if _is_of_records(folder):  # a damaged one is reported by whoever reads it
+        if _is_of_records(folder):  # its reader reports the damage
             return folder
         return None  # some other program's file of this common name
     files = {shard["file"] for shard in meta.get("shards", [])}

@@ -146,7 +146,7 @@ def _varints(data, size) -> Column:
         return Column("int64", data.astype(np.int64), size)
     ends = np.flatnonzero(last)
     borders = np.cumsum(size)
-    _require(last[borders[size > 0] - 1].all())  # no varint goes on into the next record
+    _require(last[borders[size > 0] - 1].all())  # no varint continues in the next record
     counts = np.diff(np.searchsorted(ends, borders), prepend=0)
     starts = np.empty_like(ends)
     starts[0], starts[1:] = 0, ends[:-1] + 1

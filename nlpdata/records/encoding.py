@@ -7,7 +7,7 @@ Encoding is byte for byte what protobuf's `SerializeToString(deterministic=True)
 and most of those bytes are the same in all records of a set. So a batch is encoded by column: neighbouring features
 whose values always take the same room (floats, and integers below 128) become one byte matrix with a constant header; a
 column of larger integers becomes one stream of varints, cut by record, with a header that depends only on the length of
-the cut. What is left per record is to join a handful of slices and to take a checksum.
+the cut. Per record, what remains is to join a handful of slices and to take a checksum.
 
 Where a feature's name begins another's, runtimes of protobuf differ: upb (Python's) puts the shorter last, we put it
 first. No names of ours do. Decoding is in decoding.py.
@@ -28,7 +28,7 @@ _MASK_DELTA = 0xA282EAD8
 
 
 def masked_crc(data: bytes) -> int:
-    """The checksum of a TFRecord: CRC32C, rotated and shifted, so that data with a CRC inside is no special case."""
+    """The checksum of a TFRecord: CRC32C, rotated and shifted, so that data with a CRC inside needs no special case."""
     crc = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
 

@@ -99,7 +99,7 @@ class RecordFile:
 def _is_gzip(file: Any) -> bool:
     head = file.read(12)
     file.seek(0)
-    # A record of 0x..8b1f bytes begins the same; its length checksum tells.
+    # A record of 0x..8b1f bytes begins the same; its length checksum decides.
     return head[:2] == b"\x1f\x8b" and (len(head) < 12 or masked_crc(head[:8]) != struct.unpack("<I", head[8:])[0])
 
 

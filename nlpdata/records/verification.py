@@ -92,7 +92,7 @@ def _read_meta(base: AnyPath, report: VerifyReport) -> dict | None:
         report.add("meta file", str(error))
         return None
     if meta is None or "shards" not in meta:
-        why = "there is no meta file beside it" if meta is None else "its meta file is an older tool's"
+        why = "there is no meta file next to it" if meta is None else "its meta file is an older tool's"
         what = "number of records, file checksums, vocabulary range, special ids, tokenizer"
         report.not_checked.append(f"{base}: {what} ({why})")
     return meta

@@ -15,7 +15,7 @@ COMPRESSIONS = ("none", "gzip")
 
 @dataclass(frozen=True)
 class ShardInfo:
-    """What the meta file says of one shard."""
+    """A shard, as the meta file describes it."""
 
     file: str  # base name
     records: int

@@ -118,7 +118,7 @@ def _wide_block(block: str, *, do_lower_case: bool, keep_accents: bool) -> str:
     return table.apply(block, codes, flags) if seen & (_CHANGES | _LEAVES) else block
 
 
-_SEPARATOR = "\U0010ffff"  # no character; nothing changes it, and it changes nothing beside it
+_SEPARATOR = "\U0010ffff"  # not a character: nothing changes it, and it changes nothing next to it
 
 
 class _Table:

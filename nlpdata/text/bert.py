@@ -43,7 +43,7 @@ _ASCII_PUNCTUATION = "".join(c for c in map(chr, range(33, 127)) if not c.isalnu
 _ASCII_SPACED = {c: f" {c} " for c in _ASCII_PUNCTUATION}
 # What `str.split` takes for white space, and step 1 drops.
 SPLIT_BUT_DROPPED = "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
-_MANY = 64  # from so many characters on one pass with a table is faster than one replacement a character
+_MANY = 64  # from this number of characters on, one pass with a table is faster than one replacement a character
 _BEFORE, _AFTER, _HIGH = 1, 2, 4
 
 

@@ -24,11 +24,11 @@ _OTHER_FORMATS = {
     b"%PDF-": ("a PDF document", "extract its text first"),
     b"PAR1": ("a Parquet file", "write its text column to text or JSON lines first"),
     b"ARROW1": ("an Arrow file", "write its text column to text or JSON lines first"),
-    b"\x89HDF": ("an HDF5 file", "it is no text"),
-    b"\x93NUMPY": ("a NumPy array", "it is no text"),
+    b"\x89HDF": ("an HDF5 file", "it is not text"),
+    b"\x93NUMPY": ("a NumPy array", "it is not text"),
     b"SQLite format 3\x00": ("an SQLite database", "write its text to a file first"),
-    b"\x89PNG": ("a PNG image", "it is no text"),
-    b"\x7fELF": ("a program", "it is no text"),
+    b"\x89PNG": ("a PNG image", "it is not text"),
+    b"\x7fELF": ("a program", "it is not text"),
 }
 
 

@@ -1,4 +1,4 @@
-"""How much of the text a command loses, cut off or unknown to the tokenizer: what it reports, and what it refuses.
+"""Text that a command loses, cut off or unknown to the tokenizer: what it reports, and what it refuses.
 
 The counts are those of the meta file. A loss has numbers, a probable cause and a remedy; above REFUSED it is an error that
 an option confirms, since a result of less than half of the text is seldom what was meant.
@@ -12,7 +12,7 @@ from nlpdata.errors import DataError, Message, opt
 REFUSED = 0.5  # of the text: more is an error
 UNKNOWN_REPORTED = 0.05  # of the tokens; ordinary text has less than 1% with its own vocabulary
 CUT_REPORTED = 0.3  # of the tokens; pairs lose what exceeds their length, at 64 tokens a fifth
-# How a refusal ends: what became of the work, and the option that confirms the loss.
+# The end of a refusal: the state of the work, and the option that confirms the loss.
 CONFIRM = f"If this is meant, use {opt('accept_loss', True)}"
 NOTHING_WRITTEN = f"Nothing was written. {CONFIRM}"
 PARTS_KEPT = (
@@ -24,11 +24,11 @@ FEW_UNITS, FEW_TOKENS = 10, 200  # sentences or rows, and tokens: of less text a
 
 @dataclass(frozen=True)
 class Loss:
-    """Text that was lost: its share of all, and what to say."""
+    """Text that was lost: its share of all text, and the message about it."""
 
     share: float
     refused: bool  # whether there is enough text to refuse
-    reported: float  # the share from which on it is reported
+    reported: float  # the smallest share that is reported
     message: str  # with marked options: see nlpdata.errors.opt
 
     def only_reported(self) -> "Loss":

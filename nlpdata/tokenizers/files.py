@@ -1,4 +1,4 @@
-"""Tokenizer files: which one a path means, what kind it is, and the name of its copy beside records."""
+"""Tokenizer files: which one a path means, what kind it is, and the name of its copy next to records."""
 
 import atexit
 import hashlib
@@ -10,7 +10,7 @@ from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.files.paths import is_remote, path_of
 from nlpdata.tokenizers.hf import is_json, json_kind
 
-SIDECAR_SUFFIX = ".tokenizer.json"  # what train-tokenizer writes beside a tokenizer file
+SIDECAR_SUFFIX = ".tokenizer.json"  # what train-tokenizer writes next to a tokenizer file
 FAST = "tokenizer.json"
 _COPY = ".tokenizer"
 _FAST_COPY = ".tokenizer.hf.json"  # not the sidecar's name: a vocabulary of the same stem may lie there
@@ -19,7 +19,7 @@ _HEAD = 65536  # bytes that tell what a file is
 
 
 def fetch(path: str) -> str:
-    """Where a tokenizer lies on this machine: a remote one, with what lies beside it, is copied for this process's life."""
+    """Where a tokenizer lies on this machine: a remote one is copied, with the files next to it, until this process ends."""
     if not is_remote(path):
         return path
     source = path_of(path)
@@ -37,7 +37,7 @@ def fetch(path: str) -> str:
 
 
 def find_tokenizer_file(path: str | Path) -> Path:
-    """The tokenizer file that a path means: itself, or the one in a folder. UsageError if there is none or several."""
+    """The tokenizer file that a path means: itself, or the one in a folder. UsageError where there is none, or several."""
     path = Path(path)
     if not path.is_dir():
         if path.exists():
@@ -52,7 +52,7 @@ def find_tokenizer_file(path: str | Path) -> Path:
         raise UsageError(
             f"{path} holds more than one tokenizer: {', '.join(p.name for p in found)}; pass the path of one of them"
         )
-    if (path / FAST).is_file():  # Hugging Face writes it beside the others as well
+    if (path / FAST).is_file():  # Hugging Face writes it next to the others
         return path / FAST
     raise UsageError(
         f"folder {path} holds no tokenizer: expected one *.model (SentencePiece), vocab.txt (WordPiece) or {FAST}"
@@ -82,7 +82,7 @@ def tokenizer_kind(path: Path) -> str:
 
 
 def refuse_sentencepiece_vocab(path: Path, content: bytes) -> None:
-    """UsageError if a file is the list of pieces and scores that SentencePiece writes beside a model.
+    """UsageError if a file is the list of pieces and scores that SentencePiece writes next to a model.
 
     It is mistaken for the model, and for a WordPiece vocabulary (google-research/electra#8).
     """
@@ -93,8 +93,8 @@ def refuse_sentencepiece_vocab(path: Path, content: bytes) -> None:
     if path.suffix == ".vocab" and rows and not any(b"\t" in row for row in rows):
         return  # one entry a line: a WordPiece vocabulary by another name
     model = path.with_suffix(".model")
-    beside = model != path and model.exists()
-    which = f"{model}, which lies beside it" if beside else "the model itself, a binary *.model file"
+    is_there = model != path and model.exists()
+    which = f"{model}, which is next to it" if is_there else "the model itself, a binary *.model file"
     raise UsageError(
         f"{path} is the readable list of a SentencePiece model's pieces (piece, tab, score), which cannot "
         f"segment text; pass {which}"
@@ -111,13 +111,13 @@ def _is_score_row(row: bytes) -> bool:
 
 
 def copy_name(stem: str, path: str | Path) -> str:
-    """The name of a tokenizer file's copy beside the records of this stem; "" in a folder of fine-tuning records."""
+    """The name of a tokenizer file's copy next to the records of this stem; "" in a folder of fine-tuning records."""
     suffix = Path(path).suffix
     return (stem + (_FAST_COPY if suffix == ".json" else f"{_COPY}{suffix}")).removeprefix(".")
 
 
 def meta_of_copy(path: Path) -> Path | None:
-    """The meta file of the records that such a copy lies beside, if its name says that it is one."""
+    """The meta file of the records next to which such a copy is, if its name is that of a copy."""
     if path.name in (copy_name("", name) for name in ("a.json", "a.model", "a.txt")):
         return path.with_name("meta.json")
     for ending in (_FAST_COPY, f"{_COPY}{path.suffix}"):

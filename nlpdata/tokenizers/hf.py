@@ -2,7 +2,7 @@
 
 Text is tokenized by google-research/bert's rule (WordPiece) or google-research/albert's (Unigram, see `unigram`) in every
 case. A file that asks for something else is refused rather than read as if it did not. Post-processors, decoders,
-truncation and padding say nothing about the ids of a line, and are not looked at.
+truncation and padding do not change the ids of a line, and are not read.
 """
 
 import json
@@ -21,7 +21,7 @@ def is_json(content: bytes) -> bool:
 
 
 def parse_tokenizer_json(path: str, content: bytes) -> dict:
-    """The object in a tokenizer.json; DataError if it is none."""
+    """The object in a tokenizer.json; DataError for anything else."""
     try:
         fast = json.loads(content.decode("utf-8-sig"))
     except ValueError as error:

@@ -3,7 +3,7 @@
 Its Precompiled looks single characters up (and short groups of a character and its marks, by the first key that they
 begin with). The model takes the longest key that comes next, and a key may be a letter and its marks; so composition, NFC,
 goes before and after. But NFC also sorts marks, and composes across them, which the model does not do: marks behind
-a character with which no key has them stand aside meanwhile, as characters that are none.
+a character with which no key has them are replaced meanwhile by code points without a character.
 """
 
 import unicodedata

@@ -1,9 +1,10 @@
 """tokenizer.json of Hugging Face's tokenizers library, for a tokenizer of ours: the same ids from the same text.
 
-Three things stay different, and `notes` says the second. Special tokens in text are special tokens there, because people
+Three differences remain, of which `notes` reports the second. Special tokens in text are special tokens there, because people
 write "[MASK]" into it; here they are text. ALBERT's digit-comma rule, which looks at the pieces that were found, becomes
 a penalty on pieces such as "9,", as in transformers' own converter: nearly the same. Of segmentations whose scores are equal
-SentencePiece takes one as float32 rounds, the library another. What it cannot follow at all is not written.
+SentencePiece takes one by the rounding of float32, the library another. A model that the library cannot follow is not
+written.
 """
 
 import base64

@@ -31,7 +31,7 @@ SPECIAL_ROLES = ("pad", "unk", "cls", "sep", "mask")
 class TokenizerSpec:
     """All it takes to load a tokenizer: small, picklable, and equal specs load equal tokenizers.
 
-    An option that is None takes the value stored beside the file (`stored_options`), else the kind's default.
+    An option that is None takes the value stored next to the file (`stored_options`), else the kind's default.
     """
 
     path: str  # a .model file, a vocab.txt, a tokenizer.json, or a folder with one of them

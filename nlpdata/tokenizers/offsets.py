@@ -4,9 +4,9 @@ encoder = offset_encoder(load_tokenizer("tok/spm.model"))
 tokens = encoder.encode(["Ångström was born in 1814."])
 first, last = covering_tokens(tokens.starts, tokens.ends, 21, 25)      # the tokens of "1814"
 
-Offsets count characters (code points) of the text as given, before any normalisation; a token's end lies behind its
-last character. White space before a word is no part of it. Combining marks that normalisation drops belong to the
-letter that they stand on; dropped control characters belong to no token.
+Offsets count characters (code points) of the text as given, before any normalisation; a token ends behind its
+last character. White space before a word is not part of it. Combining marks that normalisation drops belong to the
+letter they modify; dropped control characters belong to no token.
 """
 
 import importlib

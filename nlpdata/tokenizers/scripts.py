@@ -1,4 +1,4 @@
-"""Which vocabulary entries begin a word, and what characters say about it.
+"""Which vocabulary entries begin a word, and what its characters tell about that.
 
 Whole-word masking hides all pieces of a word together. In scripts with spaces the tokenizer marks where words begin;
 in scripts without, every piece counts as a word, as it does in google-research/bert (Chinese characters) and
@@ -66,7 +66,7 @@ def byte_begins_word(byte: int) -> bool:
 
     An ASCII byte counts as its character. Of lead bytes those start a word under which lie mostly symbols (C2, E2),
     scripts without spaces (E1, E3 to E9), full-width forms (EF), and emoji and Han extensions (F0 and up). The other
-    lead bytes (Latin to Arabic, Indic, Hangul) and continuation bytes go on with it.
+    lead bytes (Latin to Arabic, Indic, Hangul) and continuation bytes continue it.
     """
     if byte < 0x80:
         return begins_word(chr(byte))

@@ -43,7 +43,7 @@ class SentencePieceTokenizer(Tokenizer):
     def __init__(self, spec: TokenizerSpec):
         """Loads the file at spec.path, a model or a tokenizer.json of the type Unigram.
 
-        DataError if it is none or lacks special pieces; UsageError if it is absent, or asks for what cannot be done.
+        DataError if it is neither, or lacks special pieces; UsageError if it is absent, or asks for what cannot be done.
         """
         self.path = spec.path
         content, self.sha256 = read_checked(spec.path, spec.sha256)
@@ -63,7 +63,7 @@ class SentencePieceTokenizer(Tokenizer):
         model, names = self._model, self.spec.special_tokens or ()
         self.unk_id = model.unk_id()
         pad, _, cls, sep, mask = names[: len(SPECIAL_ROLES)]
-        ids = {piece: model.piece_to_id(piece) for piece in names}  # unk_id for what is no piece
+        ids = {piece: model.piece_to_id(piece) for piece in names}  # unk_id for what is not a piece
         if model.pad_id() >= 0:
             ids[pad] = model.pad_id()
         missing = [piece for piece in (pad, cls, sep, mask) if ids[piece] == self.unk_id]
@@ -79,7 +79,7 @@ class SentencePieceTokenizer(Tokenizer):
         self.mark_id = None if mark == self.unk_id else mark  # of a word whose mark is a piece of its own
 
     def _complete(self, spec: TokenizerSpec, described: dict) -> TokenizerSpec:
-        """The spec with every option decided: given, else stored beside the file or described in it, else ALBERT's."""
+        """The spec with every option decided: given, else stored next to the file or described in it, else ALBERT's."""
         given: dict[str, Any] = {
             name: getattr(spec, name) for name in ALBERT_OPTIONS if getattr(spec, name) is not None
         }
@@ -94,7 +94,7 @@ class SentencePieceTokenizer(Tokenizer):
             note = (
                 f"{spec.path} has no normalisation options next to it, so it is taken as an ALBERT vocabulary: "
                 f"text {_describe(ALBERT_OPTIONS | given)}. "
-                f"Where that is wrong, say so with {opt('do_lower_case', True)} or {opt('do_lower_case', False)}, and "
+                f"Where that is wrong, use {opt('do_lower_case', True)} or {opt('do_lower_case', False)}, and "
                 f"{opt('keep_accents', True)}"
             )
             self.notes.append(str(Message(note)))
@@ -295,7 +295,7 @@ def _digit_comma_table(model, pieces: list[str]) -> _DigitCommaTable | None:
 
 
 def _parse(path: Path, content: bytes):
-    """The loaded processor; UsageError for a .vocab, DataError for anything else that is no whole model."""
+    """The loaded processor; UsageError for a .vocab, DataError for anything else but a whole model."""
     refuse_sentencepiece_vocab(path, content[:65536])
     if not content:
         raise DataError(f"{path} is empty, expected a SentencePiece model")

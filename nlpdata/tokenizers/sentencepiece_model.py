@@ -1,4 +1,4 @@
-"""What a serialized SentencePiece model says: pieces, scores, replacements of characters (sentencepiece_model.proto)."""
+"""The content of a serialized SentencePiece model: pieces, scores, replacements of characters (sentencepiece_model.proto)."""
 
 from collections.abc import Mapping
 from functools import cached_property, lru_cache

@@ -1,4 +1,4 @@
-"""What files beside a tokenizer file say about its use: ours, and those of Hugging Face folders."""
+"""What the files next to a tokenizer file say about its use: ours, and those of Hugging Face folders."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,14 +10,14 @@ from nlpdata.tokenizers import OPTIONS, SPECIAL_ROLES
 from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX, meta_of_copy
 from nlpdata.tokenizers.hf import parse_tokenizer_json, refuse_added, wordpiece_options
 
-_USUAL = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<pad>", "<unk>"}  # special, said or not
+_USUAL = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<pad>", "<unk>"}  # special, whether a file says so or not
 
 
 def stored_options(path: Path, sha256: str) -> dict:
-    """Fields of TokenizerSpec that lie beside a tokenizer file; empty if nothing does.
+    """Fields of TokenizerSpec that are stored next to a tokenizer file; empty where none are.
 
     Looked for in the order of this list: `<prefix>.tokenizer.json`, which train-tokenizer writes; the meta file of
-    the records beside which a copy of the tokenizer lies (`<stem>.tokenizer.model`, `<stem>.meta.json`); Hugging
+    the records next to which a copy of the tokenizer is (`<stem>.tokenizer.model`, `<stem>.meta.json`); Hugging
     Face's files. `special_tokens` from those may hold None for roles they do not name. DataError if one of the first
     two belongs to other content (checksum).
     """
@@ -63,7 +63,7 @@ def _checked_options(stored: Mapping, source: Path, path: Path, sha256: str) -> 
 
 
 def _folder_options(path: Path) -> dict:
-    """tokenizer_config.json, before special_tokens_map.json, before a tokenizer.json beside a vocab.txt."""
+    """tokenizer_config.json, before special_tokens_map.json, before a tokenizer.json next to a vocab.txt."""
     config_file, map_file = path.with_name("tokenizer_config.json"), path.with_name("special_tokens_map.json")
     config = _read_json(config_file) if config_file.exists() else {}
     options = _config_options(config_file, config)
@@ -107,7 +107,7 @@ def _special_tokens(*configs: Mapping) -> tuple[str | None, ...]:
 
 
 def _added(path: Path, config: Mapping) -> set[str]:
-    """Added tokens, of which it is not said that they are special."""
+    """Added tokens that are not declared special."""
     file = path.with_name("added_tokens.json")
     added = set(_read_json(file)) if file.exists() else set()
     decoder = (config.get("added_tokens_decoder") or {}).values()

@@ -49,7 +49,7 @@ def read_unigram(path: str, fast: Mapping) -> tuple[bytes, dict]:
         ) from None
     if misplaced:
         raise UsageError(
-            f"{path}: the added tokens {', '.join(misplaced[:5])} are no pieces of model.vocab at their ids"
+            f"{path}: the added tokens {', '.join(misplaced[:5])} are not pieces of model.vocab at their ids"
         )
     message = b"".join(
         bytes_field(

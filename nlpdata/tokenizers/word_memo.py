@@ -12,8 +12,8 @@ from nlpdata.text.bert import SEPARATOR
 class WordMemo:
     """Remembers the ids of words. What it returns never depends on what it remembers.
 
-    A word's ids lie in one growing array, so that the ids of a whole block of words are two array operations; what
-    Python does a word is one dict look-up, and for a new word its share of one call of `compute`.
+    All ids are in one growing array, so that the ids of a whole block of words take two array operations. Per word, Python
+    does one dict look-up, and for a new word its share of one call of `compute`.
 
     Bounded: when it holds more than `max_words` words, or words with more than `max_characters` characters together,
     it forgets all but the oldest eighth, which holds the frequent words of the language, before the next block. A

@@ -43,7 +43,7 @@ class WordPieceTokenizer(Tokenizer):
 
     Special tokens are never found in text: a literal "[MASK]" is "[", "mask" and "]", as in the original, and entries
     named as special tokens match nothing even if they have no brackets.
-    Where neither the caller nor a file beside the vocabulary says so, text is lower-cased unless the vocabulary
+    Where neither the caller nor a file next to the vocabulary decides, text is lower-cased unless the vocabulary
     has capitals, which `notes` reports. Threads may share an instance.
     """
 
@@ -101,7 +101,7 @@ class WordPieceTokenizer(Tokenizer):
                 found = "have capitals, so text is not" if cased else "have no capitals, so text is"
                 note = Message(
                     f"{spec.path} has no normalisation options next to it; its entries {found} lower-cased. Where that is "
-                    f"wrong, say so with {opt('do_lower_case', True)} or {opt('do_lower_case', False)}"
+                    f"wrong, use {opt('do_lower_case', True)} or {opt('do_lower_case', False)}"
                 )
                 self.notes.append(str(note))
         elif lower == cased:

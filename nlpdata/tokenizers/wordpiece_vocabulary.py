@@ -8,7 +8,7 @@ import numpy as np
 
 from nlpdata.errors import DataError
 
-CONTINUATION = "##"  # begins the entries that go on with a word
+CONTINUATION = "##"  # begins the entries that continue a word
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # in the order of nlpdata.tokenizers.SPECIAL_ROLES
 # Entries without a meaning: BERT's reserve, and two of the published Chinese vocabulary's.
 _UNUSED = re.compile(r"\[unused[^\]]*\]|<[ST]>", re.IGNORECASE)
@@ -19,14 +19,14 @@ def read_vocabulary(path: str, content: bytes) -> list[str]:
     """The entries of a vocab.txt, by id: the id is the line number from 0, as in google-research/bert's `load_vocab`.
 
     Lines end at LF or CRLF and at nothing else, so that an entry may hold U+2028, U+0085 or a CR. Entries are
-    stripped; a byte order mark before the first is dropped. A blank last line is no entry.
+    stripped; a byte order mark before the first is dropped. A blank last line is not an entry.
     Raises DataError, with line numbers, where readers of the file disagree about ids: for blank lines, for two
     entries of whitespace only (stripped, they are one: trueto/medbert#6) and for entries that are there twice.
     """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is no text in UTF-8 (byte {error.start}); {_EXPECTED}") from None
+        raise DataError(f"{path} is not UTF-8 text (byte {error.start}); {_EXPECTED}") from None
     if "\0" in text:
         raise DataError(f"{path} is a binary file (byte 0 at {content.index(0)}); {_EXPECTED}")
     lines = [line.removesuffix("\r") for line in text.split("\n")]
@@ -96,7 +96,7 @@ def special_ids(path: str, entries: list[str], names: Sequence[str]) -> list[int
         raise DataError(
             f"{path} lacks the special tokens {', '.join(missing)} (it has {len(entries)} entries, the first: "
             f"{' '.join(entries[:_SHOWN])}), so sequences cannot be built with it. Other names for them are taken from "
-            "a special_tokens_map.json or tokenizer_config.json beside it; to give them room, replace [unusedN] entries"
+            "a special_tokens_map.json or tokenizer_config.json next to it; to give them room, replace [unusedN] entries"
         )
     return [found[name] for name in names]
 

@@ -1,4 +1,4 @@
-"""What of the text a vocabulary does not learn from, or cannot spell: lines left out, and rare characters."""
+"""Text that a vocabulary does not learn from, or cannot spell: lines left out, and rare characters."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ _SHOWN = 8
 
 
 class CharacterCounts:
-    """Counts the characters of lines that pass through, white space left out; some nanoseconds a character.
+    """Counts the characters of lines that pass through, white space left out; some nanoseconds per character.
 
     spelt: the lines as the vocabulary spells them (SentencePiece composes what normalisation took apart).
     """

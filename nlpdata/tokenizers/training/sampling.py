@@ -14,7 +14,7 @@ class LineSampler:
     Computer Programming 2, 3.4.2, algorithm S). Line i is decided by draw i of the seed and the number taken before it.
 
     Attributes:
-      seen, taken: lines decided and selected so far; a sampler that begins with those of another goes on from there.
+      seen, taken: lines decided and selected so far; a sampler that begins with those of another continues from there.
     """
 
     def __init__(self, usable: int, used: int, seed: int, seen: int = 0, taken: int = 0):

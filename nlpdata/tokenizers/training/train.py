@@ -2,7 +2,7 @@
 
     result = train_tokenizer("data/*.txt", "tok/spm", vocab_size=30000)     # tok/spm.model, .vocab, .tokenizer.json
 
-The corpus is read twice: once to count the lines that can be used, once to hand them, or an exact sample of them, to
+The corpus is read twice: first to count the lines that can be used, then to hand them, or an exact sample of them, to
 the trainer (see nlpdata.tokenizers.training.trainers).
 """
 
@@ -38,7 +38,7 @@ _PORTION_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What train_tokenizer made, and from what."""
+    """The result of train_tokenizer."""
 
     path: str  # the tokenizer file
     files: list[str]  # all files written
@@ -79,7 +79,7 @@ class TrainingPlan:
     """What a run will do, decided before it starts: the same for the local executor and Beam runners.
 
     Attributes:
-      reader: takes the lines out of a chunk.
+      reader: takes the lines out of a portion.
       portions: the corpus, divided into units.
       files: the number of its files.
       paths: to be written, the tokenizer file first, the sidecar last.
@@ -229,7 +229,7 @@ class LineReader:
         return sum((counts for _, counts in self.read(portion)), Counter())
 
     def sampler(self, usable: int, seen: int = 0, taken: int = 0) -> LineSampler:
-        """Of the lines of a corpus with so many usable ones; see LineSampler."""
+        """The sampler of a corpus with `usable` lines that can be used; see LineSampler."""
         return LineSampler(usable, min(usable, self.options.sample_lines), self.options.seed, seen, taken)
 
     def sampled(self, portion: Portion, sampler: LineSampler) -> Iterator[list[str]]:

@@ -1,4 +1,4 @@
-"""The ways to train a vocabulary: what one must do, and the registry. A new one is a class and a line in TRAINERS."""
+"""Trainers of vocabularies: the protocol and the registry. A new one is a class and a line in TRAINERS."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ TRAINERS = Registry(
 
 @dataclass(frozen=True)
 class TrainedVocabulary:
-    """What a trainer returns: file suffix -> content (the tokenizer file first), and what the sidecar says of it."""
+    """What a trainer returns: file suffix -> content (the tokenizer file first), and the content of the sidecar."""
 
     files: dict[str, bytes]
     vocab_size: int
@@ -33,7 +33,7 @@ class TrainedVocabulary:
 
 
 class Trainer(Protocol):
-    """A way to train vocabularies. Its constructor checks the options and raises UsageError."""
+    """Trains vocabularies of one kind. Its constructor checks the options and raises UsageError."""
 
     suffixes: tuple[str, ...]  # of the files it makes; the tokenizer file first
 
@@ -46,7 +46,7 @@ class Trainer(Protocol):
         """Normalised lines in the characters of which the vocabulary's entries are made."""
 
     def can_spell(self, trained: TrainedVocabulary) -> Callable[[str], bool]:
-        """Whether a character is other than unknown to the vocabulary."""
+        """A function: whether the vocabulary knows a character."""
 
     def train(self, lines: Iterator[str]) -> TrainedVocabulary:
         """Trains on normalised lines, none empty. The same lines give the same bytes."""

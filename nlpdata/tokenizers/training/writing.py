@@ -1,4 +1,4 @@
-"""Where a trained tokenizer goes: its files are replaced as one, the tokenizer file last.
+"""Writing a trained tokenizer: its files are replaced as one, the tokenizer file last.
 
 `tok/spm` names `spm.model`, `spm.vocab` and the sidecar `spm.tokenizer.json`, which holds the tokenizer file's checksum.
 From the moment the sidecar is in place until the tokenizer file is, a reader finds no tokenizer file, or one that does not

@@ -323,7 +323,7 @@ def test_without_a_meta_file(tmp_path):
         f"{file}, record 3: input_ids[1] is -3, expected 0 or more",
     ]
     what = "number of records, file checksums, vocabulary range, special ids, tokenizer"
-    assert report.not_checked == [f"{file}: {what} (there is no meta file beside it)"]
+    assert report.not_checked == [f"{file}: {what} (there is no meta file next to it)"]
     assert f"not checked: {file}: " in str(report)
     write_meta(tmp_path / "x.meta.json", {"task_type": "albert_pretraining", "train_data_size": 10})
     assert "(its meta file is an older tool's)" in verify(file).not_checked[0]

@@ -367,7 +367,7 @@ def test_vocab_instead_of_model(model_path, tmp_path, name):
         load_tokenizer(path)
     if path.suffix != ".model":
         shutil.copy(model_path, path.with_suffix(".model"))
-        with pytest.raises(UsageError, match=r"pass .*\.model, which lies beside it"):
+        with pytest.raises(UsageError, match=r"pass .*\.model, which is next to it"):
             load_tokenizer(path)
 
 

@@ -120,7 +120,7 @@ def test_a_copy_beside_records_loads_from_the_meta_file(small, tmp_path):
         ({"pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never"}}, "expected Metaspace"),
         ({"model": {"type": "Unigram", "vocab": {"a": 0}, "unk_id": 0}}, r"list of \[piece, score\]"),
         ({"model": {"type": "Unigram", "vocab": [["a", 0.0]], "unk_id": None}}, "unk_id"),
-        ({"added_tokens": [{"id": 999, "content": "<x>", "special": True}]}, "<x> are no pieces"),
+        ({"added_tokens": [{"id": 999, "content": "<x>", "special": True}]}, "<x> are not pieces"),
         ({"added_tokens": [{"id": 999, "content": "word", "special": False}]}, "looked for in text"),
     ],
 )
