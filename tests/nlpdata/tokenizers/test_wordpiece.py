@@ -261,7 +261,7 @@ def test_one_entry_of_whitespace_keeps_its_id(tmp_path):
         ("\n".join(["[PAD]", "[UNK]", "[CLS]", "a"]).encode(), r"lacks the special tokens \[SEP\], \[MASK\]"),
         (b"the\nquick\n", r"\[PAD\], \[UNK\], \[CLS\], \[SEP\], \[MASK\]"),
         (b"\x0a\x0e\x0a\x05<unk>\x15\x00\x00", "binary"),
-        (b"[PAD]\n\xff\xfe\n", r"UTF-8 \(byte 6\)"),
+        (b"[PAD]\n\xff\xfe\n", r"UTF-8 text \(byte 6\)"),
         ("[PAD]\n[UNK]\n".encode("utf-16"), "UTF-8"),
     ],
 )
