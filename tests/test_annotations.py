@@ -17,7 +17,6 @@ OPEN = {
     "pretrain.layers",
     "pretrain.optimizers",
     "pretrain.settings",
-    "pretrain.sweeps",
     "pretrain.tasks",
     "pretrain.training",
 }

@@ -1,1 +1,1 @@
-"""Several runs, one after the other: seeds of an experiment, tasks of GLUE."""
+"""Several runs, one after the other: seeds of an experiment, datasets of GLUE."""

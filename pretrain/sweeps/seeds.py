@@ -1,15 +1,16 @@
-"""Several runs of a sweep, one after the other, each in a folder of its own and scored at its end; and one experiment with
-several seeds, whose scores are summed up. A sweep that was interrupted goes on; what is finished is not run again."""
+"""Sweeps: several runs, one after the other, each in its own folder and scored at its end; and one experiment with several
+seeds, whose scores are summed up. A sweep that was interrupted resumes; finished runs are not repeated."""
 
 import gc
 import logging
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from nlpdata.errors import DataError
+from nlpdata.files import PathName
 from nlpdata.files.json_files import read_object, write_json
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.yaml_files import SAVED_NAME, compare_saved
@@ -25,11 +26,14 @@ def run_each(
     folder: Path,
     results_file: Path,
 ) -> dict[str, dict]:
-    """Runs experiments (configuration, mode) in folder/name each. Trained is only what the results file has not yet with the
-    same configuration.
+    """Runs experiments, each in folder/name. A run that the results file has with the same configuration is not trained again.
 
-    Returns name -> content of its eval_results.json: "step", "examples" and the metrics. The results file keeps them, and
-    those of other names that it had, as {"runs": {name: ...}}.
+    Args:
+      runs: name -> configuration and mode of a run.
+      folder: folder of the runs' folders.
+      results_file: JSON file {"runs": {name: results}}; it keeps the results of these runs and of others that it had.
+
+    Returns name -> content of its eval_results.json: "step", "examples" and the metrics.
     """
     from pretrain.training import run_experiment
     from pretrain.training.trainer import EVAL_RESULTS
@@ -51,7 +55,7 @@ def run_each(
 
 
 def _known_results(path: Path) -> dict[str, dict]:
-    """What a sweep's file keeps of its finished runs; {} where there is no file. DataError for anything else in it."""
+    """The results of finished runs in a sweep's file; {} where there is no file. DataError for anything else in it."""
     runs = read_object(path).get("runs", {}) if path.exists() else {}
     results = list(runs.values()) if isinstance(runs, dict) else [None]
     for result in results:
@@ -74,7 +78,7 @@ def seed_runs(config: ExperimentConfig, count: int) -> dict[str, ExperimentConfi
     return {f"seed-{seed}": with_seed(config, seed) for seed in range(count)}
 
 
-def run_seeds(config: ExperimentConfig, model_dir, count: int) -> dict[str, dict]:
+def run_seeds(config: ExperimentConfig, model_dir: PathName, count: int) -> dict[str, dict]:
     """Runs the experiment with seeds 0 to count - 1 in model_dir/seed-N; writes model_dir/seeds.json.
 
     Returns metric -> {"median", "min", "max", "std"} over the seeds (std: of the sample, 0 for one seed).
@@ -87,14 +91,14 @@ def run_seeds(config: ExperimentConfig, model_dir, count: int) -> dict[str, dict
     return summary
 
 
-def summarize(results: list[Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """metric -> {"median", "min", "max", "std"} of the runs that have it; all nan where one of them is."""
+def summarize(results: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """metric -> {"median", "min", "max", "std"} over the runs that have it; all are nan where one of its values is."""
     names = dict.fromkeys(name for result in results for name in result if name not in _NO_METRICS)
     return {name: _spread([result[name] for result in results if name in result]) for name in names}
 
 
 def _spread(values: list[float]) -> dict[str, float]:
-    if any(map(math.isnan, values)):  # no order holds it
+    if any(map(math.isnan, values)):  # it has no order
         return dict.fromkeys(("median", "min", "max", "std"), math.nan)
     return {
         "median": statistics.median(values),

@@ -11,7 +11,9 @@ import pytest
 from nlpdata.errors import DataError
 from nlpdata.output import committing
 from nlpdata.records.reader import open_records
-from pretrain.glue import _records, main, table_lines
+from nlpdata.tokenizers import load_tokenizer
+from pretrain.glue import main
+from pretrain.sweeps.glue import GlueOptions, make_records, table_lines
 from pretrain.tasks.sentence_prediction import SentencePredictionTask
 from tests.pages import WORDS
 from tests.pretrain.finetuning import records, sentence_experiment
@@ -48,8 +50,8 @@ def test_records_that_were_interrupted_are_completed(tmp_path, monkeypatch):
     rows = [f"{i}\tw20 w40\tw30\t{('entailment', 'not_entailment')[i % 2]}" for i in range(8)]
     for split in ("train", "dev"):
         (tmp_path / "RTE" / f"{split}.tsv").write_text("\n".join(["index\tsentence1\tsentence2\tlabel", *rows]) + "\n")
-    options = {"max_seq_length": 32, "on_bad_row": "fail"}
-    given = ("rte", "train,dev", str(tmp_path), tmp_path / "out", str(tmp_path / "vocab.txt"), options)
+    options = GlueOptions(init_checkpoint="", input=tmp_path, output=tmp_path / "out", max_seq_length=32)
+    given = (options, "rte", ["train", "dev"], load_tokenizer(tmp_path / "vocab.txt"))
 
     def stop(targets):
         raise OSError(5, "Input/output error")
@@ -57,9 +59,9 @@ def test_records_that_were_interrupted_are_completed(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(committing, "remove_markers", stop)
         with pytest.raises(DataError, match="Run the same command again to complete the set"):
-            _records(*given)
-    assert (tmp_path / "out" / "meta.json").exists()
-    folder = _records(*given)
+            make_records(*given)
+    assert (tmp_path / "out" / "records" / "rte" / "meta.json").exists()
+    folder = make_records(*given)
     assert len(open_records(str(folder / "train.tfrecord"))) == 8
     assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
 
@@ -105,7 +107,7 @@ def test_a_sweep_of_three_tasks(base, tmp_path, capsys):
     assert main([*line, "--max_seq_length", "16"]) == 2
     assert "has records of another max_seq_length (32, expected 16)" in capsys.readouterr().err
     assert main([*line, "--tasks", "mprc"]) == 2
-    assert "no task 'mprc'. Closest: mrpc" in capsys.readouterr().err
+    assert "no task 'mprc'. Did you mean mrpc?" in capsys.readouterr().err
 
 
 @pytest.mark.slow
