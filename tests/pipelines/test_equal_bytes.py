@@ -5,6 +5,7 @@ import importlib.util
 import pytest
 
 from nlpdata.cli import commands as cli
+from nlpdata.corpus import read_blocks
 from nlpdata.execution.spill import SpillWriter
 from pipelines import pieces, steps
 from pipelines.runner import Runner
@@ -71,6 +72,38 @@ def test_size_and_form_of_pieces_change_nothing(
     shards = 3 if pieces_are == "files" else None
     assert cli.main(arguments(corpus_folder, tmp_path, tiny_model, objective, shards, "--runner=DirectRunner")) == 0
     assert contents(tmp_path) == local_files(objective, shards)
+
+
+@pytest.mark.parametrize("pieces_are", ["files", "bytes"])
+def test_several_pieces_of_a_kind_and_shards_by_size(pieces_are, tmp_path, corpus_folder, tiny_model, monkeypatch):
+    """A portion leaves several pieces of each kind, under names of their own; the shards go by the bytes of all."""
+
+    def small_blocks(portion, **settings):
+        for chunk in portion.chunks:
+            yield from read_blocks(chunk, block_bytes=4000, **settings)
+
+    monkeypatch.setattr("nlpdata.output.naming.SHARD_BYTES", 100_000)
+    monkeypatch.setattr(Runner, "is_local", pieces_are == "files")
+    monkeypatch.setattr(steps, "read_portion", small_blocks)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 2000)
+    taken, take = [], pieces.PieceBuilder._take
+    monkeypatch.setattr(pieces.PieceBuilder, "_take", lambda *about: taken.append(about[1]) or take(*about))
+    for folder, run in (("local", "--workers=1"), ("beam", "--runner=DirectRunner")):
+        assert cli.main(arguments(corpus_folder, tmp_path / folder, tiny_model, "nsp", None, run)) == 0
+    made = contents(tmp_path / "beam")
+    assert made == contents(tmp_path / "local")
+    assert len([name for name in made if name.startswith("t.tfrecord-")]) > 5
+    assert min(taken.count(f"{kind}-train") for kind in ("records", "documents", "waiting")) > 10  # of 5 portions
+
+
+@pytest.mark.parametrize(("objective", "shards"), [("nsp", None), ("none", 2)])
+def test_without_an_evaluation_set(objective, shards, tmp_path, corpus_folder, tiny_model):
+    for folder, run in (("local", "--workers=1"), ("beam", "--runner=DirectRunner")):
+        more = ("--eval-fraction", 0, run)
+        assert cli.main(arguments(corpus_folder, tmp_path / folder, tiny_model, objective, shards, *more)) == 0
+    made = contents(tmp_path / "beam")
+    assert made == contents(tmp_path / "local")
+    assert not any("eval" in name for name in made)
 
 
 def test_packed_documents(tmp_path, corpus_folder, tiny_model, monkeypatch):

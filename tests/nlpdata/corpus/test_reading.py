@@ -427,6 +427,19 @@ def test_limit_documents_goes_over_files_in_order(tmp_path):
     assert read(None)[0] == read(100)[0]
 
 
+@pytest.mark.parametrize("chunk_size", [1 << 24, 700_000])
+def test_limit_documents_counts_a_document_of_several_blocks_once(tmp_path, chunk_size):
+    """The second and fifth have over 1 MiB: what continues in a block is not another document."""
+    sentence = "The house by the river is large and old, and nobody knows who built it there.\n"
+    sizes = [1, 30_000, 2, 1, 20_000, 3]
+    path = write(tmp_path / "a.txt", "\n".join(sentence * size for size in sizes))
+    whole, _ = documents(path, chunk_size)
+    assert [len(lines) for _, lines in whole] == sizes
+    for limit in range(1, 8):
+        found, _ = documents(path, chunk_size, limit_documents=limit)
+        assert found == whole[:limit]
+
+
 @pytest.mark.parametrize("arguments", [(0, None, None), (10, None, 0)])
 def test_plan_checks_its_options(arguments):
     with pytest.raises(UsageError, match="must be at least 1"):

@@ -106,6 +106,34 @@ def test_pieces_are_small(tmp_path):
     assert merge.histogram(0) == {7: 20}  # of what is in parts, the first ones
 
 
+def test_later_pieces_are_as_large_as_the_first(tmp_path):
+    """Of a range in the middle, what comes before it must not count: smaller pieces mean more reads."""
+    rng = np.random.default_rng(5)
+    batches = [
+        [(int(key), (i, 0, j), b"x" * 100) for j, key in enumerate(rng.integers(0, TOP, 200, np.uint64))]
+        for i in range(20)
+    ]
+    merge = Merge(write(tmp_path / "run", batches, 50_000))  # 8 runs of 500 records
+
+    def sizes(*arguments, how=merge.read):
+        return [len(payload) for *_, payload in how(*arguments)]
+
+    whole = sizes(0, 1 << 64, 20_000)
+    assert len(whole) == 20
+    assert min(whole) > 14_000
+    quarters = [sizes(i << 62, i + 1 << 62, 20_000) for i in range(4)]
+    assert [len(quarter) in (5, 6) for quarter in quarters] == [True] * 4
+    assert sum(map(sum, quarters)) == sum(whole) == 400_000
+    for i in range(4):
+        scanned = sizes(i << 62, i + 1 << 62, 20_000, how=merge.scan)
+        assert sum(scanned) == sum(quarters[i])
+        assert min(scanned[:-1]) >= 20_000
+        assert max(scanned) < 35_000
+        one_run = sizes(i << 62, i + 1 << 62, 2000, how=merge.scan)  # of a run's 12,500 bytes there, six at a time
+        assert max(one_run) < 4100
+        assert len(one_run) < 60
+
+
 def test_empty(tmp_path):
     assert write(tmp_path / "run", [], 10) == []
     runs = write(tmp_path / "run", [[]], 10)

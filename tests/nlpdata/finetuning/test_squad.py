@@ -241,6 +241,8 @@ def test_words_of_chinese_text_are_not_its_sentences(tmp_path, make, records, vo
         ("a fox-made dog", "ox", 3, (1, 6)),  # no token of the word is the answer's: the whole word
         ("fox-dog, a", "ox-dog", 1, (0, 3)),
         ("a fox-dog", "do", 6, (1, 3)),
+        ("a fox-dog", "fo", 2, (1, 3)),
+        ("fox-dog bank\tof", "ox", 1, (0, 2)),
         ("a dog\tfox-bank\nof", "ox", 7, (2, 4)),
         ("a dog\rfox-bank\u202fof", "ban", 10, (2, 4)),
         ("fox ox-foxs-s bank", "s", 10, (7, 7)),  # its own token is elsewhere in the word
