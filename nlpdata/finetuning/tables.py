@@ -210,7 +210,6 @@ class _CsvLines:
     def __next__(self) -> str:
         while isinstance(item := next(self._lines), BadRow):
             self._bad.append(item)
-            self.line += 1
         self.line = item[0]
         self.first = self.first or self.line
         return item[1] + "\n"
