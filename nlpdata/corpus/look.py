@@ -14,7 +14,7 @@ from typing import Any
 
 from nlpdata.corpus.reading import read_blocks
 from nlpdata.corpus.types import Block, ByteRange, CorpusFile
-from nlpdata.errors import NlpdataError
+from nlpdata.errors import Message, NlpdataError, opt
 
 FILES, BYTES = 16, 1 << 18  # files that are looked at, and bytes of each
 _LINES = 2000  # of a file
@@ -51,7 +51,7 @@ def look_at(files: Sequence[CorpusFile], *, invalid_utf8: str, text_key: str | N
                 break  # what a file is explains the rest
     return [
         f"{entries[0][0]}{f' and {len(entries) - 1} more of the files looked at' if len(entries) > 1 else ''}: "
-        f"{entries[0][1]}"
+        f"{Message(entries[0][1])}"
         for entries in found.values()
     ]
 
@@ -90,7 +90,7 @@ def _json(sample: _Sample) -> str | None:
         texts = {key: sum(_characters(each.get(key)) for each in objects) for key in objects[0]}
         key = max(texts, key=lambda name: texts[name], default=None)
         remedy = (
-            f"Name the key of the text: --text-key {key}"
+            f"Name the key of the text: {opt('text_key', key)}"
             if key is not None and texts[key]
             else "None of the keys holds text: write the text that is inside to a text file, one sentence a line"
         )
@@ -102,13 +102,13 @@ def _json(sample: _Sample) -> str | None:
     if first[:1] in ("[", "{") and _share(sample, lambda line: re.match(r'\s*([\[{\]},]|"[^"]+"\s*:)', line)) > _MOST:
         return (
             "it is a JSON file, and is read as text, brackets and keys and all. Make it one object a line (jq -c '.[]'), "
-            "and name the key of the text with --text-key"
+            f"and name the key of the text with {opt('text_key')}"
         )
     return None
 
 
 def _characters(value: Any) -> int:
-    """Of a text, or a list of texts, which --text-key takes, too; 0 for anything else."""
+    """Of a text, or a list of texts, which `text_key` takes, too; 0 for anything else."""
     texts = value if isinstance(value, list) else [value]
     return sum(map(len, texts)) if all(isinstance(text, str) for text in texts) else 0
 
@@ -129,7 +129,7 @@ def _table(sample: _Sample) -> str | None:
             continue
         return (
             f"its rows have {width} columns with a {form} between them, and are read as text, separators and all. Write "
-            "the column of the text to a text file, or to JSON lines for --text-key"
+            f"the column of the text to a text file, or to JSON lines for {opt('text_key')}"
         )
     return None
 
@@ -153,7 +153,8 @@ def _markup(sample: _Sample) -> str | None:
         return f"it is {kind}: {share:.0%} of its lines have tags, which are read as text. Extract its text first"
     if sample.lines[0].startswith("<doc id="):
         return (
-            "it has the <doc> marks of WikiExtractor, which are read as text. Use its --json, and --text-key text here"
+            "it has the <doc> marks of WikiExtractor, which are read as text. Use its --json, and "
+            f"{opt('text_key', 'text')} here"
         )
     return None
 
@@ -194,7 +195,7 @@ def _documents_as_lines(sample: _Sample) -> str | None:
         return None
     remedy = "Split them into sentences, one a line, with a blank line between documents"
     if sample.pairs:
-        remedy += "; or use --objective none, which cuts nothing"
+        remedy += f"; or use {opt('objective', 'none')}, which cuts nothing"
     blank = "there is no blank line, and " if sample.documents == 1 else ""
     return f"{blank}its lines have {mean:,.0f} characters on average. Is each line a whole document? {remedy}"
 

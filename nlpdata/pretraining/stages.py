@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from nlpdata.corpus import Block, Portion, read_portion
-from nlpdata.errors import RESUMES, DataError
+from nlpdata.errors import RESUMES, DataError, opt
 from nlpdata.execution.spill import Merge, SpillWriter, merge_runs
 from nlpdata.output import store_result
 from nlpdata.pretraining.buckets import Bucket, BucketGroup
@@ -194,4 +194,4 @@ class disk_errors:
                 + f". Nothing was put in place. {RESUMES}"
             ) from error
         if isinstance(error, MemoryError):
-            raise DataError(f"{self._stage} ({self._what}): memory ran out. Use fewer --workers") from error
+            raise DataError(f"{self._stage} ({self._what}): memory ran out. Use fewer {opt('workers')}") from error

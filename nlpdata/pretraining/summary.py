@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nlpdata.corpus import CorpusFile
+from nlpdata.errors import opt
 from nlpdata.files.paths import shown_name
 from nlpdata.pretraining.objectives import find_objective
 from nlpdata.pretraining.options import PretrainingOptions
@@ -70,16 +71,19 @@ def list_inputs(files: Sequence[CorpusFile]) -> list[dict]:
 
 
 def losses(counters: Mapping[str, int], options: PretrainingOptions, tokenizer: Mapping) -> list[loss.Loss]:
-    """The text that pretraining does not see; `tokenizer`: the meta file's entry."""
+    """The text that pretraining does not get; `tokenizer`: the meta file's entry."""
 
     def cause(mean: float) -> str:
         if mean > max(LONG_SENTENCE * options.max_seq_length, SENTENCE):
             return (
                 f"a line should be a sentence, and has {mean:.0f} tokens on average. Is each line a whole document? Split the "
-                "text into sentences, one a line, with a blank line between documents; or use --objective none, which cuts "
-                "nothing"
+                "text into sentences, one a line, with a blank line between documents; or use "
+                f"{opt('objective', 'none')}, which cuts nothing"
             )
-        return "pairs are longer than that. Use a greater --max-seq-length, or --objective none, which cuts nothing"
+        return (
+            f"pairs are longer than that. Use a greater {opt('max_seq_length')}, or {opt('objective', 'none')}, which cuts "
+            "nothing"
+        )
 
     cut = loss.cut_tokens(counters, options.max_seq_length, cause)
     if counters["tokens"] < SENTENCE * counters["sentences"]:  # they are sentences, and the length is short on purpose

@@ -25,12 +25,12 @@ ODD = {
     "JSON lines": (
         "a.txt",
         "\n".join(json.dumps({"id": str(i), "body": s}) for i, s in enumerate(SENTENCES)),
-        "--text-key body",
+        "text_key='body'",
     ),
     "JSON lines, lists of texts": (
         "a.txt",
         "\n".join(json.dumps({"id": str(i), "body": [s, s]}) for i, s in enumerate(SENTENCES)),
-        "--text-key body",
+        "text_key='body'",
     ),
     "JSON lines, text further inside": (
         "a.txt",
