@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nlpdata.cli.messages import on_standard_error
-from nlpdata.errors import NlpdataError, UsageError
+from nlpdata.errors import NlpdataError, UsageError, closest
 from pretrain.experiments import experiment_lines
 from pretrain.registry import EXPERIMENTS, user_modules
 from pretrain.settings.backend import choose_backend
@@ -19,7 +19,7 @@ from pretrain.settings.flags import as_flag, fields_of, help_text, parse_flags
 from pretrain.settings.overrides import parse_overrides
 from pretrain.settings.schema import Choice, ExperimentConfig, own_modules
 from pretrain.settings.tree import to_tree, with_layers
-from pretrain.settings.values import closest, parse_value
+from pretrain.settings.values import parse_value
 from pretrain.settings.yaml_files import dump_yaml, read_yaml
 from pretrain.training.checks import check_experiment
 

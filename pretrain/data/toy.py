@@ -9,10 +9,9 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import UsageError, closest
 from nlpdata.files.json_files import write_file
 from pretrain.settings.schema import ExperimentConfig
-from pretrain.settings.values import closest
 
 _log = logging.getLogger(__name__)
 

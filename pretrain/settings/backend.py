@@ -8,10 +8,9 @@ import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 
-from nlpdata.errors import EXTRAS, DataError, UsageError, install_command
+from nlpdata.errors import EXTRAS, DataError, UsageError, closest, install_command
 from nlpdata.files.json_files import read_object
 from pretrain.registry import ENGINES
-from pretrain.settings.values import closest
 
 
 def choose_backend(

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from nlpdata.errors import UsageError
-from pretrain.settings.values import closest, parse_value
+from nlpdata.errors import UsageError, closest
+from pretrain.settings.values import parse_value
 
 _LEARNING_RATE = "trainer.optimizer_config.learning_rate"
 _OPTIMIZER = "trainer.optimizer_config.optimizer"
@@ -181,7 +181,9 @@ def parse_flags(argv: Sequence[str]) -> dict[str, str | bool | list[str]]:
         if flag is None and negated is not None and negated.kind == "switch" and name.startswith("no") and not equals:
             flag, equals, value = negated, "=", "false"
         if flag is None:
-            raise UsageError(f"no flag --{name}.{closest(name, _BY_SPELLING)} `--help` lists them.")
+            raise UsageError(
+                f"no flag --{name}.{closest(name, (f'--{known}' for known in _BY_SPELLING))} `--help` lists them."
+            )
         if flag.instead:
             raise UsageError(f"--{name} has no meaning here: {flag.instead}.")
         if flag.kind == "switch":

@@ -14,10 +14,10 @@ import logging
 import typing
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import UsageError, closest
 from pretrain.settings.dialects.garden import field_alias
 from pretrain.settings.schema import Choice, ExperimentConfig
-from pretrain.settings.values import closest, parse_value
+from pretrain.settings.values import parse_value
 
 _log = logging.getLogger(__name__)
 

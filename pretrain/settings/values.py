@@ -8,8 +8,9 @@ import math
 import re
 import types
 import typing
-from difflib import get_close_matches
 from typing import Any, Literal, Union
+
+from nlpdata.errors import closest
 
 _BOOLEANS = {
     **dict.fromkeys(("true", "yes", "on", "1", "t", "y"), True),
@@ -20,12 +21,6 @@ _WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")
 
 class _TooSmall(ValueError):
     """The type fits, the number is below the minimum."""
-
-
-def closest(name: str, known) -> str:
-    """' Closest: x, y.' or nothing, to append to a message."""
-    near = get_close_matches(str(name), list(map(str, known)), 3, 0.6)
-    return f" Closest: {', '.join(near)}." if near else ""
 
 
 def parse_value(hint, value, minimum: float | None = None):

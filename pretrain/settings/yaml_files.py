@@ -5,12 +5,11 @@ from pathlib import Path
 
 import yaml
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.files.writing import write_whole
 from pretrain.registry import user_modules
 from pretrain.settings.schema import ExperimentConfig, own_modules
 from pretrain.settings.tree import Place, differences, merged, to_tree
-from pretrain.settings.values import closest
 
 SAVED_NAME = "params.yaml"
 _SHIPPED = Path(__file__).parents[1] / "configs"

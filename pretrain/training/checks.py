@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import UsageError, closest
 from pretrain.optimizers.configs import AdamWConfig, ConstantConfig, LambConfig, LinearWarmupConfig, PolynomialConfig
 from pretrain.optimizers.curve import curve_of, warmup_length
 from pretrain.optimizers.decay import is_decayed
 from pretrain.registry import TASKS
 from pretrain.settings.schema import ExperimentConfig
-from pretrain.settings.values import closest
 
 _OPTIMIZATION = "trainer.optimizer_config"
 

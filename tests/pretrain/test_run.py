@@ -260,7 +260,7 @@ def test_modes(line, mode):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("--mode=trian", "Received: 'trian'. Closest: train"),
+        ("--mode=trian", "Received: 'trian'. Did you mean train"),
         ("--mode=predict", "python -m pretrain.predict"),
         ("--mode=continuous_eval", "must be one of train, eval, train_and_eval"),
         ("--nodo_train", "nothing to do"),
@@ -318,7 +318,7 @@ def run_process(line, code=None):
         ("--help", 0, "--model_config"),
         ("--experiment=help", 0, "Tiny BERT on records that it makes"),
         ("--experiment=albert/pretraining --model_config=albert_base_v2 --print_config", 0, "hidden_size: 768"),
-        ("--experiment=bert/local --params_override=task.model.encoder.hiden_size=3", 2, "Closest: hidden_size"),
+        ("--experiment=bert/local --params_override=task.model.encoder.hiden_size=3", 2, "Did you mean hidden_size"),
         ("--experiment=bert/local --wat", 2, "no flag --wat"),
     ],
 )

@@ -134,10 +134,13 @@ def test_the_package_is_whole(tmp_path):
     [
         ([*STAGING, "--", *FLAGS], "gcloud is not installed"),
         (["--dry_run", "--staging", "gs://BUCKET_NAME/x", "--", *FLAGS], "--staging must be gs://BUCKET/FOLDER"),
-        ([*STAGING, "--dry_run", "--", "--experimnt=x"], "no flag --experimnt. Closest: experiment"),
-        ([*STAGING, "--dry_run", "--", "--experiment=bert/local", "--mode=trian"], "Received: 'trian'. Closest: train"),
+        ([*STAGING, "--dry_run", "--", "--experimnt=x"], "no flag --experimnt. Did you mean --experiment? "),
+        (
+            [*STAGING, "--dry_run", "--", "--experiment=bert/local", "--mode=trian"],
+            "Received: 'trian'. Did you mean train",
+        ),
         ([*STAGING, "--dry_run"], "no flags of pretrain.run: write them behind `--`"),
-        ([*STAGING, "--dry_run", "--", *FLAGS, "--params_override=task.modle.x=1"], "Closest: model"),
+        ([*STAGING, "--dry_run", "--", *FLAGS, "--params_override=task.modle.x=1"], "Did you mean model"),
         ([*STAGING, "--dry_run", "--", *FLAGS, "--config_file=no_such"], "no_such"),
         ([*STAGING, "--dry_run", "--", *FLAGS, f"--config_file={__file__}"], "is a file of this machine"),
         (

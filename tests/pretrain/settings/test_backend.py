@@ -33,7 +33,7 @@ def test_the_flag_then_the_environment_then_auto(installed):
     assert choice(None, {}) == ("tensorflow", "auto: JAX finds no GPU or TPU")
     with pytest.raises(UsageError, match="KERAS_BACKEND=torch: there is no engine for this backend"):
         choice(None, {"KERAS_BACKEND": "torch"})
-    with pytest.raises(UsageError, match=r"there is no engine for this backend\. Closest: tensorflow"):
+    with pytest.raises(UsageError, match=r"there is no engine for this backend\. Did you mean tensorflow"):
         choice("tensorflw", {})
 
 

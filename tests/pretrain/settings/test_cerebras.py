@@ -195,8 +195,8 @@ def test_records_of_theirs_have_1_on_padding(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("batch_size: 12", "batchsize: 12", r"train_input\.batchsize: no key.* Closest: batch_size"),
-        ("runconfig:", "runconfg:", r"runconfg: no section.* Closest: runconfig"),
+        ("batch_size: 12", "batchsize: 12", r"train_input\.batchsize: no key.* Did you mean batch_size"),
+        ("runconfig:", "runconfg:", r"runconfg: no section.* Did you mean runconfig"),
         ('"adamw"', "sgd", r"optimizer\.optimizer_type: 'sgd' is not there\. Use adam or adamw"),
         (
             "cls_dropout_rate: 0.1",

@@ -40,7 +40,7 @@ def test_forms(argv, values):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--experimnt=x"], "no flag --experimnt. Closest: experiment"),
+        (["--experimnt=x"], "no flag --experimnt. Did you mean --experiment? "),
         (["train"], "'train' is no flag"),
         (["--do_train", "True"], "'True' is no flag"),
         (["--model_dir"], "--model_dir needs a value"),

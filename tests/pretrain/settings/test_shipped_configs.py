@@ -73,7 +73,7 @@ def test_a_name_with_a_dot():
 
 
 def test_a_miss_names_the_closest():
-    with pytest.raises(UsageError, match=r"there is no configuration file glue_mrcp\.yaml .*Closest: glue_mrpc"):
+    with pytest.raises(UsageError, match=r"there is no configuration file glue_mrcp\.yaml .*Did you mean glue_mrpc"):
         find_config("glue_mrcp.yaml")
 
 

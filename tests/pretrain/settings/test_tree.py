@@ -119,13 +119,16 @@ def test_epochs_clear_the_steps_of_lower_layers_only():
 @pytest.mark.parametrize(
     ("layer", "message"),
     [
-        ({"trainr": {}}, "layer 0: trainr: ExperimentConfig has no such field. Closest: trainer."),
-        ({"trainer": {"train_step": 1}}, "trainer.train_step: TrainerConfig has no such field. Closest: train_steps"),
+        ({"trainr": {}}, "layer 0: trainr: ExperimentConfig has no such field. Did you mean trainer"),
+        (
+            {"trainer": {"train_step": 1}},
+            "trainer.train_step: TrainerConfig has no such field. Did you mean train_steps",
+        ),
         ({"trainer": {"train_steps": "ten"}}, "trainer.train_steps: expected a whole number. Received: 'ten'."),
         ({"trainer": {"train_steps": 0}}, "trainer.train_steps: must be at least 1. Received: 0."),
         ({"trainer": 3}, "trainer: is a section with names in it: type, optimizer_config,"),
         ({"trainer": None}, "trainer: is a section"),
-        ({"trainer": {"best_checkpoint_metric_comp": "highr"}}, "Received: 'highr'. Closest: higher."),
+        ({"trainer": {"best_checkpoint_metric_comp": "highr"}}, "Received: 'highr'. Did you mean higher"),
         ({"runtime": {"mixed_precision_dtype": "mixed_float16"}}, "must be one of float32, bfloat16, float16."),
         (
             {"task": {"model": {"encoder": "smal"}}},
@@ -133,11 +136,11 @@ def test_epochs_clear_the_steps_of_lower_layers_only():
         ),
         (
             {"task": {"model": {"encoder": {"rte": 1}}}},
-            "task.model.encoder.rte: SmallConfig has no such field. Closest: rate.",
+            "task.model.encoder.rte: SmallConfig has no such field. Did you mean rate",
         ),
         (
             {"task": {"model": {"encoder": {"small": {"rte": 1}}}}},
-            "task.model.encoder.small.rte: SmallConfig has no such field. Closest: rate.",
+            "task.model.encoder.small.rte: SmallConfig has no such field. Did you mean rate",
         ),
         (
             {"task": {"model": {"encoder": {"large": {"hidden_size": 8}}}}},

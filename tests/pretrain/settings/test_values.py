@@ -77,7 +77,7 @@ def test_value(hint, value, expected):
         (int | None, "x", "expected a whole number"),
         (list[str], "a", "expected a list, e.g. [a, b]"),
         (dict[str, int], "a", "expected names with values"),
-        (Literal["higher", "lower"], "highr", "must be one of higher, lower. Received: 'highr'. Closest: higher."),
+        (Literal["higher", "lower"], "highr", "must be one of higher, lower. Received: 'highr'. Did you mean higher"),
         (Literal["dynamic"] | float, "dynmic", "expected dynamic or a number. Received: 'dynmic'"),
     ],
 )

@@ -61,7 +61,9 @@ def test_a_fault_in_a_field_has_file_line_and_path(tmp_path):
     path = written(tmp_path, "trainer:\n  max_to_keep: 3\n  train_stps: 10\n")
     with pytest.raises(UsageError) as caught:
         with_layers(experiment(), [(str(path), read_yaml(path))])
-    assert f"{path}:3: trainer.train_stps: TrainerConfig has no such field. Closest: train_steps" in str(caught.value)
+    assert f"{path}:3: trainer.train_stps: TrainerConfig has no such field. Did you mean train_steps" in str(
+        caught.value
+    )
     path = written(tmp_path, "task:\n  model:\n    encoder:\n      type: small\n      hiden_size: 10\n")
     with pytest.raises(UsageError, match=r"a\.yaml:5: task\.model\.encoder\.hiden_size"):
         with_layers(experiment(), [(str(path), read_yaml(path))])

@@ -230,9 +230,9 @@ def test_patterns_are_held_against_the_weights():
     ("text", "name", "message"),
     [
         ("best_checkpoint_eval_metric=acuracy", "bert/sentence_prediction",
-         "'acuracy'; the evaluation has accuracy, f1, .*Closest: accuracy"),
-        ("best_checkpoint_eval_metric=accuracy", "bert/local", "Closest: masked_lm_accuracy"),
-        ("hypertune_metric=exact_mtch", "bert/squad", "trainer.hypertune_metric is 'exact_mtch'.*Closest: exact_match"),
+         "'acuracy'; the evaluation has accuracy, f1, .*Did you mean accuracy"),
+        ("best_checkpoint_eval_metric=accuracy", "bert/local", "Did you mean masked_lm_accuracy"),
+        ("hypertune_metric=exact_mtch", "bert/squad", "trainer.hypertune_metric is 'exact_mtch'.*Did you mean exact_match"),
         ("hypertune_metric=best_f1_thresh", "bert/squad", "; the evaluation has "),
         ("best_checkpoint_eval_metric=accuracy,trainer.best_checkpoint_metric_comp=lower", "bert/sentence_prediction",
          "comp is 'lower', but a higher accuracy is better: the worst checkpoint would be kept. Leave it out"),
@@ -317,7 +317,7 @@ def test_a_subclass_that_adds_metrics_declares_them_or_sets_the_comparison():
     assert better_metric(changed(used, "trainer", best_checkpoint_metric_comp="lower"), Adds(used.task)) == "lower"
     assert better_metric(used, Declares(used.task)) == "higher"
     wrong = changed(used, "trainer", best_checkpoint_eval_metric="margn")
-    with pytest.raises(UsageError, match=r"margin.*Closest: margin"):
+    with pytest.raises(UsageError, match=r"margin.*Did you mean margin"):
         better_metric(wrong, Declares(used.task))
 
 

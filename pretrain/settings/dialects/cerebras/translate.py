@@ -3,11 +3,11 @@
 import logging
 from pathlib import Path
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import UsageError, closest
 from nlpdata.records.contract import find_meta
 from pretrain.settings.dialects.cerebras.keys import DEFAULTS, KEYS
 from pretrain.settings.dialects.cerebras.schedule import learning_rate_layer
-from pretrain.settings.values import closest, parse_value
+from pretrain.settings.values import parse_value
 from pretrain.settings.yaml_files import read_yaml
 
 _log = logging.getLogger(__name__)
