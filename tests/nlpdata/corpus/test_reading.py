@@ -427,6 +427,7 @@ def test_limit_documents_goes_over_files_in_order(tmp_path):
     assert read(None)[0] == read(100)[0]
 
 
+@pytest.mark.bound(60)
 @pytest.mark.parametrize("chunk_size", [1 << 24, 700_000])
 def test_limit_documents_counts_a_document_of_several_blocks_once(tmp_path, chunk_size):
     """The second and fifth have over 1 MiB: what continues in a block is not another document."""

@@ -106,6 +106,7 @@ def test_pieces_are_small(tmp_path):
     assert merge.histogram(0) == {7: 20}  # of what is in parts, the first ones
 
 
+@pytest.mark.bound(60)
 def test_later_pieces_are_as_large_as_the_first(tmp_path):
     """Of a range in the middle, what comes before it must not count: smaller pieces mean more reads."""
     rng = np.random.default_rng(5)

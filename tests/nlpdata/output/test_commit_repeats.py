@@ -105,6 +105,31 @@ def test_a_set_that_differs_in_its_meta_file_is_replaced(make, tmp_path, stages_
     assert contents(out) == whole
 
 
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.eval.tfrecord"])
+def test_a_whole_set_that_another_command_has_marked_since_is_refused(make, tmp_path, stages_refused, name):
+    """The other one died as it began to replace one of the sets."""
+    out = tmp_path / "out"
+    die_with_all_in_place(make)
+    whole = contents(out)
+    committing_marker(str(out / name)).write_text(json.dumps({"key": "another", "files": []}))
+    stages_refused()
+    with pytest.raises(UsageError, match=r"(half replaced|already holds).*--overwrite"):
+        make()
+    make(overwrite=True)
+    assert contents(out) == whole
+    assert [file for file in os.listdir(out) if file.startswith(".")] == []
+
+
+def test_overwrite_by_an_equal_run_repairs_a_damaged_shard(make, tmp_path):
+    """The meta file in place is that of the new set, and still its files are not."""
+    out = tmp_path / "out"
+    make()
+    whole = contents(out)
+    (out / "x.tfrecord-00001-of-00002").write_bytes(b"damaged")
+    make(overwrite=True)
+    assert contents(out) == whole
+
+
 @pytest.mark.parametrize("old", [False, True])
 def test_death_between_two_markers(make, tmp_path, stages_refused, old):
     """The first set's marker goes last: while it stands, the equal run has its commit to complete."""
