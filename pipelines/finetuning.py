@@ -3,7 +3,7 @@
     parts of rows -> make -> [number -> encode ->] plan shards -> write shards
 
 The command reads and checks the dataset, which knows its rows by file and line, and leaves it in the work folder as
-parts; at the end it puts the shards in place. What goes between the steps is names and counts: rows, windows and
+parts; at the end it puts the shards in place. What passes between the steps is names and counts: rows, windows and
 records are files of the work folder, as they are locally; where workers are elsewhere and the output is remote, of a
 folder beside it. Brackets: SQuAD, whose records count those before them.
 """
@@ -11,6 +11,7 @@ folder beside it. Brackets: SQuAD, whose records count those before them.
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import apache_beam as beam
 
@@ -67,7 +68,7 @@ def create_finetuning(request: BeamFinetuningRequest) -> FinetuningResult | dict
 def _for_workers(plan: Plan, run: Run) -> stages.Setup:
     """The setup with the tokenizer's copy in the units' folder, which all workers see; here the loaded one serves."""
     folder = run.setup.folder
-    folder = folder if is_remote(folder) else folder.absolute()
+    folder = folder.absolute() if isinstance(folder, Path) else folder
     spec = replace(plan.tokenizer.spec, path=str(folder / plan.tokenizer_file))
     setup = replace(run.setup, folder=folder, encoder=replace(plan.encoder, tokenizer=spec))
     stages.encoder_of(setup.encoder, plan.tokenizer)
@@ -106,7 +107,7 @@ def _unseen(count: int) -> None:
 class UnitFn(beam.DoFn):
     """A unit -> (0, (the unit, its result)); see nlpdata.finetuning.stages."""
 
-    def __init__(self, step: str, function: Callable, setup: stages.Setup, report: Callable = _unseen):
+    def __init__(self, step: str, function: Callable, setup: stages.Setup, report: Callable = _unseen) -> None:
         self._step, self._function, self._setup, self._report = step, function, setup, report
 
     def process(self, unit: stages.Part | stages.Shard):
@@ -118,7 +119,7 @@ class UnitFn(beam.DoFn):
 class PlanShardsFn(beam.DoFn):
     """(0, all parts with their results) -> the shards."""
 
-    def __init__(self, setup: stages.Setup):
+    def __init__(self, setup: stages.Setup) -> None:
         self._setup = setup
 
     def process(self, grouped: tuple[int, Iterable]):

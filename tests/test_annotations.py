@@ -9,9 +9,6 @@ from tests.test_architecture import modules
 
 # Rooms of which functions still lack annotations: take one out, and it stays right.
 OPEN = {
-    "nlpdata.execution",
-    "nlpdata.finetuning",
-    "nlpdata.output",
     "pipelines.finetuning",
     "pretrain.data",
     "pretrain.layers",

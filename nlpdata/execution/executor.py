@@ -11,11 +11,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any, TextIO
 
 from nlpdata.errors import RESUMES, DataError, UsageError
 from nlpdata.execution.worker import ENDED, ERROR, PROGRESS, READY, Worker, wait_for
 
 _GRACE_SECONDS = 0.5
+
+Report = Callable[[int], None]
+"""What a unit's function calls with the bytes that it has done since the last call."""
 
 
 def default_workers() -> int:
@@ -24,18 +28,18 @@ def default_workers() -> int:
 
 
 def run_units(
-    function: Callable,
-    units: Sequence,
+    function: Callable[[Any, Report], Any],
+    units: Sequence[Any],
     *,
     workers: int,
     initializer: Callable,
     initargs: tuple,
     on_progress: Callable[[int], None] = lambda done: None,
-    describe: Callable[[object], str] = str,
+    describe: Callable[[Any], str] = str,
     stage: str = "",
     advice: str = "",
     apart: bool = False,
-) -> Iterator[tuple[object, object]]:
+) -> Iterator[tuple[Any, Any]]:
     """Yields (unit, result) as units finish.
 
     Args:
@@ -69,7 +73,9 @@ def run_units(
             worker.end(at_once)
 
 
-def _hand_out(left: Iterator, crew: Sequence[Worker], on_progress, death: Callable):
+def _hand_out(
+    left: Iterator, crew: Sequence[Worker], on_progress: Callable[[int], None], death: Callable
+) -> Iterator[tuple[Any, Any]]:
     """Gives units to workers that are ready until all are done; yields (unit, result)."""
     done, at_work = 0, list(crew)
     while at_work:
@@ -95,15 +101,15 @@ def _hand_out(left: Iterator, crew: Sequence[Worker], on_progress, death: Callab
 
 def run_stage(
     name: str,
-    function: Callable,
-    units: Sequence,
+    function: Callable[[Any, Report], Any],
+    units: Sequence[Any],
     results: Sequence,
     *,
     workers: int,
     initializer: Callable,
     initargs: tuple,
     total: int,
-    describe: Callable[[object], str],
+    describe: Callable[[Any], str],
     quiet: bool,
     sizes: Sequence[int] | None = None,
 ) -> list:
@@ -142,14 +148,20 @@ def run_stage(
 class _Numbered:
     """A function of units as one of (number, unit) pairs; picklable."""
 
-    def __init__(self, function):
+    def __init__(self, function: Callable[[Any, Report], Any]) -> None:
         self._function = function
 
-    def __call__(self, numbered, report):
+    def __call__(self, numbered: tuple[int, Any], report: Report) -> Any:
         return self._function(numbered[1], report)
 
 
-def _run_here(function, units, initializer, initargs, on_progress):
+def _run_here(
+    function: Callable[[Any, Report], Any],
+    units: Sequence[Any],
+    initializer: Callable,
+    initargs: tuple,
+    on_progress: Callable[[int], None],
+) -> Iterator[tuple[Any, Any]]:
     total = 0
 
     def report(count: int) -> None:
@@ -168,10 +180,12 @@ def _death(
     """The error for a worker that has ended with an exit code; negative: by a signal."""
     if code in (-signal.SIGTERM, -signal.SIGINT):  # to the whole group of processes, or to the worker alone?
         time.sleep(_GRACE_SECONDS)  # a signal to this process is handled here
-    by_signal = code is not None and code < 0
-    if not by_signal and not any(each.ready for each in crew):
+    if code is not None and code < 0:
+        how = f"was killed by {_signal_name(-code)}"
+    elif any(each.ready for each in crew):
+        how = f"ended with the exit code {code}"
+    else:
         return UsageError(_no_start_message(len(crew)))
-    how = f"was killed by {_signal_name(-code)}" if by_signal else f"ended with the exit code {code}"
     doing = f"it worked on {describe(worker.unit)}" if worker.ready else "it started"
     what = ": ".join(filter(None, [stage, f"a worker process {how} while {doing}"]))
     return DataError(". ".join(filter(None, [what, _cause(code, len(crew)), advice])))
@@ -204,15 +218,15 @@ def _no_start_message(workers: int) -> str:
 
 
 class Progress:
-    """Says how far a stage is: one line rewritten on a terminal, else a plain line every ten seconds.
+    """Shows how far a stage is: one line rewritten on a terminal, else a plain line every ten seconds.
 
     Args:
       stage: what is being done.
       total: bytes to do.
-      quiet: say nothing.
+      quiet: show nothing.
     """
 
-    def __init__(self, stage: str, total: int, quiet: bool = False, stream=None):
+    def __init__(self, stage: str, total: int, quiet: bool = False, stream: TextIO | None = None) -> None:
         self._stage, self._total, self._quiet = stage, max(total, 1), quiet
         self._stream = stream or sys.stderr
         self._terminal = self._stream.isatty()

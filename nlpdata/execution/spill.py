@@ -11,6 +11,7 @@ file open at a time, however many there are; many short reads are slow, so more 
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from io import FileIO
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,11 @@ from nlpdata.files.writing import new_file
 BUFFER_BYTES = 16 << 20  # records that a writer holds before it sorts and writes them
 MERGE_BYTES = 16 << 20  # records that a merge holds at a time
 MAX_RUNS = 512  # of one kind; a range of more is read in pieces too short for the disk
+
+Rows = tuple[np.ndarray, np.ndarray, np.ndarray, bytes]
+"""Keys uint64 (n,), ties uint64 (n, 3), lengths int64 (n,) and payload of n records."""
+Bounds = Sequence[Sequence[int]]
+"""(first row, last row + 1) of each run."""
 
 _MAGIC = 0x315F4E55525F4C4E
 _TIE = 3
@@ -32,11 +38,15 @@ _SCAN_ROWS = 1 << 16
 class SortBuffer:
     """Collects keyed records in memory, and gives them back as one sorted run."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._clear()
 
-    def _clear(self):
-        self._keys, self._ties, self._lengths, self._payload, self.held = [], [], [], [], 0
+    def _clear(self) -> None:
+        self._keys: list[np.ndarray] = []
+        self._ties: list[np.ndarray] = []
+        self._lengths: list[np.ndarray] = []
+        self._payload: list[bytes | memoryview] = []
+        self.held = 0
 
     def add(self, sort_keys: np.ndarray, ties: np.ndarray, payload: bytes | memoryview, lengths: np.ndarray) -> None:
         """Adds n records that stand one after the other in `payload`; `held` counts its bytes.
@@ -66,7 +76,9 @@ class SortBuffer:
         return _run_parts(sort_keys[order], ties[order], np.cumsum(lengths[order]), records)
 
 
-def _run_parts(sort_keys, ties, ends, records: Sequence[memoryview]) -> list[bytes | memoryview]:
+def _run_parts(
+    sort_keys: np.ndarray, ties: np.ndarray, ends: np.ndarray, records: Sequence[memoryview]
+) -> list[bytes | memoryview]:
     head = np.array([_MAGIC, len(sort_keys), int(ends[-1]) if len(ends) else 0], np.uint64)
     return [head.tobytes(), sort_keys.tobytes(), ties.tobytes(), ends.tobytes(), *records]
 
@@ -101,7 +113,7 @@ def split_run(run: bytes | str, borders: np.ndarray) -> Iterator[tuple[int, byte
         yield number, b"".join(_run_parts(sort_keys[part], ties[part], own, [payload[begin:end]]))
 
 
-def _rows(sort_keys, borders) -> np.ndarray:
+def _rows(sort_keys: np.ndarray, borders: np.ndarray) -> np.ndarray:
     """Where ranges begin in ascending keys, and the end of the last: int64 (len(borders) + 2,)."""
     return np.concatenate([[0], np.searchsorted(sort_keys, borders), [len(sort_keys)]]).astype(np.int64)
 
@@ -120,7 +132,7 @@ class SpillWriter:
       buffer_bytes: payload to hold in memory.
     """
 
-    def __init__(self, prefix: str | os.PathLike, buffer_bytes: int = BUFFER_BYTES):
+    def __init__(self, prefix: str | os.PathLike, buffer_bytes: int = BUFFER_BYTES) -> None:
         self._prefix, self._limit = os.fspath(prefix), buffer_bytes
         self._buffer = SortBuffer()
         self.runs: list[str] = []
@@ -141,7 +153,7 @@ class SpillWriter:
         self.runs.append(path)
 
 
-def _order(sort_keys, ties) -> np.ndarray:
+def _order(sort_keys: np.ndarray, ties: np.ndarray) -> np.ndarray:
     order = np.argsort(sort_keys, kind="stable")
     ordered = sort_keys[order]
     if (ordered[1:] == ordered[:-1]).any():
@@ -149,7 +161,7 @@ def _order(sort_keys, ties) -> np.ndarray:
     return order
 
 
-def _in_order(payload: bytes, lengths: np.ndarray, order: np.ndarray) -> list[memoryview]:
+def _in_order(payload: bytes | memoryview, lengths: np.ndarray, order: np.ndarray) -> list[memoryview]:
     """The records of `payload` in another order."""
     ends = np.cumsum(lengths)
     stops, starts = ends[order].tolist(), (ends - lengths)[order].tolist()
@@ -162,7 +174,7 @@ class _Run:
 
     __slots__ = ("bytes", "count", "path")
 
-    def __init__(self, path):
+    def __init__(self, path: str | Path) -> None:
         self.path = os.fspath(path)
         with self._open() as file:
             head = np.frombuffer(file.read(_HEAD_BYTES), np.uint64).tolist()
@@ -174,7 +186,7 @@ class _Run:
         if size != expected:
             raise OSError(f"{path} is damaged: {size} bytes instead of {expected}")
 
-    def _open(self):
+    def _open(self) -> FileIO:
         return open(self.path, "rb", buffering=0)
 
     def keys(self) -> np.ndarray:
@@ -198,7 +210,7 @@ class _Run:
                 rows.append(first)
         return rows
 
-    def _search(self, file, key: np.uint64, first: int) -> int:
+    def _search(self, file: FileIO, key: np.uint64, first: int) -> int:
         last = self.count
         while last - first > _SEARCH_ROWS:
             middle = (first + last) // 2
@@ -216,7 +228,7 @@ class _Run:
             begin = int(self._ends(file, first - 1, 1)[0]) if first else 0
             return int(self._ends(file, last - 1, 1)[0]) - begin
 
-    def read_rows(self, first: int, last: int, with_payload: bool = True):
+    def read_rows(self, first: int, last: int, with_payload: bool = True) -> Rows:
         """Keys, ties, lengths and payload of rows first : last."""
         count = last - first
         with self._open() as file:
@@ -228,18 +240,18 @@ class _Run:
             payload = file.read(int(lengths.sum())) if with_payload else b""
         return found, ties, lengths, payload
 
-    def _keys(self, file, first: int, count: int) -> np.ndarray:
+    def _keys(self, file: FileIO, first: int, count: int) -> np.ndarray:
         return self._array(file, _HEAD_BYTES + 8 * first, np.uint64, count)
 
-    def _ties(self, file, first: int, count: int) -> np.ndarray:
+    def _ties(self, file: FileIO, first: int, count: int) -> np.ndarray:
         at = _HEAD_BYTES + 8 * (self.count + _TIE * first)
         return self._array(file, at, np.uint64, count * _TIE).reshape(count, _TIE)
 
-    def _ends(self, file, first: int, count: int) -> np.ndarray:
+    def _ends(self, file: FileIO, first: int, count: int) -> np.ndarray:
         return self._array(file, _HEAD_BYTES + 8 * ((1 + _TIE) * self.count + first), np.int64, count)
 
     @staticmethod
-    def _array(file, offset, dtype, count):
+    def _array(file: FileIO, offset: int, dtype: type, count: int) -> np.ndarray:
         file.seek(offset)
         return np.frombuffer(file.read(8 * count), dtype)
 
@@ -247,7 +259,7 @@ class _Run:
 class Merge:
     """The records of many runs in the order of (key, tie)."""
 
-    def __init__(self, runs: Iterable[str | Path]):
+    def __init__(self, runs: Iterable[str | Path]) -> None:
         self._runs = [_Run(path) for path in runs]
         self.count = sum(run.count for run in self._runs)
         self.bytes = sum(run.bytes for run in self._runs)
@@ -264,9 +276,7 @@ class Merge:
                 total[slot] = total.get(slot, 0) + count
         return dict(sorted(total.items()))
 
-    def read(
-        self, low: int = 0, high: int = 1 << 64, merge_bytes: int = MERGE_BYTES
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, bytes]]:
+    def read(self, low: int = 0, high: int = 1 << 64, merge_bytes: int = MERGE_BYTES) -> Iterator[Rows]:
         """Yields (keys, ties, lengths, payload) of the records with low <= key < high, in order, piece by piece.
 
         A piece has about merge_bytes, however equal the keys are.
@@ -274,7 +284,11 @@ class Merge:
         pieces = max(1, -(-self._bytes_of(next(self._between([low, high]))) // merge_bytes))
         for piece in self._between([low + (high - low) * i // pieces for i in range(pieces + 1)]):
             for rows in self._divided(piece, merge_bytes):
-                parts = [run.read_rows(*own) for run, own in zip(self._runs, rows, strict=True) if own[0] < own[1]]
+                parts = [
+                    run.read_rows(first, last)
+                    for run, (first, last) in zip(self._runs, rows, strict=True)
+                    if first < last
+                ]
                 if not parts:
                     continue
                 sort_keys, ties, lengths, payload = _join(parts)
@@ -287,15 +301,15 @@ class Merge:
         rows = np.array([run.between(borders) for run in self._runs], np.int64).reshape(-1, len(borders))
         return (rows[:, i : i + 2].tolist() for i in range(len(borders) - 1))
 
-    def _bytes_of(self, rows: Sequence[Sequence[int]]) -> int:
-        return sum(run.bytes_of(*own) for run, own in zip(self._runs, rows, strict=True))
+    def _bytes_of(self, rows: Bounds) -> int:
+        return sum(run.bytes_of(first, last) for run, (first, last) in zip(self._runs, rows, strict=True))
 
-    def _divided(self, rows: list[tuple[int, int]], merge_bytes: int) -> Iterator[list[tuple[int, int]]]:
+    def _divided(self, rows: Bounds, merge_bytes: int) -> Iterator[Bounds]:
         """The rows (first, last + 1) of each run in pieces, one behind the other in order; in one, if that is small."""
         if self._bytes_of(rows) <= 2 * merge_bytes:
             yield rows
             return
-        heads = [run.read_rows(*own, with_payload=False) for run, own in zip(self._runs, rows, strict=True)]
+        heads = [run.read_rows(first, last, False) for run, (first, last) in zip(self._runs, rows, strict=True)]
         sort_keys, ties, lengths, _ = _join(heads)
         order = _order(sort_keys, ties)
         piece = np.empty(len(order), np.int64)
@@ -305,9 +319,10 @@ class Merge:
             bounds = [np.searchsorted(own, [number, number + 1]).tolist() for own in of_run]
             yield [(first + begin, first + end) for (first, _), (begin, end) in zip(rows, bounds, strict=True)]
 
-    def scan(self, low: int, high: int, piece_bytes: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, bytes]]:
+    def scan(self, low: int, high: int, piece_bytes: int) -> Iterator[Rows]:
         """Yields what `read` does, in no particular order, in pieces of about piece_bytes however equal the keys are."""
-        parts, size = [], 0
+        parts: list[Rows] = []
+        size = 0
         for run in self._runs:
             first, last = run.between([low, high])
             step = max(1, (last - first) * piece_bytes // max(run.bytes_of(first, last), 1))
@@ -321,9 +336,10 @@ class Merge:
             yield _join(parts)
 
 
-def _join(parts) -> tuple[np.ndarray, np.ndarray, np.ndarray, bytes]:
+def _join(parts: Sequence[Rows]) -> Rows:
     """Pieces one after the other, as one."""
-    return *(np.concatenate([part[i] for part in parts]) for i in range(3)), b"".join([part[3] for part in parts])
+    sort_keys, ties, lengths = (np.concatenate([part[i] for part in parts]) for i in range(3))
+    return sort_keys, ties, lengths, b"".join([part[3] for part in parts])
 
 
 def merge_runs(runs: Iterable[str | Path], path: str) -> int:

@@ -12,9 +12,11 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import connection
+from multiprocessing.connection import Connection
+from typing import Any
 
 from nlpdata.errors import NlpdataError
 
@@ -31,7 +33,7 @@ class Worker:
       initializer, initargs: sets the process up.
     """
 
-    def __init__(self, function: Callable, initializer: Callable, initargs: tuple):
+    def __init__(self, function: Callable, initializer: Callable, initargs: tuple) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         arguments = (theirs, os.getpid(), function, initializer, initargs)
@@ -40,14 +42,15 @@ class Worker:
         with _interrupts_held():
             self._process.start()
         theirs.close()  # the worker has the only other end: when it is gone, reading ends
-        self.ready, self.unit = False, None
+        self.ready = False
+        self.unit: Any = None
 
-    def send(self, unit) -> None:
+    def send(self, unit: Any) -> None:
         self.unit = unit
         with suppress(BrokenPipeError, ConnectionResetError):  # `receive` reports its end
             self.pipe.send(unit)
 
-    def receive(self) -> tuple[int, object]:
+    def receive(self) -> tuple[int, Any]:
         """The next message: READY, PROGRESS and a count, RESULT and it, ERROR and the exception, ENDED and the exit code.
 
         The exit code of a process that a signal ended is the signal's number, negative.
@@ -75,12 +78,12 @@ class Worker:
 
 def wait_for(workers: Sequence[Worker]) -> list[Worker]:
     """Those of which a message has come; waits for one."""
-    pipes = {worker.pipe: worker for worker in workers}
+    pipes: dict[Any, Worker] = {worker.pipe: worker for worker in workers}
     return [pipes[pipe] for pipe in connection.wait(list(pipes))]
 
 
 @contextmanager
-def _interrupts_held():
+def _interrupts_held() -> Iterator[None]:
     """Holds SIGINT back, to be delivered at the end."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
@@ -92,7 +95,7 @@ def _interrupts_held():
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(pipe, parent: int, function: Callable, initializer: Callable, initargs: tuple) -> None:
+def _work(pipe: Connection, parent: int, function: Callable, initializer: Callable, initargs: tuple) -> None:
     _end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -110,7 +113,7 @@ def _work(pipe, parent: int, function: Callable, initializer: Callable, initargs
         return  # no more units, or no parent
 
 
-def _outcome(function: Callable, unit, pipe) -> tuple[int, object]:
+def _outcome(function: Callable, unit: Any, pipe: Connection) -> tuple[int, Any]:
     try:
         return RESULT, function(unit, lambda count: pipe.send((PROGRESS, count)))
     except (BrokenPipeError, ConnectionResetError):
@@ -133,15 +136,17 @@ def _portable(error: Exception) -> Exception:
 
 
 def _end_with(parent: int) -> None:
-    """Sees to it that this process ends when its parent does."""
+    """Makes this process end when its parent does."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):  # a C library without prctl
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if hasattr(os, "getppid") and os.getppid() != parent:  # gone before that
         os._exit(1)
 
-    def end():
-        multiprocessing.parent_process().join()
+    def end() -> None:
+        parent_process = multiprocessing.parent_process()
+        assert parent_process  # this is a child
+        parent_process.join()
         os._exit(1)
 
     threading.Thread(target=end, daemon=True).start()

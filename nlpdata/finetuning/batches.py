@@ -7,7 +7,7 @@ import gzip
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from nlpdata.errors import DataError
@@ -30,7 +30,7 @@ class Tally:
     Raises DataError at the first bad row, unless bad rows are skipped; then the first few of each reason are shown.
     """
 
-    def __init__(self, skip: bool):
+    def __init__(self, skip: bool) -> None:
         self._skip = skip
         self.counters: Counter = Counter()
         self.dropped: Counter = Counter()
@@ -62,8 +62,9 @@ def read_batches(dataset: Dataset, split: Split, options: FinetuningOptions, tal
     """The batches of a split, in order."""
     squad = dataset.kind == "squad"
     items = _paragraphs(split, tally) if squad else _sentences(dataset, split, options, tally)
-    packed = Paragraphs.of if squad else list
-    rows, characters, first, number = [], 0, 0, 0
+    packed: Callable[[list], Sequence] = Paragraphs.of if squad else list
+    rows: list = []
+    characters = first = number = 0
     for row, size in items:
         rows.append(row)
         characters += size
@@ -99,7 +100,8 @@ def _sentences(dataset: Dataset, split: Split, options: FinetuningOptions, tally
 
 def label_warnings(dataset: Dataset, split: Split, tally: Tally, options: FinetuningOptions) -> list[str]:
     """What looks odd about the labels of a split that has been read."""
-    where, rows, names = split.files[0] if split.files else dataset.name, tally.counters["rows_used"], dataset.labels
+    where = split.files[0] if split.files else dataset.name
+    rows, names = tally.counters["rows_used"], dataset.labels or ()
     found = []
     if options.drop_labels and split.labelled and not tally.dropped["drop_labels"]:
         found.append(f"--drop-labels={options.drop_labels}: no row of the {split.name} split has such a label")
@@ -130,7 +132,7 @@ class ExamplesFile:
     Keys: example_id, question, context, answers (texts and starts as in the source), is_impossible.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path) -> None:
         self._raw = open(path, "wb")  # noqa: SIM115 (closed below)
         self._file = gzip.GzipFile("", "wb", 6, self._raw, mtime=0)
 

@@ -5,6 +5,7 @@ Stages: (1) the source is read and checked, and lies in the work folder as batch
 the order of the source; (4) the files move into place, the meta file last. An interrupted run goes on where it was.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 from nlpdata.execution.executor import default_workers, run_stage
@@ -36,7 +37,7 @@ def create_finetuning(request: LocalFinetuningRequest) -> FinetuningResult:
         return run.finish(parts)
 
 
-def _stage(run: Run, workers: int, quiet: bool, name: str, function, items: list, suffix: str) -> list[dict]:
+def _stage(run: Run, workers: int, quiet: bool, name: str, function: Callable, items: list, suffix: str) -> list[dict]:
     """Runs the units that have no stored result yet; all results, in their order."""
     return run_stage(
         name,

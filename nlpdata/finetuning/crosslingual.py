@@ -4,13 +4,14 @@ The training split joins the files of the chosen languages in the order of their
 are one split a language.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, order_labels
 from nlpdata.finetuning.glue import NLI_GLUE, NLI_TFDS
+from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.tables import read_tsv
 
 PAWSX_FILES = {"train": ("train.tsv", "translated_train.tsv"), "dev": ("dev_2k.tsv",), "test": ("test_2k.tsv",)}
@@ -29,7 +30,7 @@ def _chosen(found: list[str], wanted: str | None, where: Path) -> list[str]:
     return sorted(languages)
 
 
-def open_xnli(name: str, inputs, options) -> Dataset:
+def open_xnli(name: str, inputs: Sequence[str], options: FinetuningOptions) -> Dataset:
     """multinli/multinli.train.<language>.tsv, xnli.dev.tsv and xnli.test.tsv in one folder."""
     folder = one_input(inputs, "the folder of XNLI")
     training = {path.name.split(".")[2]: path for path in sorted(folder.glob("multinli/multinli.train.*.tsv"))}
@@ -59,7 +60,7 @@ def open_xnli(name: str, inputs, options) -> Dataset:
     )
 
 
-def _of_languages(path: Path, columns, languages: set[str] | None) -> Iterator[Row | BadRow]:
+def _of_languages(path: Path, columns: Sequence[str], languages: set[str] | None) -> Iterator[Row | BadRow]:
     for item in read_tsv(path, columns):
         if isinstance(item, BadRow):
             yield item
@@ -68,7 +69,7 @@ def _of_languages(path: Path, columns, languages: set[str] | None) -> Iterator[R
             yield Row(a, b, label, line)
 
 
-def _rows(files: tuple[Path, ...], columns) -> Iterator[Row | BadRow]:
+def _rows(files: tuple[Path, ...], columns: Sequence[str]) -> Iterator[Row | BadRow]:
     for path in files:
         for item in read_tsv(path, columns):
             if isinstance(item, BadRow):
@@ -79,7 +80,7 @@ def _rows(files: tuple[Path, ...], columns) -> Iterator[Row | BadRow]:
             yield Row(a, b, "contradiction" if label == "contradictory" else label, f"{path}:{line}")
 
 
-def open_pawsx(name: str, inputs, options) -> Dataset:
+def open_pawsx(name: str, inputs: Sequence[str], options: FinetuningOptions) -> Dataset:
     """<language>/{train or translated_train,dev_2k,test_2k}.tsv in one folder."""
     folder = one_input(inputs, "the folder of PAWS-X")
     found = sorted(path.name for path in folder.iterdir() if (path / "dev_2k.tsv").exists()) if folder.is_dir() else []

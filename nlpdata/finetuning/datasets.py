@@ -135,11 +135,11 @@ def find_dataset(given: str) -> str:
     if ":" in given:
         return given
     plain = plain_name(given)
-    name = SPELLINGS.get(plain, plain)
-    if name in DATASETS:
+    if (name := SPELLINGS.get(plain, plain)) in DATASETS:
         return name
     near = difflib.get_close_matches(plain, [*DATASETS, *SPELLINGS], n=3, cutoff=0.5)
-    hint = f" Did you mean {' or '.join(dict.fromkeys(SPELLINGS.get(n, n) for n in near))}?" if near else ""
+    names = dict.fromkeys(SPELLINGS.get(each) or each for each in near)
+    hint = f" Did you mean {' or '.join(names)}?" if near else ""
     raise UsageError(
         f"--task: no dataset {given!r}.{hint} Known: {', '.join(DATASETS)}; others: --tfds NAME, or your own as "
         "module:function."

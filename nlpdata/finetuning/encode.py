@@ -17,13 +17,14 @@ none.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 
 from nlpdata.records.contract import Feature
-from nlpdata.records.encoding import Packed, encode_examples
+from nlpdata.records.encoding import encode_examples
 from nlpdata.tokenizers import Tokenizer, count_unknown
 
 # --feature-names -> our name -> theirs. "albert": kamalkraj/ALBERT-TF2.0, where p_mask is 1 on what is no paragraph.
@@ -33,6 +34,18 @@ RENAMED = {
     "albert": {"paragraph_mask": "p_mask", "class_index": "cls_index"},
 }
 ALBERT_FLOATS = ("paragraph_mask", "is_impossible")
+
+Tokenized = tuple[np.ndarray, np.ndarray]
+"""Ids of all rows int32, lengths of the rows int64 (n,), as Tokenizer.encode returns them."""
+
+
+class Encoder(Protocol):
+    """What both encoders have; `names`: of the features, as --feature-names."""
+
+    names: str
+
+    def features(self, split: str, labelled: bool) -> tuple[Feature, ...]:
+        """The features of a split's records."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +66,7 @@ class Batch:
 class SentenceEncoder:
     """Sentence tasks. `label_width`: values of label_ids; `float_labels`: regression."""
 
-    def __init__(self, tokenizer: Tokenizer, max_seq_length: int, names: str, kind: str, num_labels: int):
+    def __init__(self, tokenizer: Tokenizer, max_seq_length: int, names: str, kind: str, num_labels: int) -> None:
         self.tokenizer, self.max_seq_length, self.names, self.kind = tokenizer, max_seq_length, names, kind
         self.num_labels = num_labels
 
@@ -105,10 +118,12 @@ def truncate_pair(a: np.ndarray, b: np.ndarray, budget: int) -> tuple[np.ndarray
     return np.minimum(a, budget - kept_b), kept_b
 
 
-def lay_out(tokenizer: Tokenizer, length: int, first, second) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def lay_out(
+    tokenizer: Tokenizer, length: int, first: Tokenized, second: Tokenized
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """[CLS] a [SEP] b [SEP], or [CLS] a [SEP] where b has no tokens, padded to `length`.
 
-    first, second: (ids of all rows int32, lengths int64 (n,)), as Tokenizer.encode returns them.
+    first, second: the texts of all rows.
     Returns (input_ids int32, input_mask uint8, segment_ids uint8, all (n, length); tokens cut from each row int64 (n,)).
     """
     (a, a_lengths), (b, b_lengths) = first, second
@@ -127,7 +142,11 @@ def lay_out(tokenizer: Tokenizer, length: int, first, second) -> tuple[dict[str,
     place = np.arange(length)
     mask = place < used[:, None]
     segment = mask & (place >= (kept_a + 2)[:, None])
-    columns = {"input_ids": ids, "input_mask": mask.view(np.uint8), "segment_ids": segment.view(np.uint8)}
+    columns: dict[str, np.ndarray] = {
+        "input_ids": ids,
+        "input_mask": mask.view(np.uint8),
+        "segment_ids": segment.view(np.uint8),
+    }
     return columns, a_lengths - kept_a + b_lengths - kept_b
 
 
@@ -150,7 +169,7 @@ def rename_features(features: Sequence[Feature], names: str) -> tuple[Feature, .
 
 
 def encode_columns(
-    encoder, features: Sequence[Feature], columns: dict[str, np.ndarray | Packed]
+    encoder: Encoder, features: Sequence[Feature], columns: Mapping[str, Any]
 ) -> tuple[bytes, np.ndarray]:
     """Columns under our names -> framed records under those of `features`: (bytes, length of each int64 (n,))."""
     renamed = RENAMED[encoder.names]

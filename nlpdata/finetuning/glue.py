@@ -4,13 +4,14 @@ Label orders are those of the processors in google-research/bert's run_classifie
 of TensorFlow Datasets; they differ for MNLI, AX (and XNLI).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, order_labels
+from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.tables import read_tsv
 
 NLI_GLUE = ("contradiction", "entailment", "neutral")
@@ -77,11 +78,12 @@ LAYOUTS = {
 }
 
 
-def open_glue(name: str, inputs, options) -> Dataset:
+def open_glue(name: str, inputs: Sequence[str], options: FinetuningOptions) -> Dataset:
     """A GLUE dataset; --input is its folder, or the folder that holds it."""
     layout = LAYOUTS[name]
     folder = _folder(layout, one_input(inputs, f"the folder of {layout.name}"))
     labels = order_labels(layout.labels, NLI_GLUE, NLI_TFDS, options.label_order) if layout.labels else None
+    missing: list[tuple[str, tuple[str, ...]]]
     if name == "mrpc" and not (folder / "train.tsv").exists():
         splits, missing = _original_mrpc(folder), []
     else:
@@ -106,7 +108,7 @@ def _expected(layout: Layout) -> str:
     return ", ".join(names[0] for _, names in (*layout.splits, *layout.tests))
 
 
-def _splits(layout: Layout, folder: Path, wanted: str | None) -> tuple[list[Split], list]:
+def _splits(layout: Layout, folder: Path, wanted: str | None) -> tuple[list[Split], list[tuple[str, tuple[str, ...]]]]:
     """The splits that are there, and those that are not. Training and dev data must be, unless --splits leaves it out."""
     splits, missing = [], []
     for labelled, sources in ((True, layout.splits), (False, layout.tests)):
@@ -129,7 +131,7 @@ def _splits(layout: Layout, folder: Path, wanted: str | None) -> tuple[list[Spli
     return splits, [item for item in missing if not wanted]
 
 
-def read_rows(path: Path, columns, header: bool, labelled: bool) -> Iterator[Row | BadRow]:
+def read_rows(path: Path, columns: Sequence[str | int], header: bool, labelled: bool) -> Iterator[Row | BadRow]:
     """Rows of a TSV file whose wanted columns are one or two texts and, in a labelled split, the label."""
     for item in read_tsv(path, columns, header):
         if isinstance(item, BadRow):

@@ -5,50 +5,52 @@ before pos, reviews by number. `<br />` becomes a space.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from tarfile import TarFile, TarInfo
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.archives import read_tar
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input
+from nlpdata.finetuning.options import FinetuningOptions
 
 LABELS = ("neg", "pos")
 SPLITS = {"train": "train", "dev": "test"}
 _REVIEW = re.compile(r"(?:^|.*/)(?P<folder>train|test)/(?P<label>neg|pos)/(?P<number>\d+)_\d+\.txt$")
 
 
-def open_imdb(name: str, inputs, options) -> Dataset:
+def open_imdb(name: str, inputs: Sequence[str], options: FinetuningOptions) -> Dataset:
     """The aclImdb folder, a folder that holds it, or aclImdb_v1.tar.gz."""
     path = one_input(inputs, "the aclImdb folder or its tar file")
+    names: Iterable[str]
+    read: Callable[[str], bytes]
     if path.is_dir():
         folder = path / "aclImdb" if (path / "aclImdb").is_dir() else path
-        names = sorted(folder.glob("*/*/*.txt"))
-        found = [(match, file) for file in names if (match := _REVIEW.match(file.as_posix()))]
-        read, files = _read_file, tuple(file for _, file in found)
+        names, read = map(str, sorted(folder.glob("*/*/*.txt"))), _read_file
     else:
         members = _read_archive(path)
-        found = [(_REVIEW.match(name), name) for name in members]
-        read, files = members.__getitem__, (path,)
+        names, read = members, members.__getitem__
+    found = [(match, name) for name in names if (match := _REVIEW.match(Path(name).as_posix()))]
     if not found:
         raise UsageError(f"--input: {path} holds no reviews; expected train/neg/0_3.txt and so on, as in aclImdb.")
     reviews = sorted(found, key=lambda item: (item[0]["label"], int(item[0]["number"]), item[0]["folder"]))
     splits = []
-    for split, folder in SPLITS.items():
-        own = [(file, match["label"]) for match, file in reviews if match["folder"] == folder]
+    for split, theirs in SPLITS.items():
+        own = [(name, match["label"]) for match, name in reviews if match["folder"] == theirs]
         if own:
-            names = files if path.is_file() else tuple(file for file, _ in own)
-            splits.append(Split(split, names, partial(_rows, path, own, read)))
+            files = (path,) if path.is_file() else tuple(Path(name) for name, _ in own)
+            splits.append(Split(split, files, partial(_rows, path, own, read)))
     return Dataset("IMDB", "classification", tuple(splits), LABELS)
 
 
 def _read_archive(path: Path) -> dict[str, bytes]:
     """The reviews of the tar file by name. DataError where it is not whole."""
-    members = {}
+    members: dict[str, bytes] = {}
 
-    def take(archive, member) -> None:
+    def take(archive: TarFile, member: TarInfo) -> None:
         if member.isreg() and _REVIEW.match(member.name):
-            members[member.name] = archive.extractfile(member).read()
+            members[member.name] = archive.extractfile(member).read()  # type: ignore[union-attr]
 
     try:
         read_tar(path, take)
@@ -57,16 +59,16 @@ def _read_archive(path: Path) -> dict[str, bytes]:
     return members
 
 
-def _read_file(path: Path) -> bytes:
+def _read_file(path: str) -> bytes:
     try:
-        return path.read_bytes()
+        return Path(path).read_bytes()
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _rows(source: Path, reviews, read) -> Iterator[Row | BadRow]:
+def _rows(source: Path, reviews: Sequence[tuple[str, str]], read: Callable[[str], bytes]) -> Iterator[Row | BadRow]:
     for name, label in reviews:
-        where = str(name) if source.is_dir() else f"{source}:{name}"
+        where = name if source.is_dir() else f"{source}:{name}"
         try:
             text = read(name).decode("utf-8")
         except UnicodeDecodeError as error:

@@ -36,7 +36,7 @@ class EncodedSplit:
         meta: dict,
         notes: Sequence[str],
         warnings: Sequence[str],
-    ):
+    ) -> None:
         self.features, self.meta, self.notes, self.warnings = features, meta, notes, warnings
         self.paths, self.counts = [Path(name)], np.array([len(columns["input_ids"])])
         self._columns = columns
@@ -55,7 +55,7 @@ class EncodedSplit:
 class _Kept(Tally):
     """A tally that keeps its lines in place of showing them."""
 
-    def __init__(self, skip: bool):
+    def __init__(self, skip: bool) -> None:
         super().__init__(skip)
         self.lines: list[str] = []
 
@@ -71,9 +71,10 @@ def encode_split(options: FinetuningOptions, tokenizer: Tokenizer) -> EncodedSpl
     dataset = open_dataset([], options)
     (split,) = choose_splits(dataset, options.splits)
     encoder = SentenceEncoder(
-        tokenizer, options.max_seq_length, options.feature_names, dataset.kind, len(dataset.labels or "x")
+        tokenizer, options.length, options.feature_names, dataset.kind, len(dataset.labels or "x")
     )
-    parts, counters = [], Counter()
+    parts: list[dict[str, np.ndarray]] = []
+    counters: Counter = Counter()
     tally = _Kept(options.on_bad_row == "skip")
     for batch in read_batches(dataset, split, options, tally):
         columns, counted = encoder.columns(batch)

@@ -29,7 +29,7 @@ _VERY_RARE = 0.01  # of the rows of the median class
 _SHOWN = 5
 
 
-def is_label(label) -> bool:
+def is_label(label: object) -> bool:
     """Whether a value may name a class: a list or an object does not, nor do bytes that are not text."""
     if isinstance(label, bytes):
         try:
@@ -39,7 +39,7 @@ def is_label(label) -> bool:
     return not isinstance(label, list | tuple | dict | set)
 
 
-def label_name(label) -> str | None:
+def label_name(label: object) -> str | None:
     """The name of a label's class (see the top of this file); None where there is no label."""
     if not is_label(label):
         return None
@@ -61,7 +61,7 @@ def label_name(label) -> str | None:
     return str(int(value)) if value.is_integer() else str(value)
 
 
-def label_parts(label, separator: str) -> list[str]:
+def label_parts(label: object, separator: str) -> list[str]:
     """The label names of a multilabel row: a list, or text with separators; no label and empty text are none."""
     parts = label.split(separator) if isinstance(label, str) else label
     parts = parts if isinstance(parts, list | tuple) else [parts]
@@ -72,7 +72,7 @@ def given_labels(text: str | None, option: str = "--labels") -> tuple[str, ...]:
     """The names of a comma-separated option; () where it is not given. UsageError where two are one class."""
     if text is None:
         return ()
-    names = tuple(label_name(part) for part in text.split(","))
+    names = tuple(label_name(part) or "" for part in text.split(","))
     if len(set(names)) != len(names) or "" in names:
         raise UsageError(f"{option}: names must be different and not empty. Received: {text!r}.")
     return names

@@ -3,6 +3,7 @@
 import difflib
 import math
 from collections.abc import Callable, Collection
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ class RowReader:
     label: an id (classification), a float (regression), a list of ids (multilabel); None without labels.
     """
 
-    def __init__(self, dataset: Dataset, split: Split, separator: str, dropped: Collection[str] = ()):
+    def __init__(self, dataset: Dataset, split: Split, separator: str, dropped: Collection[str] = ()) -> None:
         self._split, self._separator, self._dropped = split, separator, dropped
         self._labels = dataset.labels or ()
         self._ids = label_ids(self._labels)
@@ -31,7 +32,7 @@ class RowReader:
             "multilabel": self._class_ids,
         }[dataset.kind]
 
-    def __call__(self, row: Row) -> tuple | BadRow | object:
+    def __call__(self, row: Row) -> Any:
         text_a, text_b, label, _ = row
         if self._dropped and self._split.labelled and label_name(label) in self._dropped:
             return DROPPED
@@ -48,7 +49,7 @@ class RowReader:
         where = f"{self._split.files[0]}:{row.where}" if isinstance(row.where, int) else row.where
         return BadRow(reason, f"{where}: {what}. {repair}")
 
-    def _class_id(self, label, row: Row) -> int | BadRow:
+    def _class_id(self, label: object, row: Row) -> int | BadRow:
         if not is_label(label):
             return self._not_a_label(label, row)
         name = label_name(label)
@@ -61,7 +62,7 @@ class RowReader:
         what = f"unknown label {name[:60]!r}, expected one of {self._known()}{hint}"
         return self._bad("unknown_label", row, what, f"{_REPAIR} or --drop-labels={name[:60]}")
 
-    def _not_a_label(self, label, row: Row) -> BadRow:
+    def _not_a_label(self, label: object, row: Row) -> BadRow:
         """Of a row whose label is a list, an object or bytes that are not text."""
         expected = "text, a number or true or false"
         hint = " For several labels a row use --task multilabel." if self._one and isinstance(label, list) else ""
@@ -71,7 +72,7 @@ class RowReader:
     def _known(self) -> str:
         return ", ".join(self._labels[:12]) + (" ..." if len(self._labels) > 12 else "")
 
-    def _number(self, label, row: Row) -> float | BadRow:
+    def _number(self, label: Any, row: Row) -> float | BadRow:
         try:
             value = math.nan if isinstance(label, bool) or "_" in str(label) else float(label)
         except (TypeError, ValueError, OverflowError):
@@ -80,9 +81,14 @@ class RowReader:
             return self._bad("label_type", row, f"the label is {str(label)[:60]!r}, expected a number such as 3.8")
         return value
 
-    def _class_ids(self, label, row: Row) -> list[int] | BadRow:
+    def _class_ids(self, label: object, row: Row) -> list[int] | BadRow:
         for part in label if isinstance(label, list | tuple) else [label]:
             if not is_label(part):
                 return self._not_a_label(part, row)
-        ids = [self._class_id(name, row) for name in label_parts(label, self._separator)]
-        return next((item for item in ids if isinstance(item, BadRow)), ids)
+        ids = []
+        for name in label_parts(label, self._separator):
+            found = self._class_id(name, row)
+            if isinstance(found, BadRow):
+                return found
+            ids.append(found)
+        return ids

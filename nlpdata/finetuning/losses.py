@@ -14,7 +14,7 @@ def losses(split: str, counters: Mapping[str, int], options: FinetuningOptions, 
 
     That a long text loses its end is usual. Refused is a default length at which nearly all texts lose most of their tokens.
     """
-    length = options.max_seq_length
+    length = options.length
     found = [loss.unknown_tokens(counters, tokenizer)]
     if "questions" not in counters:
         remedy = "use a greater --max-seq-length, or shorter texts"

@@ -70,7 +70,7 @@ def meta_content(
     elif dataset.kind == "regression":
         content |= {"num_labels": 1, "label_type": "float"}
     else:
-        content |= {"num_labels": len(dataset.labels), "label_type": "int"}
+        content |= {"num_labels": len(dataset.labels or ()), "label_type": "int"}
     return content
 
 

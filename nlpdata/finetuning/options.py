@@ -83,6 +83,12 @@ class FinetuningOptions(RecordOptions):
     )
     """Whether max_seq_length was not given. Who gives it knows that longer texts are cut there."""
 
+    @property
+    def length(self) -> int:
+        """max_seq_length, which has been decided."""
+        assert self.max_seq_length is not None
+        return self.max_seq_length
+
     def __post_init__(self) -> None:
         if self.task and self.tfds and plain_name(self.task) not in ("classification", "regression"):
             raise UsageError(f"--task and --tfds both name a dataset; give one. Received: {self.task} and {self.tfds}.")

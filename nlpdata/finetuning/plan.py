@@ -1,13 +1,15 @@
 """What create_finetuning will make of what, decided before it starts: the same for every executor."""
 
 import logging
+import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from nlpdata.corpus import fingerprint
+from nlpdata.corpus import CorpusFile, fingerprint
 from nlpdata.errors import UsageError, opt
-from nlpdata.files.paths import is_remote, path_of
+from nlpdata.files import PathName
+from nlpdata.files.paths import AnyPath, is_remote, path_of
 from nlpdata.finetuning import stages
 from nlpdata.finetuning.datasets import SPLIT_NAMES, Dataset, Split, choose_splits, open_dataset
 from nlpdata.finetuning.options import FinetuningOptions, FinetuningRequest
@@ -31,12 +33,6 @@ class FinetuningResult:
 
 
 @dataclass(frozen=True)
-class _InputFile:
-    path: str
-    name: str
-
-
-@dataclass(frozen=True)
 class Plan:
     """What is made of what. targets: the set of records of each split; all lie in one folder and share a meta file."""
 
@@ -55,7 +51,7 @@ class Plan:
         )
 
     @property
-    def meta(self) -> Path:
+    def meta(self) -> AnyPath:
         return next(iter(self.targets.values())).meta
 
     @cached_property
@@ -69,7 +65,7 @@ class Plan:
                 "labels": self.dataset.labels,
                 "splits": [[split, target.output] for split, target in self.targets.items()],
                 "tokenizer": self.tokenizer.meta(),
-                "inputs": [[str(path), fingerprint(_InputFile(str(path), path.name))] for path in files],
+                "inputs": [[str(path), fingerprint(CorpusFile(str(path), path.name, 0, 0, "none"))] for path in files],
                 "num_shards": self.num_shards,
             }
         )
@@ -88,14 +84,15 @@ class Plan:
 def make_plan(request: FinetuningRequest) -> Plan:
     """Looks at the dataset, as far as it takes to know that the run can start. Raises UsageError, DataError."""
     input, chosen = request.input, request.options
-    given = [input] if isinstance(input, str | Path) else list(input or [])
+    given = [input] if isinstance(input, str | os.PathLike) else [*(input or ())]
+    inputs = [os.fspath(each) for each in given]
     if request.tokenizer is None:
         raise UsageError(f"{opt('tokenizer')} is missing, e.g. {opt('tokenizer', 'tok/spm.model')}.")
     named = {"train": request.train_output, "dev": request.dev_output, "test": request.test_output}
     names = _Names(request.output, request.meta, named)
-    for path in filter(is_remote, [*given, chosen.dev_input, chosen.test_input]):
+    for path in filter(is_remote, [*inputs, chosen.dev_input, chosen.test_input]):
         raise UsageError(f"datasets are read from this machine. Received: {path}. Copy it here, and name the copy.")
-    dataset = open_dataset([str(path) for path in given], chosen)
+    dataset = open_dataset(inputs, chosen)
     splits = choose_splits(dataset, chosen.splits)
     if not splits:
         raise UsageError(f"{dataset.name}: nothing to make: the input holds no split.")
@@ -116,7 +113,7 @@ def make_plan(request: FinetuningRequest) -> Plan:
 class _Names:
     """Names of the files to write."""
 
-    def __init__(self, folder: str | None, meta: str | None, named: dict[str, str | None]):
+    def __init__(self, folder: PathName | None, meta: str | None, named: dict[str, str | None]) -> None:
         given = {split: path for split, path in named.items() if path}
         if folder is None and not given:
             raise UsageError("--output is missing, e.g. --output out/mrpc (a folder).")

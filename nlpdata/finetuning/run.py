@@ -17,6 +17,7 @@ from nlpdata.finetuning.datasets import Split
 from nlpdata.finetuning.losses import losses
 from nlpdata.finetuning.meta import meta_content
 from nlpdata.finetuning.plan import FinetuningResult, Plan
+from nlpdata.finetuning.squad import Paragraphs
 from nlpdata.output import FinishedSet, WorkFolder, check_output, commit
 from nlpdata.text import loss
 
@@ -79,10 +80,12 @@ class Run:
         return self.work.decided is not None
 
     def complete(self) -> FinetuningResult:
-        """Completes the commit that an equal run had begun."""
-        for line in self.work.decided.notes:
+        """Completes the commit that an equal run had begun: there must be one."""
+        decided = self.work.decided
+        assert decided
+        for line in decided.notes:
             _log.warning(line)
-        return self._put_in_place(self.work.decided.sets, self.work.decided.notes)
+        return self._put_in_place(decided.sets, decided.notes)
 
     @property
     def setup(self) -> stages.Setup:
@@ -106,7 +109,7 @@ class Run:
             examples = ExamplesFile(self.work.path / self._plan.examples_name(split.name))
         for batch in read_batches(self._plan.dataset, split, self._plan.options, tally):
             parts.append(stages.store_batch(self._folder, batch, number + len(parts)))
-            if examples:
+            if examples and isinstance(batch.rows, Paragraphs):
                 examples.add(batch.rows)
         if examples:
             examples.close()

@@ -9,11 +9,12 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.compression import DAMAGE
 from nlpdata.finetuning.datasets import BadRow, Dataset, Split
+from nlpdata.finetuning.options import FinetuningOptions
 
 NEARBY = 100  # characters: an answer's text within this distance of its answer_start is taken for the one that is meant
 _FORM = '{"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "question": ..., "answers": [...]}]}]}]}'
@@ -70,16 +71,16 @@ class Note(NamedTuple):
     message: str = ""
 
 
-def open_squad(name: str, inputs, options) -> Dataset:
+def open_squad(name: str, inputs: Sequence[str], options: FinetuningOptions) -> Dataset:
     """--input is a folder with train*.json and dev*.json, or the training file beside --dev-input and --test-input.
 
     With --splits dev (or test), --input is that split's file.
     """
-    if options.max_seq_length - options.max_query_length - 3 < 1:
+    if options.length - options.max_query_length - 3 < 1:
         raise UsageError(
-            f"--max-seq-length {options.max_seq_length} leaves no room for text behind a question of --max-query-length "
+            f"--max-seq-length {options.length} leaves no room for text behind a question of --max-query-length "
             f"{options.max_query_length} and three special tokens. Use --max-query-length "
-            f"{max(options.max_seq_length // 4, 1)}, or longer sequences."
+            f"{max(options.length // 4, 1)}, or longer sequences."
         )
     files = dict(_files(inputs, options))
     if not files:
@@ -93,7 +94,7 @@ def open_squad(name: str, inputs, options) -> Dataset:
     return Dataset("SQuAD", "squad", tuple(splits))
 
 
-def _files(inputs, options) -> Iterator[tuple[str, Path]]:
+def _files(inputs: Sequence[str], options: FinetuningOptions) -> Iterator[tuple[str, Path]]:
     if len(inputs) > 1:
         raise UsageError(f"--input: expected one folder or file. Received: {', '.join(inputs)}.")
     for given in inputs:
@@ -110,9 +111,9 @@ def _files(inputs, options) -> Iterator[tuple[str, Path]]:
             yield only, path
         else:
             raise UsageError(f"--input: {path} does not exist.")
-    for split, given in (("dev", options.dev_input), ("test", options.test_input)):
-        if given:
-            path = Path(given).expanduser()
+    for split, file in (("dev", options.dev_input), ("test", options.test_input)):
+        if file:
+            path = Path(file).expanduser()
             if not path.is_file():
                 raise UsageError(f"--{split}-input: {path} does not exist.")
             yield split, path
@@ -175,7 +176,7 @@ def _bad(reason: str, where: str, what: str) -> BadRow:
 
 
 def _question(
-    qa, context: str, place: tuple[str, int], split: str, negative: bool | None, seen: set[str]
+    qa: Any, context: str, place: tuple[str, int], split: str, negative: bool | None, seen: set[str]
 ) -> tuple[Question | None, Sequence[BadRow | Note]]:
     """A question, or None where it cannot be used; and what is wrong or noteworthy. place: of its paragraph, its number."""
     if not isinstance(qa, dict) or not isinstance(qa.get("id"), str | int) or not isinstance(qa.get("question"), str):
@@ -196,12 +197,13 @@ def _question(
     seen.add(name)
     if wrong:
         return None, [_bad(wrong[0], _where(place, name), wrong[1])]
-    answer, notes = None, []
+    answer: tuple[int, int] | None = None
+    notes: list[BadRow | Note] = []
     if not impossible and split != "test":
         if split == "train" and len(answers) > 1:
             notes.append(Note("several_answers"))  # the first is taken
         answer, found = _answer(answers[0], context, place, name)
-        if answer is None and split == "train":
+        if found is not None and answer is None and split == "train":
             return None, [*notes, found]
         if found is not None:  # in dev, scoring goes by the texts
             notes.append(Note(found.reason, found.message))
@@ -213,7 +215,9 @@ def _where(place: tuple[str, int], name: str | None = None) -> str:
     return f"{paragraph}.qas[{number}]" + (f" (id {name})" if name is not None else "")
 
 
-def _answer(answer, context: str, place, name: str) -> tuple[tuple[int, int] | None, BadRow | Note | None]:
+def _answer(
+    answer: Any, context: str, place: tuple[str, int], name: str
+) -> tuple[tuple[int, int] | None, BadRow | Note | None]:
     """(start, end) of an answer, or None; and what is wrong with it."""
     text = answer.get("text") if isinstance(answer, dict) else None
     start = answer.get("answer_start") if isinstance(answer, dict) else None

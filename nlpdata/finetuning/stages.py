@@ -6,16 +6,18 @@ whole. What is planned between two stages is a function of all results of the st
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
 from nlpdata.errors import DataError
+from nlpdata.execution.executor import Report
 from nlpdata.files.paths import AnyPath
 from nlpdata.files.writing import local_folder, move, write_whole
-from nlpdata.finetuning.encode import Batch, SentenceEncoder, encode_columns
+from nlpdata.finetuning.encode import Batch, Encoder, SentenceEncoder, encode_columns
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.stored_parts import read_part, store_part
 from nlpdata.finetuning.windows import SquadEncoder, Windows
@@ -67,7 +69,7 @@ class Part:
     first: int = 0  # records of the split before it (numbered specs)
 
 
-_setup: Setup | None = None
+_setup: Setup  # of a worker process
 _encoders: dict[EncoderSpec, SentenceEncoder | SquadEncoder] = {}  # of this process: the last one used
 
 
@@ -86,7 +88,7 @@ def encoder_of(spec: EncoderSpec, tokenizer: Tokenizer | None = None) -> Sentenc
 
 def _new_encoder(spec: EncoderSpec, tokenizer: Tokenizer) -> SentenceEncoder | SquadEncoder:
     options = spec.options
-    length, names = options.max_seq_length, options.feature_names
+    length, names = options.length, options.feature_names
     if spec.kind == "squad":
         return SquadEncoder(
             tokenizer, length, names, options.doc_stride, options.max_query_length, options.windows_without_answer
@@ -101,14 +103,15 @@ def store_batch(folder: AnyPath, batch: Batch, number: int) -> Part:
     return Part(name, number, batch.split, batch.labelled, size)
 
 
-def make_part(part: Part, report) -> dict:
+def make_part(part: Part, report: Report) -> dict:
     """Rows to records; to windows, where records have numbers that are not known yet."""
     encoder = encoder_of(_setup.encoder)
     batch = read_part(_setup.folder / f"{part.name}.rows", Batch)
-    if _setup.encoder.numbered:
+    if isinstance(encoder, SquadEncoder):
         windows, counters = encoder.windows(batch)
         store_part(_setup.folder / f"{part.name}.windows", windows)
-        result, others = {"records": len(windows)}, [f"{part.name}.windows"]
+        result: dict[str, Any] = {"records": len(windows)}
+        others = [f"{part.name}.windows"]
     else:
         columns, counters = encoder.columns(batch)
         result, others = _write_records(encoder, part, columns), [_lengths_name(part)]
@@ -128,9 +131,10 @@ def number_parts(made: Iterable[tuple[Part, dict]]) -> list[Part]:
     return numbered
 
 
-def encode_part(part: Part, report) -> dict:
+def encode_part(part: Part, report: Report) -> dict:
     """Windows to records, now that it is known how many records come before."""
     encoder = encoder_of(_setup.encoder)
+    assert isinstance(encoder, SquadEncoder)  # no other makes windows
     windows = read_part(_setup.folder / f"{part.name}.windows", Windows)
     result = _write_records(encoder, part, encoder.columns(windows, part.first))
     store_result(_setup.folder, f"{part.name}.encoded", result, [_lengths_name(part)])
@@ -143,7 +147,7 @@ def _lengths_name(part: Part) -> str:
     return f"{part.name}.lengths"
 
 
-def _write_records(encoder, part: Part, columns: dict) -> dict:
+def _write_records(encoder: Encoder, part: Part, columns: Mapping[str, Any]) -> dict[str, Any]:
     data, lengths = encode_columns(encoder, encoder.features(part.split, part.labelled), columns)
     write_whole(_setup.folder / _lengths_name(part), lengths.astype("<i8").tobytes(), durable=False)
     write_whole(_setup.folder / f"{part.name}.records", data, durable=False)
@@ -194,7 +198,7 @@ def _cut(folder: AnyPath, names: list[str], parts: list[Part]) -> list[Shard]:
     return shards
 
 
-def make_shard(shard: Shard, report) -> dict:
+def make_shard(shard: Shard, report: Report) -> dict:
     """Joins the pieces of a shard."""
     with local_folder(_setup.folder) as here:
         temporary = here / f"{shard.name}.{uuid4().hex}.tmp"
@@ -212,6 +216,6 @@ def make_shard(shard: Shard, report) -> dict:
                         writer.write(data, records if start == stop else 0)
                         report(len(data))
         move(temporary, _setup.folder / shard.name)
-    info = asdict(replace(writer.info, file=shard.name))
+    info = asdict(replace(writer.close(), file=shard.name))
     store_result(_setup.folder, shard.name, info)
     return info

@@ -8,9 +8,10 @@ import csv
 import difflib
 import gzip
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from nlpdata.errors import DataError, missing_package
 from nlpdata.files.compression import DAMAGE, detect_compression
@@ -62,26 +63,26 @@ def _all_lines(path: Path) -> Iterator[tuple[int, str] | BadRow]:
                 )
 
 
-def _open(path: Path):
+def _open(path: Path) -> BinaryIO:
     """The file, unpacked where it is gzip. DataError for another kind of file than text."""
     try:
         with open(path, "rb") as file:
             kind = detect_compression(file.read(4))
         with ExitStack() as opened:  # which closes the file where it is not returned
             unpacked = gzip.open if kind == "gzip" else open
-            file = opened.enter_context(unpacked(path, "rb"))
-            head = file.read(HEAD_BYTES)
+            found: Any = opened.enter_context(unpacked(path, "rb"))
+            head = found.read(HEAD_BYTES)
             if kind == "zstd":
                 raise DataError(f"{path}: zstd data. Decompress it, or recompress it with gzip")
             check_is_text(str(path), head, kind)
-            file.seek(0)
+            found.seek(0)
             opened.pop_all()
-            return file
+            return found
     except DAMAGE as error:
         raise _unreadable(path, error, 0) from None
 
 
-def _next_line(file, path: Path, number: int) -> bytes:
+def _next_line(file: BinaryIO, path: Path, number: int) -> bytes:
     try:
         return file.readline(MAX_LINE_BYTES + 1)
     except DAMAGE as error:
@@ -188,7 +189,7 @@ def read_csv(path: Path, wanted: Sequence[str | int], header: bool = True) -> It
         raise DataError(f"{path}: empty. Expected {'a header and ' if header else ''}comma-separated rows")
 
 
-def _csv_reader(lines):
+def _csv_reader(lines: Iterable[str]) -> Iterator[list[str]]:
     csv.field_size_limit(MAX_LINE_BYTES)  # of the whole module, which has no other way
     return csv.reader(lines, strict=True)
 
@@ -199,12 +200,12 @@ class _CsvLines:
     line: number of the last one. first: of the first one since it was set to 0, where the row begins.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path) -> None:
         self._lines = _all_lines(path)
         self._bad: list[BadRow] = []
         self.line = self.first = 0
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:

@@ -1,7 +1,7 @@
 """A user's own files: CSV, TSV, JSON lines or Parquet with a text, maybe a second one, and a label a row."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,17 +11,19 @@ from nlpdata import keys
 from nlpdata.errors import DataError, UsageError
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input
 from nlpdata.finetuning.label_names import given_labels, is_label, label_name, label_parts, sorted_labels
+from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.tables import READERS, column_names
 
 _FORMATS = {".csv": "csv", ".tsv": "tsv", ".txt": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
+Rows = Callable[[], Iterator[Row | BadRow]]
 _KINDS = {"classification": "classification", "pair": "classification"}
 
 
-def open_tabular(name: str, inputs, options) -> Dataset:
+def open_tabular(name: str, inputs: Sequence[str], options: FinetuningOptions) -> Dataset:
     """--input is the training file; dev and test are --dev-input and --test-input, or dev is a share of the rows."""
     train = one_input(inputs, "the file of training rows") if inputs else None
-    files = {"train": train, "dev": _path("dev", options), "test": _path("test", options)}
-    files = {split: path for split, path in files.items() if path is not None}
+    given = {"train": train, "dev": _path("dev", options), "test": _path("test", options)}
+    files = {split: path for split, path in given.items() if path is not None}
     if not files:
         raise UsageError("--input is missing, e.g. --input train.csv.")
     if options.eval_fraction and train is None:
@@ -37,12 +39,12 @@ def open_tabular(name: str, inputs, options) -> Dataset:
         Split(split, (path,), readers[split], labelled=split != "test" or _has_label(path, options))
         for split, path in files.items()
     ]
-    if options.eval_fraction:
+    if train is not None and options.eval_fraction:
         splits[0:1] = _divide(train, readers["train"], kind, options)
     return Dataset(name, kind, tuple(splits), labels)
 
 
-def _path(split: str, options) -> Path | None:
+def _path(split: str, options: FinetuningOptions) -> Path | None:
     given = options.dev_input if split == "dev" else options.test_input
     if given is None:
         return None
@@ -52,7 +54,7 @@ def _path(split: str, options) -> Path | None:
     return path
 
 
-def _format(path: Path, options) -> str:
+def _format(path: Path, options: FinetuningOptions) -> str:
     if options.format:
         return options.format
     name = path.name.removesuffix(".gz")
@@ -64,29 +66,33 @@ def _format(path: Path, options) -> str:
     return form
 
 
-def _columns(path: Path, options) -> list[str | int]:
+def _columns(path: Path, options: FinetuningOptions) -> tuple[str | int, str | int | None, str | int]:
     """The text, second text (if any) and label columns as given or by default."""
-    names = [options.text_column or "text", options.text_b_column, options.label_column or "label"]
+    text, text_b, label = options.text_column or "text", options.text_b_column, options.label_column or "label"
     if options.header or _format(path, options) in ("jsonl", "parquet"):
-        return names
+        return text, text_b, label
     if options.text_column is None:
         raise UsageError(
             "--text-column is missing: without a header, columns are numbers from 0, e.g. --text-column 0."
         )
-    for flag, name in zip(("text", "text-b", "label"), names, strict=True):
+    for flag, name in (("text", text), ("text-b", text_b), ("label", label)):
         if name is not None and not name.isdigit() and not (flag == "label" and options.label_column is None):
             raise UsageError(f"--{flag}-column: without a header, a column is a number from 0. Received: {name!r}.")
-    return [int(name) if name is not None and name.isdigit() else name for name in names]
+    return _column(text), None if text_b is None else _column(text_b), _column(label)
 
 
-def _has_label(path: Path, options) -> bool:
+def _column(name: str) -> str | int:
+    return int(name) if name.isdigit() else name
+
+
+def _has_label(path: Path, options: FinetuningOptions) -> bool:
     """Whether a test file has the label column."""
     form, label = _format(path, options), _columns(path, options)[2]
     names = column_names(path, form)
     return label < len(names) if isinstance(label, int) else label in names
 
 
-def _reader(split: str, path: Path, dataset: str, options) -> Callable[[], Iterator[Row | BadRow]]:
+def _reader(split: str, path: Path, dataset: str, options: FinetuningOptions) -> Rows:
     text, text_b, label = _columns(path, options)
     if dataset == "pair" and text_b is None:
         found = ", ".join(column_names(path, _format(path, options))[:12])
@@ -109,7 +115,7 @@ def _reader(split: str, path: Path, dataset: str, options) -> Callable[[], Itera
     return partial(_rows, path, _format(path, options), columns, options.header, labelled)
 
 
-def _rows(path: Path, form: str, columns, header: bool, labelled: bool) -> Iterator[Row | BadRow]:
+def _rows(path: Path, form: str, columns: Sequence[str | int], header: bool, labelled: bool) -> Iterator[Row | BadRow]:
     for item in READERS[form](path, columns, header):
         if isinstance(item, BadRow):
             yield item
@@ -128,7 +134,7 @@ def _rows(path: Path, form: str, columns, header: bool, labelled: bool) -> Itera
         yield Row(values[0], values[1] if len(values) > 1 else None, label, line)
 
 
-def _given_labels(kind: str, options) -> tuple[str, ...] | None:
+def _given_labels(kind: str, options: FinetuningOptions) -> tuple[str, ...] | None:
     if not options.labels:
         return None
     if kind == "regression":
@@ -136,7 +142,7 @@ def _given_labels(kind: str, options) -> tuple[str, ...] | None:
     return given_labels(options.labels)
 
 
-def _discover(path: Path, rows, kind: str, options) -> tuple[str, ...]:
+def _discover(path: Path, rows: Rows, kind: str, options: FinetuningOptions) -> tuple[str, ...]:
     """The labels of the training rows: numbers by size, else in alphabetical order. DataError if there is only one."""
     found: Counter[str] = Counter()
     dropped = given_labels(options.drop_labels, "--drop-labels")
@@ -171,7 +177,7 @@ def _discover(path: Path, rows, kind: str, options) -> tuple[str, ...]:
     return sorted_labels(found)
 
 
-def _divide(path: Path, rows, kind: str, options) -> list[Split]:
+def _divide(path: Path, rows: Rows, kind: str, options: FinetuningOptions) -> list[Split]:
     """Train and dev of one file: of each label the same share, chosen by hash of seed and row number."""
     labels: dict[str, list[int]] = {}
     for i, row in enumerate(rows()):

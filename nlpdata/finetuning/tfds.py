@@ -8,9 +8,10 @@ Examples with a number (`idx`) come in its order, so that GLUE's records are tho
 import difflib
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from nlpdata.errors import EXTRAS, DataError, UsageError, missing_package
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, order_labels
 from nlpdata.finetuning.glue import NLI_GLUE, NLI_TFDS
 from nlpdata.finetuning.label_names import given_labels, label_name, sorted_labels
+from nlpdata.finetuning.options import FinetuningOptions
 
 # Texts of a pair in the order of the original processors, where a set has these features.
 _PAIRS = (
@@ -30,7 +32,7 @@ _PAIRS = (
 _SPLITS = {"train": "train", "validation": "dev", "test": "test"}
 
 
-def open_tfds(name: str, inputs, options) -> Dataset:
+def open_tfds(name: str, inputs: Sequence[str], options: FinetuningOptions) -> Dataset:
     """The set that --tfds names, e.g. glue/sst2 or imdb_reviews, in --tfds-data-dir."""
     if inputs:
         raise UsageError(f"--input and --tfds are two sources; give one. Received: {', '.join(inputs)} and {name}.")
@@ -86,7 +88,7 @@ def _version(path: Path) -> list[int]:
     return [int(part) if part.isdigit() else -1 for part in path.parent.name.split(".")]
 
 
-def _builder(prepared: Path):
+def _builder(prepared: Path) -> Any:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         import tensorflow_datasets as tfds
@@ -98,7 +100,7 @@ def _builder(prepared: Path):
         raise DataError(f"{prepared}: not a whole prepared set: {error}") from None
 
 
-def _texts(name: str, features, options) -> tuple[str, ...]:
+def _texts(name: str, features: Mapping[str, Any], options: FinetuningOptions) -> tuple[str, ...]:
     """The features that hold the text, or the two texts."""
     if options.text_column:
         texts = (options.text_column, *([options.text_b_column] if options.text_b_column else []))
@@ -118,7 +120,7 @@ def _texts(name: str, features, options) -> tuple[str, ...]:
     )
 
 
-def _chosen(name: str, builder, options) -> dict[str, str]:
+def _chosen(name: str, builder: Any, options: FinetuningOptions) -> dict[str, str]:
     """Their split -> ours."""
     known = list(builder.info.splits)
     if options.tfds_splits:
@@ -144,14 +146,16 @@ def _chosen(name: str, builder, options) -> dict[str, str]:
     return chosen
 
 
-def _examples(builder, split: str) -> Iterator[dict]:
+def _examples(builder: Any, split: str) -> Iterator[dict]:
     import tensorflow_datasets as tfds
 
     return iter(tfds.as_numpy(builder.as_dataset(split=split, shuffle_files=False)))
 
 
-def _rows(builder, split: str, name: str, texts, label: str, names, labelled: bool) -> Iterator[Row | BadRow]:
-    examples = _examples(builder, split)
+def _rows(
+    builder: Any, split: str, name: str, texts: Sequence[str], label: str, names: tuple[str, ...], labelled: bool
+) -> Iterator[Row | BadRow]:
+    examples: Iterable[dict] = _examples(builder, split)
     features = builder.info.features
     if "idx" in features and getattr(features["idx"], "shape", None) == ():
         examples = sorted(examples, key=lambda example: int(example["idx"]))
@@ -166,7 +170,7 @@ def _rows(builder, split: str, name: str, texts, label: str, names, labelled: bo
         yield Row(values[0], values[1] if len(values) > 1 else None, value, where)
 
 
-def _label(value, names: tuple[str, ...]):
+def _label(value: Any, names: tuple[str, ...]) -> str | float:
     """A label as text or number; one that is not a class, such as -1 for a hidden label, is the number."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
@@ -174,7 +178,7 @@ def _label(value, names: tuple[str, ...]):
     return names[value] if names and 0 <= value < len(names) else value
 
 
-def _discover(name: str, splits: list[Split], options) -> tuple[str, ...]:
+def _discover(name: str, splits: list[Split], options: FinetuningOptions) -> tuple[str, ...]:
     train = next((split for split in splits if split.name == "train"), None)
     if train is None:
         raise UsageError(f"--labels is missing: {name} has no label names and no training split is made.")

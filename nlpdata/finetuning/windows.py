@@ -37,6 +37,9 @@ from nlpdata.tokenizers.scripts import is_unspaced
 FIRST_ID = 1_000_000_000
 _WORD_BREAKS = " \t\r\n\u202f"  # what run_squad.py splits a context at
 
+WindowPlan = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Question number, first token and number of tokens of each window in order: int64 (windows,) each."""
+
 
 class SquadEncoder:
     """SQuAD records of batches of paragraphs. The interface is SentenceEncoder's."""
@@ -49,7 +52,7 @@ class SquadEncoder:
         doc_stride: int,
         max_query_length: int,
         windows_without_answer: str,
-    ):
+    ) -> None:
         self.tokenizer, self.max_seq_length, self.names = tokenizer, max_seq_length, names
         self.doc_stride, self.max_query_length = doc_stride, max_query_length
         self.drop = windows_without_answer == "drop"
@@ -71,7 +74,8 @@ class SquadEncoder:
 
     def windows(self, batch: Batch) -> tuple["Windows", Counter]:
         """The windows of a batch, and counters."""
-        rows: Paragraphs = batch.rows
+        rows = batch.rows
+        assert isinstance(rows, Paragraphs)
         contexts = self._offsets.encode(rows.contexts)
         owner = np.repeat(np.arange(len(rows.contexts)), rows.counts)
         queries, full = self.tokenizer.encode(rows.questions)
@@ -92,7 +96,7 @@ class SquadEncoder:
             counters["answers"] = int((spans[:, 0] != -1).sum())
             counters["answers_cut"] = int((spans[:, 0] >= 0).sum()) - len(np.unique(held))
             if self.drop and batch.split == "train":
-                plan = tuple(column[~outside] for column in plan)
+                plan = plan[0][~outside], plan[1][~outside], plan[2][~outside]
                 labels = {name: column[~outside] for name, column in labels.items()}
         names = None
         if batch.split != "train":
@@ -123,7 +127,7 @@ class SquadEncoder:
         zeros, ones = bytes(self.max_seq_length), b"\1" * self.max_seq_length
         pads = pad * self.max_seq_length
         contexts = zip(queries, VarintRuns(windows.contexts.ids).runs(context_start, length), rest, strict=True)
-        columns = {
+        columns: dict[str, np.ndarray | Packed] = {
             "input_ids": Packed(cls + q + sep + c + sep + pads[: left * len(pad)] for q, c, left in contexts),
             "input_mask": Packed(ones[: a + b + 1] + zeros[:left] for a, b, left in sizes),
             "segment_ids": Packed(zeros[:a] + ones[: b + 1] + zeros[:left] for a, b, left in sizes),
@@ -137,7 +141,7 @@ class SquadEncoder:
                 columns[name] = Packed(zeros[:a] + run + zeros[: left + 1] for a, run, left in runs)
         return columns
 
-    def _max_context(self, totals, query_lengths, plan) -> np.ndarray:
+    def _max_context(self, totals: np.ndarray, query_lengths: np.ndarray, plan: WindowPlan) -> np.ndarray:
         question, start, length = plan
         result = np.zeros((len(question), self.max_seq_length), np.uint8)
         for i, (q, first, size) in enumerate(zip(question.tolist(), start.tolist(), length.tolist(), strict=True)):
@@ -171,7 +175,9 @@ class SquadEncoder:
             self._widen(spans, rows, contexts, owner, token_of)
         return spans
 
-    def _widen(self, spans, rows: Paragraphs, contexts: Tokens, owner, token_of) -> None:
+    def _widen(
+        self, spans: np.ndarray, rows: Paragraphs, contexts: Tokens, owner: np.ndarray, token_of: np.ndarray
+    ) -> None:
         """Replaces spans whose tokens do not spell the answer out by those of `_word_span`."""
         asked = zip(owner.tolist(), rows.spans, strict=True)
         texts = [rows.contexts[at][slice(*span)] if span else "" for at, span in asked]
@@ -208,7 +214,7 @@ class Windows:
     starts: dict[str, np.ndarray]
     totals: np.ndarray
     query_lengths: np.ndarray
-    plan: tuple[np.ndarray, np.ndarray, np.ndarray]
+    plan: WindowPlan
     labels: dict[str, np.ndarray]
     names: np.ndarray | None
 
@@ -216,7 +222,15 @@ class Windows:
         return len(self.plan[0])
 
 
-def _word_span(context: str, answer, span, starts, ends, ids, own) -> tuple[int, int]:
+def _word_span(
+    context: str,
+    answer: tuple[int, int],
+    span: tuple[int, int],
+    starts: np.ndarray,
+    ends: np.ndarray,
+    ids: np.ndarray,
+    own: np.ndarray,
+) -> tuple[int, int]:
     """The tokens that train an answer under WordPiece, of `span`, the smallest that cover it.
 
     `span` itself if it spells the answer out; else the answer's tokens elsewhere in its white-space words; else all
@@ -237,11 +251,8 @@ def _word_span(context: str, answer, span, starts, ends, ids, own) -> tuple[int,
     return low, high
 
 
-def plan_windows(totals: np.ndarray, rooms: np.ndarray, stride: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The windows of contexts of `totals` tokens (n,) of which `rooms` (n,) fit at a time.
-
-    Returns, for each window in order: question number, first token, number of tokens; int64 (windows,) each.
-    """
+def plan_windows(totals: np.ndarray, rooms: np.ndarray, stride: int) -> WindowPlan:
+    """The windows of contexts of `totals` tokens (n,) of which `rooms` (n,) fit at a time."""
     step = np.minimum(rooms, stride)
     counts = np.where(totals <= rooms, 1, 1 + -(-(totals - rooms) // step))
     question = np.repeat(np.arange(len(totals)), counts)
@@ -249,7 +260,7 @@ def plan_windows(totals: np.ndarray, rooms: np.ndarray, stride: int) -> tuple[np
     return question, start, np.minimum(rooms[question], totals[question] - start)
 
 
-def _positions(spans, plan, query_lengths) -> dict[str, np.ndarray]:
+def _positions(spans: np.ndarray, plan: WindowPlan, query_lengths: np.ndarray) -> dict[str, np.ndarray]:
     question, start, length = plan
     first, last = spans[question].T
     inside = (first >= start) & (last < start + length) & (first >= 0)

@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from nlpdata.errors import DataError, NlpdataError
-from nlpdata.files.paths import AnyPath, file_checksum, is_remote
+from nlpdata.files.paths import AnyPath, file_checksum
 from nlpdata.files.temporary import temporary
 from nlpdata.files.writing import move, sync_folder, write_durably, write_whole
 from nlpdata.output.naming import OutputSet, is_own, set_files
@@ -84,10 +84,10 @@ def commit(
 
 def _staged(stack: ExitStack, finished: FinishedSet) -> AnyPath | None:
     """The new meta file under a temporary name; None where it is remote, and appears in one step anyway."""
-    content = meta_bytes(finished.meta)
-    if is_remote(finished.target.meta):
+    content, meta = meta_bytes(finished.meta), finished.target.meta
+    if not isinstance(meta, Path):
         return None
-    made = stack.enter_context(temporary(finished.target.meta))
+    made = stack.enter_context(temporary(meta))
     write_durably(made, content)
     return made
 
@@ -247,7 +247,7 @@ def _journal(sets: Sequence[FinishedSet], key: str, notes: Sequence[str]) -> byt
     return json.dumps({**journal, "check": digest(journal)}).encode()
 
 
-def digest(content) -> str:
+def digest(content: object) -> str:
     """Of JSON-able content: 64 hexadecimal digits."""
     return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

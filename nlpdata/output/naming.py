@@ -83,7 +83,7 @@ def is_own(target: OutputSet, name: str) -> bool:
     return bool(re.fullmatch(of_set, name) or re.fullmatch(copy, name))
 
 
-def set_files(target: OutputSet) -> list[Path]:
+def set_files(target: OutputSet) -> list[AnyPath]:
     """The record files that lie under the set's name, one file or numbered shards of any count."""
     if not target.folder.is_dir():
         return []

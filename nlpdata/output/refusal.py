@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from nlpdata.errors import NlpdataError, UsageError
-from nlpdata.files.paths import AnyPath, is_remote
+from nlpdata.files.paths import AnyPath
 from nlpdata.files.temporary import temporary
 from nlpdata.output.committing import listed, marked_files, read_decided, read_marker
 from nlpdata.output.naming import OutputSet, set_files
@@ -84,12 +85,12 @@ def _refuse_others(targets: Sequence[OutputSet], others: Mapping[str, bytes | No
 
 
 def _refuse_folder(path: AnyPath) -> None:
-    if path.is_dir() and (is_remote(path) or not path.is_symlink()):
+    if path.is_dir() and not (isinstance(path, Path) and path.is_symlink()):
         raise UsageError(f"{path} is a folder; a file is written there. Move it elsewhere, or use another --output.")
 
 
 def _is_there(path: AnyPath) -> bool:
-    return path.exists() if is_remote(path) else os.path.lexists(path)
+    return os.path.lexists(path) if isinstance(path, Path) else path.exists()
 
 
 def _probe(place: AnyPath) -> None:
@@ -97,7 +98,7 @@ def _probe(place: AnyPath) -> None:
     folder = place.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if is_remote(place):
+        if not isinstance(place, Path):
             probe = place.with_name(f".{place.name.lstrip('.')}.probe")
             probe.touch()
             probe.unlink()

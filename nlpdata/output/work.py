@@ -22,7 +22,7 @@ from pathlib import Path
 try:
     import fcntl
 except ImportError:  # Windows
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.paths import AnyPath, file_checksum, file_size, is_plain_name, is_remote
@@ -40,10 +40,11 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 def work_path(target: OutputSet) -> Path:
     """The folder in which the work on an output is done; on this machine, also where the output is not."""
-    if is_remote(target.output):
+    folder = target.folder
+    if not isinstance(folder, Path):
         place = sha256(target.output.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         return Path(tempfile.gettempdir(), f"nlpdata-{target.stem}-{place}.work")
-    return target.folder / f".{target.stem}.work"
+    return folder / f".{target.stem}.work"
 
 
 def shared_path(target: OutputSet, key: str) -> AnyPath:
@@ -65,14 +66,14 @@ class WorkFolder:
       found: what is in place of the targets as the run begins, for its commit.
     """
 
-    def __init__(self, targets: Sequence[OutputSet], key: str, resumable: bool = True):
+    def __init__(self, targets: Sequence[OutputSet], key: str, resumable: bool = True) -> None:
         self.path = work_path(targets[0])
-        self._lock = None
+        self._lock: int | None = None
         try:
             self._take(targets[0].output)
             self.found = standing(targets)
-            if not is_remote(targets[0].output):
-                remove_left_in(targets[0].folder, f"{targets[0].stem}.")  # also for sets that this run does not make
+            if isinstance(folder := targets[0].folder, Path):
+                remove_left_in(folder, f"{targets[0].stem}.")  # also for sets that this run does not make
             self.decided: Decided | None = read_decided(targets, key, self.path)
             self.resumed = self.decided is not None or (resumable and self._stored_key() == key)
             if self.resumed:
