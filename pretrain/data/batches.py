@@ -41,7 +41,7 @@ class Batches:
     """
 
     def __init__(
-        self, records, config: DataConfig, transform: Transform, name: str = "data", facts: Mapping | None = None
+        self, records: Any, config: DataConfig, transform: Transform, name: str = "data", facts: Mapping | None = None
     ):
         self.num_examples, self.batch_size = len(records), config.global_batch_size
         self.name, self.facts = name, dict(facts or {})
@@ -138,7 +138,7 @@ def prefetch(
     ready: queue.Queue = queue.Queue(max(1, ahead))
     ended = threading.Event()
 
-    def put(item) -> bool:
+    def put(item: Any) -> bool:
         while not ended.is_set():
             try:
                 ready.put(item, timeout=0.1)
@@ -147,7 +147,7 @@ def prefetch(
                 continue
         return False
 
-    def work():
+    def work() -> None:
         for step in steps:
             try:
                 item = (step, function(step), None)

@@ -1,6 +1,7 @@
 """Some of the records of a set, in their order: what is left where others cannot be used."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ _BLOCK = 4096  # records looked at together
 class Chosen:
     """records[numbers], with the interface of `nlpdata.open_records` that batches use."""
 
-    def __init__(self, records, numbers: np.ndarray):
+    def __init__(self, records: Any, numbers: np.ndarray):
         self._records, self.numbers = records, numbers
         self.features, self.paths = records.features, records.paths
         stops = np.cumsum(records.counts)
@@ -27,7 +28,7 @@ class Chosen:
         return self._records.where(int(self.numbers[row]))
 
 
-def usable(records, is_usable: Callable[[dict[str, np.ndarray]], np.ndarray]) -> np.ndarray:
+def usable(records: Any, is_usable: Callable[[dict[str, np.ndarray]], np.ndarray]) -> np.ndarray:
     """The numbers of the records, int64, of which is_usable(rows) (bool (n,)) is true; reads them all once."""
     found = []
     for first in range(0, len(records), _BLOCK):

@@ -7,6 +7,7 @@ examples as for a billion, and needs no memory.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,7 @@ def shuffled(positions: np.ndarray, n: int, seed: int, epoch: int) -> np.ndarray
     return values.reshape(np.shape(positions))
 
 
-def _permuted(values: np.ndarray, a: int, b: int, round_keys) -> np.ndarray:
+def _permuted(values: np.ndarray, a: int, b: int, round_keys: Any) -> np.ndarray:
     """The images of values in [0, a * b), int64."""
     left, right = np.divmod(values, b)
     for turn, key in enumerate(round_keys):

@@ -156,7 +156,7 @@ class _Source:
         """The arrays of a batch; see pretraining_batches."""
         batch = self.transform_rows(rows, examples)
         boundary = rows.get("token_boundary")
-        if self._rule is not None:
+        if self._rule is not None and boundary is not None:
             lengths = batch["input_mask"].sum(axis=1)
             masked = mask_batch(batch["input_ids"], lengths, boundary, self._example_keys(examples, epoch), self._rule)
             batch["input_ids"] = masked.input_ids

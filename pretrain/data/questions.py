@@ -7,10 +7,12 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files.paths import AnyPath, open_binary
 from nlpdata.records.contract import find_meta
 from nlpdata.records.reader import Records
 from pretrain.data.batches import Batches
@@ -25,12 +27,12 @@ from pretrain.data.record_set import (
     open_record_set,
     sequence_features,
 )
-from pretrain.settings.schema import DataConfig
+from pretrain.settings.schema import DataConfig, TaskConfig
 
 _log = logging.getLogger(__name__)
 
 _POSITIONS = ("start_positions", "end_positions")
-_PLACES = ("token_char_start", "token_char_end", "token_is_max_context", "example_id")
+PLACES = ("token_char_start", "token_char_end", "token_is_max_context", "example_id")
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Question:
     answers: list[dict]
 
 
-def question_batches(config: DataConfig, task, labelled: bool = True) -> tuple[Batches, "QuestionSource"]:
+def question_batches(config: DataConfig, task: TaskConfig, labelled: bool = True) -> tuple[Batches, "QuestionSource"]:
     """Batches of SQuAD records, and their source.
 
     Args:
@@ -70,7 +72,9 @@ class QuestionSource:
       version_2_with_negative: whether questions may have no answer; None where no meta file says so.
     """
 
-    def __init__(self, records: Records, meta: Mapping, config: DataConfig, task, name: str, labelled: bool = True):
+    def __init__(
+        self, records: Records, meta: Mapping, config: DataConfig, task: Any, name: str, labelled: bool = True
+    ):
         self._records, self._meta, self._config, self._name = records, meta, config, name
         self._encoder = task.model.encoder.options
         self.version_2_with_negative = meta.get("version_2_with_negative")
@@ -105,7 +109,7 @@ class QuestionSource:
                 f"{self._name}: {first} holds no SQuAD records with answers: {', '.join(missing)} is missing. Its records have "
                 f"{', '.join(widths)}."
             )
-        places = [name for name in _PLACES if name not in widths]
+        places = [name for name in PLACES if name not in widths]
         if places and not self._config.is_training:
             raise UsageError(
                 f"{self._name}: {first} does not say where its tokens stand in the text ({', '.join(places)} is missing), which "
@@ -125,10 +129,10 @@ class QuestionSource:
         batch["record"] = examples.astype(np.int32)
         return batch
 
-    def places(self, records: np.ndarray) -> dict[str, np.ndarray]:
-        """token_char_start, token_char_end, token_is_max_context int64 (n, L), example_id of text (n,) of records."""
+    def places(self, records: np.ndarray) -> dict[str, Any]:
+        """token_char_start, token_char_end, token_is_max_context int64 (n, L), and example_id, a list of n texts, of records."""
         rows = self._records[records]
-        places = {name: rows[name] for name in _PLACES[:3]}
+        places = {name: rows[name] for name in PLACES[:3]}
         return places | {"example_id": [name.decode() for name in rows["example_id"][:, 0]]}
 
     def questions(self) -> dict[str, Question]:
@@ -140,7 +144,7 @@ class QuestionSource:
                 found[file] = read_questions(file)
         return {question.id: question for part in found.values() for question in part}
 
-    def _examples_file(self, path: Path) -> Path:
+    def _examples_file(self, path: AnyPath) -> AnyPath:
         meta = self._meta
         split = next((shard.get("split") for shard in meta.get("shards", []) if shard["file"] == path.name), None)
         name = meta.get("splits", {}).get(split, {}).get("examples")
@@ -149,14 +153,16 @@ class QuestionSource:
                 f"{self._name}: no meta file says where the questions of {path} are, which scoring needs. Keep meta.json and "
                 "dev.examples.jsonl.gz beside the records, as nlpdata create-finetuning --task squad writes them."
             )
-        return (Path(self._config.meta_path) if self._config.meta_path else find_meta(path)).parent / name
+        meta_path = Path(self._config.meta_path) if self._config.meta_path else find_meta(path)
+        assert meta_path is not None  # its content was read
+        return meta_path.parent / name
 
 
-def read_questions(path: Path) -> list[Question]:
+def read_questions(path: AnyPath) -> list[Question]:
     """The questions of an examples file. DataError, with the line, where it is missing or damaged."""
     questions, number = [], 0
     try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
+        with open_binary(path) as raw, gzip.open(raw, "rt", encoding="utf-8") as file:
             for text in file:
                 number += 1
                 line = json.loads(text)

@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files.paths import AnyPath
 from nlpdata.records.contract import V2_NAMES, find_meta, read_meta, split_shard
 from nlpdata.records.reader import Records, find_records
 from pretrain.settings.schema import DataConfig
@@ -27,7 +28,7 @@ def open_record_set(config: DataConfig, name: str) -> tuple[Records, dict]:
     return records, _read_metas(config, records, name)
 
 
-def find_paths(config: DataConfig, name: str) -> list[Path]:
+def find_paths(config: DataConfig, name: str) -> list[AnyPath]:
     """The record files of a data section. UsageError where there are none."""
     paths = config.input_path
     if isinstance(paths, str):
@@ -56,7 +57,7 @@ def check_length(length: int, config: DataConfig, meta: Mapping, name: str) -> N
             )
 
 
-def check_fits_model(meta: Mapping, length: int, encoder, name: str) -> None:
+def check_fits_model(meta: Mapping, length: int, encoder: Any, name: str) -> None:
     """UsageError where ids or positions of the records have no embedding in an encoder of these options."""
     vocab_size = meta.get("tokenizer", {}).get("vocab_size", 0)
     if vocab_size > encoder.vocab_size:
@@ -73,7 +74,7 @@ def check_fits_model(meta: Mapping, length: int, encoder, name: str) -> None:
 
 
 def sequence_features(
-    records: Records, rows: Mapping[str, np.ndarray], config: DataConfig, encoder, examples: np.ndarray
+    records: Records, rows: Mapping[str, np.ndarray], config: DataConfig, encoder: Any, examples: np.ndarray
 ) -> dict[str, np.ndarray]:
     """input_ids, input_mask, segment_ids int32 (n, L) of rows with our names, in the range that the encoder takes."""
     limits = {"input_ids": encoder.vocab_size, "input_mask": 2, "segment_ids": encoder.type_vocab_size}
@@ -131,8 +132,8 @@ def _read_metas(config: DataConfig, records: Records, name: str) -> dict:
     """The meta file's content ({} where there is none), after comparing the sets of records with it and each other."""
     if config.meta_path:
         return read_meta(config.meta_path)
-    metas: dict[Path, dict] = {}
-    promised: dict[Path, int] = {}
+    metas: dict[AnyPath, dict] = {}
+    promised: dict[AnyPath, int] = {}
     for path, count in zip(records.paths, records.counts, strict=True):
         base = split_shard(path)[0]
         if base not in metas:

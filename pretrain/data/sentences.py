@@ -3,11 +3,11 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.records.reader import Records
 from pretrain.data.batches import Batches
 from pretrain.data.chosen import Chosen, usable
 from pretrain.data.record_set import (
@@ -21,7 +21,7 @@ from pretrain.data.record_set import (
     sequence_features,
 )
 from pretrain.data.texts import encode_texts
-from pretrain.settings.schema import KINDS, DataConfig
+from pretrain.settings.schema import KINDS, DataConfig, EvalTextDataConfig, TextDataConfig
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Labels:
     names: tuple[str, ...] = ()
 
 
-def sentence_batches(config: DataConfig, task) -> tuple[Batches, Labels]:
+def sentence_batches(config: DataConfig, task: Any) -> tuple[Batches, Labels]:
     """Batches of records of a sentence task, ours or another tool's, and what their labels are.
 
     Args:
@@ -48,8 +48,11 @@ def sentence_batches(config: DataConfig, task) -> tuple[Batches, Labels]:
     Raises UsageError where configuration and records do not fit, DataError where a record file is damaged.
     """
     name = f"task.{'train_data' if config.is_training else 'validation_data'}"
-    named = getattr(config, "tfds_name", "")
-    records, meta = encode_texts(config, name) if named else open_record_set(config, name)
+    records: Any
+    if isinstance(config, TextDataConfig | EvalTextDataConfig) and config.tfds_name:
+        records, meta = encode_texts(config, name)
+    else:
+        records, meta = open_record_set(config, name)
     source = _Source(records, meta, config, task, name)
     if not meta:
         _log.info(
@@ -61,7 +64,7 @@ def sentence_batches(config: DataConfig, task) -> tuple[Batches, Labels]:
 class _Source:
     """Records that were found to fit; `transform` makes a batch's arrays of their rows."""
 
-    def __init__(self, records: Records, meta: Mapping, config: DataConfig, task, name: str):
+    def __init__(self, records: Any, meta: Mapping, config: DataConfig, task: Any, name: str):
         self.records, self._meta, self._config, self._name = records, meta, config, name
         self._encoder = task.model.encoder.options
         self._features = {RENAME.get(f.name, f.name): f for f in records.features}
@@ -100,7 +103,7 @@ class _Source:
                 instead = "They are of a question answering task: was --experiment=bert/squad meant?"
             raise UsageError(f"{self._name}: the records of {self.records.paths[0]} have no label_ids. {instead}")
 
-    def _find_labels(self, task) -> Labels:
+    def _find_labels(self, task: Any) -> Labels:
         meta, name = self._meta, self._name
         kind, wanted = kind_of(meta), task.model.num_classes or None
         if kind is not None and kind not in KINDS:
@@ -127,9 +130,10 @@ class _Source:
                 f"{name}: the records have {found} classes{listed}, task.model.num_classes says {wanted}. Set it to {found}, "
                 "or leave it out."
             )
-        if not (wanted or found):
+        classes = wanted or found
+        if not classes:
             raise UsageError(f"{name}: no meta file says how many classes there are. Set task.model.num_classes.")
-        return Labels(kind, wanted or found, names)
+        return Labels(kind, classes, names)
 
     def _check_label_feature(self) -> None:
         feature, labels = self._features["label_ids"], self.labels

@@ -5,11 +5,11 @@ from pathlib import Path
 from nlpdata.records.contract import find_meta, read_meta
 from nlpdata.tokenizers import load_tokenizer
 from pretrain.data.record_set import find_paths
-from pretrain.settings.schema import DataConfig
+from pretrain.settings.schema import DataConfig, EvalTextDataConfig, TextDataConfig
 
 
 def tokenizer_of(config: DataConfig, name: str) -> tuple[Path, dict] | None:
-    """The file, and what a meta file says of its use; None where no meta file names one, or it does not lie beside it.
+    """The file, and what a meta file says of its use; None where no meta file names one, or it is not next to it.
 
     Args:
       name: of the section, for messages.
@@ -20,12 +20,14 @@ def tokenizer_of(config: DataConfig, name: str) -> tuple[Path, dict] | None:
 
 def tokenizer_entry(config: DataConfig, name: str) -> tuple[Path | None, dict]:
     """The same, with what the meta file says where the file is not there; (None, {}) where it says nothing."""
-    if getattr(config, "tfds_name", ""):
+    if isinstance(config, TextDataConfig | EvalTextDataConfig) and config.tfds_name:
         tokenizer = load_tokenizer(config.vocab_file, do_lower_case=config.do_lower_case)
         return Path(tokenizer.path), tokenizer.meta()
     if not config.input_path:
         return None, {}
     meta_path = Path(config.meta_path) if config.meta_path else find_meta(find_paths(config, name)[0])
-    use = read_meta(meta_path).get("tokenizer", {}) if meta_path else {}
-    path = meta_path.parent / use["file"] if "file" in use else None
+    if meta_path is None:
+        return None, {}
+    use = read_meta(meta_path).get("tokenizer", {})
+    path = Path(meta_path.parent / use["file"]) if "file" in use else None
     return path if path and path.exists() else None, use

@@ -6,6 +6,7 @@ in one place, so a foreign second segment shows; its sentences tell of one day a
 
 import logging
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +32,7 @@ _FORMS = (
 )
 
 
-def toy_objective(input_path) -> str | None:
+def toy_objective(input_path: str | Sequence[str]) -> str | None:
     """The objective that an input path such as toy:nsp names; None for any other path."""
     if not isinstance(input_path, str) or not input_path.startswith("toy:"):
         return None
@@ -73,6 +74,7 @@ def make_toy_records(folder: Path, objective: str) -> Path:
         f"{stem}.tfrecord",
         str(folder / "vocab.txt"),
         objective=objective,
+        do_lower_case=True,
         max_seq_length=SEQ_LENGTH,
         dupe_factor=2,
         eval_fraction=0.1,

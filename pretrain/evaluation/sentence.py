@@ -4,6 +4,7 @@ One difference: SciPy gives nan for a correlation with something constant; here 
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -63,7 +64,7 @@ def f1_per_class(confusion: np.ndarray) -> np.ndarray:
     return _f1(np.diag(confusion).astype(np.float64), confusion.sum(axis=1), confusion.sum(axis=0))
 
 
-def _f1(right, wanted, made):
+def _f1(right: Any, wanted: Any, made: Any) -> Any:
     total = np.asarray(wanted + made, np.float64)
     return np.divide(2 * right, total, out=np.zeros_like(total), where=total > 0)
 

@@ -16,6 +16,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from nlpdata.errors import DataError
 
@@ -125,7 +126,7 @@ def _scores_1(golds: Sequence[str], answer: str | None) -> tuple[float, float]:
     return max(exact_match(gold, answer) for gold in wanted), max(found(gold, answer) for gold in wanted)
 
 
-def _means(scores: Mapping[str, tuple[float, float]], keys) -> dict[str, float]:
+def _means(scores: Mapping[str, tuple[float, float]], keys: Any) -> dict[str, float]:
     return {
         name: _percent(math.fsum(scores[key][at] for key in keys), len(keys))
         for at, name in enumerate(("exact_match", "f1"))

@@ -1,11 +1,15 @@
 """Multi-head self-attention of BERT, with its residual connection and layer normalisation."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 from keras import ops
 
 from pretrain.layers.dropout import Dropout
 from pretrain.layers.fast_path import add_and_norm, attend, project
 from pretrain.layers.layer_norm import LayerNorm
+from pretrain.layers.tensors import Tensor
 
 
 class SelfAttention(keras.layers.Layer):
@@ -20,14 +24,14 @@ class SelfAttention(keras.layers.Layer):
     def __init__(
         self,
         *,
-        hidden_size,
-        num_attention_heads,
-        hidden_dropout_prob,
-        attention_probs_dropout_prob,
-        layer_norm_eps,
-        norm=LayerNorm,
-        key_size=None,
-        value_size=None,
+        hidden_size: int,
+        num_attention_heads: int,
+        hidden_dropout_prob: float,
+        attention_probs_dropout_prob: float,
+        layer_norm_eps: float | None,
+        norm: Callable[..., LayerNorm] = LayerNorm,
+        key_size: int | None = None,
+        value_size: int | None = None,
     ):
         super().__init__(name="attention")
         self.hidden_size, self.heads = hidden_size, num_attention_heads
@@ -40,13 +44,20 @@ class SelfAttention(keras.layers.Layer):
         self.dropout = Dropout(hidden_dropout_prob)
         self.layer_norm = norm(hidden_size, layer_norm_eps)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         sizes = {self.query: self.key_size, self.key: self.key_size, self.value: self.value_size}
         for dense, size in (sizes | {self.output_dense: self.hidden_size}).items():
             dense.build((None, None, size))
         self.layer_norm.build()
 
-    def call(self, x, mask_adder, key_input=None, value_input=None, training=False):
+    def call(
+        self,
+        x: Tensor,
+        mask_adder: Tensor,
+        key_input: Tensor | None = None,
+        value_input: Tensor | None = None,
+        training: bool = False,
+    ) -> Tensor:
         key_input, value_input = (x if other is None else other for other in (key_input, value_input))
         query, key = (self._split(project(dense, key_input)) for dense in (self.query, self.key))
         value = self._split(project(self.value, value_input))
@@ -56,7 +67,7 @@ class SelfAttention(keras.layers.Layer):
         context = ops.reshape(context, ops.shape(x))
         return add_and_norm(self.layer_norm, self.dropout, self.output_dense, x, context, training)
 
-    def _attend(self, query, key, value, mask_adder, training):
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask_adder: Tensor, training: bool) -> Tensor:
         """(b, L, heads, hidden / heads) three times -> the same, by plain operations."""
         query, key, value = (ops.transpose(each, (0, 2, 1, 3)) for each in (query, key, value))
         query = query * (self.hidden_size // self.heads) ** -0.5
@@ -65,7 +76,7 @@ class SelfAttention(keras.layers.Layer):
         probs = self.probs_dropout(ops.cast(probs, self.compute_dtype), training=training)
         return ops.transpose(ops.matmul(probs, value), (0, 2, 1, 3))
 
-    def _split(self, x):
+    def _split(self, x: Tensor) -> Tensor:
         """(b, L, hidden) -> (b, L, heads, hidden / heads)"""
         batch, length = ops.shape(x)[:2]
         return ops.reshape(x, (batch, length, self.heads, self.hidden_size // self.heads))

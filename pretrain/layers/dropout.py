@@ -12,17 +12,23 @@ import contextlib
 import contextvars
 import itertools
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-_scope = contextvars.ContextVar("dropout_scope", default=None)
+from pretrain.layers.tensors import Tensor
+
+_scope: contextvars.ContextVar["tuple[Tensor, Iterator[int]] | None"] = contextvars.ContextVar(
+    "dropout_scope", default=None
+)
 _SALTS = (0x9E3779B1, 0x85EBCA6B)  # odd: multiples by different counts differ modulo 2**32
 
 
 @contextlib.contextmanager
-def dropout_scope(key):
+def dropout_scope(key: Tensor) -> Iterator[None]:
     """Everything inside draws its dropout from `key`, int32 or uint32 (2,)."""
     token = _scope.set((key, itertools.count(1)))
     try:
@@ -41,7 +47,7 @@ class Dropout(keras.layers.Layer):
         super().__init__(name=name)
         self.rate = rate
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
         if not training or self.rate == 0:
             return inputs
         key, salt = next_key()
@@ -50,16 +56,17 @@ class Dropout(keras.layers.Layer):
         return inputs * (ops.cast(kept, inputs.dtype) * (65536 / (65536 - dropped)))
 
 
-def next_key():
+def next_key() -> tuple[Tensor, np.ndarray]:
     """(the scope's key, uint32 (2,) that makes it this dropout's own when added). RuntimeError outside a dropout_scope."""
-    if _scope.get() is None:
+    scope = _scope.get()
+    if scope is None:
         raise RuntimeError("training with dropout needs a dropout_scope(key) around the forward pass")
-    key, counter = _scope.get()
+    key, counter = scope
     count = next(counter)
     return key, np.array([count * each % 2**32 for each in _SALTS], np.uint32)
 
 
-def _tensorflow_bits(shape, key, salt: np.ndarray):
+def _tensorflow_bits(shape: Any, key: Tensor, salt: np.ndarray) -> Tensor:
     import tensorflow as tf
 
     # Words of 32 bits and no sign: of a negative seed XLA draws other numbers than TensorFlow's own kernel.
@@ -70,7 +77,7 @@ def _tensorflow_bits(shape, key, salt: np.ndarray):
     return tf.cast(tf.reshape(halves[:size], shape), tf.int32)
 
 
-def _jax_bits(shape, key, salt: np.ndarray):
+def _jax_bits(shape: Any, key: Tensor, salt: np.ndarray) -> Tensor:
     import jax
     import jax.numpy as jnp
 
@@ -84,7 +91,7 @@ def _jax_bits(shape, key, salt: np.ndarray):
     return (bits >> 16).astype(jnp.int32).reshape(shape)
 
 
-def row_bits(row, column, first, second):
+def row_bits(row: Tensor, column: Tensor, first: Tensor, second: Tensor) -> Tensor:
     """Uniform uint32 for every row and column (uint32, shapes that broadcast) of an array: a hash of the counters.
 
     What is mixed for a row, with both parts of the key, is the start of a sequence over its columns.
@@ -93,7 +100,7 @@ def row_bits(row, column, first, second):
     return _mix(start + column * np.uint32(_SALTS[0]))
 
 
-def row_factors(row, column, key, rate: float):
+def row_factors(row: Tensor, column: Tensor, key: Tensor, rate: float) -> Tensor:
     """What dropout multiplies with at every row and column of an array, on JAX: float32, 0 or about 1 / (1 - rate).
 
     Args:
@@ -107,7 +114,7 @@ def row_factors(row, column, key, rate: float):
     return jnp.where(bits >= np.uint32(dropped << 16), np.float32(65536 / (65536 - dropped)), np.float32(0))
 
 
-def _mix(x):
+def _mix(x: Tensor) -> Tensor:
     """lowbias32 on uint32."""
     x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
     x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)

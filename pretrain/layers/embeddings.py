@@ -1,10 +1,13 @@
 """The sum of word, position and segment embeddings, normalised."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from pretrain.layers.dropout import Dropout
 from pretrain.layers.layer_norm import LayerNorm
+from pretrain.layers.tensors import Tensor
 
 
 class Embeddings(keras.layers.Layer):
@@ -17,13 +20,13 @@ class Embeddings(keras.layers.Layer):
     def __init__(
         self,
         *,
-        vocab_size,
-        embedding_size,
-        max_position_embeddings,
-        type_vocab_size,
-        hidden_dropout_prob,
-        layer_norm_eps,
-        norm=LayerNorm,
+        vocab_size: int,
+        embedding_size: int,
+        max_position_embeddings: int,
+        type_vocab_size: int,
+        hidden_dropout_prob: float,
+        layer_norm_eps: float,
+        norm: type[LayerNorm] = LayerNorm,
     ):
         super().__init__(name="embeddings")
         self.rows = {
@@ -35,22 +38,22 @@ class Embeddings(keras.layers.Layer):
         self.layer_norm = norm(embedding_size, layer_norm_eps)
         self.dropout = Dropout(hidden_dropout_prob)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.word_embeddings, self.position_embeddings, self.token_type_embeddings = (
             self.add_weight(name=name, shape=(rows, size), initializer="zeros", autocast=False)
             for (name, rows), size in zip(self.rows.items(), (self.word_size, self.size, self.size), strict=True)
         )
         self.layer_norm.build()
 
-    def call(self, input_ids, segment_ids, training=False):
+    def call(self, input_ids: Tensor, segment_ids: Tensor, training: bool = False) -> Tensor:
         words = self._words(input_ids)
         positions = ops.convert_to_tensor(self.position_embeddings)[: ops.shape(input_ids)[1]]
         return self.dropout(self.layer_norm(words + positions + self._segments(segment_ids)), training=training)
 
-    def _words(self, input_ids):
+    def _words(self, input_ids: Tensor) -> Tensor:
         return ops.take(self.word_embeddings, input_ids, axis=0)
 
-    def _segments(self, segment_ids):
+    def _segments(self, segment_ids: Tensor) -> Tensor:
         table = ops.convert_to_tensor(self.token_type_embeddings)
         if table.shape[0] == 2:
             return table[0] + ops.cast(segment_ids, table.dtype)[..., None] * (table[1] - table[0])

@@ -16,7 +16,7 @@ from keras import ops
 from pretrain.layers.dropout import next_key
 from pretrain.layers.layer_norm import LayerNorm
 
-_scope = contextvars.ContextVar("fast_path", default=None)
+_scope: contextvars.ContextVar["FastPath | None"] = contextvars.ContextVar("fast_path", default=None)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,11 @@
 """Layer normalisation over the last axis, and what MobileBERT has instead; in float32 whatever the precision of the model."""
 
+from typing import Any
+
 import keras
 from keras import ops
+
+from pretrain.layers.tensors import Tensor
 
 
 class LayerNorm(keras.layers.Layer):
@@ -11,11 +15,11 @@ class LayerNorm(keras.layers.Layer):
         super().__init__(name=name)
         self.size, self.epsilon = size, epsilon
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.gamma = self.add_weight(name="gamma", shape=(self.size,), initializer="ones", autocast=False)
         self.beta = self.add_weight(name="beta", shape=(self.size,), initializer="zeros", autocast=False)
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         x = ops.cast(inputs, "float32")
         centred = x - ops.mean(x, axis=-1, keepdims=True)
         variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
@@ -27,7 +31,7 @@ class NoNorm(LayerNorm):
     """gamma * x + beta: what MobileBERT has in the place of layer normalisation."""
 
     def __init__(self, size: int, epsilon: None = None, name: str = "layer_norm"):
-        super().__init__(size, epsilon, name)
+        super().__init__(size, 0.0, name)
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         return ops.cast(ops.cast(inputs, "float32") * self.gamma + self.beta, self.compute_dtype)

@@ -1,5 +1,7 @@
 """Layers of MobileBERT (Sun et al., 2020, arXiv 2004.02984): thin layers between wide vectors."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -8,6 +10,7 @@ from pretrain.layers.dropout import Dropout
 from pretrain.layers.embeddings import Embeddings
 from pretrain.layers.feed_forward import FeedForward
 from pretrain.layers.layer_norm import NoNorm
+from pretrain.layers.tensors import Tensor
 
 
 class TrigramEmbeddings(Embeddings):
@@ -16,16 +19,16 @@ class TrigramEmbeddings(Embeddings):
     int32 input_ids and segment_ids (b, L) -> (b, L, hidden_size). Past the ends there are zeros.
     """
 
-    def __init__(self, *, embedding_size, hidden_size, **options):
+    def __init__(self, *, embedding_size: int, hidden_size: int, **options: Any):
         super().__init__(embedding_size=hidden_size, norm=NoNorm, **options)
         self.word_size = embedding_size
         self.transformation = keras.layers.Dense(hidden_size, kernel_initializer="zeros", name="transformation")
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         super().build()
         self.transformation.build((None, None, 3 * self.word_size))
 
-    def _words(self, input_ids):
+    def _words(self, input_ids: Tensor) -> Tensor:
         words = super()._words(input_ids)
         zero = ops.zeros_like(words[:, :1])
         following = ops.concatenate([words[:, 1:], zero], axis=1)
@@ -36,18 +39,18 @@ class TrigramEmbeddings(Embeddings):
 class Bottleneck(keras.layers.Layer):
     """A dense layer and its scale: (b, L, from_size) -> (b, L, to_size)."""
 
-    def __init__(self, from_size, to_size, name, hidden_dropout_prob=0.0):
+    def __init__(self, from_size: int, to_size: int, name: str, hidden_dropout_prob: float = 0.0):
         super().__init__(name=name)
         self.from_size = from_size
         self.dense = keras.layers.Dense(to_size, kernel_initializer="zeros", name="dense")
         self.dropout = Dropout(hidden_dropout_prob)
         self.layer_norm = NoNorm(to_size)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.dense.build((None, None, self.from_size))
         self.layer_norm.build()
 
-    def call(self, x, residual=None, training=False):
+    def call(self, x: Tensor, residual: Tensor | None = None, training: bool = False) -> Tensor:
         x = self.dropout(self.dense(x), training=training)
         return self.layer_norm(x if residual is None else x + residual)
 
@@ -68,17 +71,17 @@ class MobileLayer(keras.layers.Layer):
     def __init__(
         self,
         *,
-        name,
-        hidden_size,
-        intra_bottleneck_size,
-        num_attention_heads,
-        intermediate_size,
-        hidden_act,
-        hidden_dropout_prob,
-        attention_probs_dropout_prob,
-        use_bottleneck_attention,
-        key_query_shared_bottleneck,
-        num_feedforward_networks,
+        name: str,
+        hidden_size: int,
+        intra_bottleneck_size: int,
+        num_attention_heads: int,
+        intermediate_size: int,
+        hidden_act: str,
+        hidden_dropout_prob: float,
+        attention_probs_dropout_prob: float,
+        use_bottleneck_attention: bool,
+        key_query_shared_bottleneck: bool,
+        num_feedforward_networks: int,
     ):
         super().__init__(name=name)
         narrow = intra_bottleneck_size
@@ -113,13 +116,13 @@ class MobileLayer(keras.layers.Layer):
         ]
         self.bottleneck_output = Bottleneck(narrow, hidden_size, "bottleneck_output", hidden_dropout_prob)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         parts = [self.bottleneck_input, self.bottleneck_attention, self.attention, *self.feed_forwards]
         for part in (*parts, self.bottleneck_output):
             if part is not None:
                 part.build()
 
-    def call(self, x, mask_adder, training=False):
+    def call(self, x: Tensor, mask_adder: Tensor, training: bool = False) -> Tensor:
         narrow = self.bottleneck_input(x)
         value = narrow if self.use_bottleneck_attention else x
         key = value if self.bottleneck_attention is None else self.bottleneck_attention(x)

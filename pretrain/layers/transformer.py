@@ -1,9 +1,12 @@
 """One layer of BERT: self-attention, then feed-forward."""
 
+from typing import Any
+
 import keras
 
 from pretrain.layers.attention import SelfAttention
 from pretrain.layers.feed_forward import FeedForward
+from pretrain.layers.tensors import Tensor
 
 
 class TransformerLayer(keras.layers.Layer):
@@ -12,14 +15,14 @@ class TransformerLayer(keras.layers.Layer):
     def __init__(
         self,
         *,
-        name,
-        hidden_size,
-        num_attention_heads,
-        intermediate_size,
-        hidden_act,
-        hidden_dropout_prob,
-        attention_probs_dropout_prob,
-        layer_norm_eps,
+        name: str,
+        hidden_size: int,
+        num_attention_heads: int,
+        intermediate_size: int,
+        hidden_act: str,
+        hidden_dropout_prob: float,
+        attention_probs_dropout_prob: float,
+        layer_norm_eps: float,
     ):
         super().__init__(name=name)
         self.attention = SelfAttention(
@@ -37,9 +40,9 @@ class TransformerLayer(keras.layers.Layer):
             layer_norm_eps=layer_norm_eps,
         )
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.attention.build()
         self.feed_forward.build()
 
-    def call(self, x, mask_adder, training=False):
+    def call(self, x: Tensor, mask_adder: Tensor, training: bool = False) -> Tensor:
         return self.feed_forward(self.attention(x, mask_adder, training=training), training=training)

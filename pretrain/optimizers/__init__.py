@@ -1,6 +1,7 @@
 """Optimizers, learning rates, weight decay; `build_optimizer` makes what a configuration describes."""
 
 from dataclasses import asdict
+from typing import Any
 
 from nlpdata.errors import UsageError
 from pretrain.optimizers.curve import resolved
@@ -8,7 +9,7 @@ from pretrain.registry import OPTIMIZERS, SCHEDULES, WARMUPS
 from pretrain.settings.schema import OptimizationConfig
 
 
-def build_optimizer(config: OptimizationConfig, train_steps: int):
+def build_optimizer(config: OptimizationConfig, train_steps: int) -> tuple[Any, float | None]:
     """(optimizer, largest global norm of the gradients or None) for a run of that many steps.
 
     Clipping is the engine's, since gradients must be summed over replicas and micro-steps first.
@@ -25,7 +26,7 @@ def build_optimizer(config: OptimizationConfig, train_steps: int):
     return OPTIMIZERS.get(config.optimizer.type)(learning_rate, **options), clip_norm or None
 
 
-def build_learning_rate(config: OptimizationConfig, train_steps: int):
+def build_learning_rate(config: OptimizationConfig, train_steps: int) -> Any:
     """The rate as a function of the step, with its warm-up, for a run of that many steps."""
     config = resolved(config, train_steps)
     rate = SCHEDULES.get(config.learning_rate.type).for_run(config.learning_rate.options, train_steps)

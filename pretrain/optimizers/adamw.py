@@ -1,5 +1,8 @@
 """AdamW as in google-research/bert (optimization.py): decoupled decay times the learning rate."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -18,33 +21,33 @@ class AdamW(keras.optimizers.Optimizer):
 
     def __init__(
         self,
-        learning_rate,
+        learning_rate: Any,
         *,
-        beta_1=0.9,
-        beta_2=0.999,
-        epsilon=1e-6,
-        weight_decay_rate=0.01,
-        exclude_from_weight_decay=(),
-        bias_correction=False,
-        name="adamw",
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        weight_decay_rate: float = 0.01,
+        exclude_from_weight_decay: Sequence[str] = (),
+        bias_correction: bool = False,
+        name: str = "adamw",
     ):
         super().__init__(learning_rate=learning_rate, name=name)
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
         self.weight_decay_rate, self.exclude_from_weight_decay = weight_decay_rate, list(exclude_from_weight_decay)
         self.bias_correction = bias_correction
 
-    def build(self, variables):
+    def build(self, variables: list[keras.Variable]) -> None:
         if self.built:
             return
         super().build(variables)
         self._moments, self._velocities = self.add_optimizer_variables(variables, ["momentum", "velocity"])
         self._decayed = [is_decayed(variable.path, self.exclude_from_weight_decay) for variable in variables]
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient: Any, variable: keras.Variable, learning_rate: Any) -> None:
         update = self._decayed_update(gradient, variable, self._get_variable_index(variable))
         self.assign_sub(variable, ops.cast(learning_rate, variable.dtype) * update)
 
-    def _decayed_update(self, gradient, variable, index):
+    def _decayed_update(self, gradient: Any, variable: keras.Variable, index: int) -> Any:
         """Moves the moments on; returns what is subtracted from the variable, before the learning rate."""
         m, v = self._moments[index], self._velocities[index]
         gradient = ops.cast(gradient, variable.dtype)
@@ -61,7 +64,7 @@ class AdamW(keras.optimizers.Optimizer):
             update = update + self.weight_decay_rate * variable
         return update
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()  # with Keras's own decay and clipping, which this optimizer does not take
         return {name: config[name] for name in ("name", "learning_rate")} | {
             "beta_1": self.beta_1,

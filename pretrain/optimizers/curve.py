@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from nlpdata.registry import Registry
 from pretrain.optimizers.configs import ConstantConfig, LinearWarmupConfig, PolynomialConfig
 from pretrain.registry import SCHEDULES, WARMUPS
 from pretrain.settings.schema import Choice, OptimizationConfig
@@ -59,16 +60,19 @@ class Curve:
         return max(self.at(min(max(step, 0), train_steps - 1)) for step in ends)
 
     def _decayed(self, step: int) -> float:
-        if self.decay_start is None:
+        start, end, last, power = self.decay_start, self.decay_end, self.end_rate, self.power
+        if start is None or end is None or last is None or power is None:  # constant
             return self.rate
-        passed = (step - self.decay_start) / (self.decay_end - self.decay_start)
-        return self.end_rate + (self.rate - self.end_rate) * (1 - min(max(passed, 0.0), 1.0)) ** self.power
+        passed = (step - start) / (end - start)
+        return last + (self.rate - last) * (1 - min(max(passed, 0.0), 1.0)) ** power
 
 
 def curve_of(config: OptimizationConfig, train_steps: int) -> Curve | None:
     """The rates of a run of that many steps; None where a part of the user's own decides them."""
     options, warmup = config.learning_rate.options, config.warmup and config.warmup.options
-    if config.learning_rate.type not in SCHEDULES.names() or (warmup and config.warmup.type not in WARMUPS.names()):
+    if config.learning_rate.type not in SCHEDULES.names():
+        return None
+    if config.warmup and config.warmup.type not in WARMUPS.names():
         return None
     rising: dict[str, Any] = {}
     if warmup:
@@ -92,7 +96,7 @@ def curve_of(config: OptimizationConfig, train_steps: int) -> Curve | None:
     )
 
 
-def warmup_length(config, train_steps: int) -> int:
+def warmup_length(config: Any, train_steps: int) -> int:
     """Steps of the warm-up of a run; 0 for options of the user's own, which may have no such number."""
     if not isinstance(config, LinearWarmupConfig):
         return 0
@@ -106,8 +110,7 @@ def resolved(config: OptimizationConfig, train_steps: int) -> OptimizationConfig
         return config
     start, steps = options.decay_start, options.decay_steps
     if start is None:
-        follows_warmup = steps is None and config.warmup is not None
-        start = warmup_length(config.warmup.options, train_steps) if follows_warmup else 0
+        start = warmup_length(config.warmup.options, train_steps) if steps is None and config.warmup else 0
     steps = max(1, train_steps - start) if steps is None else steps
     return _with_decay(config, start, steps)
 
@@ -196,7 +199,7 @@ def stored_description(info: Mapping) -> dict | None:
         return None
 
 
-def _part(registry, stored: Mapping) -> Choice:
+def _part(registry: Registry, stored: Mapping) -> Choice:
     """A registered part with its stored options: what a checkpoint says is never imported."""
     if stored["type"] not in registry.names():
         raise ValueError(stored["type"])

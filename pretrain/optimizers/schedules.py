@@ -1,6 +1,7 @@
 """Learning rates: pure functions of the step. curve.py has their rule and the same in plain numbers."""
 
 from dataclasses import asdict
+from typing import Any
 
 import keras
 from keras import ops
@@ -23,10 +24,10 @@ class Constant(keras.optimizers.schedules.LearningRateSchedule):
     def for_run(cls, config: ConstantConfig, train_steps: int) -> "Constant":
         return cls(config.learning_rate)
 
-    def __call__(self, step):
+    def __call__(self, step: Any) -> Any:
         return ops.full_like(ops.cast(step, "float32"), self.learning_rate)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"learning_rate": self.learning_rate}
 
 
@@ -54,12 +55,12 @@ class Polynomial(keras.optimizers.schedules.LearningRateSchedule):
         steps, start = (train_steps if config.decay_steps is None else config.decay_steps), config.decay_start or 0
         return cls(config.initial_learning_rate, steps, config.end_learning_rate, config.power, start)
 
-    def __call__(self, step):
+    def __call__(self, step: Any) -> Any:
         passed = (ops.cast(step, "float32") - self.decay_start) / self.decay_steps
         left = 1.0 - ops.clip(passed, 0.0, 1.0)
         return self.end_learning_rate + (self.initial_learning_rate - self.end_learning_rate) * left**self.power
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "initial_learning_rate": self.initial_learning_rate,
             "decay_steps": self.decay_steps,
@@ -73,21 +74,21 @@ class Polynomial(keras.optimizers.schedules.LearningRateSchedule):
 class PolynomialWarmup(keras.optimizers.schedules.LearningRateSchedule):
     """From warmup_learning_rate at step 0 to `after` at step `warmup_steps`, as (step / warmup_steps) ** power rises."""
 
-    config_class = PolynomialWarmupConfig
+    config_class: type[LinearWarmupConfig] = PolynomialWarmupConfig
 
-    def __init__(self, after, warmup_steps: int, warmup_learning_rate: float = 0.0, power: float = 1.0):
+    def __init__(self, after: Any, warmup_steps: int, warmup_learning_rate: float = 0.0, power: float = 1.0):
         if warmup_steps < 0:
             raise UsageError(f"warmup_steps must not be negative. Received: {warmup_steps}")
         self.after, self.warmup_steps = after, warmup_steps
         self.warmup_learning_rate, self.power = warmup_learning_rate, power
 
     @classmethod
-    def for_run(cls, config: LinearWarmupConfig, train_steps: int, after) -> "PolynomialWarmup":
+    def for_run(cls, config: LinearWarmupConfig, train_steps: int, after: Any) -> "PolynomialWarmup":
         options = asdict(config)
         del options["warmup_proportion"]
         return cls(after, **options | {"warmup_steps": warmup_length(config, train_steps)})
 
-    def __call__(self, step):
+    def __call__(self, step: Any) -> Any:
         if not self.warmup_steps:
             return self.after(step)
         share = ops.cast(step, "float32") / self.warmup_steps
@@ -95,7 +96,7 @@ class PolynomialWarmup(keras.optimizers.schedules.LearningRateSchedule):
         rising = self.warmup_learning_rate + (target - self.warmup_learning_rate) * share**self.power
         return ops.where(share < 1.0, rising, self.after(step))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "after": keras.optimizers.schedules.serialize(self.after),
             "warmup_steps": self.warmup_steps,
@@ -104,7 +105,7 @@ class PolynomialWarmup(keras.optimizers.schedules.LearningRateSchedule):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Any) -> "PolynomialWarmup":
         return cls(**config | {"after": keras.optimizers.schedules.deserialize(config["after"])})
 
 

@@ -44,7 +44,7 @@ class SentencePredictionConfig(TaskConfig):
     label_smoothing: float = at_least(0, 0.0)
     """Share of the probability that is spread over all classes."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.init_cls_pooler and self.model.use_encoder_pooler:
             raise UsageError(
                 "init_cls_pooler is true, and so is model.use_encoder_pooler: the classifier has no dense layer of its own "

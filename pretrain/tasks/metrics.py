@@ -40,7 +40,8 @@ def question_metrics(with_negative: bool) -> dict[str, Better]:
 
 
 def _declared(higher: Iterable[str], *lower: str) -> dict[str, Better]:
-    return dict.fromkeys(("loss", *lower), "lower") | dict.fromkeys(higher, "higher")
+    declared: dict[str, Better] = dict.fromkeys(("loss", *lower), "lower")
+    return declared | {name: "higher" for name in higher}
 
 
 BETTER: dict[str, Better] = pretraining_metrics(True) | sentence_metrics(None) | question_metrics(True)

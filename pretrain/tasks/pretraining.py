@@ -1,7 +1,10 @@
 """Masked language model and, unless switched off, sentence pairs: next sentence (BERT) or sentence order (ALBERT)."""
 
 import logging
+import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from keras import ops
@@ -10,9 +13,12 @@ from nlpdata.errors import UsageError
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import head_of, leave_out, listed, with_shared_pooler
 from pretrain.converters.keras_h5 import write_core_model
+from pretrain.converters.report import LoadReport
+from pretrain.data.batches import Batches
 from pretrain.encoders.model import EncoderModel, build_encoder, masked_lm_head, new_model, weights_by_path
 from pretrain.encoders.published import published_form
 from pretrain.layers.sentence_pair_head import SentencePairHead
+from pretrain.layers.tensors import Tensor
 from pretrain.settings.schema import DataConfig
 from pretrain.tasks.configs import PretrainingConfig
 from pretrain.tasks.task import Task
@@ -24,6 +30,7 @@ class PretrainingTask(Task):
     """Records of `nlpdata create-pretraining`, or others' with the same features, to an encoder and its heads."""
 
     config_class = PretrainingConfig
+    config: PretrainingConfig
 
     def build_model(self, seed: int = 0) -> EncoderModel:
         encoder = build_encoder(self.config.model.encoder)
@@ -32,10 +39,12 @@ class PretrainingTask(Task):
             heads["sentence_pair"] = SentencePairHead(hidden_size=encoder.hidden_size)
         return new_model(encoder, heads, seed)
 
-    def initialize(self, model):
+    def initialize(self, model: EncoderModel) -> LoadReport | None:
         """As every task; UsageError where the checkpoint has a head that is to be trained further but cannot be used."""
         report = super().initialize(model)
-        unusable = {head: why for head, why in report.left_out.items() if head in model.heads} if report else {}
+        if report is None:
+            return None
+        unusable = {head: why for head, why in report.left_out.items() if head in model.heads}
         if unusable and self.config.init_heads:
             raise UsageError(
                 f"{report.source}: cannot be trained further as it is. {listed(unusable)}. task.init_heads=false "
@@ -43,21 +52,21 @@ class PretrainingTask(Task):
             )
         return report
 
-    def prepare_checkpoint(self, checkpoint):
-        notes = []
+    def prepare_checkpoint(self, checkpoint: Checkpoint) -> tuple[Checkpoint, list[str]]:
+        notes: list[str] = []
         if self.config.use_next_sentence_label:
             checkpoint, notes = with_shared_pooler(checkpoint)
         if not self.config.init_heads:
-            heads = {head_of(path) for path in checkpoint.weights} - {None}
+            heads = {head for head in map(head_of, checkpoint.weights) if head is not None}
             checkpoint = leave_out(checkpoint, dict.fromkeys(sorted(heads), "task.init_heads is false"))
         return checkpoint, notes
 
-    def build_inputs(self, config: DataConfig):
+    def build_inputs(self, config: DataConfig) -> Batches:
         from pretrain.data import pretraining_batches
 
         return pretraining_batches(config, self.config)
 
-    def denominators(self, batch):
+    def denominators(self, batch: Mapping[str, Tensor]) -> dict[str, np.float32]:
         real = batch.get("is_real_example", np.ones(len(batch["input_ids"])))
         predictions = (batch["masked_lm_weights"] * np.reshape(real, (-1, 1))).sum(dtype=np.float64)
         result = {"masked_lm": np.float32(max(predictions, 1.0))}
@@ -65,7 +74,9 @@ class PretrainingTask(Task):
             result["next_sentence"] = np.float32(max(np.sum(real), 1.0))
         return result
 
-    def losses(self, model, batch, training):
+    def losses(
+        self, model: EncoderModel, batch: Mapping[str, Tensor], training: bool
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         outputs = model(batch, training=training)
         weights = ops.cast(batch["masked_lm_weights"], "float32")
         examples = ops.ones_like(weights[:, 0])
@@ -83,7 +94,7 @@ class PretrainingTask(Task):
             statistics["next_sentence_weight"] = ops.sum(examples)
         return sums, statistics
 
-    def finish(self, model, model_dir):
+    def finish(self, model: EncoderModel, model_dir: str | os.PathLike) -> None:
         """ALBERT's encoder as tf2_model.h5, as kamalkraj/ALBERT-TF2.0 leaves it for fine-tuning."""
         encoder = self.config.model.encoder
         form = published_form(encoder.type)
@@ -99,16 +110,16 @@ class PretrainingTask(Task):
         else:
             _log.info(f"core model for fine-tuning: {written}")
 
-    def metrics(self):
+    def metrics(self) -> dict[str, Literal["higher", "lower"]]:
         return self.config.metrics()
 
-    def build_metrics(self):
+    def build_metrics(self) -> dict[str, tuple[str, str]]:
         names = ["masked_lm", "next_sentence"] if self.config.use_next_sentence_label else ["masked_lm"]
         metrics = {f"{name}_accuracy": (f"{name}_correct", f"{name}_weight") for name in names}
         return metrics | {f"{name}_loss": (f"{name}_loss", f"{name}_weight") for name in names}
 
 
-def _classification(logits, labels, weights):
+def _classification(logits: Tensor, labels: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """(weighted sum of the cross entropies, weighted number of right predictions); logits (..., classes), float32 inside."""
     logits = ops.cast(logits, "float32")
     losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)

@@ -1,13 +1,18 @@
 """The answer to a question as a part of a text: SQuAD 1.1 and 2.0, and data of their form."""
 
+from collections.abc import Mapping
+from typing import Any, Literal
+
 import numpy as np
 from keras import ops
 
-from pretrain.data.questions import QuestionSource, question_batches
+from pretrain.data.batches import Batches
+from pretrain.data.questions import PLACES, QuestionSource, question_batches
 from pretrain.encoders.model import EncoderModel, build_encoder, new_model
 from pretrain.evaluation.squad import squad_metrics
 from pretrain.evaluation.squad_answers import Answers, Window, find_answers
 from pretrain.layers.span_head import SpanHead
+from pretrain.layers.tensors import Tensor
 from pretrain.settings.schema import DataConfig
 from pretrain.tasks.configs import QuestionAnsweringConfig
 from pretrain.tasks.metrics import question_metrics
@@ -21,32 +26,40 @@ class QuestionAnsweringTask(Task):
     """Records of `nlpdata create-finetuning --task squad` to an encoder that scores where an answer starts and ends."""
 
     config_class = QuestionAnsweringConfig
+    config: QuestionAnsweringConfig
 
     def __init__(self, config: QuestionAnsweringConfig):
         super().__init__(config)
-        self._source: QuestionSource | None = None  # of what was built last: the evaluation's
+        self._built: QuestionSource | None = None  # of what was built last: the evaluation's
 
-    def build_inputs(self, config: DataConfig, labelled: bool = True):
+    @property
+    def _source(self) -> QuestionSource:
+        assert self._built is not None, "build_inputs comes first"
+        return self._built
+
+    def build_inputs(self, config: DataConfig, labelled: bool = True) -> Batches:
         """Batches; labelled=False: of questions whose answers may be unknown, to predict them."""
-        batches, self._source = question_batches(config, self.config, labelled=labelled)
+        batches, self._built = question_batches(config, self.config, labelled=labelled)
         return batches
 
     def build_model(self, seed: int = 0) -> EncoderModel:
         encoder = build_encoder(self.config.model.encoder)
         return new_model(encoder, {"span": SpanHead(hidden_size=encoder.hidden_size)}, seed)
 
-    def denominators(self, batch):
+    def denominators(self, batch: Mapping[str, Tensor]) -> dict[str, np.float32]:
         return {"span": np.float32(max(np.sum(batch.get("is_real_example", np.ones(len(batch["record"])))), 1.0))}
 
-    def losses(self, model, batch, training):
+    def losses(
+        self, model: EncoderModel, batch: Mapping[str, Tensor], training: bool
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         return self._losses(self._logits(model, batch, training), batch)
 
-    def _logits(self, model, batch, training):
+    def _logits(self, model: EncoderModel, batch: Mapping[str, Tensor], training: bool) -> Tensor:
         """(b, L, 2), float32; padding, of which there is more or less in a batch, can be no answer."""
         logits = ops.cast(model(batch, training=training)["logits"], "float32")
         return logits + (1 - ops.cast(batch["input_mask"], "float32"))[..., None] * _MASKED
 
-    def _losses(self, logits, batch):
+    def _losses(self, logits: Tensor, batch: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         real = ops.ones_like(logits[:, 0, 0])
         if "is_real_example" in batch:
             real = ops.cast(batch["is_real_example"], "float32")
@@ -58,20 +71,27 @@ class QuestionAnsweringTask(Task):
             right = right * ops.cast(hits, "float32")
         return {"span": ops.sum(real * loss)}, {"span_correct": ops.sum(right), "examples": ops.sum(real)}
 
-    def metrics(self):
-        return question_metrics(self.with_negative()) if self._source else self.config.metrics()
+    def metrics(self) -> dict[str, Literal["higher", "lower"]]:
+        return question_metrics(self.with_negative()) if self._built else self.config.metrics()
 
-    def build_metrics(self):
+    def build_metrics(self) -> dict[str, tuple[str, str]]:
         return {"span_loss": ("span_loss", "examples"), "span_accuracy": ("span_correct", "examples")}
 
-    def validation_step(self, model, batch):
+    def validation_step(
+        self, model: EncoderModel, batch: Mapping[str, Tensor]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """(statistics, {"record" (b,), "start_logits", "end_logits" (b, L)})."""
         logits = self._logits(model, batch, training=False)
         sums, statistics = self._losses(logits, batch)
         outputs = {"record": batch["record"], "start_logits": logits[..., 0], "end_logits": logits[..., 1]}
         return {"span_loss": sums["span"], **statistics}, outputs
 
-    def aggregate_logs(self, state, statistics, outputs=None):
+    def aggregate_logs(
+        self,
+        state: dict[str, Any] | None,
+        statistics: Mapping[str, Tensor],
+        outputs: Mapping[str, Tensor] | None = None,
+    ) -> dict[str, Any]:
         state = super().aggregate_logs(state, statistics)
         if outputs:
             columns = (np.asarray(outputs[name]) for name in ("record", "start_logits", "end_logits"))
@@ -79,7 +99,7 @@ class QuestionAnsweringTask(Task):
                 state.setdefault("outputs", {})[int(record)] = (start, end)
         return state
 
-    def reduce_aggregated_logs(self, state):
+    def reduce_aggregated_logs(self, state: Mapping[str, Any]) -> dict[str, float]:
         metrics = super().reduce_aggregated_logs(state)
         if "outputs" not in state:
             return metrics
@@ -99,8 +119,8 @@ class QuestionAnsweringTask(Task):
             places = self._source.places(part)
             for row, record in enumerate(part.tolist()):
                 start, end = outputs[record]
-                columns = (places[name][row, : len(start)] for name in ("token_char_start", "token_char_end"))
-                window = Window(*columns, places["token_is_max_context"][row, : len(start)], start, end)
+                first, last, is_best = (places[name][row, : len(start)] for name in PLACES[:3])
+                window = Window(first, last, is_best, start, end)
                 windows.setdefault(places["example_id"][row], []).append(window)
         questions, config = self._source.questions(), self.config
         return {

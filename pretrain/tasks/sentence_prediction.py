@@ -1,14 +1,20 @@
 """A class, several labels or a number for a text or a pair of texts: GLUE, IMDB, own data."""
 
+from collections.abc import Mapping
+from typing import Any, Literal
+
 import numpy as np
 from keras import ops
 
 from nlpdata.errors import UsageError
+from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import leave_out, with_pooler
+from pretrain.data.batches import Batches
 from pretrain.data.sentences import Labels, sentence_batches
 from pretrain.encoders.model import EncoderModel, build_encoder, new_model
 from pretrain.evaluation.sentence import classification_metrics, multilabel_metrics, regression_metrics
 from pretrain.layers.classifier_head import ClassifierHead
+from pretrain.layers.tensors import Tensor
 from pretrain.settings.schema import DataConfig
 from pretrain.tasks.configs import SentencePredictionConfig
 from pretrain.tasks.metrics import sentence_metrics
@@ -21,19 +27,20 @@ class SentencePredictionTask(Task):
     """Records of `nlpdata create-finetuning` to an encoder with a classifier. The data says what the labels are."""
 
     config_class = SentencePredictionConfig
+    config: SentencePredictionConfig
 
     def __init__(self, config: SentencePredictionConfig):
         super().__init__(config)
-        self._labels: Labels | None = None
+        self._built: Labels | None = None  # known once inputs are built
 
-    def build_inputs(self, config: DataConfig):
+    def build_inputs(self, config: DataConfig) -> Batches:
         batches, labels = sentence_batches(config, self.config)
-        if self._labels not in (None, labels):
+        if self._built not in (None, labels):
             raise UsageError(
                 f"{batches.name}: its labels are {_describe(labels)}, those of the training data {_describe(self._labels)}: "
                 "the ids mean other classes. Make both from one create-finetuning, or with the same --labels."
             )
-        self._labels = labels
+        self._built = labels
         weights = self.config.class_weights
         if weights and (labels.kind != "classification" or len(weights) != labels.num_classes):
             raise UsageError(
@@ -41,6 +48,11 @@ class SentencePredictionTask(Task):
                 "Give a classification one weight a class."
             )
         return batches
+
+    @property
+    def _labels(self) -> Labels:
+        assert self._built is not None, "build_inputs comes first: the data says what the labels are"
+        return self._built
 
     def build_model(self, seed: int = 0) -> EncoderModel:
         encoder = build_encoder(self.config.model.encoder)
@@ -53,7 +65,7 @@ class SentencePredictionTask(Task):
         )
         return new_model(encoder, {HEAD: head}, seed)
 
-    def prepare_checkpoint(self, checkpoint):
+    def prepare_checkpoint(self, checkpoint: Checkpoint) -> tuple[Checkpoint, list[str]]:
         """Takes over the classifier where it tells the same classes, and a pooler that stands elsewhere."""
         head, own, model = checkpoint.head, self._labels, self.config.model
         if head is not None:
@@ -65,16 +77,18 @@ class SentencePredictionTask(Task):
             return with_pooler(checkpoint, "encoder/pooler")
         return with_pooler(checkpoint, f"{HEAD}/pooler") if self.config.init_cls_pooler else (checkpoint, [])
 
-    def denominators(self, batch):
+    def denominators(self, batch: Mapping[str, Tensor]) -> dict[str, np.float32]:
         weights = batch["is_real_example"].astype(np.float64)
         if self.config.class_weights:
             weights = weights * np.asarray(self.config.class_weights)[batch["label_ids"]]
         return {"prediction": np.float32(weights.sum() or 1.0)}
 
-    def losses(self, model, batch, training):
+    def losses(
+        self, model: EncoderModel, batch: Mapping[str, Tensor], training: bool
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         return self._losses(model(batch, training=training)["logits"], batch)
 
-    def _losses(self, logits, batch):
+    def _losses(self, logits: Tensor, batch: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         logits, labels = ops.cast(logits, "float32"), batch["label_ids"]
         real = ops.cast(batch["is_real_example"], "float32")
         weights, statistics = real, {"examples": ops.sum(real)}
@@ -94,31 +108,38 @@ class SentencePredictionTask(Task):
         statistics["weight"] = ops.sum(weights)
         return {"prediction": ops.sum(weights * losses)}, statistics
 
-    def _smoothed(self, targets, classes: int):
+    def _smoothed(self, targets: Tensor, classes: int) -> Tensor:
         share = self.config.label_smoothing
         return targets * (1 - share) + share / classes if share else targets
 
-    def metrics(self):
-        return sentence_metrics(self._labels.kind) if self._labels else self.config.metrics()
+    def metrics(self) -> dict[str, Literal["higher", "lower"]]:
+        return sentence_metrics(self._labels.kind) if self._built else self.config.metrics()
 
-    def build_metrics(self):
+    def build_metrics(self) -> dict[str, tuple[str, str]]:
         metrics = {"prediction_loss": ("prediction_loss", "weight")}
         return metrics | ({"accuracy": ("correct", "examples")} if self._labels.kind == "classification" else {})
 
-    def validation_step(self, model, batch):
+    def validation_step(
+        self, model: EncoderModel, batch: Mapping[str, Tensor]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """(statistics, {"record" (b,), "label" (b,) or (b, labels), "logits" (b, classes)})."""
         logits = ops.cast(model(batch, training=False)["logits"], "float32")
         sums, statistics = self._losses(logits, batch)
         outputs = {"record": batch["record"], "label": batch["label_ids"], "logits": logits}
         return {"prediction_loss": sums["prediction"], **statistics}, outputs
 
-    def aggregate_logs(self, state, statistics, outputs=None):
+    def aggregate_logs(
+        self,
+        state: dict[str, Any] | None,
+        statistics: Mapping[str, Tensor],
+        outputs: Mapping[str, Tensor] | None = None,
+    ) -> dict[str, Any]:
         state = super().aggregate_logs(state, statistics)
         for name, values in (outputs or {}).items():
             state.setdefault("outputs", {}).setdefault(name, []).append(np.asarray(values))
         return state
 
-    def reduce_aggregated_logs(self, state):
+    def reduce_aggregated_logs(self, state: Mapping[str, Any]) -> dict[str, float]:
         metrics = super().reduce_aggregated_logs(state)
         if "outputs" in state:
             outputs = {name: np.concatenate(parts) for name, parts in state["outputs"].items()}
@@ -126,7 +147,7 @@ class SentencePredictionTask(Task):
             metrics |= self._metrics(outputs["label"][once], outputs["logits"][once])
         return metrics
 
-    def _metrics(self, labels, logits):
+    def _metrics(self, labels: Tensor, logits: Tensor) -> dict[str, float]:
         if self._labels.kind == "regression":
             return regression_metrics(labels, logits[:, 0])
         if self._labels.kind == "multilabel":

@@ -6,13 +6,18 @@ device would take on the whole batch. A term T has the statistic "T_loss" (its s
 """
 
 import logging
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.report import LoadReport
+from pretrain.data.batches import Batches
 from pretrain.encoders.model import EncoderModel
+from pretrain.layers.tensors import Tensor
 from pretrain.settings.schema import DataConfig, TaskConfig
 
 _log = logging.getLogger(__name__)
@@ -25,7 +30,7 @@ class Task(ABC):
     in losses and steps. Examples whose "is_real_example" is 0 fill an evaluation's last batch and must count nowhere.
     """
 
-    config_class = TaskConfig
+    config_class: type[TaskConfig] = TaskConfig
     """Dataclass of the task's configuration, TaskConfig or a subclass."""
 
     def __init__(self, config: TaskConfig):
@@ -36,7 +41,7 @@ class Task(ABC):
         """A built model whose initial weights follow from the seed."""
 
     @abstractmethod
-    def build_inputs(self, config: DataConfig):
+    def build_inputs(self, config: DataConfig) -> Batches:
         """Batches of the training or validation data: a pretrain.data.Batches."""
 
     @abstractmethod
@@ -44,7 +49,7 @@ class Task(ABC):
         """What the sum of each loss term is divided by, for the whole step's batch; never 0."""
 
     @abstractmethod
-    def losses(self, model, batch, training: bool) -> tuple[dict, dict]:
+    def losses(self, model: EncoderModel, batch: Mapping[str, Tensor], training: bool) -> tuple[dict, dict]:
         """({term: sum over examples}, {statistic: sum over examples}), scalars in float32."""
 
     @abstractmethod
@@ -63,12 +68,12 @@ class Task(ABC):
         """Whether no class below the one that declares metrics() computes metrics of its own."""
         classes = type(self).__mro__
 
-        def depth(name):
+        def depth(name: str) -> int:
             return next(at for at, cls in enumerate(classes) if name in vars(cls))
 
         return depth("metrics") <= min(depth("build_metrics"), depth("reduce_aggregated_logs"))
 
-    def initialize(self, model):
+    def initialize(self, model: EncoderModel) -> LoadReport | None:
         """Loads config.init_checkpoint, if any; returns the LoadReport of what matched."""
         if not self.config.init_checkpoint:
             return None
@@ -82,20 +87,24 @@ class Task(ABC):
             _log.info(f"  note: {note}")
         return report
 
-    def prepare_checkpoint(self, checkpoint):
+    def prepare_checkpoint(self, checkpoint: Checkpoint) -> tuple[Checkpoint, list[str]]:
         """The pretrain.converters.Checkpoint as this task starts from it, and notes for the user (a list of str)."""
         return checkpoint, []
 
-    def finish(self, model, model_dir) -> None:  # noqa: B027 (most tasks leave nothing)
+    def finish(self, model: EncoderModel, model_dir: str | os.PathLike) -> None:  # noqa: B027 (most tasks leave nothing)
         """Called once training has ended, with its weights: leaves in the model_dir what belongs there besides checkpoints."""
 
-    def loss(self, model, batch, denominators, training: bool = True):
+    def loss(
+        self, model: EncoderModel, batch: Mapping[str, Tensor], denominators: Mapping[str, Any], training: bool = True
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """(the loss of a step or its share of a micro-step, statistics), to differentiate."""
         sums, statistics = self.losses(model, batch, training)
         total = sum(value / denominators[term] for term, value in sums.items())
         return total, _with_loss_statistics(sums, statistics)
 
-    def train_step(self, context, batch, denominators):
+    def train_step(
+        self, context: Any, batch: Mapping[str, Tensor], denominators: Mapping[str, Any]
+    ) -> dict[str, Tensor]:
         """One optimizer update; returns the statistics. Override it to change what is done with the gradients.
 
         Args:
@@ -106,7 +115,7 @@ class Task(ABC):
         context.apply(gradients)
         return statistics
 
-    def validation_step(self, model, batch) -> tuple[dict, dict]:
+    def validation_step(self, model: EncoderModel, batch: Mapping[str, Tensor]) -> tuple[dict, dict]:
         """(statistics, outputs per example by name, for metrics that need all of them at once)."""
         return _with_loss_statistics(*self.losses(model, batch, training=False)), {}
 
@@ -126,5 +135,5 @@ class Task(ABC):
         return {"loss": sum(value for name, value in metrics.items() if name.endswith("_loss"))} | metrics
 
 
-def _with_loss_statistics(sums, statistics) -> dict:
-    return {f"{term}_loss": value for term, value in sums.items()} | statistics
+def _with_loss_statistics(sums: Mapping[str, Tensor], statistics: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {**{f"{term}_loss": value for term, value in sums.items()}, **statistics}

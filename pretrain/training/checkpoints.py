@@ -29,7 +29,8 @@ class Checkpoints:
         self.folder, self.max_to_keep = Path(model_dir, "checkpoints"), max_to_keep
         self._damaged: set[int] = set()
         if step is not None:
-            self._damaged = {found for found in map(native.step_of, native.finished(self.folder)) if found > step}
+            later = (native.step_of(folder) for folder in native.finished(self.folder))
+            self._damaged = {found for found in later if found is not None and found > step}
 
     def save(self, step: int, arrays: Mapping[str, np.ndarray], info: Mapping) -> Path:
         """Writes the checkpoint of a step, then removes the oldest ones beyond max_to_keep."""

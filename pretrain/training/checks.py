@@ -9,14 +9,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from nlpdata.errors import UsageError, closest
 from pretrain.optimizers.configs import AdamWConfig, ConstantConfig, LambConfig, LinearWarmupConfig, PolynomialConfig
 from pretrain.optimizers.curve import curve_of, warmup_length
 from pretrain.optimizers.decay import is_decayed
 from pretrain.registry import TASKS
-from pretrain.settings.schema import ExperimentConfig
+from pretrain.settings.schema import ExperimentConfig, OptimizationConfig
+
+if TYPE_CHECKING:
+    from pretrain.tasks.task import Task
 
 _OPTIMIZATION = "trainer.optimizer_config"
 
@@ -29,7 +32,9 @@ class _Run:
     task: Any
 
 
-def check_experiment(config: ExperimentConfig, mode: str, train_steps: int | None = None, task=None) -> list[str]:
+def check_experiment(
+    config: ExperimentConfig, mode: str, train_steps: int | None = None, task: "Task | None" = None
+) -> list[str]:
     """Warnings, each with numbers, cause and remedy.
 
     Args:
@@ -50,7 +55,7 @@ def check_experiment(config: ExperimentConfig, mode: str, train_steps: int | Non
     return [warning for check in warn for warning in check(run)]
 
 
-def better_metric(config: ExperimentConfig, task=None) -> Literal["higher", "lower"] | None:
+def better_metric(config: ExperimentConfig, task: "Task | None" = None) -> Literal["higher", "lower"] | None:
     """Which value of trainer.best_checkpoint_eval_metric is better; None where nobody says so and nothing asks.
 
     Raises UsageError for a metric that the task does not have (of hypertune_metric too), for a comparison that contradicts
@@ -97,7 +102,9 @@ def check_weights(config: ExperimentConfig, paths: Iterable[str]) -> list[str]:
     return warnings
 
 
-def _declared_metrics(config: ExperimentConfig, task) -> tuple[dict[str, str], bool]:
+def _declared_metrics(
+    config: ExperimentConfig, task: "Task | None"
+) -> tuple[dict[str, Literal["higher", "lower"]], bool]:
     """(metrics that the task declares, whether it has no others)."""
     if task is None and TASKS.has_light_options(config.task_type):
         return config.task.metrics(), True
@@ -118,7 +125,7 @@ def _best_folder(subdir: str) -> None:
         )
 
 
-def _require(holds: bool, path: str, value, expected: str) -> None:
+def _require(holds: bool, path: str, value: Any, expected: str) -> None:
     if not holds:
         raise UsageError(f"{path} is {value!r}: {expected}")
 
@@ -185,7 +192,7 @@ def _length(run: _Run) -> Iterator[str]:
                 f"warm-up takes {warmup} steps, and the run has {steps}: the highest learning rate is "
                 f"{curve.peak(steps):.4g}, not {rate:g}. Lower {_OPTIMIZATION}.warmup.warmup_steps or raise train_steps."
             )
-    if curve is None or curve.decay_end is None:
+    if curve is None or curve.decay_start is None or curve.decay_end is None:
         return
     if curve.peak(steps) <= 0:
         raise UsageError(
@@ -204,7 +211,7 @@ def _length(run: _Run) -> Iterator[str]:
         )
 
 
-def _unused_share(optimization) -> Iterator[str]:
+def _unused_share(optimization: OptimizationConfig) -> Iterator[str]:
     options = optimization.warmup and optimization.warmup.options
     if not isinstance(options, LinearWarmupConfig) or options.warmup_steps is None:
         return
@@ -215,12 +222,12 @@ def _unused_share(optimization) -> Iterator[str]:
         )
 
 
-def _given_rate(optimization) -> float | None:
+def _given_rate(optimization: OptimizationConfig) -> float | None:
     options = optimization.learning_rate.options
     return getattr(options, "initial_learning_rate", getattr(options, "learning_rate", None))
 
 
-def _has_decay_steps(optimization) -> bool:
+def _has_decay_steps(optimization: OptimizationConfig) -> bool:
     return getattr(optimization.learning_rate.options, "decay_steps", None) is not None
 
 

@@ -10,7 +10,7 @@ So neither the number of replicas nor that of micro-steps changes the step, but 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,10 +19,12 @@ import numpy as np
 class Context(Protocol):
     """What Task.train_step gets: the two things that only an engine can do."""
 
-    def value_and_grad(self, fn, batch, denominators):
+    def value_and_grad(
+        self, fn: Callable, batch: Mapping[str, Any], denominators: Mapping[str, Any]
+    ) -> tuple[tuple[Any, dict[str, Any]], list[Any]]:
         """((loss, statistics), gradients) of fn(model, micro_batch, denominators), summed over micro-steps and replicas."""
 
-    def apply(self, gradients) -> None:
+    def apply(self, gradients: list[Any]) -> None:
         """Clips the gradients (a list, in the order of model.trainable_variables) and updates the weights."""
 
 

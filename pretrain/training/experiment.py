@@ -198,7 +198,7 @@ class _Run:
             _log.info(f"step 0, from the weights of {start}")
         return 0, []
 
-    def _restore(self, found) -> tuple[int, list]:
+    def _restore(self, found: tuple[Path, dict, dict[str, np.ndarray]]) -> tuple[int, list]:
         folder, info, arrays = found
         if self._config.task.init_checkpoint:
             instead = "the run resumes from" if self._trains else "the run has its own, evaluated is"
@@ -217,7 +217,8 @@ class _Run:
     # ------------------------------------------------------------------------------------------------------------- runs
 
     def _check_only(self) -> dict:
-        batch = self._data.own.for_host(*self._engine.host, self._engine.max_lengths).batch(0)
+        index, count = self._engine.host
+        batch = self._data.own.for_host(index, count, self._engine.max_lengths).batch(0)
         denominators = self._task.denominators(batch)
         act = self._engine.trace if self._mode == "validate_only" else self._engine.compile
         act(batch, denominators)

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from types import FrameType
 
 from nlpdata.errors import NlpdataError
 
@@ -33,7 +34,7 @@ class SignalWatch:
             self._before = {number: signal.signal(number, self._remember) for number in self._SIGNALS}
         return self
 
-    def _remember(self, number, _frame) -> None:
+    def _remember(self, number: int, _frame: FrameType | None) -> None:
         self.received = number
         self._restore()
 
@@ -42,5 +43,5 @@ class SignalWatch:
             signal.signal(number, handler)
         self._before = {}
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self._restore()

@@ -2,9 +2,11 @@
 
 import json
 import math
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TextIO
 
 from nlpdata.errors import DataError
 from nlpdata.files.writing import write_whole
@@ -20,7 +22,7 @@ class MetricsLog:
       step: the run goes on after this step; lines past it are cut, as is half a line of a killed run. None keeps all.
     """
 
-    def __init__(self, model_dir, step: int | None = None):
+    def __init__(self, model_dir: str | os.PathLike, step: int | None = None):
         self.path = Path(model_dir, METRICS)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +44,7 @@ class MetricsLog:
         self._file.close()
 
 
-def read_lines(path) -> list[dict]:
+def read_lines(path: str | os.PathLike) -> list[dict]:
     """The whole lines of a metrics.jsonl; none where there is no file. DataError where it cannot be read."""
     try:
         text = Path(path).read_text(encoding="utf-8", errors="replace")
@@ -65,7 +67,7 @@ class LiveLine:
     """Step, loss, learning rate, tokens a second, padding and time left: one line that is rewritten on a terminal, else
     a line at a time."""
 
-    def __init__(self, train_steps: int, stream=None):
+    def __init__(self, train_steps: int, stream: TextIO | None = None):
         self._train_steps, self._stream = train_steps, stream or sys.stderr
         self._open = False
 

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import os
 from pathlib import Path
 
 from nlpdata.errors import install_command
@@ -11,7 +12,7 @@ from pretrain.training.logs import METRICS, read_lines
 _log = logging.getLogger(__name__)
 
 
-def plot_loss(model_dir) -> Path | None:
+def plot_loss(model_dir: str | os.PathLike) -> Path | None:
     """Draws `<model_dir>/loss.png`; None, and says so, where matplotlib is absent or nothing was logged."""
     lines = [line for line in read_lines(Path(model_dir, METRICS)) if isinstance(line.get("loss"), int | float)]
     if not lines:

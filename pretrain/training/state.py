@@ -1,6 +1,7 @@
 """What engines share: the model in the precision of the run, and its state by name, which is the same on every backend."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import keras
 import numpy as np
@@ -13,7 +14,7 @@ _PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "m
 LOSS_SCALE_START, LOSS_SCALE_GROWTH_STEPS = 2.0**15, 2000
 
 
-def build_model(task, runtime: RuntimeConfig) -> EncoderModel:
+def build_model(task: Any, runtime: RuntimeConfig) -> EncoderModel:
     """The task's model, its layers in the runtime's precision. UsageError for an unknown precision."""
     precision = runtime.mixed_precision_dtype
     if precision not in _PRECISIONS:
@@ -26,7 +27,7 @@ def build_model(task, runtime: RuntimeConfig) -> EncoderModel:
         keras.config.set_dtype_policy(before)
 
 
-def named_variables(model: EncoderModel, optimizer=None) -> dict[str, keras.Variable]:
+def named_variables(model: EncoderModel, optimizer: Any = None) -> dict[str, keras.Variable]:
     """The variables of a model and of its optimizer, "model/<path>" and "optimizer/<path>"."""
     named = {f"model/{path}": variable for path, variable in weights_by_path(model).items()}
     if optimizer is not None:
@@ -62,7 +63,7 @@ def select_state(own: Mapping, state: Mapping[str, np.ndarray], weights_only: bo
     return state
 
 
-def rate_at(optimizer, step: int) -> float:
+def rate_at(optimizer: Any, step: int) -> float:
     """The learning rate of a step."""
     rate = optimizer._learning_rate
     scheduled = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)

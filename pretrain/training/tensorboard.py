@@ -21,7 +21,7 @@ class TensorBoardLog:
     A run that goes on at `step` says so, and TensorBoard drops what an earlier file has past it.
     """
 
-    def __init__(self, folder, step: int = 0):
+    def __init__(self, folder: str | os.PathLike, step: int = 0):
         stamp = f"{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.{time.monotonic_ns()}"
         self.path = Path(folder, f"events.out.tfevents.{stamp}")
         try:

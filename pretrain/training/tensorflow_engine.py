@@ -2,7 +2,8 @@
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 # Arrays of more than 32 MiB otherwise come fresh from the system, page by page, for every operation: a tenth of a step on
 # CPU. Read when TensorFlow makes its first array.
@@ -38,7 +39,7 @@ class TensorFlowEngine(Engine):
       train_steps: length of the run, for the learning rate; None: no optimizer, evaluation only.
     """
 
-    def __init__(self, task, config: ExperimentConfig, train_steps: int | None = None):
+    def __init__(self, task: Any, config: ExperimentConfig, train_steps: int | None = None):
         self._task, self._runtime = task, config.runtime
         self._gradients_before = set(_registered_gradients())
         distribution = distribute(config.runtime)
@@ -48,7 +49,8 @@ class TensorFlowEngine(Engine):
         self._micro_steps = config.trainer.gradient_accumulation_steps
         with self._strategy.scope():
             self.model = build_model(task, config.runtime)
-            self._optimizer = self._loss_scale = None
+            self._optimizer: Any = None
+            self._loss_scale: _LossScale | None = None
             if train_steps is not None:
                 self._optimizer, self._clip_norm = build_optimizer(config.trainer.optimizer_config, train_steps)
                 self._optimizer.build(self.model.trainable_variables)
@@ -72,7 +74,7 @@ class TensorFlowEngine(Engine):
 
     # ------------------------------------------------------------------------------------------------------------ steps
 
-    def train_step(self, step, batch, denominators):
+    def train_step(self, step: Any, batch: Mapping[str, Any], denominators: Mapping[str, Any]) -> dict[str, Any]:
         arguments = self._arguments(step, batch, denominators)
         try:
             statistics = self._train(*arguments)
@@ -87,25 +89,25 @@ class TensorFlowEngine(Engine):
         self._may_fall_back = False
         return self._first(statistics)
 
-    def validation_step(self, batch):
+    def validation_step(self, batch: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         statistics, outputs = self._validate(self._feed(batch))
         parts = {name: self._strategy.experimental_local_results(value) for name, value in outputs.items()}
         return self._first(statistics), {
             name: np.concatenate([np.asarray(part) for part in values]) for name, values in parts.items()
         }
 
-    def trace(self, batch, denominators):
+    def trace(self, batch: Mapping[str, Any], denominators: Mapping[str, Any]) -> None:
         self._train.get_concrete_function(*self._arguments(0, batch, denominators))
 
-    def compile(self, batch, denominators):
+    def compile(self, batch: Mapping[str, Any], denominators: Mapping[str, Any]) -> None:
         before = self.state()
         self.train_step(0, batch, denominators)
         self.load_state(before)
 
-    def learning_rate(self, step):
+    def learning_rate(self, step: Any) -> float:
         return rate_at(self._optimizer, step)
 
-    def _arguments(self, step, batch, denominators):
+    def _arguments(self, step: Any, batch: Mapping[str, Any], denominators: Mapping[str, Any]):
         return (
             tf.constant(step, tf.int64),
             self._feed(batch),
@@ -124,27 +126,27 @@ class TensorFlowEngine(Engine):
             for name, split in parts.items()
         }
 
-    def _first(self, statistics) -> dict:
+    def _first(self, statistics: Any) -> dict:
         """The statistics of one replica: they are the same on all."""
         return {name: self._strategy.experimental_local_results(value)[0] for name, value in statistics.items()}
 
-    def _step_on_all(self, step, batch, denominators):
+    def _step_on_all(self, step: Any, batch: Mapping[str, Any], denominators: Mapping[str, Any]):
         return self._strategy.run(self._replica_step, args=(step, batch, denominators))
 
-    def _step_on_replica(self, step, batch, denominators):
+    def _step_on_replica(self, step: Any, batch: Mapping[str, Any], denominators: Mapping[str, Any]):
         replica = tf.distribute.get_replica_context()
         if self.host[1] > 1:  # each host has computed those of its own examples
             denominators = replica.all_reduce(_SUM, {k: v / self._local_replicas for k, v in denominators.items()})
         return self._task.train_step(_ReplicaContext(self, step), batch, denominators)
 
-    def _validation_on_all(self, batch):
-        def validate(batch):
+    def _validation_on_all(self, batch: Mapping[str, Any]):
+        def validate(batch: Mapping[str, Any]):
             statistics, outputs = self._task.validation_step(self.model, batch)
             return tf.distribute.get_replica_context().all_reduce(_SUM, statistics), outputs
 
         return self._strategy.run(validate, args=(batch,))
 
-    def close(self):
+    def close(self) -> None:
         """See Engine. A gradient of tf.custom_gradient stays registered for good, and with it graph, weights and optimizer."""
         registered = _registered_gradients()
         for name in registered.keys() - self._gradients_before:
@@ -158,10 +160,10 @@ class TensorFlowEngine(Engine):
             named |= {f"engine/{name}": variable for name, variable in self._loss_scale.variables().items()}
         return named
 
-    def state(self):
+    def state(self) -> dict[str, np.ndarray]:
         return {name: np.asarray(value.numpy()) for name, value in self._variables().items()}
 
-    def load_state(self, state, weights_only=False):
+    def load_state(self, state: Mapping[str, np.ndarray], weights_only: bool = False) -> None:
         own = self._variables()
         for name, array in select_state(own, state, weights_only).items():
             own[name].assign(array)
@@ -184,18 +186,20 @@ def _registered_gradients() -> dict:
 class _ReplicaContext:
     """See engine.Context: one step on one replica, while it is traced."""
 
-    def __init__(self, engine: TensorFlowEngine, step):
+    def __init__(self, engine: TensorFlowEngine, step: Any):
         self._engine, self._step = engine, step
         self._replica = tf.distribute.get_replica_context()
 
-    def value_and_grad(self, fn, batch, denominators):
+    def value_and_grad(
+        self, fn: Callable, batch: Mapping[str, Any], denominators: Mapping[str, Any]
+    ) -> tuple[tuple[Any, dict[str, Any]], list[Any]]:
         count = self._engine._micro_steps
         scale = self._engine._loss_scale
         micro = {name: tf.reshape(x, _micro_shape(x.shape, count)) for name, x in batch.items()}
         weights = [variable.value for variable in self._engine.model.trainable_variables]
         names: list[str] = []
 
-        def one(index):
+        def one(index: Any):
             with tf.GradientTape() as tape, dropout_scope(self._dropout_key(index)):
                 loss, statistics = fn(self._engine.model, {k: x[index] for k, x in micro.items()}, denominators)
                 scaled = loss if scale is None else loss * scale.factor
@@ -211,13 +215,13 @@ class _ReplicaContext:
         loss, *sums = tf.unstack(values, len(names) + 1)
         return (loss, dict(zip(names, sums, strict=True))), gradients
 
-    def _dropout_key(self, micro_step):
+    def _dropout_key(self, micro_step: Any):
         engine = self._engine
         replica = tf.cast(self._replica.replica_id_in_sync_group, tf.int64)
         pass_number = (self._step * engine.replicas + replica) * engine._micro_steps + tf.cast(micro_step, tf.int64)
         return tf.stack([tf.cast(pass_number, tf.int32), tf.constant(engine._runtime.seed % 2**31, tf.int32)])
 
-    def apply(self, gradients):
+    def apply(self, gradients: list[Any]) -> None:
         engine, clip_norm = self._engine, self._engine._clip_norm
         norm = tf.linalg.global_norm(gradients) if clip_norm or engine._loss_scale else None
         if clip_norm:
@@ -229,30 +233,30 @@ class _ReplicaContext:
             engine._loss_scale.update(finite)
             self._replica.merge_call(self._apply_if, args=(finite, gradients))
 
-    def _apply_if(self, strategy, finite, gradients):
+    def _apply_if(self, strategy: Any, finite: Any, gradients: list[Any]):
         # A condition on a replica may hold no merge_call, and apply makes one. So the replicas merge, meet one condition,
         # and part again inside it.
-        def on_replica(gradients):
+        def on_replica(gradients: list[Any]):
             self._engine._optimizer.apply(gradients, self._engine.model.trainable_variables)
 
-        def apply():
+        def apply() -> bool:
             strategy.extended.call_for_each_replica(on_replica, args=(gradients,))
             return True
 
         tf.cond(strategy.experimental_local_results(finite)[0], apply, lambda: False)
 
 
-def _micro_shape(shape, count: int) -> list[int]:
+def _micro_shape(shape: Any, count: int) -> list[int]:
     """A batch's shape cut into `count` parts; one dimension, that of trimmed examples, may be unknown."""
     return [count, shape[0] // count, *(-1 if size is None else size for size in shape[1:])]
 
 
-def _sum_over(micro_step, count: int, weights):
+def _sum_over(micro_step: Any, count: int, weights: Any):
     """Sums (values, gradients) of micro_step(0..count-1), which is traced once."""
     values = tf.TensorArray(tf.float32, count)
     totals = [tf.zeros(weight.shape, weight.dtype) for weight in weights]
 
-    def body(index, values, totals):
+    def body(index: Any, values: Any, totals: Any):
         value, gradients = micro_step(index)
         return index + 1, values.write(index, value), [a + b for a, b in zip(totals, gradients, strict=True)]
 
@@ -276,7 +280,7 @@ class _LossScale:
     def variables(self) -> dict:
         return {"loss_scale": self.factor, "loss_scale_good_steps": self._good_steps}
 
-    def update(self, finite) -> None:
+    def update(self, finite: Any) -> None:
         if not self._dynamic:
             return
         good = tf.where(finite, self._good_steps + 1, 0)

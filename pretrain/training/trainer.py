@@ -3,10 +3,12 @@
 import contextlib
 import logging
 import math
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import write_json
 from pretrain.data.batches import Batches, example_digest, prefetch
 from pretrain.settings.schema import ExperimentConfig
+from pretrain.tasks.task import Task
 from pretrain.training import hypertune
 from pretrain.training.checkpoints import BestCheckpoint, Checkpoints
 from pretrain.training.early_stopping import EarlyStopping
@@ -39,7 +42,7 @@ class Prepared:
     """
 
     batch: Mapping
-    denominators: dict[str, float]
+    denominators: Mapping[str, Any]
     digest: str | None
     tokens: int
     places: int
@@ -66,9 +69,9 @@ class Trainer:
     def __init__(
         self,
         config: ExperimentConfig,
-        task,
+        task: Task,
         engine: Engine,
-        model_dir,
+        model_dir: str | os.PathLike,
         *,
         train_data: Batches | None = None,
         validation_data: Batches | None = None,
@@ -216,6 +219,7 @@ class Trainer:
         state = None
         for values in statistics:
             state = self.task.aggregate_logs(state, values)
+        assert state is not None  # a summary follows a step
         return self.task.reduce_aggregated_logs(state)
 
     def _save(self) -> None:
@@ -278,6 +282,7 @@ class Trainer:
             examples += data.batch_size
             if self._signals.received is not None:
                 raise Interrupted("interrupted during an evaluation; its results are not kept.", self._signals.received)
+        assert state is not None  # there is a batch, or Batches would have refused the data
         return self.task.reduce_aggregated_logs(state) | {"examples": min(examples, data.num_examples)}
 
     def _best_metric(self, metrics: Mapping[str, float]) -> str:
