@@ -300,7 +300,7 @@ class RandomSecond(BucketWork):
     ) -> tuple[list[Offer], int]:
         """Candidate starts: of a document that is held whole, or as they were collected, once it is complete."""
         start, stop, collector = known.start, known.stop, document.gathered
-        if not known.final or collector or ends[stop] - ends[start] > MAX_CANDIDATES * self._window:
+        if not known.final or collector or known.ends[stop] - known.ends[start] > MAX_CANDIDATES * self._window:
             if not collector:
                 collector = document.gathered = CandidateCollector(document.duplicate_keys, self._window)
             keep = collector.add(known, tokens, ends)
@@ -313,7 +313,7 @@ class RandomSecond(BucketWork):
     ) -> Iterator[tuple[Sequence[Offer], Packed]]:
         whole = [offer for offer in offers if not offer.document.gathered]
         if whole:
-            start, stop = (np.array([getattr(offer, name) for offer in whole]) for name in ("start", "stop"))
+            start, stop = np.array([offer.start for offer in whole]), np.array([offer.stop for offer in whole])
             duplicate_keys = [offer.document.duplicate_keys for offer in whole]
             yield whole, whole_documents(tokens, ends, start, stop, duplicate_keys, dtype)
         for offer in offers:
