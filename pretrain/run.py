@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nlpdata.cli.messages import on_standard_error
-from nlpdata.errors import NlpdataError, UsageError, closest
+from nlpdata.errors import NlpdataError, UsageError, closest, spelling
 from pretrain.experiments import experiment_lines
 from pretrain.registry import EXPERIMENTS, user_modules
 from pretrain.settings.backend import choose_backend
@@ -31,11 +31,11 @@ _ARCHITECTURE_FLAGS = {"albert_config_file": "albert", "bert_config_file": "bert
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-    with on_standard_error():
+    with on_standard_error(), spelling(as_flag):
         try:
             return _main(parse_flags(sys.argv[1:] if argv is None else argv))
         except NlpdataError as error:
-            _log.error(f"pretrain.run: error: {error.spelled(as_flag)}")
+            _log.error(f"pretrain.run: error: {error}")
             return error.exit_code
         except KeyboardInterrupt:
             _log.error("pretrain.run: interrupted. The same command resumes from the last checkpoint.")

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, Message, opt
 from nlpdata.finetuning.datasets import MAX_SHOWN, BadRow, Dataset, Split
 from nlpdata.finetuning.encode import Batch
 from nlpdata.finetuning.label_names import class_warnings, given_labels
@@ -39,7 +39,7 @@ class Tally:
 
     def show(self, line: str) -> None:
         """Shows the user a line about a row."""
-        _log.info(line)
+        _log.info(Message(line))
 
     def drop(self, bad: BadRow) -> None:
         if not self._skip:
@@ -104,7 +104,8 @@ def label_warnings(dataset: Dataset, split: Split, tally: Tally, options: Finetu
     rows, names = tally.counters["rows_used"], dataset.labels or ()
     found = []
     if options.drop_labels and split.labelled and not tally.dropped["drop_labels"]:
-        found.append(f"--drop-labels={options.drop_labels}: no row of the {split.name} split has such a label")
+        line = f"{opt('drop_labels', options.drop_labels)}: no row of the {split.name} split has such a label"
+        found.append(str(Message(line)))
     if split.name == "train" and tally.labels:
         if len(tally.labels) == 1 and rows > 1:
             found.append(f"all {rows} training rows have the label {names[next(iter(tally.labels))]!r}")

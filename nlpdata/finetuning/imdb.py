@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from tarfile import TarFile, TarInfo
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files.archives import read_tar
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input
 from nlpdata.finetuning.options import FinetuningOptions
@@ -73,7 +73,8 @@ def _rows(source: Path, reviews: Sequence[tuple[str, str]], read: Callable[[str]
             text = read(name).decode("utf-8")
         except UnicodeDecodeError as error:
             yield BadRow(
-                "invalid_utf8", f"{where}: byte {error.start} is not UTF-8. Convert the file, or use --on-bad-row skip"
+                "invalid_utf8",
+                f"{where}: byte {error.start} is not UTF-8. Convert the file, or use {opt('on_bad_row', 'skip')}",
             )
             continue
         yield Row(text.replace("<br />", " "), None, label, where)

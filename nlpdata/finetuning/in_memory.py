@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, Message
 from nlpdata.finetuning.batches import Tally, label_warnings, read_batches
 from nlpdata.finetuning.datasets import choose_splits, open_dataset
 from nlpdata.finetuning.encode import SentenceEncoder
@@ -60,7 +60,7 @@ class _Kept(Tally):
         self.lines: list[str] = []
 
     def show(self, line: str) -> None:
-        self.lines.append(line)
+        self.lines.append(str(Message(line)))
 
 
 def encode_split(options: FinetuningOptions, tokenizer: Tokenizer) -> EncodedSplit:

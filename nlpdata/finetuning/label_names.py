@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import Message, UsageError, opt
 
 _NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,39})(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,3})?")
 _BOOLEANS = ("true", "false")
@@ -68,13 +68,13 @@ def label_parts(label: object, separator: str) -> list[str]:
     return [name for name in map(label_name, parts) if name]
 
 
-def given_labels(text: str | None, option: str = "--labels") -> tuple[str, ...]:
+def given_labels(text: str | None, option: str = "labels") -> tuple[str, ...]:
     """The names of a comma-separated option; () where it is not given. UsageError where two are one class."""
     if text is None:
         return ()
     names = tuple(label_name(part) or "" for part in text.split(","))
     if len(set(names)) != len(names) or "" in names:
-        raise UsageError(f"{option}: names must be different and not empty. Received: {text!r}.")
+        raise UsageError(f"{opt(option)}: names must be different and not empty. Received: {text!r}.")
     return names
 
 
@@ -116,8 +116,8 @@ def class_warnings(names: Sequence[str], counts: Mapping[str, int], rows: int, c
     markers = [name for name in open_names if _is_marker(name, names, counts[name] / rows)]
     warnings = [
         f"{counts[name]} of {rows} rows ({counts[name] / rows:.2%}) have the label {name!r}, which looks like a marker for "
-        f"rows without a label and became a class. Leave them out with --drop-labels={name}, or name the classes with "
-        "--labels and use --on-bad-row skip"
+        f"rows without a label and became a class. Leave them out with {opt('drop_labels', name)}, or name the classes "
+        f"with {opt('labels')} and use {opt('on_bad_row', 'skip')}"
         for name in markers
     ]
     used = sorted(counts[name] for name in names if counts.get(name))
@@ -129,7 +129,7 @@ def class_warnings(names: Sequence[str], counts: Mapping[str, int], rows: int, c
         more = f" and {len(rare) - _SHOWN} more" if len(rare) > _SHOWN else ""
         warnings.append(
             f"very rare classes (rows of {rows}): {shown}{more}. Are they misspelt? Correct them, or leave them out with "
-            f"--drop-labels={','.join(rare[:_SHOWN])}"
+            f"{opt('drop_labels', ','.join(rare[:_SHOWN]))}"
         )
     alike: dict[str, list[str]] = {}
     for name in names:
@@ -145,7 +145,7 @@ def class_warnings(names: Sequence[str], counts: Mapping[str, int], rows: int, c
     if missing and counts:
         shown = ", ".join(map(repr, missing[:_SHOWN])) + (" ..." if len(missing) > _SHOWN else "")
         warnings.append(f"no training row has the label {shown}")
-    return warnings
+    return [str(Message(line)) for line in warnings]
 
 
 def _is_marker(name: str, names: Sequence[str], share: float) -> bool:

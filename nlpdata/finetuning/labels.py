@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from nlpdata.errors import opt
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split
 from nlpdata.finetuning.label_names import is_label, label_ids, label_name, label_parts
 
 DROPPED = object()  # a row with one of --drop-labels
-_REPAIR = "Correct the row, or use --on-bad-row skip"
+_REPAIR = f"Correct the row, or use {opt('on_bad_row', 'skip')}"
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -60,7 +61,7 @@ class RowReader:
         near = difflib.get_close_matches(name, self._labels, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         what = f"unknown label {name[:60]!r}, expected one of {self._known()}{hint}"
-        return self._bad("unknown_label", row, what, f"{_REPAIR} or --drop-labels={name[:60]}")
+        return self._bad("unknown_label", row, what, f"{_REPAIR} or {opt('drop_labels', name[:60])}")
 
     def _not_a_label(self, label: object, row: Row) -> BadRow:
         """Of a row whose label is a list, an object or bytes that are not text."""

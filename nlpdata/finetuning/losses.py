@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from nlpdata.errors import opt
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.text import loss
 
@@ -17,12 +18,12 @@ def losses(split: str, counters: Mapping[str, int], options: FinetuningOptions, 
     length = options.length
     found = [loss.unknown_tokens(counters, tokenizer)]
     if "questions" not in counters:
-        remedy = "use a greater --max-seq-length, or shorter texts"
+        remedy = f"use a greater {opt('max_seq_length')}, or shorter texts"
         rows = loss.of(
             counters.get("truncated_by_half", 0),
             counters.get("rows_used", 0),
             loss.CUT_REPORTED,
-            f"texts lose more than half of their tokens at --max-seq-length {length}",
+            f"texts lose more than half of their tokens at {opt('max_seq_length', length)}",
             remedy,
             loss.enough(counters),
         )
@@ -36,7 +37,7 @@ def losses(split: str, counters: Mapping[str, int], options: FinetuningOptions, 
                 counters["answers"],
                 ANSWERS_REPORTED,
                 "answers are in no window, or have no tokens",
-                f"is --max-seq-length {length} too short for them, or the tokenizer of another language?",
+                f"is {opt('max_seq_length', length)} too short for them, or the tokenizer of another language?",
                 loss.enough(counters),
             )
         )

@@ -3,7 +3,7 @@
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import UsageError, opt
 from nlpdata.files import PathName, PathNames
 from nlpdata.finetuning.datasets import find_dataset, plain_name
 from nlpdata.finetuning.label_names import given_labels
@@ -91,7 +91,9 @@ class FinetuningOptions(RecordOptions):
 
     def __post_init__(self) -> None:
         if self.task and self.tfds and plain_name(self.task) not in ("classification", "regression"):
-            raise UsageError(f"--task and --tfds both name a dataset; give one. Received: {self.task} and {self.tfds}.")
+            raise UsageError(
+                f"{opt('task')} and {opt('tfds')} both name a dataset; give one. Received: {self.task} and {self.tfds}."
+            )
         object.__setattr__(self, "is_default_length", self.max_seq_length is None)
         if self.max_seq_length is None:
             squad = self.task is not None and find_dataset(self.task) == "squad"
@@ -104,24 +106,28 @@ class FinetuningOptions(RecordOptions):
         ):
             check_range(name, getattr(self, name), low, high)
         if not 0 <= self.eval_fraction < 1:
-            raise UsageError(f"--eval-fraction must be in [0, 1). Received: {self.eval_fraction}.")
+            raise UsageError(f"{opt('eval_fraction')} must be in [0, 1). Received: {self.eval_fraction}.")
         if self.eval_fraction and self.dev_input:
-            raise UsageError("--eval-fraction and --dev-input both make the dev split; give one.")
+            raise UsageError(f"{opt('eval_fraction')} and {opt('dev_input')} both make the dev split; give one.")
         if not self.label_separator:
-            raise UsageError("--label-separator is empty; expected the character between two labels, e.g. ';'.")
+            raise UsageError(f"{opt('label_separator')} is empty; expected the character between two labels, e.g. ';'.")
         if self.drop_labels is not None:
             self._check_drop_labels()
         self.check_choices()
 
     def _check_drop_labels(self) -> None:
-        dropped = given_labels(self.drop_labels, "--drop-labels")
+        dropped = given_labels(self.drop_labels, "drop_labels")
         kind = self.task and find_dataset(self.task)
         if kind in ("squad", "multilabel"):
             what = "no labels" if kind == "squad" else "several labels a row"
-            raise UsageError(f"--drop-labels leaves out rows by their one label; --task {kind} has {what}.")
+            raise UsageError(
+                f"{opt('drop_labels')} leaves out rows by their one label; {opt('task', kind)} has {what}."
+            )
         both = [name for name in given_labels(self.labels) if name in dropped]
         if both:
-            raise UsageError(f"--labels and --drop-labels both name {both[0]!r}; it is a class, or it is left out.")
+            raise UsageError(
+                f"{opt('labels')} and {opt('drop_labels')} both name {both[0]!r}; it is a class, or it is left out."
+            )
 
 
 @dataclass(frozen=True)

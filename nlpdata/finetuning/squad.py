@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files.compression import DAMAGE
 from nlpdata.finetuning.datasets import BadRow, Dataset, Split
 from nlpdata.finetuning.options import FinetuningOptions
@@ -172,7 +172,7 @@ def read_squad(path: Path, split: str, negative: bool | None) -> Iterator[Paragr
 
 
 def _bad(reason: str, where: str, what: str) -> BadRow:
-    return BadRow(reason, f"{where}: {what}. Correct it, or use --on-bad-row skip")
+    return BadRow(reason, f"{where}: {what}. Correct it, or use {opt('on_bad_row', 'skip')}")
 
 
 def _question(

@@ -13,13 +13,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nlpdata.errors import DataError, missing_package
+from nlpdata.errors import DataError, missing_package, opt
 from nlpdata.files.compression import DAMAGE, detect_compression
 from nlpdata.finetuning.datasets import BadRow
 from nlpdata.text.encoding import HEAD_BYTES, check_is_text
 
 MAX_LINE_BYTES = 16 << 20
-_REPAIR = "Correct the row, or use --on-bad-row skip"
+_REPAIR = f"Correct the row, or use {opt('on_bad_row', 'skip')}"
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str] | BadRow]:
@@ -59,7 +59,7 @@ def _all_lines(path: Path) -> Iterator[tuple[int, str] | BadRow]:
                 yield BadRow(
                     "invalid_utf8",
                     f"{path}:{number}: byte {error.start + 1} of the line is not UTF-8. Convert the file to UTF-8, or "
-                    "use --on-bad-row skip",
+                    f"use {opt('on_bad_row', 'skip')}",
                 )
 
 
@@ -235,7 +235,7 @@ def _csv_fault(path: Path, start: int, stop: int, error: csv.Error) -> BadRow:
     return BadRow(
         "stray_quote",
         f"{path}:{start}: {error}: a stray quotation mark. Quote the whole field and double the marks inside, or use "
-        "--on-bad-row skip",
+        f"{opt('on_bad_row', 'skip')}",
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata import keys
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input
 from nlpdata.finetuning.label_names import given_labels, is_label, label_name, label_parts, sorted_labels
 from nlpdata.finetuning.options import FinetuningOptions
@@ -128,7 +128,7 @@ def _rows(path: Path, form: str, columns: Sequence[str | int], header: bool, lab
             yield BadRow(
                 "text_type",
                 f"{path}:{line}: {columns[wrong]!r} is {values[wrong]!r} ({kind}), expected a string. Correct the row, or "
-                "use --on-bad-row skip",
+                f"use {opt('on_bad_row', 'skip')}",
             )
             continue
         yield Row(values[0], values[1] if len(values) > 1 else None, label, line)
@@ -145,7 +145,7 @@ def _given_labels(kind: str, options: FinetuningOptions) -> tuple[str, ...] | No
 def _discover(path: Path, rows: Rows, kind: str, options: FinetuningOptions) -> tuple[str, ...]:
     """The labels of the training rows: numbers by size, else in alphabetical order. DataError if there is only one."""
     found: Counter[str] = Counter()
-    dropped = given_labels(options.drop_labels, "--drop-labels")
+    dropped = given_labels(options.drop_labels, "drop_labels")
     odd = None  # the first value that is not a label
     for row in rows():
         if isinstance(row, BadRow):

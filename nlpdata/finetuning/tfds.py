@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nlpdata.errors import EXTRAS, DataError, UsageError, missing_package
+from nlpdata.errors import EXTRAS, DataError, UsageError, missing_package, opt
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, order_labels
 from nlpdata.finetuning.glue import NLI_GLUE, NLI_TFDS
 from nlpdata.finetuning.label_names import given_labels, label_name, sorted_labels
@@ -35,7 +35,9 @@ _SPLITS = {"train": "train", "validation": "dev", "test": "test"}
 def open_tfds(name: str, inputs: Sequence[str], options: FinetuningOptions) -> Dataset:
     """The set that --tfds names, e.g. glue/sst2 or imdb_reviews, in --tfds-data-dir."""
     if inputs:
-        raise UsageError(f"--input and --tfds are two sources; give one. Received: {', '.join(inputs)} and {name}.")
+        raise UsageError(
+            f"{opt('input')} and {opt('tfds')} are two sources; give one. Received: {', '.join(inputs)} and {name}."
+        )
     folder = Path(options.tfds_data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
     prepared = find_prepared(folder, name)
     builder = _builder(prepared)
@@ -43,11 +45,12 @@ def open_tfds(name: str, inputs: Sequence[str], options: FinetuningOptions) -> D
     texts = _texts(name, features, options)
     label = options.label_column or "label"
     if label not in features:
-        raise UsageError(f"--label-column: {name} has no {label!r}; its features: {', '.join(features)}.")
+        raise UsageError(f"{opt('label_column')}: {name} has no {label!r}; its features: {', '.join(features)}.")
     names = tuple(getattr(features[label], "names", None) or ())
     if names and options.task == "regression":
         raise UsageError(
-            f"--task regression takes numbers, and the labels of {name} are classes: {', '.join(names[:12])}. Leave --task out."
+            f"{opt('task', 'regression')} takes numbers, and the labels of {name} are classes: {', '.join(names[:12])}. Leave "
+            f"{opt('task')} out."
         )
     is_float = np.dtype(features[label].np_dtype).kind == "f"
     regression = options.task == "regression" or (is_float and options.task is None)
@@ -78,9 +81,9 @@ def find_prepared(folder: Path, name: str) -> Path:
     near = below or difflib.get_close_matches(plain, there, n=3, cutoff=0.5)
     hint = f" Did you mean {' or '.join(near)}?" if near else f" Prepared there: {', '.join(there[:8]) or 'nothing'}."
     raise DataError(
-        f'--tfds: {name} is not prepared in {folder}.{hint} Prepare it where there is a network (python -c "import '
+        f'{opt("tfds")}: {name} is not prepared in {folder}.{hint} Prepare it where there is a network (python -c "import '
         f"tensorflow_datasets as tfds; tfds.builder('{plain}').download_and_prepare()\"), copy it here, and name its folder "
-        "with --tfds-data-dir"
+        f"with {opt('tfds_data_dir')}"
     )
 
 
@@ -93,7 +96,7 @@ def _builder(prepared: Path) -> Any:
     try:
         import tensorflow_datasets as tfds
     except ImportError as error:
-        raise missing_package("--tfds", error.name if error.name in EXTRAS else "tensorflow_datasets") from None
+        raise missing_package(opt("tfds"), error.name if error.name in EXTRAS else "tensorflow_datasets") from None
     try:
         return tfds.builder_from_directory(prepared)
     except Exception as error:  # whatever a damaged folder makes it raise
@@ -106,7 +109,9 @@ def _texts(name: str, features: Mapping[str, Any], options: FinetuningOptions) -
         texts = (options.text_column, *([options.text_b_column] if options.text_b_column else []))
         missing = [text for text in texts if text not in features]
         if missing:
-            raise UsageError(f"--text-column: {name} has no {missing[0]!r}; its features: {', '.join(features)}.")
+            raise UsageError(
+                f"{opt('text_column')}: {name} has no {missing[0]!r}; its features: {', '.join(features)}."
+            )
         return texts
     pair = next((pair for pair in _PAIRS if set(pair) <= set(features)), None)
     if pair:
@@ -116,7 +121,7 @@ def _texts(name: str, features: Mapping[str, Any], options: FinetuningOptions) -
     if len(found) == 1:
         return (found[0],)
     raise UsageError(
-        f"--text-column is missing: {name} has the texts {', '.join(found) or 'none'} among {', '.join(features)}."
+        f"{opt('text_column')} is missing: {name} has the texts {', '.join(found) or 'none'} among {', '.join(features)}."
     )
 
 
@@ -129,7 +134,7 @@ def _chosen(name: str, builder: Any, options: FinetuningOptions) -> dict[str, st
             ours, _, theirs = item.partition("=")
             if ours not in ("train", "dev", "test") or theirs not in known:
                 raise UsageError(
-                    f"--tfds-splits: received {item!r}, expected train=, dev= or test= and one of {name}'s splits: "
+                    f"{opt('tfds_splits')}: received {item!r}, expected train=, dev= or test= and one of {name}'s splits: "
                     f"{', '.join(known)}."
                 )
             chosen[theirs] = ours
@@ -142,7 +147,9 @@ def _chosen(name: str, builder: Any, options: FinetuningOptions) -> dict[str, st
     order = ("train", "dev", "test")
     chosen = dict(sorted(chosen.items(), key=lambda item: (order.index(item[1].split("_")[0]), item[1])))
     if not chosen:
-        raise UsageError(f"--tfds-splits is missing: {name} has the splits {', '.join(known)}, e.g. train={known[0]}.")
+        raise UsageError(
+            f"{opt('tfds_splits')} is missing: {name} has the splits {', '.join(known)}, e.g. train={known[0]}."
+        )
     return chosen
 
 
@@ -164,7 +171,7 @@ def _rows(
         try:
             values = [example[key].decode("utf-8") for key in texts]
         except UnicodeDecodeError as error:
-            yield BadRow("invalid_utf8", f"{where}: byte {error.start} is not UTF-8. Use --on-bad-row skip")
+            yield BadRow("invalid_utf8", f"{where}: byte {error.start} is not UTF-8. Use {opt('on_bad_row', 'skip')}")
             continue
         value = _label(example[label], names) if labelled else None
         yield Row(values[0], values[1] if len(values) > 1 else None, value, where)
@@ -181,7 +188,7 @@ def _label(value: Any, names: tuple[str, ...]) -> str | float:
 def _discover(name: str, splits: list[Split], options: FinetuningOptions) -> tuple[str, ...]:
     train = next((split for split in splits if split.name == "train"), None)
     if train is None:
-        raise UsageError(f"--labels is missing: {name} has no label names and no training split is made.")
+        raise UsageError(f"{opt('labels')} is missing: {name} has no label names and no training split is made.")
     dropped = given_labels(options.drop_labels)
     found = Counter(label_name(row.label) for row in train.rows() if isinstance(row, Row))
     return sorted_labels({label: count for label, count in found.items() if label and label not in dropped})

@@ -10,7 +10,7 @@ import typer
 
 from nlpdata.cli.messages import on_standard_error
 from nlpdata.cli.parsing import call_app
-from nlpdata.errors import EXTRAS, NlpdataError, missing_package
+from nlpdata.errors import EXTRAS, NlpdataError, missing_package, spelling
 from pretrain.registry import CHECKPOINT_FORMATS
 from pretrain.settings.backend import use_installed
 from pretrain.settings.flags import as_flag
@@ -48,17 +48,17 @@ def run_app(app: typer.Typer, name: str, argv: Sequence[str] | None) -> int:
     """Runs the command line of `pretrain.<name>`; returns the exit code when called with argv, else exits with it."""
     code = 0
     use_installed(os.environ)
-    with on_standard_error():
+    with on_standard_error(), spelling(as_flag):
         try:
             call_app(app, sys.argv[1:] if argv is None else argv, f"python -m pretrain.{name}")
         except ModuleNotFoundError as error:
             if error.name not in EXTRAS:
                 raise
             missing = missing_package(f"`python -m pretrain.{name}`", error.name)
-            _log.error(f"pretrain.{name}: error: {missing.spelled(as_flag)}")
+            _log.error(f"pretrain.{name}: error: {missing}")
             code = missing.exit_code
         except NlpdataError as error:
-            _log.error(f"pretrain.{name}: error: {error.spelled(as_flag)}")
+            _log.error(f"pretrain.{name}: error: {error}")
             code = error.exit_code
         except SystemExit as error:
             code = error.code if isinstance(error.code, int) else 1

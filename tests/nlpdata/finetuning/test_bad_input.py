@@ -42,7 +42,7 @@ def test_a_bad_row_fails_or_is_counted(tmp_path, make, what, capsys):
     folder = rte(tmp_path / "RTE", GOOD[0], row, GOOD[1])
     with pytest.raises(DataError) as raised:
         make(folder, task="rte", max_seq_length=32)
-    for word in (*words, "--on-bad-row skip"):
+    for word in (*words, "on_bad_row='skip'"):
         assert word in str(raised.value)
     assert visible(tmp_path / "out") == []
     result = make(folder, task="rte", max_seq_length=32, on_bad_row="skip")

@@ -131,7 +131,7 @@ def test_a_dev_file_of_another_format(tmp_path, make):
     assert read_meta(result.meta)["label_names"] == ["False", "True"]
     assert nlpdata.open_records(result.files["dev"])[:]["label_ids"][:, 0].tolist() == [1, 0]
     write(tmp_path / "dev.csv", "text,label", "a dog,2")
-    with pytest.raises(DataError, match=r"dev\.csv:2: unknown label '2', expected one of False, True.*--drop-labels=2"):
+    with pytest.raises(DataError, match=r"dev\.csv:2: unknown label '2', expected one of False, True.*drop_labels='2'"):
         make(tmp_path / "train.csv", output="b", dev_input=str(tmp_path / "dev.csv"), task="classification")
 
 
@@ -148,7 +148,7 @@ def test_a_marker_is_reported_and_can_be_left_out(tmp_path, make, vocab, capsys)
     assert read_meta(result.meta)["label_names"][0] == "-"
     (warning,) = result.warnings
     assert "1 of 91 rows (1.10%) have the label '-'" in warning
-    assert "--drop-labels=-" in warning
+    assert "drop_labels='-'" in warning
     assert f"warning: {warning}" in make.log
     left = make(snli(tmp_path), output="left", drop_labels="-", **options)
     assert left.warnings == []
@@ -184,10 +184,10 @@ def test_a_marker_is_reported_and_can_be_left_out(tmp_path, make, vocab, capsys)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"drop_labels": "a,a"}, "--drop-labels: names must be different"),
-        ({"labels": "1,1.0"}, "--labels: names must be different"),
+        ({"drop_labels": "a,a"}, "drop_labels: names must be different"),
+        ({"labels": "1,1.0"}, "labels: names must be different"),
         ({"labels": "a,b", "drop_labels": "b"}, "both name 'b'"),
-        ({"task": "multilabel", "drop_labels": "b"}, "--task multilabel has several labels a row"),
+        ({"task": "multilabel", "drop_labels": "b"}, "task='multilabel' has several labels a row"),
     ],
 )
 def test_wrong_options(tmp_path, make, options, message):

@@ -47,7 +47,7 @@ def test_bad_lines_fail_with_their_number_and_are_counted(tmp_path, make, form):
     named = {"csv": [b"text,label"], "tsv": [b"text\tlabel"], "jsonl": []}[form]
     path = tmp_path / f"a.{form}"
     path.write_bytes(b"\n".join([*named, *LINES[form], b""]))
-    with pytest.raises(DataError, match=rf"a\.{form}:{2 + len(named)}: blank line\. .*--on-bad-row skip"):
+    with pytest.raises(DataError, match=rf"a\.{form}:{2 + len(named)}: blank line\. .*on_bad_row='skip'"):
         make(path, task="classification", max_seq_length=32)
     result = make(path, task="classification", max_seq_length=32, on_bad_row="skip", accept_loss=True)
     counters = read_meta(result.meta)["splits"]["train"]["counters"]

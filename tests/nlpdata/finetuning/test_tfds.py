@@ -75,7 +75,7 @@ def test_what_is_not_prepared_is_said_at_once(make, tmp_path, name, hint):
     with pytest.raises(DataError) as raised:
         make(None, tfds=name, tfds_data_dir=str(tmp_path / "data"))
     assert time.monotonic() - start < 2
-    for word in (name, hint, "download_and_prepare", "--tfds-data-dir"):
+    for word in (name, hint, "download_and_prepare", "tfds_data_dir"):
         assert word in str(raised.value)
 
 

@@ -1,13 +1,15 @@
 """A TensorFlow dataset in place of records: the batches of the records that create-finetuning makes of it."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import partial
 
 import pytest
 
 import nlpdata
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, opt
 from pretrain.data import example_digest
 from pretrain.data.sentences import sentence_batches
+from pretrain.data.texts import as_field
 from pretrain.settings.schema import EvalTextDataConfig, TextDataConfig
 from tests.nlpdata.finetuning.conftest import vocab  # noqa: F401 (fixture)
 from tests.pretrain.finetuning import sentence_experiment
@@ -75,3 +77,13 @@ def test_what_is_wrong_is_said_in_words_of_the_configuration(changes, kind, mess
     config = TextDataConfig(**{"tfds_name": "glue/rte", **texts} | changes)
     with pytest.raises(kind, match=f"(?s){message}"):
         sentence_batches(config, sentence_experiment("").task)
+
+
+def test_options_of_create_finetuning_are_spelled_as_fields():
+    settings = {"max_seq_length": 8, "on_bad_row": "skip", "drop_labels": "-", "accept_loss": True}
+    error = UsageError(" ".join(opt(name, value) for name, value in settings.items()))
+    named = "seq_length=8 on_bad_row=skip drop_labels=- accept_loss=true"
+    assert error.spelled(partial(as_field, "task.train_data")).replace("task.train_data.", "") == named
+    known = {each.name for each in fields(TextDataConfig)}
+    for option in ("tfds", "tfds_data_dir", "tfds_splits", "text_column", "text_b_column", "label_column", *settings):
+        assert as_field("x", option).removeprefix("x.") in known
