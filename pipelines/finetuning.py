@@ -5,7 +5,7 @@
 The command reads and checks the dataset, which knows its rows by file and line, and leaves it in the work folder as
 parts; at the end it puts the shards in place. What passes between the steps is names and counts: rows, windows and
 records are files of the work folder, as they are locally; where workers are elsewhere and the output is remote, of a
-folder beside it. Brackets: SQuAD, whose records count those before them.
+folder next to it. Brackets: SQuAD, whose records count those before them.
 """
 
 import sys

@@ -1,6 +1,6 @@
-"""The local executor: hands units of work to worker processes on this machine, with progress. All pools are this one.
+"""The local executor: hands units of work to worker processes on this machine, with progress. There is no other pool.
 
-Their function is called as `function(unit, report)` in a worker that has been set up once by an initializer;
+The function of a stage is called as `function(unit, report)` in a worker that has been set up once by an initializer;
 `report(bytes)` adds to the progress. Results arrive in the order of completion. With one worker everything runs in
 this process. Where the parent is interrupted, the workers end; a worker whose parent is gone ends by itself.
 """
@@ -118,11 +118,12 @@ def run_stage(
     Args:
       name: the stage's, for progress and messages.
       function, workers, initializer, initargs: see run_units.
-      units, results: as many; None for a unit that is to be done.
+      units: all of the stage's.
+      results: of each unit; None where it is to be done.
       total: bytes of the whole stage.
       describe: names a unit in messages.
       quiet: no progress.
-      sizes: of the units; the largest start first, so that no worker is left alone with a large one at the end.
+      sizes: of the units; the largest start first, so that no worker ends up alone with a large one.
     """
     results = list(results)
     left = [(i, unit) for i, unit in enumerate(units) if results[i] is None]

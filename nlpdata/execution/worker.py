@@ -62,11 +62,15 @@ class Worker:
             return ENDED, self._process.exitcode
 
     def dismiss(self) -> None:
-        """Lets it end: there are no more units."""
+        """Lets it end: no unit is left."""
         self.pipe.close()
 
     def end(self, at_once: bool) -> None:
-        """Returns when it has ended; `at_once`: whatever it does."""
+        """Returns when the process has ended.
+
+        Args:
+          at_once: kill it, whatever it does; else it has some seconds to end by itself.
+        """
         if not at_once:
             self._process.join(_JOIN_SECONDS)
         if self._process.is_alive():
@@ -77,7 +81,7 @@ class Worker:
 
 
 def wait_for(workers: Sequence[Worker]) -> list[Worker]:
-    """Those of which a message has come; waits for one."""
+    """The workers that have sent a message; waits for the first."""
     pipes: dict[Any, Worker] = {worker.pipe: worker for worker in workers}
     return [pipes[pipe] for pipe in connection.wait(list(pipes))]
 
@@ -123,7 +127,7 @@ def _outcome(function: Callable, unit: Any, pipe: Connection) -> tuple[int, Any]
 
 
 def _portable(error: Exception) -> Exception:
-    """An exception that goes through the pipe; one that is not for the user with the worker's traceback as a note."""
+    """An exception as it passes through the pipe; one that is not for the user has the worker's traceback as a note."""
     if isinstance(error, NlpdataError):
         return error
     place = "".join(traceback.format_exception(error)).rstrip()

@@ -25,9 +25,15 @@ BATCH_CHARACTERS = 1 << 20
 
 
 class Tally:
-    """What happened to the rows of a split: `counters`, `dropped` and `notes` by reason.
+    """What happened to the rows of a split.
 
-    Raises DataError at the first bad row, unless bad rows are skipped; then the first few of each reason are shown.
+    Args:
+      skip: leave bad rows out, count them, and show the first few of each reason; else the first one is a DataError.
+
+    Attributes:
+      counters: rows, or paragraphs and questions.
+      dropped, notes: rows by reason.
+      labels: rows that have each class, by id.
     """
 
     def __init__(self, skip: bool) -> None:
@@ -35,7 +41,7 @@ class Tally:
         self.counters: Counter = Counter()
         self.dropped: Counter = Counter()
         self.notes: Counter = Counter()
-        self.labels: Counter = Counter()  # rows that have each class, by id
+        self.labels: Counter = Counter()
 
     def show(self, line: str) -> None:
         """Shows the user a line about a row."""

@@ -205,8 +205,8 @@ def one_input(inputs: Sequence[str], what: str) -> Path:
         raise UsageError(f"--input: expected {what}. Received: {received}.")
     path = Path(inputs[0]).expanduser()
     if not path.exists():
-        beside = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
-        near = difflib.get_close_matches(path.name, beside, n=1)
+        there = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
+        near = difflib.get_close_matches(path.name, there, n=1)
         raise UsageError(
             f"--input: {path} does not exist." + (f" Did you mean {path.with_name(near[0])}?" if near else "")
         )

@@ -12,8 +12,8 @@ A record of a sentence task, L = max_seq_length ("v1" names; see RENAMED for oth
     example_id       0                                 int64[1], the row's number in its split
 
 A text that is too long loses tokens at its end; of a pair the longer one does, token by token, and the second where
-they are equal (`_truncate_seq_pair` of google-research/bert's run_classifier.py). A second text without tokens is as
-none.
+they are equal (`_truncate_seq_pair` of google-research/bert's run_classifier.py). A second text without tokens counts
+as none.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ from nlpdata.records.contract import Feature
 from nlpdata.records.encoding import encode_examples
 from nlpdata.tokenizers import Tokenizer, count_unknown
 
-# --feature-names -> our name -> theirs. "albert": kamalkraj/ALBERT-TF2.0, where p_mask is 1 on what is no paragraph.
+# --feature-names -> our name -> theirs. "albert": kamalkraj/ALBERT-TF2.0, where p_mask is 1 outside of the paragraph.
 RENAMED = {
     "v1": {},
     "v2": {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"},
@@ -50,10 +50,15 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class Batch:
-    """Neighbouring rows of one split.
+    """Neighbouring rows of one split, which are encoded together.
 
-    split, number: which batch of it. first: number of its first row. rows: (text_a, text_b or None, label) of a sentence
-    task, label an id, a number or a list of ids; nlpdata.finetuning.squad.Paragraphs for squad.
+    Attributes:
+      split: its name.
+      number: the position of the batch in the split.
+      first: the position of its first row in the split.
+      rows: (text_a, text_b or None, label), label an id, a number or a list of ids; for squad
+        nlpdata.finetuning.squad.Paragraphs.
+      labelled: whether the rows have labels.
     """
 
     split: str
@@ -64,7 +69,15 @@ class Batch:
 
 
 class SentenceEncoder:
-    """Sentence tasks. `label_width`: values of label_ids; `float_labels`: regression."""
+    """Records of single texts and pairs.
+
+    Args:
+      tokenizer: makes the ids.
+      max_seq_length: tokens of a record.
+      names: of the features, as --feature-names.
+      kind: "classification", "regression" or "multilabel".
+      num_labels: classes; 1 for regression.
+    """
 
     def __init__(self, tokenizer: Tokenizer, max_seq_length: int, names: str, kind: str, num_labels: int) -> None:
         self.tokenizer, self.max_seq_length, self.names, self.kind = tokenizer, max_seq_length, names, kind

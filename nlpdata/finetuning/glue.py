@@ -150,7 +150,7 @@ def _original_mrpc(folder: Path) -> list[Split]:
     train, test, ids = (folder / n for n in ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt", "dev_ids.tsv"))
     for path in (train, ids):
         if not path.exists():
-            raise DataError(f"{path}: missing. Expected it beside the other files of MRPC, or train.tsv and dev.tsv")
+            raise DataError(f"{path}: missing. Expected it next to the other files of MRPC, or train.tsv and dev.tsv")
     columns = ["#1 String", "#2 String", "Quality", "#1 ID", "#2 ID"]
     named = {tuple(item[1]) for item in read_tsv(ids, [0, 1], header=False) if not isinstance(item, BadRow)}
 

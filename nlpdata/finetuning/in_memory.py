@@ -23,7 +23,8 @@ class EncodedSplit:
     len(split), split[int64 array] -> name -> array (n, width) of the features' dtypes.
 
     Attributes:
-      features: of the records. paths, counts: one file's, though there is none: the dataset's name, and its records.
+      features: the features of the records.
+      paths, counts: as of one file, which is not there: the dataset's name, and the number of records.
       meta: the meta file's task_type, num_labels, label_names, max_seq_length and tokenizer.
       notes, warnings: lines for the user, which are not logged: their options may have other names where this is called.
     """
@@ -64,7 +65,7 @@ class _Kept(Tally):
 
 
 def encode_split(options: FinetuningOptions, tokenizer: Tokenizer) -> EncodedSplit:
-    """The only split that the options choose, in memory: about four bytes a token place (six for vocabularies of 2^16).
+    """The one split that the options choose, in memory: about four bytes a token position (six for vocabularies above 2^16).
 
     Raises UsageError and DataError as create_finetuning does.
     """

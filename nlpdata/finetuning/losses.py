@@ -7,13 +7,17 @@ from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.text import loss
 
 ANSWERS_REPORTED = 0.05
-TEXTS_REFUSED = 0.75  # of the texts: so many losing most of their tokens are an error
+TEXTS_REFUSED = 0.75  # of the texts: that more of them lose most of their tokens is an error
 
 
 def losses(split: str, counters: Mapping[str, int], options: FinetuningOptions, tokenizer: Mapping) -> list[loss.Loss]:
-    """What is lost of a split; counters: its own. tokenizer: the meta file's entry.
+    """What is lost of a split. That a long text loses its end is usual, unless the default length cuts most of nearly all texts.
 
-    That a long text loses its end is usual. Refused is a default length at which nearly all texts lose most of their tokens.
+    Args:
+      split: its name, for the messages.
+      counters: of the split.
+      options: max_seq_length, and whether it was given.
+      tokenizer: the meta file's entry.
     """
     length = options.length
     found = [loss.unknown_tokens(counters, tokenizer)]

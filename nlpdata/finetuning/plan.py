@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class FinetuningResult:
-    """What create_finetuning made: files by split, the meta file, its counters by split, and warnings."""
+    """What create_finetuning made: record files by split, the meta file, its entry of each split, and the logged warnings."""
 
     files: dict[str, list[str]]
     meta: str
@@ -34,13 +34,22 @@ class FinetuningResult:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is made of what. targets: the set of records of each split; all lie in one folder and share a meta file."""
+    """What a run makes of what.
+
+    Attributes:
+      dataset, splits: the source, and what is made of it.
+      options: that decide how rows become records.
+      tokenizer: the loaded one.
+      tokenizer_file: base name of its copy next to the records.
+      targets: the set of records of each split; all lie in one folder and share a meta file.
+      num_shards: record files of the training split; None: by size.
+    """
 
     dataset: Dataset
     splits: tuple[Split, ...]
     options: FinetuningOptions
     tokenizer: Tokenizer
-    tokenizer_file: str  # base name of its copy
+    tokenizer_file: str
     targets: dict[str, OutputSet]
     num_shards: int | None
 
@@ -75,7 +84,7 @@ class Plan:
         return f"{self.targets[split].stem}{QUESTIONS_SUFFIX}"
 
     def others(self) -> dict[str, bytes | None]:
-        """Base names of what is written besides records and meta file, with their content if known."""
+        """Base names of the files that are written next to records and meta file, with their content if known."""
         content = Path(self.tokenizer.path).read_bytes()
         questions = [split.name for split in self.splits if self.dataset.kind == "squad" and split.name != "train"]
         return {self.tokenizer_file: content, **{self.examples_name(split): None for split in questions}}
@@ -139,5 +148,5 @@ class _Names:
 
     @property
     def stem(self) -> str:
-        """Of the tokenizer's copy."""
+        """The stem of the tokenizer's copy."""
         return "" if self._meta == self._folder / "meta.json" else self._meta.stem

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Rows make no cycles, and to look for some among so many objects would double the time of reading them."""
+    """Reading without garbage collection: rows make no cycles, and looking for some would double the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -37,7 +37,7 @@ def _no_collection() -> Iterator[None]:
 
 
 class Run:
-    """The work on a plan, in its work folder:
+    """A run of create-finetuning, in its work folder:
 
         with Run(plan, overwrite) as run:
             if run.is_made:            # by an equal run, which was interrupted while it put the files in place
@@ -92,7 +92,7 @@ class Run:
         return stages.Setup(self._plan.encoder, self._folder, self._plan.targets, self._plan.num_shards)
 
     def read(self) -> list[stages.Part]:
-        """Checks the rows of all splits and leaves them as batches for the units, the tokenizer's file beside."""
+        """Checks the rows of all splits and leaves them as batches for the units, with the tokenizer's file."""
         content = Path(self._plan.tokenizer.path).read_bytes()
         write_whole(self._folder / self._plan.tokenizer_file, content, durable=False)
         parts: list[stages.Part] = []
@@ -179,7 +179,7 @@ class Run:
 
     @staticmethod
     def _check_whole(split: str, shards: Sequence[dict], examples: int) -> None:
-        """A runner that loses or repeats elements is found out."""
+        """DataError for a runner that loses or repeats elements."""
         records = sum(info["records"] for info in shards)
         if records != examples:
             raise DataError(

@@ -72,7 +72,7 @@ class Note(NamedTuple):
 
 
 def open_squad(name: str, inputs: Sequence[str], options: FinetuningOptions) -> Dataset:
-    """--input is a folder with train*.json and dev*.json, or the training file beside --dev-input and --test-input.
+    """--input is a folder with train*.json and dev*.json, or the training file, next to --dev-input and --test-input.
 
     With --splits dev (or test), --input is that split's file.
     """

@@ -45,7 +45,14 @@ class EncoderSpec:
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker needs; picklable. targets: the set of records of each split. num_shards: of the training split."""
+    """What a worker needs; picklable.
+
+    Attributes:
+      encoder: how rows become records.
+      folder: where units find and leave their files.
+      targets: the set of records of each split.
+      num_shards: record files of the training split; None: by size.
+    """
 
     encoder: EncoderSpec
     folder: AnyPath
@@ -53,7 +60,7 @@ class Setup:
     num_shards: int | None
 
     def shard_names(self, split: str, record_bytes: int) -> list[str]:
-        """Base names of a split's shards, for so many bytes of records."""
+        """Base names of a split's shards, for `record_bytes` bytes of records."""
         return self.targets[split].shards(record_bytes, self.num_shards if split == "train" else None)
 
 
@@ -79,7 +86,12 @@ def set_up(setup: Setup) -> None:
 
 
 def encoder_of(spec: EncoderSpec, tokenizer: Tokenizer | None = None) -> SentenceEncoder | SquadEncoder:
-    """The encoder of a spec, made once in a process, as it remembers words; of `tokenizer` where that is loaded."""
+    """The encoder of a spec. A process keeps the last one, which remembers words.
+
+    Args:
+      spec: its description.
+      tokenizer: that of the spec, where it is loaded already.
+    """
     if spec not in _encoders:
         _encoders.clear()
         _encoders[spec] = _new_encoder(spec, tokenizer or load_tokenizer(spec.tokenizer))
@@ -156,7 +168,7 @@ def _write_records(encoder: Encoder, part: Part, columns: Mapping[str, Any]) -> 
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard to be: its file name, and pieces (file, first byte, last byte, records) of parts, in order."""
+    """A record file that is to be made: its base name, and pieces (file, first byte, last byte, records) of parts, in order."""
 
     name: str
     pieces: tuple[tuple[str, int, int, int], ...]

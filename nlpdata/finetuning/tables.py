@@ -24,7 +24,7 @@ _REPAIR = f"Correct the row, or use {opt('on_bad_row', 'skip')}"
 
 def read_lines(path: Path) -> Iterator[tuple[int, str] | BadRow]:
     """(line number from 1, text without its end) of every line that is not blank."""
-    waiting: list[BadRow] = []  # blank lines, until another line shows that the file goes on
+    waiting: list[BadRow] = []  # blank lines, until another line shows that the file does not end there
     for item in _all_lines(path):
         if not isinstance(item, BadRow) and not item[1].strip():
             waiting.append(_blank(path, item[0]))
@@ -39,7 +39,7 @@ def _blank(path: Path, line: int) -> BadRow:
 
 
 def _all_lines(path: Path) -> Iterator[tuple[int, str] | BadRow]:
-    """Every line. DataError for what is no text file of rows."""
+    """Every line. DataError for a file that is not rows of text."""
     with _open(path) as file:
         number = 0
         while line := _next_line(file, path, number):
@@ -105,7 +105,7 @@ def _refuse_other_kinds(path: Path, first: bytes) -> None:
             "went wrong. Download it again"
         )
     if b"\0" in first[:4096]:
-        raise DataError(f"{path}:1: NUL bytes: this is no text file. Expected rows of text")
+        raise DataError(f"{path}:1: NUL bytes: this is not a text file. Expected rows of text")
 
 
 def _pick(path: Path, header: Sequence[str], wanted: Sequence[str | int], line: int = 1) -> list[int]:
@@ -195,7 +195,7 @@ def _csv_reader(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 class _CsvLines:
-    """Lines for the csv module, without those that are no text, which are kept aside.
+    """Lines for the csv module, without those that are not text, which are kept apart.
 
     line: number of the last one. first: of the first one since it was set to 0, where the row begins.
     """

@@ -1,6 +1,6 @@
 """Text classification and regression sets of TensorFlow Datasets that are prepared on disk.
 
-Nothing is downloaded: a set that is not prepared is said to be missing at once (tfds.load would try the network for
+Nothing is downloaded: a set that is not prepared is reported as missing at once (tfds.load would try the network for
 minutes). Reading goes through tensorflow_datasets, and so TensorFlow, which are imported only when a set is read.
 Examples with a number (`idx`) come in its order, so that GLUE's records are those of its TSV files; others as stored.
 """

@@ -204,7 +204,7 @@ def remove_markers(targets: Sequence[OutputSet]) -> None:
 
 
 def complete(targets: Sequence[OutputSet], key: str) -> None:
-    """Ends a commit of which a late second attempt died after the first one was done: its marker goes.
+    """Ends a commit of which a late second attempt died after the first one was done: removes its marker.
 
     To be called when all attempts of the commit are over. DataError where the sets are not whole.
     """
@@ -226,7 +226,7 @@ def complete(targets: Sequence[OutputSet], key: str) -> None:
 
 @dataclass(frozen=True)
 class Decided:
-    """A commit that a run of equal key had begun. in_place: whether all that is left is the work folder."""
+    """A commit that a run of equal key had begun; in_place: whether only the work folder is left to remove."""
 
     sets: list[FinishedSet]
     notes: list[str]
@@ -248,7 +248,7 @@ def _journal(sets: Sequence[FinishedSet], key: str, notes: Sequence[str]) -> byt
 
 
 def digest(content: object) -> str:
-    """Of JSON-able content: 64 hexadecimal digits."""
+    """A digest of JSON-able content: 64 hexadecimal digits."""
     return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -25,7 +25,7 @@ def check_output(
     commit was interrupted, its marker stands for the old meta file, and the run whose `key` it holds may complete it.
 
     Args:
-      others: base names of the files that the run writes besides records and meta file, with their content if known.
+      others: base names of the files that the run writes next to records and meta file, with their content if known.
     """
     remove_emptied(work_path(targets[0]))
     decided = read_decided(targets, key, work_path(targets[0])) if key else None

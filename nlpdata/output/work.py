@@ -160,13 +160,13 @@ class WorkFolder:
                 (self.path / name).unlink()
 
     def close(self) -> None:
-        """Lets another run have the folder."""
+        """Releases the folder to other runs."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def _drop_damaged(self) -> None:
-        """Takes the results of units away whose files are not as the units left them (after a power cut, say)."""
+        """Removes the results of units whose files are not as the units left them (after a power cut, say)."""
         for path in sorted(self.path.glob("*.json")):
             for name, crc in (_read_stored(path) or {"files": {}})["files"].items():
                 if (self.path / name).exists() and file_checksum(self.path / name) != crc:
@@ -174,9 +174,11 @@ class WorkFolder:
                     path.unlink(missing_ok=True)
 
     def result(self, name: str, folder: AnyPath | None = None) -> dict | None:
-        """The stored result of a finished unit, if the file that it names under `file` lies there, of so many `bytes`.
+        """The stored result of a finished unit, or None where its file is not there, or damaged.
 
-        `folder`: where the unit left it, if not here.
+        Args:
+          name: of the unit; its result may name a file (`file`) and its size (`bytes`).
+          folder: where the unit left it, if not here.
         """
         folder = folder or self.path
         stored = _read_stored(folder / f"{name}.json")
@@ -197,7 +199,7 @@ class WorkFolder:
         return result
 
     def remove(self) -> None:
-        """Removes the folder, and lets it go. What cannot be removed stays, and is reported: the result is whole."""
+        """Removes the folder and releases it. What cannot be removed stays, and is reported: the result is complete."""
         try:
             self._clear()
             (self.path / _LOCK).unlink(missing_ok=True)
@@ -230,7 +232,11 @@ def remove_emptied(path: Path) -> None:
 def store_result(folder: AnyPath, name: str, result: dict, others: Sequence[str] = ()) -> None:
     """Marks a unit as finished, in one step.
 
-    result: JSON-able; names the unit's files under `file` and `runs`. others: more files of it, for their checksums.
+    Args:
+      folder: the work folder.
+      name: of the unit.
+      result: JSON-able; names the unit's files under `file` and `runs`.
+      others: more files of the unit, for their checksums.
     """
     runs = [run for runs in result.get("runs", {}).values() for run in runs]
     own = [result["file"]] if "file" in result else []

@@ -63,7 +63,7 @@ def test_only_the_first_bad_rows_are_listed_and_all_are_counted(tmp_path, make):
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("tail", ["", "\n", "\n\n\n"])
 def test_blank_lines_at_the_end_and_line_ends(tmp_path, make, records, end, tail):
-    """A trailing blank line is nothing (google-research/bert#551), and a CR is no part of a label."""
+    """A trailing blank line is nothing (google-research/bert#551), and a CR is not part of a label."""
     folder = rte(tmp_path / "RTE", *GOOD, end=end)
     with open(folder / "train.tsv", "a", newline="") as file:
         file.write(tail.replace("\n", end))

@@ -272,7 +272,7 @@ def test_record_files_of_one_run_lie_together(tmp_path, make, rows):
         make(rows, output="x.tfrecord", task="classification")
 
 
-def test_a_full_disk_is_said(tmp_path, make, rows, monkeypatch):
+def test_a_full_disk_is_reported(tmp_path, make, rows, monkeypatch):
     def full(path, content, durable):
         raise OSError(28, "No space left on device", str(path))
 
@@ -297,7 +297,7 @@ def test_tensorflow_reads_the_records(make, questions):
 
 
 def test_a_commit_that_was_interrupted_is_completed(tmp_path, make, source, monkeypatch):
-    """By the run that goes on, which makes no file again."""
+    """By the run that resumes, which makes no file again."""
     path, options = source
     make(path, output="whole", num_shards=3, **options)
 

@@ -407,7 +407,7 @@ def small_disk(tmp_path):
 
 
 def test_disk_full(small_disk, tmp_path, text, tiny_model, capsys):
-    """At every size of the disk there is a message and no result, or the whole result; with room it goes on."""
+    """At every size of the disk there is a message and no result, or the whole result; with room it resumes."""
     arguments = create_arguments(text, small_disk / "x.tfrecord", tiny_model, "--num-shards", 2)
     elsewhere = create_arguments(text, tmp_path / "whole" / "x.tfrecord", tiny_model, "--num-shards", 2)
     assert run_command(capsys, *elsewhere).code == 0
@@ -465,7 +465,7 @@ def start_and_wait(arguments, out):
 
 
 def assert_completes(arguments, out, larger, capsys):
-    """The same command, here with one worker, goes on and gives the bytes of an uninterrupted run."""
+    """The same command, here with one worker, resumes and gives the bytes of an uninterrupted run."""
     assert visible(out) == []
     outcome = run_command(capsys, *arguments, "--workers", 1)
     assert outcome.code == 0
