@@ -79,8 +79,8 @@ def test_several_pieces_of_a_kind_and_shards_by_size(pieces_are, tmp_path, corpu
     """A portion leaves several pieces of each kind, under names of their own; the shards go by the bytes of all."""
 
     def small_blocks(portion, **settings):
-        for chunk in portion.chunks:
-            yield from read_blocks(chunk, block_bytes=4000, **settings)
+        for byte_range in portion.byte_ranges:
+            yield from read_blocks(byte_range, block_bytes=4000, **settings)
 
     monkeypatch.setattr("nlpdata.output.naming.SHARD_BYTES", 100_000)
     monkeypatch.setattr(Runner, "is_local", pieces_are == "files")
