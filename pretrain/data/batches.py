@@ -29,7 +29,7 @@ class Batches:
       records: len() and records[int64 array] -> name -> array (n, width), e.g. nlpdata.open_records(...).
       config: see DataConfig.
       transform: (rows, example numbers int64 (n,), epoch) -> the arrays of a batch, row by row.
-      name: of the data, for messages.
+      name: name of the data, for messages.
 
     Attributes:
       num_examples: of an epoch; those of the last, smaller batch included.

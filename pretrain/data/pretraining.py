@@ -28,7 +28,7 @@ def pretraining_batches(config: DataConfig, task: TaskConfig) -> Batches:
     """Batches of pretraining records, ours or another tool's.
 
     Args:
-      config: which records.
+      config: data section that names the records.
       task: whose model and objective they must fit; has use_next_sentence_label.
 
     A batch has input_ids, input_mask, segment_ids int32 (b, L); masked_lm_positions, masked_lm_ids int32 (b, P),
@@ -61,7 +61,7 @@ class _Source:
                 "them with nlpdata create-pretraining --masking dynamic."
             )
         if not meta:
-            _log.info(f"{name}: no meta file beside {records.paths[0]}; from its first record: {self._describe()}")
+            _log.info(f"{name}: no meta file next to {records.paths[0]}; from its first record: {self._describe()}")
 
     def facts(self) -> dict:
         """What must not change between the runs of one model."""
@@ -90,7 +90,7 @@ class _Source:
             )
         if missing:
             raise UsageError(
-                f"{self._name}: {self._records.paths[0]} holds no pretraining records: {', '.join(missing)} is missing. "
+                f"{self._name}: {self._records.paths[0]} does not hold pretraining records: {', '.join(missing)} is missing. "
                 f"Its records have {', '.join(f.name for f in self._records.features)}."
             )
 

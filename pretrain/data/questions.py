@@ -48,7 +48,7 @@ def question_batches(config: DataConfig, task: TaskConfig, labelled: bool = True
     """Batches of SQuAD records, and their source.
 
     Args:
-      config: which records.
+      config: data section that names the records.
       task: QuestionAnsweringConfig whose model they must fit.
       labelled: whether the answers must be known; else the positions of records without are 0, for predictions.
 
@@ -61,7 +61,7 @@ def question_batches(config: DataConfig, task: TaskConfig, labelled: bool = True
     records, meta = open_record_set(config, name)
     source = QuestionSource(records, meta, config, task, name, labelled)
     if not meta:
-        _log.info(f"{name}: no meta file beside {records.paths[0]}; length {source.length}")
+        _log.info(f"{name}: no meta file next to {records.paths[0]}; length {source.length}")
     return Batches(records, config, source.transform, name, source.facts()), source
 
 
@@ -151,7 +151,7 @@ class QuestionSource:
         if not name:
             raise UsageError(
                 f"{self._name}: no meta file says where the questions of {path} are, which scoring needs. Keep meta.json and "
-                "dev.examples.jsonl.gz beside the records, as nlpdata create-finetuning --task squad writes them."
+                "dev.examples.jsonl.gz next to the records, as nlpdata create-finetuning --task squad writes them."
             )
         meta_path = Path(self._config.meta_path) if self._config.meta_path else find_meta(path)
         assert meta_path is not None  # its content was read

@@ -39,7 +39,7 @@ def sentence_batches(config: DataConfig, task: Any) -> tuple[Batches, Labels]:
     """Batches of records of a sentence task, ours or another tool's, and what their labels are.
 
     Args:
-      config: which records, or (TextDataConfig) which TensorFlow dataset.
+      config: data section that names the records, or (TextDataConfig) the TensorFlow dataset.
       task: SentencePredictionConfig whose kind, classes and model they must fit.
 
     A batch has input_ids, input_mask, segment_ids int32 (b, L); label_ids int32 (b,), (b, labels) for multilabel, float32
@@ -56,7 +56,7 @@ def sentence_batches(config: DataConfig, task: Any) -> tuple[Batches, Labels]:
     source = _Source(records, meta, config, task, name)
     if not meta:
         _log.info(
-            f"{name}: no meta file beside {records.paths[0]}; taken as {source.labels.kind}, length {source.length}"
+            f"{name}: no meta file next to {records.paths[0]}; taken as {source.labels.kind}, length {source.length}"
         )
     return Batches(source.records, config, source.transform, name, source.facts()), source.labels
 
@@ -92,7 +92,7 @@ class _Source:
         missing = [name for name in SEQUENCE if name not in self._features]
         if missing:
             raise UsageError(
-                f"{self._name}: {self.records.paths[0]} holds no fine-tuning records: {', '.join(missing)} is missing. Its "
+                f"{self._name}: {self.records.paths[0]} does not hold fine-tuning records: {', '.join(missing)} is missing. Its "
                 f"records have {', '.join(f.name for f in self.records.features)}."
             )
         if "label_ids" not in self._features:

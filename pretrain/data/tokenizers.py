@@ -9,17 +9,17 @@ from pretrain.settings.schema import DataConfig, EvalTextDataConfig, TextDataCon
 
 
 def tokenizer_of(config: DataConfig, name: str) -> tuple[Path, dict] | None:
-    """The file, and what a meta file says of its use; None where no meta file names one, or it is not next to it.
+    """The file, and the meta file's description of its use; None where no meta file names one, or it is not next to it.
 
     Args:
-      name: of the section, for messages.
+      name: name of the section, for messages.
     """
     path, use = tokenizer_entry(config, name)
     return (path, use) if path else None
 
 
 def tokenizer_entry(config: DataConfig, name: str) -> tuple[Path | None, dict]:
-    """The same, with what the meta file says where the file is not there; (None, {}) where it says nothing."""
+    """The same, with the description also where the file is missing; (None, {}) where there is none."""
     if isinstance(config, TextDataConfig | EvalTextDataConfig) and config.tfds_name:
         tokenizer = load_tokenizer(config.vocab_file, do_lower_case=config.do_lower_case)
         return Path(tokenizer.path), tokenizer.meta()

@@ -13,7 +13,7 @@ import numpy as np
 
 from nlpdata.errors import DataError
 
-CERTAIN = 1e9  # the odds of no answer where a window allows no other: JSON has no infinity
+CERTAIN = 1e9  # the odds of no answer where no window allows another answer: JSON does not have infinity
 
 
 @dataclass(frozen=True)

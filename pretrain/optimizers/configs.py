@@ -12,7 +12,7 @@ class AdamWConfig:
     epsilon: float = 1e-6
     weight_decay_rate: float = 0.01
     exclude_from_weight_decay: list[str] = field(default_factory=list)
-    """Regular expressions of weights that must not decay, besides biases and layer normalisation, which never do."""
+    """Regular expressions of weights that must not decay, in addition to biases and layer normalisation, which never do."""
     bias_correction: bool = False
     """Divide the moments by 1 - beta ** step, as Adam's paper and most libraries do; BERT does not."""
     gradient_clip_norm: float | None = 1.0
@@ -49,7 +49,7 @@ class PolynomialConfig:
 @dataclass(frozen=True)
 class LinearWarmupConfig:
     warmup_steps: int | None = None
-    """Null: warmup_proportion of the run."""
+    """Null: the share warmup_proportion of the run's steps."""
     warmup_proportion: float = at_least(0, 0.1)
     """Share of the steps, where warmup_steps does not say how many."""
     warmup_learning_rate: float = 0.0

@@ -131,8 +131,8 @@ def description(config: OptimizationConfig, train_steps: int, older: bool = Fals
     """The learning rate of a run as plain data, for its checkpoints.
 
     Args:
-      config: as the user gave it.
-      train_steps: length of the run.
+      config: configuration as the user gave it.
+      train_steps: length of the run in steps.
       older: the run resumes from a checkpoint that follows the older rule.
 
     Has `type`, `peak` (the highest rate that the run reaches) and the fields of Curve; of parts of the user's own, their
@@ -149,7 +149,7 @@ def description(config: OptimizationConfig, train_steps: int, older: bool = Fals
 
 
 def in_words(stored: Mapping) -> str:
-    """What `description` returned, on one line; of a file that says something else, as it stands there."""
+    """What `description` returned, on one line; other content of a file is shown as it is."""
     try:
         return _in_words(stored)
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -175,7 +175,7 @@ def _in_words(stored: Mapping) -> str:
 
 
 def is_older(info: Mapping) -> bool:
-    """Whether a checkpoint's run follows the older rule: it stores no learning rate, or says so."""
+    """Whether a checkpoint's run follows the older rule: it stores no learning rate, or that rule."""
     stored = info.get("schedule")
     return stored is None or stored.get("rule") == OLDER_RUN
 
@@ -200,7 +200,7 @@ def stored_description(info: Mapping) -> dict | None:
 
 
 def _part(registry: Registry, stored: Mapping) -> Choice:
-    """A registered part with its stored options: what a checkpoint says is never imported."""
+    """A registered part with its stored options: a name in a checkpoint is never imported."""
     if stored["type"] not in registry.names():
         raise ValueError(stored["type"])
     return Choice(stored["type"], registry.config_class(stored["type"])(**stored["options"]))

@@ -40,7 +40,7 @@ class PretrainingTask(Task):
         return new_model(encoder, heads, seed)
 
     def initialize(self, model: EncoderModel) -> LoadReport | None:
-        """As every task; UsageError where the checkpoint has a head that is to be trained further but cannot be used."""
+        """As every task; UsageError where the checkpoint has a head that would be trained further but cannot be used."""
         report = super().initialize(model)
         if report is None:
             return None

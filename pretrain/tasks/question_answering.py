@@ -55,7 +55,7 @@ class QuestionAnsweringTask(Task):
         return self._losses(self._logits(model, batch, training), batch)
 
     def _logits(self, model: EncoderModel, batch: Mapping[str, Tensor], training: bool) -> Tensor:
-        """(b, L, 2), float32; padding, of which there is more or less in a batch, can be no answer."""
+        """(b, L, 2), float32; padding, whose length differs between batches, cannot be an answer."""
         logits = ops.cast(model(batch, training=training)["logits"], "float32")
         return logits + (1 - ops.cast(batch["input_mask"], "float32"))[..., None] * _MASKED
 

@@ -92,7 +92,7 @@ class Task(ABC):
         return checkpoint, []
 
     def finish(self, model: EncoderModel, model_dir: str | os.PathLike) -> None:  # noqa: B027 (most tasks leave nothing)
-        """Called once training has ended, with its weights: leaves in the model_dir what belongs there besides checkpoints."""
+        """Called at the end of training: writes what belongs in the model_dir in addition to checkpoints."""
 
     def loss(
         self, model: EncoderModel, batch: Mapping[str, Tensor], denominators: Mapping[str, Any], training: bool = True

@@ -20,7 +20,7 @@ class Checkpoints:
     """The checkpoints in `<model_dir>/checkpoints/step-00000010/`.
 
     Args:
-      model_dir: of the run.
+      model_dir: folder of the run.
       max_to_keep: older ones are removed once more are finished.
       step: after which the run resumes. Later checkpoints, which it skipped, are damaged: they do not count among the newest.
     """

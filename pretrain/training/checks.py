@@ -56,7 +56,7 @@ def check_experiment(
 
 
 def better_metric(config: ExperimentConfig, task: "Task | None" = None) -> Literal["higher", "lower"] | None:
-    """Which value of trainer.best_checkpoint_eval_metric is better; None where nobody says so and nothing asks.
+    """Which value of trainer.best_checkpoint_eval_metric is better; None where neither is declared and nothing asks.
 
     Raises UsageError for a metric that the task does not have (of hypertune_metric too), for a comparison that contradicts
     the task's declaration, and for one that is missing where the task declares none.

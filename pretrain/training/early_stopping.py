@@ -12,8 +12,8 @@ class EarlyStopping:
 
     Args:
       settings: of the trainer. Without early_stopping_patience nothing ever stops.
-      model_dir: of the run.
-      step: that the run goes on after.
+      model_dir: folder of the run.
+      step: the last step before the run resumes.
     """
 
     def __init__(self, settings: TrainerConfig, model_dir: Path, step: int):
@@ -30,7 +30,7 @@ class EarlyStopping:
         self._values[step] = -self._sign * math.inf if math.isnan(value) else value
 
     def reason(self) -> str | None:
-        """Why the run should stop now; None where it should go on."""
+        """Why the run should stop now; None where it should continue."""
         if self._patience is None or not self._values:
             return None
         steps = sorted(self._values)

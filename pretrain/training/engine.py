@@ -1,4 +1,4 @@
-"""What an engine is: it takes steps on devices. The trainer above it knows no backend, the task inside it no device.
+"""What an engine is: it takes steps on devices. The trainer above it does not know the backend, nor the task inside it the devices.
 
 A step, in any engine:
   1. each replica cuts its share of the batch into micro-batches and sums, over them, the gradients of
@@ -33,8 +33,8 @@ class Engine(ABC):
 
     Attributes:
       model: the model, as the task built it.
-      replicas: copies of the model, over all hosts.
-      host: (index, count): this process and how many there are.
+      replicas: number of copies of the model, over all hosts.
+      host: (index, count): index of this process, and number of processes.
       max_lengths: most lengths that trimmed batches may have (None: any number), where each is compiled for itself.
     """
 
@@ -66,7 +66,7 @@ class Engine(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:
-        """All that a later process needs to go on: "model/<path>", "optimizer/<path>", "engine/<name>"."""
+        """All that a later process needs to resume: "model/<path>", "optimizer/<path>", "engine/<name>"."""
 
     @abstractmethod
     def load_state(self, state: Mapping[str, np.ndarray], weights_only: bool = False) -> None:

@@ -257,7 +257,7 @@ class _Run:
         return metrics or {}
 
     def _keep_config(self) -> None:
-        """Saves the configuration in the model_dir; says in what it differs from that of the run before."""
+        """Saves the configuration in the model_dir; reports in what it differs from the one saved there."""
         changes = compare_saved(self._given, self._model_dir)
         if changes:
             _log.info(f"the configuration differs from the one saved in {self._model_dir}: " + "; ".join(changes))
@@ -267,6 +267,6 @@ class _Run:
         """Copies the training data's tokenizer into the model_dir: predictions and exports need no records."""
         found = tokenizer_of(self._config.task.train_data, "task.train_data")
         if found is None:
-            _log.info("no tokenizer beside the training records: predict and export will ask for --tokenizer")
+            _log.info("no tokenizer next to the training records: predict and export will ask for --tokenizer")
         else:
             keep_tokenizer(self._model_dir, *found)

@@ -42,11 +42,11 @@ class Devices:
         return self.mesh.devices.flat[0].platform
 
     def cut(self, axis: int = 0) -> NamedSharding:
-        """Arrays of which every device has a part, along `axis`."""
+        """The sharding of arrays that are cut over the devices along `axis`."""
         return NamedSharding(self.mesh, PartitionSpec(*[None] * axis, AXIS))
 
     def copied(self) -> NamedSharding:
-        """Arrays that every device has whole."""
+        """The sharding of arrays that every device has whole."""
         return NamedSharding(self.mesh, PartitionSpec())
 
 

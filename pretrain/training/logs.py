@@ -1,4 +1,4 @@
-"""metrics.jsonl, and the line that shows how a run goes."""
+"""metrics.jsonl, and the line that shows a run's progress."""
 
 import json
 import math
@@ -18,8 +18,8 @@ class MetricsLog:
     """metrics.jsonl in the model_dir: one JSON object a line, with `step` and `split` (train or eval) first.
 
     Args:
-      model_dir: of the run.
-      step: the run goes on after this step; lines past it are cut, as is half a line of a killed run. None keeps all.
+      model_dir: folder of the run.
+      step: the run resumes after this step; lines past it are cut, as is half a line of a killed run. None keeps all.
     """
 
     def __init__(self, model_dir: str | os.PathLike, step: int | None = None):
@@ -85,7 +85,7 @@ class LiveLine:
             self._stream.flush()
 
     def note(self, text: str) -> None:
-        """Shows what is going on, on a terminal only."""
+        """Shows a text in place of the line, on a terminal only."""
         if self._stream.isatty():
             self._stream.write(f"\r{text}\033[K")
             self._stream.flush()

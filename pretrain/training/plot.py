@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 def plot_loss(model_dir: str | os.PathLike) -> Path | None:
-    """Draws `<model_dir>/loss.png`; None, and says so, where matplotlib is absent or nothing was logged."""
+    """Draws `<model_dir>/loss.png`; None where matplotlib is not installed, which is reported, or nothing was logged."""
     lines = [line for line in read_lines(Path(model_dir, METRICS)) if isinstance(line.get("loss"), int | float)]
     if not lines:
         return None

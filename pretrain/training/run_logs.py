@@ -1,4 +1,4 @@
-"""Where the figures of a run go: metrics.jsonl, TensorBoard's files and the line that shows how it goes."""
+"""Where the figures of a run go: metrics.jsonl, TensorBoard's files and the line that shows its progress."""
 
 import os
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ class RunLogs:
 
     Args:
       model_dir: folder of the run.
-      train_steps: length of the run.
+      train_steps: length of the run in steps.
       step: the run resumes after this step; lines past it are cut. None keeps all.
       tensorboard: whether TensorBoard's files are written.
       is_chief: whether this host writes.

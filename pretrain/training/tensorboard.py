@@ -18,7 +18,7 @@ from nlpdata.records.encoding import masked_crc, record_header
 class TensorBoardLog:
     """Scalars of one run, as an event file in `folder`.
 
-    A run that goes on at `step` says so, and TensorBoard drops what an earlier file has past it.
+    A run that resumes at `step` records this, and TensorBoard drops what an earlier file has past it.
     """
 
     def __init__(self, folder: str | os.PathLike, step: int = 0):

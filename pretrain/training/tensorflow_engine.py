@@ -35,7 +35,7 @@ class TensorFlowEngine(Engine):
 
     Args:
       task: what is learned.
-      config: of the experiment; its runtime and trainer sections are read.
+      config: configuration of the experiment; its runtime and trainer sections are read.
       train_steps: length of the run, for the learning rate; None: no optimizer, evaluation only.
     """
 

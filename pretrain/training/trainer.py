@@ -38,7 +38,7 @@ class Prepared:
       batch: this host's part of it, on its way to the devices.
       denominators: see Task.denominators.
       digest: of the batch, where the configuration wants it.
-      tokens, places: real tokens, and room for tokens (0 where a batch has no input_mask).
+      tokens, places: numbers of real tokens and of positions (0 where a batch has no input_mask).
     """
 
     batch: Mapping
@@ -55,15 +55,15 @@ class Trainer:
     named by trainer.type (docs/extending.md has one).
 
     Args:
-      config: of the experiment.
-      task: what is learned.
+      config: configuration of the experiment.
+      task: the task that is learned.
       engine: what takes the steps; its weights are the run's.
-      model_dir: of the run.
+      model_dir: folder of the run.
       train_data, validation_data: Batches; None where the mode does not use them.
-      train_steps: length of the run.
+      train_steps: length of the run in steps.
       step: steps that were taken before (a resumed run).
       interval: statistics of the steps since the last line of metrics.jsonl (a resumed run).
-      info: what every checkpoint says in addition to the trainer's own.
+      info: facts that every checkpoint keeps in addition to the trainer's own.
     """
 
     def __init__(
@@ -286,7 +286,7 @@ class Trainer:
         return self.task.reduce_aggregated_logs(state) | {"examples": min(examples, data.num_examples)}
 
     def _best_metric(self, metrics: Mapping[str, float]) -> str:
-        """The metric that says which checkpoint is best. UsageError where the evaluation has none of that name."""
+        """The name of the metric by which checkpoints are compared. UsageError where the evaluation has none of that name."""
         name = self._settings.best_checkpoint_eval_metric
         if name not in metrics:
             raise UsageError(
