@@ -54,15 +54,21 @@ def convert_command(
         written = convert_hub_module(tf_hub_path, model_type == "albert_encoder", f"albert_{model}_v{version}")
         print(f"written: {written}")
         return
-    for name, value in (("SOURCE", source), ("DEST", dest), ("--format", format)):
-        if not value:
-            raise UsageError(f"{name} is missing: python -m pretrain.convert SOURCE DEST --format hf")
-    options = {"encoder_only": encoder_only, "tokenizer": tokenizer, "do_lower_case": do_lower_case}
-    options["allow_other_tokenizer"] = allow_other_tokenizer
+    if not (source and dest and format):
+        missing = next(name for name, value in (("SOURCE", source), ("DEST", dest), ("--format", format)) if not value)
+        raise UsageError(f"{missing} is missing: python -m pretrain.convert SOURCE DEST --format hf")
     with user_modules(import_module or ()):
         CHECKPOINT_FORMATS.get(format)  # an unknown one is refused before anything is read
         checkpoint = read_checkpoint(source, read_model_config(model_config) if model_config else None)
-        convert(checkpoint, dest, format, **options)
+        convert(
+            checkpoint,
+            dest,
+            format,
+            encoder_only=encoder_only,
+            tokenizer=tokenizer,
+            do_lower_case=do_lower_case,
+            allow_other_tokenizer=allow_other_tokenizer,
+        )
     print(f"written: {dest} ({format})")
 
 

@@ -26,7 +26,7 @@ def export_command(
     encoder_only: Annotated[
         bool, typer.Option("--encoder_only", "--encoder-only", help="Leave the heads out.")
     ] = False,
-    tokenizer: Annotated[str | None, typer.Option(help="Tokenizer file to go along.")] = None,
+    tokenizer: Annotated[str | None, typer.Option(help="Tokenizer file to write with it.")] = None,
     do_lower_case: Annotated[
         bool | None,
         typer.Option("--do_lower_case/--nodo_lower_case", help="Whether it lower-cases, if not as stored with it."),
@@ -40,11 +40,17 @@ def export_command(
 
     folder = find_checkpoint(Path(model_dir).expanduser(), best=which == "best")
     print(f"checkpoint: {folder}")
-    options = {"encoder_only": encoder_only, "tokenizer": tokenizer, "do_lower_case": do_lower_case}
-    options["allow_other_tokenizer"] = allow_other_tokenizer
     with user_modules(import_module or ()):
         CHECKPOINT_FORMATS.get(format)  # an unknown one is refused before anything is read
-        convert(read_checkpoint(str(folder)), dest, format, **options)
+        convert(
+            read_checkpoint(str(folder)),
+            dest,
+            format,
+            encoder_only=encoder_only,
+            tokenizer=tokenizer,
+            do_lower_case=do_lower_case,
+            allow_other_tokenizer=allow_other_tokenizer,
+        )
     print(f"written: {dest} ({format})")
 
 
@@ -53,13 +59,14 @@ def find_checkpoint(model_dir: Path, best: bool) -> Path:
     from pretrain.converters import native
 
     own = native.locate_info(model_dir)
-    if own is None:
+    newest = native.locate(model_dir) if own else None
+    if own is None or newest is None:
         raise UsageError(
             f"{model_dir}: not the folder of a run: it has no checkpoints/step-... For other checkpoints: "
             "python -m pretrain.convert."
         )
     if not best:
-        return native.locate(model_dir)
+        return newest
     trainer = native.stored_trainer(own[1])
     subdir = trainer.get("best_checkpoint_export_subdir")
     if subdir and not (model_dir / subdir).resolve().is_relative_to(model_dir.resolve()):
@@ -71,7 +78,7 @@ def find_checkpoint(model_dir: Path, best: bool) -> Path:
     if found is None:
         why = f"{model_dir / subdir} holds none yet" if subdir else "trainer.best_checkpoint_export_subdir was not set"
         raise UsageError(f"{model_dir}: this run kept no best checkpoint: {why}. Use --which newest.")
-    better, metric = trainer.get("best_checkpoint_metric_comp"), trainer.get("best_checkpoint_eval_metric")
+    better, metric = trainer.get("best_checkpoint_metric_comp"), str(trainer.get("best_checkpoint_eval_metric"))
     if better and BETTER.get(metric, better) != better:
         _log.warning(
             f"{found} was kept for a {better} {metric}, and a {BETTER[metric]} one is better: it is the worst "

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from nlpdata.cli.messages import on_standard_error
 from nlpdata.errors import NlpdataError, UsageError, closest, spelling
@@ -137,14 +138,14 @@ def _names_sizes(tree: Mapping) -> bool:
 
 
 def _stored_encoder(config: ExperimentConfig, values: dict) -> tuple[str, Choice | None]:
-    """(checkpoint, its encoder) of the run's newest checkpoint, else of init_checkpoint; None where it is the one there is."""
-    model = getattr(config.task, "model", None)
+    """(checkpoint, encoder) of the run's newest checkpoint, else of init_checkpoint; None where the configuration has it."""
+    model: Any = getattr(config.task, "model", None)
     if not hasattr(model, "encoder"):
         return "", None
     from pretrain.converters import native, read_encoder
 
     own = []
-    with contextlib.suppress(UsageError):  # no model_dir: said later, where it is needed
+    with contextlib.suppress(UsageError):  # no model_dir: reported later, where it is needed
         folder = Path(find_model_dir(values.get("model_dir"), os.environ))
         places = [folder, *(sorted(folder.glob("seed-*")) if "seeds" in values else [])]
         own = [place for place in places if native.finished(place / "checkpoints")]
@@ -199,11 +200,11 @@ def _experiment(name: str | None, values: dict) -> ExperimentConfig:
 
 
 def _flag_layers(values: dict) -> list[tuple[str, dict]]:
-    """One layer a flag, in the table's order: a choice's type comes before its options."""
-    layers = []
-    for flag in ("model_config", *_ARCHITECTURE_FLAGS):
-        if flag in values:
-            layers.append((f"--{flag}", {"task": {"model": {"encoder": _architecture(flag, values[flag])}}}))
+    """A layer for each flag, in the table's order: a choice's type comes before its options."""
+    layers: list[tuple[str, dict]] = []
+    for name in ("model_config", *_ARCHITECTURE_FLAGS):
+        if name in values:
+            layers.append((f"--{name}", {"task": {"model": {"encoder": _architecture(name, values[name])}}}))
     if values.get("tpu") and "strategy_type" not in values:
         layers.append(("--tpu", {"runtime": {"distribution_strategy": "tpu"}}))
     for flag, path, value in fields_of(values):
@@ -231,7 +232,7 @@ def _architecture(flag: str, name_or_path: str) -> dict:
     return to_tree(encoder)
 
 
-def _nested(path: str, value) -> dict:
+def _nested(path: str, value: Any) -> dict:
     for name in reversed(path.split(".")):
         value = {name: value}
     return value

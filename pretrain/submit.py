@@ -110,12 +110,12 @@ def _check(flags: list[str]) -> set[str]:
     for path in values.get("config_file", ()):
         if Path(path).exists():
             raise UsageError(
-                f"--config_file={path} is a file of this machine, which the job has not. Copy it to the bucket and name it there "
-                "(gs://...), or name a file that comes with the package."
+                f"--config_file={path} is a file on this machine, which the job cannot read. Copy it to the bucket and name it "
+                "there (gs://...), or name a file that comes with the package."
             )
     if not {"experiment", "params", "albert_config_file", "bert_config_file"} & set(values):
         raise UsageError(
-            "no flags of pretrain.run: write them behind `--`, e.g. -- --experiment=bert/local --mode=train."
+            "no flags of pretrain.run: write them after `--`, e.g. -- --experiment=bert/local --mode=train."
         )
     here = {name: value for name, value in values.items() if not str(value).startswith("gs://")}
     here["config_file"] = [path for path in values.get("config_file", ()) if not path.startswith("gs://")]
@@ -134,7 +134,9 @@ def module_sources(modules: Iterable[str]) -> list[Path]:
     places = set()
     for top in {module.partition(".")[0] for module in modules}:
         spec = importlib.util.find_spec(top)
-        places |= {Path(place) for place in spec.submodule_search_locations or [spec.origin]}
+        if spec is None:
+            raise UsageError(f"there is no module {top!r}: a job cannot take it along.")
+        places |= {Path(place) for place in spec.submodule_search_locations or [str(spec.origin)]}
     return sorted(path for path in places if not (path.parent == _ROOT and path.name in _PACKAGED))
 
 
@@ -201,7 +203,7 @@ def job_spec(
     machine_spec: dict = {"machineType": machine}
     if has_accelerator:
         machine_spec |= {"acceleratorType": accelerator, "acceleratorCount": accelerators}
-    container = {
+    container: dict = {
         "imageUri": image,
         "command": ["sh", "-c", command, "pretrain.run"],
         "args": [mounted(f) for f in flags],

@@ -11,7 +11,6 @@ from tests.test_architecture import modules
 OPEN = {
     "pipelines.finetuning",
     "pretrain.layers",
-    "pretrain.settings",
     "pretrain.training",
 }
 

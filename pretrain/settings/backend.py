@@ -1,4 +1,4 @@
-"""Which Keras backend a command computes on. Keras reads KERAS_BACKEND when it is imported: so this comes before, without it."""
+"""Which Keras backend a command computes on: chosen without Keras, which reads KERAS_BACKEND when it is imported."""
 
 import contextlib
 import importlib.util
@@ -14,7 +14,10 @@ from pretrain.registry import ENGINES
 
 
 def choose_backend(
-    flag: str | None, environment: Mapping[str, str], run: Path | None = None, find_accelerator=None
+    flag: str | None,
+    environment: Mapping[str, str],
+    run: Path | None = None,
+    find_accelerator: Callable[[], str | None] | None = None,
 ) -> tuple[str, str]:
     """(backend, why). A run that is resumed keeps its own; else the flag, KERAS_BACKEND, auto, in that order.
 
@@ -60,10 +63,10 @@ def use_installed(environment: MutableMapping[str, str]) -> None:
 
 
 def _backend_of(run: Path) -> str | None:
-    """What the newest checkpoint of a run says whose state.json is whole; None where none does."""
+    """The backend in the newest whole state.json of a run's checkpoints; None where there is none."""
     folders = [path.parent for path in Path(run).glob("checkpoints/step-*/state.json")]
     for folder in sorted(folders, reverse=True):
-        with contextlib.suppress(DataError):  # the run skips a damaged one, and says so
+        with contextlib.suppress(DataError):  # the run skips a damaged one, and reports it
             name = read_object(folder / "state.json").get("backend")
             return name if name in ENGINES.names() else None
     return None

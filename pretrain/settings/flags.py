@@ -7,7 +7,7 @@ TensorFlow Model Garden's train.py and Cerebras's run.py.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from nlpdata.errors import UsageError, closest
 from pretrain.settings.values import parse_value
@@ -159,11 +159,11 @@ FLAGS = (*RUN, *FIELDS, *ACCEPTED, *REFUSED)
 _BY_SPELLING = {spelling: flag for flag in FLAGS for spelling in (flag.name, *flag.aliases)}
 
 
-def parse_flags(argv: Sequence[str]) -> dict[str, str | bool | list[str]]:
+def parse_flags(argv: Sequence[str]) -> dict[str, Any]:
     """The flags given, by name; of a flag given twice the last counts, unless it is of kind many.
 
     Raises:
-      UsageError: an unknown flag (with the closest), a missing value, a word that is no flag, or what cannot run here.
+      UsageError: an unknown flag (with the closest), a missing value, a word that is not a flag, or what cannot run here.
     """
     values: dict = {}
     words = list(argv[1:] if list(argv[:1]) == ["--"] else argv)  # a launcher's separator
@@ -171,7 +171,7 @@ def parse_flags(argv: Sequence[str]) -> dict[str, str | bool | list[str]]:
         word = words.pop(0)
         if not word.startswith("-") or not word.strip("-"):
             raise UsageError(
-                f"{word!r} is no flag. Flags look like --model_dir=run1; a switch takes its value after `=`; quote a "
+                f"{word!r} is not a flag. Flags look like --model_dir=run1; a switch takes its value after `=`; quote a "
                 "value with spaces or commas."
             )
         name, equals, value = word.lstrip("-").partition("=")

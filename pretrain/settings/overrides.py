@@ -9,6 +9,8 @@ its last character is a list or a map: `x/[0-9]*.tfrecord` is text. Of two value
 """
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 from nlpdata.errors import UsageError
 
@@ -41,7 +43,7 @@ def _not_an_assignment(part: str, path: str, equals: str) -> UsageError:
     if re.search(r"[\w.]\[\d+\]$", path) and equals:
         why = "single items of a list cannot be set. Write the list whole: a.b=[1,2]"
     elif equals:
-        why = f"{path!r} is no dotted path such as task.train_data.input_path"
+        why = f"{path!r} is not a dotted path such as task.train_data.input_path"
     elif part.endswith((".yaml", ".yml", ".json")):
         why = "it has no `=`. For a file use --config_file"
     else:
@@ -49,7 +51,7 @@ def _not_an_assignment(part: str, path: str, equals: str) -> UsageError:
     return UsageError(f"--params_override: cannot read {part!r}: {why}.")
 
 
-def _put(tree: dict, path: str, value, part: str) -> None:
+def _put(tree: dict, path: str, value: Any, part: str) -> None:
     *sections, name = path.split(".")
     for section in sections:
         tree = tree.setdefault(section, {})
@@ -60,7 +62,7 @@ def _put(tree: dict, path: str, value, part: str) -> None:
     tree[name] = {**tree[name], **value} if isinstance(value, dict) and name in tree else value
 
 
-def _parse_value(text: str):
+def _parse_value(text: str) -> Any:
     if text in ("null", "~"):
         return None
     if text[:1] in ("'", '"'):
@@ -93,7 +95,7 @@ def _closes_at_end(text: str) -> bool:
     return text[:1] in tuple(_OPEN) and next(iter(_depth_zero(text)), None) == len(text) - 1
 
 
-def _depth_zero(text: str):
+def _depth_zero(text: str) -> Iterator[int]:
     """Positions after which no bracket or quote is open. A quote opens only where a value may begin."""
     depth, quote, start, escaped = 0, "", True, False
     for i, char in enumerate(text):

@@ -2,7 +2,7 @@
 
 Field names are the TensorFlow Model Garden's where it has them, so that its YAML files load. A tagged choice is written
 as there: `encoder: {type: bert, bert: {hidden_size: 256}}`; here it is a Choice whose options are the dataclass that
-the chosen part declares as its `config_class`. config_tree.py makes these dataclasses from files and overrides.
+the chosen part declares as its `config_class`. tree.py makes these dataclasses from files and overrides.
 """
 
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -27,12 +27,12 @@ class Choice:
     options: Any
 
 
-def choose(registry: Registry, type: str, **options) -> Choice:
+def choose(registry: Registry, type: str, **options: Any) -> Choice:
     """The part of that name, with these options and defaults for the others."""
     return Choice(type, registry.config_class(type)(**options))
 
 
-def own_modules(config) -> set[str]:
+def own_modules(config: object) -> set[str]:
     """The modules of the parts that a configuration (or a section of it) names as module:attribute."""
     if isinstance(config, Choice):
         named = {config.type.partition(":")[0]} if ":" in config.type else set()
@@ -48,12 +48,12 @@ def own_modules(config) -> set[str]:
     return found
 
 
-def choice(registry: Registry, type: str, **options):
+def choice(registry: Registry, type: str, **options: Any) -> Any:
     """A dataclass field that holds a Choice of `registry`; by default `type` with these options."""
     return field(default_factory=lambda: choose(registry, type, **options), metadata={"registry": registry})
 
 
-def at_least(minimum: float, default):
+def at_least(minimum: float, default: float | None) -> Any:
     """A dataclass field for a number of at least `minimum`."""
     return field(default=default, metadata={"minimum": minimum})
 
@@ -65,7 +65,7 @@ class DataConfig:
     input_path: str | list[str] = ""
     """Record files: a path, a pattern, a list, or several separated by commas; toy:nsp makes small ones itself."""
     meta_path: str = ""
-    """Meta file of the records; empty: found beside them."""
+    """Meta file of the records; empty: found next to them."""
     global_batch_size: int = at_least(1, 32)
     """Examples a step, all replicas and micro-steps together."""
     is_training: bool = True
@@ -180,7 +180,7 @@ class TrainerConfig:
     """Steps in all; null: int(examples / global_batch_size) * num_train_epochs."""
     num_train_epochs: int = at_least(1, 1)
     gradient_accumulation_steps: int = at_least(1, 1)
-    """Micro-steps a step: the batch is cut into so many parts, one after the other."""
+    """Micro-steps a step: the number of parts that a batch is cut into, one after the other."""
     steps_per_loop: int = at_least(1, 10)
     """Steps between two looks at the loss (the device runs ahead of the host in between)."""
     summary_interval: int = at_least(1, 10)
@@ -196,7 +196,7 @@ class TrainerConfig:
     best_checkpoint_metric_comp: Literal["higher", "lower"] | None = None
     """Which value of the metric is better; null: as the task declares it."""
     early_stopping_patience: int | None = at_least(1, None)
-    """Stop after so many evaluations in a row without a better best_checkpoint_eval_metric; null: never."""
+    """Stop after this many evaluations in a row without a better best_checkpoint_eval_metric; null: never."""
     hypertune_metric: str = ""
     """Report this metric of every evaluation to a hyperparameter tuning of Vertex AI; empty: none."""
     log_example_digest: bool = False

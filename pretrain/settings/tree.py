@@ -4,7 +4,7 @@ A layer (a file, the flags, the overrides) is a tree with some of the fields. `m
 below it, strictly: an unknown name, a wrong type or a misspelt choice is an error with its dotted path. `build` makes
 the dataclasses once all layers are merged, so that a combination is judged only when it is complete.
 
-A tagged choice is {type: albert, albert: {options}}. In a layer its options may also stand directly beside `type`, and
+A tagged choice is {type: albert, albert: {options}}. In a layer its options may also stand directly next to `type`, and
 a bare name stands for {type: name}. A layer that changes `type` drops the options of the type before.
 """
 
@@ -12,9 +12,12 @@ import dataclasses
 import functools
 import logging
 import typing
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from typing import Any
 
 from nlpdata.errors import UsageError, closest
+from pretrain.registry import Registry
 from pretrain.settings.dialects.garden import field_alias
 from pretrain.settings.schema import Choice, ExperimentConfig
 from pretrain.settings.values import parse_value
@@ -41,7 +44,7 @@ class Place:
     def at(self, name: str) -> "Place":
         return dataclasses.replace(self, path=f"{self.path}.{name}" if self.path else str(name))
 
-    def on_line_of(self, changes, key) -> "Place":
+    def on_line_of(self, changes: Mapping, key: str) -> "Place":
         """The place with the line of that key, where the layer knows lines (files do)."""
         return dataclasses.replace(self, line=getattr(changes, "lines", {}).get(key, self.line))
 
@@ -49,7 +52,7 @@ class Place:
         return UsageError(f"{self}: {message}")
 
 
-def to_tree(value):
+def to_tree(value: Any) -> Any:
     """Plain dicts, lists and scalars of a configuration."""
     if isinstance(value, Choice):
         return {"type": value.type, value.type: to_tree(value.options)}
@@ -97,10 +100,10 @@ def merged(cls: type, tree: dict, changes: dict, place: Place) -> dict:
     return result
 
 
-def _merged_field(cls, field, tree, value, place):
+def _merged_field(cls: type, field: Field, tree: dict, value: Any, place: Place) -> Any:
     registry, type_field = field.metadata.get("registry"), field.metadata.get("type_field")
     hint = _hints(cls)[field.name]
-    if type_field:
+    if registry and type_field:
         part = _options_class(registry, tree[type_field], place)
         return merged(part, _below(tree.get(field.name), part), value, place)
     if registry:
@@ -114,7 +117,7 @@ def _merged_field(cls, field, tree, value, place):
         raise place.error(str(error)) from None
 
 
-def _merged_choice(registry, hint, tree, value, place):
+def _merged_choice(registry: Registry, hint: Any, tree: dict | None, value: Any, place: Place) -> dict | None:
     if value is None and type(None) in typing.get_args(hint):
         return None
     if isinstance(value, str):
@@ -126,7 +129,7 @@ def _merged_choice(registry, hint, tree, value, place):
     if not isinstance(chosen, str) or not chosen:
         raise place.error(f"give its type: one of {', '.join(registry.names())}. Received: {chosen!r}.")
     part = _options_class(registry, chosen, place.on_line_of(value, "type").at("type"))
-    options = tree[chosen] if chosen == before else _defaults(part)
+    options = tree[chosen] if tree and chosen == before else _defaults(part)
     for key, changes in value.items():
         if key == chosen:
             options = merged(part, options, {} if changes is None else changes, place.on_line_of(value, key).at(key))
@@ -143,7 +146,7 @@ def _merged_choice(registry, hint, tree, value, place):
     return {"type": chosen, chosen: options}
 
 
-def build(cls: type, tree: dict, path: str = ""):
+def build(cls: type, tree: dict, path: str = "") -> Any:
     """The dataclass of a complete, merged tree."""
     hints, arguments = _hints(cls), {}
     for field in fields(cls):
@@ -152,7 +155,7 @@ def build(cls: type, tree: dict, path: str = ""):
             raise UsageError(f"{here} is missing.")
         value, registry = tree[field.name], field.metadata.get("registry")
         section = _section(hints[field.name])
-        if field.metadata.get("type_field"):
+        if registry and field.metadata.get("type_field"):
             value = build(registry.config_class(tree[field.metadata["type_field"]]), value, here)
         elif registry and value is not None:
             kind = value["type"]
@@ -199,17 +202,19 @@ def differences(before: dict, after: dict, path: str = "") -> list[str]:
 
 
 @functools.cache
-def _hints(cls) -> dict:
+def _hints(cls: type) -> dict:
     return typing.get_type_hints(cls)
 
 
-def _section(hint) -> type | None:
+def _section(hint: Any) -> type | None:
     """The dataclass that a field holds, if it holds one (or null)."""
-    candidates = [hint, *typing.get_args(hint)]
-    return next((each for each in candidates if is_dataclass(each) and each is not Choice), None)
+    for each in (hint, *typing.get_args(hint)):
+        if isinstance(each, type) and is_dataclass(each) and each is not Choice:
+            return each
+    return None
 
 
-def _defaults(cls) -> dict:
+def _defaults(cls: type) -> dict:
     """The tree of a dataclass's default values; fields without one are absent."""
     values = {}
     for field in fields(cls):
@@ -220,11 +225,11 @@ def _defaults(cls) -> dict:
     return values
 
 
-def _below(tree, cls) -> dict:
+def _below(tree: dict | None, cls: type) -> dict:
     return _defaults(cls) if tree is None else tree
 
 
-def _options_class(registry, name, place) -> type:
+def _options_class(registry: Registry, name: str, place: Place) -> type:
     try:
         if place.stored:
             registry.check_stored(name)
@@ -234,11 +239,11 @@ def _options_class(registry, name, place) -> type:
 
 
 def _with_lines(part: dict, whole: dict) -> dict:
-    result = type(whole)(part)
+    result: Any = type(whole)(part)
     if hasattr(whole, "lines"):
         result.lines = whole.lines
     return result
 
 
-def _names(cls) -> str:
+def _names(cls: type) -> str:
     return ", ".join(field.name for field in fields(cls))

@@ -8,6 +8,7 @@ import math
 import re
 import types
 import typing
+from collections.abc import Callable
 from typing import Any, Literal, Union
 
 from nlpdata.errors import closest
@@ -23,7 +24,7 @@ class _TooSmall(ValueError):
     """The type fits, the number is below the minimum."""
 
 
-def parse_value(hint, value, minimum: float | None = None):
+def parse_value(hint: Any, value: Any, minimum: float | None = None) -> Any:
     """The value as the type `hint`: bool, int, float, str, None, Literal, list, tuple, dict, a union of these, or Any.
 
     Args:
@@ -32,7 +33,7 @@ def parse_value(hint, value, minimum: float | None = None):
       minimum: the least value of a number.
 
     Raises:
-      ValueError: it is none; the message says what was expected and received.
+      ValueError: the value is not of that type; the message says what was expected and received.
     """
     if value is not None and hint in _SCALARS:
         result = _SCALARS[hint](value)
@@ -66,7 +67,7 @@ def parse_value(hint, value, minimum: float | None = None):
     raise ValueError(f"expected {describe(hint)}. Received: {value!r}.")
 
 
-def describe(hint) -> str:
+def describe(hint: Any) -> str:
     """A type in words, e.g. "a whole number or null"."""
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
     if hint in words:
@@ -79,7 +80,7 @@ def describe(hint) -> str:
     return {list: "a list", tuple: "a list", dict: "names with values"}.get(origin or hint, str(hint))
 
 
-def _boolean(value) -> bool:
+def _boolean(value: object) -> bool:
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.lower() in _BOOLEANS:
@@ -87,7 +88,7 @@ def _boolean(value) -> bool:
     raise ValueError(f"expected true or false. Received: {value!r}.")
 
 
-def _integer(value) -> int:
+def _integer(value: object) -> int:
     if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
         return int(value)
     try:
@@ -99,7 +100,7 @@ def _integer(value) -> int:
     return int(value) if isinstance(value, int) else int(number)
 
 
-def _number(value) -> float:
+def _number(value: object) -> float:
     if isinstance(value, int | float | str) and not isinstance(value, bool):
         try:
             number = float(value)
@@ -110,16 +111,16 @@ def _number(value) -> float:
     raise ValueError(f"expected a number, e.g. 0.001 or 1e-3. Received: {value!r}.")
 
 
-def _text(value) -> str:
+def _text(value: object) -> str:
     if isinstance(value, str):
         return value
     raise ValueError(f"expected text. Received: {value!r}.")
 
 
-_SCALARS = {bool: _boolean, int: _integer, float: _number, str: _text}
+_SCALARS: dict[type, Callable[[Any], Any]] = {bool: _boolean, int: _integer, float: _number, str: _text}
 
 
-def _union(members, value, minimum):
+def _union(members: tuple, value: Any, minimum: float | None) -> Any:
     """The first member that fits; text is tried last, since it fits everything."""
     if type(None) in members and (value is None or (value == "" and str not in members)):
         return None
@@ -135,7 +136,7 @@ def _union(members, value, minimum):
     raise ValueError(f"expected {' or '.join(map(describe, members))}. Received: {value!r}.")
 
 
-def _guess(value):
+def _guess(value: Any) -> Any:
     """Text that reads as a number, true or false as that; everything else as it is."""
     if isinstance(value, dict):
         return {key: _guess(each) for key, each in value.items()}

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -18,20 +19,20 @@ _SHIPPED = Path(__file__).parents[1] / "configs"
 class Section(dict):
     """A mapping of a file; `lines` has the line of each key."""
 
-    def __init__(self, *args):
+    def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.lines: dict[str, int] = {}
 
 
 class _TextLoader(yaml.SafeLoader):
-    """Leaves scalars as text, but for an unquoted null; the fields' types decide (config_values.py)."""
+    """Leaves scalars as text, but for an unquoted null; the fields' types decide (values.py)."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 (PyYAML's name and form)
         first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":null", ":merge"))]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
-    def section(self, node):
+    def section(self, node: yaml.MappingNode) -> Section:
         own = set()
         for key_node, _ in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
@@ -72,7 +73,7 @@ def read_yaml(path: str | os.PathLike) -> Section:
     """The tree of a YAML (or JSON) file, scalars as text.
 
     Raises:
-      UsageError: it cannot be read, is no YAML, or has no names at its top; with file and line.
+      UsageError: it cannot be read, is not YAML, or has no names at its top; with file and line.
     """
     try:
         text = find_config(path).read_text(encoding="utf-8")
@@ -89,7 +90,7 @@ def read_yaml(path: str | os.PathLike) -> Section:
         raise UsageError(f"{path}: is nested too deeply for a configuration.") from None
     if tree is None:
         return Section()
-    if not isinstance(tree, dict):
+    if not isinstance(tree, Section):
         raise UsageError(f"{path}: expected sections such as `trainer:`. Received: {str(tree)[:80]!r}.")
     return tree
 

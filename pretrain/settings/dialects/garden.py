@@ -6,7 +6,7 @@ are no field of ours get here. What would change the result if it had an effect 
 
 from fnmatch import fnmatchcase
 
-_ENCODER = {
+_ENCODER: dict[str, str | None] = {
     "num_layers": "num_hidden_layers",
     "num_heads": "num_attention_heads",
     "hidden_activation": "hidden_act",
@@ -19,7 +19,7 @@ _ENCODER = {
     "return_attention_scores": None,
     "output_range": None,
 }
-_DATA = {
+_DATA: dict[str, str | None] = {
     "shuffle_buffer_size": None,  # the order is a permutation of all examples
     "cache": None,
     "cycle_length": None,
@@ -50,7 +50,7 @@ _DATA = {
     "do_lower_case": None,
     "version_2_with_negative": None,  # the meta file says it
 }
-_TRAINER = {
+_TRAINER: dict[str, str | None] = {
     "train_tf_while_loop": None,
     "train_tf_function": None,
     "eval_tf_function": None,
@@ -60,7 +60,7 @@ _TRAINER = {
     "continuous_eval_timeout": None,
     "preemption_on_demand_checkpoint": None,  # always
 }
-_RUNTIME = {
+_RUNTIME: dict[str, str | None] = {
     "num_gpus": "num_replicas",
     "all_reduce_alg": None,
     "num_packs": None,
@@ -74,12 +74,12 @@ _RUNTIME = {
     "tpu_enable_xla_dynamic_padder": None,
     "use_tpu_mp_strategy": None,
 }
-_MODEL = {
+_MODEL: dict[str, str | None] = {
     "cls_heads": None,  # the task decides its heads
     "mlm_activation": None,
     "mlm_initializer_range": None,
 }
-_TASK = {
+_TASK: dict[str, str | None] = {
     "hub_module_url": "init_checkpoint",
     "name": None,
     "allow_image_summary": None,

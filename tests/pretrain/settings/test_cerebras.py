@@ -205,7 +205,7 @@ def test_records_of_theirs_have_1_on_padding(tmp_path):
         ),
         ("epsilon: 1e-6", "grad_accum_steps: 4", r"optimizer\.grad_accum_steps: '4' makes another model or training"),
         ("shuffle: True", "shuffle: False", r"train_input\.shuffle: 'False' makes another"),
-        ('"Constant", learning_rate: 0.00005', '"Cosine"', r"learning_rate: scheduler 'Cosine' is not there"),
+        ('"Constant", learning_rate: 0.00005', '"Cosine"', r"learning_rate: scheduler 'Cosine' is not supported"),
         ("learning_rate: 0.00005}", "learning_rate: 0.1}", r"first schedule ends at 0\.1, the second begins at 5e-05"),
         ("pretraining.yaml", "absent.yaml", r"model\.pretrain_params_path: there is no such file\. Looked for"),
         ("batch_size: 12", "batch_size: many", r"global_batch_size: expected a whole number\. Received: 'many'"),

@@ -41,8 +41,8 @@ def test_forms(argv, values):
     ("argv", "message"),
     [
         (["--experimnt=x"], "no flag --experimnt. Did you mean --experiment? "),
-        (["train"], "'train' is no flag"),
-        (["--do_train", "True"], "'True' is no flag"),
+        (["train"], "'train' is not a flag"),
+        (["--do_train", "True"], "'True' is not a flag"),
         (["--model_dir"], "--model_dir needs a value"),
         (["--model_dir", "--mode=eval"], "--model_dir needs a value"),
         (["--do_train=maybe"], "--do_train: expected true or false. Received: 'maybe'"),

@@ -6,6 +6,7 @@ ends (optimizers/curve.py). A Linear that rises and has nothing after it is a wa
 """
 
 import logging
+from typing import Any
 
 from pretrain.settings.values import parse_value
 
@@ -17,14 +18,14 @@ _FIELDS = {
 }
 
 
-def learning_rate_layer(given, reset: bool) -> dict:
+def learning_rate_layer(given: Any, reset: bool) -> dict:
     """{"learning_rate": ..., "warmup": ...}: a layer over trainer.optimizer_config.
 
     Args:
       given: their value.
       reset: whether a schedule's steps count from its own beginning.
 
-    Raises ValueError for what cannot be had here.
+    Raises ValueError for a schedule that is not supported.
     """
     given = given if isinstance(given, list) else [given]
     schedules = [_schedule(each) for each in given]
@@ -54,12 +55,12 @@ def learning_rate_layer(given, reset: bool) -> dict:
     }
 
 
-def _schedule(given) -> dict[str, float]:
+def _schedule(given: Any) -> dict[str, float]:
     if not isinstance(given, dict):
         return {"learning_rate": parse_value(float, given)}
     kind = str(given.get("scheduler", "")).lower()
     if kind not in _FIELDS:
-        raise ValueError(f"scheduler {given.get('scheduler')!r} is not there. Use Linear or Constant.")
+        raise ValueError(f"scheduler {given.get('scheduler')!r} is not supported. Use Linear or Constant.")
     optional = {"steps"} if kind == "constant" else set()
     wrong = sorted(({"scheduler", *_FIELDS[kind]} ^ set(given)) - optional)
     if wrong:
@@ -69,7 +70,7 @@ def _schedule(given) -> dict[str, float]:
     return {name: parse_value(int if name == "steps" else float, given[name]) for name in _FIELDS[kind]}
 
 
-def _ours(schedule: dict[str, float], start: int) -> dict:
+def _ours(schedule: dict[str, float], start: float) -> dict:
     """The learning rate of `schedule`, whose steps count from `start`."""
     if "steps" not in schedule:
         return {"type": "constant", "constant": {"learning_rate": schedule["learning_rate"]}}

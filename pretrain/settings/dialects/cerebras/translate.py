@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 from nlpdata.errors import UsageError, closest
 from nlpdata.records.contract import find_meta
@@ -37,8 +38,9 @@ def read_params(path: str, experiment: str | None = None) -> tuple[str, dict]:
 
 
 class _Params:
-    def __init__(self, path: str, experiment: str | None):
-        self._path, self._layer = path, {}
+    def __init__(self, path: str, experiment: str | None) -> None:
+        self._path = path
+        self._layer: dict[str, Any] = {}
         self._without_effect: list[str] = []
         self._params = dict(read_yaml(path))
         for name, content in self._params.items():
@@ -69,7 +71,7 @@ class _Params:
     def _error(self, key: str, message: str) -> UsageError:
         return UsageError(f"--params {self._path}: {key}: {message}")
 
-    def _put(self, path: str, value) -> None:
+    def _put(self, path: str, value: Any) -> None:
         *sections, name = path.split(".")
         tree = self._layer
         for section in sections:
@@ -99,7 +101,7 @@ class _Params:
         is_classifier = "cls_dropout_rate" in model or "pretrain_params_path" in model or "num_cls_classes" in model
         return "bert/sentence_prediction" if is_classifier else "bert/pretraining"
 
-    def _translate_key(self, section: str, key: str, value) -> None:
+    def _translate_key(self, section: str, key: str, value: Any) -> None:
         name, known = f"{section}.{key}", KEYS[section]
         if key not in known:
             raise self._error(name, f"no key of theirs is known by this name.{closest(key, known)}")
@@ -161,7 +163,9 @@ class _Params:
             )
         elif find_meta(found[0]) is None:
             self._put(f"task.{ours}.invert_mask", True)
-            _log.info(f"{self._path}: {section}: no meta file beside {found[0]}: read as Cerebras's, with 1 on padding")
+            _log.info(
+                f"{self._path}: {section}: no meta file next to {found[0]}: read as Cerebras's, with 1 on padding"
+            )
 
     def _model(self) -> None:
         model = self._params["model"]
