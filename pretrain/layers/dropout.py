@@ -24,6 +24,8 @@ from pretrain.layers.tensors import Tensor
 _scope: contextvars.ContextVar["tuple[Tensor, Iterator[int]] | None"] = contextvars.ContextVar(
     "dropout_scope", default=None
 )
+_PHILOX = 1  # TensorFlow's number of the algorithm
+_SEED_KEY = 0x02461E293EC8F720  # with which TensorFlow mixes seeds
 _SALTS = (0x9E3779B1, 0x85EBCA6B)  # odd: multiples by different counts differ modulo 2**32
 
 
@@ -69,12 +71,28 @@ def next_key() -> tuple[Tensor, np.ndarray]:
 def _tensorflow_bits(shape: Any, key: Tensor, salt: np.ndarray) -> Tensor:
     import tensorflow as tf
 
-    # Words of 32 bits and no sign: of a negative seed XLA draws other numbers than TensorFlow's own kernel.
-    seed = tf.cast(tf.bitcast(key, tf.uint32) + salt, tf.int64)
     size = tf.reduce_prod(shape)
-    words = tf.random.stateless_uniform([(size + 1) // 2], seed, minval=None, maxval=None, dtype=tf.uint32)
+    words = _philox_words((size + 1) // 2, tf.bitcast(key, tf.int32) + salt.view(np.int32))
     halves = tf.reshape(tf.bitcast(words, tf.uint16), [-1])
     return tf.cast(tf.reshape(halves[:size], shape), tf.int32)
+
+
+def _philox_words(count: Any, seed: Tensor) -> Tensor:
+    """What tf.random.stateless_uniform draws on the CPU, under XLA too: uint32 (count,) from a seed, int32 (2,).
+
+    Its first step turns the seed into a key and a counter, and extends the sign of a negative word, which XLA's own does
+    not. Here both steps are Philox with all 64 bits given.
+    """
+    import tensorflow as tf
+
+    def draw(count: Any, key: Any, counter: Any) -> Tensor:
+        return tf.raw_ops.StatelessRandomUniformFullIntV2(
+            shape=[count], key=key, counter=counter, alg=_PHILOX, dtype=tf.uint32
+        )
+
+    mixed = draw(4, np.array([_SEED_KEY], np.uint64), tf.cast(tf.cast(seed, tf.int64), tf.uint64))
+    key, counter = tf.split(tf.bitcast(tf.reshape(mixed, [2, 2]), tf.uint64), 2)
+    return draw(count, key, tf.concat([tf.zeros([1], tf.uint64), counter], 0))
 
 
 def _jax_bits(shape: Any, key: Tensor, salt: np.ndarray) -> Tensor:

@@ -83,3 +83,18 @@ def test_same_mask_compiled():
         compiled = tf.function(run)
     assert (ops.convert_to_numpy(compiled(key(5, 6))) == expected).all()
     assert (ops.convert_to_numpy(compiled(key(5, 7))) != expected).any()
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the generator of TensorFlow")
+def test_the_words_are_those_of_tensorflow_with_and_without_xla():
+    """Runs of older versions drew them with stateless_uniform; a resumed one must draw the same."""
+    import tensorflow as tf
+
+    from pretrain.layers.dropout import _philox_words
+
+    compiled = tf.function(lambda seed: _philox_words(1003, seed), jit_compile=True)
+    for seed in ([5, 7], [-5, 7], [5, -7], [-(2**31), 2**31 - 1]):
+        seed = tf.constant(seed, tf.int32)
+        expected = tf.random.stateless_uniform([1003], seed, minval=None, maxval=None, dtype=tf.uint32).numpy()
+        assert (_philox_words(1003, seed).numpy() == expected).all()
+        assert (compiled(seed).numpy() == expected).all()
