@@ -44,18 +44,20 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 @app.command(context_settings={"allow_extra_args": True})
 def submit_command(
     context: typer.Context,
-    staging: Annotated[str, typer.Option(help="gs://BUCKET/FOLDER: gets the package, and the job's model_dir.")],
-    display_name: Annotated[str, typer.Option("--display_name", "--display-name", help="Of the job.")] = "nlpdata",
-    region: Annotated[str, typer.Option(help="Where it runs.")] = "us-central1",
+    staging: Annotated[str, typer.Option(help="gs://BUCKET/FOLDER for the package and the job's model_dir.")],
+    display_name: Annotated[
+        str, typer.Option("--display_name", "--display-name", help="Name of the job, and of its folder in the bucket.")
+    ] = "nlpdata",
+    region: Annotated[str, typer.Option(help="Region of Vertex AI.")] = "us-central1",
     project: Annotated[str | None, typer.Option(help="Google Cloud project.  [default: gcloud's]")] = None,
     machine_type: Annotated[
-        str, typer.Option("--machine_type", "--machine-type", help="Of the worker.")
+        str, typer.Option("--machine_type", "--machine-type", help="Machine type of the worker.")
     ] = "a2-highgpu-1g",
     accelerator_type: Annotated[
-        str, typer.Option("--accelerator_type", "--accelerator-type", help="Empty: none.")
+        str, typer.Option("--accelerator_type", "--accelerator-type", help="Accelerator type; empty: none.")
     ] = "NVIDIA_TESLA_A100",
     accelerator_count: Annotated[
-        int, typer.Option("--accelerator_count", "--accelerator-count", min=0, help="0: none.")
+        int, typer.Option("--accelerator_count", "--accelerator-count", min=0, help="Number of accelerators; 0: none.")
     ] = 1,
     image: Annotated[str, typer.Option(help="Image with Python 3.11 to 3.13 and pip.")] = _IMAGE,
     dry_run: Annotated[
@@ -81,12 +83,12 @@ def submit_command(
         job = job_spec(
             copied,
             flags,
-            f"{staging}/{display_name}",
-            machine_type,
-            accelerator_type,
-            accelerator_count,
-            image,
-            f"{source}/modules" if own else "",
+            output=f"{staging}/{display_name}",
+            machine=machine_type,
+            accelerator=accelerator_type,
+            accelerators=accelerator_count,
+            image=image,
+            modules=f"{source}/modules" if own else "",
         )
         text = yaml.safe_dump(job, sort_keys=False, width=1000)
         config = Path(folder) / "job.yaml"
@@ -152,10 +154,10 @@ def _digest(paths: Sequence[Path]) -> str:
 def build_package(folder: Path) -> Path:
     """The source of this project as `folder`/nlpdata-VERSION.tar.gz, for pip to install; equal sources give equal bytes.
 
-    UsageError where this is no checkout of the source.
+    UsageError where this is not a checkout of the source.
     """
     if not (_ROOT / "pyproject.toml").exists():
-        raise UsageError(f"{_ROOT} is no checkout of the source: there is no pyproject.toml. Run it from one.")
+        raise UsageError(f"{_ROOT} is not a checkout of the source: there is no pyproject.toml. Run it from one.")
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     name = f"{project['name']}-{project['version']}"
     target = folder / f"{name}.tar.gz"
@@ -180,6 +182,7 @@ def _without_owner(info: tarfile.TarInfo) -> tarfile.TarInfo:
 def job_spec(
     package: str,
     flags: Sequence[str],
+    *,
     output: str,
     machine: str,
     accelerator: str,
@@ -191,10 +194,12 @@ def job_spec(
 
     Args:
       package: gs:// path of the source's archive.
-      flags: of pretrain.run.
+      flags: flags of pretrain.run.
       output: gs:// folder; Vertex AI sets AIP_MODEL_DIR, the run's model_dir, to its `model`.
-      machine, accelerator, accelerators: machine type; type and number of accelerators ("" or 0: none).
-      image: of the container.
+      machine: machine type of the worker.
+      accelerator: accelerator type; "": none.
+      accelerators: number of accelerators.
+      image: image of the container.
       modules: gs:// folder of the user's own modules; empty: there are none.
     """
     has_accelerator = bool(accelerator and accelerators)

@@ -13,7 +13,7 @@ import yaml
 
 from nlpdata.errors import UsageError
 from pretrain.run import find_model_dir
-from pretrain.submit import build_package, main
+from pretrain.submit import build_package, main, module_sources
 from pretrain.training import hypertune
 from tests.pages import give_checkpoint, give_datasets
 from tests.pretrain.runs import ROOT
@@ -180,3 +180,8 @@ def test_hypertune_lines(tmp_path, monkeypatch):
     assert lines[0].keys() == {"timestamp", "trial", "accuracy", "global_step"}
     with pytest.raises(UsageError, match="hypertune_metric is 'f1'; the evaluation has accuracy, loss"):
         hypertune.report("f1", {"accuracy": 0.5, "loss": 1.0}, 10)
+
+
+def test_a_module_that_cannot_be_found():
+    with pytest.raises(UsageError, match="there is no module 'no_such_module'"):
+        module_sources(["json", "no_such_module.part"])

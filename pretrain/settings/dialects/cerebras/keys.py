@@ -7,6 +7,7 @@ their code supplies where a file has none and that are not ours.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from pretrain.settings.values import parse_value
 
@@ -36,7 +37,7 @@ def _only(*values: str) -> Key:
     return Key(only=values)
 
 
-def _not_below_1(otherwise):
+def _not_below_1(otherwise: int) -> Callable[[Any], Any]:
     """Their 0 (or less) stands for no limit: `otherwise` here."""
     return lambda value: otherwise if parse_value(int, value) < 1 else value
 
