@@ -1,5 +1,6 @@
 """How the command lines run a Typer app: what its parser refuses becomes one line, like every other error of a user."""
 
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -8,10 +9,11 @@ from typing import Any
 
 import typer
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import UsageError, closest
 
 # All errors of the parser: click's UsageError, or the copy of it in newer Typers, which has no public name.
 ParserError: Any = typer.BadParameter.__base__
+_UNKNOWN_COMMAND = re.compile(r"No such command '(.*?)'\..*", re.DOTALL)
 _EXPECTED = {  # pydantic's name of an error, which newer Typers have as its cause -> what an option must be
     "int_parsing": "an integer",
     "float_parsing": "a number",
@@ -36,12 +38,19 @@ def call_app(app: typer.Typer, argv: Sequence[str], name: str) -> None:
             error.show()
             raise SystemExit(error.exit_code) from None
         command = error.ctx.command_path if error.ctx else name
-        raise UsageError(f"{_reason(error)} `{command} --help` lists the options.") from None
+        what = "commands" if _is_group(error.ctx) else "options"
+        raise UsageError(f"{_reason(error)} `{command} --help` lists the {what}.") from None
     if code:
         raise SystemExit(code)
 
 
+def _is_group(context: Any) -> bool:
+    return hasattr(getattr(context, "command", None), "commands")
+
+
 def _reason(error: Any) -> str:
+    if _is_group(error.ctx) and (word := _UNKNOWN_COMMAND.fullmatch(error.format_message())):
+        return f"no command {word[1]!r}.{closest(word[1], error.ctx.command.commands)}"
     details: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
     if not details:
         return f"{error.format_message().rstrip('.')}."

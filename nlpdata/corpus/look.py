@@ -24,6 +24,8 @@ _TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9:-]*(?:\s[^<>]*)?/?>|<!--|<!DOCTYPE|<\?
 _MARKED = 0.3  # of the lines: a file with more tags is markup
 _LONG_LINE = 1000  # characters on average: longer lines are not sentences
 _MOJIBAKE = re.compile("[\u00c3\u00c2\u00e2][\u0080-\u00bf\u20ac\u2122]")
+_COMMA, _COMMA_APART = re.compile(r"[,.](?=\s)"), re.compile(r"\s[,.](?=\s)")
+_FEW_MARKS = 50  # commas and full stops: fewer tell nothing
 _HEADER_NAME = re.compile(r"[\w .#/-]{1,30}")
 
 
@@ -36,13 +38,28 @@ class _Sample:
     documents: int
     is_whole: bool
     pairs: bool  # whether long lines are cut to pairs
+    unigram: bool  # whether it trains a unigram vocabulary
 
 
-def look_at(files: Sequence[CorpusFile], *, invalid_utf8: str, text_key: str | None, pairs: bool = False) -> list[str]:
-    """What looks wrong about the text, one line for each kind. `pairs`: the text becomes pairs of sentences."""
+def look_at(
+    files: Sequence[CorpusFile],
+    *,
+    invalid_utf8: str,
+    text_key: str | None,
+    pairs: bool = False,
+    unigram: bool = False,
+) -> list[str]:
+    """What looks wrong about the text, one line for each kind.
+
+    Args:
+      files: the corpus.
+      invalid_utf8, text_key: the options of the command.
+      pairs: whether the text becomes pairs of sentences.
+      unigram: whether a unigram vocabulary is trained on it.
+    """
     found: dict[Callable, list[tuple[str, str]]] = {}
     for file in files[:: max(1, -(-len(files) // FILES))]:
-        sample = _sample(file, invalid_utf8, text_key, pairs)
+        sample = _sample(file, invalid_utf8, text_key, pairs, unigram)
         if sample is None or not sample.lines:
             continue
         for kind in _KINDS if text_key is None else _KINDS_OF_TEXT:
@@ -56,7 +73,9 @@ def look_at(files: Sequence[CorpusFile], *, invalid_utf8: str, text_key: str | N
     ]
 
 
-def _sample(file: CorpusFile, invalid_utf8: str, text_key: str | None, pairs: bool) -> _Sample | None:
+def _sample(
+    file: CorpusFile, invalid_utf8: str, text_key: str | None, pairs: bool, unigram: bool
+) -> _Sample | None:
     stop = min(file.size, BYTES) if file.compression == "none" else None
     try:
         blocks = read_blocks(
@@ -69,7 +88,7 @@ def _sample(file: CorpusFile, invalid_utf8: str, text_key: str | None, pairs: bo
         return None
     lines = block.lines[:_LINES]
     whole = not block.ends_inside and (stop is None or file.size <= BYTES)
-    return _Sample(file.name, lines, len(block.line_counts), whole, pairs)
+    return _Sample(file.name, lines, len(block.line_counts), whole, pairs, unigram)
 
 
 def _share(sample: _Sample, is_such: Callable[[str], object]) -> float:
@@ -200,5 +219,22 @@ def _documents_as_lines(sample: _Sample) -> str | None:
     return f"{blank}its lines have {mean:,.0f} characters on average. Is each line a whole document? {remedy}"
 
 
-_KINDS_OF_TEXT = (_markup, _markdown_table, _damaged, _documents_as_lines)
+def _tokenized(sample: _Sample) -> str | None:
+    """Text whose punctuation is set apart, as in the Penn Treebank and NLTK's corpora.
+
+    SentencePiece takes as candidates what different characters follow. A word that only a space follows is none, unless a
+    longer word begins with it.
+    """
+    text = "\n".join(sample.lines)
+    marks, apart = len(_COMMA.findall(text)), len(_COMMA_APART.findall(text))
+    if not sample.unigram or marks < _FEW_MARKS or apart * 2 < marks:
+        return None
+    return (
+        f"{apart / marks:.0%} of its commas and full stops have spaces around them, as in tokenized text. A unigram "
+        "vocabulary of such text lacks frequent words, which no punctuation follows. Use the original text, or "
+        f"{opt('type', 'bpe')} or {opt('type', 'wordpiece')}"
+    )
+
+
+_KINDS_OF_TEXT = (_markup, _markdown_table, _damaged, _documents_as_lines, _tokenized)
 _KINDS = (_json, _table, *_KINDS_OF_TEXT)

@@ -112,7 +112,8 @@ def make_plan(request: TrainingRequest) -> TrainingPlan:
     paths = writing.prepare_output(request.output, trainer.suffixes, request.overwrite, key)
     if any(file.weight != 1 for file in files):
         warnings = [*warnings, "weights (GLOB@2) have no effect on vocabulary training: every line counts once"]
-    warnings = [*warnings, *look_at(files, invalid_utf8=request.invalid_utf8, text_key=request.text_key)]
+    unigram = request.options.type == "unigram"
+    warnings += look_at(files, invalid_utf8=request.invalid_utf8, text_key=request.text_key, unigram=unigram)
     for warning in warnings:
         _log.warning(warning)
     return TrainingPlan(

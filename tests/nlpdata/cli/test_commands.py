@@ -94,8 +94,11 @@ def test_missing_options(tmp_path, text, tiny_model, capsys, left_out):
 def test_unknown_command(capsys):
     outcome = run_command(capsys, "create-pretrainin")
     assert outcome.code == 2
-    assert outcome.err.startswith("nlpdata: error: No such command 'create-pretrainin'")
-    assert outcome.err.endswith("`nlpdata --help` lists the options.\n")
+    assert outcome.err == (
+        "nlpdata: error: no command 'create-pretrainin'. Did you mean create-pretraining? `nlpdata --help` lists the "
+        "commands.\n"
+    )
+    assert "no command 'x'. `nlpdata --help`" in run_command(capsys, "x").err
 
 
 def test_without_arguments_the_help_is_shown(capsys):

@@ -70,6 +70,16 @@ def test_what_is_not_text(tmp_path, what):
     assert words in line
 
 
+def test_tokenized_text_of_a_unigram_vocabulary(tmp_path):
+    apart = TEXT.replace(",", " ,").replace(".", " .")
+    (line,) = look(tmp_path / "a.txt", apart, unigram=True)
+    assert "100% of its commas and full stops" in line
+    assert "type='bpe'" in line
+    assert look(tmp_path / "a.txt", apart) == []
+    assert look(tmp_path / "a.txt", TEXT, unigram=True) == []
+    assert look(tmp_path / "a.txt", "\n".join(apart.splitlines()[:10]), unigram=True) == []  # too little to tell
+
+
 def test_ordinary_text(tmp_path):
     fine = {
         "text": TEXT,
@@ -112,4 +122,4 @@ def test_what_cannot_be_read_is_left_to_the_command(tmp_path):
 def test_real_text_in_several_languages():
     folder = shared("data", "ospl")
     for path in [*sorted(Path(folder).glob("debian*.gz")), shared("data", "corpus_en", "bert_sample_text.txt")]:
-        assert look_at(find_files([str(path)])[0], invalid_utf8="fail", text_key=None) == []
+        assert look_at(find_files([str(path)])[0], invalid_utf8="fail", text_key=None, unigram=True) == []
