@@ -73,9 +73,7 @@ def look_at(
     ]
 
 
-def _sample(
-    file: CorpusFile, invalid_utf8: str, text_key: str | None, pairs: bool, unigram: bool
-) -> _Sample | None:
+def _sample(file: CorpusFile, invalid_utf8: str, text_key: str | None, pairs: bool, unigram: bool) -> _Sample | None:
     stop = min(file.size, BYTES) if file.compression == "none" else None
     try:
         blocks = read_blocks(
