@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TextIO
 
-from nlpdata.errors import RESUMES, DataError, UsageError
+from nlpdata.errors import RESUMES, DataError, UsageError, opt
 from nlpdata.execution.worker import ENDED, ERROR, PROGRESS, READY, Worker, wait_for
 
 _GRACE_SECONDS = 0.5
@@ -202,12 +202,12 @@ def _signal_name(number: int) -> str:
 def _cause(code: int | None, workers: int) -> str:
     if code == -9:  # SIGKILL, which Windows does not name
         return (
-            "The usual cause is that memory ran out (look for 'Out of memory' in the system log): use fewer --workers "
+            f"The usual cause is that memory ran out (look for 'Out of memory' in the system log): use fewer {opt('workers')} "
             f"(now {workers}) or more memory"
         )
     if code in (-signal.SIGTERM, -signal.SIGINT):
         return "It was ended by a user, or by the system that runs this job"
-    return "That is a crash of compiled code: --workers 1 shows where; look for its own message above"
+    return f"That is a crash of compiled code: {opt('workers', 1)} shows where; look for its own message above"
 
 
 def _no_start_message(workers: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, order_labels
 from nlpdata.finetuning.glue import NLI_GLUE, NLI_TFDS
 from nlpdata.finetuning.options import FinetuningOptions
@@ -20,13 +20,13 @@ PAWSX_FILES = {"train": ("train.tsv", "translated_train.tsv"), "dev": ("dev_2k.t
 def _chosen(found: list[str], wanted: str | None, where: Path) -> list[str]:
     """The languages that --language names, of those that are there."""
     if not found:
-        raise UsageError(f"--input: {where} holds no files of this dataset's layout.")
+        raise UsageError(f"{opt('input')}: {where} holds no files of this dataset's layout.")
     if not wanted or wanted == "all":
         return found
     languages = [language.strip() for language in wanted.split(",")]
     for language in languages:
         if language not in found:
-            raise UsageError(f"--language: {where} has no files of {language!r}. Found: {', '.join(found)}.")
+            raise UsageError(f"{opt('language')}: {where} has no files of {language!r}. Found: {', '.join(found)}.")
     return sorted(languages)
 
 
@@ -43,14 +43,14 @@ def open_xnli(name: str, inputs: Sequence[str], options: FinetuningOptions) -> D
         splits.append(Split("train", files, partial(_rows, files, ["premise", "hypo", "label"])))
     elif not options.splits:
         raise DataError(
-            f"{folder}/multinli/multinli.train.en.tsv: missing. Add the training files, or use --splits dev"
+            f"{folder}/multinli/multinli.train.en.tsv: missing. Add the training files, or use {opt('splits', 'dev')}"
         )
     columns = ["sentence1", "sentence2", "gold_label", "language"]
     wanted = None if options.language in (None, "all") else set(options.language.split(","))
     if dev.exists():
         splits.append(Split("dev", (dev,), partial(_of_languages, dev, columns, wanted)))
     elif not options.splits:
-        raise DataError(f"{dev}: missing. Add it, or use --splits train")
+        raise DataError(f"{dev}: missing. Add it, or use {opt('splits', 'train')}")
     if test.exists():
         found = sorted({item[1][0] for item in read_tsv(test, ["language"]) if not isinstance(item, BadRow)})
         for language in _chosen(found, options.language, test):
@@ -101,4 +101,4 @@ def _first(folder: Path, names: tuple[str, ...]) -> Path:
     for name in names:
         if (folder / name).exists():
             return folder / name
-    raise DataError(f"{folder / names[0]}: missing. Add it, or leave this language out with --language")
+    raise DataError(f"{folder / names[0]}: missing. Add it, or leave this language out with {opt('language')}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nlpdata.errors import NlpdataError, UsageError
+from nlpdata.errors import NlpdataError, UsageError, opt
 from nlpdata.registry import Registry
 
 if TYPE_CHECKING:
@@ -141,8 +141,8 @@ def find_dataset(given: str) -> str:
     names = dict.fromkeys(SPELLINGS.get(each) or each for each in near)
     hint = f" Did you mean {' or '.join(names)}?" if near else ""
     raise UsageError(
-        f"--task: no dataset {given!r}.{hint} Known: {', '.join(DATASETS)}; others: --tfds NAME, or your own as "
-        "module:function."
+        f"{opt('task')}: no dataset {given!r}.{hint} Known: {', '.join(DATASETS)}; others: {opt('tfds', 'NAME')}, or your "
+        "own as module:function."
     )
 
 
@@ -153,11 +153,13 @@ def open_dataset(inputs: Sequence[str], options: "FinetuningOptions") -> Dataset
 
         return open_tfds(options.tfds, inputs, options)
     if not options.task:
-        raise UsageError("--task is missing, e.g. --task mrpc --input glue/MRPC (or --tfds NAME).")
+        raise UsageError(
+            f"{opt('task')} is missing, e.g. {opt('task', 'mrpc')} {opt('input', 'glue/MRPC')} (or {opt('tfds', 'NAME')})."
+        )
     name = find_dataset(options.task)
     dataset = _function(name)(name, inputs, options)
     if fault := _fault(dataset):
-        raise UsageError(f"--task {name}: {fault}.")
+        raise UsageError(f"{opt('task', name)}: {fault}.")
     return dataset
 
 
@@ -167,7 +169,7 @@ def _function(name: str) -> Callable[..., Dataset]:
     except NlpdataError:
         raise
     except Exception as error:  # whatever a user's module raises
-        raise UsageError(f"--task {name} cannot be imported: {type(error).__name__}: {error}.") from error
+        raise UsageError(f"{opt('task', name)} cannot be imported: {type(error).__name__}: {error}.") from error
 
 
 def _fault(dataset: object) -> str | None:
@@ -193,7 +195,9 @@ def choose_splits(dataset: Dataset, wanted: str | None) -> tuple[Split, ...]:
     for name in [item.strip() for item in wanted.split(",")]:
         found = [split for key, split in known.items() if key == name or key.startswith(f"{name}_")]
         if not found:
-            raise UsageError(f"--splits: no split {name!r} in {dataset.name}. Found: {', '.join(known) or 'none'}.")
+            raise UsageError(
+                f"{opt('splits')}: no split {name!r} in {dataset.name}. Found: {', '.join(known) or 'none'}."
+            )
         chosen += [split for split in found if split not in chosen]
     return tuple(chosen)
 
@@ -202,13 +206,13 @@ def one_input(inputs: Sequence[str], what: str) -> Path:
     """The single path that --input must be for this dataset. UsageError where it is missing, several or absent."""
     if len(inputs) != 1:
         received = ", ".join(inputs) or "nothing"
-        raise UsageError(f"--input: expected {what}. Received: {received}.")
+        raise UsageError(f"{opt('input')}: expected {what}. Received: {received}.")
     path = Path(inputs[0]).expanduser()
     if not path.exists():
         there = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
         near = difflib.get_close_matches(path.name, there, n=1)
         raise UsageError(
-            f"--input: {path} does not exist." + (f" Did you mean {path.with_name(near[0])}?" if near else "")
+            f"{opt('input')}: {path} does not exist." + (f" Did you mean {path.with_name(near[0])}?" if near else "")
         )
     return path
 

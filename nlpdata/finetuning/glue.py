@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, order_labels
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.tables import read_tsv
@@ -95,13 +95,17 @@ def open_glue(name: str, inputs: Sequence[str], options: FinetuningOptions) -> D
 
 def _folder(layout: Layout, path: Path) -> Path:
     if not path.is_dir():
-        raise UsageError(f"--input: {path} is a file; expected the folder of {layout.name}, with {_expected(layout)}.")
+        raise UsageError(
+            f"{opt('input')}: {path} is a file; expected the folder of {layout.name}, with {_expected(layout)}."
+        )
     names = [name for _, files in (*layout.splits, *layout.tests) for name in (*files, "msr_paraphrase_train.txt")]
     for folder in (path, *(path / name for name in layout.folders)):
         if any((folder / name).exists() for name in names):
             return folder
     found = ", ".join(sorted(p.name for p in path.iterdir())[:8]) or "nothing"
-    raise UsageError(f"--input: {path} holds {found}; expected the folder of {layout.name}, with {_expected(layout)}.")
+    raise UsageError(
+        f"{opt('input')}: {path} holds {found}; expected the folder of {layout.name}, with {_expected(layout)}."
+    )
 
 
 def _expected(layout: Layout) -> str:
@@ -126,7 +130,7 @@ def _splits(layout: Layout, folder: Path, wanted: str | None) -> tuple[list[Spli
         have = ",".join(split.name for split in splits)
         raise DataError(
             f"{folder / needed[0][1][0]}: missing, so there is no {needed[0][0]} split. Add the file, or make only the "
-            f"splits that are there: --splits {have}"
+            f"splits that are there: {opt('splits', have)}"
         )
     return splits, [item for item in missing if not wanted]
 

@@ -33,7 +33,9 @@ def open_imdb(name: str, inputs: Sequence[str], options: FinetuningOptions) -> D
         names, read = members, members.__getitem__
     found = [(match, name) for name in names if (match := _REVIEW.match(Path(name).as_posix()))]
     if not found:
-        raise UsageError(f"--input: {path} holds no reviews; expected train/neg/0_3.txt and so on, as in aclImdb.")
+        raise UsageError(
+            f"{opt('input')}: {path} holds no reviews; expected train/neg/0_3.txt and so on, as in aclImdb."
+        )
     reviews = sorted(found, key=lambda item: (item[0]["label"], int(item[0]["number"]), item[0]["folder"]))
     splits = []
     for split, theirs in SPLITS.items():

@@ -66,7 +66,11 @@ class RowReader:
     def _not_a_label(self, label: object, row: Row) -> BadRow:
         """Of a row whose label is a list, an object or bytes that are not text."""
         expected = "text, a number or true or false"
-        hint = " For several labels a row use --task multilabel." if self._one and isinstance(label, list) else ""
+        hint = (
+            f" For several labels a row use {opt('task', 'multilabel')}."
+            if self._one and isinstance(label, list)
+            else ""
+        )
         what = f"the label is {str(label)[:60]} ({type(label).__name__}), expected {expected}"
         return self._bad("label_type", row, what, f"{_REPAIR}.{hint}" if hint else _REPAIR)
 

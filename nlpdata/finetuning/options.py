@@ -40,7 +40,7 @@ class FinetuningOptions(RecordOptions):
     dev_input: str | None = option(None, "File of the dev split (squad and your own files).", False)
     test_input: str | None = option(None, "File of the test split (squad and your own files).", False)
     eval_fraction: float = option(
-        0.0, "Share of the rows of --input that become the dev split, by label (your own files)."
+        0.0, f"Share of the rows of {opt('input')} that become the dev split, by label (your own files)."
     )
     max_seq_length: int | None = option(
         None, "Tokens of a record, [CLS] and [SEP] included.  [default: 128; squad 384]"
@@ -52,7 +52,7 @@ class FinetuningOptions(RecordOptions):
         None, "Label names in id order, comma-separated.  [default: those of the training rows]"
     )
     drop_labels: str | None = option(
-        None, "Leave out the rows with these labels, comma-separated, e.g. --drop-labels=- for SNLI."
+        None, f"Leave out the rows with these labels, comma-separated, e.g. {opt('drop_labels', '-')} for SNLI."
     )
     text_column: str | None = option(None, "Column (or key) of the text.  [default: text]")
     text_b_column: str | None = option(None, "Column of the second text of a pair.")
@@ -77,7 +77,7 @@ class FinetuningOptions(RecordOptions):
         "v1", "v1: input_ids, segment_ids; v2: input_word_ids, input_type_ids; albert: p_mask, cls_index, floats."
     )
     compression: Literal["none", "gzip"] = option("none", "Compression of the record files.")
-    seed: int = option(12345, "Seed of --eval-fraction.")
+    seed: int = option(12345, f"Seed of {opt('eval_fraction')}.")
     is_default_length: bool = field(
         default=False, init=False, repr=False, compare=False, metadata={"help": "", "affects_bytes": False}
     )

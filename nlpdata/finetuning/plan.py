@@ -125,11 +125,13 @@ class _Names:
     def __init__(self, folder: PathName | None, meta: str | None, named: dict[str, str | None]) -> None:
         given = {split: path for split, path in named.items() if path}
         if folder is None and not given:
-            raise UsageError("--output is missing, e.g. --output out/mrpc (a folder).")
+            raise UsageError(f"{opt('output')} is missing, e.g. {opt('output', 'out/mrpc')} (a folder).")
         if folder is not None and str(folder).endswith((".tfrecord", ".tf_record")):
-            raise UsageError(f"--output names the folder of the record files, e.g. out/mrpc. Received: {folder!r}.")
+            raise UsageError(
+                f"{opt('output')} names the folder of the record files, e.g. out/mrpc. Received: {folder!r}."
+            )
         if folder is not None and path_of(folder).exists() and not path_of(folder).is_dir():
-            raise UsageError(f"--output {folder} is a file; expected a folder.")
+            raise UsageError(f"{opt('output', folder)} is a file; expected a folder.")
         self._folder = path_of(folder) if folder is not None else path_of(next(iter(given.values()))).parent
         other = [path for path in given.values() if path_of(path).parent != self._folder]
         if other:

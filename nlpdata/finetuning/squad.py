@@ -78,13 +78,15 @@ def open_squad(name: str, inputs: Sequence[str], options: FinetuningOptions) -> 
     """
     if options.length - options.max_query_length - 3 < 1:
         raise UsageError(
-            f"--max-seq-length {options.length} leaves no room for text behind a question of --max-query-length "
-            f"{options.max_query_length} and three special tokens. Use --max-query-length "
-            f"{max(options.length // 4, 1)}, or longer sequences."
+            f"{opt('max_seq_length', options.length)} leaves no room for text behind a question of "
+            f"{opt('max_query_length', options.max_query_length)} and three special tokens. Use "
+            f"{opt('max_query_length', max(options.length // 4, 1))}, or longer sequences."
         )
     files = dict(_files(inputs, options))
     if not files:
-        raise UsageError("--input is missing, e.g. --input train-v2.0.json --dev-input dev-v2.0.json.")
+        raise UsageError(
+            f"{opt('input')} is missing, e.g. {opt('input', 'train-v2.0.json')} {opt('dev_input', 'dev-v2.0.json')}."
+        )
     splits = [
         Split(
             split, (path,), partial(read_squad, path, split, options.version_2_with_negative), labelled=split != "test"
@@ -96,26 +98,28 @@ def open_squad(name: str, inputs: Sequence[str], options: FinetuningOptions) -> 
 
 def _files(inputs: Sequence[str], options: FinetuningOptions) -> Iterator[tuple[str, Path]]:
     if len(inputs) > 1:
-        raise UsageError(f"--input: expected one folder or file. Received: {', '.join(inputs)}.")
+        raise UsageError(f"{opt('input')}: expected one folder or file. Received: {', '.join(inputs)}.")
     for given in inputs:
         path = Path(given).expanduser()
         if path.is_dir():
             for split in ("train", "dev", "test"):
                 found = sorted(p for p in path.glob(f"{split}*.json*") if p.name.endswith((".json", ".json.gz")))
                 if len(found) > 1:
-                    raise UsageError(f"--input: {path} holds {', '.join(p.name for p in found)}: name one of them.")
+                    raise UsageError(
+                        f"{opt('input')}: {path} holds {', '.join(p.name for p in found)}: name one of them."
+                    )
                 if found:
                     yield split, found[0]
         elif path.exists():
             only = options.splits if options.splits in ("dev", "test") else "train"
             yield only, path
         else:
-            raise UsageError(f"--input: {path} does not exist.")
+            raise UsageError(f"{opt('input')}: {path} does not exist.")
     for split, file in (("dev", options.dev_input), ("test", options.test_input)):
         if file:
             path = Path(file).expanduser()
             if not path.is_file():
-                raise UsageError(f"--{split}-input: {path} does not exist.")
+                raise UsageError(f"{opt(f'{split}_input')}: {path} does not exist.")
             yield split, path
 
 
@@ -191,7 +195,10 @@ def _question(
     elif not isinstance(impossible, bool) or not isinstance(answers, list):
         wrong = "not_squad", "is_impossible must be true or false, and answers a list"
     elif impossible and negative is False:
-        wrong = "impossible_question", "it has no answer, and --no-version-2-with-negative excludes such questions"
+        wrong = (
+            "impossible_question",
+            f"it has no answer, and {opt('version_2_with_negative', False)} excludes such questions",
+        )
     elif not impossible and split != "test" and not answers:
         wrong = "no_answer", "no answers, and is_impossible is not true"
     seen.add(name)

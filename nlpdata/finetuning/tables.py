@@ -230,7 +230,7 @@ def _csv_fault(path: Path, start: int, stop: int, error: csv.Error) -> BadRow:
     if "unexpected end" in str(error) or "field larger" in str(error) or stop - start > 1000:
         raise DataError(
             f"{path}:{start}: a quotation mark that opens in this row is not closed. Close it, or, where quotation marks "
-            'are plain characters, double them (""), or use --format tsv with tabs'
+            f'are plain characters, double them (""), or use {opt("format", "tsv")} with tabs'
         ) from None
     return BadRow(
         "stray_quote",

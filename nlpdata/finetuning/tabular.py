@@ -25,15 +25,15 @@ def open_tabular(name: str, inputs: Sequence[str], options: FinetuningOptions) -
     given = {"train": train, "dev": _path("dev", options), "test": _path("test", options)}
     files = {split: path for split, path in given.items() if path is not None}
     if not files:
-        raise UsageError("--input is missing, e.g. --input train.csv.")
+        raise UsageError(f"{opt('input')} is missing, e.g. {opt('input', 'train.csv')}.")
     if options.eval_fraction and train is None:
-        raise UsageError("--eval-fraction is a share of the rows of --input, which is missing.")
+        raise UsageError(f"{opt('eval_fraction')} is a share of the rows of {opt('input')}, which is missing.")
     kind = _KINDS.get(name, name)
     readers = {split: _reader(split, path, name, options) for split, path in files.items()}
     labels = _given_labels(kind, options)
     if kind != "regression" and labels is None:
         if train is None:
-            raise UsageError("--labels is missing: without training rows the label names must be given.")
+            raise UsageError(f"{opt('labels')} is missing: without training rows the label names must be given.")
         labels = _discover(train, readers["train"], kind, options)
     splits = [
         Split(split, (path,), readers[split], labelled=split != "test" or _has_label(path, options))
@@ -50,7 +50,7 @@ def _path(split: str, options: FinetuningOptions) -> Path | None:
         return None
     path = Path(given).expanduser()
     if not path.is_file():
-        raise UsageError(f"--{split}-input: {path} does not exist.")
+        raise UsageError(f"{opt(f'{split}_input')}: {path} does not exist.")
     return path
 
 
@@ -61,7 +61,7 @@ def _format(path: Path, options: FinetuningOptions) -> str:
     form = _FORMATS.get(Path(name).suffix)
     if form is None or path.is_dir():
         raise UsageError(
-            f"{path}: cannot tell its format; expected a name ending in .csv, .tsv, .jsonl or .parquet, or --format."
+            f"{path}: cannot tell its format; expected a name ending in .csv, .tsv, .jsonl or .parquet, or {opt('format')}."
         )
     return form
 
@@ -73,11 +73,11 @@ def _columns(path: Path, options: FinetuningOptions) -> tuple[str | int, str | i
         return text, text_b, label
     if options.text_column is None:
         raise UsageError(
-            "--text-column is missing: without a header, columns are numbers from 0, e.g. --text-column 0."
+            f"{opt('text_column')} is missing: without a header, columns are numbers from 0, e.g. {opt('text_column', 0)}."
         )
-    for flag, name in (("text", text), ("text-b", text_b), ("label", label)):
-        if name is not None and not name.isdigit() and not (flag == "label" and options.label_column is None):
-            raise UsageError(f"--{flag}-column: without a header, a column is a number from 0. Received: {name!r}.")
+    for flag, name in (("text_column", text), ("text_b_column", text_b), ("label_column", label)):
+        if name is not None and not name.isdigit() and not (flag == "label_column" and options.label_column is None):
+            raise UsageError(f"{opt(flag)}: without a header, a column is a number from 0. Received: {name!r}.")
     return _column(text), None if text_b is None else _column(text_b), _column(label)
 
 
@@ -96,9 +96,11 @@ def _reader(split: str, path: Path, dataset: str, options: FinetuningOptions) ->
     text, text_b, label = _columns(path, options)
     if dataset == "pair" and text_b is None:
         found = ", ".join(column_names(path, _format(path, options))[:12])
-        raise UsageError(f"--text-b-column is missing: --task pair takes two texts a row. Columns of {path}: {found}.")
+        raise UsageError(
+            f"{opt('text_b_column')} is missing: {opt('task', 'pair')} takes two texts a row. Columns of {path}: {found}."
+        )
     if isinstance(label, str) and not label:
-        raise UsageError("--label-column is empty; expected the name of a column.")
+        raise UsageError(f"{opt('label_column')} is empty; expected the name of a column.")
     columns = [text, *([text_b] if text_b is not None else [])]
     if split != "test" or _has_label(path, options):
         if (
@@ -108,7 +110,7 @@ def _reader(split: str, path: Path, dataset: str, options: FinetuningOptions) ->
             and _format(path, options) in ("csv", "tsv")
         ):
             raise UsageError(
-                "--label-column is missing: without a header, columns are numbers from 0, e.g. --label-column 1."
+                f"{opt('label_column')} is missing: without a header, columns are numbers from 0, e.g. {opt('label_column', 1)}."
             )
         columns.append(label)
     labelled = len(columns) > (2 if text_b is not None else 1)
@@ -138,7 +140,7 @@ def _given_labels(kind: str, options: FinetuningOptions) -> tuple[str, ...] | No
     if not options.labels:
         return None
     if kind == "regression":
-        raise UsageError("--labels: --task regression has numbers, not labels.")
+        raise UsageError(f"{opt('labels')}: {opt('task', 'regression')} has numbers, not labels.")
     return given_labels(options.labels)
 
 
@@ -157,22 +159,22 @@ def _discover(path: Path, rows: Rows, kind: str, options: FinetuningOptions) -> 
     column = options.label_column or "label"
     if len(found) < 2 and kind == "classification":
         if odd is not None:
-            several = isinstance(odd, list)
+            hint = f" For several labels a row use {opt('task', 'multilabel')}" if isinstance(odd, list) else ""
             raise DataError(
                 f"{path}: column {column!r} has values such as {str(odd)[:60]} ({type(odd).__name__}), which name no class. "
-                f"Is it the right --label-column?{' For several labels a row use --task multilabel' if several else ''}"
+                f"Is it the right {opt('label_column')}?{hint}"
             )
         what = f"only one class, {next(iter(found))!r}" if found else "no label"
         raise DataError(
-            f"{path}: {what} in column {column!r}: there is nothing to learn. Is it the right --label-column? (--labels "
-            "names classes that these rows do not have)"
+            f"{path}: {what} in column {column!r}: there is nothing to learn. Is it the right {opt('label_column')}? "
+            f"({opt('labels')} names classes that these rows do not have)"
         )
     if not found:
-        raise DataError(f"{path}: no label in column {column!r}. Is it the right --label-column?")
+        raise DataError(f"{path}: no label in column {column!r}. Is it the right {opt('label_column')}?")
     if len(found) > 1000 and len(found) * 2 > found.total():
         raise DataError(
             f"{path}: column {column!r} has {len(found)} different labels in {found.total()} rows: that looks like text. "
-            "Is it the right --label-column? For numbers use --task regression"
+            f"Is it the right {opt('label_column')}? For numbers use {opt('task', 'regression')}"
         )
     return sorted_labels(found)
 
@@ -191,7 +193,7 @@ def _divide(path: Path, rows: Rows, kind: str, options: FinetuningOptions) -> li
     if not chosen:
         total = sum(map(len, labels.values()))
         raise DataError(
-            f"{path}: --eval-fraction {options.eval_fraction} of {total} rows is none. Raise it, or give --dev-input"
+            f"{path}: {opt('eval_fraction', options.eval_fraction)} of {total} rows is none. Raise it, or give {opt('dev_input')}"
         )
 
     def part(inside: bool) -> Iterator[Row | BadRow]:

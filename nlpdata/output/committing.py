@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from nlpdata.errors import DataError, NlpdataError
+from nlpdata.errors import DataError, NlpdataError, opt
 from nlpdata.files.paths import AnyPath, file_checksum
 from nlpdata.files.temporary import temporary
 from nlpdata.files.writing import move, sync_folder, write_durably, write_whole
@@ -63,7 +63,8 @@ def commit(
         if found is not None and standing(targets) != found:
             raise DataError(
                 f"another command has written to {folder}/ since this one began; its files are left as they are. This one's "
-                "finished parts are kept: run it again with another --output, or with --overwrite to replace those files"
+                f"finished parts are kept: run it again with another {opt('output')}, or with "
+                f"{opt('overwrite', True)} to replace those files"
             )
     try:
         with ExitStack() as stack:

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import UsageError, opt
 from nlpdata.files.paths import AnyPath, path_of
 from nlpdata.records.contract import meta_path, record_stem, shard_names, split_shard
 
@@ -51,21 +51,21 @@ def output_set(output: str, meta: str | None = None, kin: str = "", copy_stem: s
     name = os.path.basename(output)
     if not name or name.startswith(".") or any(character in name for character in "*?["):
         raise UsageError(
-            f"--output names the record file, e.g. out/train.tfrecord. Received: {output!r}"
+            f"{opt('output')} names the record file, e.g. out/train.tfrecord. Received: {output!r}"
             + (", a folder." if not name else ", which readers' patterns would not match.")
         )
     if "," in output:
         raise UsageError(
-            f"--output names one set of records. Received: {output!r}. For several files give one name, and "
-            "--num-shards."
+            f"{opt('output')} names one set of records. Received: {output!r}. For several files give one name, and "
+            f"{opt('num_shards')}."
         )
     if split_shard(output)[2] > 1 or re.search(r"-of-\d{5,}$", name):
         raise UsageError(
-            f"--output names the set, not one shard of it. Received: {output!r}. Expected: "
-            f"{os.path.join(os.path.dirname(output), split_shard(output)[0].name)!r} and, if wanted, --num-shards."
+            f"{opt('output')} names the set, not one shard of it. Received: {output!r}. Expected: "
+            f"{os.path.join(os.path.dirname(output), split_shard(output)[0].name)!r} and, if wanted, {opt('num_shards')}."
         )
     if path_of(output).is_dir():
-        raise UsageError(f"--output {output} is a folder. Name the record file in it: {output}/train.tfrecord")
+        raise UsageError(f"{opt('output')} {output} is a folder. Name the record file in it: {output}/train.tfrecord")
     return OutputSet(output, path_of(meta) if meta else meta_path(output), kin, copy_stem)
 
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nlpdata.errors import NlpdataError, UsageError
+from nlpdata.errors import NlpdataError, UsageError, opt
 from nlpdata.files.paths import AnyPath
 from nlpdata.files.temporary import temporary
 from nlpdata.output.committing import listed, marked_files, read_decided, read_marker
@@ -48,23 +48,25 @@ def _refuse_existing(target: OutputSet, overwrite: bool, may_complete: bool) -> 
     if marked and not may_complete and not overwrite:
         raise UsageError(
             f"{target.folder}/ holds a set that another run left half replaced ({committing_marker(target.output)} "
-            f"exists). Run that command again to complete it, or use --overwrite, or another --output."
+            f"exists). Run that command again to complete it, or use {opt('overwrite', True)}, or another {opt('output')}."
         )
     if existing and not may_complete and not overwrite:
-        raise UsageError(f"{target.folder}/ already holds {names}. Use --overwrite, or another --output.")
+        raise UsageError(
+            f"{target.folder}/ already holds {names}. Use {opt('overwrite', True)}, or another {opt('output')}."
+        )
     for path in existing:
         _refuse_folder(path)
     may_go = listed(target) | marked_files(target)
     unlisted = [path.name for path in own if path.name not in may_go]
     if unlisted:
         raise UsageError(
-            f"--overwrite removes what {target.meta} lists, and it does not list {', '.join(unlisted[:5])} in "
-            f"{target.folder}/. Remove these files yourself, or use another --output."
+            f"{opt('overwrite', True)} removes what {target.meta} lists, and it does not list {', '.join(unlisted[:5])} in "
+            f"{target.folder}/. Remove these files yourself, or use another {opt('output')}."
         )
     if existing == [target.meta] and not may_complete and not _is_record_meta(target.meta):
         raise UsageError(
-            f"{target.meta} is not a meta file of records, and --overwrite would replace it. Remove it yourself, or "
-            "use another --output or --meta."
+            f"{target.meta} is not a meta file of records, and {opt('overwrite', True)} would replace it. Remove it yourself, or "
+            f"use another {opt('output')} or {opt('meta')}."
         )
 
 
@@ -80,13 +82,15 @@ def _refuse_others(targets: Sequence[OutputSet], others: Mapping[str, bytes | No
         if name not in may_go and not (content is not None and path.exists() and path.read_bytes() == content):
             raise UsageError(
                 f"{path} exists, no meta file there says that an earlier run wrote it, and this run would replace it. "
-                "Move it elsewhere, or use another --output."
+                f"Move it elsewhere, or use another {opt('output')}."
             )
 
 
 def _refuse_folder(path: AnyPath) -> None:
     if path.is_dir() and not (isinstance(path, Path) and path.is_symlink()):
-        raise UsageError(f"{path} is a folder; a file is written there. Move it elsewhere, or use another --output.")
+        raise UsageError(
+            f"{path} is a folder; a file is written there. Move it elsewhere, or use another {opt('output')}."
+        )
 
 
 def _is_there(path: AnyPath) -> bool:

@@ -24,7 +24,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files.paths import AnyPath, file_checksum, file_size, is_plain_name, is_remote
 from nlpdata.files.temporary import remove_left_in
 from nlpdata.files.writing import write_whole
@@ -95,7 +95,7 @@ class WorkFolder:
                 odd = error.errno in (errno.ELOOP, errno.EISDIR, errno.ENOTDIR)
                 raise DataError(
                     f"cannot use the work folder {self.path}: {error.strerror or error} ({error.filename or self.path})"
-                    + (". Remove the folder, or use another --output" if odd else "")
+                    + (f". Remove the folder, or use another {opt('output')}" if odd else "")
                 ) from None
             raise
 
@@ -104,13 +104,13 @@ class WorkFolder:
         while True:
             if self.path.is_symlink():
                 raise UsageError(
-                    f"{self.path}, where the work would be done, is a link. Remove it, or use another --output."
+                    f"{self.path}, where the work would be done, is a link. Remove it, or use another {opt('output')}."
                 )
             self.path.mkdir(exist_ok=True)
             if _LOCK not in self._names() and self._names():
                 raise UsageError(
                     f"{self.path}, where the work would be done, is not a work folder of nlpdata. Move it elsewhere, or use "
-                    "another --output."
+                    f"another {opt('output')}."
                 )
             with suppress(FileNotFoundError):  # another run has just removed the folder
                 if self._lock_it(output):
@@ -133,7 +133,7 @@ class WorkFolder:
             self.close()
             raise UsageError(
                 f"another run is making {output} now (it holds {self.path}). Wait until it ends, or use another "
-                "--output."
+                f"{opt('output')}."
             ) from None
         except OSError:  # some network file systems have no locks
             self.close()

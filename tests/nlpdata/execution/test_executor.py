@@ -117,7 +117,7 @@ def test_program_that_workers_cannot_import(tmp_path, stdin):
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        (-signal.SIGKILL, ["was killed by SIGKILL", "memory ran out", "--workers (now 2)"]),
+        (-signal.SIGKILL, ["was killed by SIGKILL", "memory ran out", "workers (now 2)"]),
         (-signal.SIGSEGV, ["was killed by SIGSEGV", "crash of compiled code"]),
         (-signal.SIGTERM, ["was killed by SIGTERM", "It was ended by a user"]),
         (3, ["ended with the exit code 3"]),

@@ -138,7 +138,7 @@ def test_training_rows_of_one_class_are_a_warning(tmp_path, make):
 
 def test_only_one_class_in_own_files(tmp_path, make):
     path = write(tmp_path / "a.csv", "text,label", "the fox,x", "the dog,x")
-    with pytest.raises(DataError, match=r"only one class, 'x' in column 'label'.*--label-column"):
+    with pytest.raises(DataError, match=r"only one class, 'x' in column 'label'.*label_column"):
         make(path, task="classification")
 
 
@@ -249,7 +249,7 @@ def test_an_empty_context(tmp_path, make):
 def test_no_room_for_a_window(tmp_path, make):
     """Refused before anything is read; the originals go on for ever (transformers#1879)."""
     path = squad(tmp_path / "train.json", (CONTEXT, FINE))
-    with pytest.raises(UsageError, match=r"--max-seq-length 16 leaves no room.*--max-query-length"):
+    with pytest.raises(UsageError, match=r"max_seq_length=16 leaves no room.*max_query_length=4"):
         make(path, task="squad", max_seq_length=16, doc_stride=8)
     result = make(path, task="squad", max_seq_length=14, doc_stride=4, max_query_length=6)
     assert result.counters["train"]["records"] > 1

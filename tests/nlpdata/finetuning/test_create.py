@@ -82,7 +82,7 @@ def test_outputs_that_exist(tmp_path, make, source, rows):
     make(path, **options)
     before = contents(tmp_path / "out")
     (tmp_path / "out" / "notes.txt").write_text("mine")
-    with pytest.raises(UsageError, match=r"already holds train\.tfrecord.*--overwrite"):
+    with pytest.raises(UsageError, match=r"already holds train\.tfrecord.*overwrite=True"):
         make(path, **options)
     assert {**before, "notes.txt": b"mine"} == contents(tmp_path / "out")
     # Another dataset in its place: everything of the old set goes, and nothing else.

@@ -227,7 +227,7 @@ def test_every_registry_line_leads_to_a_function():
 
 def test_a_missing_split_is_named(tmp_path, make):
     write(tmp_path / "RTE" / "train.tsv", "index\tsentence1\tsentence2\tlabel", "0\ta\tb\tentailment")
-    with pytest.raises(DataError, match=r"dev\.tsv: missing.*--splits train"):
+    with pytest.raises(DataError, match=r"dev\.tsv: missing.*splits='train'"):
         make(tmp_path / "RTE", task="rte")
     assert list(make(tmp_path / "RTE", task="rte", splits="train", max_seq_length=32).files) == ["train"]
 

@@ -81,8 +81,8 @@ def test_what_is_wrong_about_one(tmp_path, monkeypatch, make, returned, message)
     [
         ("no_such_module_here:find", None, "'no_such_module_here:find' cannot be imported"),
         ("module_without:find", "", "'module_without:find' cannot be imported: .*has no attribute 'find'"),
-        ("module_of_errors:find", "1 / 0", "module_of_errors:find cannot be imported: ZeroDivisionError"),
-        ("module_of_typing:find", "def", "module_of_typing:find cannot be imported: SyntaxError"),
+        ("module_of_errors:find", "1 / 0", "task='module_of_errors:find' cannot be imported: ZeroDivisionError"),
+        ("module_of_typing:find", "def", "task='module_of_typing:find' cannot be imported: SyntaxError"),
     ],
 )
 def test_one_that_cannot_be_imported(tmp_path, monkeypatch, make, name, code, message):

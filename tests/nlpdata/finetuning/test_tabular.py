@@ -83,7 +83,7 @@ def test_columns_by_name_and_by_number(tmp_path, make, records):
 
 def test_pairs(tmp_path, make, records, vocab):
     path = write(tmp_path / "a.tsv", "a\tb\tlabel", "the fox\tthe dog\t0", "a river\ta bank\t1")
-    with pytest.raises(UsageError, match=r"--text-b-column is missing.*a, b, label"):
+    with pytest.raises(UsageError, match=r"text_b_column is missing.*a, b, label"):
         make(path, task="pair", text_column="a")
     make(path, task="pair", text_column="a", text_b_column="b", max_seq_length=32)
     tokenizer = load_tokenizer(vocab, do_lower_case=True)

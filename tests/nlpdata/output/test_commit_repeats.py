@@ -113,7 +113,7 @@ def test_a_whole_set_that_another_command_has_marked_since_is_refused(make, tmp_
     whole = contents(out)
     committing_marker(str(out / name)).write_text(json.dumps({"key": "another", "files": []}))
     stages_refused()
-    with pytest.raises(UsageError, match=r"(half replaced|already holds).*--overwrite"):
+    with pytest.raises(UsageError, match=r"(half replaced|already holds).*overwrite=True"):
         make()
     make(overwrite=True)
     assert contents(out) == whole
@@ -184,7 +184,7 @@ def test_overwrite_keeps_a_meta_file_that_no_run_wrote(make, tmp_path, what):
     (out / "x.meta.json").write_bytes(FOREIGN[what])
     with pytest.raises(UsageError, match=r"already holds x\.meta\.json"):
         make()
-    with pytest.raises(UsageError, match=r"x\.meta\.json is not a meta file of records.*--meta"):
+    with pytest.raises(UsageError, match=r"x\.meta\.json is not a meta file of records.*or meta\."):
         make(overwrite=True)
     assert contents(out) == {"x.meta.json": FOREIGN[what]}
     make(overwrite=True, meta=str(Path(out, "other.json")), eval_fraction=0.0)
