@@ -43,16 +43,12 @@ class Tally:
         self.notes: Counter = Counter()
         self.labels: Counter = Counter()
 
-    def show(self, line: str) -> None:
-        """Shows the user a line about a row."""
-        _log.info(Message(line))
-
     def drop(self, bad: BadRow) -> None:
         if not self._skip:
             raise DataError(bad.message)
         self.dropped[bad.reason] += 1
         if self.dropped[bad.reason] <= MAX_SHOWN:
-            self.show(f"left out ({bad.reason}): {bad.message}")
+            _log.info(Message(f"left out ({bad.reason}): {bad.message}"))
 
     def leave_out(self, reason: str) -> None:
         """Counts a row that the user has asked to leave out."""
@@ -61,7 +57,7 @@ class Tally:
     def note(self, note: Note) -> None:
         self.notes[note.reason] += 1
         if note.message and self.notes[note.reason] <= MAX_SHOWN:
-            self.show(note.message)
+            _log.info(Message(note.message))
 
 
 def read_batches(dataset: Dataset, split: Split, options: FinetuningOptions, tally: Tally) -> Iterator[Batch]:

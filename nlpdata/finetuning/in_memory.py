@@ -1,12 +1,12 @@
 """The records of a sentence task's split without files: for readers that tokenize a dataset when they start."""
 
+import logging
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from nlpdata.errors import DataError, Message
+from nlpdata.errors import DataError
 from nlpdata.finetuning.batches import Tally, label_warnings, read_batches
 from nlpdata.finetuning.datasets import choose_splits, open_dataset
 from nlpdata.finetuning.encode import SentenceEncoder
@@ -15,6 +15,8 @@ from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.records.contract import Feature
 from nlpdata.text import loss
 from nlpdata.tokenizers import Tokenizer
+
+_log = logging.getLogger(__name__)
 
 
 class EncodedSplit:
@@ -26,7 +28,6 @@ class EncodedSplit:
       features: the features of the records.
       paths, counts: as of one file, which is not there: the dataset's name, and the number of records.
       meta: the meta file's task_type, num_labels, label_names, max_seq_length and tokenizer.
-      notes, warnings: lines for the user, which are not logged: their options may have other names where this is called.
     """
 
     def __init__(
@@ -35,10 +36,8 @@ class EncodedSplit:
         features: tuple[Feature, ...],
         columns: dict[str, np.ndarray],
         meta: dict,
-        notes: Sequence[str],
-        warnings: Sequence[str],
     ) -> None:
-        self.features, self.meta, self.notes, self.warnings = features, meta, notes, warnings
+        self.features, self.meta = features, meta
         self.paths, self.counts = [Path(name)], np.array([len(columns["input_ids"])])
         self._columns = columns
 
@@ -53,17 +52,6 @@ class EncodedSplit:
         return f"{self.paths[0]}, example {row}"
 
 
-class _Kept(Tally):
-    """A tally that keeps its lines in place of showing them."""
-
-    def __init__(self, skip: bool) -> None:
-        super().__init__(skip)
-        self.lines: list[str] = []
-
-    def show(self, line: str) -> None:
-        self.lines.append(str(Message(line)))
-
-
 def encode_split(options: FinetuningOptions, tokenizer: Tokenizer) -> EncodedSplit:
     """The one split that the options choose, in memory: about four bytes a token position (six for vocabularies above 2^16).
 
@@ -76,7 +64,7 @@ def encode_split(options: FinetuningOptions, tokenizer: Tokenizer) -> EncodedSpl
     )
     parts: list[dict[str, np.ndarray]] = []
     counters: Counter = Counter()
-    tally = _Kept(options.on_bad_row == "skip")
+    tally = Tally(options.on_bad_row == "skip")
     for batch in read_batches(dataset, split, options, tally):
         columns, counted = encoder.columns(batch)
         counters += counted
@@ -87,7 +75,8 @@ def encode_split(options: FinetuningOptions, tokenizer: Tokenizer) -> EncodedSpl
         raise DataError(f"{dataset.name}: no example of the {split.name} split can be used")
     found = losses(split.name, counters + tally.counters, options, tokenizer.meta())
     loss.refuse(found, options.accept_loss, loss.CONFIRM)
-    warnings = [*dataset.warnings, *label_warnings(dataset, split, tally, options), *loss.warnings(found)]
+    for line in [*dataset.warnings, *label_warnings(dataset, split, tally, options), *loss.warnings(found)]:
+        _log.warning(line)
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     meta = {
         "task_type": f"bert_{dataset.kind}",
@@ -96,6 +85,4 @@ def encode_split(options: FinetuningOptions, tokenizer: Tokenizer) -> EncodedSpl
         "max_seq_length": options.max_seq_length,
         "tokenizer": tokenizer.meta(),
     }
-    return EncodedSplit(
-        dataset.name, encoder.features(split.name, split.labelled), columns, meta, tally.lines, warnings
-    )
+    return EncodedSplit(dataset.name, encoder.features(split.name, split.labelled), columns, meta)

@@ -54,13 +54,11 @@ def encode_texts(config: TextDataConfig, name: str) -> tuple[EncodedSplit, dict]
                 accept_loss=config.accept_loss,
             )
             tokenizer = load_tokenizer(config.vocab_file, do_lower_case=config.do_lower_case)
+            for line in tokenizer.notes:
+                _log.info(line)
             encoded = encode_split(options, tokenizer)
         except NlpdataError as error:
             raise type(error)(str(error)) from error
-    for line in (*tokenizer.notes, *encoded.notes):
-        _log.info(line)
-    for line in encoded.warnings:
-        _log.warning(line)
     _log.info(f"{name}: {len(encoded)} examples of {config.tfds_name} ({split}), tokenized")
     return encoded, encoded.meta
 
