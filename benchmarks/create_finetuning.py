@@ -71,7 +71,7 @@ class Case:
         self.dataset = open_dataset([str(source)], self.options)
         self.loaded = load_tokenizer(tokenizer, do_lower_case=True)
         split = choose_splits(self.dataset, "train")[0]
-        self.batches = list(read_batches(self.dataset, split, ",", Tally(False)))
+        self.batches = list(read_batches(self.dataset, split, self.options, Tally(False)))
         self.texts = [self._texts(batch) for batch in self.batches]
         self.size = sum(len(text.encode()) for texts in self.texts for text in texts)
 
@@ -108,7 +108,7 @@ class Case:
             targets += [(windows.SquadEncoder, "_answer_tokens", "answers")]
         with stages.patched(targets):
             split = choose_splits(self.dataset, "train")[0]
-            batches = read_batches(self.dataset, split, ",", Tally(False))
+            batches = read_batches(self.dataset, split, self.options, Tally(False))
             for batch in stages.iterate("read", batches):
                 with stages.stage("other"):
                     made = encoder.windows(batch)[0] if spec.numbered else encoder.columns(batch)[0]
