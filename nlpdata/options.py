@@ -97,7 +97,9 @@ class RecordSetArguments(Arguments):
     )
     do_lower_case: bool | None = option(None, "Lower-case the text.  [default: as stored with the tokenizer]")
     keep_accents: bool | None = option(None, "Keep accents.  [default: as stored with the tokenizer]")
-    digit_comma: bool | None = option(None, "Split pieces such as '9,' (ALBERT vocabularies).")
+    digit_comma: bool | None = option(
+        None, "Split pieces such as '9,' (ALBERT vocabularies).  [default: as stored with the tokenizer]"
+    )
     overwrite: bool = option(False, "Replace an older result of the same name.")
     progress: bool = option(False, "Show progress on standard error.", flag="")
 

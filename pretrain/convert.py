@@ -22,15 +22,22 @@ def convert_command(
     dest: Annotated[str | None, typer.Argument(help="New folder.")] = None,
     format: Format = "",
     model_config: Annotated[
-        str | None, typer.Option("--model_config", "--model-config", help="Configuration, where the source has none.")
+        str | None,
+        typer.Option(
+            "--model_config", "--model-config", help="Architecture, where the source has none: a name or a JSON file."
+        ),
     ] = None,
     encoder_only: Annotated[
         bool, typer.Option("--encoder_only", "--encoder-only", help="Leave the heads out.")
     ] = False,
-    tokenizer: Annotated[str | None, typer.Option(help="Tokenizer file.  [default: the source's]")] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="Tokenizer file to store with the weights.  [default: the source's]")
+    ] = None,
     do_lower_case: Annotated[
         bool | None,
-        typer.Option("--do_lower_case/--nodo_lower_case", help="Whether it lower-cases, if not as stored with it."),
+        typer.Option(
+            "--do_lower_case/--nodo_lower_case", help="Whether the tokenizer lower-cases.  [default: as stored with it]"
+        ),
     ] = None,
     tf_hub_path: Annotated[
         str | None, typer.Option("--tf_hub_path", help="Older form: module, written into itself.")

@@ -22,14 +22,18 @@ def export_command(
     model_dir: Annotated[str, typer.Argument(help="Folder of a run.")],
     dest: Annotated[str, typer.Argument(help="New folder.")],
     format: Format = "savedmodel",
-    which: Annotated[Literal["newest", "best"], typer.Option(help="Which checkpoint of the run.")] = "newest",
+    which: Annotated[Literal["newest", "best"], typer.Option(help="Checkpoint of the run.")] = "newest",
     encoder_only: Annotated[
         bool, typer.Option("--encoder_only", "--encoder-only", help="Leave the heads out.")
     ] = False,
-    tokenizer: Annotated[str | None, typer.Option(help="Tokenizer file to write with it.")] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="Tokenizer file to store with the weights.  [default: the run's]")
+    ] = None,
     do_lower_case: Annotated[
         bool | None,
-        typer.Option("--do_lower_case/--nodo_lower_case", help="Whether it lower-cases, if not as stored with it."),
+        typer.Option(
+            "--do_lower_case/--nodo_lower_case", help="Whether the tokenizer lower-cases.  [default: as stored with it]"
+        ),
     ] = None,
     import_module: ImportModules = None,
     allow_other_tokenizer: AllowOtherTokenizer = False,

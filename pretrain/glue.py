@@ -27,7 +27,7 @@ def glue_command(
     init_checkpoint: Annotated[
         str, typer.Option("--init_checkpoint", "--init-checkpoint", help="Weights to start from.")
     ],
-    input: Annotated[str, typer.Option(help="Folder that holds those of the tasks (CoLA, MRPC, ...).")],
+    input: Annotated[str, typer.Option(help="GLUE folder, with a folder for each task (CoLA, MRPC, ...).")],
     output: Annotated[str, typer.Option("--output", "--model_dir", help="Folder of records, runs and the table.")],
     tasks: Annotated[str, typer.Option(help="Names of tasks, comma-separated, or `all`.")] = "all",
     seeds: Annotated[int, typer.Option(min=1, help="Runs for each task, with seeds 0 to N-1.")] = 1,
@@ -35,7 +35,10 @@ def glue_command(
         str | None, typer.Option(help="Tokenizer file.  [default: the one next to the weights]")
     ] = None,
     model_config: Annotated[
-        str | None, typer.Option("--model_config", "--model-config", help="Architecture.  [default: the checkpoint's]")
+        str | None,
+        typer.Option(
+            "--model_config", "--model-config", help="Architecture: a name or a JSON file.  [default: the checkpoint's]"
+        ),
     ] = None,
     experiment: Annotated[
         str, typer.Option(help="Registered experiment under the settings.")
@@ -45,18 +48,24 @@ def glue_command(
     ] = 128,
     on_bad_row: Annotated[
         Literal["fail", "skip"],
-        typer.Option("--on_bad_row", "--on-bad-row", help="A row that cannot be used: stop, or leave it out."),
+        typer.Option(
+            "--on_bad_row", "--on-bad-row", help="What to do about a row that cannot be used: stop, or leave it out."
+        ),
     ] = "fail",
     accept_loss: Annotated[bool, typer.Option("--accept_loss", "--accept-loss", help=ACCEPT_LOSS_HELP)] = False,
     config_file: Annotated[
         list[str] | None, typer.Option("--config_file", "--config-file", help="YAML over each task's settings.")
     ] = None,
     params_override: Annotated[
-        list[str] | None, typer.Option("--params_override", "--params-override", help="a.b=1,c.d=2 over everything.")
+        list[str] | None,
+        typer.Option("--params_override", "--params-override", help="Fields over everything else, e.g. a.b=1,c.d=2."),
     ] = None,
     backend: Annotated[
         str | None,
-        typer.Option(help="auto, tensorflow or jax.  [default: KERAS_BACKEND, else auto]", show_default=False),
+        typer.Option(
+            help="Library to compute with: auto, tensorflow or jax.  [default: KERAS_BACKEND, else auto]",
+            show_default=False,
+        ),
     ] = None,
     import_module: ImportModules = None,
     allow_other_tokenizer: AllowOtherTokenizer = False,

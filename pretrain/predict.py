@@ -17,12 +17,12 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 
 @app.command()
 def predict_command(
-    input: Annotated[str, typer.Option(help="Texts, or questions: SQuAD's JSON, or its records.")],
+    input: Annotated[str, typer.Option(help="Texts: .txt, .tsv or .jsonl. Questions: SQuAD's JSON, or its records.")],
     output: Annotated[str, typer.Option(help="File of predictions; for SQuAD a folder.")],
     model_dir: Annotated[
         str, typer.Option("--model_dir", "--model-dir", "--init_checkpoint", help="Folder of a run, or checkpoint.")
     ],
-    format: Annotated[str, typer.Option(help="tsv, jsonl or glue.")] = "tsv",
+    format: Annotated[str, typer.Option(help="Format of the predictions: tsv, jsonl or glue.")] = "tsv",
     tokenizer: Annotated[
         str | None, typer.Option(help="Tokenizer file.  [default: the one kept with the model]")
     ] = None,

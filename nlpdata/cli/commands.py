@@ -45,7 +45,7 @@ Runner = Annotated[
     str, typer.Option(help="local, DirectRunner, DaskRunner, FlinkRunner, SparkRunner or DataflowRunner.")
 ]
 BeamArgs = Annotated[list[str] | None, typer.Option("--beam-arg", hidden=True)]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 
 _REQUESTS = (LocalTrainingRequest, LocalPretrainingRequest, LocalFinetuningRequest)
@@ -55,7 +55,7 @@ _NAMES = {
 _RESUMABLE = ("create-pretraining", "create-finetuning")
 
 
-@app.command("train-tokenizer")
+@app.command("train-tokenizer", short_help="Train a vocabulary on a corpus.")
 @with_options(LocalTrainingRequest, BeamArguments)
 def train_tokenizer_command(runner: Runner = LOCAL, beam_arg: BeamArgs = None, **given: Any) -> None:
     """Train a vocabulary on a corpus.
@@ -69,7 +69,7 @@ def train_tokenizer_command(runner: Runner = LOCAL, beam_arg: BeamArgs = None, *
     print("written:", ", ".join(result.files))
 
 
-@app.command("create-pretraining")
+@app.command("create-pretraining", short_help="Make pretraining records of a corpus.")
 @with_options(LocalPretrainingRequest, BeamArguments)
 def create_pretraining_command(
     quiet: Quiet = False, runner: Runner = LOCAL, beam_arg: BeamArgs = None, **given: Any
@@ -83,10 +83,10 @@ def create_pretraining_command(
         return
     _table(summaries.pretraining_rows(result))
     for split, names in result.files.items():
-        print(f"written: {_shown(names)}  {result.meta[split]}")
+        print(f"written: {_shown(names)}, {result.meta[split]}")
 
 
-@app.command("create-finetuning")
+@app.command("create-finetuning", short_help="Make fine-tuning records of a dataset.")
 @with_options(LocalFinetuningRequest, BeamArguments)
 def create_finetuning_command(
     quiet: Quiet = False, runner: Runner = LOCAL, beam_arg: BeamArgs = None, **given: Any
@@ -100,9 +100,7 @@ def create_finetuning_command(
         return
     for split, about in result.counters.items():
         _table(summaries.finetuning_rows(split, about["counters"]))
-    for names in result.files.values():
-        print("written:", _shown(names))
-    print("written:", result.meta)
+    print("written:", ", ".join([*map(_shown, result.files.values()), str(result.meta)]))
 
 
 def _call(command: str, request_class: Any, runner: str, beam_args: Sequence[str] | None, given: dict[str, Any]) -> Any:
@@ -147,8 +145,8 @@ def _shown(names: Sequence[str]) -> str:
 @app.command("inspect")
 def inspect_command(
     files: Records,
-    limit: Annotated[int, typer.Option(help="How many records to show.")] = 3,
-    first: Annotated[int, typer.Option(help="The first one to show.")] = 0,
+    limit: Annotated[int, typer.Option(help="Number of records to show.")] = 3,
+    first: Annotated[int, typer.Option(help="Number of the first record to show, from 0.")] = 0,
     tokenizer: Annotated[str | None, typer.Option(help="Tokenizer file, if there is no meta file.")] = None,
 ) -> None:
     """Show a few records in words."""
@@ -157,7 +155,7 @@ def inspect_command(
     print(inspect_records(files, tokenizer=tokenizer, limit=limit, first=first))
 
 
-@app.command("verify")
+@app.command("verify", short_help="Check record files.")
 def verify_command(files: Records) -> None:
     """Check record files: checksums, counts, shapes, ids, masks and labels."""
     from nlpdata.records.verification import verify

@@ -47,7 +47,8 @@ def _parameter(each: "Field[Any]") -> inspect.Parameter:
     flag, kind = flag_of(each), _kind(type_of(each))
     default = None if each.default is MISSING or kind == list[str] | None else each.default
     flags = [f"{flag}/--no-{flag[2:]}"] if bool in (kind, *get_args(kind)) else [flag]
-    option = typer.Option(*flags, help=Message(help_of(each)).spelled(as_flag))
+    required = "  [required]" if each.default is MISSING and each.name != "input" else ""  # FILE is input, too
+    option = typer.Option(*flags, help=Message(help_of(each)).spelled(as_flag) + required)
     return inspect.Parameter(
         each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
     )

@@ -7,6 +7,14 @@ if TYPE_CHECKING:
     from nlpdata import CreationResult, TrainingResult
 
 CLASSES_SHOWN = 20
+_NAMES = {
+    "answers_cut": "answers that no window holds",
+    "tokens_truncated": "tokens cut off",
+    "tokens_unknown": "tokens unknown to the tokenizer",
+    "truncated": "texts cut off",
+    "truncated_by_half": "texts that lose more than half",
+}
+"""Counter of the meta file -> what it is called on the screen, where its name does not say it."""
 
 Rows = list[tuple[str, int]]
 
@@ -46,7 +54,7 @@ def finetuning_rows(split: str, counters: Mapping) -> Rows:
     """Of a split's counters in the meta file of fine-tuning records."""
     plain = {name: count for name, count in counters.items() if isinstance(count, int) and name != "examples"}
     rows = [(f"{split}: records", counters["examples"]), *_classes(counters.get("labels", {}))]
-    rows += [(f"  {name.replace('_', ' ')}", count) for name, count in plain.items()]
+    rows += [(f"  {_NAMES.get(name) or name.replace('_', ' ')}", count) for name, count in plain.items()]
     rows += [(f"  left out, {reason.replace('_', ' ')}", n) for reason, n in counters["dropped"].items()]
     return rows + [(f"  {reason.replace('_', ' ')}", count) for reason, count in counters["notes"].items()]
 

@@ -28,19 +28,22 @@ class FinetuningOptions(RecordOptions):
 
     task: str | None = option(
         None,
-        "The dataset (cola, sst-2, ..., squad), for your own files classification, pair, regression or multilabel, or your own, as "
-        "module:function.",
+        "Dataset: cola, sst-2, ..., imdb, squad; for your own files classification, pair, regression or multilabel; or a "
+        "dataset of your own, as module:function.",
     )
     tfds: str | None = option(None, "A prepared TensorFlow dataset instead of files, e.g. glue/sst2.")
-    tfds_data_dir: str | None = option(None, "Where it is prepared.  [default: ~/tensorflow_datasets]", False)
-    tfds_splits: str | None = option(
-        None, "Which of its splits become ours, e.g. train=train,dev=test.  [default: train, validation as dev, test]"
+    tfds_data_dir: str | None = option(
+        None, "Folder of prepared TensorFlow datasets.  [default: ~/tensorflow_datasets]", False
     )
-    splits: str | None = option(None, "Make only these, e.g. train,dev.  [default: all there are]")
+    tfds_splits: str | None = option(
+        None,
+        f"Splits to make of those of {opt('tfds')}, e.g. train=train,dev=test.  [default: train, validation as dev, test]",
+    )
+    splits: str | None = option(None, "Splits to make, comma-separated, e.g. train,dev.  [default: all there are]")
     dev_input: str | None = option(None, "File of the dev split (squad and your own files).", False)
     test_input: str | None = option(None, "File of the test split (squad and your own files).", False)
     eval_fraction: float = option(
-        0.0, f"Share of the rows of {opt('input')} that become the dev split, by label (your own files)."
+        0.0, f"Share of the rows of {opt('input')}, 0 to 1, that become the dev split, drawn by label (your own files)."
     )
     max_seq_length: int | None = option(
         None, "Tokens of a record, [CLS] and [SEP] included.  [default: 128; squad 384]"
@@ -52,17 +55,19 @@ class FinetuningOptions(RecordOptions):
         None, "Label names in id order, comma-separated.  [default: those of the training rows]"
     )
     drop_labels: str | None = option(
-        None, f"Leave out the rows with these labels, comma-separated, e.g. {opt('drop_labels', '-')} for SNLI."
+        None, f"Labels whose rows are left out, comma-separated, e.g. {opt('drop_labels', '-')} for SNLI."
     )
     text_column: str | None = option(None, "Column (or key) of the text.  [default: text]")
     text_b_column: str | None = option(None, "Column of the second text of a pair.")
     label_column: str | None = option(None, "Column of the label.  [default: label]")
-    label_separator: str = option(",", "Between the labels of a row (multilabel).")
+    label_separator: str = option(",", "Text between the labels of a row (multilabel).")
     header: bool = option(True, "The first line of CSV and TSV files names the columns; else they are numbered from 0.")
-    format: Literal["csv", "tsv", "jsonl", "parquet"] | None = option(None, "Of your own files.  [default: by name]")
+    format: Literal["csv", "tsv", "jsonl", "parquet"] | None = option(
+        None, "Format of your own files.  [default: by their names]"
+    )
     language: str | None = option(None, "Languages of XNLI and PAWS-X, e.g. en,de.  [default: all]")
     doc_stride: int = option(128, "Tokens between the starts of two windows (squad).")
-    max_query_length: int = option(64, "Tokens of a question at most (squad).")
+    max_query_length: int = option(64, "Most tokens of a question (squad).")
     version_2_with_negative: bool | None = option(
         None, "Whether questions may have no answer (squad).  [default: as the file says]"
     )
@@ -70,7 +75,7 @@ class FinetuningOptions(RecordOptions):
         "keep", "Training windows that do not hold the answer: keep them as impossible, or leave them out (squad)."
     )
     on_bad_row: Literal["fail", "skip"] = option(
-        "fail", "A row that cannot be used: stop, or leave it out and count it."
+        "fail", "What to do about a row that cannot be used: stop, or leave it out and count it."
     )
     accept_loss: bool = option(False, ACCEPT_LOSS_HELP, False)
     feature_names: Literal["v1", "v2", "albert"] = option(
@@ -135,9 +140,9 @@ class FinetuningRequest(RecordSetArguments, FinetuningOptions):
     """What create-finetuning takes on any runner. UsageError for a value that is wrong."""
 
     input: PathNames | None = option(None, "The dataset's folder or file, or several paths where it takes them.")
-    output: PathName | None = option(None, "Folder of the records, e.g. out/mrpc.")
+    output: PathName | None = option(None, "Folder of the records, e.g. out/mrpc.  [required]")
     tokenizer: "TokenizerSource | None" = option(
-        None, "Tokenizer file, e.g. tok/spm.model or vocab.txt, or a folder with one."
+        None, "Tokenizer file, e.g. tok/spm.model or vocab.txt, or a folder with one.  [required]"
     )
     _: KW_ONLY
     train_output: str | None = option(None, "Training records under another name; all files lie in one folder.")

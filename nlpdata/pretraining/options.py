@@ -38,15 +38,16 @@ class PretrainingOptions(RecordOptions):
     )
     max_seq_length: int = option(512, "Tokens of an example, [CLS] and [SEP] included.")
     max_predictions_per_seq: int | None = option(
-        None, "Most masked tokens of an example.  [default: max-seq-length x masked-lm-prob, rounded up]"
+        None,
+        f"Most masked tokens of an example.  [default: {opt('max_seq_length')} times {opt('masked_lm_prob')}, rounded up]",
     )
-    masked_lm_prob: float = option(0.15, "Share of the tokens to mask.")
+    masked_lm_prob: float = option(0.15, "Share of the tokens to mask, 0 to 1.")
     max_ngram: int = option(3, "Longest run of words masked together.")
     favor_shorter_ngram: bool = option(True, "Draw run lengths n with weight 1/n; else the reverse.")
     whole_word: bool = option(True, "Mask whole words; else single pieces.")
-    short_seq_prob: float = option(0.1, "Share of documents cut into shorter examples.")
+    short_seq_prob: float = option(0.1, "Share of the documents that are cut into shorter examples, 0 to 1.")
     dupe_factor: int | None = option(
-        None, "How often each document is used, with other masks.  [default: 10 static, 1 dynamic]"
+        None, "Number of times that each document is used, with other masks.  [default: 10; dynamic masking 1]"
     )
     pack_across_documents: bool = option(False, "Let an example continue in the next document, after a [SEP] (none).")
     nsp_scope: Literal["corpus", "file"] = option("corpus", "Where a random second segment may come from (nsp).")
@@ -57,7 +58,7 @@ class PretrainingOptions(RecordOptions):
         "fail", "What to do about bytes that are not UTF-8: stop, put U+FFFD, or leave the line out."
     )
     accept_loss: bool = option(False, ACCEPT_LOSS_HELP, False)
-    text_key: str | None = option(None, "Input is JSON lines; the document's text is under this key.")
+    text_key: str | None = option(None, "Key of the text, where the input is JSON lines, one document a line.")
     limit_documents: int | None = option(None, "Use only the first N documents, in file order.")
     seed: int = option(12345, "Seed of all random choices.")
 
@@ -99,7 +100,9 @@ class PretrainingRequest(RecordSetArguments, PretrainingOptions):
     tokenizer: Annotated["TokenizerSource", "Tokenizer file, e.g. tok/spm.model or vocab.txt, or a folder with one."]
     _: KW_ONLY
     chunk_size: int | None = option(
-        None, "Input bytes of a unit of work; does not change the result.", least=MIN_CHUNK_SIZE
+        None,
+        "Input bytes of a unit of work; they do not change the result.  [default: by the size of the input]",
+        least=MIN_CHUNK_SIZE,
     )
     options: PretrainingOptions = field(init=False, repr=False)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nlpdata.errors import NlpdataError, UsageError
+from nlpdata.errors import NlpdataError, UsageError, closest
 from pretrain.converters import native, places
 from pretrain.converters.archives import unpacked
 from pretrain.converters.checkpoint import Checkpoint, stored_encoder
@@ -82,13 +82,12 @@ def read_encoder(path: str, default: Choice | None = None) -> Choice | None:
 def _nothing_found(path: Path) -> str:
     known = f"Known: {known_places()}"
     if not path.exists():
-        siblings = sorted(p.name for p in path.parent.glob("*"))[:5] if path.parent.is_dir() else []
-        there = f" {path.parent} holds {', '.join(siblings)}." if siblings else ""
+        siblings = [p.name for p in path.parent.glob("[!.]*")] if path.parent.is_dir() else []
         return (
-            f"{path}: no such file, folder or checkpoint prefix.{there} {known}. A Hugging Face id is looked up in that "
-            "library's cache only: download the model on a machine with a network, and name its folder."
+            f"{path}: no such file, folder or checkpoint prefix.{closest(path.name, siblings, 3)} {known}. A Hugging Face id "
+            "is looked up in that library's cache only: download the model on a machine with a network, and name its folder."
         )
     if path.is_dir():
-        names = sorted(p.name for p in path.iterdir())[:6]
+        names = sorted(p.name for p in path.glob("[!.]*"))[:6]
         return f"{path}: no checkpoint in this folder. It holds {', '.join(names) or 'nothing'}. {known}."
     return f"{path}: not a checkpoint of a known format. {known}."

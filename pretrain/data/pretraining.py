@@ -83,6 +83,12 @@ class _Source:
         if self._uses_pairs:
             needed.append("next_sentence_labels")
         missing = [name for name in needed if name not in self._widths]
+        if "label_ids" in self._widths or "start_positions" in self._widths:
+            kind = "squad" if "start_positions" in self._widths else "sentence_prediction"
+            raise UsageError(
+                f"{self._name}: the records of {self._records.paths[0]} are fine-tuning records: was "
+                f"--experiment=albert/{kind} or bert/{kind} meant?"
+            )
         if missing == ["next_sentence_labels"]:
             raise UsageError(
                 f"{self._name}: the records have no next_sentence_labels (objective none), and "

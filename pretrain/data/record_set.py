@@ -10,6 +10,7 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.files.paths import AnyPath
 from nlpdata.records.contract import V2_NAMES, find_meta, read_meta, split_shard
 from nlpdata.records.reader import Records, find_records
+from pretrain.settings.flags import flag_of
 from pretrain.settings.schema import DataConfig
 
 SEQUENCE = ("input_ids", "input_mask", "segment_ids")
@@ -34,7 +35,8 @@ def find_paths(config: DataConfig, name: str) -> list[AnyPath]:
     if isinstance(paths, str):
         paths = [paths] if os.path.exists(paths) else [part.strip() for part in paths.split(",") if part.strip()]
     if not paths:
-        raise UsageError(f"{name}.input_path is empty. Name the record files, e.g. 'out/train.tfrecord*'.")
+        field = f"{name}.input_path"
+        raise UsageError(f"{field} is empty. Name the record files, e.g. {flag_of(field)}='out/train.tfrecord*'.")
     try:
         return find_records(paths)
     except UsageError as error:

@@ -98,9 +98,9 @@ class _Source:
         if "label_ids" not in self._features:
             instead = "Use `python -m pretrain.predict` for texts without labels."
             if "masked_lm_positions" in self._features:
-                instead = "They are pretraining records: was --experiment=bert/pretraining meant?"
+                instead = "They are pretraining records: was --experiment=albert/pretraining or bert/pretraining meant?"
             elif "start_positions" in self._features:
-                instead = "They are of a question answering task: was --experiment=bert/squad meant?"
+                instead = "They are of a question answering task: was --experiment=albert/squad or bert/squad meant?"
             raise UsageError(f"{self._name}: the records of {self.records.paths[0]} have no label_ids. {instead}")
 
     def _find_labels(self, task: Any) -> Labels:

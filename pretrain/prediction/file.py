@@ -61,12 +61,12 @@ def predict(
                 raise DataError(f"{input} holds no texts.")
             rows = predict_texts(checkpoint, own_tokenizer(place, tokenizer, allow_other_tokenizer), texts, batch_size)
             write_rows(output, rows, format)
-            _log.info(f"{len(rows)} predictions written: {output}")
+            _log.info(f"predictions of {len(rows)} texts written: {output}")
             return
         with _question_records(place, input, tokenizer, allow_other_tokenizer, checkpoint.sequence_length) as records:
             answers = predict_answers(checkpoint, place, records, batch_size)
         write_answers(Path(output), answers)
-        _log.info(f"{len(answers.predictions)} answers written: {output}")
+        _log.info(f"answers to {len(answers.predictions)} questions written: {output}")
 
 
 def _fine_tuned(model_dir: str) -> Checkpoint:

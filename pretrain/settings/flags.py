@@ -42,15 +42,15 @@ class Flag:
 
 RUN = (
     Flag("experiment", "Registered experiment, or module:attribute; `--experiment=help` lists them."),
-    Flag("mode", "train, eval or train_and_eval. Default: train.", aliases=("m",)),
+    Flag("mode", "What the run does: train, eval or train_and_eval. Default: train.", aliases=("m",)),
     Flag(
         "model_dir",
         "Folder of the run, which is resumed; else AIP_MODEL_DIR.",
         aliases=("output_dir", "o"),
     ),
-    Flag("config_file", "YAML over the experiment; several in order.", kind="many"),
-    Flag("params", "A YAML of Cerebras's BERT, translated; it implies the experiment.", aliases=("p",)),
-    Flag("params_override", "a.b=1,c=[x,y] over everything else; several in order.", kind="many"),
+    Flag("config_file", "YAML file over the experiment; several in order.", kind="many"),
+    Flag("params", "YAML file of Cerebras's BERT, translated; it implies the experiment.", aliases=("p",)),
+    Flag("params_override", "Fields over everything else, e.g. a.b=1,c=[x,y]; several in order.", kind="many"),
     Flag(
         "import_module",
         "A module of your own parts, imported first. Repeat it, or use commas, for several.",
@@ -59,79 +59,107 @@ RUN = (
     Flag("model_config", "Architecture: a name, e.g. albert_base_v2, or a JSON file. Default: the checkpoint's."),
     Flag("albert_config_file", "ALBERT's JSON; implies --experiment=albert/pretraining."),
     Flag("bert_config_file", "BERT's JSON; implies --experiment=bert/pretraining."),
-    Flag("backend", "auto, tensorflow or jax. Default: KERAS_BACKEND, else auto."),
+    Flag("backend", "Library to compute with: auto, tensorflow or jax. Default: KERAS_BACKEND, else auto."),
     Flag("validate_only", "Build and trace everything, check shapes, labels and names; take no step.", kind="switch"),
     Flag("compile_only", "The same, and compile; take no step.", kind="switch"),
     Flag("print_config", "Print the resolved configuration as YAML, and stop.", kind="switch"),
-    Flag("tfhub_cache_dir", "Where modules of TensorFlow Hub are kept (TFHUB_CACHE_DIR)."),
+    Flag("tfhub_cache_dir", "Folder of cached TensorFlow Hub modules. Default: TFHUB_CACHE_DIR."),
     Flag("do_train", "Older form of --mode.", kind="switch"),
     Flag("do_eval", "Older form of --mode.", kind="switch"),
-    Flag("seeds", "N runs, seeds 0 to N-1, in model_dir/seed-0, ...; prints median and spread."),
+    Flag("seeds", "Number N of runs, seeds 0 to N-1, in model_dir/seed-0, ...; median and spread."),
     Flag("help", "This text.", aliases=("h", "helpfull", "helpshort"), kind="switch"),
 )
 FIELDS = (
-    Flag("input_files", "Training records.", ("task.train_data.input_path",), ("input_file", "train_files")),
-    Flag("eval_files", "Records to evaluate on.", ("task.validation_data.input_path",), ("eval_input_files",)),
+    Flag(
+        "input_files",
+        "Training records: paths or patterns, comma-separated.",
+        ("task.train_data.input_path",),
+        ("input_file", "train_files"),
+    ),
+    Flag(
+        "eval_files",
+        "Records to evaluate on: paths or patterns, comma-separated.",
+        ("task.validation_data.input_path",),
+        ("eval_input_files",),
+    ),
     Flag("meta_data_file_path", "Meta file of the training records.", ("task.train_data.meta_path",)),
-    Flag("init_checkpoint", "Weights to start from.", ("task.init_checkpoint",), ("checkpoint_path",)),
-    Flag("init_heads", "Start the heads from them too (pretraining).", ("task.init_heads",), kind="switch"),
+    Flag(
+        "init_checkpoint",
+        "Checkpoint to start from, of any supported format.",
+        ("task.init_checkpoint",),
+        ("checkpoint_path",),
+    ),
+    Flag("init_heads", "Start the heads from it, too (pretraining).", ("task.init_heads",), kind="switch"),
     Flag(
         "allow_other_tokenizer",
         "Accept records of a tokenizer that is not that of the weights.",
         ("task.allow_other_tokenizer",),
         kind="switch",
     ),
-    Flag("max_seq_length", "Expected length.", ("task.train_data.seq_length", "task.validation_data.seq_length")),
+    Flag(
+        "max_seq_length",
+        "Expected length of the records, in tokens.",
+        ("task.train_data.seq_length", "task.validation_data.seq_length"),
+    ),
     Flag(
         "max_predictions_per_seq",
-        "Expected predictions a record.",
+        "Expected most predictions of a record.",
         ("task.train_data.max_predictions_per_seq", "task.validation_data.max_predictions_per_seq"),
     ),
-    Flag("train_batch_size", "Examples a step.", ("task.train_data.global_batch_size",), ("batch_size",)),
-    Flag("eval_batch_size", "The same when evaluating.", ("task.validation_data.global_batch_size",)),
+    Flag("train_batch_size", "Examples of a step.", ("task.train_data.global_batch_size",), ("batch_size",)),
+    Flag("eval_batch_size", "Examples of an evaluation batch.", ("task.validation_data.global_batch_size",)),
     Flag(
-        "num_train_epochs", "Times over the data; clears train_steps.", ("trainer.num_train_epochs",), ("num_epochs",)
+        "num_train_epochs", "Passes over the data; clears train_steps.", ("trainer.num_train_epochs",), ("num_epochs",)
     ),
-    Flag("num_train_steps", "Steps in all.", ("trainer.train_steps",), ("train_steps", "max_steps")),
-    Flag("gradient_accumulation_steps", "Parts a batch is cut into.", ("trainer.gradient_accumulation_steps",)),
+    Flag("num_train_steps", "Steps of the whole run.", ("trainer.train_steps",), ("train_steps", "max_steps")),
+    Flag("gradient_accumulation_steps", "Micro-steps of a step.", ("trainer.gradient_accumulation_steps",)),
     Flag(
         "learning_rate",
         "Highest learning rate: where warm-up ends (with decay_steps set: at decay_start).",
         (f"{_LEARNING_RATE}.initial_learning_rate",),
     ),
-    Flag("warmup_proportion", "Share of the steps to warm up in, below 1.", (f"{_WARMUP}.warmup_proportion",)),
+    Flag(
+        "warmup_proportion",
+        "Share of the steps in which the rate warms up, below 1.",
+        (f"{_WARMUP}.warmup_proportion",),
+    ),
     Flag(
         "num_warmup_steps",
-        "Steps to warm up in, fewer than the run has.",
+        "Steps in which the rate warms up, fewer than the run has.",
         (f"{_WARMUP}.warmup_steps",),
         ("warmup_steps",),
     ),
-    Flag("optimizer", "adamw or lamb.", (f"{_OPTIMIZER}.type",), ("optimizer_type",)),
+    Flag("optimizer", "Optimizer: adamw, lamb, or module:attribute.", (f"{_OPTIMIZER}.type",), ("optimizer_type",)),
     Flag("weight_decay", "Weight decay.", (f"{_OPTIMIZER}.weight_decay_rate",), ("weight_decay_rate",)),
-    Flag("adam_epsilon", "Added to the root of the second moment.", (f"{_OPTIMIZER}.epsilon",)),
+    Flag("adam_epsilon", "Number that is added to the root of the second moment.", (f"{_OPTIMIZER}.epsilon",)),
     Flag(
         "save_checkpoints_steps",
         "Steps between checkpoints.",
         ("trainer.checkpoint_interval",),
         ("checkpoint_interval",),
     ),
-    Flag("keep_checkpoint_max", "Checkpoints to keep.", ("trainer.max_to_keep",), ("max_to_keep",)),
+    Flag(
+        "keep_checkpoint_max",
+        "Number of checkpoints to keep, the newest ones.",
+        ("trainer.max_to_keep",),
+        ("max_to_keep",),
+    ),
     Flag("iterations_per_loop", "Steps between looks at the loss.", ("trainer.steps_per_loop",), ("steps_per_loop",)),
-    Flag("max_eval_steps", "Batches of an evaluation.", ("trainer.validation_steps",), ("eval_steps",)),
+    Flag("max_eval_steps", "Batches of an evaluation; -1: all.", ("trainer.validation_steps",), ("eval_steps",)),
     Flag("hypertune_metric", "Metric to report to Vertex AI's tuning.", ("trainer.hypertune_metric",)),
     Flag("log_example_digest", "Log a digest of each step's examples.", ("trainer.log_example_digest",), kind="switch"),
     Flag(
         "strategy_type",
-        "one, mirror, or as in runtime.",
+        "Devices of a step: one, mirror, or a value of the field.",
         ("runtime.distribution_strategy",),
         ("distribution_strategy",),
         words={"one": "one_device", "mirror": "mirrored"},
     ),
-    Flag("num_gpus", "Devices to use.", ("runtime.num_replicas",), ("num_replicas",)),
-    Flag("tpu", "Name or address of a TPU.", ("runtime.tpu",), ("tpu_name",)),
+    Flag("num_gpus", "Number of devices to use.", ("runtime.num_replicas",), ("num_replicas",)),
+    Flag("tpu", "Name or address of the TPU.", ("runtime.tpu",), ("tpu_name",)),
     Flag(
         "mixed_precision_dtype",
-        "float32, bfloat16 or float16.",
+        "Type of the arithmetic: float32, bfloat16 or float16.",
         ("runtime.mixed_precision_dtype",),
         ("dtype",),
         words={"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"},
@@ -215,6 +243,11 @@ def fields_of(values: dict) -> list[tuple[Flag, str, str | bool]]:
         if flag.name in values
         for path in flag.fields
     ]
+
+
+def flag_of(path: str) -> str:
+    """The flag that sets a field of the configuration, e.g. "--input_files"; the field itself where there is none."""
+    return next((as_flag(flag.name) for flag in FIELDS if path in flag.fields), path)
 
 
 def help_text() -> str:

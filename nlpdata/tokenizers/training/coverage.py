@@ -85,5 +85,5 @@ def uncovered_characters(total: int, lost: Counter, coverage: float) -> loss.Los
         total,
         UNCOVERED_REPORTED,
         "characters are not in the vocabulary",
-        f"{len(lost)} different ones, most often {shown}. Raise {opt('character_coverage')} (now {coverage})",
+        f"{len(lost)} different, most often {shown}. Raise {opt('character_coverage')} (now {coverage})",
     )

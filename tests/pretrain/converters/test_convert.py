@@ -61,6 +61,7 @@ def test_encoder_only(source, tmp_path, capsys):
     ("argv", "code", "message"),
     [
         (["nowhere", "{out}", "--format", "hf"], 2, "nowhere: no such file, folder or checkpoint prefix"),
+        (["{source}x", "{out}", "--format", "hf"], 2, "checkpoint prefix. Did you mean"),
         (["{source}", "{out}"], 2, "--format is missing"),
         (["{source}"], 2, "DEST is missing"),
         (["{source}", "{source}", "--format", "hf"], 2, "already exists. Name a new folder"),

@@ -23,6 +23,7 @@ from pretrain.data import Batches, example_digest, prefetch, pretraining_batches
 from pretrain.data.order import shuffled
 from pretrain.settings.schema import DataConfig, EvalDataConfig, ModelConfig
 from tests.messages import messages
+from tests.pretrain.finetuning import examples, meta, write
 from tests.pretrain.runs import tiny
 
 
@@ -206,6 +207,14 @@ def test_training_may_mask_more_but_evaluation_always_15_percent(record_sets):
         pretraining_batches(evaluation(record_sets["dynamic"], masked_lm_prob=0.4), task())
 
 
+def test_fine_tuning_records_are_called_so(tmp_path):
+    path = write(tmp_path / "a.tfrecord", examples(16), meta())
+    with pytest.raises(
+        UsageError, match="are fine-tuning records: was --experiment=albert/sentence_prediction or bert/"
+    ):
+        pretraining_batches(train(path), task())
+
+
 def test_objective_none_needs_no_labels(record_sets):
     batch = pretraining_batches(train(record_sets["none"]), task(use_next_sentence_label=False)).batch(0)
     assert "next_sentence_labels" not in batch
@@ -356,7 +365,7 @@ def test_a_pattern_that_matches_nothing(tmp_path):
         UsageError, match=rf"task.train_data.input_path: no file matches '{tmp_path}/no\*'.*current folder"
     ):
         pretraining_batches(train(tmp_path / "no*"), task())
-    with pytest.raises(UsageError, match=r"task.train_data.input_path is empty"):
+    with pytest.raises(UsageError, match=r"task.train_data.input_path is empty.*--input_files="):
         pretraining_batches(train(""), task())
 
 
