@@ -8,13 +8,16 @@ Outside such a scope, and for what the kernels do not cover, the functions here 
 
 import contextlib
 import contextvars
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import keras
 import numpy as np
 from keras import ops
 
-from pretrain.layers.dropout import next_key
+from pretrain.layers.dropout import Dropout, next_key
 from pretrain.layers.layer_norm import LayerNorm
+from pretrain.layers.tensors import Tensor
 
 _scope: contextvars.ContextVar["FastPath | None"] = contextvars.ContextVar("fast_path", default=None)
 
@@ -24,9 +27,9 @@ class FastPath:
     """What the kernels may take for granted.
 
     Attributes:
-      prefix_masks: in every example the real tokens come first, then padding.
-      cudnn: cuDNN's attention is there.
-      interpret: run the kernels on the CPU, for tests.
+      prefix_masks: whether in every example the real tokens come first, then padding.
+      cudnn: whether cuDNN's attention can be used.
+      interpret: whether the kernels run on the CPU, for tests.
     """
 
     prefix_masks: bool = False
@@ -35,7 +38,7 @@ class FastPath:
 
 
 @contextlib.contextmanager
-def fast_path(path: FastPath | None):
+def fast_path(path: FastPath | None) -> Iterator[None]:
     """Everything inside takes the fast path; None: the plain one."""
     token = _scope.set(path)
     try:
@@ -45,17 +48,17 @@ def fast_path(path: FastPath | None):
 
 
 def chosen() -> FastPath | None:
-    """What the scope around says."""
+    """The path of the innermost scope; None: the plain one."""
     return _scope.get()
 
 
-def dropout_key():
+def dropout_key() -> Tensor:
     """The uint32 key (2,) of this dropout alone."""
     key, salt = next_key()
     return ops.cast(key, "uint32") + salt
 
 
-def project(dense, x):
+def project(dense: keras.layers.Dense, x: Tensor) -> Tensor:
     """dense(x) for a dense layer without activation, (..., in) -> (..., out)."""
     path = chosen()
     if path is None:
@@ -66,8 +69,8 @@ def project(dense, x):
     return ops.reshape(out, (*x.shape[:-1], out.shape[-1]))
 
 
-def activate(dense, activation, x):
-    """activation(dense(x))."""
+def activate(dense: keras.layers.Dense, activation: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """activation(dense(x)), (..., in) -> (..., out)."""
     path = chosen()
     if path is not None:
         from pretrain.layers import kernels
@@ -79,8 +82,10 @@ def activate(dense, activation, x):
     return activation(dense(x))
 
 
-def add_and_norm(norm, dropout, dense, x, inner, training: bool):
-    """norm(x + dropout(dense(inner)))."""
+def add_and_norm(
+    norm: keras.layers.Layer, dropout: Dropout, dense: keras.layers.Dense, x: Tensor, inner: Tensor, training: bool
+) -> Tensor:
+    """norm(x + dropout(dense(inner))): (..., out) and (..., in) -> (..., out)."""
     path = chosen()
     if path is None or type(norm) is not LayerNorm:
         return norm(x + dropout(dense(inner), training=training))
@@ -100,12 +105,15 @@ def add_and_norm(norm, dropout, dense, x, inner, training: bool):
     return ops.reshape(out, x.shape)
 
 
-def attend(query, key, value, mask_adder, dropout, training: bool):
+def attend(
+    query: Tensor, key: Tensor, value: Tensor, mask_adder: Tensor, dropout: Dropout, training: bool
+) -> Tensor | None:
     """Attention of each head by a kernel: (b, L, heads, width) three times -> the same; None where no kernel can do it.
 
     Args:
-      mask_adder: (b, 1, 1, L), added to the scores: 0, or far below on padding.
-      dropout: layer of the probabilities.
+      mask_adder: float (b, 1, 1, L), added to the scores: 0 on tokens, far below 0 on padding.
+      dropout: the layer that drops probabilities.
+      training: whether dropout applies.
     """
     path = chosen()
     if path is None:
@@ -133,13 +141,13 @@ def attend(query, key, value, mask_adder, dropout, training: bool):
     return jax.nn.dot_product_attention(query, key, value, mask=mask, implementation="cudnn")
 
 
-def _rows(x):
+def _rows(x: Tensor) -> Tensor:
     return ops.reshape(x, (-1, x.shape[-1]))
 
 
-def _weight(weight, like):
+def _weight(weight: Tensor, like: Tensor) -> Tensor:
     return ops.cast(weight, like.dtype)
 
 
-def _float32(weight):
+def _float32(weight: Tensor) -> Tensor:
     return ops.cast(weight, "float32")

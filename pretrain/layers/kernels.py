@@ -5,11 +5,13 @@
     dense(x, kernel, bias)                         x @ kernel + bias, whose bias gradient is one pass
 
 Each equals its plain counterpart to the rounding of the inputs' precision: sums are float32, and results are rounded once. Biases'
-gradients are sums over all rows: every program adds up rows of its own, and XLA adds the programs' sums.
+gradients are sums over all rows: each program sums its own rows, and XLA adds the programs' sums.
 """
 
 import functools
 import math
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,13 +21,24 @@ from jax.experimental.pallas import triton
 
 from pretrain.layers import activations
 from pretrain.layers.dropout import row_factors
+from pretrain.layers.tensors import Tensor
 
 # Measured on an H200.
-_PROGRAMS = 2048  # of kernels that add up rows: several for each multiprocessor of a large GPU
-_COLUMNS = 512  # that a program of an element-wise kernel works on at a time
+_PROGRAMS = 2048  # of a kernel that sums rows: several for each multiprocessor of a large GPU
+_COLUMNS = 512  # of the tile of an element-wise kernel
 
 
-def _call(kernel, *, grid, out, interpret, warps, in_specs=None, out_specs=None, name):
+def _call(
+    kernel: Callable,
+    *,
+    grid: tuple[int, ...],
+    out: Any,
+    interpret: bool,
+    warps: int,
+    in_specs: list | None = None,
+    out_specs: Any = None,
+    name: str,
+) -> Callable:
     options = {} if in_specs is None else {"in_specs": in_specs, "out_specs": out_specs}
     return pl.pallas_call(
         kernel,
@@ -48,12 +61,12 @@ def _common_power(size: int, limit: int) -> int:
 
 
 def _warps(width: int) -> int:
-    """Of a program that has a row of this width: one adds up a row of BERT-base without shared memory."""
+    """Warps of a program that has a row of this width: a single one sums a row of BERT-base without shared memory."""
     return max(1, width // 1024)
 
 
 def _shares(tiles: int, limit: int) -> tuple[int, int]:
-    """(programs, turns of each): at most `limit` programs that do all tiles, the last of them with less to do or nothing."""
+    """(programs, turns of each): at most `limit` programs for all tiles; the last ones may have less to do, or nothing."""
     turns = pl.cdiv(tiles, limit)
     return pl.cdiv(tiles, turns), turns
 
@@ -62,16 +75,28 @@ def _shares(tiles: int, limit: int) -> tuple[int, int]:
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(6, 7, 8))
-def residual_norm(x, h, bias, gamma, beta, key, rate: float, epsilon: float, interpret: bool = False):
-    """layer_norm(x + dropout(h + bias)), all in float32 inside.
+def residual_norm(
+    x: Tensor,
+    h: Tensor,
+    bias: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    key: Tensor,
+    rate: float,
+    epsilon: float,
+    interpret: bool = False,
+) -> Tensor:
+    """layer_norm(x + dropout(h + bias)), computed in float32.
 
     Args:
-      x, h: (n, size) in one precision, which is the result's too.
-      bias, gamma, beta: float32 (size,).
-      key: int32 or uint32 (2,) of the dropout (pretrain.layers.dropout.row_factors).
-      rate: share that is dropped of h + bias; 0: key is not read.
-      epsilon: of the norm.
-      interpret: run on the CPU, for tests.
+      x, h: inputs (n, size) of one dtype, which the result has too.
+      bias, gamma, beta: weights, float32 (size,).
+      key: key of the dropout, int32 or uint32 (2,) (pretrain.layers.dropout.row_factors).
+      rate: share of h + bias that is dropped; with 0, `key` is not read.
+      epsilon: number added to the variance.
+      interpret: whether to run on the CPU, for tests.
+
+    Returns (n, size).
     """
     return _norm_forward(x, h, bias, gamma, beta, key, rate, epsilon, interpret)[0]
 
@@ -125,8 +150,8 @@ def _norm_backward(rate, epsilon, interpret, saved, upstream):
             up = _load(up_ref.at[at], here)
             scaled = up * gamma
             mean = jnp.sum(scaled, axis=1, keepdims=True) / size
-            along = jnp.sum(scaled * normed, axis=1, keepdims=True) / size
-            to_x = jnp.where(here, scale * (scaled - mean - normed * along), 0.0)
+            slope = jnp.sum(scaled * normed, axis=1, keepdims=True) / size
+            to_x = jnp.where(here, scale * (scaled - mean - normed * slope), 0.0)
             to_h = to_x * kept
             triton.store(to_x_ref.at[at], to_x.astype(to_x_ref.dtype), mask=here)
             triton.store(to_h_ref.at[at], to_h.astype(to_h_ref.dtype), mask=here)
@@ -158,7 +183,7 @@ def _load(ref, mask):
 
 
 def _pre_norm(x, h, bias, key_ref, row, rate):
-    """(x + dropout(h + bias), what h + bias is multiplied with) of one row, (1, width)."""
+    """(x + dropout(h + bias), the factor of h + bias) of one row, (1, width)."""
     if not rate:
         return x + h + bias, 1.0
     kept = row_factors(row.astype(jnp.uint32), jnp.arange(x.shape[1], dtype=jnp.uint32)[None], key_ref, rate)
@@ -166,7 +191,7 @@ def _pre_norm(x, h, bias, key_ref, row, rate):
 
 
 def _normed(s, inside, size, epsilon):
-    """(1 / deviation (1, 1), the normalised row (1, width), 0 outside)."""
+    """(1 / standard deviation, (1, 1); the normalised row, (1, width), 0 outside of it)."""
     centred = jnp.where(inside, s - jnp.sum(jnp.where(inside, s, 0.0), axis=1, keepdims=True) / size, 0.0)
     scale = jax.lax.rsqrt(jnp.sum(centred * centred, axis=1, keepdims=True) / size + epsilon)
     return scale, centred * scale
@@ -176,7 +201,7 @@ def _normed(s, inside, size, epsilon):
 
 
 def _gelu(x):
-    """(value, slope) of the exact gelu. erf by Abramowitz and Stegun's formula 7.1.26, right to 1.5e-7."""
+    """(value, slope) of the exact gelu. erf by Abramowitz and Stegun's formula 7.1.26, with an error of at most 1.5e-7."""
     size = jnp.abs(x) * np.float32(math.sqrt(0.5))
     t = 1.0 / (1.0 + 0.3275911 * size)
     series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
@@ -187,31 +212,34 @@ def _gelu(x):
 
 
 def _gelu_tanh(x):
-    """(value, slope) of gelu's approximation by tanh, which is 2 * sigmoid - 1 of twice the argument."""
+    """(value, slope) of gelu's approximation by tanh, computed as tanh(y) = 2 * sigmoid(2 * y) - 1."""
     scale = np.float32(math.sqrt(2 / math.pi))
     square = x * x
     phi = 1.0 / (1.0 + jnp.exp(-2.0 * scale * x * (1.0 + 0.044715 * square)))
     return x * phi, phi + 2.0 * x * phi * (1.0 - phi) * scale * (1.0 + 3 * 0.044715 * square)
 
 
-ACTIVATIONS = {activations.gelu: _gelu, activations.gelu_tanh: _gelu_tanh}
+ACTIVATIONS: Mapping[Callable[[Tensor], Tensor], Callable[[Tensor], tuple[Tensor, Tensor]]] = {
+    activations.gelu: _gelu,
+    activations.gelu_tanh: _gelu_tanh,
+}
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
-def bias_activation(h, bias, activation, interpret: bool = False):
-    """activation(h + bias): (n, size) and float32 (size,) -> as h. `activation` is a key of ACTIVATIONS."""
+def bias_activation(h: Tensor, bias: Tensor, activation: Callable[[Tensor], Tensor], interpret: bool = False) -> Tensor:
+    """activation(h + bias): (n, size) and float32 (size,) -> (n, size) in the dtype of h. `activation` is a key of ACTIVATIONS."""
     return _activation_forward(h, bias, activation, interpret)[0]
 
 
-def _columns_of(n, size):
-    """(rows, columns) of a tile, programs along rows, turns of each, for sums over rows."""
+def _columns_of(n: int, size: int) -> tuple[int, int, int, int]:
+    """(rows of a tile, columns of a tile, programs along the rows, turns of each), for sums over rows."""
     columns = _common_power(size, _COLUMNS)
     rows = 2048 // columns
     return rows, columns, *_shares(pl.cdiv(n, rows), max(1, 2 * _PROGRAMS * columns // size))
 
 
 def _tile_at(first, rows: int, n: int, first_column, columns: int):
-    """(index of a tile (rows, columns), which of its values are inside (n, size))."""
+    """(index of a tile (rows, columns), bool (rows, columns): which of its values are inside (n, size))."""
     inside = (first + jnp.arange(rows) < n)[:, None]
     return (pl.ds(first, rows), pl.ds(first_column, columns)), jnp.broadcast_to(inside, (rows, columns))
 
@@ -276,8 +304,8 @@ bias_activation.defvjp(_activation_forward, _activation_backward)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
-def dense(x, kernel, bias, interpret: bool = False):
-    """x (n, in) @ kernel (in, out) + bias float32 (out,), in the precision of x."""
+def dense(x: Tensor, kernel: Tensor, bias: Tensor, interpret: bool = False) -> Tensor:
+    """x (n, in) @ kernel (in, out) + bias float32 (out,) -> (n, out) in the dtype of x."""
     return _dense_forward(x, kernel, bias, interpret)[0]
 
 
@@ -293,8 +321,8 @@ def _dense_backward(interpret, saved, upstream):
 dense.defvjp(_dense_forward, _dense_backward)
 
 
-def column_sums(values, interpret: bool = False):
-    """float32 (size,): the sums of (n, size) over its rows."""
+def column_sums(values: Tensor, interpret: bool = False) -> Tensor:
+    """The sums of values (n, size) over the rows: float32 (size,)."""
     n, size = values.shape
     rows, columns, programs, turns = _columns_of(n, size)
 

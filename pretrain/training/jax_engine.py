@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -44,21 +45,22 @@ class JaxEngine(Engine):
 
     Args:
       task: what is learned.
-      config: of the experiment; its runtime and trainer sections are read.
+      config: configuration of the experiment; its runtime and trainer sections are read.
       train_steps: length of the run, for the learning rate; None: no optimizer, evaluation only.
     """
 
     max_lengths = 8  # each length of the sequences is compiled for itself
 
-    def __init__(self, task, config: ExperimentConfig, train_steps: int | None = None):
+    def __init__(self, task: Any, config: ExperimentConfig, train_steps: int | None = None):
         self._task, self._runtime = task, config.runtime
         _keep_compiled()
         self._devices = find_devices(config.runtime)
         self.host, self.replicas = self._devices.host, self._devices.count
         self._micro_steps = config.trainer.gradient_accumulation_steps
         self._model = build_model(task, config.runtime)
-        self._optimizer, self._clip_norm = None, None
-        self._engine_state: dict = {}
+        self._optimizer: Any = None
+        self._clip_norm: float | None = None
+        self._engine_state: dict[str, Any] = {}
         self._dynamic_scale = config.runtime.loss_scale == "dynamic"
         if train_steps is not None:
             self._optimizer, self._clip_norm = build_optimizer(config.trainer.optimizer_config, train_steps)
@@ -66,14 +68,14 @@ class JaxEngine(Engine):
             if config.runtime.mixed_precision_dtype == "float16":
                 factor = LOSS_SCALE_START if self._dynamic_scale else float(config.runtime.loss_scale)
                 self._engine_state = {"loss_scale": np.float32(factor), "loss_scale_good_steps": np.int32(0)}
-        self._state: dict | None = None  # None: the variables have it
+        self._state: dict[str, Any] | None = None  # None: the variables have it
         self._fast, why_not = choose_fast_path(config.runtime, self._devices.mesh.devices.flat[0])
         _log.info(describe_fast_path(self._fast, why_not, task, config.runtime, self._devices.platform))
         self._compiled: dict[tuple[str, FastPath | None], Callable] = {}
 
     @property
-    def model(self):
-        """The model, its variables with the values of the last step."""
+    def model(self) -> Any:
+        """The model; its variables have the values of the last step."""
         if self._state is not None:
             for kind, variables in self._variables().items():
                 for variable, value in zip(variables, self._state[kind], strict=True):
@@ -84,7 +86,7 @@ class JaxEngine(Engine):
 
     # ------------------------------------------------------------------------------------------------------------ steps
 
-    def place(self, batch):
+    def place(self, batch: Mapping[str, Any]) -> "_Placed":
         if isinstance(batch, _Placed):
             return batch
         path = self._fast
@@ -92,41 +94,45 @@ class JaxEngine(Engine):
             path = replace(path, prefix_masks=_is_prefix(np.asarray(batch["input_mask"])))
         return _Placed({name: self._spread(values) for name, values in batch.items()}, path)
 
-    def train_step(self, step, batch, denominators):
-        batch = self.place(batch)
-        train = self._compile_lazily("train", batch.path)
-        self._state, statistics = train(*self._arguments(step, batch, denominators))
+    def train_step(self, step: int, batch: Mapping[str, Any], denominators: Mapping[str, float]) -> dict[str, Any]:
+        placed = self.place(batch)
+        train = self._compile_lazily("train", placed.path)
+        self._state, statistics = train(*self._arguments(step, placed, denominators))
         return statistics
 
-    def validation_step(self, batch):
-        batch, state = self.place(batch), self._taken()
+    def validation_step(self, batch: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        placed, state = self.place(batch), self._taken()
         weights = {kind: state[kind] for kind in ("trainable", "other")}
-        statistics, outputs = self._compile_lazily("validate", batch.path)(weights, dict(batch))
+        statistics, outputs = self._compile_lazily("validate", placed.path)(weights, dict(placed))
         return statistics, {name: _local_part(values) for name, values in outputs.items()}
 
-    def trace(self, batch, denominators):
-        batch = self.place(batch)
-        self._compile_lazily("train", batch.path).trace(*self._arguments(0, batch, denominators))
+    def trace(self, batch: Mapping[str, Any], denominators: Mapping[str, float]) -> None:
+        placed = self.place(batch)
+        self._compile_lazily("train", placed.path).trace(*self._arguments(0, placed, denominators))
 
-    def compile(self, batch, denominators):
-        batch = self.place(batch)
-        self._compile_lazily("train", batch.path).lower(*self._arguments(0, batch, denominators)).compile()
+    def compile(self, batch: Mapping[str, Any], denominators: Mapping[str, float]) -> None:
+        placed = self.place(batch)
+        self._compile_lazily("train", placed.path).lower(*self._arguments(0, placed, denominators)).compile()
 
-    def learning_rate(self, step):
+    def learning_rate(self, step: int) -> float:
         return rate_at(self._optimizer, step)
 
-    def close(self):
+    def close(self) -> None:
         self._compiled, self._state = {}, None
 
-    def _compile_lazily(self, what: str, path: FastPath | None):
+    def _compile_lazily(self, what: str, path: FastPath | None) -> Any:
         """The step or the validation on all replicas, for batches that may take that path."""
         if (what, path) not in self._compiled:
+            function: Callable
+            donated: tuple[int, ...]
+            in_specs: tuple[PartitionSpec, ...]
             if what == "train":
-                denominators = _CUT if self.host[1] > 1 else _WHOLE  # each host has computed those of its own examples
+                denominators = _CUT if self.host[1] > 1 else _WHOLE  # each host has computed them for its part
                 function, donated = self._step, (0,)
                 in_specs, out_specs = (_WHOLE, _WHOLE, _CUT, denominators), (_WHOLE, _WHOLE)
             else:
-                function, donated, in_specs, out_specs = self._validation, (), (_WHOLE, _CUT), (_WHOLE, _CUT)
+                function, donated = self._validation, ()
+                in_specs, out_specs = (_WHOLE, _CUT), (_WHOLE, _CUT)
 
             def on_replica(*arguments):
                 with fast_path(path):
@@ -139,15 +145,16 @@ class JaxEngine(Engine):
             self._compiled[what, path] = jax.jit(mapped, donate_argnums=donated, compiler_options=options)
         return self._compiled[what, path]
 
-    def _arguments(self, step, batch, denominators):
+    def _arguments(self, step: int, batch: "_Placed", denominators: Mapping[str, float]) -> tuple:
+        values: dict[str, Any]
         if self.host[1] > 1:
             local = self.replicas // self.host[1]
-            denominators = {k: self._spread(np.full(local, v / local, np.float32)) for k, v in denominators.items()}
+            values = {k: self._spread(np.full(local, v / local, np.float32)) for k, v in denominators.items()}
         else:
-            denominators = {name: np.float32(value) for name, value in denominators.items()}
-        return self._taken(), np.int32(step), dict(batch), denominators
+            values = {name: np.float32(value) for name, value in denominators.items()}
+        return self._taken(), np.int32(step), dict(batch), values
 
-    def _spread(self, values):
+    def _spread(self, values: Any) -> jax.Array:
         """This host's array as its part of one that is cut over all devices."""
         return jax.make_array_from_process_local_data(self._devices.cut(), np.asarray(values))
 
@@ -167,7 +174,7 @@ class JaxEngine(Engine):
     # ------------------------------------------------------------------------------------------------------------ state
 
     def _variables(self) -> dict[str, list]:
-        """The variables by what a step does with them."""
+        """The variables, by what a step does to them."""
         return {
             "trainable": self._model.trainable_variables,
             "other": self._model.non_trainable_variables,
@@ -178,11 +185,11 @@ class JaxEngine(Engine):
         variables = self._variables()
         return [pair for kind in ("trainable", "other") for pair in zip(variables[kind], state[kind], strict=True)]
 
-    def _taken(self) -> dict:
+    def _taken(self) -> dict[str, Any]:
         """The state on the devices, taken from the variables where they have it."""
         if self._state is None:
-            state = {kind: [variable.value for variable in each] for kind, each in self._variables().items()}
-            state["engine"] = self._engine_state
+            values = {kind: [variable.value for variable in each] for kind, each in self._variables().items()}
+            state = {**values, "engine": self._engine_state}
             self._state = jax.tree.map(self._copy, state)
         return self._state
 
@@ -191,12 +198,12 @@ class JaxEngine(Engine):
         value = np.array(value)
         return jax.make_array_from_callback(value.shape, self._devices.copied(), lambda index: value[index])
 
-    def state(self):
+    def state(self) -> dict[str, np.ndarray]:
         variables = named_variables(self.model, self._optimizer)
         named = {name: np.array(variable.value) for name, variable in variables.items()}
         return named | {f"engine/{name}": np.array(value) for name, value in self._engine_state.items()}
 
-    def load_state(self, state, weights_only=False):
+    def load_state(self, state: Mapping[str, np.ndarray], weights_only: bool = False) -> None:
         own = named_variables(self.model, self._optimizer)
         engine = {f"engine/{name}": value for name, value in self._engine_state.items()}
         for name, array in select_state(own | engine, state, weights_only).items():
@@ -207,7 +214,7 @@ class JaxEngine(Engine):
 
 
 class _Placed(dict):
-    """A batch on the devices, and the path that it may take."""
+    """A batch on the devices, and the fast path that it may take."""
 
     def __init__(self, arrays: Mapping, path: FastPath | None):
         super().__init__(arrays)
@@ -219,8 +226,8 @@ def _is_prefix(mask: np.ndarray) -> bool:
     return bool((mask[:, 1:] <= mask[:, :-1]).all())
 
 
-def choose_fast_path(runtime: RuntimeConfig, device) -> tuple[FastPath | None, str]:
-    """(the path of layers.fast_path that this run can take before its batches are known, why it takes none)."""
+def choose_fast_path(runtime: RuntimeConfig, device: Any) -> tuple[FastPath | None, str]:
+    """(the fast path of a run, before its batches are known; why it takes none, else empty)."""
     capability = getattr(device, "compute_capability", "")
     if runtime.fused_kernels is False:
         return None, "runtime.fused_kernels is false"
@@ -239,7 +246,7 @@ def choose_fast_path(runtime: RuntimeConfig, device) -> tuple[FastPath | None, s
     return FastPath(), ""
 
 
-def describe_fast_path(path: FastPath | None, why_not: str, task, runtime: RuntimeConfig, platform: str) -> str:
+def describe_fast_path(path: FastPath | None, why_not: str, task: Any, runtime: RuntimeConfig, platform: str) -> str:
     """One line: attention, dropout, what is fused, precision."""
     encoder = getattr(getattr(task.config, "model", None), "encoder", None)
     rate = getattr(getattr(encoder, "options", None), "attention_probs_dropout_prob", 0.0)
@@ -247,14 +254,14 @@ def describe_fast_path(path: FastPath | None, why_not: str, task, runtime: Runti
     rest = f"XLA alone; no kernels: {why_not}"
     if path is not None:
         attention = (
-            "a kernel of our own, with its dropout (plain at lengths that are no multiples of 64)" if rate else "cuDNN"
+            "our own kernel, with its dropout (plain at lengths that are not multiples of 64)" if rate else "cuDNN"
         )
         dropout, rest = "a counter hash in the kernels", "layer norm, activation and bias in kernels"
     return f"step: {runtime.mixed_precision_dtype}; attention: {attention}; dropout: {dropout}; fusion: {rest}"
 
 
 def _keep_compiled() -> None:
-    """Compiled steps are kept on disk, in JAX_COMPILATION_CACHE_DIR or the user's cache folder: the next run starts faster."""
+    """Keeps compiled steps in JAX_COMPILATION_CACHE_DIR or the user's cache folder, so that the next run starts faster."""
     if jax.config.jax_compilation_cache_dir is None:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         jax.config.update("jax_compilation_cache_dir", str(Path(base, "nlpdata", "jax")))
@@ -272,7 +279,9 @@ class _ReplicaContext:
     def __init__(self, engine: JaxEngine, state: Mapping, step):
         self.state, self._engine, self._step = dict(state), engine, step
 
-    def value_and_grad(self, fn, batch, denominators):
+    def value_and_grad(
+        self, fn: Callable, batch: Mapping[str, Any], denominators: Mapping[str, Any]
+    ) -> tuple[tuple[Any, dict[str, Any]], list[Any]]:
         engine, count = self._engine, self._engine._micro_steps
         scale = self.state["engine"].get("loss_scale")
 
@@ -314,7 +323,7 @@ class _ReplicaContext:
         pass_number = (self._step * engine.replicas + jax.lax.axis_index(AXIS)) * engine._micro_steps + micro_step
         return jnp.stack([jnp.asarray(pass_number, jnp.int32), jnp.int32(engine._runtime.seed % 2**31)])
 
-    def apply(self, gradients):
+    def apply(self, gradients: list[Any]) -> None:
         engine, clip_norm, own = self._engine, self._engine._clip_norm, self.state["engine"]
         if clip_norm or own:
             norm = jnp.sqrt(sum(jnp.sum(jnp.square(gradient)) for gradient in gradients))
