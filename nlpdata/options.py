@@ -13,11 +13,12 @@
 
 import functools
 import inspect
+import os
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import Field, asdict, dataclass, field, fields
-from types import NoneType
-from typing import Annotated, Any, ForwardRef, Literal, ParamSpec, TypeVar, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, ForwardRef, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from nlpdata.errors import Message, UsageError, closest, opt
 
@@ -136,8 +137,10 @@ def takes(request_class: Callable[P, Request]) -> Callable[[Callable[[Request], 
                 raise UsageError(
                     f"{function.__name__} has no option {unknown[0]!r}.{hint} Known: {', '.join(signature.parameters)}."
                 )
-            signature.bind(*args, **kwargs)  # TypeError in the name of this function
-            return function(request_class(*args, **kwargs))
+            given = signature.bind(*args, **kwargs)  # TypeError in the name of this function
+            for name, value in given.arguments.items():
+                given.arguments[name] = _checked(name, value, signature.parameters[name])
+            return function(request_class(*given.args, **given.kwargs))
 
         call.__signature__ = signature  # type: ignore[attr-defined]
         call.__doc__ = _with_arguments(inspect.getdoc(function) or "", request_class, signature.parameters)
@@ -151,6 +154,49 @@ def _signature(request_class: Any, returned: Any) -> inspect.Signature:
     signature = inspect.signature(request_class)
     parameters = [each.replace(annotation=types[each.name]) for each in signature.parameters.values()]
     return signature.replace(parameters=parameters, return_annotation=returned)
+
+
+def _checked(name: str, value: Any, parameter: inspect.Parameter) -> Any:
+    """An argument, a scalar of numpy as Python's. UsageError for one of another type: "no" is not False, "12" not 12."""
+    if type(value).__module__ == "numpy" and not getattr(value, "ndim", 1):
+        value = value.item()
+    kind = parameter.annotation
+    if value is not parameter.default and not _is_of(value, kind):
+        kinds = dict.fromkeys(_expected(each) for each in _alternatives(kind))
+        raise UsageError(f"{opt(name)} must be {' or '.join(kinds)}. Received: {value!r}.")
+    return value
+
+
+def _alternatives(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if isinstance(kind, UnionType) or get_origin(kind) is Union else (kind,)
+
+
+def _is_of(value: object, kind: Any) -> bool:
+    """Whether a value is of a field's type. Names of types that are not loaded accept all: what takes the value checks it."""
+    alternatives = _alternatives(kind)
+    if len(alternatives) > 1:
+        return any(_is_of(value, each) for each in alternatives)
+    if get_origin(kind) is Sequence:  # or what gives its items once, such as Path.glob
+        items = value if isinstance(value, list | tuple) else ()
+        is_text = isinstance(value, str | bytes | os.PathLike)
+        return isinstance(value, Iterable) and not is_text and all(_is_of(item, get_args(kind)[0]) for item in items)
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if kind is str or get_origin(kind) is Literal:  # paths are texts, too
+        return isinstance(value, str | os.PathLike)
+    return isinstance(value, get_origin(kind) or kind) if isinstance(get_origin(kind) or kind, type) else True
+
+
+def _expected(kind: Any) -> str:
+    """A type in a message."""
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(get_args(kind))}"
+    if get_origin(kind) is Sequence:
+        return "a list"
+    names = {NoneType: "None", bool: "True or False", int: "an integer", float: "a number", str: "a string"}
+    return names.get(kind, "a path")
 
 
 def _with_arguments(doc: str, request_class: Any, names: Iterable[str]) -> str:

@@ -3,9 +3,12 @@
 import inspect
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal, get_args, get_origin
 
+import numpy as np
 import pytest
 import typer
 
@@ -36,6 +39,12 @@ class SoupRequest(Arguments, SoupOptions):
     water: Annotated[str, "Where the water is from."]
     _: KW_ONLY
     hot: bool = option(True, "Whether it is hot.")
+
+
+@takes(SoupRequest)
+def keep(request: SoupRequest) -> SoupRequest:
+    """Returns its request."""
+    return request
 
 
 @takes(SoupRequest)
@@ -140,3 +149,42 @@ def test_a_type_checker_knows_every_argument(tmp_path):
     assert found.keys() == {f"{tmp_path / 'user.py'}:{number}" for number in wanted}, done.stdout
     for number, word in wanted.items():
         assert word in found[f"{tmp_path / 'user.py'}:{number}"]
+
+
+WRONG = {
+    int: ["12", 1.5, True, [3]],
+    float: ["0.1", True, [1]],
+    bool: ["no", 0, []],
+    str: [3, b"x", []],
+}
+
+
+def _wrong(annotation: object) -> list[object]:
+    """Values of other types than an annotation's."""
+    kinds = {annotation, *get_args(annotation)}
+    if kinds & {str} or any(get_origin(each) is Literal for each in kinds):
+        return [b"x", 3] if any(get_origin(each) is Sequence for each in kinds) else WRONG[str]
+    if any(get_origin(each) is Sequence for each in kinds):
+        return [3, "x"]
+    return next(WRONG[each] for each in (int, float, bool) if each in kinds)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_an_argument_of_a_wrong_type_is_refused_in_one_line(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    function = getattr(nlpdata, name)
+    right = {"input": "x.txt", "output": "o", **({} if name == "train_tokenizer" else {"tokenizer": "t"})}
+    parameters = inspect.signature(function).parameters
+    for each, parameter in parameters.items():
+        for value in [] if each == "tokenizer" else _wrong(parameter.annotation):
+            with pytest.raises(UsageError) as error:
+                function(**{**right, each: value})
+            assert str(error.value).startswith(f"{each} must be "), (each, value)
+            assert str(error.value).endswith(f". Received: {value!r}.")
+    assert not list(tmp_path.iterdir())
+
+
+def test_scalars_of_numpy_and_paths_are_taken():
+    request = keep(water=Path("spring"), pots=np.int64(3), hot=np.bool_(False))
+    assert (request.water, request.pots, request.hot) == (Path("spring"), 3, False)
+    assert (type(request.pots), type(request.hot)) == (int, bool)
