@@ -11,12 +11,13 @@ named in this call (`user_modules`).
 
 import contextlib
 import importlib
+import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import is_dataclass
 from typing import Any
 
-from nlpdata.errors import UsageError, closest
+from nlpdata.errors import NlpdataError, UsageError, closest
 
 _named: ContextVar[frozenset[str]] = ContextVar("modules that the user has named", default=frozenset())
 
@@ -34,16 +35,34 @@ def user_modules(names: Iterable[str]) -> Iterator[None]:
     for module in modules:
         try:
             importlib.import_module(module)
-        except Exception as error:  # it is the user's code: whatever it raises
+        except (Exception, SystemExit) as error:  # it is the user's code: whatever it raises
             raise UsageError(
-                f"module {module!r} cannot be imported: {type(error).__name__}: {error}. Give its dotted name, e.g. "
-                "--import_module my_parts, with its folder on the import path (PYTHONPATH)."
+                f"module {module!r} cannot be imported: {type(error).__name__}: {' '.join(str(error).split())}. Give its "
+                "dotted name, e.g. --import_module my_parts, with its folder on the import path (PYTHONPATH)."
             ) from None
     token = _named.set(_named.get() | set(modules))
     try:
         yield
     finally:
         _named.reset(token)
+
+
+@contextlib.contextmanager
+def users_code(what: str) -> Iterator[None]:
+    """While the context lasts, what a user's own code raises becomes a UsageError of one line that ends in file and line.
+
+    Args:
+      what: what fails, e.g. "the dataset my_data:load cannot be read"; options in it are named with `opt`.
+    """
+    try:
+        yield
+    except NlpdataError:
+        raise
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames and not isinstance(error, SyntaxError) else ""
+        text = " ".join(str(error).split())
+        raise UsageError(f"{what}: {type(error).__name__}: {text}{place}") from error
 
 
 class Registry:

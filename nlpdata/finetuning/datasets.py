@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nlpdata.errors import NlpdataError, UsageError, opt
-from nlpdata.registry import Registry
+from nlpdata.errors import UsageError, opt
+from nlpdata.registry import Registry, users_code
 
 if TYPE_CHECKING:
     from nlpdata.finetuning.options import FinetuningOptions
@@ -157,19 +157,15 @@ def open_dataset(inputs: Sequence[str], options: "FinetuningOptions") -> Dataset
             f"{opt('task')} is missing, e.g. {opt('task', 'mrpc')} {opt('input', 'glue/MRPC')} (or {opt('tfds', 'NAME')})."
         )
     name = find_dataset(options.task)
-    dataset = _function(name)(name, inputs, options)
+    if DATASETS.is_built_in(name):
+        return DATASETS.get(name)(name, inputs, options)
+    with users_code(f"{opt('task', name)} cannot be imported"):
+        function = DATASETS.get(name)
+    with users_code(f"{opt('task', name)} failed"):
+        dataset = function(name, inputs, options)
     if fault := _fault(dataset):
         raise UsageError(f"{opt('task', name)}: {fault}.")
     return dataset
-
-
-def _function(name: str) -> Callable[..., Dataset]:
-    try:
-        return DATASETS.get(name)
-    except NlpdataError:
-        raise
-    except Exception as error:  # whatever a user's module raises
-        raise UsageError(f"{opt('task', name)} cannot be imported: {type(error).__name__}: {error}.") from error
 
 
 def _fault(dataset: object) -> str | None:

@@ -8,8 +8,8 @@ from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from nlpdata.errors import NlpdataError, UsageError, opt
-from nlpdata.registry import Registry
+from nlpdata.errors import UsageError, opt
+from nlpdata.registry import Registry, users_code
 
 if TYPE_CHECKING:
     from nlpdata.pretraining.objectives.base import Objective
@@ -32,7 +32,7 @@ def find_objective(name: str) -> "Objective":
     """
     from nlpdata.pretraining.objectives.base import Objective
 
-    try:
+    with users_code(f"{opt('objective', name)} cannot be imported"):
         found = OBJECTIVES.get(name)
         if not (isinstance(found, type) and issubclass(found, Objective)):
             raise UsageError(
@@ -40,10 +40,6 @@ def find_objective(name: str) -> "Objective":
                 "nlpdata.pretraining.objectives.base.Objective."
             )
         objective = found()
-    except NlpdataError:
-        raise
-    except Exception as error:  # whatever a user's module raises
-        raise UsageError(f"{opt('objective', name)} cannot be imported: {type(error).__name__}: {error}") from error
     if fault := objective.fault():
         raise UsageError(f"{opt('objective', name)}: {fault}")
     return objective

@@ -82,8 +82,11 @@ class Objective(ABC):
 
     def fault(self) -> str | None:
         """What is wrong with the declarations, for the author of an objective."""
+        for name, value in (("label_names", self.label_names), ("own_options", self.own_options)):
+            if not (isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)):
+                return f'{name} must be a tuple of strings, e.g. ("a", "b"). Received: {value!r}.'
         if len(self.label_names) not in (0, 2):
             return f"label_names must be two names or none. Received: {self.label_names!r}."
-        if not is_pretraining(self.task_type):
+        if not (isinstance(self.task_type, str) and is_pretraining(self.task_type)):
             return f'task_type must end in "pretraining". Received: {self.task_type!r}.'
         return None

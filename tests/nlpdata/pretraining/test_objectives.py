@@ -88,7 +88,15 @@ def test_a_wrong_objective(options, message):
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("raise RuntimeError('broken')", "RuntimeError: broken"),
+        ("raise RuntimeError('broken\\nhere')", "RuntimeError: broken here ("),
+        ("raise SystemExit(3)", "cannot be imported: SystemExit: 3 ("),
+        (documented().replace('("follows", "gap")', "None"), "label_names must be a tuple of strings"),
+        (documented().replace('("follows", "gap")', '"ab"'), "label_names must be a tuple of strings"),
+        (
+            documented().replace("    label_names", '    own_options = "pack_across_documents"\n    label_names', 1),
+            "own_options must be a tuple of strings",
+        ),
+        (documented().replace("    label_names", "    task_type = 3\n    label_names", 1), "Received: 3."),
         ("class SentenceGap: pass", "is not an objective: expected a class that extends"),
         (
             documented().replace("def segments", "def segmnets"),
@@ -109,6 +117,7 @@ def test_a_fault_of_a_users_own(own_module, code, message):
     with pytest.raises(UsageError) as error:
         PretrainingOptions(objective=f"{name}:SentenceGap")
     assert message in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_the_documented_objective_asks_for_the_gap(tmp_path, own_module):
