@@ -33,8 +33,10 @@ def open_imdb(name: str, inputs: Sequence[str], options: FinetuningOptions) -> D
         names, read = members, members.__getitem__
     found = [(match, name) for name in names if (match := _REVIEW.match(Path(name).as_posix()))]
     if not found:
+        archives = sorted(map(str, path.glob("*.tar*"))) if path.is_dir() else []
+        hint = f" Did you mean {archives[0]}?" if archives else ""
         raise UsageError(
-            f"{opt('input')}: {path} holds no reviews; expected train/neg/0_3.txt and so on, as in aclImdb."
+            f"{opt('input')}: {path} holds no reviews; expected train/neg/0_3.txt and so on, as in aclImdb.{hint}"
         )
     reviews = sorted(found, key=lambda item: (item[0]["label"], int(item[0]["number"]), item[0]["folder"]))
     splits = []

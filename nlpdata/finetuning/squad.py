@@ -83,6 +83,10 @@ def open_squad(name: str, inputs: Sequence[str], options: FinetuningOptions) -> 
             f"{opt('max_query_length', max(options.length // 4, 1))}, or longer sequences."
         )
     files = dict(_files(inputs, options))
+    if not files and inputs:
+        raise UsageError(
+            f"{opt('input')}: {inputs[0]} holds no train*.json, dev*.json or test*.json. Name a file of SQuAD's form."
+        )
     if not files:
         raise UsageError(
             f"{opt('input')} is missing, e.g. {opt('input', 'train-v2.0.json')} {opt('dev_input', 'dev-v2.0.json')}."

@@ -55,13 +55,15 @@ def _path(split: str, options: FinetuningOptions) -> Path | None:
 
 
 def _format(path: Path, options: FinetuningOptions) -> str:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; expected a file: .csv, .tsv, .jsonl or .parquet.")
     if options.format:
         return options.format
     name = path.name.removesuffix(".gz")
     form = _FORMATS.get(Path(name).suffix)
-    if form is None or path.is_dir():
+    if form is None:
         raise UsageError(
-            f"{path}: cannot tell its format; expected a name ending in .csv, .tsv, .jsonl or .parquet, or {opt('format')}."
+            f"{path}: cannot tell its format; expected a name ending in .csv, .tsv, .jsonl or .parquet, or a {opt('format')}."
         )
     return form
 

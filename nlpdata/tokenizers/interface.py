@@ -94,8 +94,11 @@ class Tokenizer(ABC):
     def encode(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Ids of all lines, one after the other: int32 (sum of lengths,), and lengths: int64 (len(lines),).
 
-        A line of which nothing is left has length 0. Literal "[SEP]" and the like in the text are text.
+        A line of which nothing is left has length 0. Literal "[SEP]" and the like in the text are text. TypeError for a
+        single text, whose characters would be the lines.
         """
+        if isinstance(lines, str):
+            raise TypeError(f"expected a list of texts. Received: {lines[:40]!r}. Put it into a list: encode([text])")
         return self.encode_normalized(self.normalize(lines))
 
     @abstractmethod

@@ -51,12 +51,17 @@ def kind_of(meta: Mapping) -> str | None:
 
 def check_length(length: int, config: DataConfig, meta: Mapping, name: str) -> None:
     """UsageError where records of this length are not as long as the configuration or their meta file says."""
-    for expected, where in ((config.seq_length, f"{name}.seq_length"), (meta.get("max_seq_length"), "the meta file")):
-        if expected is not None and expected != length:
-            raise UsageError(
-                f"{name}: the records have max_seq_length {length}, {where} says {expected}. Set it to {length} (or leave it "
-                f"out), or make records with --max-seq-length {expected}."
-            )
+    field, stated = f"{name}.seq_length", meta.get("max_seq_length")
+    if config.seq_length is not None and config.seq_length != length:
+        raise UsageError(
+            f"{name}: the records have max_seq_length {length}, {field} says {config.seq_length}. Set it to {length} "
+            f"({flag_of(field)}={length}), or make records with --max-seq-length {config.seq_length}."
+        )
+    if stated is not None and stated != length:
+        raise UsageError(
+            f"{name}: the records have max_seq_length {length}, their meta file says {stated}. It belongs to other records: "
+            "make them again, or restore the files."
+        )
 
 
 def check_fits_model(meta: Mapping, length: int, encoder: Any, name: str) -> None:

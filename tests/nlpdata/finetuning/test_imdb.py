@@ -81,6 +81,8 @@ def test_what_is_no_imdb(tmp_path, make):
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="holds no reviews"):
         make(tmp_path / "empty", task="imdb")
+    with pytest.raises(UsageError, match=r"Did you mean .*/x\.tar\.gz\?"):
+        make(tmp_path, task="imdb")
 
 
 def test_a_review_that_is_not_utf8(folder, make):

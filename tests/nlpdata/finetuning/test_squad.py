@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nlpdata.errors import UsageError
 from nlpdata.finetuning.squad import locate
 from nlpdata.finetuning.windows import FIRST_ID, max_context, plan_windows
 from nlpdata.records.contract import read_meta
@@ -88,6 +89,11 @@ def test_a_record_field_by_field(tmp_path, make, records, vocab):
     assert tokenizer.pieces(record["input_ids"][start : end + 1]) == ["lazy", "dog"]
     assert record["unique_ids"][0] == FIRST_ID
     assert record["class_index"][0] == record["is_impossible"][0] == 0
+
+
+def test_a_folder_without_files_of_the_splits(tmp_path, make):
+    with pytest.raises(UsageError, match=r"holds no train.*Name a file"):
+        make(tmp_path, task="squad")
 
 
 @pytest.mark.parametrize("windows", ["keep", "drop"])

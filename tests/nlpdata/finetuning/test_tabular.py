@@ -163,3 +163,6 @@ def test_a_column_of_text_is_no_label(tmp_path, make):
 def test_unknown_formats_are_asked_for(tmp_path, make):
     with pytest.raises(UsageError, match="cannot tell its format"):
         make(write(tmp_path / "a.dat", "text,label"), task="classification")
+    for options in ({}, {"format": "csv"}):
+        with pytest.raises(UsageError, match="is a folder; expected a file"):
+            make(tmp_path, task="classification", **options)

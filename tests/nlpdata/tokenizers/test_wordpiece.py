@@ -95,6 +95,11 @@ def test_the_memory_is_bounded_in_words_and_bytes(vocab, monkeypatch):
     assert 0.3e6 < most < 80e6 / 64
 
 
+def test_a_single_text_is_not_a_list_of_texts(vocab):
+    with pytest.raises(TypeError, match=r"expected a list of texts. Received: 'fox'"):
+        load_tokenizer(vocab).encode("fox")
+
+
 def test_nothing_to_encode(vocab):
     t = load_tokenizer(vocab)
     assert split(*t.encode([])) == []

@@ -314,7 +314,7 @@ def test_lengths_and_ids_that_do_not_fit_the_model(tmp_path):
         DataError,
     )
     config = changed(sentence_experiment(path), "task.train_data", seq_length=128)
-    refused(config, r"have max_seq_length 32, task\.train_data\.seq_length says 128")
+    refused(config, r"have max_seq_length 32, task\.train_data\.seq_length says 128.*--max_seq_length=32")
 
 
 def test_train_and_validation_data_of_different_labels(tmp_path):
