@@ -179,9 +179,22 @@ def _inspect(path: str, name: str, occurrence: int, weight: float, number: int) 
 def _is_directory(path: str) -> UsageError:
     if is_remote(path):
         return UsageError(f"{opt('input')}: {path} is a folder: give a pattern, such as '{path.rstrip('/')}/*.txt'")
+    kinds, folders = _contents(path)
+    if kinds:
+        usual = kinds.most_common(1)[0][0]
+        advice = f"it holds {_counted(kinds)}; give a pattern, such as {os.path.join(path, usual)!r}"
+    elif folders:
+        advice = f"it holds {folders} directories; give a pattern, such as {os.path.join(path, '**', '*.txt')!r}"
+    else:
+        advice = f"it is empty; expected files or a pattern, such as {os.path.join(path, '*.txt')!r}"
+    return UsageError(f"{opt('input')}: {path} is a directory: {advice}")
+
+
+def _contents(folder: str) -> tuple[Counter[str], int]:
+    """Kinds of files in a folder with their numbers, and the number of folders; hidden ones left out."""
     kinds: Counter[str] = Counter()
     folders = 0
-    with reading(path), os.scandir(path) as entries:
+    with reading(folder), os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.startswith("."):
                 continue
@@ -189,15 +202,11 @@ def _is_directory(path: str) -> UsageError:
                 folders += 1
             else:
                 kinds[_kind(entry.name)] += 1
-    if kinds:
-        usual = kinds.most_common(1)[0][0]
-        holds = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(5))
-        advice = f"it holds {holds}; give a pattern, such as {os.path.join(path, usual)!r}"
-    elif folders:
-        advice = f"it holds {folders} directories; give a pattern, such as {os.path.join(path, '**', '*.txt')!r}"
-    else:
-        advice = f"it is empty; expected files or a pattern, such as {os.path.join(path, '*.txt')!r}"
-    return UsageError(f"{opt('input')}: {path} is a directory: {advice}")
+    return kinds, folders
+
+
+def _counted(kinds: Counter[str]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(5))
 
 
 def _kind(name: str) -> str:
@@ -226,6 +235,8 @@ def _no_match(pattern: str, around: list[str]) -> UsageError:
         close = _closest(os.path.basename(found), folder or ".")
         if close:
             hints.append("closest: " + ", ".join(os.path.join(folder, name) for name in close))
+        elif glob.has_magic(found) and (kinds := _contents(folder or ".")[0]):
+            hints.append(f"{folder or 'it'} holds {_counted(kinds)}")
     return UsageError(f"{opt('input')}: {pattern!r} matches no file" + "".join(f"; {hint}" for hint in hints))
 
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import google_crc32c
 import numpy as np
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.files import PathName, PathNames
 from nlpdata.files.mapping import MappedFile, Spool
 from nlpdata.files.paths import AnyPath, file_checksum, find_paths, is_remote, path_of
@@ -35,13 +35,21 @@ def find_records(paths: PathNames) -> list[AnyPath]:
         text = str(pattern)
         names = find_paths(text if is_remote(text) else os.path.expanduser(text))
         if not names:
-            raise UsageError(f"no file matches {text!r} (current folder: {os.getcwd()})")
+            raise UsageError(f"no file matches {text!r} (current folder: {os.getcwd()}).{_closest_file(text)}")
         for name in names:
             path = path_of(name)
             if path.is_dir():
                 raise UsageError(f"{name} is a folder. Name the record files: '{name}/*.tfrecord*'")
             found.append(path)
     return list(dict.fromkeys(found))
+
+
+def _closest_file(pattern: str) -> str:
+    """The end of a message: the closest name in the folder of a path or pattern that matches nothing."""
+    folder = os.path.dirname(os.path.expanduser(pattern))
+    if is_remote(pattern) or not os.path.isdir(folder or "."):
+        return ""
+    return closest(os.path.basename(pattern), (name for name in os.listdir(folder or ".") if not name.startswith(".")))
 
 
 class RecordFile:

@@ -141,6 +141,8 @@ def test_what_a_pattern_matches(three, tmp_path, monkeypatch):
     assert find_records(three) == files
     assert find_records([files[1], three]) == [files[1], files[0], files[2]]
     monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=rf"current folder: .*\)\. Did you mean {files[0].name}\?"):
+        find_records(f"x{files[0].name}")
     with pytest.raises(UsageError, match=r"no file matches 'y\*'") as error:
         open_records(["x*", "y*"])
     assert os.getcwd() in str(error.value)
