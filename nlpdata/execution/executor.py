@@ -8,6 +8,7 @@ this process. Where the parent is interrupted, the workers end; a worker whose p
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -156,6 +157,11 @@ class _Numbered:
         return self._function(numbered[1], report)
 
 
+# What an initializer leaves belongs to the process. Several threads may run units here: one at a time, each with its own.
+_here = threading.RLock()
+_set_up_for: object = None
+
+
 def _run_here(
     function: Callable[[Any, Report], Any],
     units: Sequence[Any],
@@ -170,9 +176,15 @@ def _run_here(
         total += count
         on_progress(total)
 
-    initializer(*initargs)
+    global _set_up_for
+    run = object()
     for unit in units:
-        yield unit, function(unit, report)
+        with _here:
+            if _set_up_for is not run:
+                initializer(*initargs)
+                _set_up_for = run
+            result = function(unit, report)
+        yield unit, result
 
 
 def _death(

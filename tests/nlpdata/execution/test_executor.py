@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -95,6 +96,31 @@ def test_results_and_progress():
     assert seen[-1] == 10
     assert os.getpid() not in {result[0] for _, result in found}
     assert multiprocessing.active_children() == []
+
+
+def test_runs_in_one_process_keep_their_own_set_up():
+    def one(letter):
+        own = {"workers": 1, "initializer": worker_units.set_up, "initargs": (letter,)}
+        return run_units(worker_units.what_is_set_up, [1, 2], **own)
+
+    first, second = one("a"), one("b")
+    assert [next(first), next(second), next(first), next(second)] == [(1, "a"), (1, "b"), (2, "a"), (2, "b")]
+
+    def other_thread():
+        results.extend(one("b"))
+
+    results, thread = [], threading.Thread(target=other_thread)
+
+    def while_the_other_starts(unit, report):
+        if not thread.ident:
+            thread.start()
+            thread.join(0.3)
+        return worker_units.what_is_set_up(unit, report)
+
+    own = {"workers": 1, "initializer": worker_units.set_up, "initargs": ("a",)}
+    assert list(run_units(while_the_other_starts, [1, 2], **own)) == [(1, "a"), (2, "a")]
+    thread.join()
+    assert results == [(1, "b"), (2, "b")]
 
 
 @pytest.mark.parametrize("stdin", [False, True])
