@@ -35,7 +35,7 @@ def user_modules(names: Iterable[str]) -> Iterator[None]:
     for module in modules:
         try:
             importlib.import_module(module)
-        except (Exception, SystemExit) as error:  # it is the user's code: whatever it raises
+        except Exception as error:  # it is the user's code: whatever it raises
             raise UsageError(
                 f"module {module!r} cannot be imported: {type(error).__name__}: {' '.join(str(error).split())}. Give its "
                 "dotted name, e.g. --import_module my_parts, with its folder on the import path (PYTHONPATH)."
@@ -58,7 +58,7 @@ def users_code(what: str) -> Iterator[None]:
         yield
     except NlpdataError:
         raise
-    except (Exception, SystemExit) as error:
+    except Exception as error:  # not SystemExit, which is also how a signal ends a command
         frames = traceback.extract_tb(error.__traceback__)
         place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames and not isinstance(error, SyntaxError) else ""
         text = " ".join(str(error).split())

@@ -161,9 +161,9 @@ class WorkFolder:
 
     def close(self) -> None:
         """Releases the folder to other runs."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        lock, self._lock = self._lock, None  # first: an interrupt after os.close must not lead to a second one
+        if lock is not None:
+            os.close(lock)
 
     def _drop_damaged(self) -> None:
         """Removes the results of units whose files are not as the units left them (after a power cut, say)."""

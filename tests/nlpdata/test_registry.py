@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from nlpdata.errors import UsageError
-from nlpdata.registry import Registry, user_modules
+from nlpdata.registry import Registry, user_modules, users_code
 
 
 @dataclass
@@ -89,3 +89,12 @@ def test_a_stored_name_passes_while_its_module_is_named():
         user_modules(["no_such_module_x"]),
     ):
         pass
+
+
+def test_an_end_of_the_program_passes_through_a_users_code():
+    for error in (SystemExit(143), KeyboardInterrupt()):  # as signals raise them, anywhere
+        with pytest.raises(type(error)), users_code("the part failed"):
+            raise error
+    message = r"^the part failed: ValueError: two lines \(.*test_registry\.py:\d+\)$"
+    with pytest.raises(UsageError, match=message), users_code("the part failed"):
+        raise ValueError("two\nlines")

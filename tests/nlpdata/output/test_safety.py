@@ -365,3 +365,18 @@ def test_splits_that_another_command_has_made_meanwhile_stay(tmp_path, tiny_mode
     with pytest.raises(DataError, match=ANOTHER):
         make("train")
     assert visible(out) == ["dev.tfrecord", "meta.json", "tokenizer.model"]
+
+
+def test_an_interrupt_after_the_release_of_a_work_folder_is_not_hidden(tmp_path, monkeypatch):
+    folder = WorkFolder([output_set(str(tmp_path / "x.tfrecord"))], "key")
+    close = os.close
+
+    def interrupted(descriptor):
+        close(descriptor)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "close", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            folder.close()
+    folder.close()
