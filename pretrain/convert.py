@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 import typer
 
 from nlpdata.errors import UsageError
-from pretrain.registry import CHECKPOINT_FORMATS, user_modules
+from nlpdata.registry import user_modules
+from pretrain.registry import CHECKPOINT_FORMATS
 from pretrain.settings.command_line import AllowOtherTokenizer, Format, ImportModules, run_app
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)

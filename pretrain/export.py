@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from nlpdata.errors import UsageError
-from pretrain.registry import CHECKPOINT_FORMATS, user_modules
+from nlpdata.registry import user_modules
+from pretrain.registry import CHECKPOINT_FORMATS
 from pretrain.settings.command_line import AllowOtherTokenizer, Format, ImportModules, run_app
 from pretrain.tasks.metrics import BETTER
 

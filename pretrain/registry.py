@@ -8,7 +8,6 @@ their options in a module of its own (`configs`). What a table does: nlpdata.reg
 """
 
 from nlpdata.registry import Registry
-from nlpdata.registry import user_modules as user_modules
 
 ENCODERS = Registry(
     "encoder",

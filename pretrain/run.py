@@ -13,8 +13,9 @@ from typing import Any
 
 from nlpdata.cli.messages import on_standard_error
 from nlpdata.errors import NlpdataError, UsageError, closest, spelling
+from nlpdata.registry import user_modules
 from pretrain.experiments import experiment_lines
-from pretrain.registry import EXPERIMENTS, user_modules
+from pretrain.registry import EXPERIMENTS
 from pretrain.settings.backend import choose_backend
 from pretrain.settings.flags import as_flag, fields_of, help_text, parse_flags
 from pretrain.settings.overrides import parse_overrides

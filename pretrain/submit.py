@@ -24,7 +24,7 @@ import typer
 import yaml
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.registry import user_modules
+from nlpdata.registry import user_modules
 from pretrain.run import resolve, run_mode
 from pretrain.settings.command_line import run_app
 from pretrain.settings.flags import parse_flags

@@ -213,7 +213,7 @@ def test_the_root_of_a_package_is_seen_at_a_glance(package, most):
         ("nlpdata.cli.commands", "import pipelines.pretraining", False),
         ("nlpdata.cli.commands", "from pretrain import data", False),
         ("nlpdata.cli.commands", "from nlpdata.keys import draw\nimport numpy", True),
-        ("pipelines.pretraining", "def f():\n    from nlpdata.pretraining.build import Recipe", True),
+        ("pipelines.pretraining", "def f():\n    from nlpdata.pretraining.build import build_examples", True),
         ("pipelines.pretraining", "import pretrain", False),
         ("pretrain.data", "import pipelines", False),
         ("pretrain.data", "from nlpdata import open_records", True),

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nlpdata.errors import NlpdataError, UsageError, closest
+from nlpdata.registry import user_modules
 from pretrain.converters import native, places
 from pretrain.converters.archives import unpacked
 from pretrain.converters.checkpoint import Checkpoint, stored_encoder
@@ -18,7 +19,6 @@ from pretrain.converters.format import explain, format_of, known_places
 from pretrain.converters.heads import settled
 from pretrain.converters.report import LoadReport, assign
 from pretrain.converters.sizes import refuse_larger
-from pretrain.registry import user_modules
 from pretrain.settings.schema import Choice
 
 _HARMLESS = 1 << 24  # numbers that any machine has room for
@@ -33,7 +33,7 @@ def read_checkpoint(path: str, model_config: Choice | None = None, import_module
       path: a folder, a prefix, a file or an archive (.tar.gz) of it; the URL of a module, or the id of a Hugging Face model,
         that is cached (see pretrain.converters.places).
       model_config: the encoder's configuration; needed where the checkpoint has none.
-      import_modules: modules of the user's own parts that the checkpoint may name (pretrain.registry.user_modules).
+      import_modules: modules of the user's own parts that the checkpoint may name (nlpdata.registry.user_modules).
 
     Returns its encoder and the heads that can be used; Checkpoint.left_out says which cannot.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files import PathName
+from nlpdata.registry import user_modules
 from pretrain.converters import read_checkpoint
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import listed
@@ -16,7 +17,6 @@ from pretrain.prediction.questions import predict_answers, records_of_questions
 from pretrain.prediction.sentences import predict_texts
 from pretrain.prediction.texts import read_texts
 from pretrain.prediction.writing import check_format, check_output, write_answers, write_rows
-from pretrain.registry import user_modules
 from pretrain.settings.schema import EvalDataConfig
 
 _log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ import yaml
 
 from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.files.writing import write_whole
-from pretrain.registry import user_modules
+from nlpdata.registry import user_modules
 from pretrain.settings.schema import ExperimentConfig, own_modules
 from pretrain.settings.tree import Place, differences, merged, to_tree
 

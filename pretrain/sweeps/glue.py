@@ -13,8 +13,9 @@ from typing import Literal, NamedTuple
 from nlpdata.errors import UsageError, closest, opt
 from nlpdata.files import PathName
 from nlpdata.files.json_files import read_object, write_file, write_json
+from nlpdata.registry import user_modules
 from nlpdata.tokenizers import Tokenizer
-from pretrain.registry import EXPERIMENTS, user_modules
+from pretrain.registry import EXPERIMENTS
 from pretrain.settings.overrides import parse_overrides
 from pretrain.settings.schema import Choice, ExperimentConfig
 from pretrain.settings.tree import to_tree, with_layers

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 
 from nlpdata.errors import UsageError
+from nlpdata.registry import user_modules
 from pretrain.converters import native
 from pretrain.converters.report import refuse_missing
 from pretrain.converters.tokenizer_files import keep_tokenizer
@@ -18,7 +19,7 @@ from pretrain.data.batches import Batches
 from pretrain.data.tokenizers import tokenizer_of
 from pretrain.data.toy import with_toy_records
 from pretrain.optimizers.curve import description, in_words, is_older, with_older_rule
-from pretrain.registry import ENGINES, TASKS, TRAINERS, user_modules
+from pretrain.registry import ENGINES, TASKS, TRAINERS
 from pretrain.settings.schema import ExperimentConfig, own_modules
 from pretrain.settings.yaml_files import compare_saved, save
 from pretrain.training.agreement import (

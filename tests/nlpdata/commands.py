@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nlpdata.cli import commands as cli
+from nlpdata.cli import commands
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Outcome:
 def run_command(capsys, *arguments) -> Outcome:
     """Runs `nlpdata` with these arguments. No run may end in a traceback."""
     capsys.readouterr()
-    code = cli.main([str(argument) for argument in arguments])
+    code = commands.main([str(argument) for argument in arguments])
     captured = capsys.readouterr()
     assert "Traceback" not in captured.err
     return Outcome(code, captured.out, captured.err)

@@ -11,7 +11,7 @@ import pytest
 import nlpdata
 import nlpdata.records.contract
 from nlpdata.corpus import find_files, plan_portions, read_blocks, read_portion
-from nlpdata.corpus import reading as corpus_reading
+from nlpdata.corpus import reading
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files import mapping
 from nlpdata.pretraining import create as create_module
@@ -93,14 +93,13 @@ def test_small_files_are_one_task(small_files):
     assert [portion.index for portion in portions] == list(range(len(portions)))
     byte_ranges = [byte_range for portion in portions for byte_range in portion.byte_ranges]
     assert [(byte_range.file, byte_range.start, byte_range.stop) for byte_range in byte_ranges] == [
-        (byte_range.file, byte_range.start, byte_range.stop)
-        for byte_range in corpus_reading.plan_byte_ranges(files, 2000)
+        (byte_range.file, byte_range.start, byte_range.stop) for byte_range in reading.plan_byte_ranges(files, 2000)
     ]
     assert all(portion.bytes <= 2000 or len(portion.byte_ranges) == 1 for portion in portions)
 
 
-def test_portions_have_so_many_chunks_at_most(small_files, monkeypatch):
-    monkeypatch.setattr(corpus_reading, "MAX_BYTE_RANGES", 40)
+def test_portions_have_a_limited_number_of_byte_ranges(small_files, monkeypatch):
+    monkeypatch.setattr(reading, "MAX_BYTE_RANGES", 40)
     files, _ = find_files([f"{small_files}/*"])
     assert [len(portion.byte_ranges) for portion in plan_portions(files, 1 << 30)] == [40, 40, 40, 30]
 
@@ -124,19 +123,19 @@ def documents_of(blocks):
 
 @pytest.mark.parametrize("block_bytes", [1, 300, 1 << 20])
 def test_joined_blocks_hold_the_same_documents(tmp_path, small_files, monkeypatch, block_bytes):
-    """Blocks of one byte: every document goes on in the next block."""
+    """Blocks of one byte: every document continues in the next block."""
     (tmp_path / "bad.txt").write_bytes(b"\xef\xbb\xbfa\r\nb\xff\r\n\r\n\r\nc\n")
     (tmp_path / "blank.txt").write_bytes(b"\n \n\n")
     (tmp_path / "zero.txt").write_bytes(b"z")
     files, _ = find_files([f"{small_files}/0*", f"{tmp_path}/*"])
-    byte_ranges = corpus_reading.plan_byte_ranges(files, 1 << 20)
+    byte_ranges = reading.plan_byte_ranges(files, 1 << 20)
     plain = read_blocks
     one_by_one = [
         block for byte_range in byte_ranges for block in plain(byte_range, block_bytes=block_bytes, invalid_utf8="skip")
     ]
-    monkeypatch.setattr(corpus_reading, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(reading, "BLOCK_BYTES", block_bytes)
     monkeypatch.setattr(
-        corpus_reading, "read_blocks", lambda byte_range, **more: plain(byte_range, block_bytes=block_bytes, **more)
+        reading, "read_blocks", lambda byte_range, **more: plain(byte_range, block_bytes=block_bytes, **more)
     )
     (portion,) = plan_portions(files, 1 << 20)
     together = list(read_portion(portion, invalid_utf8="skip"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nlpdata.cli import commands as cli
+from nlpdata.cli import commands
 from tests.nlpdata.commands import contents, create_arguments
 from tests.nlpdata.conftest import corpus_folder, tiny_model  # noqa: F401 (fixtures)
 
@@ -18,7 +18,7 @@ def local_files(tmp_path_factory, corpus_folder, tiny_model):  # noqa: F811
     def files(objective, shards):
         if (objective, shards) not in made:
             folder = tmp_path_factory.mktemp("local")
-            assert cli.main(arguments(corpus_folder, folder, tiny_model, objective, shards, "--workers", "1")) == 0
+            assert commands.main(arguments(corpus_folder, folder, tiny_model, objective, shards, "--workers", "1")) == 0
             made[objective, shards] = contents(folder)
         return made[objective, shards]
 

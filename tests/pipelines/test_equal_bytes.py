@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from nlpdata.cli import commands as cli
+from nlpdata.cli import commands
 from nlpdata.corpus import read_blocks
 from nlpdata.execution.spill import SpillWriter
 from pipelines import pieces, steps
@@ -41,7 +41,7 @@ def test_runner_gives_the_local_files(name, objective, shards, tmp_path, corpus_
     need(name)
     if name in SLOW and (shards or objective != "nsp"):
         pytest.skip("shown by next sentence without --num-shards, which takes all steps")
-    assert cli.main(arguments(corpus_folder, tmp_path, tiny_model, objective, shards, *RUNNERS[name])) == 0
+    assert commands.main(arguments(corpus_folder, tmp_path, tiny_model, objective, shards, *RUNNERS[name])) == 0
     assert contents(tmp_path) == local_files(objective, shards)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
@@ -56,7 +56,7 @@ def test_few_open_files_whatever_the_number_of_runs(
     expected = local_files("nsp", 3)
     given = arguments(corpus_folder, tmp_path, tiny_model, "nsp", 3, "--runner=DirectRunner", "--chunk-size", "1500")
     with open_files_limited(24):
-        assert cli.main(given) == 0
+        assert commands.main(given) == 0
     assert contents(tmp_path) == expected
 
 
@@ -70,7 +70,9 @@ def test_size_and_form_of_pieces_change_nothing(
     monkeypatch.setattr(steps, "GROUP_BYTES", 10_000)
     monkeypatch.setattr("nlpdata.pretraining.buckets.BUCKET_DOCUMENTS", 64)
     shards = 3 if pieces_are == "files" else None
-    assert cli.main(arguments(corpus_folder, tmp_path, tiny_model, objective, shards, "--runner=DirectRunner")) == 0
+    assert (
+        commands.main(arguments(corpus_folder, tmp_path, tiny_model, objective, shards, "--runner=DirectRunner")) == 0
+    )
     assert contents(tmp_path) == local_files(objective, shards)
 
 
@@ -89,7 +91,7 @@ def test_several_pieces_of_a_kind_and_shards_by_size(pieces_are, tmp_path, corpu
     taken, take = [], pieces.PieceBuilder._take
     monkeypatch.setattr(pieces.PieceBuilder, "_take", lambda *about: taken.append(about[1]) or take(*about))
     for folder, run in (("local", "--workers=1"), ("beam", "--runner=DirectRunner")):
-        assert cli.main(arguments(corpus_folder, tmp_path / folder, tiny_model, "nsp", None, run)) == 0
+        assert commands.main(arguments(corpus_folder, tmp_path / folder, tiny_model, "nsp", None, run)) == 0
     made = contents(tmp_path / "beam")
     assert made == contents(tmp_path / "local")
     assert len([name for name in made if name.startswith("t.tfrecord-")]) > 5
@@ -100,7 +102,7 @@ def test_several_pieces_of_a_kind_and_shards_by_size(pieces_are, tmp_path, corpu
 def test_without_an_evaluation_set(objective, shards, tmp_path, corpus_folder, tiny_model):
     for folder, run in (("local", "--workers=1"), ("beam", "--runner=DirectRunner")):
         more = ("--eval-fraction", 0, run)
-        assert cli.main(arguments(corpus_folder, tmp_path / folder, tiny_model, objective, shards, *more)) == 0
+        assert commands.main(arguments(corpus_folder, tmp_path / folder, tiny_model, objective, shards, *more)) == 0
     made = contents(tmp_path / "beam")
     assert made == contents(tmp_path / "local")
     assert not any("eval" in name for name in made)
@@ -112,12 +114,12 @@ def test_packed_documents(tmp_path, corpus_folder, tiny_model, monkeypatch):
         arguments(corpus_folder, tmp_path / name, tiny_model, "none", None, "--pack-across-documents", run)
         for name, run in (("local", "--workers=1"), ("beam", "--runner=DirectRunner"))
     )
-    assert cli.main(local) == 0
+    assert commands.main(local) == 0
     monkeypatch.setattr(Runner, "is_local", False)
     monkeypatch.setattr(pieces, "PIECE_BYTES", 5000)
     monkeypatch.setattr(steps, "GROUP_BYTES", 5000)
     monkeypatch.setattr("nlpdata.pretraining.packing.SHORT_SEQ_PERIOD", 2)
-    assert cli.main(beam) == 0
+    assert commands.main(beam) == 0
     assert contents(tmp_path / "beam") == contents(tmp_path / "local")
 
 
@@ -125,7 +127,7 @@ def test_more_shards_than_records(tmp_path, corpus_folder, tiny_model):
     """A shard into which no record falls is written all the same, as the local executor does."""
     for folder, more in ((tmp_path / "local", ()), (tmp_path / "beam", ("--runner=DirectRunner",))):
         given = arguments(corpus_folder, folder, tiny_model, "none", 200, "--limit-documents", "10", *more)
-        assert cli.main(given) == 0
+        assert commands.main(given) == 0
     made = contents(tmp_path / "beam")
     assert made == contents(tmp_path / "local")
     assert b"" in made.values()
@@ -134,7 +136,7 @@ def test_more_shards_than_records(tmp_path, corpus_folder, tiny_model):
 def test_gzip_shards(tmp_path, corpus_folder, tiny_model):
     for folder, more in ((tmp_path / "local", ()), (tmp_path / "beam", ("--runner=DirectRunner",))):
         given = arguments(corpus_folder, folder, tiny_model, "none", None, "--compression", "gzip", *more)
-        assert cli.main(given) == 0
+        assert commands.main(given) == 0
     assert contents(tmp_path / "beam") == contents(tmp_path / "local")
 
 
@@ -151,7 +153,7 @@ def test_real_corpus(objective, tmp_path, tiny_model):
     for name, more in runs.items():
         if name != "Dask" or importlib.util.find_spec("distributed"):
             folder = tmp_path / name
-            assert cli.main([*common, "--output", str(folder / "t.tfrecord"), *more]) == 0
+            assert commands.main([*common, "--output", str(folder / "t.tfrecord"), *more]) == 0
             made[name] = contents(folder)
     assert len(made["1 worker"]) >= 6
     assert all(files == made["1 worker"] for files in made.values()), made.keys()

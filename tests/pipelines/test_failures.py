@@ -7,7 +7,7 @@ from contextlib import suppress
 import apache_beam as beam
 import pytest
 
-from nlpdata.cli import commands as cli
+from nlpdata.cli import commands
 from nlpdata.output import committing
 from pipelines import runner, steps
 from tests.nlpdata.commands import contents, create_arguments, run_command, visible
@@ -42,7 +42,7 @@ def test_first_attempt_fails(step, tmp_path, corpus_folder, tiny_model, local_fi
         return made
 
     monkeypatch.setattr(step, "process", flaky)
-    assert cli.main(arguments(corpus_folder, tmp_path, tiny_model, "nsp", 3, ON_BEAM)) == 0
+    assert commands.main(arguments(corpus_folder, tmp_path, tiny_model, "nsp", 3, ON_BEAM)) == 0
     assert failed
     assert contents(tmp_path) == local_files("nsp", 3)
 
@@ -78,7 +78,7 @@ def test_bundle_runs_twice_at_once(step, tmp_path, corpus_folder, tiny_model, lo
     monkeypatch.setattr(step, "process", doubled)
     for attempt in range(2 if step is steps.CommitFn else 1):
         folder = tmp_path / str(attempt)
-        assert cli.main(arguments(corpus_folder, folder, tiny_model, "nsp", 3, ON_BEAM)) == 0
+        assert commands.main(arguments(corpus_folder, folder, tiny_model, "nsp", 3, ON_BEAM)) == 0
         assert contents(folder) == local_files("nsp", 3)
         assert not [path for path in folder.iterdir() if path.name.startswith(".")]
     assert twice[step]

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from nlpdata.cli import commands as cli
+from nlpdata.cli import commands
 from nlpdata.finetuning import batches, stages
 from tests.nlpdata.commands import contents, run_command, visible
 from tests.nlpdata.conftest import random_sentences
@@ -79,7 +79,7 @@ def made():
 def local_files(made, arguments, tmp_path):
     def files(source):
         if source not in made:
-            assert cli.main(arguments(source, tmp_path / "local", "--workers", "1")) == 0
+            assert commands.main(arguments(source, tmp_path / "local", "--workers", "1")) == 0
             made[source] = contents(tmp_path / "local")
         return made[source]
 
@@ -90,7 +90,7 @@ def local_files(made, arguments, tmp_path):
 def test_every_runner_gives_the_local_files(name, source, arguments, local_files, tmp_path):
     if name == "Dask" and importlib.util.find_spec("distributed") is None:
         pytest.skip("needs Dask (pip install '.[dask]')")
-    assert cli.main(arguments(source, tmp_path / "out", *RUNNERS[name])) == 0
+    assert commands.main(arguments(source, tmp_path / "out", *RUNNERS[name])) == 0
     assert contents(tmp_path / "out") == local_files(source)
     assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
 

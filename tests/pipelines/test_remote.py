@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nlpdata import open_records
-from nlpdata.cli import commands as cli
+from nlpdata.cli import commands
 from nlpdata.files.remote import RemotePath
 from pipelines import finetuning
 from tests.nlpdata.commands import contents, run_command
@@ -46,7 +46,7 @@ def local_copy(store, tmp_path_factory, tiny_model):
     def files(objective):
         if objective not in made:
             out = tmp_path_factory.mktemp(objective)
-            assert cli.main(create(f"{folder}/*", f"{out}/t", objective, tiny_model, "--workers=1")) == 0
+            assert commands.main(create(f"{folder}/*", f"{out}/t", objective, tiny_model, "--workers=1")) == 0
             made[objective] = contents(out)
         return made[objective]
 
@@ -63,7 +63,7 @@ def test_same_objects_as_local_files(name, store, local_copy, monkeypatch, capsy
     if name.endswith("bytes"):
         monkeypatch.setattr("pipelines.runner.Runner.is_local", False)
     place, objective = f"out/{name}/", OBJECTIVES[list(RUNS).index(name) % 2]
-    assert cli.main(create("s3://bucket/in/*", f"s3://bucket/{place}t", objective, MODEL, RUNS[name])) == 0
+    assert commands.main(create("s3://bucket/in/*", f"s3://bucket/{place}t", objective, MODEL, RUNS[name])) == 0
     assert store.contents(place) == local_copy(objective)
     assert run_command(capsys, "verify", f"s3://bucket/{place}t*.tfrecord*").code == 0
     shown = run_command(capsys, "inspect", f"s3://bucket/{place}t.tfrecord*", "--limit", 1)
@@ -78,7 +78,7 @@ def test_interrupted_commit_is_refused_and_completed(run, store, local_copy, mon
     old = create(
         "s3://bucket/in/a.txt", f"s3://bucket/{place}t", "sop", MODEL, "--limit-documents=20", "--num-shards=3"
     )
-    assert cli.main([*old, "--workers=1"]) == 0
+    assert commands.main([*old, "--workers=1"]) == 0
     before = store.contents(place)
     new = create("s3://bucket/in/*", f"s3://bucket/{place}t", "sop", MODEL, run)
     refused = run_command(capsys, *new)
@@ -116,9 +116,9 @@ def test_interrupted_commit_is_refused_and_completed(run, store, local_copy, mon
 def test_vocabulary(store, corpus_folder, tmp_path):
     given = ["train-tokenizer", "--vocab-size=150"]
     local = ["--input", f"{corpus_folder}/*.txt", "--output", f"{tmp_path}/v"]
-    assert cli.main([*given, *local]) == 0
+    assert commands.main([*given, *local]) == 0
     for run in ("--workers=1", "--runner=DirectRunner"):
-        assert cli.main([*given, "--input", "s3://bucket/in/*", "--output", f"s3://bucket/tok{run}/v", run]) == 0
+        assert commands.main([*given, "--input", "s3://bucket/in/*", "--output", f"s3://bucket/tok{run}/v", run]) == 0
         assert store.contents(f"tok{run}/") == contents(tmp_path)
 
 

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from nlpdata.cli import commands as cli
+from nlpdata.cli import commands
 from pipelines import runner
 from pipelines.commands import main
 from tests.nlpdata.commands import contents, run_command
@@ -92,14 +92,14 @@ def job_server(tmp_path):
 @pytest.mark.parametrize("name", ["FlinkRunner", "SparkRunner"])
 def test_job_is_submitted_to_the_job_server(name, job_server, tmp_path, corpus_folder, tiny_model, local_files):
     more = (f"--runner={name}", "--", f"--job_endpoint={job_server}", "--environment_type=LOOPBACK")
-    assert cli.main(arguments(corpus_folder, tmp_path / "out", tiny_model, "nsp", 3, *more)) == 0
+    assert commands.main(arguments(corpus_folder, tmp_path / "out", tiny_model, "nsp", 3, *more)) == 0
     assert contents(tmp_path / "out") == local_files("nsp", 3)
 
 
 def test_fault_comes_back_from_the_job_server(job_server, tmp_path, tiny_model, capsys):
     (tmp_path / "a.txt").write_bytes(b"One.\nTwo \xff.\n")
     more = ("--runner=FlinkRunner", "--", f"--job_endpoint={job_server}", "--environment_type=LOOPBACK")
-    assert cli.main(arguments(tmp_path, tmp_path / "out", tiny_model, "sop", 1, *more)) == 1
+    assert commands.main(arguments(tmp_path, tmp_path / "out", tiny_model, "sop", 1, *more)) == 1
     last = capsys.readouterr().err.strip().splitlines()[-1]
     assert last.startswith(f"nlpdata: error: {tmp_path}/a.txt:2")
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from nlpdata.cli import commands as cli
-from nlpdata.tokenizers.training import train as training
+from nlpdata.cli import commands
+from nlpdata.tokenizers.training import train
 from pipelines import vocabulary
 from tests.nlpdata.commands import contents, run_command
 from tests.pipelines.test_equal_bytes import RUNNERS, SLOW, need
@@ -17,16 +17,16 @@ def train_arguments(corpus, folder, *more):
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(training, "_PORTION_BYTES", 20_000)
+    monkeypatch.setattr(train, "_PORTION_BYTES", 20_000)
 
 
 @pytest.mark.parametrize("lines", [10_000, 700])
 @pytest.mark.parametrize("type", ["unigram", "wordpiece"])
 def test_sample_and_files_are_the_local_ones(type, lines, tmp_path, corpus_folder, small_chunks):
     given = ("--type", type, "--sample-lines", str(lines))
-    assert cli.main(train_arguments(corpus_folder, tmp_path / "local", *given, "--workers=1")) == 0
+    assert commands.main(train_arguments(corpus_folder, tmp_path / "local", *given, "--workers=1")) == 0
     more = ("--runner=DirectRunner", "--", "--direct_runner_bundle_repeat=1")
-    assert cli.main(train_arguments(corpus_folder, tmp_path / "beam", *given, *more)) == 0
+    assert commands.main(train_arguments(corpus_folder, tmp_path / "beam", *given, *more)) == 0
     assert contents(tmp_path / "beam") == contents(tmp_path / "local")
     assert not [path for path in (tmp_path / "beam").iterdir() if path.name.startswith(".")]
 
@@ -36,8 +36,8 @@ def test_sample_and_files_are_the_local_ones(type, lines, tmp_path, corpus_folde
 def test_runners(name, tmp_path, corpus_folder, small_chunks):
     need(name)
     given = ("--sample-lines=700",)
-    assert cli.main(train_arguments(corpus_folder, tmp_path / "local", *given)) == 0
-    assert cli.main(train_arguments(corpus_folder, tmp_path / "beam", *given, *RUNNERS[name])) == 0
+    assert commands.main(train_arguments(corpus_folder, tmp_path / "local", *given)) == 0
+    assert commands.main(train_arguments(corpus_folder, tmp_path / "beam", *given, *RUNNERS[name])) == 0
     assert contents(tmp_path / "beam") == contents(tmp_path / "local")
 
 
@@ -66,8 +66,8 @@ def test_input_that_changes_is_noticed(tmp_path, corpus_folder, capsys, monkeypa
     select = vocabulary.SampleFn.process
 
     def changed(self, grouped):
-        (chunk, counts, *rest), *_ = grouped[1]
-        return select(self, (grouped[0], [(chunk, counts | {"usable": counts["usable"] + 1}, *rest)]))
+        (portion, counts, *rest), *_ = grouped[1]
+        return select(self, (grouped[0], [(portion, counts | {"usable": counts["usable"] + 1}, *rest)]))
 
     monkeypatch.setattr(vocabulary.SampleFn, "process", changed)
     outcome = run_command(capsys, *train_arguments(corpus_folder, tmp_path, "--runner=DirectRunner"))

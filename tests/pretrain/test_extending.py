@@ -12,14 +12,15 @@ import pytest
 from keras import ops
 
 import pretrain
-from nlpdata.cli import commands as cli
+from nlpdata.cli import commands
 from nlpdata.errors import UsageError
+from nlpdata.registry import user_modules
 from pretrain import convert, export, predict, run
 from pretrain.converters import native, read_checkpoint
 from pretrain.encoders.model import build_encoder, new_model, weights_by_path
 from pretrain.encoders.model_config import read_model_config
 from pretrain.layers.classifier_head import ClassifierHead
-from pretrain.registry import CHECKPOINT_FORMATS, ENCODERS, TASKS, user_modules
+from pretrain.registry import CHECKPOINT_FORMATS, ENCODERS, TASKS
 from pretrain.settings.schema import Choice, ModelConfig
 from tests.pages import WORDS
 from tests.pretrain.models import batch, bert, randomize
@@ -89,7 +90,7 @@ def run_documented(words: str, capsys) -> str:
         "predict": predict.main,
         "export": export.main,
         "convert": convert.main,
-        "nlpdata": cli.main,
+        "nlpdata": commands.main,
     }
     for line in block.splitlines():
         name, *argv = shlex.split(line.removeprefix("python -m pretrain."))

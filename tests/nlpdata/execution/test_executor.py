@@ -91,7 +91,7 @@ def test_results_and_progress():
     seen = []
     found = run(worker_units.echo, [3, 1, 2, 4], on_progress=seen.append)
     assert sorted(result[1] for _, result in found) == [1, 2, 3, 4]
-    assert all(task == result[1] for task, result in found)
+    assert all(unit == result[1] for unit, result in found)
     assert seen == sorted(seen)
     assert seen[-1] == 10
     assert os.getpid() not in {result[0] for _, result in found}
@@ -153,12 +153,18 @@ def test_a_worker_that_ends_is_reported_with_its_stage_and_reason(how, words):
     settings = {"initializer": worker_units.nothing, "initargs": (), "total": 1, "quiet": True}
     with pytest.raises(DataError) as error:
         run_stage(
-            "counting", worker_units.end, [how, 0], [None] * 2, workers=2, describe=lambda t: f"task {t}", **settings
+            "counting",
+            worker_units.end,
+            [how, 0],
+            [None] * 2,
+            workers=2,
+            describe=lambda unit: f"unit {unit}",
+            **settings,
         )
     message = str(error.value)
     assert "\n" not in message
     assert message.startswith("counting: a worker process ")
-    for word in [f"while it worked on task {how}. ", "the same command resumes", *words]:
+    for word in [f"while it worked on unit {how}. ", "the same command resumes", *words]:
         assert word in message
     assert multiprocessing.active_children() == []
 
@@ -177,7 +183,7 @@ def test_faults_in_workers_come_through_with_their_place():
 
 @pytest.mark.parametrize("what", ["sleep", "compute", "idle"])
 def test_workers_end_when_their_parent_is_killed(tmp_path, what):
-    """While they sleep, inside of a call that holds the interpreter, and while they wait for a task."""
+    """While they sleep, inside of a call that holds the interpreter, and while they wait for a unit."""
     command = [sys.executable, "-m", "tests.nlpdata.execution.worker_units", what, str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT) as parent:
         assert wait_until(lambda: len(list(tmp_path.iterdir())) == 2, 30)

@@ -1,4 +1,4 @@
-"""Task functions for the tests of worker processes, which import them; and a program that runs them."""
+"""Functions of units for the tests of worker processes, which import them; and a program that runs them."""
 
 import os
 import re
@@ -20,27 +20,27 @@ def note(folder):
     Path(folder, str(os.getpid())).touch()
 
 
-def sleep(task, report):
+def sleep(unit, report):
     time.sleep(60)
 
 
-def compute(task, report):
+def compute(unit, report):
     re.match("(a+)+b", "a" * 60)  # for hours, without letting another thread run
 
 
-def end(task, report):
+def end(unit, report):
     """Ends the process: by a signal (negative), or with an exit code."""
-    if task == 0:
+    if unit == 0:
         time.sleep(60)
-    elif task < 0:
-        os.kill(os.getpid(), -task)
+    elif unit < 0:
+        os.kill(os.getpid(), -unit)
         time.sleep(60)
     else:
-        os._exit(task)
+        os._exit(unit)
 
 
-def fail(task, report):
-    raise DataError(f"text.txt:{task}: wrong") if task else ZeroDivisionError("a fault of ours")
+def fail(unit, report):
+    raise DataError(f"text.txt:{unit}: wrong") if unit else ZeroDivisionError("a fault of ours")
 
 
 class Stubborn(Exception):
@@ -50,13 +50,13 @@ class Stubborn(Exception):
         super().__init__(f"{one} {two}")
 
 
-def fail_stubbornly(task, report):
-    raise Stubborn(task, "two")
+def fail_stubbornly(unit, report):
+    raise Stubborn(unit, "two")
 
 
-def echo(task, report):
-    report(task)
-    return os.getpid(), task
+def echo(unit, report):
+    report(unit)
+    return os.getpid(), unit
 
 
 if __name__ == "__main__":  # the name of a function, the folder for the process ids

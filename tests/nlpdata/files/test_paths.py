@@ -1,4 +1,4 @@
-"""Local and remote paths: what is said of those that cannot be used. tests/pipelines/test_remote.py has a real store."""
+"""Local and remote paths: what is reported of those that cannot be used. tests/pipelines/test_remote.py has a real store."""
 
 import importlib.util
 import pickle
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nlpdata.errors import UsageError
-from nlpdata.files import remote as files
+from nlpdata.files import remote
 from nlpdata.files.paths import find_paths, is_remote, path_of
 from nlpdata.files.remote import RemotePath
 from nlpdata.files.writing import move, write_whole
@@ -40,10 +40,10 @@ def test_urls_that_are_none(url, message):
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize(("scheme", "package", "extra"), [(s, *names) for s, names in files.BACKENDS.items()])
+@pytest.mark.parametrize(("scheme", "package", "extra"), [(s, *names) for s, names in remote.BACKENDS.items()])
 def test_missing_package_names_the_command(scheme, package, extra, tmp_path, tiny_model, capsys, monkeypatch):
     find = importlib.util.find_spec
-    monkeypatch.setattr(files, "find_spec", lambda name: None if name == package else find(name))
+    monkeypatch.setattr(remote, "find_spec", lambda name: None if name == package else find(name))
     for inputs, output in ((f"{scheme}://name/a.txt", tmp_path / "t"), (tiny_model, f"{scheme}://name/t")):
         outcome = run_command(capsys, *create_arguments(inputs, output, tiny_model))
         assert outcome.code == 2

@@ -9,7 +9,7 @@ import pytest
 
 import nlpdata
 from nlpdata.errors import DataError, UsageError
-from nlpdata.execution import executor as local
+from nlpdata.execution import executor
 from nlpdata.finetuning import batches, create, stages
 from nlpdata.output import committing
 from nlpdata.records.contract import read_meta
@@ -90,11 +90,11 @@ def test_outputs_that_exist(tmp_path, make, source, rows):
     assert visible(tmp_path / "out") == ["meta.json", "notes.txt", "tokenizer.txt", "train.tfrecord"]
 
 
-def test_an_interrupted_run_goes_on(tmp_path, make, source, monkeypatch):
+def test_an_interrupted_run_resumes(tmp_path, make, source, monkeypatch):
     path, options = source
     monkeypatch.setattr(batches, "BATCH_ROWS", 7)
     make(path, output="whole", **options)
-    real, done = local.run_units, []
+    real, done = executor.run_units, []
 
     def interrupted(function, units, **rest):
         for item in real(function, units, **rest):
@@ -104,13 +104,13 @@ def test_an_interrupted_run_goes_on(tmp_path, make, source, monkeypatch):
                 raise KeyboardInterrupt
             yield item
 
-    monkeypatch.setattr(local, "run_units", interrupted)
+    monkeypatch.setattr(executor, "run_units", interrupted)
     with pytest.raises(KeyboardInterrupt):
         make(path, output="out", **options)
     assert visible(tmp_path / "out") == []
     made = []
     monkeypatch.setattr(
-        local,
+        executor,
         "run_units",
         lambda function, units, **rest: real(function, made.extend(unit for _, unit in units) or units, **rest),
     )

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from nlpdata import output
-from nlpdata.cli import commands as cli
+from nlpdata.cli import commands
 from nlpdata.errors import DataError
 from nlpdata.execution.executor import run_units
 from tests.nlpdata.commands import contents, create_arguments, run_command, visible
@@ -435,7 +435,7 @@ def larger(tmp_path_factory, tiny_model):
     """A corpus of some seconds, and what an uninterrupted run makes of it."""
     folder = tmp_path_factory.mktemp("larger")
     (folder / "text.txt").write_text(as_text(random_documents(600, seed=4)))
-    assert cli.main(larger_arguments(folder, folder / "whole", tiny_model, 1)) == 0
+    assert commands.main(larger_arguments(folder, folder / "whole", tiny_model, 1)) == 0
     return folder
 
 

@@ -11,7 +11,7 @@ from nlpdata import keys
 from nlpdata.pretraining.assemble import Layout, Segments, make_columns, truncate
 from nlpdata.pretraining.masking import MaskingRule, mask_batch
 from nlpdata.pretraining.objectives import find_objective
-from tests.nlpdata.pretraining_helpers import CLS, MASK, PAD, SEP
+from tests.nlpdata.pretraining.examples import CLS, MASK, PAD, SEP
 
 CONTINUATION = 120
 

@@ -10,7 +10,7 @@ from nlpdata.corpus import find_files, plan_byte_ranges, read_blocks
 from nlpdata.pretraining.build import build_examples
 from nlpdata.pretraining.maker import ExampleMaker
 from nlpdata.pretraining.options import PretrainingOptions
-from tests.nlpdata.pretraining_helpers import (
+from tests.nlpdata.pretraining.examples import (
     CLS,
     SEP,
     NumberTokenizer,

@@ -7,7 +7,7 @@ import socket
 import numpy as np
 import pytest
 
-from nlpdata.cli import commands as cli
+from nlpdata.cli import commands
 from nlpdata.records.reader import open_records
 from tests.nlpdata.commands import contents, create_arguments, run_command
 
@@ -28,7 +28,7 @@ def plain(tmp_path_factory, corpus_folder, tiny_model):
 
 def create(inputs, output, model, objective="sop", *more, workers=1):
     more = ("--objective", objective, *SPLIT, *more)
-    return cli.main(create_arguments(inputs, output, model, *more, dupe=2, workers=workers))
+    return commands.main(create_arguments(inputs, output, model, *more, dupe=2, workers=workers))
 
 
 def records_of(path):
@@ -201,6 +201,6 @@ def test_limit_documents_takes_the_first_in_file_order(tmp_path, corpus_folder, 
     (tmp_path / "a.txt").write_text("\n\n".join(documents) + "\n")
     limited, whole = tmp_path / "limited", tmp_path / "whole"
     everything = create_arguments(corpus_folder / "a.txt", limited / "x.tfrecord", tiny_model, "--limit-documents", 5)
-    assert cli.main(everything) == 0
-    assert cli.main(create_arguments(tmp_path / "a.txt", whole / "x.tfrecord", tiny_model)) == 0
+    assert commands.main(everything) == 0
+    assert commands.main(create_arguments(tmp_path / "a.txt", whole / "x.tfrecord", tiny_model)) == 0
     assert (limited / "x.tfrecord").read_bytes() == (whole / "x.tfrecord").read_bytes()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nlpdata.cli import commands as cli
+from nlpdata.cli import commands
 from nlpdata.records.reader import open_records
 from tests.nlpdata.commands import create_arguments
 
@@ -15,7 +15,7 @@ def test_tensorflow_reads_the_records(tmp_path, corpus_folder, tiny_model, compr
     tf = pytest.importorskip("tensorflow")
     output = tmp_path / "x.tfrecord"
     more = ("--compression", compression, "--num-shards", 2)
-    assert cli.main(create_arguments(corpus_folder / "a.txt", output, tiny_model, *more)) == 0
+    assert commands.main(create_arguments(corpus_folder / "a.txt", output, tiny_model, *more)) == 0
     records = open_records(f"{output}*")
     features = {
         f.name: tf.io.FixedLenFeature([f.width], tf.int64 if f.dtype == "int64" else tf.float32)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nlpdata import keys
 from nlpdata.pretraining.masking import MaskingRule, mask_batch
-from tests.nlpdata.pretraining_helpers import CLS, MASK, PAD, SEP, UNK
+from tests.nlpdata.pretraining.examples import CLS, MASK, PAD, SEP, UNK
 
 CONTINUATION = 120  # ids from here on continue a word
 

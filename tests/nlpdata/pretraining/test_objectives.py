@@ -12,7 +12,7 @@ from nlpdata.pretraining.objectives import OBJECTIVES, find_objective
 from nlpdata.pretraining.options import PretrainingOptions
 from nlpdata.records.reader import open_records
 from tests.nlpdata.commands import contents, create_arguments, run_command
-from tests.nlpdata.pretraining_helpers import NumberTokenizer, build_all, numbered_documents, write_corpus
+from tests.nlpdata.pretraining.examples import NumberTokenizer, build_all, numbered_documents, write_corpus
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -151,6 +151,7 @@ def test_the_documented_objective_asks_for_the_gap(tmp_path, own_module):
         assert again.records() == built.records()
 
 
+@pytest.mark.heavy
 def test_the_documented_objective_on_workers_and_on_beam(tmp_path, own_module, corpus_folder, tiny_model, capsys):
     """The same bytes wherever it runs. Readers need neither the module nor its name."""
     name = own_module(documented())

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from nlpdata import keys
-from nlpdata.cli import commands as cli
+from nlpdata.cli import commands
 from nlpdata.keys import Purpose
 from nlpdata.pretraining import packing
 from nlpdata.records.reader import open_records
 from tests.nlpdata.commands import contents, create_arguments, run_command
-from tests.nlpdata.pretraining_helpers import (
+from tests.nlpdata.pretraining.examples import (
     CLS,
     PAD,
     SEP,
@@ -179,7 +179,7 @@ def test_bytes_do_not_depend_on_how_it_runs(tmp_path, corpus_folder, tiny_model,
     ):
         options = ("--objective", "none", "--pack-across-documents", "--eval-fraction", 0.2, *more)
         output = tmp_path / name / "t.tfrecord"
-        assert cli.main(create_arguments(inputs, output, tiny_model, *options, length=256, workers=workers)) == 0
+        assert commands.main(create_arguments(inputs, output, tiny_model, *options, length=256, workers=workers)) == 0
         made[name] = contents(tmp_path / name)
     assert made["chunks"] == made["plain"]
     assert all(made["moved"][name] == data for name, data in made["plain"].items() if not name.endswith(".json"))

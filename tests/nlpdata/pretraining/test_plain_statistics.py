@@ -12,9 +12,9 @@ import pytest
 
 from nlpdata.tokenizers import load_tokenizer
 from nlpdata.tokenizers.training.train import train_tokenizer
-from tests.nlpdata.plain_pretraining import plain_columns
+from tests.nlpdata.pretraining.examples import build_all
+from tests.nlpdata.pretraining.plain_examples import plain_columns
 from tests.nlpdata.pretraining.test_statistics import summarise
-from tests.nlpdata.pretraining_helpers import build_all
 from tests.shared import shared
 
 SEEDS, DUPE = 12, 2

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from nlpdata.tokenizers import load_tokenizer
-from tests.nlpdata.pretraining_helpers import build_all
+from tests.nlpdata.pretraining.examples import build_all
 from tests.shared import shared
 
 SEEDS = 20

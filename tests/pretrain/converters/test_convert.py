@@ -24,7 +24,7 @@ from pretrain.prediction.file import predict
 from tests.nlpdata.tokenizers.test_sentencepiece import train
 from tests.nlpdata.tokenizers.test_wordpiece import write
 from tests.pretrain.converters.test_round_trips import make
-from tests.pretrain.torch_files import as_archive
+from tests.pretrain.converters.torch_files import as_archive
 from tests.shared import shared
 
 

@@ -14,9 +14,9 @@ import pytest
 from pretrain.convert import main
 from pretrain.converters import safetensors
 from pretrain.converters.write import write_checkpoint
+from tests.pretrain.converters.damage import cut, entry, fields, flip, h5, header, member, npz, tarred, text, zipped
 from tests.pretrain.converters.test_round_trips import make
-from tests.pretrain.damage import cut, entry, fields, flip, h5, header, member, npz, tarred, text, zipped
-from tests.pretrain.torch_files import as_archive, as_stream, call
+from tests.pretrain.converters.torch_files import as_archive, as_stream, call
 
 CUTS = {f"cut at {share:.0%}": cut(share) for share in (0.0, 0.001, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99)}
 NO_JSON = {

@@ -11,8 +11,8 @@ from pretrain.converters import read_checkpoint
 from pretrain.converters.heads import head_of
 from pretrain.converters.load import load_model
 from pretrain.converters.write import write_checkpoint
+from tests.pretrain.converters.heads import KINDS, classifier, edit
 from tests.pretrain.converters.test_round_trips import make
-from tests.pretrain.heads import KINDS, classifier, edit
 
 # ------------------------------------------------------------------------------------------------------------- round trips
 

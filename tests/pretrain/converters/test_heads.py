@@ -17,9 +17,9 @@ from pretrain.prediction.file import predict
 from pretrain.settings.schema import ModelConfig
 from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
 from tests.messages import messages
+from tests.pretrain.converters.heads import FAMILIES, WORDS, classifier, edit, refused, rewrite
 from tests.pretrain.converters.test_round_trips import make
 from tests.pretrain.finetuning import records, sentence_experiment
-from tests.pretrain.heads import FAMILIES, WORDS, classifier, edit, refused, rewrite
 from tests.pretrain.tasks.test_sentence_prediction import task_of
 
 # ------------------------------------------------------------------------------------------------- architectures, and none

@@ -7,11 +7,11 @@ from dataclasses import asdict
 import pytest
 
 from nlpdata.errors import UsageError
+from nlpdata.registry import user_modules
 from pretrain.converters import native, read_encoder
 from pretrain.converters.saved_model import read_description
 from pretrain.encoders.configs import BertConfig
 from pretrain.experiments import experiment
-from pretrain.registry import user_modules
 from pretrain.run import main, resolve
 from pretrain.settings.flags import parse_flags
 from pretrain.settings.schema import ExperimentConfig, own_modules

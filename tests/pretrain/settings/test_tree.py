@@ -8,7 +8,7 @@ from nlpdata.errors import UsageError
 from pretrain.settings.schema import Choice, ExperimentConfig, TrainerConfig
 from pretrain.settings.tree import Place, differences, merged, to_tree, with_layers
 from tests.messages import messages
-from tests.pretrain.config_parts import TASK_TYPE, LargeConfig, PartTaskConfig, SmallConfig
+from tests.pretrain.settings.config_parts import TASK_TYPE, LargeConfig, PartTaskConfig, SmallConfig
 
 
 def experiment(**trainer):
@@ -96,8 +96,10 @@ def test_a_choice_can_be_null_and_come_back():
 
 
 def test_a_part_of_ones_own_by_module_and_attribute():
-    config = over({"task": {"model": {"encoder": {"type": "tests.pretrain.config_parts:Large", "hidden_size": 4}}}})
-    assert encoder_of(config) == Choice("tests.pretrain.config_parts:Large", LargeConfig(hidden_size=4))
+    config = over(
+        {"task": {"model": {"encoder": {"type": "tests.pretrain.settings.config_parts:Large", "hidden_size": 4}}}}
+    )
+    assert encoder_of(config) == Choice("tests.pretrain.settings.config_parts:Large", LargeConfig(hidden_size=4))
     assert over(to_tree(config)) == config
 
 
@@ -151,7 +153,7 @@ def test_epochs_clear_the_steps_of_lower_layers_only():
             {"task": {"model": {"encoder": {"hidden_size": 12}}}},
             "task.model.encoder.small: hidden_size must be a multiple",
         ),
-        ({"task": {"model": {"encoder": "tests.pretrain.config_parts:Bare"}}}, "declares no options"),
+        ({"task": {"model": {"encoder": "tests.pretrain.settings.config_parts:Bare"}}}, "declares no options"),
         ({"task": {"model": {"encoder": "no.such:Part"}}}, "cannot be imported"),
         ({"task_type": "pretrainin"}, "task_type: unknown task 'pretrainin'. Did you mean pretraining?"),
     ],

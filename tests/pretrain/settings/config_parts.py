@@ -37,7 +37,8 @@ class Bare:
 
 
 PARTS = Registry(
-    "encoder", {"small": "tests.pretrain.config_parts:Small", "large": "tests.pretrain.config_parts:Large"}
+    "encoder",
+    {"small": "tests.pretrain.settings.config_parts:Small", "large": "tests.pretrain.settings.config_parts:Large"},
 )
 
 
@@ -59,4 +60,4 @@ class PartTask:
     config_class = PartTaskConfig
 
 
-TASK_TYPE = "tests.pretrain.config_parts:PartTask"
+TASK_TYPE = "tests.pretrain.settings.config_parts:PartTask"
