@@ -145,7 +145,7 @@ def write_package(folder: Path, output: Path, limit: int, language: str, seen: s
 
 
 def run(*argv, cwd: Path | None = None) -> str:
-    """What a tool prints; ends the script (exit 1) with what it says where it fails."""
+    """What a tool prints; where it fails, ends the script (exit 1) with its message."""
     done = subprocess.run([str(word) for word in argv], cwd=cwd, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"corpus.py: {' '.join(map(str, argv))}: exit {done.returncode}\n{done.stderr.strip()}")

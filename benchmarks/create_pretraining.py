@@ -63,7 +63,7 @@ def measure_encode(corpus: Corpus, report: Report, rounds: int, name: str = "") 
 def measure_length(corpus: Corpus, report: Report, length: int, args, name: str = "") -> None:
     """Core and command at one sequence length, against raw encode in the same rounds.
 
-    With `name`, of sop only and beside the targets: those are for 40 MB of English.
+    With `name`, of sop only and without targets: those are for 40 MB of English.
     """
     stage_runs: list[dict[str, float]] = []
     peaks: list[float] = []

@@ -54,7 +54,7 @@ class CommandCost:
 
 
 def run_command(argv: Sequence[str], cwd: Path) -> CommandCost:
-    """Runs a command to its end; RuntimeError, with what it said, where it fails."""
+    """Runs a command to its end; RuntimeError, with its output, where it fails."""
     with open(os.devnull, "rb") as nothing:
         process = subprocess.Popen(argv, cwd=cwd, stdin=nothing, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     peaks: dict[int, float] = {}
@@ -161,7 +161,7 @@ class Report:
         self._rows: list[list[str]] = []
 
     def add(self, what: str, value: str, number: float | None = None, target: str | None = None) -> None:
-        """A row; it is said on standard error at once. `number` is what `target`, a name, is about."""
+        """Adds a row, and prints it on standard error at once. `number` is what `target`, a name, is about."""
         limit = self._targets[target] if target else ""
         verdict = ""
         if limit:

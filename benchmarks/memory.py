@@ -36,7 +36,7 @@ TARGETS = {"memory": "<= 400"}
 
 
 def write_text(corpus: Path, folder: Path, megabytes: int, one_document: bool) -> None:
-    """Files of so many megabytes together, cut at a line; without blank lines where it is to be one document."""
+    """Files of that many megabytes together, cut at a line; without blank lines where it is to be one document."""
     left = megabytes * 10**6
     for number, path in enumerate(itertools.cycle(sorted((corpus / "en").glob("*.txt")))):
         data = path.read_bytes()

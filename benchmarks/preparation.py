@@ -29,8 +29,8 @@ class Corpus:
         self.tokenizer = load_tokenizer(tokenizer)
         self.files, _ = find_files(self.patterns)
         self.size = sum(file.size for file in self.files)
-        chunk_bytes = min(max(self.size // 8, plan.MIN_PORTION_BYTES), plan.MAX_PORTION_BYTES)
-        self.portions = plan_portions(self.files, chunk_bytes)
+        portion_bytes = min(max(self.size // 8, plan.MIN_PORTION_BYTES), plan.MAX_PORTION_BYTES)
+        self.portions = plan_portions(self.files, portion_bytes)
         self.blocks = [block.lines for portion in self.portions for block in read_portion(portion)]
 
     def encode_raw(self) -> None:

@@ -84,7 +84,7 @@ def pretrain(encoder: dict, records: str, model_dir: Path, steps: int) -> None:
 
 
 def prepare_task(task: Path, work: Path, tokenizer: Path, rows: int) -> Path:
-    """Folder of the records of so many rows of train.tsv, and of dev.tsv."""
+    """The folder of the records of `rows` rows of train.tsv, and of dev.tsv."""
     import nlpdata
 
     folder = work / f"sst2-{rows}"

@@ -2,7 +2,7 @@
 
     python benchmarks/pretraining_quality.py MODEL_DIR 'out/train.eval.tfrecord*'
 
-Masked-LM accuracy beside that of always predicting the most frequent masked token of these very records, over all and by
+Masked-LM accuracy next to that of always predicting the most frequent masked token of these very records, over all and by
 language (told from the script of a record's text, which sets Japanese, Chinese, Arabic, Hindi and Latin-script languages
 apart); the accuracy of sentence pairs with its distance from 0.5 in standard deviations.
 """

@@ -72,7 +72,7 @@ def take(blocks: list[list[str]], size: int | None, path: Path) -> float:
 
 
 def encode(python: str, code: str, blocks: Path, vocabulary: Path) -> dict:
-    """What one side says of a cold run: `spent` and `load` in CPU seconds, `tokens`."""
+    """What one side reports of a cold run: `spent` and `load` in CPU seconds, `tokens`."""
     result = blocks.with_suffix(".result")
     run_command([python, "-c", code, str(blocks), str(vocabulary), str(result)], ROOT)
     return json.loads(result.read_text())

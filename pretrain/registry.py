@@ -4,7 +4,7 @@ ENCODERS.get("albert")            the class AlbertEncoder; its attribute `config
 ENCODERS.get("my.module:Encoder") a user's own part, without registering it
 
 So that reading a configuration needs no Keras, which takes seconds to import, the built-in parts also name the dataclass of
-their options in a module of its own (`configs`). What a table does: nlpdata.registry.
+their options in another module. What a table does: nlpdata.registry.
 """
 
 from nlpdata.registry import Registry

@@ -132,7 +132,7 @@ def resolve(values: dict, read_checkpoints: bool = True) -> ExperimentConfig:
 
 
 def _names_sizes(tree: Mapping) -> bool:
-    """Whether a layer says how large the encoder is."""
+    """Whether a layer sets the size of the encoder."""
     encoder = ((tree.get("task") or {}).get("model") or {}).get("encoder") or {}
     parts = [encoder, *(part for part in encoder.values() if isinstance(part, Mapping))]
     return any("hidden_size" in part for part in parts)

@@ -10,7 +10,7 @@ set -eu
 : "${OUTPUT:?set OUTPUT to a new folder}"
 task=${TASK:-imdb}
 bucket=gs://$BUCKET_NAME/nlpdata
-copy="gcloud storage rsync --recursive"  # what lies in a folder, whether or not the target is there
+copy="gcloud storage rsync --recursive"  # the content of a folder, whether or not the target is there
 python -m nlpdata create-finetuning --task "$task" --input "$INPUT" --tokenizer "${TOKENIZER:-$INIT_CHECKPOINT}" \
     --max-seq-length "${MAX_SEQ_LENGTH:-256}" --output "$OUTPUT/records"
 ${DRY_RUN:+echo} $copy "$OUTPUT/records" "$bucket/$task/records"

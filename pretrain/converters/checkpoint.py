@@ -78,7 +78,7 @@ def find_model_config(given: Choice | None, folders: list[Path], source: str, ow
       given: the encoder that the user named, if any.
       folders: where to look, in this order.
       source: what is read, for messages.
-      own: the files that are the format's own, where several lie in a folder.
+      own: the files that are the format's own, where a folder has several.
     """
     for folder in folders:
         if any((folder / name).is_file() for name in config_files()):

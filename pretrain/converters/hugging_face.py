@@ -80,7 +80,7 @@ def _read(path: Path, model_config: Choice | None) -> Checkpoint:
         raise DataError(
             f"{weights_file}: no weight has a name of a {encoder.type} model. It holds {', '.join(sorted(tensors)[:4])}, ..."
         )
-    weights = {path: array for path, array in weights.items() if array.size}  # an empty one stands for none
+    weights = {path: array for path, array in weights.items() if array.size}  # an empty one means none
     facts = config.facts(weights["classifier/logits/kernel"].shape[1]) if "classifier/logits/kernel" in weights else {}
     return Checkpoint("hf", str(path), encoder, weights, unused, facts, left_out=left_out)
 

@@ -1,4 +1,4 @@
-"""Writers that need Keras on TensorFlow, from a process that computes on JAX: they run in a process of their own."""
+"""Writers that need Keras on TensorFlow, from a process that computes on JAX: they run in their own process."""
 
 import ast
 import os

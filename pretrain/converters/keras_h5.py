@@ -1,6 +1,6 @@
 """tf2_model.h5 and tf2_model_full.h5 of kamalkraj/ALBERT-TF2.0: Keras 2 files of an ALBERT of one shared layer.
 
-The encoder's weights lie in the group `albert_model`, those of the heads in `cls`, where the full file stores the word
+The encoder's weights are in the group `albert_model`, those of the heads in `cls`, where the full file stores the word
 embedding a second time.
 """
 
@@ -79,7 +79,7 @@ def _read_tensors(path: Path) -> dict:
 
 
 def _check_dataset(place: str, item: Any, left: int) -> None:
-    """ValueError for data that lie in other files, and for those that need more memory than the file has bytes."""
+    """ValueError for data in other files, and for those that need more memory than the file has bytes."""
     if item.external or item.is_virtual:
         raise ValueError(f"{place} is in another file")
     if item.shape is None:

@@ -1,4 +1,4 @@
-"""Where a checkpoint lies: a path, a cached module of TF-Hub by its URL, or a cached model of Hugging Face by its id.
+"""Where a checkpoint is: a path, a cached module of TF-Hub by its URL, or a cached model of Hugging Face by its id.
 
 Nothing is downloaded: what is not there is named, with what to fetch and where to put it.
 """

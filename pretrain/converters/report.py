@@ -155,7 +155,7 @@ def _is_whole_pooler(gaps: list[str], wanted: Mapping) -> bool:
 
 
 def _reads_pooled_output(checkpoint: Checkpoint) -> bool:
-    """Whether a head of the checkpoint has no pooler of its own, so that it needs the encoder's."""
+    """Whether a head of the checkpoint does not have its own pooler, so that it needs the encoder's."""
     weights = checkpoint.weights
     return any(
         f"{head}/logits/kernel" in weights and f"{head}/pooler/kernel" not in weights
@@ -164,7 +164,7 @@ def _reads_pooled_output(checkpoint: Checkpoint) -> bool:
 
 
 def _readers_of_pooled_output(model: EncoderModel) -> list[str]:
-    """The model's heads that have no pooler of their own, so that they read the encoder's."""
+    """The model's heads that do not have their own pooler, so that they read the encoder's."""
     heads = getattr(model, "heads", {})
     return [name for name, head in heads.items() if hasattr(head, "pooler") and head.pooler is None]
 

@@ -1,7 +1,7 @@
 """SavedModels: one to serve (signatures over token ids), and one as TF-Hub's TF2 encoders are (callable, trainable).
 
 Both answer in a process without this package. Their variables carry our paths, so that we read them back; the encoder's
-configuration lies in assets.extra.
+configuration is in assets.extra.
 """
 
 import json
@@ -100,7 +100,7 @@ def _write_served(folder: Path, checkpoint: Checkpoint) -> list[str]:
 def _write_hub(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes an encoder for hub.KerasLayer: called with a dict of input_word_ids, input_mask, input_type_ids.
 
-    It returns pooled_output, sequence_output, pooled_output again as default, and what the heads say (logits,
+    It returns pooled_output, sequence_output, pooled_output again as default, and the outputs of the heads (logits,
     sentence_logits); with training=True after dropout, drawn anew each time. `mlm` takes masked_lm_positions too and adds
     mlm_logits.
     """

@@ -68,7 +68,7 @@ def keep_tokenizer(folder: Path, path: Path, use: Mapping) -> None:
     Args:
       use: as Tokenizer.meta() or the `tokenizer` entry of a meta file has it.
 
-    A copy that lies there already stays. DataError where the disk refuses.
+    A copy that is there already stays. DataError where the disk refuses.
     """
     kept = folder / _KEPT.get(path.suffix, "vocab.txt" if use["type"] == "wordpiece" else "spiece.model")
     content = path.read_bytes()
@@ -84,7 +84,7 @@ def write_for_hugging_face(folder: Path, tokenizer: Tokenizer, longest: int) -> 
       longest: length of the longest sequence.
 
     Returns notes for the user. The class named is the one that does what tokenizer.json says; those that are named after
-    models make a rule of their own. Where there is none it is sentencepiece's, which AutoTokenizer does not know: it stops.
+    models make their own rule. Where there is none it is sentencepiece's, which AutoTokenizer does not know: it stops.
     """
     fast, notes = tokenizer_json(tokenizer)
     if isinstance(tokenizer, SentencePieceTokenizer):

@@ -156,8 +156,6 @@ def _build(tensor: _Tensor, raw: Callable[[str], bytes]) -> np.ndarray:
     extent = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.strides, strict=True))
     last = tensor.offset + (extent if math.prod(tensor.shape) else -1)
     if min(tensor.offset, *tensor.strides, *tensor.shape, 0) < 0 or last >= len(values):
-        raise pickle.UnpicklingError(
-            f"a tensor of shape {tensor.shape} lies outside its storage of {len(values)} values"
-        )
+        raise pickle.UnpicklingError(f"a tensor of shape {tensor.shape} is outside its storage of {len(values)} values")
     steps = tuple(step * values.itemsize for step in tensor.strides)
     return np.lib.stride_tricks.as_strided(values[tensor.offset :], tensor.shape, steps).copy()

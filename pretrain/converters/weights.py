@@ -108,7 +108,7 @@ def take(
 def _take_tied(
     copies: Mapping[str, np.ndarray], paths: Mapping[str, str], weights: dict[str, np.ndarray]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Compares second copies (name -> array) with the first ones, or lets them stand in. Returns what is unused, and left out."""
+    """Compares second copies with the first ones; one of the two is enough. Returns what is unused and what is left out."""
     unused, left_out = {}, {}
     for name, copy in copies.items():
         ours = paths[name]

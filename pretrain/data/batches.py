@@ -19,9 +19,9 @@ Transform = Callable[[dict[str, np.ndarray], np.ndarray, int], dict[str, np.ndar
 
 
 class Batches:
-    """What the examples of every step are.
+    """The examples of every step.
 
-    Training goes through all examples once an epoch, in an order of its own; evaluation through the first
+    Training goes through all examples once an epoch, each time in another order; evaluation through the first
     `steps_per_epoch` batches in file order. A last batch that is not full is left out, or filled up with copies whose
     "is_real_example" is 0 (int32 (batch,)), so that all batches have one shape, but for their length with trim_padding.
 
@@ -119,7 +119,7 @@ def trimmed(batch: dict[str, np.ndarray], max_lengths: int | None = None) -> dic
 
 
 def example_digest(batch: Mapping[str, np.ndarray]) -> str:
-    """16 hexadecimal digits that stand for the arrays of a batch: names, types, shapes and values."""
+    """16 hexadecimal digits that identify the arrays of a batch: names, types, shapes and values."""
     digest = hashlib.blake2b(digest_size=8)
     for name in sorted(batch):
         values = np.ascontiguousarray(batch[name])

@@ -1,4 +1,4 @@
-"""Some of the records of a set, in their order: what is left where others cannot be used."""
+"""Some of the records of a set, in their order: those that can be used."""
 
 from collections.abc import Callable
 from typing import Any

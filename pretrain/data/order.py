@@ -18,7 +18,7 @@ _SHUFFLE = 0x73687566666C65  # "shuffle": keeps these draws apart from those of 
 
 
 def shuffled(positions: np.ndarray, n: int, seed: int, epoch: int) -> np.ndarray:
-    """The examples that stand at `positions` of an epoch.
+    """The examples at `positions` of an epoch.
 
     Args:
       positions: integers in [0, n), any shape.

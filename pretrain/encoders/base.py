@@ -17,7 +17,7 @@ class Encoder(keras.layers.Layer):
 
     Args:
       embeddings: layer, (input_ids, segment_ids) -> (b, L, width).
-      layers: layers with weights of their own, (x, mask_adder (b, 1, 1, L)) -> x.
+      layers: layers with weights, (x, mask_adder (b, 1, 1, L)) -> x.
       embedding_projection: dense layer between the two, or None.
       pooler: whether pooled_output is a dense layer with tanh over the first token, or that token's vector itself.
       masked_lm_size: width of what a masked language model head scores, default embedding_size.

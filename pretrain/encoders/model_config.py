@@ -72,7 +72,7 @@ def read_folder_config(folder: Path, own: Collection[str] = ()) -> Choice:
     """The encoder that the configuration files in a folder describe.
 
     Args:
-      folder: where they lie.
+      folder: their folder.
       own: the files that decide where several are there and state the same numbers; their author's conventions count.
 
     UsageError where there is none, or where two contradict each other.

@@ -1,6 +1,6 @@
 """Tables of weight names: what a checkpoint format calls the weights that we call by path. Tables, not code; read both ways.
 
-A row is (our path, their name, how to turn theirs into ours). A placeholder such as {i} stands for the number of a layer; the
+A row is (our path, their name, how to turn theirs into ours). A placeholder such as {i} is for the number of a layer; the
 published form of the encoder's family (pretrain.encoders.published) says how many there are. Kernels of ours are (in, out).
 
 Sources of the names here and in pretrain.encoders.families: the checkpoints of google-research/bert, google-research/albert
@@ -65,7 +65,7 @@ class WeightNames:
 
     Attributes:
       rows: the table.
-      tied: second name of a weight that the format stores twice -> our path. Both must be equal; one stands in for the other.
+      tied: second name of a weight that the format stores twice -> our path. Both must be equal; one is enough.
     """
 
     rows: Sequence[Row]
@@ -114,7 +114,7 @@ def torch_norm(ours: str, theirs: str) -> list[Row]:
 
 
 def query_key_value(ours: str, rows: Rows, theirs: str, end: str = "/") -> list[Row]:
-    """Query, key and value of a layer; `theirs` and `end` stand around these words."""
+    """Query, key and value of a layer; `theirs` comes before these words and `end` after them."""
     return [row for x in ("query", "key", "value") for row in rows(f"{ours}/attention/{x}", f"{theirs}{x}{end}")]
 
 

@@ -16,7 +16,7 @@ class MaskedLMHead(keras.layers.Layer):
 
     Args:
       transform_size: width of what is scored. Where it is more than embedding_size (MobileBERT), the head has output
-        weights of its own for the rest of it.
+        weights for the rest of it.
     """
 
     def __init__(

@@ -64,7 +64,7 @@ class MobileLayer(keras.layers.Layer):
     Args:
       use_bottleneck_attention: query, key and value are made of the narrowed input; else the value of the wide one, and
         query and key of
-      key_query_shared_bottleneck: another narrowed input of their own; else the wide one too.
+      key_query_shared_bottleneck: another narrowed input; else the wide one too.
       num_feedforward_networks: how many of them, one after the other.
     """
 

@@ -1,4 +1,4 @@
-"""What heads over the pooled output share: one row of logits, behind the encoder's pooler or one of their own."""
+"""What heads over the pooled output share: one row of logits, behind the encoder's pooler or their own."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ class PooledHead(keras.layers.Layer):
     Args:
       hidden_size: size of the encoder's output.
       outputs: number of logits.
-      pooler: whether the head has a dense layer with tanh of its own over the first token, which it reads instead of the
+      pooler: whether the head has its own dense layer with tanh over the first token, which it reads instead of the
         encoder's pooled output.
     """
 

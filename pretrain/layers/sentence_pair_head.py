@@ -9,7 +9,7 @@ from pretrain.layers.tensors import Tensor
 class SentencePairHead(PooledHead):
     """Computes "sentence_logits" (b, 2) from the pooled output. See PooledHead.
 
-    Heads of the TensorFlow Model Garden have a pooler of their own.
+    Heads of the TensorFlow Model Garden have their own pooler.
     """
 
     def __init__(self, *, hidden_size: int, pooler: bool = False, name: str = "sentence_pair"):

@@ -57,7 +57,7 @@ def predict_answers(checkpoint: Checkpoint, model_dir: str, records: str, batch_
 
     Args:
       checkpoint: encoder and span head, as pretrain.converters.read_checkpoint reads it.
-      model_dir: where it was read from: a run's configuration says how answers are chosen.
+      model_dir: where it was read from: a run's configuration decides how answers are chosen.
       records: dev or test records of `nlpdata create-finetuning --task squad`.
       batch_size: windows computed at a time.
 
@@ -94,7 +94,7 @@ def predict_answers(checkpoint: Checkpoint, model_dir: str, records: str, batch_
 
 
 def _answer_options(model_dir: str, facts: Mapping) -> dict:
-    """How answers are chosen: as the configuration of the run says, else, whether there may be none, as its records said."""
+    """How answers are chosen: by the run's configuration, or by its records where that leaves open whether there may be none."""
     from pretrain.converters import native
     from pretrain.settings.tree import Place, merged, to_tree
     from pretrain.tasks.configs import QuestionAnsweringConfig

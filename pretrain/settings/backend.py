@@ -27,7 +27,7 @@ def choose_backend(
       flag: value of --backend.
       environment: with KERAS_BACKEND.
       run: folder of the run that is resumed, if it has checkpoints; None: nothing is resumed.
-      find_accelerator: () -> JAX's platform ("gpu", "tpu") or None; default: asks JAX in a process of its own.
+      find_accelerator: () -> JAX's platform ("gpu", "tpu") or None; default: asks JAX in another process.
 
     Raises UsageError for an unknown backend, and for one that is not installed.
     """

@@ -28,7 +28,7 @@ class Flag:
       aliases: other spellings.
       kind: a switch needs no value; many may be given several times.
       words: value -> value of the field, where they differ.
-      instead: for what cannot run here: what to use. Giving the flag is an error that says so.
+      instead: for what cannot run here: what to use. Giving the flag is an error with this text.
     """
 
     name: str

@@ -32,7 +32,7 @@ def parse_overrides(text: str) -> dict:
         path, equals, value = part.partition("=")
         path = path.strip()
         if not path:
-            raise UsageError(f"--params_override: nothing stands before or after a comma or `=` in {text!r}.")
+            raise UsageError(f"--params_override: there is nothing before or after a comma or `=` in {text!r}.")
         if not equals or not _PATH.fullmatch(path):
             raise _not_an_assignment(part.strip(), path, equals)
         _put(tree, path, _parse_value(value.strip()), part.strip())
@@ -117,7 +117,7 @@ def _depth_zero(text: str) -> Iterator[int]:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """The parts between separators that stand outside quotes and brackets."""
+    """The parts between the separators that are outside quotes and brackets."""
     outside = set(_depth_zero(text))
     if text and len(text) - 1 not in outside:
         raise UsageError(f"--params_override: a quote or bracket is not closed in {_unclosed(text, outside)!r}.")

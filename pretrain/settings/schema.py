@@ -191,7 +191,7 @@ class TrainerConfig:
     validation_steps: int = at_least(-1, -1)
     """Batches of an evaluation; -1: all."""
     best_checkpoint_export_subdir: str = ""
-    """Folder of its own in the model_dir, where only the best checkpoint stays; empty: none is kept."""
+    """Separate folder in the model_dir for the best checkpoint alone; empty: none is kept."""
     best_checkpoint_eval_metric: str = "loss"
     best_checkpoint_metric_comp: Literal["higher", "lower"] | None = None
     """Which value of the metric is better; null: as the task declares it."""

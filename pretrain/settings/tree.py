@@ -4,8 +4,8 @@ A layer (a file, the flags, the overrides) is a tree with some of the fields. `m
 below it, strictly: an unknown name, a wrong type or a misspelt choice is an error with its dotted path. `build` makes
 the dataclasses once all layers are merged, so that a combination is judged only when it is complete.
 
-A tagged choice is {type: albert, albert: {options}}. In a layer its options may also stand directly next to `type`, and
-a bare name stands for {type: name}. A layer that changes `type` drops the options of the type before.
+A tagged choice is {type: albert, albert: {options}}. In a layer its options may also be directly next to `type`, and
+a bare name means {type: name}. A layer that changes `type` drops the options of the type before.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value stands, for messages: the layer, and the dotted path in it."""
+    """Where a value comes from, for messages: the layer, and the dotted path in it."""
 
     layer: str = ""
     path: str = ""

@@ -153,7 +153,7 @@ def _runs(options: GlueOptions, names: Sequence[str]) -> dict[str, tuple[Experim
         if not trained:
             check_before_sweep(config, "train_and_eval")
         for seed, each in seed_runs(config, options.seeds).items():
-            if trained:  # in a folder that never gets checkpoints of its own
+            if trained:  # in a folder that never gets checkpoints
                 runs[f"{name}/{trained}-{seed}"] = _scored(each, folder / trained / seed), "eval"
             else:
                 runs[f"{name}/{seed}"] = each, "train_and_eval"

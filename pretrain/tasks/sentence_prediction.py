@@ -24,7 +24,7 @@ HEAD = "classifier"
 
 
 class SentencePredictionTask(Task):
-    """Records of `nlpdata create-finetuning` to an encoder with a classifier. The data says what the labels are."""
+    """Records of `nlpdata create-finetuning` to an encoder with a classifier. The labels are known from the data."""
 
     config_class = SentencePredictionConfig
     config: SentencePredictionConfig
@@ -51,7 +51,7 @@ class SentencePredictionTask(Task):
 
     @property
     def _labels(self) -> Labels:
-        assert self._built is not None, "build_inputs comes first: the data says what the labels are"
+        assert self._built is not None, "build_inputs comes first: the labels are known from the data"
         return self._built
 
     def build_model(self, seed: int = 0) -> EncoderModel:
@@ -66,7 +66,7 @@ class SentencePredictionTask(Task):
         return new_model(encoder, {HEAD: head}, seed)
 
     def prepare_checkpoint(self, checkpoint: Checkpoint) -> tuple[Checkpoint, list[str]]:
-        """Takes over the classifier where it tells the same classes, and a pooler that stands elsewhere."""
+        """Takes over the classifier where it tells the same classes, and a pooler that is stored elsewhere."""
         head, own, model = checkpoint.head, self._labels, self.config.model
         if head is not None:
             theirs = Labels(head.kind, len(head.names), tuple(checkpoint.extras.get("label_names") or ()))

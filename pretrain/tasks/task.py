@@ -65,7 +65,7 @@ class Task(ABC):
         return {}
 
     def declares_all_metrics(self) -> bool:
-        """Whether no class below the one that declares metrics() computes metrics of its own."""
+        """Whether no class below the one that declares metrics() computes other metrics."""
         classes = type(self).__mro__
 
         def depth(name: str) -> int:

@@ -114,7 +114,7 @@ def _declared_metrics(
 
 
 def _best_folder(subdir: str) -> None:
-    """Keeping the best checkpoint removes all others of its folder: it must be one of its own, in the model_dir."""
+    """Keeping the best checkpoint removes all others of its folder: it must be a separate folder in the model_dir."""
     parts = Path(subdir).parts
     if subdir and (
         not parts or ".." in parts or Path(subdir).is_absolute() or parts[0] in ("checkpoints", "tensorboard")

@@ -1,4 +1,4 @@
-"""Ends a run whose evaluations bring nothing better any more."""
+"""Ends a run whose evaluations no longer improve."""
 
 import math
 from pathlib import Path

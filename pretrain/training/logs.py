@@ -92,7 +92,7 @@ class LiveLine:
             self._open = True
 
     def end(self) -> None:
-        """Leaves the line, so that what follows stands below it."""
+        """Leaves the line, so that what follows is printed below it."""
         if self._open:
             self._stream.write("\n")
             self._stream.flush()

@@ -62,6 +62,6 @@ class RunLogs:
             self._live.note(text)
 
     def end_line(self) -> None:
-        """Leaves the live line, so that what follows stands below it."""
+        """Leaves the live line, so that what follows is printed below it."""
         if self._live is not None:
             self._live.end()

@@ -135,7 +135,7 @@ class TensorFlowEngine(Engine):
 
     def _step_on_replica(self, step: Any, batch: Mapping[str, Any], denominators: Mapping[str, Any]):
         replica = tf.distribute.get_replica_context()
-        if self.host[1] > 1:  # each host has computed those of its own examples
+        if self.host[1] > 1:  # each host has computed them for its part
             denominators = replica.all_reduce(_SUM, {k: v / self._local_replicas for k, v in denominators.items()})
         return self._task.train_step(_ReplicaContext(self, step), batch, denominators)
 

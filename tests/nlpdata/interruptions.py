@@ -41,7 +41,7 @@ def _watched(before: Callable[[], None]) -> Iterator[None]:
 
 
 class _Killed(BaseException):
-    """Unwinds the stack of a process that is no more."""
+    """Unwinds the stack of a process that has ended."""
 
 
 def run_killed(command: Callable[[], int], step: int) -> tuple[int | None, bool]:

@@ -10,8 +10,7 @@ import pytest
 
 import nlpdata
 import nlpdata.records.contract
-from nlpdata.corpus import find_files, plan_portions, read_blocks, read_portion
-from nlpdata.corpus import reading
+from nlpdata.corpus import find_files, plan_portions, read_blocks, read_portion, reading
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files import mapping
 from nlpdata.pretraining import create as create_module

@@ -1,4 +1,4 @@
-"""What a finished job says of itself: Beam's counters, and the end-of-run report."""
+"""What a finished job reports: Beam's counters, and the end-of-run report."""
 
 from collections import Counter
 

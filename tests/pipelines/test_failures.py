@@ -131,7 +131,7 @@ def test_bad_input_reads_as_it_does_locally(name, tmp_path, tiny_model, capsys, 
     last = [outcome.err.strip().splitlines()[-1] for outcome in (local, beam)]
     assert last[0] == last[1]
     assert last[0].startswith("nlpdata: error: ")
-    assert "Traceback" not in beam.err + caplog.text, "what is a user's fault is said in one line"
+    assert "Traceback" not in beam.err + caplog.text, "a user's fault is reported in one line"
     assert visible(out) == []
 
 

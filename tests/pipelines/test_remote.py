@@ -1,4 +1,4 @@
-"""Paths on an object store: a real S3 server on this machine, seen by its own client beside ours."""
+"""Paths on an object store: a real S3 server on this machine, seen by its own client and by ours."""
 
 import gzip
 from pathlib import Path
@@ -169,7 +169,7 @@ def test_fine_tuning_records_go_there(run, store, tmp_path, tiny_model, capsys):
 
 
 def test_fine_tuning_by_workers_elsewhere(store, tmp_path, tiny_model, monkeypatch, capsys):
-    """Rows, windows, records and shards then lie beside the output, where all workers can read them."""
+    """Rows, windows, records and shards are then next to the output, where all workers can read them."""
     paragraphs = [
         (f"the river {i} and the hill", (f"q{i}", "the river ?", [("hill", 20)], False)) for i in range(10, 40)
     ]

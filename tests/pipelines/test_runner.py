@@ -1,4 +1,4 @@
-"""Runners' options: what is wrong is said before anything runs; a job server gets the job; a dry run shows it."""
+"""Runners' options: what is wrong is reported before anything runs; a job server gets the job; a dry run shows it."""
 
 import json
 import socket

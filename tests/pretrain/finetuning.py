@@ -18,7 +18,7 @@ CLS, SEP, FIRST_WORD = 2, 3, 10
 
 
 def examples(count: int, kind: str = "classification", classes: int = 3, seed: int = 0) -> dict[str, np.ndarray]:
-    """Columns of records whose labels show in the words: each class has a word of its own somewhere in the text."""
+    """Columns of records whose labels show in the words: each class has its own word somewhere in the text."""
     draw = np.random.default_rng(seed)
     lengths = draw.integers(4, LENGTH + 1, count)
     place = np.arange(LENGTH)
@@ -47,7 +47,7 @@ def examples(count: int, kind: str = "classification", classes: int = 3, seed: i
 
 
 def write(path: Path, columns: dict[str, np.ndarray], meta: dict | None = None) -> Path:
-    """Writes the records, and `<path without suffix>.meta.json` beside them."""
+    """Writes the records, and `<path without suffix>.meta.json` next to them."""
     dtypes = {name: "float32" if values.dtype == np.float32 else "int64" for name, values in columns.items()}
     features = [Feature(name, dtypes[name], columns[name].shape[1]) for name in sorted(columns)]
     path.write_bytes(encode_examples(features, columns)[0])
@@ -57,7 +57,7 @@ def write(path: Path, columns: dict[str, np.ndarray], meta: dict | None = None) 
 
 
 def meta(kind: str = "classification", classes: int = 3, **changes) -> dict:
-    """What create-finetuning says of such records."""
+    """The meta file that create-finetuning writes for such records."""
     names = [] if kind == "regression" else ["no", "yes", "maybe", "never"][:classes]
     number = 1 if kind == "regression" else classes
     return {"task_type": f"bert_{kind}", "num_labels": number, "label_names": names, "max_seq_length": LENGTH} | changes

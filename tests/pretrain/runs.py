@@ -1,4 +1,4 @@
-"""What the tests of the training loop share: small configurations, runs in processes of their own, lines of metrics."""
+"""What the tests of the training loop share: small configurations, runs in their own processes, lines of metrics."""
 
 import json
 import os
@@ -98,7 +98,7 @@ def curve(model_dir) -> dict[int, tuple]:
 
 
 def process(*jobs, cores: int | None = None, file_size: int | None = None, **environment) -> subprocess.Popen:
-    """Runs experiments, (config, model_dir, mode) each, in a process of its own, which exits as the command would.
+    """Runs experiments, (config, model_dir, mode) each, in its own process, which exits as the command would.
 
     Args:
       cores: CPU cores that it may use.

@@ -1,4 +1,4 @@
-"""The parts in docs/extending.md, run as they stand there; and what stored names may lead to."""
+"""The parts in docs/extending.md, run as they are printed; and what stored names may lead to."""
 
 import json
 import re
@@ -83,7 +83,7 @@ def blocks(language: str, words: str) -> list[str]:
 
 
 def run_documented(words: str, capsys) -> str:
-    """Runs the commands of the block that holds `words` in the working directory; what the last one said on both streams."""
+    """Runs the commands of the block that holds `words` in the working directory; what the last one printed on both streams."""
     (block,) = blocks("", words)
     mains = {
         "run": run.main,

@@ -125,7 +125,7 @@ class MobileBertConfig(BertConfig):
     use_bottleneck_attention: bool = False
     """Attention over narrowed vectors only."""
     key_query_shared_bottleneck: bool = True
-    """Query and key are made of narrowed vectors of their own."""
+    """Query and key are made of another narrowed input."""
     num_feedforward_networks: int = 4
     classifier_activation: bool = False
     """A pooler: a dense layer with tanh over the first token; the published model has none."""

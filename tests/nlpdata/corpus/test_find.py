@@ -1,4 +1,4 @@
-"""Input patterns: what they match, in which order, and what is said where they do not."""
+"""Input patterns: what they match, in which order, and what is reported where they do not."""
 
 import gzip
 import os

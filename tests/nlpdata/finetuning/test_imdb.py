@@ -74,7 +74,7 @@ def _sorted(members, part):
     )
 
 
-def test_what_is_no_imdb(tmp_path, make):
+def test_what_is_not_imdb(tmp_path, make):
     (tmp_path / "x.tar.gz").write_bytes(b"not a tar file")
     with pytest.raises(DataError, match=r"x\.tar\.gz: not a whole tar archive.*download it again"):
         make(tmp_path / "x.tar.gz", task="imdb")
@@ -93,7 +93,7 @@ def test_a_review_that_is_not_utf8(folder, make):
     assert result.counters["train"]["counters"]["dropped"] == {"invalid_utf8": 1}
 
 
-def test_a_damaged_header_is_no_shorter_archive(tmp_path, folder, make):
+def test_a_damaged_header_is_not_a_shorter_archive(tmp_path, folder, make):
     path = tmp_path / "aclImdb_v1.tar"
     with tarfile.open(path, "w") as archive:
         for name in REVIEWS:

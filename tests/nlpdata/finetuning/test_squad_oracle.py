@@ -108,7 +108,7 @@ def test_features_are_equal_field_by_field(program, tokenizer, setting, mode):
             assert expected == {place: words[ours["token_char_start"][place]] for place in places}
 
 
-# Where the original's places are beside the point (paragraphs q02 and q05): a mark that stands alone loses its letter, what
+# Where the original's places do not matter (paragraphs q02 and q05): a mark that stands alone loses its letter, what
 # becomes several characters loses its place, and a word mark at the beginning takes the first letter.
 MISPLACED = {("", "東"), ("e\u0301", "e"), ("de\u0301", "de"), ("a\u0300", "a"), ("½", ""), ("c", "½ c"), ("½", "c")}
 

@@ -10,7 +10,7 @@ from nlpdata.finetuning.datasets import BadRow
 from nlpdata.records.contract import read_meta
 from tests.nlpdata.finetuning.texts import write
 
-LINES = {  # format -> lines whose 2nd is blank; 4 and 5 are blank; 6 is no row; 7 is UTF-8 no more; 9 and 10 blank
+LINES = {  # format -> lines whose 2nd is blank; 4 and 5 are blank; 6 is not a row; 7 is not UTF-8; 9 and 10 blank
     "csv": [b"the fox,0", b"", b"the dog,1", b"", b"", b"a,b,c", b"\xff,1", b'"a\nbank",1', b"", b""],
     "tsv": [b"the fox\t0", b"", b"the dog\t1", b"", b" ", b"a\tb\tc", b"\xff\t1", b"bank\t1", b"", b""],
     "jsonl": [

@@ -154,7 +154,7 @@ def test_fraction_is_stratified_and_by_seed(tmp_path, make, records):
     assert found["one"] == found["again"] != found["two"]
 
 
-def test_a_column_of_text_is_no_label(tmp_path, make):
+def test_a_column_of_text_is_not_a_label(tmp_path, make):
     path = write(tmp_path / "a.csv", "text,label", *(f"fox,label {i}" for i in range(1200)))
     with pytest.raises(DataError, match="1200 different labels in 1200 rows: that looks like text"):
         make(path, task="classification")

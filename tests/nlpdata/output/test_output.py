@@ -272,7 +272,7 @@ def test_results_that_changed_places_are_made_again(create, tmp_path, crash_at, 
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
-def test_a_key_that_is_no_text_is_of_another_run(create, tmp_path, crash_at, monkeypatch):
+def test_a_key_that_is_not_text_is_of_another_run(create, tmp_path, crash_at, monkeypatch):
     crash_at(0)
     with pytest.raises(Crash):
         create()

@@ -137,7 +137,7 @@ def test_naming_rule_of_finetuning():
     )
 
 
-def test_stem_is_no_pattern():
+def test_stem_is_not_a_pattern():
     assert not is_own(output_set("out/a.b+.tfrecord"), "aXb+.tfrecord")
     assert is_own(output_set("out/a.b+.tfrecord"), "a.b+.tfrecord")
 

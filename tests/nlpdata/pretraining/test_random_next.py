@@ -213,7 +213,7 @@ def test_fill_second():
 
 
 def test_adjacent_buckets_do_not_mix():
-    """What is drawn from a bucket does not depend on the buckets that are filled beside it."""
+    """What is drawn from a bucket does not depend on the buckets that are filled with it."""
     sizes = [3, 5, 2, 4, 6, 70]
     together, _ = make_bucket(sizes, buckets=[(0, 2, 2), (2, 6, 4)])
     first, _ = make_bucket(sizes[:2])

@@ -116,7 +116,7 @@ def test_damaged_gzip(tmp_path, damage):
 
 
 def test_a_record_that_begins_as_gzip_does(tmp_path):
-    """A length of 0x8b1f is no gzip magic."""
+    """A length of 0x8b1f is not gzip's magic number."""
     name = bytes(0x8B1F - 100)
     data = encode_examples([Feature("n", "bytes", 1)], {"n": np.array([[name]], object)})[0]
     name += bytes(0x8B1F + 16 - len(data))
@@ -148,7 +148,7 @@ def test_what_a_pattern_matches(three, tmp_path, monkeypatch):
     assert os.getcwd() in str(error.value)
     with pytest.raises(UsageError, match="is a folder"):
         open_records(tmp_path)
-    odd = write(tmp_path / "a[1]*.tfrecord", 0, 3)  # a name that exists is no pattern
+    odd = write(tmp_path / "a[1]*.tfrecord", 0, 3)  # a name that exists is not a pattern
     assert len(open_records(odd)) == 3
 
 

@@ -1,4 +1,4 @@
-"""The shard writer: what it stores, what it says of it, what it leaves behind on errors."""
+"""The shard writer: what it stores, what it reports, what it leaves behind on errors."""
 
 import gzip
 from dataclasses import asdict

@@ -18,7 +18,7 @@ OPTIONS = [
     {"do_lower_case": False, "keep_accents": False},
     {"tokenize_chinese_chars": False},
 ]
-# Everything that some step looks at, beside letters.
+# Everything that some step looks at, apart from letters.
 CURIOUS = (
     "\0\x01\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x7f\x85\xa0\xad"
     "\u0300\u0301\u0345\u200b\u200d\u2028\u2029\u202e\u3000\ufeff\ufffd"

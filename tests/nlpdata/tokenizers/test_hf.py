@@ -96,12 +96,12 @@ def test_tokenizer_json(tmp_path):
     assert split(*t.encode(lines)) == split(*plain.encode(lines))
 
 
-def test_tokenizer_json_copied_beside_records_by_another_name(tmp_path):
+def test_tokenizer_json_copied_next_to_records_by_another_name(tmp_path):
     path = save(tmp_path / "train.tokenizer.txt", fast())
     assert load_tokenizer(path).vocab_size == len(SMALL)
 
 
-def test_options_of_a_tokenizer_json_beside_a_vocab(tmp_path):
+def test_options_of_a_tokenizer_json_next_to_a_vocab(tmp_path):
     write(tmp_path / "vocab.txt", SMALL)
     save(tmp_path / "tokenizer.json", fast(normalizer={"lowercase": False, "strip_accents": True}))
     t = load_tokenizer(tmp_path)

@@ -323,7 +323,7 @@ def test_meta_round_trip(model_path, tmp_path):
     again = load_tokenizer(entry, folder=tmp_path)
     assert again.meta() == meta
     assert again.notes == []
-    # The copy beside the records finds the options in their meta file.
+    # The copy next to the records finds the options in their meta file.
     (tmp_path / "train.meta.json").write_text(json.dumps({"tokenizer": entry}))
     assert load_tokenizer(tmp_path / "train.tokenizer.model").meta() == meta
 

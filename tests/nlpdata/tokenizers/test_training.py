@@ -277,7 +277,7 @@ def test_length_is_that_of_the_normalised_line_in_bytes(tmp_path):
 
 
 def test_a_longest_line_is_trained_on(tmp_path):
-    # SentencePiece's own limit, which drops lines without a word, is no narrower than ours.
+    # SentencePiece's own limit, which drops lines without a word, is not narrower than ours.
     lines = [*ENGLISH, ("ж" * 2095 + " " + "q")]
     assert len(lines[-1].encode()) == 4192
     tokenizer = load_tokenizer(

@@ -80,7 +80,7 @@ def test_alberts_vocabulary_on_real_lines(tmp_path):
     assert same(found, load_tokenizer(path, digit_comma=False), lines)
 
 
-def test_beside_its_model_the_model_is_used(small, tmp_path):
+def test_next_to_its_model_the_model_is_used(small, tmp_path):
     shutil.copy(small, tmp_path / "spiece.model")
     save(tmp_path / "tokenizer.json", converted(small))
     assert load_tokenizer(tmp_path).path.endswith("spiece.model")
@@ -91,7 +91,7 @@ def test_a_literal_special_piece_is_text(small, tmp_path):
     assert not {0, 2, 3, 4} & set(found.encode(["[SEP] a[MASK]b <pad>"])[0].tolist())
 
 
-def test_a_copy_beside_records_loads_from_the_meta_file(small, tmp_path):
+def test_a_copy_next_to_records_loads_from_the_meta_file(small, tmp_path):
     folder = tmp_path / "hf"
     folder.mkdir()
     save(folder / "tokenizer.json", converted(small, lower=False))

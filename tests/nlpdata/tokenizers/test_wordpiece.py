@@ -191,7 +191,7 @@ def test_specs_load_equal_tokenizers(vocab):
 
 
 def test_the_meta_entry_of_records_loads_an_equal_tokenizer(tmp_path):
-    """A vocabulary with other names, copied beside records: its Hugging Face files are not."""
+    """A vocabulary with other names, copied next to records: its Hugging Face files are not."""
     source = tmp_path / "hf"
     source.mkdir()
     write(source / "vocab.txt", ["<pad>", "<unk>", "<s>", "</s>", "<mask>", "中", "a", "##a"])

@@ -122,7 +122,7 @@ def test_hdf5_that_names_other_files_or_claims_more_than_it_has(tmp_path):
 
 
 @pytest.mark.parametrize("place", ["../other", "/tmp/other"])
-def test_the_best_checkpoint_lies_in_the_run(tmp_path, place):
+def test_the_best_checkpoint_is_in_the_run(tmp_path, place):
     native.write(tmp_path / "other" / "step-00000001", {}, {"step": 1})
     config = {"trainer": {"best_checkpoint_export_subdir": place}}
     native.write(tmp_path / "run" / "checkpoints" / "step-00000001", {}, {"step": 1, "config": config})

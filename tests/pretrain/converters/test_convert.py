@@ -342,7 +342,7 @@ for folder in sys.argv[2:]:
 
 
 def real_lines(step: int) -> list[str]:
-    """Lines of seven texts in six languages, every so many."""
+    """Every n-th line of seven texts in six languages."""
     lines = []
     for file in sorted(shared("data", "ospl").glob("*.gz")):
         with gzip.open(file, "rt", encoding="utf-8", newline="\n") as text:

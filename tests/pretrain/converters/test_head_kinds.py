@@ -132,7 +132,7 @@ def test_fields_of_transformers(tmp_path):
         assert fields["num_labels"] == len(labels)
 
 
-def test_a_sidecar_that_is_no_data_of_ours(tmp_path):
+def test_a_sidecar_that_is_not_ours(tmp_path):
     write_checkpoint(tmp_path / "out", classifier("multilabel"), "tf1")
     for content, message in (
         ('{"kind": 3}', "kind must be a word"),

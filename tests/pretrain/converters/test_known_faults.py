@@ -1,4 +1,4 @@
-"""Faults that users of earlier converters reported: here they are found, said or do not happen."""
+"""Faults that users of earlier converters reported: here they are found and reported, or do not happen."""
 
 import numpy as np
 import pytest
@@ -107,7 +107,7 @@ def test_weights_of_a_file_arrive(tmp_path):
 
 
 def test_an_encoder_into_a_pretraining_model(tmp_path):
-    """tensorflow#24623: a file of an encoder alone starts a model with heads; what the heads start from is said."""
+    """tensorflow#24623: a file of an encoder alone starts a model with heads; what the heads start from is reported."""
     write_checkpoint(tmp_path / "out", make("albert", "encoder"), "h5")
     config = PretrainingConfig(
         init_checkpoint=str(tmp_path / "out" / "tf2_model.h5"), model=ModelConfig(ENCODERS["albert"])

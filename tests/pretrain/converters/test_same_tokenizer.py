@@ -20,7 +20,7 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "##er"]
 
 
 def vocabulary(path, words=WORDS, **options):
-    """A vocab.txt, its options beside it where some are given; loaded."""
+    """A vocab.txt, its options next to it where some are given; loaded."""
     path.parent.mkdir(exist_ok=True)
     path.write_text("\n".join(words) + "\n")
     loaded = load_tokenizer(path, **options)
@@ -92,7 +92,7 @@ def test_differences_are_refused_unless_confirmed(source, tmp_path, words, optio
 
 
 def test_a_source_that_does_not_state_its_casing_is_not_asked_for_it(tmp_path):
-    """The vocabulary of a TensorFlow checkpoint lies there alone."""
+    """The vocabulary of a TensorFlow checkpoint is there alone."""
     vocabulary(tmp_path / "tf1" / "vocab.txt")
     vocabulary(tmp_path / "cased.txt")
     assert check(load_tokenizer(tmp_path / "cased.txt", do_lower_case=False), tmp_path / "tf1") == []

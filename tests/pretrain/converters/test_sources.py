@@ -98,7 +98,7 @@ def test_formats_side_by_side(tmp_path, formats):
             np.testing.assert_array_equal(words(tmp_path / "both" / inner[format]), words(tmp_path / format))
 
 
-def test_a_pickle_beside_safetensors_is_not_read(tmp_path):
+def test_a_pickle_next_to_safetensors_is_not_read(tmp_path):
     expected = written(tmp_path / "hf", "hf")
     (tmp_path / "hf" / "pytorch_model.bin").write_bytes(b"not read")
     np.testing.assert_array_equal(words(tmp_path / "hf"), expected)
@@ -132,7 +132,7 @@ def test_an_archive_of_several_checkpoints_and_its_own_name(two, tmp_path):
 
 @pytest.fixture
 def sharded(tmp_path):
-    """(folder, name of a tensor that lies in both shards, with other values in the second)."""
+    """(folder, name of a tensor that is in both shards, with other values in the second)."""
     written(tmp_path / "whole", "hf")
     tensors = dict(safetensors.Safetensors(tmp_path / "whole" / "model.safetensors"))
     names = sorted(tensors)

@@ -1,4 +1,4 @@
-"""Records to batches: order, masks, padding, what must agree, and what is said where it does not."""
+"""Records to batches: order, masks, padding, what must agree, and what is reported where it does not."""
 
 import hashlib
 import json

@@ -40,7 +40,7 @@ class WiderConfig(AlbertConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class UnpublishedConfig(BertConfig):
-    """It computes something else than BERT, and says nothing of how it is published."""
+    """It computes something else than BERT, and does not declare how it is published."""
 
 
 class Wider:

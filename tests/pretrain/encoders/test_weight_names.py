@@ -40,7 +40,7 @@ def test_published_names_do_not_change():
 
 
 @pytest.mark.parametrize("format", TABLES.values())
-def test_no_name_and_no_path_stands_twice(format):
+def test_no_name_and_no_path_is_there_twice(format):
     for family, names in tables(format).items():
         rows = names.rows
         assert len({row.theirs for row in rows}) == len({row.ours for row in rows}) == len(rows), family

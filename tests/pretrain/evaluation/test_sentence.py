@@ -50,13 +50,13 @@ def test_numbers_of_any_size():
     for size in (1e-200, 1e-300, 1e200, 3e307):
         metrics = regression_metrics(targets * size, targets[::-1] * size)
         assert (metrics["pearson"], metrics["spearman"]) == pytest.approx((wanted["pearson"], wanted["spearman"]))
-    large = np.array([3e38, -3e38, 3e38], np.float32)  # squares are no float32
+    large = np.array([3e38, -3e38, 3e38], np.float32)  # squares do not fit into float32
     assert regression_metrics(large, -large) == pytest.approx(
         {"pearson": -1.0, "spearman": -1.0, "mean_squared_error": 3.6e77}, rel=1e-6
     )
 
 
-def test_what_is_no_number_gives_none():
+def test_what_is_not_a_number_gives_none():
     for values in ([np.nan, 1.0, 2.0], [1.0, np.nan, np.nan]):
         assert all(map(math.isnan, regression_metrics(np.array([1.0, 2.0, 3.0]), np.array(values)).values()))
     infinite = regression_metrics(np.array([1.0, 2.0, 3.0]), np.array([1.0, np.inf, 2.0]))

@@ -27,7 +27,7 @@ def test_share_and_scale(rate):
     assert abs(dropped - rate) < 4 * np.sqrt(rate * (1 - rate) / out.size) + 1 / 65536
     assert np.allclose(out[out != 0], 1 / (1 - rate), rtol=1e-4)
     assert abs(out.mean() - 1) < 0.01
-    # No row, no column and no neighbour stands out.
+    # Rows, columns and neighbours are all alike.
     zero = out == 0
     assert np.abs(zero.mean(0) - rate).max() < 6 * np.sqrt(rate * (1 - rate) / 100)
     assert np.abs(zero.mean(1) - rate).max() < 6 * np.sqrt(rate * (1 - rate) / 2000)

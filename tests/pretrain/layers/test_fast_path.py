@@ -130,7 +130,9 @@ def test_what_no_kernel_can_do_is_done_plainly():
     heads = normal(0, 2, 30, 2, 16)
     assert attend(heads, heads, heads, adder, Dropout(0.1), training=True) is None  # no scope
     with fast_path(FastPath(interpret=True)), dropout_scope(jnp.array([1, 2])):
-        assert attend(heads, heads, heads, adder, Dropout(0.1), training=True) is None  # 30 is no multiple of the block
+        assert (
+            attend(heads, heads, heads, adder, Dropout(0.1), training=True) is None
+        )  # 30 is not a multiple of the block
 
 
 @dataclass(frozen=True)

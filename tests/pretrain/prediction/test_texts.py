@@ -6,7 +6,7 @@ from nlpdata.errors import DataError, UsageError
 from pretrain.prediction.texts import Texts, read_texts
 
 
-def test_what_is_no_text(tmp_path):
+def test_what_is_not_text(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"ab\0cd")
     with pytest.raises(DataError, match="not UTF-8 text: byte 2 is 0"):
         read_texts(tmp_path / "a.txt")

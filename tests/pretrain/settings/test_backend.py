@@ -73,7 +73,7 @@ def test_a_resumed_run_keeps_its_backend(installed, tmp_path):
 
 
 @pytest.mark.parametrize("stored", ["os:system", 7, None])
-def test_what_a_checkpoint_says_is_data(installed, tmp_path, stored):
+def test_what_a_checkpoint_names_is_data(installed, tmp_path, stored):
     checkpoint(tmp_path, 1, json.dumps({"step": 1, "backend": stored}))
     assert choice(None, {}, tmp_path)[0] == "tensorflow"
 

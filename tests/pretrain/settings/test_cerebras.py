@@ -135,7 +135,7 @@ def test_a_classifier(tmp_path, own_records):
     ]  # and shuffle, which is as theirs; use_vsl is not taken over from the pretraining file
 
 
-def test_pretraining_and_what_lies_above_it(tmp_path):
+def test_pretraining_and_what_is_above_it(tmp_path):
     text = PRETRAINING + MODEL
     with messages() as notes:
         config = config_of(tmp_path, text, "--train_batch_size=8 --params_override=trainer.train_steps=7")

@@ -44,7 +44,7 @@ def base(tmp_path):
 
 
 def test_records_that_were_interrupted_are_completed(tmp_path, monkeypatch):
-    """Also where the meta file is in place and the marker still stands: readers would refuse them for good."""
+    """Also where the meta file is in place and the marker is still there: readers would refuse them for good."""
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     (tmp_path / "RTE").mkdir()
     rows = [f"{i}\tw20 w40\tw30\t{('entailment', 'not_entailment')[i % 2]}" for i in range(8)]
@@ -112,7 +112,7 @@ def test_a_sweep_of_three_tasks(base, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_a_sweep_on_jax(base, tmp_path):
-    """In a process of its own, where TensorFlow is not imported."""
+    """In its own process, where TensorFlow is not imported."""
     pytest.importorskip("jax")
     line = ["--init_checkpoint", str(base), "--input", str(tmp_path / "glue"), "--output", str(tmp_path / "sweep")]
     line += ["--backend", "jax", "--tasks", "rte", "--max_seq_length", "32"]

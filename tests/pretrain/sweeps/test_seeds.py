@@ -1,4 +1,4 @@
-"""--seeds: one experiment with several seeds; sweeps that go on where they were."""
+"""--seeds: one experiment with several seeds; sweeps that resume."""
 
 import gc
 import json
@@ -71,7 +71,7 @@ def test_a_metric_that_only_some_runs_have():
     assert summary["accuracy"] == {"median": 1.0, "min": 1.0, "max": 1.0, "std": 0.0}
 
 
-def test_a_metric_that_is_no_number_in_one_run_is_none_of_all():
+def test_a_metric_that_is_not_a_number_in_one_run_is_none_of_all():
     spread = summarize([{"f1": 0.5}, {"f1": math.nan}, {"f1": 0.7}])["f1"]
     assert list(spread) == ["median", "min", "max", "std"]
     assert all(map(math.isnan, spread.values()))

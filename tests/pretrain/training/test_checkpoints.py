@@ -165,7 +165,7 @@ def test_steps_are_ordered_as_numbers_and_names_must_agree(checkpoints, caplog):
     assert "step-200000000 is damaged: state.json is of step 100000000" in caplog.messages[0]
 
 
-def test_what_a_killed_run_left_is_no_checkpoint_and_goes(checkpoints):
+def test_what_a_killed_run_left_is_not_a_checkpoint_and_is_removed(checkpoints):
     left = checkpoints.folder / f".step-00000009.{'0a' * 16}.tmp"
     left.mkdir(parents=True)
     (left / native.ARRAYS).write_bytes(b"half")
@@ -317,7 +317,7 @@ def test_a_damaged_best_is_reported_and_gives_way(tmp_path, said):
 
 
 @pytest.mark.parametrize("file", [native.ARRAYS, native.INFO])
-def test_reading_a_run_skips_damaged_ones_and_says_so(tmp_path, file, caplog):
+def test_reading_a_run_skips_damaged_ones_and_reports_it(tmp_path, file, caplog):
     """Predictions, exports, init_checkpoint and sweeps read the run through this; a checkpoint by its name is itself."""
     encoder = {"type": "albert", "options": {"vocab_size": 300, "hidden_size": 64, "num_attention_heads": 4}}
     folders = [tmp_path / "run" / "checkpoints" / f"step-0000000{step}" for step in (1, 2)]
@@ -359,7 +359,7 @@ def test_read_finds_the_newest_from_any_folder_of_the_run(tmp_path):
         assert found.extras == {"tokenizer_sha256": "ab"}
 
 
-def test_what_is_no_checkpoint(tmp_path):
+def test_what_is_not_a_checkpoint(tmp_path):
     (tmp_path / "variables").mkdir()
     (tmp_path / "variables" / "variables.index").write_bytes(b"x")
     with pytest.raises(DataError):  # found, as a TensorFlow checkpoint, and damaged

@@ -43,7 +43,7 @@ def test_replicas_and_micro_steps_give_the_curve_of_one_device(curves):
     assert len(curves[1, 1]) == STEPS
     for key in ((1, 2), (2, 1), (2, 2)):
         assert max_difference(curves[1, 1], curves[key]) < 1e-5, key
-    assert curves[1, 1][1][0] - curves[1, 1][STEPS][0] > 0.1  # it learned: the curves are no flat lines
+    assert curves[1, 1][1][0] - curves[1, 1][STEPS][0] > 0.1  # it learned: the curves are not flat
 
 
 @pytest.mark.slow

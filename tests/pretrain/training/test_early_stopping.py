@@ -1,4 +1,4 @@
-"""When a run stops early: after so many evaluations without a better one, those before a resumption included."""
+"""When a run stops early: after a number of evaluations without a better one, including those before it resumed."""
 
 import json
 import math
@@ -39,7 +39,7 @@ def test_it_stops_after_that_many_without_a_better_one(tmp_path, comparison, sig
 
 @pytest.mark.parametrize("comparison", ["higher", "lower"])
 @pytest.mark.parametrize("at", [0, 1, 2])
-def test_nan_is_worse_than_any_number_wherever_it_stands(tmp_path, comparison, at):
+def test_nan_is_worse_than_any_number_wherever_it_is(tmp_path, comparison, at):
     own = stopping(tmp_path, comparison, patience=3)
     values = [1e30, 1e30, 1e30]
     values[at] = math.nan

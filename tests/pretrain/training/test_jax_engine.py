@@ -1,4 +1,4 @@
-"""The engine on JAX against the one on TensorFlow, each in processes of its own: curves, checkpoints, hosts, and no TensorFlow."""
+"""The engine on JAX against the one on TensorFlow, each in its own processes: curves, checkpoints, hosts, and no TensorFlow."""
 
 import json
 import os

@@ -101,7 +101,7 @@ def test_loss_plot(tmp_path):
     assert path.stat().st_size > 5000
 
 
-def test_without_matplotlib_it_says_so(tmp_path, monkeypatch):
+def test_a_missing_matplotlib_is_reported(tmp_path, monkeypatch):
     import sys
 
     log = MetricsLog(tmp_path)

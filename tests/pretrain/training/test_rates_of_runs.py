@@ -38,7 +38,7 @@ def whole(config, tmp_path_factory):
     return model_dir, run(config, model_dir)
 
 
-def test_the_rate_given_is_the_peak_and_the_checkpoint_says_so(whole):
+def test_the_rate_given_is_the_peak_and_the_checkpoint_stores_it(whole):
     model_dir, said = whole
     assert rates(model_dir) == pytest.approx({0: 0, 1: 5e-4, 2: 1e-3, 3: 7.5e-4, 4: 5e-4, 5: 2.5e-4}, rel=1e-5)
     assert "trainer.train_steps 6 decides; trainer.num_train_epochs 2 is not used" in said

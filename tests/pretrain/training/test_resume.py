@@ -1,4 +1,4 @@
-"""A run that was killed goes on as if nothing had happened."""
+"""A run that was killed resumes as if nothing had happened."""
 
 import os
 import random

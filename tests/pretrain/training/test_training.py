@@ -1,4 +1,4 @@
-"""Runs of a tiny model: modes, what a run writes, what it says, where it stops."""
+"""Runs of a tiny model: modes, what a run writes, what it reports, where it stops."""
 
 import itertools
 import json
@@ -282,7 +282,7 @@ def test_a_damaged_newest_checkpoint_costs_only_its_steps(config, tmp_path):
     assert native.read_arrays(tmp_path / "checkpoints" / "step-00000006")
 
 
-def test_a_loss_that_is_no_number_stops_the_run(config, tmp_path):
+def test_a_loss_that_is_not_a_number_stops_the_run(config, tmp_path):
     diverging = experiment(
         config.task.train_data.input_path,
         trainer={"checkpoint_interval": 1},
@@ -337,7 +337,7 @@ def test_every_named_optimizer_is_the_one_that_trains(config):
         OPTIMIZERS.get("lmab")
 
 
-def test_learning_rate_goes_on_where_it_was(finished, config, tmp_path):
+def test_learning_rate_resumes_where_it_was(finished, config, tmp_path):
     """google-research/bert#364: a resumed run does not warm up again; the rate of every step is in metrics.jsonl."""
     rates = [line["learning_rate"] for line in lines(finished[0])]
     assert rates[0] == 0
@@ -365,7 +365,7 @@ def test_three_epochs_with_the_defaults_do_not_collapse(record_sets, tmp_path):
 
 @pytest.mark.slow
 def test_full_disk_while_saving(config, tmp_path):
-    """The run stops with exit code 1 and a message; the checkpoint before it is whole, and the run goes on from there."""
+    """The run stops with exit code 1 and a message; the checkpoint before it is whole, and the run resumes from it."""
     run(changed(config, "trainer", train_steps=6, checkpoint_interval=2, max_to_keep=1), tmp_path / "whole")
     size = (tmp_path / "whole" / "checkpoints" / "step-00000006" / native.ARRAYS).stat().st_size
     part = changed(config, "trainer", train_steps=2)
@@ -384,7 +384,7 @@ def test_the_documented_trainer_stops(config, tmp_path, monkeypatch):
     (tmp_path / "my_trainer.py").write_text(code.replace("target = 2.0", "target = 100.0"))
     monkeypatch.syspath_prepend(tmp_path)
     easy = changed(config, "trainer", type="my_trainer:StopAtTarget", train_steps=40, validation_interval=2)
-    for _ in range(2):  # decides the same when it goes on
+    for _ in range(2):  # decides the same when it resumes
         run(easy, tmp_path / "run", "train_and_eval")
         assert lines(tmp_path / "run")[-1]["step"] == 2
         assert native.finished(tmp_path / "run" / "checkpoints")[-1].name == "step-00000002"
@@ -407,7 +407,7 @@ def test_early_stopping(config, tmp_path, monkeypatch):
     reason = f"step {stopped} of 40: 2 evaluations brought no better loss than {min(losses):.6g} at step {best} "
     assert any(reason in line for line in said)
     assert native.finished(tmp_path / "run" / "checkpoints")[-1].name == f"step-{stopped:08d}"
-    said = run(rising, tmp_path / "run", "train_and_eval")  # decides the same when it goes on
+    said = run(rising, tmp_path / "run", "train_and_eval")  # decides the same when it resumes
     assert any(reason in line for line in said)
     assert lines(tmp_path / "run")[-1]["step"] == stopped
 

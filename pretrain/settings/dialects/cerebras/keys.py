@@ -1,7 +1,7 @@
 """What becomes of each key of Cerebras's TensorFlow BERT (modelzoo, transformers/tf/bert): a table.
 
-KEYS says of every key: fields of ours, nothing (it is named in a note), or an error where its value would make another
-result than here. What takes a rule of its own, e.g. the learning rate, is in translate.py. DEFAULTS has the values that
+KEYS has for every key: fields of ours, nothing (it is named in a note), or an error where its value would make another
+result than here. What needs a special rule, e.g. the learning rate, is in translate.py. DEFAULTS has the values that
 their code supplies where a file has none and that are not ours.
 """
 
@@ -19,7 +19,7 @@ class Key:
     """What becomes of a key. Without fields and `only`: nothing.
 
     Attributes:
-      fields: dotted paths of ours; "*" stands for train_data or validation_data.
+      fields: dotted paths of ours; "*" means train_data or validation_data.
       convert: their value, as text -> ours.
       only: the values that mean what is done here anyway; all others are an error.
     """
@@ -38,7 +38,7 @@ def _only(*values: str) -> Key:
 
 
 def _not_below_1(otherwise: int) -> Callable[[Any], Any]:
-    """Their 0 (or less) stands for no limit: `otherwise` here."""
+    """Their 0 (or less) means no limit: `otherwise` here."""
     return lambda value: otherwise if parse_value(int, value) < 1 else value
 
 
