@@ -43,7 +43,7 @@ def pretraining_batches(config: DataConfig, task: TaskConfig) -> Batches:
 
 
 class _Source:
-    """Records that were found to fit; `transform` makes a batch's arrays of their rows."""
+    """Records that fit the model; `transform` makes a batch's arrays of their rows."""
 
     def __init__(self, records: Records, meta: Mapping, config: DataConfig, task: TaskConfig, name: str):
         self._records, self._meta, self._config, self._name = records, meta, config, name

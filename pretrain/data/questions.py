@@ -66,7 +66,7 @@ def question_batches(config: DataConfig, task: TaskConfig, labelled: bool = True
 
 
 class QuestionSource:
-    """SQuAD records that were found to fit.
+    """SQuAD records that fit the model.
 
     Attributes:
       version_2_with_negative: whether questions may have no answer; None where no meta file says so.

@@ -62,7 +62,7 @@ def sentence_batches(config: DataConfig, task: Any) -> tuple[Batches, Labels]:
 
 
 class _Source:
-    """Records that were found to fit; `transform` makes a batch's arrays of their rows."""
+    """Records that fit the model; `transform` makes a batch's arrays of their rows."""
 
     def __init__(self, records: Any, meta: Mapping, config: DataConfig, task: Any, name: str):
         self.records, self._meta, self._config, self._name = records, meta, config, name

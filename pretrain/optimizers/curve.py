@@ -29,7 +29,7 @@ class Curve:
 
     Attributes:
       type: constant or polynomial.
-      rate: before the decay begins.
+      rate: learning rate before the decay begins.
       warmup_steps, warmup_rate, warmup_power: length of the warm-up, where it starts, how it rises.
       decay_start, decay_end: steps between which the rate falls; None: it never does.
       end_rate, power: where and how it falls.
@@ -149,7 +149,7 @@ def description(config: OptimizationConfig, train_steps: int, older: bool = Fals
 
 
 def in_words(stored: Mapping) -> str:
-    """What `description` returned, on one line; other content of a file is shown as it is."""
+    """What `description` returned, on one line; anything else is shown as it is."""
     try:
         return _in_words(stored)
     except (KeyError, TypeError, ValueError, AttributeError):

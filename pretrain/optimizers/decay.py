@@ -8,7 +8,7 @@ def is_decayed(path: str, exclude: Sequence[str] = ()) -> bool:
     """Kernels and embeddings decay; biases and the gamma and beta of layer normalisation do not.
 
     Args:
-      path: of the variable, its role last, e.g. "encoder/layer_0/attention/query/kernel".
+      path: path of the variable, its role last, e.g. "encoder/layer_0/attention/query/kernel".
       exclude: regular expressions; a weight whose path has a match of one does not decay either.
     """
     role = path.rsplit("/", 1)[-1]

@@ -22,7 +22,7 @@ class Checkpoints:
     Args:
       model_dir: folder of the run.
       max_to_keep: older ones are removed once more are finished.
-      step: after which the run resumes. Later checkpoints, which it skipped, are damaged: they do not count among the newest.
+      step: step after which the run resumes. Later checkpoints, which it skipped, are damaged: they do not count among the newest.
     """
 
     def __init__(self, model_dir: str | os.PathLike, max_to_keep: int = 5, step: int | None = None):

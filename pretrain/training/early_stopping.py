@@ -8,10 +8,10 @@ from pretrain.training.logs import METRICS, read_lines
 
 
 class EarlyStopping:
-    """Counts evaluations since the best one, those of metrics.jsonl up to `step` first: a resumed run counts on.
+    """Counts evaluations since the best one, those of metrics.jsonl up to `step` first: a resumed run continues the count.
 
     Args:
-      settings: of the trainer. Without early_stopping_patience nothing ever stops.
+      settings: the trainer's settings. Without early_stopping_patience nothing ever stops.
       model_dir: folder of the run.
       step: the last step before the run resumes.
     """

@@ -54,7 +54,7 @@ def find_devices(runtime: RuntimeConfig) -> Devices:
     """The devices that the configuration asks for.
 
     Must come before JAX does anything else where logical CPU devices or several hosts are asked for. Raises UsageError
-    where there are fewer devices than asked for, DataError where there is no TPU.
+    where there are fewer devices than asked for, DataError where no TPU can be reached.
     """
     return chosen_strategy(runtime, _STRATEGIES)
 

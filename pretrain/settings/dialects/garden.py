@@ -1,7 +1,7 @@
 """Field names of the TensorFlow Model Garden and of older trainers that are ours under another name, or not at all.
 
-FIELDS: pattern of a section -> {their name: our name, or None: accepted and said to have no effect here}. Only names that
-are no field of ours get here. What would change the result if it had an effect is not listed, so it is an error.
+FIELDS: pattern of a section -> {their name: our name, or None: accepted and reported to have no effect here}. Only names that
+are not fields of ours get here. What would change the result if it had an effect is not listed, so it is an error.
 """
 
 from fnmatch import fnmatchcase

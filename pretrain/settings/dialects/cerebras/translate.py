@@ -29,7 +29,7 @@ def read_params(path: str, experiment: str | None = None) -> tuple[str, dict]:
     """(experiment, tree of changes to it) that a Cerebras YAML describes.
 
     Args:
-      path: of the file.
+      path: the file.
       experiment: the one to change; None: the one that the file describes.
 
     Raises UsageError, with file and dotted path, for a key that is not known and for a value that cannot be honoured.
@@ -134,7 +134,7 @@ class _Params:
                 paths.append(pattern)
                 found += files
             self._put(f"task.{ours}.input_path", paths)
-            self._say_of_records(section, ours, paths, found)
+            self._check_records(section, ours, paths, found)
 
     def _vocabulary(self) -> None:
         """The number of entries, where it takes their vocabulary file to know it."""
@@ -147,8 +147,8 @@ class _Params:
         else:
             _log.info(f"{self._path}: train_input.vocab_file: there is no {given}; vocab_size is not changed")
 
-    def _say_of_records(self, section: str, ours: str, paths: list[str], found: list[Path]) -> None:
-        """Records without a meta file are theirs: their input_mask is 1 on padding."""
+    def _check_records(self, section: str, ours: str, paths: list[str], found: list[Path]) -> None:
+        """Reports records that are missing; those without a meta file are theirs, with an input_mask that is 1 on padding."""
         if not found:
             flag = "--input_files" if ours == "train_data" else "--eval_files"
             made = (
