@@ -64,6 +64,7 @@ _RANGES = _Kind(
 
 _KINDS = {  # dotted path, "*" standing for every name -> kind of the value, where there is one
     "task_type": _TEXT,
+    "objective": _TEXT,
     "label_names": _TEXTS,
     "num_labels": _whole(_MOST_PIECES),
     "max_seq_length": _whole(_WIDEST),
