@@ -112,7 +112,7 @@ def test_meta_faults(tmp_path):
         ('{"splits": {"dev": {"features": [["a", "int64", 1048577]]}}}', "width up to 1048576"),
         ('{"tokenizer": {"vocab_size": "1"}}', "tokenizer.vocab_size is 1, expected a whole number"),
         ('{"tokenizer": {"type": {}}}', "tokenizer.type is {}, expected text"),
-        ('{"objective": []}', "objective is [], expected text"),
+        ('{"objective": []}', r"objective is \[\], expected text"),
         ('{"tokenizer": {"special_tokens": ["a"]}}', r"tokenizer.special_tokens is \['a'\], expected a list of five"),
         ('{"tokenizer": {"special_tokens": ["a", "b", "c", "d", "\\ud800"]}}', "expected a list of five texts"),
         ('{"tokenizer": {"ordinary_ids": [[0, 999999999999]]}}', "tokenizer.ordinary_ids is .*, expected a list of at"),
