@@ -11,7 +11,6 @@ import typer
 
 from nlpdata.errors import UsageError
 from nlpdata.registry import user_modules
-from pretrain.registry import CHECKPOINT_FORMATS
 from pretrain.settings.command_line import AllowOtherTokenizer, Format, ImportModules, run_app
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -56,6 +55,7 @@ def convert_command(
     """Convert a checkpoint to another format."""
     from pretrain.converters import read_checkpoint
     from pretrain.converters.convert import convert, convert_hub_module
+    from pretrain.converters.format import checkpoint_format
     from pretrain.encoders.model_config import read_model_config
 
     if tf_hub_path is not None:
@@ -66,7 +66,7 @@ def convert_command(
         missing = next(name for name, value in (("SOURCE", source), ("DEST", dest), ("--format", format)) if not value)
         raise UsageError(f"{missing} is missing: python -m pretrain.convert SOURCE DEST --format hf")
     with user_modules(import_module or ()):
-        CHECKPOINT_FORMATS.get(format)  # an unknown one is refused before anything is read
+        checkpoint_format(format)  # an unknown one is refused before anything is read
         checkpoint = read_checkpoint(source, read_model_config(model_config) if model_config else None)
         convert(
             checkpoint,

@@ -9,7 +9,6 @@ import typer
 
 from nlpdata.errors import UsageError
 from nlpdata.registry import user_modules
-from pretrain.registry import CHECKPOINT_FORMATS
 from pretrain.settings.command_line import AllowOtherTokenizer, Format, ImportModules, run_app
 from pretrain.tasks.metrics import BETTER
 
@@ -42,11 +41,12 @@ def export_command(
     """Write a run's checkpoint in the format of another tool."""
     from pretrain.converters import read_checkpoint
     from pretrain.converters.convert import convert
+    from pretrain.converters.format import checkpoint_format
 
     folder = find_checkpoint(Path(model_dir).expanduser(), best=which == "best")
     print(f"checkpoint: {folder}")
     with user_modules(import_module or ()):
-        CHECKPOINT_FORMATS.get(format)  # an unknown one is refused before anything is read
+        checkpoint_format(format)  # an unknown one is refused before anything is read
         convert(
             read_checkpoint(str(folder)),
             dest,

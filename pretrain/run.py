@@ -11,15 +11,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nlpdata.cli.messages import on_standard_error
+from nlpdata.cli.messages import on_standard_error, show_error
 from nlpdata.errors import NlpdataError, UsageError, closest, spelling
 from nlpdata.registry import user_modules
 from pretrain.experiments import experiment_lines
-from pretrain.registry import EXPERIMENTS
 from pretrain.settings.backend import choose_backend
 from pretrain.settings.flags import as_flag, fields_of, help_text, parse_flags
 from pretrain.settings.overrides import parse_overrides
-from pretrain.settings.schema import Choice, ExperimentConfig, own_modules
+from pretrain.settings.schema import Choice, ExperimentConfig, own_modules, registered
 from pretrain.settings.tree import to_tree, with_layers
 from pretrain.settings.values import parse_value
 from pretrain.settings.yaml_files import dump_yaml, read_yaml
@@ -37,10 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _main(parse_flags(sys.argv[1:] if argv is None else argv))
         except NlpdataError as error:
-            _log.error(f"pretrain.run: error: {error}")
+            show_error(f"pretrain.run: error: {error}")
             return error.exit_code
         except KeyboardInterrupt:
-            _log.error("pretrain.run: interrupted. The same command resumes from the last checkpoint.")
+            show_error("pretrain.run: interrupted. The same command resumes from the last checkpoint.")
             return 130
 
 
@@ -134,6 +133,8 @@ def resolve(values: dict, read_checkpoints: bool = True) -> ExperimentConfig:
 def _names_sizes(tree: Mapping) -> bool:
     """Whether a layer sets the size of the encoder."""
     encoder = ((tree.get("task") or {}).get("model") or {}).get("encoder") or {}
+    if isinstance(encoder, str):  # the type alone
+        return False
     parts = [encoder, *(part for part in encoder.values() if isinstance(part, Mapping))]
     return any("hidden_size" in part for part in parts)
 
@@ -197,7 +198,7 @@ def _experiment(name: str | None, values: dict) -> ExperimentConfig:
     name = name or next(iter(implied), None)
     if not name:
         raise UsageError("--experiment is missing. There are:\n  " + "\n  ".join(experiment_lines()))
-    return EXPERIMENTS.get(name)()
+    return registered(name)
 
 
 def _flag_layers(values: dict) -> list[tuple[str, dict]]:

@@ -89,6 +89,7 @@ def submit_command(
             accelerators=accelerator_count,
             image=image,
             modules=f"{source}/modules" if own else "",
+            backend=parse_flags(flags).get("backend", "auto"),
         )
         text = yaml.safe_dump(job, sort_keys=False, width=1000)
         config = Path(folder) / "job.yaml"
@@ -189,6 +190,7 @@ def job_spec(
     accelerators: int,
     image: str,
     modules: str = "",
+    backend: str = "auto",
 ) -> dict:
     """The CustomJobSpec of Vertex AI.
 
@@ -201,9 +203,11 @@ def job_spec(
       accelerators: number of accelerators.
       image: image of the container.
       modules: gs:// folder of the user's own modules; empty: there are none.
+      backend: backend of the run; auto is tensorflow, which the job then has alone.
     """
     has_accelerator = bool(accelerator and accelerators)
-    requirements = [f"{mounted(package)}[train]", *(["tensorflow[and-cuda]"] if has_accelerator else [])]
+    extra, for_gpus = ("jax", "jax[cuda12]") if backend == "jax" else ("train", "tensorflow[and-cuda]")
+    requirements = [f"{mounted(package)}[{extra}]", *([for_gpus] if has_accelerator else [])]
     command = f'pip install {shlex.join(requirements)} && exec python -m pretrain.run "$@"'
     machine_spec: dict = {"machineType": machine}
     if has_accelerator:

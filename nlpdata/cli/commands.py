@@ -7,7 +7,6 @@ exist; 130 interrupted; 143 terminated.
 import contextlib
 import itertools
 import json
-import logging
 import os
 import signal
 import sys
@@ -20,7 +19,7 @@ import typer
 
 from nlpdata.cli import summaries
 from nlpdata.cli.aliases import rewrite
-from nlpdata.cli.messages import on_standard_error
+from nlpdata.cli.messages import on_standard_error, show_error
 from nlpdata.cli.parameters import with_options
 from nlpdata.cli.parsing import call_app
 from nlpdata.cli.runners import COMMANDS, LOCAL, function_of
@@ -29,8 +28,6 @@ from nlpdata.finetuning.options import LocalFinetuningRequest
 from nlpdata.options import BeamArguments, help_of
 from nlpdata.pretraining.options import LocalPretrainingRequest
 from nlpdata.tokenizers.training.options import LocalTrainingRequest
-
-_log = logging.getLogger(__name__)
 
 app = typer.Typer(
     add_completion=False,
@@ -231,7 +228,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with on_standard_error(), spelling(_as_flag):
         code = _exit_code(given)
         if code in (130, 143):
-            _log.error(f"nlpdata: {'interrupted' if code == 130 else 'terminated'}.{_what_is_left(given)}")
+            show_error(f"nlpdata: {'interrupted' if code == 130 else 'terminated'}.{_what_is_left(given)}")
     if argv is None:
         sys.exit(code)
     return code
@@ -242,7 +239,7 @@ def _exit_code(argv: list[str]) -> int:
     try:
         call_app(app, _rewrite(argv), "nlpdata")
     except NlpdataError as error:
-        _log.error(f"nlpdata: error: {error}")
+        show_error(f"nlpdata: error: {error}")
         return error.exit_code
     except KeyboardInterrupt:
         return 130
@@ -250,7 +247,7 @@ def _exit_code(argv: list[str]) -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (nobody reads any more)
         return 1
     except OSError as error:  # of a place that no step expects to fail
-        _log.error(f"nlpdata: error: {error.strerror or error}" + (f" ({error.filename})" if error.filename else ""))
+        show_error(f"nlpdata: error: {error.strerror or error}" + (f" ({error.filename})" if error.filename else ""))
         return 1
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 1

@@ -27,6 +27,12 @@ class _StandardError(logging.Handler):
             print(line, file=sys.stderr, flush=True)
 
 
+def show_error(text: str) -> None:
+    """Shows the line with which a command ends. It reaches standard error also where a user's module has disabled our loggers,
+    as logging.config.dictConfig and fileConfig do unless told otherwise."""
+    _StandardError().handle(logging.makeLogRecord({"msg": text, "levelno": logging.ERROR}))
+
+
 @contextlib.contextmanager
 def on_standard_error() -> Iterator[None]:
     """Shows what the packages log, from level INFO, once each: no handler of the root logger repeats it.

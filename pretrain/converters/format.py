@@ -71,7 +71,12 @@ class CheckpointFormat:
 
 def checkpoint_format(name: str) -> CheckpointFormat:
     """The format of that name, or at that module:attribute. UsageError where there is none."""
-    return CHECKPOINT_FORMATS.get(name)()
+    part = CHECKPOINT_FORMATS.get(name)
+    if not (isinstance(part, type) and issubclass(part, CheckpointFormat)):
+        raise UsageError(
+            f"checkpoint format {name!r} is not a subclass of pretrain.converters.format.CheckpointFormat: {part!r}."
+        )
+    return part()
 
 
 def format_of(place: Path) -> CheckpointFormat | None:

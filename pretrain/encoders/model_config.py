@@ -150,7 +150,10 @@ def _family(values: dict[str, Any], model_type: object, source: str) -> tuple[st
         found = [name for name, form in forms.items() if not form.telling.isdisjoint(values)] or list(forms)[:1]
     if not found:
         supported = ", ".join(sorted(form.model_type for form in forms.values()))
-        raise UsageError(f"{source}: model_type {model_type!r} is not supported. Supported: {supported}.")
+        raise UsageError(
+            f"{source}: model_type {model_type!r} is not supported. Supported: {supported}. A module "
+            "of yours that registers it is named by --import_module (in Python: import_modules=[...])."
+        )
     return found[-1], forms[found[-1]]
 
 

@@ -1,7 +1,7 @@
 """Named, complete configurations: a function of no arguments -> ExperimentConfig; its docstring's first line lists it."""
 
 from pretrain.registry import EXPERIMENTS
-from pretrain.settings.schema import ExperimentConfig
+from pretrain.settings.schema import ExperimentConfig, registered
 from pretrain.settings.tree import with_layers
 
 
@@ -10,10 +10,14 @@ def experiment(name: str, *layers: dict) -> ExperimentConfig:
 
     experiment("bert/pretraining", {"trainer": {"train_steps": 1000}, "task": {"model": {"encoder": {"type": "albert"}}}})
     """
-    return with_layers(EXPERIMENTS.get(name)(), [(f"layer {i}", layer) for i, layer in enumerate(layers)])
+    return with_layers(registered(name), [(f"layer {i}", layer) for i, layer in enumerate(layers)])
 
 
 def experiment_lines() -> list[str]:
     """Name and description of each registered experiment."""
     width = max(map(len, EXPERIMENTS.names()))
-    return [f"{name:<{width}}  {EXPERIMENTS.get(name).__doc__.strip().splitlines()[0]}" for name in EXPERIMENTS.names()]
+    return [f"{name:<{width}}  {_description(name)}".rstrip() for name in EXPERIMENTS.names()]
+
+
+def _description(name: str) -> str:
+    return next(iter((EXPERIMENTS.get(name).__doc__ or "").strip().splitlines()), "")

@@ -1,6 +1,5 @@
 """What the command lines of this package share: errors as one line, and exit codes."""
 
-import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -8,14 +7,12 @@ from typing import Annotated
 
 import typer
 
-from nlpdata.cli.messages import on_standard_error
+from nlpdata.cli.messages import on_standard_error, show_error
 from nlpdata.cli.parsing import call_app
 from nlpdata.errors import EXTRAS, NlpdataError, missing_package, spelling
 from pretrain.registry import CHECKPOINT_FORMATS
 from pretrain.settings.backend import use_installed
 from pretrain.settings.flags import as_flag
-
-_log = logging.getLogger(__name__)
 
 ImportModules = Annotated[
     list[str] | None,
@@ -55,13 +52,15 @@ def run_app(app: typer.Typer, name: str, argv: Sequence[str] | None) -> int:
             if error.name not in EXTRAS:
                 raise
             missing = missing_package(f"`python -m pretrain.{name}`", error.name)
-            _log.error(f"pretrain.{name}: error: {missing}")
+            show_error(f"pretrain.{name}: error: {missing}")
             code = missing.exit_code
         except NlpdataError as error:
-            _log.error(f"pretrain.{name}: error: {error}")
+            show_error(f"pretrain.{name}: error: {error}")
             code = error.exit_code
         except SystemExit as error:
             code = error.code if isinstance(error.code, int) else 1
+            if code == 130:
+                show_error(f"pretrain.{name}: interrupted.")
     if argv is None:
         sys.exit(code)
     return code

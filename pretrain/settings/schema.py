@@ -8,7 +8,8 @@ the chosen part declares as its `config_class`. tree.py makes these dataclasses 
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
-from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS, Registry
+from nlpdata.errors import NlpdataError, UsageError
+from pretrain.registry import ENCODERS, EXPERIMENTS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS, Registry
 
 KINDS = ("classification", "regression", "multilabel")
 """What a classifier's logits can be: scores of classes, a number, scores of labels of which several may hold."""
@@ -237,3 +238,20 @@ class ExperimentConfig:
     """Instance of that task's config_class."""
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
+
+
+_EXPERIMENT = "It must be a function of no arguments that returns an ExperimentConfig."
+
+
+def registered(name: str) -> ExperimentConfig:
+    """The registered experiment, or that at module:attribute. UsageError for what makes no configuration."""
+    function = EXPERIMENTS.get(name)
+    try:
+        config = function()
+    except NlpdataError:
+        raise
+    except Exception as error:  # it may be the user's code: whatever it raises
+        raise UsageError(f"experiment {name!r} fails: {type(error).__name__}: {error}. {_EXPERIMENT}") from None
+    if not isinstance(config, ExperimentConfig):
+        raise UsageError(f"experiment {name!r} returns {type(config).__name__}. {_EXPERIMENT}")
+    return config

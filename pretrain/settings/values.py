@@ -67,17 +67,24 @@ def parse_value(hint: Any, value: Any, minimum: float | None = None) -> Any:
     raise ValueError(f"expected {describe(hint)}. Received: {value!r}.")
 
 
-def describe(hint: Any) -> str:
-    """A type in words, e.g. "a whole number or null"."""
-    words = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
-    if hint in words:
-        return words[hint]
+def describe(*hints: Any) -> str:
+    """A type, or several of which one must fit, in words, e.g. "a whole number or null"."""
+    *others, last = [words for hint in hints for words in _alternatives(hint)]
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _alternatives(hint: Any) -> list[str]:
+    names = {int: "a whole number", float: "a number", str: "text", type(None): "null"}
+    if hint is bool:
+        return ["true", "false"]
+    if hint in names:
+        return [names[hint]]
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (Union, types.UnionType):
-        return " or ".join(map(describe, arguments))
+        return [words for each in arguments for words in _alternatives(each)]
     if origin is Literal:
-        return " or ".join(map(str, arguments))
-    return {list: "a list", tuple: "a list", dict: "names with values"}.get(origin or hint, str(hint))
+        return [str(each) for each in arguments]
+    return [{list: "a list", tuple: "a list", dict: "names with values"}.get(origin or hint, str(hint))]
 
 
 def _boolean(value: object) -> bool:
@@ -133,7 +140,7 @@ def _union(members: tuple, value: Any, minimum: float | None) -> Any:
         except ValueError:
             if len(tried) == 1:
                 raise
-    raise ValueError(f"expected {' or '.join(map(describe, members))}. Received: {value!r}.")
+    raise ValueError(f"expected {describe(*members)}. Received: {value!r}.")
 
 
 def _guess(value: Any) -> Any:

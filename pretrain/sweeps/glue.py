@@ -15,9 +15,8 @@ from nlpdata.files import PathName
 from nlpdata.files.json_files import read_object, write_file, write_json
 from nlpdata.registry import user_modules
 from nlpdata.tokenizers import Tokenizer
-from pretrain.registry import EXPERIMENTS
 from pretrain.settings.overrides import parse_overrides
-from pretrain.settings.schema import Choice, ExperimentConfig
+from pretrain.settings.schema import Choice, ExperimentConfig, registered
 from pretrain.settings.tree import to_tree, with_layers
 from pretrain.settings.yaml_files import read_yaml
 from pretrain.sweeps.seeds import run_each, seed_runs, summarize
@@ -149,7 +148,7 @@ def _runs(options: GlueOptions, names: Sequence[str]) -> dict[str, tuple[Experim
         trained = trained if trained in names else ""  # the dataset whose model is scored
         records = make_records(options, name, [dev] if trained else ["train", dev], tokenizer)
         layers = [(settings, read_yaml(settings)), ("", _task_layer(options, records, dev, encoder))]
-        config = with_layers(EXPERIMENTS.get(options.experiment)(), [*layers, *above])
+        config = with_layers(registered(options.experiment), [*layers, *above])
         if not trained:
             check_before_sweep(config, "train_and_eval")
         for seed, each in seed_runs(config, options.seeds).items():

@@ -12,6 +12,8 @@ import pytest
 from nlpdata.errors import UsageError
 from pretrain.converters import native
 from pretrain.encoders.model_config import read_model_config
+from pretrain.experiments import experiment_lines
+from pretrain.experiments.pretraining import bert_local
 from pretrain.run import main, resolve, run_mode
 from pretrain.settings.flags import parse_flags
 from tests.messages import messages
@@ -107,6 +109,17 @@ GARDEN = """--experiment=bert/sentence_prediction --mode=train_and_eval --model_
  --params_override=task.train_data.input_path=gs://some_bucket/datasets/mnli_train.tf_record,\
 task.validation_data.input_path=gs://some_bucket/datasets/mnli_eval.tf_record,\
 task.hub_module_url=https://tfhub.dev/tensorflow/bert_en_uncased_L-12_H-768_A-12/3,runtime.distribution_strategy=tpu"""
+
+
+def test_an_experiment_without_a_description_is_listed(monkeypatch):
+    monkeypatch.setattr(bert_local, "__doc__", None)
+    assert "bert/local" in experiment_lines()
+
+
+def test_an_encoder_is_chosen_by_its_name_alone(tmp_path):
+    (tmp_path / "a.yaml").write_text("task: {model: {encoder: albert}}\n")
+    for line in (f"--config_file={tmp_path}/a.yaml", "--params_override=task.model.encoder=albert"):
+        assert config_of(f"--experiment=bert/local {line}").task.model.encoder.type == "albert"
 
 
 def test_garden_readme_line():
@@ -289,6 +302,8 @@ def test_wrong_modes(line, message):
         ("--experiment=bert/local --params_override=trainer.train_stps=1", "--params_override: trainer.train_stps:"),
         ("--experiment=bert/local --num_train_steps=0", "trainer.train_steps: must be at least 1. Received: 0."),
         ("--experiment=bert/local --backend=jaxx", "--backend=jaxx"),
+        ("--experiment=json:loads", "experiment 'json:loads' fails: TypeError: loads() missing"),
+        ("--experiment=os:getcwd", "experiment 'os:getcwd' returns str. It must be a function of no arguments"),
     ],
 )
 def test_wrong_options_exit_2(capsys, no_backend, line, message):

@@ -47,6 +47,19 @@ def test_dry_run_prints_the_job(capsys):
     assert create.endswith("--project=p1")
 
 
+@pytest.mark.parametrize(
+    ("flags", "installed"),
+    [
+        ([], "[train]' 'tensorflow[and-cuda]' &&"),
+        (["--backend=jax"], "[jax]' 'jax[cuda12]' &&"),
+        (["--backend", "tensorflow"], "[train]' 'tensorflow[and-cuda]' &&"),
+    ],
+)
+def test_a_job_installs_its_backend(flags, installed, capsys):
+    assert main([*STAGING, "--dry_run", "--", "--experiment=bert/local", *flags]) == 0
+    assert f".tar.gz{installed}" in capsys.readouterr().out
+
+
 def test_a_job_gets_the_users_modules(tmp_path, monkeypatch, capsys):
     """Those of --import_module and those that flags name as module:attribute; a package whole, this project's own not."""
     monkeypatch.syspath_prepend(tmp_path)

@@ -11,7 +11,7 @@ import pytest
 
 import nlpdata
 from nlpdata.cli.commands import main
-from nlpdata.cli.messages import PACKAGES, on_standard_error
+from nlpdata.cli.messages import PACKAGES, on_standard_error, show_error
 from nlpdata.errors import Message, as_flag, opt, spelling
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -29,6 +29,20 @@ def test_info_is_the_bare_line_and_a_warning_says_so_once(package, capsys, caplo
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "read 3 lines\nwarning: two are empty\n")
     assert not caplog.records  # the root logger repeats nothing
+
+
+def test_the_line_with_which_a_command_ends_is_shown_whatever_a_users_module_has_disabled(capsys, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("nlpdata.cli.commands"), "disabled", True)
+    logging.disable(logging.CRITICAL)
+    try:
+        with on_standard_error():
+            show_error("nlpdata: error: 100% of it")
+        assert main(["create-pretraining", "--no-such-option"]) == 2
+    finally:
+        logging.disable(logging.NOTSET)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "nlpdata: error: 100% of it"
+    assert second.startswith("nlpdata: error: no option --no-such-option")
 
 
 def test_the_loggers_are_left_as_they_were():

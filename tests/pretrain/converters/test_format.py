@@ -121,3 +121,9 @@ def test_an_unknown_format_is_refused_before_anything_is_read(tmp_path, capsys):
     for command, source in ((convert, "gone"), (export, str(tmp_path / "run"))):
         assert command.main([source, "out", "--format", "natve"]) == 2
         assert "unknown checkpoint format 'natve'. Did you mean native?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["os:path", "os:getcwd", "json:JSONDecoder"])
+def test_what_is_not_a_format_is_refused_before_anything_is_read(tmp_path, capsys, name):
+    assert convert.main([str(tmp_path / "absent"), str(tmp_path / "out"), f"--format={name}"]) == 2
+    assert f"checkpoint format {name!r} is not a subclass of" in capsys.readouterr().err

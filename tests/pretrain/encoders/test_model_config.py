@@ -88,6 +88,11 @@ def test_hugging_face_folders_read():
         ('{"hidden_size": 8}', UsageError, "vocab_size, num_hidden_layers missing"),
         ('{"model_type": "roberta"}', UsageError, "model_type 'roberta' is not supported. Supported: albert, bert"),
         (
+            '{"model_type": "my_model"}',
+            UsageError,
+            "mobilebert. A module of yours that registers it is named by --import_module",
+        ),
+        (
             '{"model_type": "bert", "position_embedding_type": "relative_key"}',
             UsageError,
             "position_embedding_type 'relative_key' is not supported, only 'absolute'",

@@ -72,6 +72,7 @@ def test_value(hint, value, expected):
         (float, True, "expected a number"),
         (bool, "maybe", "expected true or false"),
         (bool, 1, "expected true or false"),
+        (Literal["auto"] | bool, "maybe", "expected auto, true or false. Received: 'maybe'."),
         (str, ["a"], "expected text"),
         (str, 3, "expected text"),
         (int | None, "x", "expected a whole number"),
