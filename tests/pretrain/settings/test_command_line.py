@@ -35,6 +35,7 @@ def test_errors_name_options_as_these_command_lines_spell_them():
     assert error.spelled(as_flag) == "--batch_size=8, --overwrite, --nodo_lower_case or --model_dir"
 
 
+@pytest.mark.heavy
 def test_the_error_of_a_command_names_its_flag(tmp_path, capsys, monkeypatch):
     def refuse(*arguments, **options):
         raise UsageError(f"{opt('batch_size')} is too large.")
