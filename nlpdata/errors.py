@@ -67,7 +67,7 @@ def spelling(face: Spelling) -> Iterator[None]:
 class Message:
     """A message whose options (see `opt`) each face spells its own way; `str` takes the face of the context."""
 
-    def __init__(self, text: str):
+    def __init__(self, text: str) -> None:
         self.text = text
 
     def __str__(self) -> str:
@@ -104,7 +104,7 @@ class NlpdataError(Exception):
 
     exit_code = 1
 
-    def __init__(self, text: str):
+    def __init__(self, text: str) -> None:
         super().__init__(text)
         self.message = Message(text)
 

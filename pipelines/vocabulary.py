@@ -90,7 +90,7 @@ def build_graph(pipeline: beam.Pipeline, plan: TrainingPlan, folder: str) -> bea
 class CountFn(beam.DoFn):
     """(portion index, [Portion]) -> (0, (Portion, the counts of its lines))."""
 
-    def __init__(self, reader: LineReader):
+    def __init__(self, reader: LineReader) -> None:
         self._reader = reader
 
     def process(self, grouped: tuple[int, Iterable[Portion]]) -> Elements:
@@ -108,7 +108,7 @@ class PlanSampleFn(beam.DoFn):
     Seen and taken are the lines before the portion. Raises the fault of a corpus without a line that can be used.
     """
 
-    def __init__(self, reader: LineReader, files: int):
+    def __init__(self, reader: LineReader, files: int) -> None:
         self._reader, self._files = reader, files
 
     def process(self, grouped: tuple[int, Iterable[tuple[Portion, Counter]]]) -> Elements:
@@ -125,7 +125,7 @@ class PlanSampleFn(beam.DoFn):
 class SampleFn(beam.DoFn):
     """(portion index, [what PlanSampleFn gives for it]) -> (0, (portion index, its counts)); its lines are a file of the folder."""
 
-    def __init__(self, reader: LineReader, folder: str):
+    def __init__(self, reader: LineReader, folder: str) -> None:
         self._reader, self._folder = reader, folder
 
     def process(self, grouped: tuple[int, Iterable[tuple]]) -> Elements:
@@ -141,7 +141,7 @@ class SampleFn(beam.DoFn):
 class SumFn(beam.DoFn):
     """(0, all portion indices with their counts) -> the sums, which it also writes into the folder."""
 
-    def __init__(self, folder: str):
+    def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def process(self, grouped: tuple[int, Iterable[tuple[int, Counter]]]) -> Elements:

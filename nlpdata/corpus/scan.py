@@ -22,7 +22,7 @@ _REST_OF_SEPARATOR = _IN_LINE + rb"[\r\n]" + _ANY
 
 
 class _Always(Protocol):
-    """A pattern that matches everywhere, be it no byte."""
+    """A pattern that matches everywhere, if only the empty string."""
 
     def match(self, data: bytes, start: int = 0, stop: int = sys.maxsize, /) -> re.Match[bytes]: ...
 
@@ -70,7 +70,7 @@ class Window:
         return max(size, len(self.data) + min(len(self.data), MAX_LINE_BYTES))
 
     def advance(self, count: int) -> None:
-        """Lets go of the first `count` bytes."""
+        """Drops the first `count` bytes."""
         self.data = self.data[count:]
         self.base += count
 
@@ -82,7 +82,7 @@ class Window:
 
 
 def undecided(data: bytes, position: int) -> bool:
-    """Whether it takes more bytes to tell if a whitespace character stands at `position`."""
+    """Whether it takes more bytes to tell if there is a whitespace character at `position`."""
     return position == len(data) or _PART_OF_WIDE.match(data, position) is not None
 
 

@@ -28,7 +28,7 @@ class CorpusFile:
 
 @dataclass(frozen=True)
 class ByteRange:
-    """A byte range of one file: the documents whose first byte lies in it."""
+    """A byte range of one file: the documents whose first byte is in it."""
 
     index: int
     """Position in the plan."""

@@ -61,7 +61,7 @@ def _decompressed(raw: BufferedReader, path: str) -> Readable:
 class _Forward:
     """What tarfile needs of a file that is read from front to back, and the block that it read last."""
 
-    def __init__(self, stream: Readable):
+    def __init__(self, stream: Readable) -> None:
         self._stream = stream
         self.position, self.last = 0, b""
 

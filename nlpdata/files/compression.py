@@ -44,7 +44,9 @@ class FrameStream:
     # One compressed KiB can hold 256 run-length blocks of 128 KiB each: more at a time would not bound memory.
     _STEP = 1024
 
-    def __init__(self, raw: Readable, new_frame: Callable[[], Any], fault: type[Exception], limit: int | None = None):
+    def __init__(
+        self, raw: Readable, new_frame: Callable[[], Any], fault: type[Exception], limit: int | None = None
+    ) -> None:
         self._raw, self._new_frame, self._fault = raw, new_frame, fault
         self._limit = () if limit is None else (limit,)
         self._frame: Any = None

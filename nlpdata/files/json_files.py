@@ -47,7 +47,7 @@ def write_json(path: Path, content: object) -> None:
 
 
 def json_bytes(content: object) -> bytes:
-    """JSON for people: indented, with a line break at the end. Lone surrogates stand as JSON's \\udcff."""
+    """JSON for people: indented, with a line break at the end. Lone surrogates are written as JSON's \\udcff."""
     return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
 
 

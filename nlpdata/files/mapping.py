@@ -34,7 +34,7 @@ def most_mappings() -> int:
 class MappedFile:
     """A file of this machine. It must not change; DataError where it did."""
 
-    def __init__(self, path: PathName):
+    def __init__(self, path: PathName) -> None:
         self._path, self._found = path, _identity(os.stat(path))
         weakref.finalize(self, _mapped.pop, id(self), None)
 

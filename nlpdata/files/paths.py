@@ -1,4 +1,4 @@
-"""Where files lie: on this machine, or on a remote file system.
+"""Paths of files: on this machine, or on a remote file system.
 
 path_of("out/train.tfrecord")          # a pathlib.Path
 path_of("s3://bucket/train.tfrecord")  # a RemotePath, with the part of Path's interface that is used here

@@ -26,7 +26,7 @@ BLOCK_BYTES = 1 << 20  # read at a time: more would be read in vain where only t
 class RemotePath:
     """A path on a remote file system; picklable."""
 
-    def __init__(self, url: object):
+    def __init__(self, url: object) -> None:
         scheme, _, rest = str(url).partition("://")
         if scheme not in BACKENDS:
             known = [f"{name}://" for name in BACKENDS]
@@ -197,7 +197,7 @@ def _file_system(scheme: str, url: str) -> tuple[Any, str]:
 class RemoteFile:
     """An open remote file whose errors name it."""
 
-    def __init__(self, path: RemotePath, file: Any):
+    def __init__(self, path: RemotePath, file: Any) -> None:
         self._path, self._file = path, file
 
     def read(self, size: int = -1) -> bytes:

@@ -102,7 +102,7 @@ def sentence_chunks(known: Sentences, start: int, target: Target, least: int) ->
     while stop - start >= least:
         end = bisect_left(ends, ends[start] + target(start + shift), start + 1, stop + 1)
         end = max(end, start + least)
-        if stop - end < least:  # too few sentences are left to be a chunk of their own: the document's last, or wait
+        if stop - end < least:  # too few sentences are left for a chunk: they are the document's last, or wait
             if not known.final:
                 break
             end = stop

@@ -1,18 +1,18 @@
-"""Masked language modelling: which tokens of a batch to predict, and what stands in their place.
+"""Masked language modelling: which tokens of a batch to predict, and what replaces them.
 
 The very function that masks static records masks dynamic ones at load time: it needs nothing but what a record holds
 (ids, real length, where words start) and a key per example, so its result does not depend on the batch.
 
 Semantics in distribution are those of create_pretraining_data.py in google-research/albert and google-research/bert:
-units are words (or single pieces), spans of 1..max_ngram words start at words in random order with probability
+words (or single pieces) are chosen, spans of 1..max_ngram words start at words in random order with probability
 proportional to 1/n, a span ends at the last word at the latest, one that exceeds the budget is shortened, one that
 touches a chosen word is skipped; each chosen piece becomes [MASK] (80%), stays (10%) or becomes a random piece (10%).
 Different on purpose: special tokens are never masked, replacements are ordinary pieces only, the first piece of a
-segment always starts a unit, and a sequence whose words all exceed the budget gets the first pieces of one word instead
+segment always starts a word, and a sequence whose words all exceed the budget gets the first pieces of one word instead
 of no prediction.
 
     ids          [CLS] the qu ##ick fox [SEP] it ran [SEP]     word_start   1 1 1 0 1 1 1 1 1
-    units        the | qu ##ick | fox | it | ran               budget = max(1, round(0.15 * 9)) = 1
+    words        the | qu ##ick | fox | it | ran               budget = max(1, round(0.15 * 9)) = 1
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class MaskingRule:
       masked_lm_prob: share of the tokens (special ones included, as in the originals) to predict.
       max_predictions: most predictions of a sequence (P).
       max_ngram: longest span, in words.
-      whole_word: units are words; else single pieces.
+      whole_word: words are masked; else single pieces, each of which is a word below.
       favor_shorter_ngram: span lengths drawn with weights 1/n; else the same weights in reverse.
       mask_id, special_ids, ordinary_ids: [MASK]; ids that are never masked; int32 ids that may replace a token.
     """
@@ -69,7 +69,7 @@ class MaskedBatch:
 
 
 @dataclass(frozen=True)
-class _Units:
+class _Words:
     """The maskable words of a batch, one after the other, row by row.
 
     Attributes:
@@ -98,13 +98,13 @@ def mask_batch(
       example_keys: uint64 (n,), one key per example (and per epoch, when masking anew each epoch).
       rule: see MaskingRule.
     """
-    units = _find_units(ids, lengths, word_start, rule)
+    words = _find_words(ids, lengths, word_start, rule)
     budget = rule.budgets(ids.shape[1])[lengths]
-    chosen = _choose_tokens(units, budget, example_keys, rule)
-    return _replace(ids, units.tokens[chosen], example_keys, rule)
+    chosen = _choose_tokens(words, budget, example_keys, rule)
+    return _replace(ids, words.tokens[chosen], example_keys, rule)
 
 
-def _find_units(ids: np.ndarray, lengths: np.ndarray, word_start: np.ndarray, rule: MaskingRule) -> _Units:
+def _find_words(ids: np.ndarray, lengths: np.ndarray, word_start: np.ndarray, rule: MaskingRule) -> _Words:
     n, width = ids.shape
     maskable = np.arange(width) < lengths[:, None]
     for special in rule.special_ids:
@@ -119,38 +119,37 @@ def _find_units(ids: np.ndarray, lengths: np.ndarray, word_start: np.ndarray, ru
     row = tokens[begin] // width
     count = np.bincount(row, minlength=n)
     starts = np.append(begin, len(tokens))
-    return _Units(tokens, starts, row, np.cumsum(count) - count, count)
+    return _Words(tokens, starts, row, np.cumsum(count) - count, count)
 
 
-def _choose_tokens(units: _Units, budget: np.ndarray, example_keys: np.ndarray, rule: MaskingRule) -> np.ndarray:
-    """Which of `units.tokens` to predict: bool (len(tokens),)."""
-    words = len(units.row)
-    if not words:
+def _choose_tokens(words: _Words, budget: np.ndarray, example_keys: np.ndarray, rule: MaskingRule) -> np.ndarray:
+    """Which of `words.tokens` to predict: bool (len(tokens),)."""
+    if not len(words.row):
         return np.zeros(0, bool)
-    index = np.arange(words) - units.first[units.row]
-    draws = keys.draw(keys.fold(example_keys, Purpose.MASK_ORDER)[units.row], index)
-    order = _random_order(units, index, draws)
-    span = _span_lengths(units.count[units.row] - index, draws, rule)
-    covered, left = _cover(units, order, span, budget, rule.max_ngram)
-    lengths = np.diff(units.starts)
+    index = np.arange(len(words.row)) - words.first[words.row]
+    draws = keys.draw(keys.fold(example_keys, Purpose.MASK_ORDER)[words.row], index)
+    order = _random_order(words, index, draws)
+    span = _span_lengths(words.count[words.row] - index, draws, rule)
+    covered, left = _cover(words, order, span, budget, rule.max_ngram)
+    lengths = np.diff(words.starts)
     chosen = np.repeat(covered, lengths)
     # Every word of such a row is longer than its budget: the first pieces of the first word drawn.
-    for r in np.flatnonzero((left == budget) & (units.count > 0)):
-        start = units.starts[order[units.first[r]]]
+    for r in np.flatnonzero((left == budget) & (words.count > 0)):
+        start = words.starts[order[words.first[r]]]
         chosen[start : start + budget[r]] = True
     return chosen
 
 
-def _random_order(units: _Units, index: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """The words of each row in random order, as indices of words; row r's stand at first[r] : first[r] + count[r]."""
+def _random_order(words: _Words, index: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """The words of each row in random order, as indices of words; row r's are at first[r] : first[r] + count[r]."""
     # Row, 32 random bits and the word's index in one integer: one plain sort instead of an argsort.
     packed = draws >> np.uint64(32)
-    packed |= units.row.astype(np.uint64) << np.uint64(32)
+    packed |= words.row.astype(np.uint64) << np.uint64(32)
     packed <<= np.uint64(_INDEX_BITS)
     packed |= index.astype(np.uint64)
     packed.sort()
     packed &= np.uint64((1 << _INDEX_BITS) - 1)
-    return packed.astype(np.int64) + units.first[units.row]
+    return packed.astype(np.int64) + words.first[words.row]
 
 
 def _span_lengths(available: np.ndarray, draws: np.ndarray, rule: MaskingRule) -> np.ndarray:
@@ -171,32 +170,32 @@ def _ngram_thresholds(max_ngram: int, favor_shorter: bool) -> np.ndarray:
 
 
 def _cover(
-    units: _Units, order: np.ndarray, span: np.ndarray, budget: np.ndarray, max_ngram: int
+    words: _Words, order: np.ndarray, span: np.ndarray, budget: np.ndarray, max_ngram: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Greedy choice in lockstep: in round i every row tries the i-th word of its random order.
 
     Returns which words are covered, bool (words,), and what is left of each row's budget, int64 (n,).
     """
-    covered = np.zeros(len(units.row), bool)
+    covered = np.zeros(len(words.row), bool)
     left = budget.copy()
-    rows = np.flatnonzero((units.count > 0) & (budget > 0))
+    rows = np.flatnonzero((words.count > 0) & (budget > 0))
     ahead = np.arange(max_ngram)
-    for turn in range(int(units.count.max())):
+    for turn in range(int(words.count.max())):
         room = left[rows]
-        going = (room > 0) & (units.count[rows] > turn)
+        going = (room > 0) & (words.count[rows] > turn)
         rows, room = rows[going], room[going]
         if not len(rows):
             break
-        word = order[units.first[rows] + turn]
-        start, words = units.starts[word], span[word]
-        size = units.starts[word + words] - start
+        word = order[words.first[rows] + turn]
+        start, taken = words.starts[word], span[word]
+        size = words.starts[word + taken] - start
         for _ in range(max_ngram - 1):  # too long for what is left: one word fewer
-            long = (size > room) & (words > 1)
+            long = (size > room) & (taken > 1)
             if not long.any():
                 break
-            words = words - long
-            size = units.starts[word + words] - start
-        spans = word[:, None] + np.minimum(ahead, words[:, None] - 1)  # the span's words, its last one repeated
+            taken = taken - long
+            size = words.starts[word + taken] - start
+        spans = word[:, None] + np.minimum(ahead, taken[:, None] - 1)  # the span's words, its last one repeated
         free = (size <= room) & ~covered[spans].any(axis=1)
         covered[spans[free]] = True
         left[rows] = room - size * free

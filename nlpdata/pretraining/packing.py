@@ -6,7 +6,7 @@ shorter example:
 
     documents  a b c | d e | f g h i         [CLS] a b c [SEP] d [SEP]    [CLS] e [SEP] f g h [SEP]    [CLS] i [SEP]
 
-As in RoBERTa's FULL-SENTENCES (Liu et al. 2019, arXiv:1907.11692, section 4.2) one [SEP] stands between two documents
+As in RoBERTa's FULL-SENTENCES (Liu et al. 2019, arXiv:1907.11692, section 4.2) one [SEP] is between two documents
 of an example; unlike there, sentences are cut where an example is full. An example neither begins nor ends with such a
 separator, which would say nothing.
 

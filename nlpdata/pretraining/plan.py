@@ -101,7 +101,7 @@ class Plan:
         return sum(file.size for file in self.files)
 
     def tokenizer_file(self, split: str) -> str:
-        """Base name of the copy of the tokenizer that lies next to a split's records."""
+        """Base name of the copy of the tokenizer next to a split's records."""
         return copy_name(self.targets[split].stem, self.tokenizer_entry["source"])
 
     def copies(self) -> dict[str, bytes]:

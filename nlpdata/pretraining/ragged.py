@@ -2,7 +2,7 @@
 
     row: count of each column uint32 (columns,) | values of column 0 | values of column 1 | ...
 
-Rows stand one after the other, none is padded; all of it is in units of two bytes.
+Rows follow each other without padding; all of it is in cells of two bytes.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_UNIT = np.dtype(np.uint16)
+_CELL = np.dtype(np.uint16)
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Ragged:
 
     @classmethod
     def joined(cls, values: np.ndarray, counts: np.ndarray) -> "Ragged":
-        """Rows that stand one after the other in `values`."""
+        """Rows that follow each other in `values`."""
         return cls(values, np.cumsum(counts) - counts, counts)
 
 
@@ -46,32 +46,32 @@ def pack_rows(columns: Sequence[Ragged], dtypes: Sequence[np.dtype]) -> tuple[by
 
     Values are written in `dtypes`, one a column, of two bytes or a multiple.
     """
-    head = np.stack([column.counts for column in columns], axis=1).astype(np.uint32).view(_UNIT)
-    widths = [np.dtype(dtype).itemsize // _UNIT.itemsize for dtype in dtypes]
+    head = np.stack([column.counts for column in columns], axis=1).astype(np.uint32).view(_CELL)
+    widths = [np.dtype(dtype).itemsize // _CELL.itemsize for dtype in dtypes]
     sizes = head.shape[1] + sum(column.counts * width for column, width in zip(columns, widths, strict=True))
-    units = np.empty(int(sizes.sum()), _UNIT)
+    cells = np.empty(int(sizes.sum()), _CELL)
     at = np.cumsum(sizes) - sizes
-    units[at[:, None] + np.arange(head.shape[1])] = head
+    cells[at[:, None] + np.arange(head.shape[1])] = head
     at = at + head.shape[1]
     for column, dtype, width in zip(columns, dtypes, widths, strict=True):
-        source = np.ascontiguousarray(column.values, dtype).view(_UNIT)
-        copy_slices(source, column.starts * width, column.counts * width, units, at)
+        source = np.ascontiguousarray(column.values, dtype).view(_CELL)
+        copy_slices(source, column.starts * width, column.counts * width, cells, at)
         at += column.counts * width
-    return units.tobytes(), sizes * _UNIT.itemsize
+    return cells.tobytes(), sizes * _CELL.itemsize
 
 
 def unpack_rows(payload: bytes, lengths: np.ndarray, dtypes: Sequence[np.dtype]) -> list[Ragged]:
-    """The columns of rows that pack_rows has written with the same `dtypes`; in each, rows stand one after the other."""
-    units = np.frombuffer(payload, _UNIT)
-    at = (np.cumsum(lengths) - lengths) // _UNIT.itemsize
+    """The columns of rows that pack_rows has written with the same `dtypes`; in each, rows follow each other."""
+    cells = np.frombuffer(payload, _CELL)
+    at = (np.cumsum(lengths) - lengths) // _CELL.itemsize
     head = 2 * len(dtypes)
-    counts = units[at[:, None] + np.arange(head)].view(np.uint32).astype(np.int64)
+    counts = cells[at[:, None] + np.arange(head)].view(np.uint32).astype(np.int64)
     at = at + head
     columns = []
     for dtype, count in zip(map(np.dtype, dtypes), counts.T, strict=True):
-        size = count * (dtype.itemsize // _UNIT.itemsize)
-        found = np.empty(int(size.sum()), _UNIT)
-        copy_slices(units, at, size, found, np.cumsum(size) - size)
+        size = count * (dtype.itemsize // _CELL.itemsize)
+        found = np.empty(int(size.sum()), _CELL)
+        copy_slices(cells, at, size, found, np.cumsum(size) - size)
         columns.append(Ragged.joined(found.view(dtype), count))
         at = at + size
     return columns

@@ -74,7 +74,7 @@ class CandidateCollector:
         return tokens[bounds[0] : bounds[-1]].copy(), np.diff(bounds)
 
     def pack(self, dtype: np.dtype) -> tuple[bytes, np.ndarray]:
-        """The document's entry, as pack_candidates: every start is a span of its own."""
+        """The document's entry, as pack_candidates: every start has its own span."""
         spans = [[best[number][1:] for number in sorted(best)] for best in self._best]
         flat = [span for duplicate in spans for span in duplicate]
         lengths = np.concatenate([span[1] for span in flat])
@@ -148,7 +148,7 @@ class Candidates:
       starts: sentence of each candidate start, document by document, duplicate by duplicate.
       limits: token where the span of each start ends.
       first, count: int64 (documents, duplicates), the starts of a document in a duplicate.
-      duplicates: int64 (documents,), the duplicates with starts of their own.
+      duplicates: int64 (documents,), the duplicates that have their own starts.
     """
 
     document_keys: np.ndarray

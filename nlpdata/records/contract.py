@@ -22,7 +22,7 @@ input_ids             The tokens after masking: [CLS] A [SEP] B [SEP], or [CLS] 
                       the true word ("##ed" above).
 input_mask            1 for a token, 0 for padding. (Foreign records may have it the other way round; ours never.)
 segment_ids           0 for [CLS], A and the [SEP] behind it; 1 for B and its [SEP]; 0 for padding.
-token_boundary        1 where a word starts; special tokens are words of their own; 0 for padding.
+token_boundary        1 where a word starts; special tokens are words too; 0 for padding.
 masked_lm_positions   Where predictions are, in rising order; unused places at the end are 0.
 masked_lm_ids         The true token at each of those positions; unused places are 0.
 masked_lm_weights     1.0 for a prediction, 0.0 for an unused place. With P = 5 the example above would have
@@ -144,7 +144,7 @@ def features_of_meta(meta: dict | None, file: str = "") -> tuple[Feature, ...] |
 
 
 def split_of_meta(meta: dict | None, file: str) -> dict | None:
-    """What a fine-tuning set's meta file says of the split that a record file belongs to; None for other sets."""
+    """The entry of a fine-tuning set's meta file for the split that a record file belongs to; None for other sets."""
     owner = next((shard.get("split") for shard in (meta or {}).get("shards", []) if shard["file"] == file), None)
     return (meta or {}).get("splits", {}).get(owner)
 
@@ -255,7 +255,7 @@ def meta_bytes(meta: dict) -> bytes:
     """The content of a meta file: equal metas are equal bytes.
 
     `format_version` is added where absent. Keys are sorted, two spaces of indentation, one newline at the end. Lone
-    surrogates, which UTF-8 has no place for, stand as JSON's \\udcff.
+    surrogates, which UTF-8 cannot hold, are written as JSON's \\udcff.
     """
     text = json.dumps(
         {"format_version": FORMAT_VERSION} | meta,

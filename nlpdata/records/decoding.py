@@ -23,7 +23,7 @@ _KINDS = {0x0A: "bytes", 0x12: "float32", 0x1A: "int64"}  # tag of Feature's one
 class MalformedExample(ValueError):
     """Bytes that are not an Example; `record` is its index in the batch."""
 
-    def __init__(self, record: int, reason: str):
+    def __init__(self, record: int, reason: str) -> None:
         super().__init__(reason)
         self.record, self.reason = record, reason
 
@@ -268,7 +268,7 @@ def parse_example(record: bytes) -> dict[str, tuple[str | None, list]]:
                 if part == 1 and part_form == BYTES:
                     name = value.decode()
                 elif part == 2 and part_form == BYTES:
-                    feature += value  # messages that stand twice are merged, and so are their bytes
+                    feature += value  # a message that occurs twice is merged, and so are its bytes
             features[name] = _parse_feature(feature)
     return features
 

@@ -45,7 +45,7 @@ def record_header(length: int) -> bytes:
 
 
 def _entry_header(feature: Feature, payload: int) -> bytes:
-    """All that stands before the `payload` bytes of a feature's values in its map entry."""
+    """The bytes of a map entry before the `payload` bytes of the feature's values."""
     packed = feature.dtype != "bytes" and payload > 0  # an empty list is not written, not even its length
     head = b"\x0a" + varint(payload) if packed else b""
     head = _LIST_TAG[feature.dtype] + varint(len(head) + payload) + head
@@ -57,7 +57,7 @@ def _entry_header(feature: Feature, payload: int) -> bytes:
 class _Headers(dict):
     """payload length -> header bytes; a set of records has few distinct lengths."""
 
-    def __init__(self, make):
+    def __init__(self, make) -> None:
         super().__init__()
         self.make = make
 
@@ -119,7 +119,7 @@ class Packed(list):
 class VarintRuns:
     """Non-negative integers as varints, of which any run of neighbours is a slice of one byte string."""
 
-    def __init__(self, values: np.ndarray):
+    def __init__(self, values: np.ndarray) -> None:
         """values: integers (n,)."""
         stream, ends = varint_stream(_unsigned(values, 0, int(values.max(initial=0))))
         self._data, self._edges = stream.tobytes(), np.append(0, ends)
@@ -152,7 +152,7 @@ def _unsigned(column: np.ndarray, low: int, high: int) -> np.ndarray:
 class _Fixed:
     """Neighbouring features whose values take the same bytes in all records: one matrix, headers filled in once."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.columns: list[tuple[int, int, np.ndarray]] = []  # (first byte, end, values as uint8 (n, bytes))
         self.template = b""
 
@@ -176,7 +176,7 @@ class _Fixed:
 class _Varints:
     """A feature of integers that take one to ten bytes each."""
 
-    def __init__(self, feature: Feature, column: np.ndarray, low: int, high: int):
+    def __init__(self, feature: Feature, column: np.ndarray, low: int, high: int) -> None:
         self.column, self.low, self.high = column, low, high
         self.headers = _Headers(lambda payload: _entry_header(feature, payload))
 
@@ -192,7 +192,7 @@ class _Varints:
 class _Packed:
     """A feature of integers that are varints already."""
 
-    def __init__(self, feature: Feature, column: Packed):
+    def __init__(self, feature: Feature, column: Packed) -> None:
         self.column = column
         self.headers = _Headers(lambda payload: _entry_header(feature, payload))
 
@@ -204,7 +204,7 @@ class _Packed:
 class _Bytes:
     """A feature of byte strings."""
 
-    def __init__(self, feature: Feature, column: np.ndarray):
+    def __init__(self, feature: Feature, column: np.ndarray) -> None:
         self.feature, self.column = feature, column
 
     def slices(self, start: int, stop: int) -> list[bytes]:

@@ -53,7 +53,7 @@ def _tokenizer(records: Records, path: PathName | None) -> tuple[Tokenizer | Non
 
 
 def _folder(records: Records) -> AnyPath:
-    """Where the meta file of records lies that have one."""
+    """The folder of the meta file of records that have one."""
     found = find_meta(records.paths[0])
     assert found is not None
     return found.parent

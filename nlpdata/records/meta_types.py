@@ -1,4 +1,4 @@
-"""What kind of value stands under which key of a meta file: it is data that anybody may have written, or damaged.
+"""The kind of value that each key of a meta file has: the file is data that anybody may have written, or damaged.
 
 Readers rely on these kinds, and on the bounds, which keep what they make of a value within memory.
 """
@@ -88,7 +88,7 @@ _KINDS = {  # dotted path, "*" standing for every name -> kind of the value, whe
 
 
 def type_fault(meta: Mapping) -> str | None:
-    """What stands under a key and is of another kind than expected there: key, value and kind; None where nothing is."""
+    """A value of another kind than its key expects: key, value and kind, for a message; None where all are right."""
     for path, kind in _KINDS.items():
         for place, value in _values(meta, path.split(".")):
             if not kind.fits(value):
@@ -97,7 +97,7 @@ def type_fault(meta: Mapping) -> str | None:
 
 
 def _values(value, path: list[str], place: str = "") -> Iterator[tuple[str, object]]:
-    """(dotted path, value) of what stands under a path; objects on the way were checked before."""
+    """(dotted path, value) of all values under a path; the objects on the way were checked before."""
     if not path:
         yield place, value
         return

@@ -57,7 +57,7 @@ class RecordFile:
 
     Args:
       path: the file.
-      spool: where the content of a compressed or remote file goes; default: one of its own.
+      spool: where the content of a compressed or remote file goes; default: a new one.
 
     Attributes:
       path: the file.
@@ -67,7 +67,7 @@ class RecordFile:
     Raises DataError, with file and record, where the framing is broken.
     """
 
-    def __init__(self, path: PathName | AnyPath, spool: Spool | None = None):
+    def __init__(self, path: PathName | AnyPath, spool: Spool | None = None) -> None:
         self.path = path_of(path)
         try:
             with self.path.open("rb") as file:
@@ -169,7 +169,7 @@ class Records:
       features: of the first record, in its order.
     """
 
-    def __init__(self, paths: Sequence[AnyPath]):
+    def __init__(self, paths: Sequence[AnyPath]) -> None:
         self.paths = list(paths)
         for path in self.paths:
             refuse_while_committing(path)

@@ -154,7 +154,7 @@ def _check_file(path: AnyPath, promised: int | None, rules: "_Rules", report: Ve
 
 
 def _decode(file: RecordFile, rows: list[int], path, report) -> Iterator[tuple[list[int], dict]]:
-    """The columns of records; a record that is no Example is reported and left out."""
+    """The columns of records; a record that is not an Example is reported and left out."""
 
     def decode(rows):
         parts = [file.record(i) for i in rows]
@@ -177,7 +177,7 @@ def _decode(file: RecordFile, rows: list[int], path, report) -> Iterator[tuple[l
 class _Rules:
     """What the records of one set must hold: from the meta file, or from the first record where there is none."""
 
-    def __init__(self, meta: dict | None, file: str):
+    def __init__(self, meta: dict | None, file: str) -> None:
         self.meta = meta = meta or {}
         tokenizer = meta.get("tokenizer", {})
         self.special = tokenizer.get("special_ids")

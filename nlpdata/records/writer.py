@@ -34,7 +34,7 @@ class ShardWriter:
     time nor name. Raises UsageError for an unknown compression, DataError where the disk refuses.
     """
 
-    def __init__(self, path: PathName, compression: str = "none"):
+    def __init__(self, path: PathName, compression: str = "none") -> None:
         if compression not in COMPRESSIONS:
             raise UsageError(f"compression: received {compression!r}, expected one of {', '.join(COMPRESSIONS)}")
         self.path = Path(path)

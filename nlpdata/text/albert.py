@@ -32,7 +32,7 @@ _ASCII_SPACES = b"\t\x0b\x0c\r\x1c\x1d\x1e\x1f"
 _SPACES_ONLY = bytes.maketrans(_ASCII_SPACES, b" " * len(_ASCII_SPACES))
 _SPACES_AND_CASE = _SPACES_ONLY.translate(bytes(range(256)).lower())
 
-# What the table says of a character: it is whitespace; it or its block must leave the table; it becomes several
+# What the table holds for a character: it is whitespace; it or its block must leave the table; it becomes several
 # characters; it is dropped; it changes; it may be part of a quotation mark.
 _SPACE, _LEAVES, _GROWS, _DROPPED, _CHANGES, _QUOTE = 1, 2, 4, 8, 16, 32
 
@@ -128,7 +128,7 @@ class _Table:
     replacement: code unit -> uint16 array, where it is several.
     """
 
-    def __init__(self, do_lower_case: bool):
+    def __init__(self, do_lower_case: bool) -> None:
         self.do_lower_case = do_lower_case
         self.flags = np.zeros(0x10000, dtype=np.uint8)
         self.first = np.arange(0x10000, dtype=np.uint16)
@@ -155,7 +155,7 @@ class _Table:
             self.first[code] = ord(text)
 
     def apply(self, block: str, codes: np.ndarray, flags: np.ndarray) -> str:
-        """Steps 3 and 4. `codes` are the block's code units, `flags` what the table says of them."""
+        """Steps 3 and 4. `codes` are the block's code units, `flags` their entries in the table."""
         seen = np.bitwise_or.reduce(flags)
         nothing = np.zeros(0, np.int64)
         grown = np.flatnonzero(flags & _GROWS) if seen & _GROWS else nothing

@@ -3,17 +3,17 @@
 The rule is `BasicTokenizer` of google-research/bert's tokenization.py, in its order:
 
 1. drop U+0000, U+FFFD and every control or format character (Cc, Cf) other than tab, LF and CR;
-2. every CJK ideograph becomes a word of its own;
+2. every CJK ideograph becomes a word;
 3. split at whitespace as `str.split()` knows it;
 4. lower-case, if do_lower_case;
 5. canonical decomposition (NFD) without nonspacing marks (Mn), unless accents are kept;
 6. every punctuation character (category P*, and all of ASCII that is neither letter, digit nor space) becomes a token.
 
-Characters that step 1 drops join what stands around them, though `str.split()` would split at some of them (U+000B,
+Characters that step 1 drops join what is around them, though `str.split()` would split at some of them (U+000B,
 U+000C, U+001C to U+001F, U+0085). Categories are those of this Python's Unicode database.
 
 `BasicTokenizer` takes the rule apart for tables of words: a token depends on nothing but the whitespace-separated word
-that it stands in, so `words` finds the words of a block of lines (steps 1 to 3, of step 1 only what decides where words
+that it is in, so `words` finds the words of a block of lines (steps 1 to 3, of step 1 only what decides where words
 end), and `tokens` the tokens of words (the rest), which need to be known once a word.
 """
 
@@ -71,7 +71,7 @@ class BasicTokenizer:
     tokenize_chinese_chars: False leaves step 2 out, as some models for Japanese and Korean do.
     """
 
-    def __init__(self, *, do_lower_case: bool, keep_accents: bool, tokenize_chinese_chars: bool = True):
+    def __init__(self, *, do_lower_case: bool, keep_accents: bool, tokenize_chinese_chars: bool = True) -> None:
         self.do_lower_case = do_lower_case
         self.keep_accents = keep_accents
         self.tokenize_chinese_chars = tokenize_chinese_chars

@@ -100,5 +100,5 @@ def _units(counters: Mapping[str, int]) -> int:
 
 
 def enough(counters: Mapping[str, int]) -> bool:
-    """Whether there is so much text that its loss is refused."""
+    """Whether there is enough text to refuse its loss."""
     return _units(counters) >= FEW_UNITS and counters.get("tokens", 0) >= FEW_TOKENS

@@ -13,13 +13,13 @@ from nlpdata.tokenizers.hf import is_json, json_kind
 SIDECAR_SUFFIX = ".tokenizer.json"  # what train-tokenizer writes next to a tokenizer file
 FAST = "tokenizer.json"
 _COPY = ".tokenizer"
-_FAST_COPY = ".tokenizer.hf.json"  # not the sidecar's name: a vocabulary of the same stem may lie there
-_BESIDE = (FAST, "tokenizer_config.json", "special_tokens_map.json")  # Hugging Face's, of any name
+_FAST_COPY = ".tokenizer.hf.json"  # not the sidecar's name: a vocabulary of the same stem may be there
+_NEXT_TO_IT = (FAST, "tokenizer_config.json", "special_tokens_map.json")  # Hugging Face's, of any name
 _HEAD = 65536  # bytes that tell what a file is
 
 
 def fetch(path: str) -> str:
-    """Where a tokenizer lies on this machine: a remote one is copied, with the files next to it, until this process ends."""
+    """A tokenizer's path on this machine: a remote one is copied, with the files next to it, until this process ends."""
     if not is_remote(path):
         return path
     source = path_of(path)
@@ -30,7 +30,7 @@ def fetch(path: str) -> str:
     place = Path(tempfile.mkdtemp(prefix="nlpdata-tokenizer-"))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     for each in (source if whole else source.parent).iterdir():
-        of_it = whole or each.name.startswith(f"{stem}.") or each.name in _BESIDE
+        of_it = whole or each.name.startswith(f"{stem}.") or each.name in _NEXT_TO_IT
         if each.name.endswith((".model", ".txt", ".json")) and of_it:
             (place / each.name).write_bytes(each.read_bytes())
     return str(place if whole else place / source.name)

@@ -72,7 +72,7 @@ def wordpiece_entries(path: str, fast: Mapping) -> list[str]:
 
 
 def wordpiece_options(path: str, fast: Mapping) -> dict:
-    """What a tokenizer.json says of the fields of a TokenizerSpec."""
+    """What a tokenizer.json gives for the fields of a TokenizerSpec."""
     normalizer = _bert_normalizer(fast)
     options = {
         "do_lower_case": normalizer.get("lowercase", True),

@@ -45,7 +45,7 @@ class TokenizerSpec:
 
     @classmethod
     def from_meta(cls, entry: Mapping, folder: str | Path = ".") -> "TokenizerSpec":
-        """The spec of a meta file's `tokenizer` entry; `folder` is where the meta file, and so `file`, lies."""
+        """The spec of a meta file's `tokenizer` entry; `folder` is that of the meta file, and so of `file`."""
         if "file" not in entry:
             raise DataError(f"the tokenizer entry of the meta file names no file; it has {sorted(entry)}")
         options: dict[str, Any] = {name: entry[name] for name in OPTIONS if entry.get(name) is not None}
@@ -150,7 +150,7 @@ def count_unknown(ids: np.ndarray, tokenizer: Tokenizer) -> int:
 def load_tokenizer(source: TokenizerSource, **options: Any) -> Tokenizer:
     """Loads a tokenizer from a TokenizerSpec, a path (str or Path) or a meta file's `tokenizer` entry (a mapping).
 
-    `options` are fields of TokenizerSpec that go before what the source says, and for a mapping also `folder`.
+    `options` are fields of TokenizerSpec that override the source, and for a mapping also `folder`.
     Raises UsageError where the choice of file or option is wrong, DataError where the file is.
     """
     if isinstance(source, Mapping):

@@ -64,7 +64,7 @@ def begins_word(piece: str) -> bool:
 def byte_begins_word(byte: int) -> bool:
     """True if a byte-fallback piece (<0x00> to <0xFF>) begins a word, as far as one byte of UTF-8 can tell.
 
-    An ASCII byte counts as its character. Of lead bytes those start a word under which lie mostly symbols (C2, E2),
+    An ASCII byte counts as its character. A lead byte starts a word where it begins mostly symbols (C2, E2),
     scripts without spaces (E1, E3 to E9), full-width forms (EF), and emoji and Han extensions (F0 and up). The other
     lead bytes (Latin to Arabic, Indic, Hangul) and continuation bytes continue it.
     """

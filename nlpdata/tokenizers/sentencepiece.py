@@ -40,7 +40,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     kind = "sentencepiece"
 
-    def __init__(self, spec: TokenizerSpec):
+    def __init__(self, spec: TokenizerSpec) -> None:
         """Loads the file at spec.path, a model or a tokenizer.json of the type Unigram.
 
         DataError if it is neither, or lacks special pieces; UsageError if it is absent, or asks for what cannot be done.
@@ -76,7 +76,7 @@ class SentencePieceTokenizer(Tokenizer):
         self.pad_id, self.cls_id, self.sep_id, self.mask_id = (ids[piece] for piece in (pad, cls, sep, mask))
         self._special = {*ids.values(), self.unk_id}
         mark = model.piece_to_id("\u2581")
-        self.mark_id = None if mark == self.unk_id else mark  # of a word whose mark is a piece of its own
+        self.mark_id = None if mark == self.unk_id else mark  # of a word whose mark is a separate piece
 
     def _complete(self, spec: TokenizerSpec, described: dict) -> TokenizerSpec:
         """The spec with every option decided: given, else stored next to the file or described in it, else ALBERT's."""
@@ -217,7 +217,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     @cached_property
     def word_start(self) -> np.ndarray:
-        """bool (vocab_size,): see `nlpdata.tokenizers.scripts.begins_word`; control pieces are words of their own."""
+        """bool (vocab_size,): see `nlpdata.tokenizers.scripts.begins_word`; control pieces are words."""
         model, special = self._model, self._special
         starts = np.zeros(self.vocab_size, dtype=bool)
         for i, piece in enumerate(self._all_pieces):
@@ -236,7 +236,7 @@ def without_surrogates(line: str) -> str:
 class _DigitCommaTable:
     """What each affected id becomes. `lengths` int64 (vocab,): how many ids (1: itself); `affected` bool (vocab,)."""
 
-    def __init__(self, vocab_size: int, replacements: dict[int, list[int]]):
+    def __init__(self, vocab_size: int, replacements: dict[int, list[int]]) -> None:
         self.replacements = replacements
         self.affected = np.zeros(vocab_size, dtype=bool)
         self.affected[list(replacements)] = True

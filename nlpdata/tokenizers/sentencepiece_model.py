@@ -24,7 +24,7 @@ class SentencePieceModel:
       byte_fallback: unknown characters become pieces of one byte.
     """
 
-    def __init__(self, serialized: bytes):
+    def __init__(self, serialized: bytes) -> None:
         parts: dict[int, list[dict[int, Any]]] = {}
         for number, _, value in fields(serialized):
             if number in (_PIECE, _TRAINER, _NORMALIZER):
@@ -46,7 +46,7 @@ class SentencePieceModel:
 
     @cached_property
     def path_scores(self) -> np.ndarray:
-        """Scores of the pieces as unigram_model.cc adds them up, float32: a user-defined symbol has one of its own.
+        """Scores of the pieces as unigram_model.cc adds them up, float32: a user-defined symbol has a special one.
 
         That is its bytes times the best score of a piece, less 0.1. The best is sought from FLT_MIN up, so it is about 0.
         """

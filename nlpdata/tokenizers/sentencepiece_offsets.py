@@ -1,7 +1,7 @@
 """Tokens of SentencePiece models with their places in the text.
 
-Two steps lie between a text and its pieces: ALBERT's normalisation (nlpdata.text.albert) and the model's own (NFKC as
-a rule). The model tells the places in the text that it is given; here they are carried back through the first step,
+Two steps lead from a text to its pieces: ALBERT's normalisation (nlpdata.text.albert) and the model's own (NFKC as a
+rule). The model tells the places in the text that it is given; here they are carried back through the first step,
 as the range of original characters that each normalised one comes from.
 """
 
@@ -21,7 +21,7 @@ _QUOTES = re.compile("``|''")
 class SentencePieceOffsets(OffsetEncoder):
     """See nlpdata.tokenizers.offsets."""
 
-    def __init__(self, tokenizer: SentencePieceTokenizer):
+    def __init__(self, tokenizer: SentencePieceTokenizer) -> None:
         self._tokenizer = tokenizer
 
     def encode(self, texts: Sequence[str]) -> Tokens:
@@ -71,7 +71,7 @@ def source_ranges(text: str, do_lower_case: bool, keep_accents: bool) -> tuple[n
     counts = np.ones(len(begin), np.int64)
     wide = np.flatnonzero((codes[begin] > 0x7F) & ~space[begin])
     counts[wide] = [_size(text[i], do_lower_case, keep_accents) for i in begin[wide].tolist()]
-    for i in wide[counts[wide] == 0][::-1].tolist():  # a mark belongs to what it stands on
+    for i in wide[counts[wide] == 0][::-1].tolist():  # a mark belongs to the letter before it
         if i and begin[i] == end[i - 1]:
             end[i - 1] = end[i]
     return np.repeat(begin, counts), np.repeat(end, counts)

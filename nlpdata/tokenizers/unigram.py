@@ -28,7 +28,7 @@ _CHAIN = re.compile("(WT)?Q`Q'(?P<accents>D[AC])?(?P<lower>F?L)?(?P<table>N?PN?)
 
 
 def read_unigram(path: str, fast: Mapping) -> tuple[bytes, dict]:
-    """(the serialized SentencePiece model, what the file says of the fields of a TokenizerSpec).
+    """(the serialized SentencePiece model, what the file gives for the fields of a TokenizerSpec).
 
     UsageError, DataError for a file that cannot be a model. It has no digit-comma rule.
     """

@@ -25,7 +25,7 @@ class WordMemo:
         compute: Callable[[list[str]], tuple[np.ndarray, np.ndarray]],
         max_words: int,
         max_characters: int | None = None,
-    ):
+    ) -> None:
         """compute(words) -> ids int32 (sum of lengths,), lengths int64 (len(words),); words are distinct."""
         self._compute = compute
         self.max_words = max_words
@@ -56,7 +56,7 @@ class WordMemo:
         return len(self._index) - 1
 
     def encode(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Ids of all words, int32; and how many ids stand before, between and after the SEPARATORs among the words,
+        """Ids of all words, int32; and the number of ids before, between and after the SEPARATORs among the words,
         int64 (number of SEPARATORs + 1,)."""
         try:
             which = np.fromiter(map(self._index.__getitem__, words), dtype=np.int64, count=len(words))
@@ -92,7 +92,7 @@ class WordMemo:
 class WordNumbers(dict):
     """word -> its number; a word that is not there gets the next one and is put down in `new`."""
 
-    def __init__(self, numbers: Iterable[tuple[str, int]] | Mapping[str, int] = ()):
+    def __init__(self, numbers: Iterable[tuple[str, int]] | Mapping[str, int] = ()) -> None:
         super().__init__(numbers)
         self.new: list[str] = []
 

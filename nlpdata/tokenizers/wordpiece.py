@@ -49,7 +49,7 @@ class WordPieceTokenizer(Tokenizer):
 
     kind = "wordpiece"
 
-    def __init__(self, spec: TokenizerSpec):
+    def __init__(self, spec: TokenizerSpec) -> None:
         """Loads the file at spec.path, a vocab.txt or a tokenizer.json; UsageError if it is absent or of another
         kind, DataError if it is damaged or lacks special tokens."""
         self.path = spec.path
@@ -162,7 +162,7 @@ class LongestMatch:
     characters has.
     """
 
-    def __init__(self, entries: Sequence[str], reserved: set[int], unk_id: int):
+    def __init__(self, entries: Sequence[str], reserved: set[int], unk_id: int) -> None:
         """reserved: ids that no text may have."""
         self._unk_id = unk_id
         self._first: dict[str, int] = {}

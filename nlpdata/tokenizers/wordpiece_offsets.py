@@ -17,13 +17,13 @@ from nlpdata.tokenizers.word_memo import WordNumbers
 
 MEMO_WORDS = 1 << 18  # words remembered: about 80 MB when full
 
-_LETTER, _SPACE, _ALONE = 0, 1, 2  # kinds of characters: in a word, between words, a word of its own
+_LETTER, _SPACE, _ALONE = 0, 1, 2  # kinds of characters: in a word, between words, a word by itself
 
 
 class WordPieceOffsets(OffsetEncoder):
     """See nlpdata.tokenizers.offsets."""
 
-    def __init__(self, tokenizer: Tokenizer):
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._basic = BasicTokenizer(**tokenizer.options())
         self._kinds = _kinds(self._basic.tokenize_chinese_chars)
@@ -123,7 +123,7 @@ class WordPieceOffsets(OffsetEncoder):
             end += [i + 1] * size
             if not size and end and end[-1] == i and unicodedata.combining(character):
                 last = begin[-1]
-                for k in range(len(end) - 1, -1, -1):  # all that comes from the letter that the mark stands on
+                for k in range(len(end) - 1, -1, -1):  # all that comes from the letter before the mark
                     if begin[k] != last:
                         break
                     end[k] = i + 1

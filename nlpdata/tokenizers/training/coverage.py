@@ -21,7 +21,7 @@ class CharacterCounts:
     spelt: the lines as the vocabulary spells them (SentencePiece composes what normalisation took apart).
     """
 
-    def __init__(self, spelt: Callable[[list[str]], list[str]]):
+    def __init__(self, spelt: Callable[[list[str]], list[str]]) -> None:
         self._spelt = spelt
         self._counts = np.zeros(_CODES, np.int64)
 

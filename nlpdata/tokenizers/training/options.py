@@ -15,7 +15,7 @@ from nlpdata.options import (
     option,
 )
 
-# The user_defined_symbols of google-research/albert's README: always pieces of their own.
+# The user_defined_symbols of google-research/albert's README: always separate pieces.
 ALBERT_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
 
 
@@ -30,7 +30,7 @@ class TrainingOptions:
     keep_accents: bool = option(False, "Keep accents.")
     user_defined_symbols: Sequence[str] = option(
         ALBERT_SYMBOLS,
-        "Symbols that are always pieces of their own (SentencePiece).  [default: ALBERT's eight]",
+        "Symbols that are always separate pieces (SentencePiece).  [default: ALBERT's eight]",
         flag="user_defined_symbol",
     )
     sample_lines: int = option(10_000_000, "Lines to train on at most; of more, this many are drawn at random.")

@@ -17,7 +17,7 @@ class LineSampler:
       seen, taken: lines decided and selected so far; a sampler that begins with those of another continues from there.
     """
 
-    def __init__(self, usable: int, used: int, seed: int, seen: int = 0, taken: int = 0):
+    def __init__(self, usable: int, used: int, seed: int, seen: int = 0, taken: int = 0) -> None:
         self._usable, self._used = usable, used
         self._key = fold(fold(ROOT, seed), _PURPOSE)
         self.seen, self.taken = seen, taken

@@ -1,9 +1,9 @@
 """SentencePiece vocabularies by the recipe of google-research/albert's README.
 
 Pieces: <pad> 0, <unk> 1, [CLS] 2, [SEP] 3, [MASK] 4, then the user-defined symbols; no <s> and </s>. Control symbols
-never come out of text. User-defined symbols are always pieces of their own, also inside a word, and what stands
+never come out of text. User-defined symbols are always separate pieces, also inside a word, and what comes
 before them keeps the sign for a space: with "(" and ")", "(a)" becomes "▁", "(", "a", ")" (google/sentencepiece#438
-is about that lone "▁"); it counts as a word of its own in whole-word masking, as in ALBERT.
+is about that lone "▁"); it counts as a word in whole-word masking, as in ALBERT.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ class SentencePieceVocabularyTrainer:
 
     suffixes = (".model", ".vocab")
 
-    def __init__(self, options: TrainingOptions):
+    def __init__(self, options: TrainingOptions) -> None:
         self.options = options
         symbols = options.user_defined_symbols
         taken = {PAD, UNKNOWN, *CONTROL_SYMBOLS}

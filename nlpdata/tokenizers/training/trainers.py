@@ -37,7 +37,7 @@ class Trainer(Protocol):
 
     suffixes: tuple[str, ...]  # of the files it makes; the tokenizer file first
 
-    def __init__(self, options: TrainingOptions): ...
+    def __init__(self, options: TrainingOptions) -> None: ...
 
     def normalize(self, lines: Sequence[str]) -> list[str]:
         """The text of each line as training sees it: the very function of the tokenizer that will use it."""

@@ -28,7 +28,7 @@ class WordPieceVocabularyTrainer:
 
     suffixes = (".txt",)
 
-    def __init__(self, options: TrainingOptions):
+    def __init__(self, options: TrainingOptions) -> None:
         self.options = options
         self._basic = BasicTokenizer(do_lower_case=options.do_lower_case, keep_accents=options.keep_accents)
         if options.user_defined_symbols not in ((), ALBERT_SYMBOLS):
