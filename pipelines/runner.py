@@ -258,7 +258,7 @@ def _root_line(error: BaseException) -> str:
     return lines[-1] if lines else type(error).__name__
 
 
-def _close_dask(result) -> None:
+def _close_dask(result: Any) -> None:
     """Ends the cluster that the Dask runner started for this pipeline; leaves one that was there."""
     client = getattr(result, "client", None)
     if client is not None:

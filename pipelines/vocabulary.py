@@ -16,7 +16,7 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 
 from nlpdata.corpus import Portion
-from nlpdata.files.paths import path_of
+from nlpdata.files.paths import AnyPath, path_of
 from nlpdata.files.writing import remove_tree, write_whole
 from nlpdata.options import takes
 from nlpdata.tokenizers.training.options import BeamTrainingRequest
@@ -152,7 +152,7 @@ class SumFn(beam.DoFn):
         yield sums
 
 
-def _part(folder: str, index: int):
+def _part(folder: str, index: int) -> AnyPath:
     return path_of(folder) / f"sample-{index:06d}.txt"
 
 

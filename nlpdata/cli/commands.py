@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
 from functools import partial
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
 
@@ -216,7 +216,7 @@ def _on_beam(argv: list[str]) -> bool:
     return any(name != LOCAL for name in named)
 
 
-def _terminate(signum, frame):
+def _terminate(signum: int, frame: object) -> NoReturn:
     raise SystemExit(128 + signum)
 
 

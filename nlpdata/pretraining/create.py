@@ -9,7 +9,7 @@ resumes where it was.
 import logging
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -213,7 +213,7 @@ class _Run:
         self._collect(self._run_stage(stage))
 
     @contextmanager
-    def _work_removed_on_refusal(self):
+    def _work_removed_on_refusal(self) -> Iterator[None]:
         """A corpus that is refused is refused again the next time: its finished parts are of no use."""
         try:
             yield

@@ -62,7 +62,7 @@ class PretrainingOptions(RecordOptions):
     limit_documents: int | None = option(None, "Use only the first N documents, in file order.")
     seed: int = option(12345, "Seed of all random choices.")
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, low, high in (
             ("max_seq_length", 8, 65536),
             ("max_ngram", 1, 64),

@@ -240,7 +240,7 @@ def _is_of_records(path: AnyPath) -> bool:
 # ----------------------------------------------------------------------------------------------------------- meta file
 
 
-def _plain(value):
+def _plain(value: object) -> object:
     """numpy scalars and arrays as JSON; anything else is a programming error."""
     if isinstance(value, np.integer):
         return int(value)
@@ -301,7 +301,7 @@ def read_meta(path: PathName | AnyPath) -> dict:
     return meta
 
 
-def _check_meta(path, meta: dict) -> None:
+def _check_meta(path: PathName | AnyPath, meta: dict) -> None:
     """What readers rely on, where it is there: DataError for anything else under these keys."""
     if fault := type_fault(meta):
         raise DataError(f"{path}: {fault}")

@@ -11,6 +11,7 @@ A batch takes the first of three ways that fits it:
 Wire format: protobuf.dev, "Encoding"; messages: tensorflow/core/example/{example,feature}.proto.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,17 +94,17 @@ def _decode_in_lockstep(buffer: np.ndarray, at: np.ndarray, stops: np.ndarray) -
     return columns
 
 
-def _require(condition) -> None:
+def _require(condition: bool | np.bool) -> None:
     if not condition:
         raise _Irregular
 
 
-def _expect(buffer, at, tag: int):
+def _expect(buffer: np.ndarray, at: np.ndarray, tag: int) -> np.ndarray:
     _require((buffer[at] == tag).all())
     return at + 1
 
 
-def _lengths(buffer, at):
+def _lengths(buffer: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Reads one length varint of each record: values and the positions behind them."""
     byte = buffer[at]
     value = (byte & 0x7F).astype(np.int64)
@@ -118,7 +119,7 @@ def _lengths(buffer, at):
     raise _Irregular
 
 
-def _name(buffer, at):
+def _name(buffer: np.ndarray, at: np.ndarray) -> tuple[str, np.ndarray]:
     """Reads the feature name, which all records must share."""
     size, at = _lengths(buffer, at)
     _require((size == size[0]).all() and (at + size <= len(buffer)).all())
@@ -127,7 +128,7 @@ def _name(buffer, at):
     return names[0].tobytes().decode(), at + size
 
 
-def _join(buffer, at, size) -> np.ndarray:
+def _join(buffer: np.ndarray, at: np.ndarray, size: np.ndarray) -> np.ndarray:
     """buffer[at[i] : at[i] + size[i]] of all records, one after the other."""
     if (size == size[0]).all():
         return buffer[at[:, None] + np.arange(int(size[0]))].reshape(-1)
@@ -135,12 +136,12 @@ def _join(buffer, at, size) -> np.ndarray:
     return buffer[np.arange(int(size.sum())) + np.repeat(at - before, size)]
 
 
-def _floats(data, size) -> Column:
+def _floats(data: np.ndarray, size: np.ndarray) -> Column:
     _require((size % 4 == 0).all())
     return Column("float32", data.view("<f4").astype(np.float32, copy=False), size // 4)
 
 
-def _varints(data, size) -> Column:
+def _varints(data: np.ndarray, size: np.ndarray) -> Column:
     last = data < 0x80
     if last.all():
         return Column("int64", data.astype(np.int64), size)
@@ -163,7 +164,7 @@ def _varints(data, size) -> Column:
 # ------------------------------------------------------------------------------------------- 2: features in any order
 
 
-def _decode_any_order(buffer, starts, stops) -> dict[str, Column]:
+def _decode_any_order(buffer: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> dict[str, Column]:
     data, records = buffer.tobytes(), []
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
         records.append(_find_values(data, start, stop))
@@ -180,7 +181,7 @@ def _decode_any_order(buffer, starts, stops) -> dict[str, Column]:
     return columns
 
 
-def _byte_strings(data: bytes, starts, sizes) -> Column:
+def _byte_strings(data: bytes, starts: Sequence[int], sizes: Sequence[int]) -> Column:
     values: list[bytes] = []
     counts = []
     for at, size in zip(starts, sizes, strict=True):
@@ -233,7 +234,7 @@ def _block(data: bytes, at: int, tag: int) -> tuple[int, int]:
 # ------------------------------------------------------------------------------------------------ 3: any valid Example
 
 
-def _decode_one_by_one(buffer, starts, stops) -> dict[str, Column]:
+def _decode_one_by_one(buffer: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> dict[str, Column]:
     parsed = []
     for i, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
         try:

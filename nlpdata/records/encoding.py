@@ -13,7 +13,7 @@ Where a feature's name begins another's, runtimes of protobuf differ: upb (Pytho
 first. No names of ours do. Decoding is in decoding.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import google_crc32c
 import numpy as np
@@ -57,7 +57,7 @@ def _entry_header(feature: Feature, payload: int) -> bytes:
 class _Headers(dict):
     """payload length -> header bytes; a set of records has few distinct lengths."""
 
-    def __init__(self, make) -> None:
+    def __init__(self, make: Callable[[int], bytes]) -> None:
         super().__init__()
         self.make = make
 
@@ -131,7 +131,7 @@ class VarintRuns:
         return [data[start:stop] for start, stop in edges]
 
 
-def _check(feature: Feature, column) -> np.ndarray:
+def _check(feature: Feature, column: np.ndarray) -> np.ndarray:
     """The column as an array (n, width) of a fitting dtype; ValueError otherwise (the caller's fault)."""
     column = np.asarray(column, dtype=object if feature.dtype == "bytes" else None)
     if column.ndim != 2 or column.shape[1] != feature.width:

@@ -1,12 +1,15 @@
 """What every fine-tuning record must hold, for `nlpdata verify`: labels in range, masks and spans that fit."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+Broken = tuple[str, np.ndarray, Callable[[int], str]]
+"""A rule of verification: kind of fault, which records break it bool (n,), and the text for one of them, by its row."""
 
-def finetuning_faults(rows: Mapping[str, np.ndarray], meta: Mapping) -> Iterator:
-    """Yields (kind, broken bool (n,), describe(row) -> text) for each rule, as nlpdata.records.verification does.
+
+def finetuning_faults(rows: Mapping[str, np.ndarray], meta: Mapping) -> Iterator[Broken]:
+    """Each rule, with the records that break it.
 
     rows: feature -> values (n, width), under ALBERT's names or ours. meta: the set's meta file; {} where there is none.
     """
@@ -18,12 +21,12 @@ def finetuning_faults(rows: Mapping[str, np.ndarray], meta: Mapping) -> Iterator
         start, end = rows["token_char_start"], rows["token_char_end"]
         yield (
             "token_char",
-            ((start < 0) | (end < start)).any(axis=1),
+            np.any((start < 0) | (end < start), axis=1),
             lambda at: "token_char_end is before token_char_start",
         )
 
 
-def _labels(labels: np.ndarray, meta: Mapping) -> Iterator:
+def _labels(labels: np.ndarray, meta: Mapping) -> Iterator[Broken]:
     if labels.dtype.kind == "f":
         yield "label", ~np.isfinite(labels).all(axis=1), lambda at: f"label_ids is {labels[at, 0]}, expected a number"
         return
@@ -43,7 +46,7 @@ def _paragraph(rows: Mapping[str, np.ndarray]) -> np.ndarray | None:
     return 1 - rows["p_mask"] if "p_mask" in rows else None
 
 
-def _span(rows: Mapping[str, np.ndarray]) -> Iterator:
+def _span(rows: Mapping[str, np.ndarray]) -> Iterator[Broken]:
     start, end = rows["start_positions"][:, 0], rows["end_positions"][:, 0]
     wrong = (start < 0) | (end < start)
     yield "answer span", wrong, lambda at: f"the answer goes from {start[at]} to {end[at]}"

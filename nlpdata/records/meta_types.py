@@ -5,7 +5,7 @@ Readers rely on these kinds, and on the bounds, which keep what they make of a v
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _DTYPES = ("int64", "float32", "bytes")
 _MOST = 1 << 62
@@ -23,7 +23,7 @@ def _whole(most: int) -> _Kind:
     return _Kind(f"a whole number from 0 to {most}", lambda value: type(value) is int and 0 <= value <= most)
 
 
-def _is_feature(value) -> bool:
+def _is_feature(value: object) -> bool:
     return (
         isinstance(value, list)
         and len(value) == 3
@@ -33,7 +33,7 @@ def _is_feature(value) -> bool:
     )
 
 
-def _is_range(value) -> bool:
+def _is_range(value: object) -> bool:
     ids = _whole(_MOST_PIECES)
     return isinstance(value, list) and len(value) == 2 and all(map(ids.fits, value)) and value[0] <= value[1]
 
@@ -96,7 +96,7 @@ def type_fault(meta: Mapping) -> str | None:
     return None
 
 
-def _values(value, path: list[str], place: str = "") -> Iterator[tuple[str, object]]:
+def _values(value: Any, path: list[str], place: str = "") -> Iterator[tuple[str, object]]:
     """(dotted path, value) of all values under a path; the objects on the way were checked before."""
     if not path:
         yield place, value

@@ -4,8 +4,9 @@ A check gets the columns of a batch and returns, for each rule, which records br
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 
 import numpy as np
@@ -14,8 +15,8 @@ from nlpdata.errors import DataError, NlpdataError
 from nlpdata.files import PathNames
 from nlpdata.files.paths import AnyPath
 from nlpdata.records.contract import features_of_meta, find_meta, read_meta, refuse_while_committing, split_shard
-from nlpdata.records.decoding import MalformedExample, decode_examples
-from nlpdata.records.finetuning_checks import finetuning_faults
+from nlpdata.records.decoding import Column, MalformedExample, decode_examples
+from nlpdata.records.finetuning_checks import Broken, finetuning_faults
 from nlpdata.records.reader import RecordFile, file_crc, find_records
 
 MAX_SHOWN = 20  # faults of one kind that are listed; all are counted
@@ -149,14 +150,16 @@ def _check_file(path: AnyPath, promised: int | None, rules: "_Rules", report: Ve
             report.add("record checksum", f"{path}, record {i}: the data fails its checksum")
         for rows, batch in _decode(file, intact, path, report):
             for kind, broken, describe in rules.check(batch, len(rows)):
-                for at in np.flatnonzero(broken):
+                for at in np.flatnonzero(broken).tolist():
                     report.add(kind, f"{path}, record {rows[at]}: {describe(at)}")
 
 
-def _decode(file: RecordFile, rows: list[int], path, report) -> Iterator[tuple[list[int], dict]]:
+def _decode(
+    file: RecordFile, rows: list[int], path: AnyPath, report: VerifyReport
+) -> Iterator[tuple[list[int], Mapping[str, Column]]]:
     """The columns of records; a record that is not an Example is reported and left out."""
 
-    def decode(rows):
+    def decode(rows: list[int]) -> Mapping[str, Column]:
         parts = [file.record(i) for i in rows]
         stops = np.cumsum([len(part) for part in parts])
         return decode_examples(b"".join(parts), stops - [len(part) for part in parts], stops)
@@ -185,8 +188,8 @@ class _Rules:
         features = features_of_meta(meta if "shards" in meta else None, file)
         self.shape = {f.name: (f.dtype, f.width) for f in features or ()}
 
-    def check(self, columns: dict, count: int):
-        """Yields (kind, broken bool (n,), describe(row) -> text) for each rule that some record breaks."""
+    def check(self, columns: Mapping[str, Column], count: int) -> Iterator[Broken]:
+        """Each rule that some record breaks, with those records."""
         if not self.shape:
             self.shape = {name: (column.dtype, int(column.counts[0])) for name, column in columns.items()}
         sound = None
@@ -203,14 +206,15 @@ class _Rules:
             if broken.any():
                 full = np.zeros(len(sound), bool)
                 full[index] = broken
-                position = np.cumsum(sound) - 1
-                yield kind, full, lambda at, d=describe, p=position: d(p[at])
+                yield kind, full, _by_position(describe, np.cumsum(sound) - 1)
 
-    def _shape_fault(self, name, columns, count):
-        column = columns.get(name)
+    def _shape_fault(
+        self, name: str, columns: Mapping[str, Column], count: int
+    ) -> tuple[np.ndarray, Callable[[int], str]]:
         if name not in self.shape:
-            dtype, counts = column.dtype, column.counts
+            dtype, counts = columns[name].dtype, columns[name].counts
             return counts > 0, lambda at: f"has a feature {name!r} ({counts[at]} of {dtype}) that the set does not have"
+        column = columns.get(name)
         dtype, width = self.shape[name]
         if column is None:
             return np.ones(count, bool), lambda at: f"lacks feature {name!r}; expected {width} values of {dtype}"
@@ -222,20 +226,20 @@ class _Rules:
             ),
         )
 
-    def _content(self, rows):
+    def _content(self, rows: Mapping[str, np.ndarray]) -> Iterator[Broken]:
         """Rules about values. One that builds on another leaves out the records that break the other."""
         sequence = [rows[name] for name in ("input_ids", "input_mask", "segment_ids", "token_boundary") if name in rows]
-        masked = [rows.get(f"masked_lm_{name}") for name in ("positions", "ids", "weights")]
+        masked = [rows[f"masked_lm_{name}"] for name in ("positions", "ids", "weights") if f"masked_lm_{name}" in rows]
         labels = rows.get("next_sentence_labels")
-        has_sequence, has_masked = "input_ids" in rows and "input_mask" in rows, all(c is not None for c in masked)
-        for present, columns, what in (
-            (has_sequence, sequence, "input_ids, input_mask, segment_ids, token_boundary"),
-            (has_masked, masked, "masked_lm_positions, masked_lm_ids, masked_lm_weights"),
-            (labels is not None, [labels], "next_sentence_labels"),
+        has_sequence, has_masked = "input_ids" in rows and "input_mask" in rows, len(masked) == 3
+        for columns, what in (
+            (sequence if has_sequence else [], "input_ids, input_mask, segment_ids, token_boundary"),
+            (masked if has_masked else [], "masked_lm_positions, masked_lm_ids, masked_lm_weights"),
+            ([] if labels is None else [labels], "next_sentence_labels"),
         ):
-            if present and not _numbers_of_one_width(columns):
-                broken = np.ones(len(columns[0]), bool)
-                yield "shape", broken, lambda at, what=what: f"{what}: expected numbers, the same count of each"
+            if columns and not _numbers_of_one_width(columns):
+                fault = f"{what}: expected numbers, the same count of each"
+                yield "shape", np.ones(len(columns[0]), bool), partial(_always, fault)
                 return
         if has_sequence:
             yield from self._sequence(rows)
@@ -250,7 +254,7 @@ class _Rules:
             )
         yield from finetuning_faults(rows, self.meta)
 
-    def _sequence(self, rows):
+    def _sequence(self, rows: Mapping[str, np.ndarray]) -> Iterator[Broken]:
         ids, mask = rows["input_ids"], rows["input_mask"]
         n, width = ids.shape
         lengths = (mask == 1).sum(axis=1)
@@ -260,7 +264,7 @@ class _Rules:
         outside = self._outside(ids)
         yield (
             "input_ids",
-            outside.any(axis=1),
+            np.any(outside, axis=1),
             lambda at: f"input_ids[{np.argmax(outside[at])}] is {ids[at][outside[at]][0]}, expected {self._range}",
         )
         segment = rows.get("segment_ids", np.zeros_like(ids))
@@ -293,10 +297,12 @@ class _Rules:
                 yield "segment_ids", wrong, lambda at: f"segment_ids {what}"
         if "token_boundary" in rows:
             boundary = rows["token_boundary"]
-            wrong = ((boundary != 0) & (boundary != 1)) | ((boundary != 0) & ~prefix & fine[:, None])
-            yield "token_boundary", wrong.any(axis=1), lambda at: "token_boundary is not 0 or 1, and 0 on padding"
+            odd = ((boundary != 0) & (boundary != 1)) | ((boundary != 0) & ~prefix & fine[:, None])
+            yield "token_boundary", odd.any(axis=1), lambda at: "token_boundary is not 0 or 1, and 0 on padding"
 
-    def _masks(self, rows, positions, labels, weights):
+    def _masks(
+        self, rows: Mapping[str, np.ndarray], positions: np.ndarray, labels: np.ndarray, weights: np.ndarray
+    ) -> Iterator[Broken]:
         count = (weights == 1).sum(axis=1)
         used = np.arange(positions.shape[1]) < count[:, None]
         fine = (weights == used).all(axis=1)
@@ -329,7 +335,7 @@ class _Rules:
             on_special = np.isin(at_masks, ends) & used & ~outside
             yield "masked special token", on_special.any(axis=1), lambda at: "masks [CLS] or [SEP]"
 
-    def _outside(self, ids):
+    def _outside(self, ids: np.ndarray) -> np.ndarray:
         return (ids < 0) | (ids >= self.vocab_size) if self.vocab_size else ids < 0
 
     @property
@@ -337,12 +343,20 @@ class _Rules:
         return f"0 to {self.vocab_size - 1}" if self.vocab_size else "0 or more"
 
 
-def _numbers_of_one_width(columns) -> bool:
+def _by_position(describe: Callable[[int], str], position: np.ndarray) -> Callable[[int], str]:
+    return lambda at: describe(int(position[at]))
+
+
+def _always(fault: str, at: int) -> str:
+    return fault
+
+
+def _numbers_of_one_width(columns: Sequence[np.ndarray]) -> bool:
     width = columns[0].shape[1]
     return width > 0 and all(column.shape[1] == width and column.dtype != object for column in columns)
 
 
-def _pick(column, sound, width):
+def _pick(column: Column, sound: np.ndarray, width: int) -> np.ndarray:
     """The values of the sound records, (n, width)."""
     if (column.counts == width).all():
         return column.rows()[sound]

@@ -157,7 +157,15 @@ class SentencePieceTokenizer(Tokenizer):
     def _spells(self, ids: np.ndarray, line: str) -> bool:
         return "".join(self.pieces(ids)) == WORD_MARK + line.replace(" ", WORD_MARK)
 
-    def _replace_odd(self, lines, odd, ids, lengths, starts, ends):
+    def _replace_odd(
+        self,
+        lines: Sequence[str],
+        odd: Sequence[int],
+        ids: np.ndarray,
+        lengths: np.ndarray,
+        starts: np.ndarray,
+        ends: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """The same columns, with the tokens of some lines as the model itself places them."""
         found = self._model.encode([lines[i] for i in odd], return_type="offset_mapping", num_threads=1)
         stops, lengths = np.cumsum(lengths), lengths.copy()
@@ -253,7 +261,9 @@ class _DigitCommaTable:
         hits = np.flatnonzero(self.affected[ids])
         return self._replace(ids, lengths, hits)[:2] if hits.size else (ids, lengths)
 
-    def _replace(self, ids, lengths, hits):
+    def _replace(
+        self, ids: np.ndarray, lengths: np.ndarray, hits: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """(new ids, new lengths, number of new ids of each old one int64, places of the replacements' ids int64)."""
         grown = self.lengths[ids]
         ends = np.cumsum(grown)
@@ -267,7 +277,9 @@ class _DigitCommaTable:
         more = np.bincount(line_of_hit, weights=counts - 1, minlength=lengths.size).astype(np.int64)
         return out, lengths + more, grown, at
 
-    def apply_with_offsets(self, ids, lengths, starts, ends, sizes):
+    def apply_with_offsets(
+        self, ids: np.ndarray, lengths: np.ndarray, starts: np.ndarray, ends: np.ndarray, sizes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """`apply`, and the same for where the tokens are; `sizes` int64 (vocab,): characters of a piece."""
         hits = np.flatnonzero(self.affected[ids])
         if not hits.size:
@@ -283,7 +295,7 @@ class _DigitCommaTable:
         return new_ids, new_lengths, new_starts, new_ends
 
 
-def _digit_comma_table(model, pieces: list[str]) -> _DigitCommaTable | None:
+def _digit_comma_table(model: Any, pieces: list[str]) -> _DigitCommaTable | None:
     replacements = {}
     for i, piece in enumerate(pieces):
         if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():
@@ -294,7 +306,7 @@ def _digit_comma_table(model, pieces: list[str]) -> _DigitCommaTable | None:
     return _DigitCommaTable(len(pieces), replacements) if replacements else None
 
 
-def _parse(path: Path, content: bytes):
+def _parse(path: Path, content: bytes) -> Any:
     """The loaded processor; UsageError for a .vocab, DataError for anything else but a whole model."""
     refuse_sentencepiece_vocab(path, content[:65536])
     if not content:

@@ -42,7 +42,9 @@ class SentencePieceOffsets(OffsetEncoder):
         return Tokens(ids, lengths, starts, ends)
 
 
-def _without_space(normal: list[str], lengths, starts, ends) -> tuple[np.ndarray, np.ndarray]:
+def _without_space(
+    normal: list[str], lengths: np.ndarray, starts: np.ndarray, ends: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Offsets without the space in front of a word; a piece that is a space only keeps it."""
     text = "\n".join(normal)
     space = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32) == 0x20

@@ -122,7 +122,7 @@ def complete_special_tokens(defaults: Sequence[str], *sources: Sequence[str | No
     return (*roles, *others)
 
 
-def _token(value) -> str | None:
+def _token(value: object) -> str | None:
     """The text of a special token in a JSON file: a string, or an object with `content`."""
     if isinstance(value, Mapping):
         value = value.get("content")

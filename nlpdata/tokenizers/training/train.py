@@ -55,7 +55,7 @@ class TrainingResult:
     characters: int = 0  # of the lines used, white space left out
     characters_not_covered: int = 0  # of them, those that the vocabulary lacks
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         parts = (self.lines_used, self.lines_left_out, self.lines_too_long, self.lines_empty, self.lines_invalid)
         assert self.lines_read == sum(parts)
 
@@ -168,7 +168,9 @@ def train_vocabulary(options: TrainingOptions, lines: Iterator[str]) -> TrainedV
     return replace(trained, characters=characters, uncovered=uncovered)
 
 
-def _result(paths, type: str, vocab_size: int, counts: Counter, used: int, warnings: list[str]) -> TrainingResult:
+def _result(
+    paths: Sequence[AnyPath], type: str, vocab_size: int, counts: Counter, used: int, warnings: list[str]
+) -> TrainingResult:
     return TrainingResult(
         path=str(paths[0]),
         files=[str(path) for path in paths],
