@@ -4,12 +4,13 @@
 
 `pretraining.py` is the graph of create-pretraining, `steps.py` its steps, `pieces.py` the elements between them; `finetuning.py` is
 create-finetuning, `vocabulary.py` train-tokenizer. `runner.py` has the runners and their options, `job.py` the job of a dry
-run, `faults.py` the way of a user's fault back from a worker, `commands.py` the list of the commands.
+run, `faults.py` brings a user's fault back from a worker, `commands.py` the list of the commands.
 """
 
 import logging
 
 logging.disable(logging.WARNING)  # on import Beam warns about Google's client libraries, which nothing here needs
-import apache_beam  # noqa: E402, F401
-
-logging.disable(logging.NOTSET)
+try:
+    import apache_beam  # noqa: F401
+finally:
+    logging.disable(logging.NOTSET)

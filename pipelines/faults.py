@@ -1,4 +1,4 @@
-"""The way of a user's fault from a worker to the command line.
+"""Brings a user's fault from a worker to the command line.
 
 Runners wrap what a worker raises: in other exceptions, in texts with tracebacks. So the message is put into a marker
 that survives any wrapping, and is read from the text of the exception that arrives.
@@ -28,7 +28,7 @@ class WorkerError(Exception):
 
 
 @contextmanager
-def homeward(step: str, what: object) -> Iterator[None]:
+def marked_faults(step: str, what: object) -> Iterator[None]:
     """Marks the errors of a step that are for the user; OSError and MemoryError become such, and all name the step."""
     try:
         yield

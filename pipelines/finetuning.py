@@ -23,10 +23,11 @@ from nlpdata.finetuning.plan import FinetuningResult, Plan, make_plan
 from nlpdata.finetuning.run import Run
 from nlpdata.options import takes
 from nlpdata.output import shared_path, work_path
-from pipelines import progress as shown_progress
+from pipelines import progress
 from pipelines.commands import main
-from pipelines.faults import homeward
+from pipelines.faults import marked_faults
 from pipelines.job import describe_job
+from pipelines.pieces import Elements
 from pipelines.runner import find_runner, run_pipeline
 
 
@@ -55,7 +56,7 @@ def create_finetuning(request: BeamFinetuningRequest) -> FinetuningResult | dict
             run_pipeline(
                 chosen,
                 lambda pipeline: build_graph(pipeline, setup, parts),
-                chunks=len(parts),
+                units=len(parts),
                 input_bytes=sum(part.size for part in parts),
                 quiet=not request.progress,
             )
@@ -76,12 +77,12 @@ def _for_workers(plan: Plan, run: Run) -> stages.Setup:
 
 
 def build_graph(pipeline: beam.Pipeline, setup: stages.Setup, parts: Sequence[stages.Part]) -> beam.PCollection:
-    """Adds the steps to a pipeline. Returns the collection of what is known of the shards, which lie in the work folder."""
+    """Adds the steps to a pipeline. Returns the collection of the results of the shards, which are in the work folder."""
     made = (
         pipeline
         | "Parts" >> beam.Create(parts, reshuffle=False)
         | "Spread parts" >> beam.Reshuffle()
-        | "Make records" >> beam.ParDo(UnitFn("tokenizing", stages.make_part, setup, shown_progress.report))
+        | "Make records" >> beam.ParDo(UnitFn("tokenizing", stages.make_part, setup, progress.report))
     )
     if setup.encoder.numbered:
         made = (
@@ -110,8 +111,8 @@ class UnitFn(beam.DoFn):
     def __init__(self, step: str, function: Callable, setup: stages.Setup, report: Callable = _unseen) -> None:
         self._step, self._function, self._setup, self._report = step, function, setup, report
 
-    def process(self, unit: stages.Part | stages.Shard):
-        with homeward(self._step, unit.name):
+    def process(self, unit: stages.Part | stages.Shard) -> Elements:
+        with marked_faults(self._step, unit.name):
             stages.set_up(self._setup)
             yield 0, (unit, self._function(unit, self._report))
 
@@ -122,8 +123,8 @@ class PlanShardsFn(beam.DoFn):
     def __init__(self, setup: stages.Setup) -> None:
         self._setup = setup
 
-    def process(self, grouped: tuple[int, Iterable]):
-        with homeward("planning shards", "all parts"):
+    def process(self, grouped: tuple[int, Iterable]) -> Elements:
+        with marked_faults("planning shards", "all parts"):
             yield from stages.plan_shards(self._setup, grouped[1])
 
 

@@ -16,7 +16,7 @@ def describe_job(runner: Runner, build: Callable[[beam.Pipeline], object]) -> di
 
     The graph is Beam's portable one, checked by Beam's own validation; nothing is submitted, looked up or downloaded.
     """
-    pipeline = runner.pipeline(chunks=1, offline=True)
+    pipeline = runner.pipeline(units=1, offline=True)
     options = pipeline.options
     build(pipeline)
     image = options.view_as(WorkerOptions).sdk_container_image

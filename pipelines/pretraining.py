@@ -15,7 +15,7 @@ from pathlib import Path
 
 import apache_beam as beam
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files.paths import AnyPath, is_remote, shown_name
 from nlpdata.files.writing import remove_tree, write_whole
 from nlpdata.options import takes
@@ -47,7 +47,7 @@ def create_pretraining(request: BeamPretrainingRequest) -> CreationResult | dict
     chosen.check_places([output, *(file.path for file in plan.files)], request.dry_run)
     if shown_name(output) != output:  # Beam passes paths of runs as UTF-8
         raise UsageError(
-            f"--output {shown_name(output)}: Beam takes names in UTF-8 only. Name another, or use --runner local."
+            f"{opt('output', shown_name(output))}: Beam takes names in UTF-8 only. Name another, or use {opt('runner', 'local')}."
         )
     if request.dry_run:
         return describe_job(chosen, lambda pipeline: build_graph(pipeline, plan, shared_path(targets[0], plan.key)))
@@ -62,7 +62,7 @@ def create_pretraining(request: BeamPretrainingRequest) -> CreationResult | dict
             run_pipeline(
                 chosen,
                 lambda pipeline: build_graph(pipeline, plan, folder, work.path if chosen.is_local else None),
-                chunks=len(plan.portions),
+                units=len(plan.portions),
                 input_bytes=plan.input_bytes,
                 quiet=not request.progress,
             )

@@ -60,16 +60,16 @@ class Runner:
                 f"Received: {here[0]}. Use a bucket; {opt('dry_run', True)} shows the job as it is"
             )
 
-    def pipeline(self, chunks: int, offline: bool = False) -> beam.Pipeline:
+    def pipeline(self, units: int, offline: bool = False) -> beam.Pipeline:
         """An empty pipeline. UsageError where Beam's own validation finds the options at fault.
 
         Args:
-          chunks: elements that it begins with; Dask would put all of a small number into one partition.
+          units: elements that it begins with; Dask would put all of a small number into one partition.
           offline: to be looked at only, so without the runner, which may look up buckets when it is made.
         """
         more, given = [], " ".join(self.flags)
         if self.name == "DaskRunner" and "--dask_npartitions" not in given and "--dask_partition_size" not in given:
-            more = [f"--dask_npartitions={min(chunks, DASK_PARTITIONS)}"]
+            more = [f"--dask_npartitions={min(units, DASK_PARTITIONS)}"]
         options = pipeline_options.PipelineOptions([*more, *self.flags])
         place = options.view_as(pipeline_options.GoogleCloudOptions)
         if self.name == "DataflowRunner" and not place.staging_location:
@@ -216,7 +216,7 @@ def run_pipeline(
     runner: Runner,
     build: Callable[[beam.Pipeline], object],
     *,
-    chunks: int,
+    units: int,
     input_bytes: int,
     quiet: bool,
 ) -> None:
@@ -224,15 +224,15 @@ def run_pipeline(
 
     Args:
       build: adds the steps to a pipeline.
-      chunks, input_bytes: amount of work, for progress and its division.
+      units, input_bytes: amount of work, for progress and its division.
       quiet: show no progress.
 
     Raises the fault of the user that a worker met, else DataError with the step and the root of the runner's error.
     """
     logging.getLogger("distributed").setLevel(logging.ERROR)
-    pipeline = runner.pipeline(chunks)
+    pipeline = runner.pipeline(units)
     build(pipeline)
-    _log.info(f"{runner.name}: {chunks} chunks, {input_bytes / 1e6:.1f} MB")
+    _log.info(f"{runner.name}: {units} units of work, {input_bytes / 1e6:.1f} MB")
     start, result = time.monotonic(), None
     gc.freeze()  # Beam's modules are 100,000 objects, which every full collection would look at
     try:

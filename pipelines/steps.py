@@ -1,6 +1,6 @@
 """The steps of the pretraining pipeline as DoFns: thin wraps around the functions that the local executor calls.
 
-Every step gives the same for the same input, and what it leaves on disk has a temporary name of its own until it is
+Every step gives the same for the same input, and what it leaves on disk has its own temporary name until it is
 whole. So a bundle that fails and is tried again, or runs twice at once, changes nothing.
 """
 
@@ -28,7 +28,7 @@ from nlpdata.pretraining.plan import Plan, refuse_lone_documents, refuse_loss, r
 from nlpdata.pretraining.stages import portion_name, shard_border
 from nlpdata.records.writer import ShardWriter
 from pipelines import progress
-from pipelines.faults import homeward
+from pipelines.faults import marked_faults
 from pipelines.pieces import Elements, Facts, Piece, PieceBuilder, sum_facts
 
 BUCKET_KINDS = ("documents", "waiting")  # what goes to the buckets
@@ -45,7 +45,7 @@ class BuildFn(beam.DoFn):
         portion, *_ = grouped[1]
         options = self._spec.options
         counters: Counter[str] = Counter()
-        with homeward("tokenizing", portion.place):
+        with marked_faults("tokenizing", portion.place):
             maker = maker_of(self._spec)
             pieces = PieceBuilder(portion_name(portion), maker.bucket_work, self._runs)
             blocks = read_portion(portion, invalid_utf8=options.invalid_utf8, text_key=options.text_key)
@@ -75,7 +75,7 @@ class PlanBucketsFn(beam.DoFn):
         self._plan = plan
 
     def process(self, grouped: tuple[int, Iterable[Facts]]) -> Elements:
-        with homeward("planning buckets", "all portions"):
+        with marked_faults("planning buckets", "all portions"):
             facts, by_file = sum_facts(grouped[1]), self._plan.bucket_work.by_file
             for split in SPLITS:
                 slots = dict(sorted(facts.slots.get(split, {}).items()))
@@ -117,7 +117,7 @@ class FillFn(beam.DoFn):
         (split, number), values = grouped
         counters: Counter[str] = Counter()
         with (
-            homeward(self._stage, f"group {number}"),
+            marked_faults(self._stage, f"group {number}"),
             tempfile.TemporaryDirectory(prefix="nlpdata-") as folder,
         ):
             given = {kind: Gathered(Path(folder, kind)) for kind in BUCKET_KINDS}
@@ -170,7 +170,7 @@ class PlanShardsFn(beam.DoFn):
         self._plan = plan
 
     def process(self, grouped: tuple[int, Iterable[Facts]]) -> Elements:
-        with homeward("planning shards", "all pieces"):
+        with marked_faults("planning shards", "all pieces"):
             facts = sum_facts(grouped[1])
             require_examples(self._plan, facts.counters)
             refuse_loss(self._plan, facts.counters)
@@ -204,7 +204,7 @@ class DivideFn(beam.DoFn):
 
 
 class ShardFn(beam.DoFn):
-    """((split, shard), its name and records) -> (0, (split, ShardInfo as a dict)); the shard lies in the work folder."""
+    """((split, shard), its name and records) -> (0, (split, ShardInfo as a dict)); the shard is then in the work folder."""
 
     def __init__(self, folder: AnyPath, compression: str) -> None:
         self._folder, self._compression = folder, compression
@@ -212,7 +212,7 @@ class ShardFn(beam.DoFn):
     def process(self, grouped: tuple[tuple[str, int], Iterable]) -> Elements:
         (split, number), values = grouped
         with (
-            homeward("writing shards", f"{split} {number}"),
+            marked_faults("writing shards", f"{split} {number}"),
             tempfile.TemporaryDirectory(prefix="nlpdata-") as scratch,
         ):
             given = Gathered(Path(scratch, "records"))
@@ -240,7 +240,7 @@ class CommitFn(beam.DoFn):
         self._plan, self._folder = plan, folder
 
     def process(self, grouped: tuple[int, Iterable]) -> Elements:
-        with homeward("putting shards in place", self._folder):
+        with marked_faults("putting shards in place", self._folder):
             infos: dict[str, list[dict]] = {split: [] for split in self._plan.targets}
             for split, value in grouped[1]:
                 if split == "totals":

@@ -31,7 +31,7 @@ from nlpdata.tokenizers.training.train import (
     train_vocabulary,
 )
 from pipelines.commands import main
-from pipelines.faults import homeward
+from pipelines.faults import marked_faults
 from pipelines.job import describe_job
 from pipelines.pieces import Elements
 from pipelines.runner import find_runner, run_pipeline
@@ -60,7 +60,7 @@ def train_tokenizer(request: BeamTrainingRequest) -> TrainingResult | dict:
         run_pipeline(
             chosen,
             lambda pipeline: build_graph(pipeline, plan, folder),
-            chunks=len(plan.portions),
+            units=len(plan.portions),
             input_bytes=sum(portion.bytes for portion in plan.portions),
             quiet=True,
         )
@@ -95,7 +95,7 @@ class CountFn(beam.DoFn):
 
     def process(self, grouped: tuple[int, Iterable[Portion]]) -> Elements:
         portion, *_ = grouped[1]
-        with homeward("counting lines", portion.place):
+        with marked_faults("counting lines", portion.place):
             counts = self._reader.count(portion)
         for name, count in counts.items():
             Metrics.counter("nlpdata", f"lines_{name}").inc(count)
@@ -112,7 +112,7 @@ class PlanSampleFn(beam.DoFn):
         self._reader, self._files = reader, files
 
     def process(self, grouped: tuple[int, Iterable[tuple[Portion, Counter]]]) -> Elements:
-        with homeward("planning the sample", "all portions"):
+        with marked_faults("planning the sample", "all portions"):
             parts = sorted(grouped[1], key=lambda part: part[0].index)
             total = sum((counts for _, counts in parts), Counter())
             require_lines(total, self._reader.options, self._files)
@@ -130,7 +130,7 @@ class SampleFn(beam.DoFn):
 
     def process(self, grouped: tuple[int, Iterable[tuple]]) -> Elements:
         (portion, counts, usable, seen, taken), *_ = grouped[1]
-        with homeward("sampling lines", portion.place):
+        with marked_faults("sampling lines", portion.place):
             sampler = self._reader.sampler(usable, seen, taken)
             lines = [line for block in self._reader.sampled(portion, sampler) for line in block]
             refuse_change(counts["usable"], sampler.seen - seen)
@@ -145,7 +145,7 @@ class SumFn(beam.DoFn):
         self._folder = folder
 
     def process(self, grouped: tuple[int, Iterable[tuple[int, Counter]]]) -> Elements:
-        with homeward("adding up", self._folder):
+        with marked_faults("adding up", self._folder):
             parts = dict(grouped[1])
             sums = {"counts": sum(parts.values(), Counter()), "parts": sorted(parts)}
             write_whole(path_of(self._folder) / _SUMS, json.dumps(sums).encode())

@@ -7,11 +7,6 @@ import pytest
 
 from tests.test_architecture import modules
 
-# Rooms of which functions still lack annotations: take one out, and it stays right.
-OPEN = {
-    "pipelines.finetuning",
-}
-
 
 def unannotated(source: str) -> list[str]:
     """What the public functions and methods of a module lack: "function(argument)" or "Class.method ->"."""
@@ -34,26 +29,13 @@ def _of_body(body: list[ast.stmt], owner: str) -> list[str]:
     return found
 
 
-def _room(module: str) -> str:
-    return ".".join(module.split(".")[:2])
-
-
-def _faults() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for module, path in modules().items():
-        for what in unannotated(path.read_text(encoding="utf-8")):
-            found.setdefault(_room(module), []).append(f"{module}: {what}")
-    return found
-
-
 def test_public_functions_are_annotated():
-    found = [what for room, faults in _faults().items() if room not in OPEN for what in faults]
+    found = [
+        f"{module}: {what}"
+        for module, path in modules().items()
+        for what in unannotated(path.read_text(encoding="utf-8"))
+    ]
     assert not found, "\n".join(found)
-
-
-def test_no_room_is_open_that_is_done():
-    done = OPEN - _faults().keys()
-    assert not done, f"take out of OPEN: {', '.join(sorted(done))}"
 
 
 def test_the_types_are_in_the_packages():
