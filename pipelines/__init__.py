@@ -2,7 +2,7 @@
 
     nlpdata create-pretraining ... --runner FlinkRunner -- --job_endpoint host:8099
 
-`pretraining.py` is the graph of create-pretraining, `steps.py` its steps, `pieces.py` the elements between them; `finetuning.py` is
+`pretraining.py` is the graph of create-pretraining, `steps.py` its steps, `runs.py` the elements between them; `finetuning.py` is
 create-finetuning, `vocabulary.py` train-tokenizer. `runner.py` has the runners and their options, `job.py` the job of a dry
 run, `faults.py` brings a user's fault back from a worker, `commands.py` the list of the commands.
 """

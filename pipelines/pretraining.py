@@ -1,9 +1,9 @@
 """create-pretraining as a Beam pipeline: the graph, and the function that runs it.
 
-    portions -> build -> pieces of records ------------------------> divide -> shard -> commit
-                    \\-> documents, waiting -> spread -> fill -> pieces /  (objectives with buckets)
+    portions -> build -> runs of records ------------------------> divide -> shard -> commit
+                    \\-> documents, waiting -> spread -> fill -> runs /  (objectives with buckets)
 
-Sums that a later step needs (documents by hash slot, record bytes) join the pieces through a GroupByKey on the piece's
+Sums that a later step needs (documents by hash slot, record bytes) join the runs through a GroupByKey on the run's
 id instead of a side input: that is the same shuffle, since a side input from the same source breaks the stage too, and
 it works alike on every runner.
 """
@@ -26,8 +26,8 @@ from nlpdata.records.contract import read_meta
 from pipelines import steps
 from pipelines.commands import main
 from pipelines.job import describe_job
-from pipelines.pieces import FACTS, labelled
 from pipelines.runner import find_runner, run_pipeline
+from pipelines.runs import FACTS, labelled
 
 _log = logging.getLogger(__name__)
 
@@ -87,14 +87,16 @@ def _write_copies(plan: Plan, folder: AnyPath) -> None:
             raise DataError(f"{folder / name}: cannot write: {error.strerror or error}") from error
 
 
-def build_graph(pipeline: beam.Pipeline, plan: Plan, folder: AnyPath, runs: Path | None = None) -> beam.PCollection:
+def build_graph(
+    pipeline: beam.Pipeline, plan: Plan, folder: AnyPath, runs_folder: Path | None = None
+) -> beam.PCollection:
     """Adds the steps to a pipeline. Returns the collection of the meta files' contents, made when all is in place.
 
     Args:
       folder: where finished shards wait for the last step.
-      runs: where pieces become files, where all steps run on this machine (see pipelines.pieces).
+      runs_folder: where runs become files, where all steps run on this machine (see pipelines.runs).
     """
-    spec = plan.maker_spec(is_local=runs is not None)
+    spec = plan.maker_spec(is_local=runs_folder is not None)
     portions = [(portion.index, portion) for portion in plan.portions]
     plan = plan.for_workers()
     made = [
@@ -102,23 +104,23 @@ def build_graph(pipeline: beam.Pipeline, plan: Plan, folder: AnyPath, runs: Path
         | "Portions" >> beam.Create(portions, reshuffle=False)
         | "Spread portions"
         >> beam.GroupByKey()  # as Reshuffle does, but with fewer steps and the same keys in each attempt
-        | "Build examples" >> beam.ParDo(steps.BuildFn(spec, runs))
+        | "Build examples" >> beam.ParDo(steps.BuildFn(spec, runs_folder))
     ]
     if plan.bucket_work.used:
-        made.append(_in_buckets(made[0], plan, steps.FillFn(spec, plan.bucket_work.stage, runs)))
+        made.append(_in_buckets(made[0], plan, steps.FillFn(spec, plan.bucket_work.stage, runs_folder)))
     facts = _together([each | f"Facts {i}" >> labelled(FACTS) for i, each in enumerate(made)], "Facts")
     shards = facts | "Sum facts" >> beam.GroupByKey() | "Plan shards" >> beam.ParDo(steps.PlanShardsFn(plan))
     divided = [shards | "Shard names" >> labelled("shards")]
     for split in plan.targets:
-        pieces = _together(
+        runs = _together(
             [each | f"Records {split} {i}" >> labelled(f"records-{split}") for i, each in enumerate(made)],
             f"Records {split}",
         )
         if count := steps.known_shards(plan, split):
-            divided.append(pieces | f"Divide {split}" >> beam.ParDo(steps.DivideFn(split, count)))
+            divided.append(runs | f"Divide {split}" >> beam.ParDo(steps.DivideFn(split, count)))
         else:
-            plans = shards | f"Shards of pieces {split}" >> labelled(f"join-{split}")
-            joined = _joined(pieces, plans, f"Join {split}")
+            plans = shards | f"Shards of runs {split}" >> labelled(f"join-{split}")
+            joined = _joined(runs, plans, f"Join {split}")
             divided.append(joined | f"Divide {split}" >> beam.ParDo(steps.SpreadFn()))
     written = (
         _together(divided, "Shard contents")
@@ -138,9 +140,9 @@ def _in_buckets(built: beam.PCollection, plan: Plan, fill: beam.DoFn) -> beam.PC
     facts = built | "Facts of portions" >> labelled(FACTS)
     buckets = facts | "Sum documents" >> beam.GroupByKey() | "Plan buckets" >> beam.ParDo(steps.PlanBucketsFn(plan))
     labels = [f"{kind}-{split}" for kind in steps.BUCKET_KINDS for split in plan.targets]
-    pieces = _together([built | f"Pieces {label}" >> labelled(label) for label in labels], "Pieces")
-    plans = buckets | "Buckets of pieces" >> labelled("join")
-    spread = _joined(pieces, plans, "Join buckets") | "Spread by bucket" >> beam.ParDo(steps.SpreadFn())
+    runs = _together([built | f"Runs {label}" >> labelled(label) for label in labels], "Runs")
+    plans = buckets | "Buckets of runs" >> labelled("join")
+    spread = _joined(runs, plans, "Join buckets") | "Spread by bucket" >> beam.ParDo(steps.SpreadFn())
     return (
         _together([spread, buckets | "Groups" >> labelled("groups")], "Buckets")
         | "Group by bucket" >> beam.GroupByKey()
@@ -152,9 +154,9 @@ def _together(collections: Sequence[beam.PCollection], name: str) -> beam.PColle
     return collections[0] if len(collections) == 1 else tuple(collections) | f"{name}: flatten" >> beam.Flatten()
 
 
-def _joined(pieces: beam.PCollection, plans: beam.PCollection, name: str) -> beam.PCollection:
-    """(piece id, [run, plan]) of pieces (id, run) and what was planned for each (id, plan)."""
-    return _together([pieces, plans], name) | name >> beam.GroupByKey()
+def _joined(runs: beam.PCollection, plans: beam.PCollection, name: str) -> beam.PCollection:
+    """(run id, [run, plan]) of runs (id, run) and what was planned for each (id, plan)."""
+    return _together([runs, plans], name) | name >> beam.GroupByKey()
 
 
 if __name__ == "__main__":

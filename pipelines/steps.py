@@ -29,17 +29,17 @@ from nlpdata.pretraining.stages import portion_name, shard_border
 from nlpdata.records.writer import ShardWriter
 from pipelines import progress
 from pipelines.faults import marked_faults
-from pipelines.pieces import Elements, Facts, Piece, PieceBuilder, sum_facts
+from pipelines.runs import Elements, Facts, NamedRun, RunBuilder, sum_facts
 
 BUCKET_KINDS = ("documents", "waiting")  # what goes to the buckets
 GROUP_BYTES = 32 << 20  # of the entries of the documents in the buckets that are filled at once
 
 
 class BuildFn(beam.DoFn):
-    """(portion index, [Portion]) -> labelled pieces, and facts. `runs`: the folder of pieces that are files."""
+    """(portion index, [Portion]) -> labelled runs, and facts. `folder`: of runs that are files."""
 
-    def __init__(self, spec: MakerSpec, runs: Path | None) -> None:
-        self._spec, self._runs = spec, runs
+    def __init__(self, spec: MakerSpec, folder: Path | None) -> None:
+        self._spec, self._folder = spec, folder
 
     def process(self, grouped: tuple[int, Iterable[Portion]]) -> Elements:
         portion, *_ = grouped[1]
@@ -47,11 +47,11 @@ class BuildFn(beam.DoFn):
         counters: Counter[str] = Counter()
         with marked_faults("tokenizing", portion.place):
             maker = maker_of(self._spec)
-            pieces = PieceBuilder(portion_name(portion), maker.bucket_work, self._runs)
+            runs = RunBuilder(portion_name(portion), maker.bucket_work, self._folder)
             blocks = read_portion(portion, invalid_utf8=options.invalid_utf8, text_key=options.text_key)
             for item in build_examples(_reported(blocks), maker, counters):
-                yield from pieces.add(item)
-            yield from pieces.finish(counters)
+                yield from runs.add(item)
+            yield from runs.finish(counters)
         _count(counters)
 
 
@@ -69,7 +69,7 @@ def _count(counters: Counter) -> None:
 
 
 class PlanBucketsFn(beam.DoFn):
-    """(_, all facts) -> "join": the borders of the groups of buckets for each piece; "groups": the buckets of each."""
+    """(_, all facts) -> "join": the borders of the groups of buckets for each run; "groups": the buckets of each."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -87,12 +87,12 @@ class PlanBucketsFn(beam.DoFn):
                     yield "groups", ((split, number), ("buckets", group))
                 borders = np.array([group[0][0] for group in groups[1:]], np.uint64).tobytes()
                 for kind in BUCKET_KINDS:
-                    for piece_id in facts.pieces.get(f"{kind}-{split}", ()):
-                        yield "join", (piece_id, ((split, kind), borders))
+                    for run_id in facts.runs.get(f"{kind}-{split}", ()):
+                        yield "join", (run_id, ((split, kind), borders))
 
 
 class SpreadFn(beam.DoFn):
-    """(piece id, its run and the borders of its ranges) -> ((split, range), (kind, run))."""
+    """(run id, the run and the borders of its ranges) -> ((split, range), (kind, run))."""
 
     def process(self, joined: tuple[str, Iterable]) -> Elements:
         run = borders = None
@@ -102,37 +102,37 @@ class SpreadFn(beam.DoFn):
             else:
                 run = value
         if run is None or borders is None:
-            raise RuntimeError(f"piece {joined[0]} or its plan was lost between two steps")
+            raise RuntimeError(f"run {joined[0]} or its plan was lost between two steps")
         for number, part in split_run(run, np.frombuffer(borders, np.uint64)):
             yield (split, number), (kind, part)
 
 
 class FillFn(beam.DoFn):
-    """((split, group), its buckets, documents and waiting examples) -> labelled pieces, and facts."""
+    """((split, group), its buckets, documents and waiting examples) -> labelled runs, and facts."""
 
-    def __init__(self, spec: MakerSpec, stage: str, runs: Path | None) -> None:
-        self._spec, self._stage, self._runs = spec, stage, runs
+    def __init__(self, spec: MakerSpec, stage: str, folder: Path | None) -> None:
+        self._spec, self._stage, self._folder = spec, stage, folder
 
     def process(self, grouped: tuple[tuple[str, int], Iterable]) -> Elements:
         (split, number), values = grouped
         counters: Counter[str] = Counter()
         with (
             marked_faults(self._stage, f"group {number}"),
-            tempfile.TemporaryDirectory(prefix="nlpdata-") as folder,
+            tempfile.TemporaryDirectory(prefix="nlpdata-") as scratch,
         ):
-            given = {kind: Gathered(Path(folder, kind)) for kind in BUCKET_KINDS}
+            given = {kind: Gathered(Path(scratch, kind)) for kind in BUCKET_KINDS}
             for kind, value in values:
                 if kind == "buckets":
                     buckets = value
                 else:
                     given[kind].add(value)
             maker = maker_of(self._spec)
-            pieces = PieceBuilder(f"group-{split}-{number:06d}", maker.bucket_work, self._runs)
+            runs = RunBuilder(f"group-{split}-{number:06d}", maker.bucket_work, self._folder)
             documents, waiting = (given[kind].merge() for kind in BUCKET_KINDS)
             group = BucketGroup(split, buckets, documents, waiting)
             for item in maker.bucket_work.fill(group, maker, counters):
-                yield from pieces.add(item)
-            yield from pieces.finish(counters)
+                yield from runs.add(item)
+            yield from runs.finish(counters)
         _count(counters)
 
 
@@ -161,7 +161,7 @@ def shard_borders(count: int) -> np.ndarray:
 
 
 class PlanShardsFn(beam.DoFn):
-    """(_, all facts) -> "join-<split>": the shards' borders for each piece; "shards": each shard's name; "totals".
+    """(_, all facts) -> "join-<split>": the shards' borders for each run; "shards": each shard's name; "totals".
 
     Raises the fault of a corpus without examples. A shard gets its name from here also where no record falls into it.
     """
@@ -170,7 +170,7 @@ class PlanShardsFn(beam.DoFn):
         self._plan = plan
 
     def process(self, grouped: tuple[int, Iterable[Facts]]) -> Elements:
-        with marked_faults("planning shards", "all pieces"):
+        with marked_faults("planning shards", "all runs"):
             facts = sum_facts(grouped[1])
             require_examples(self._plan, facts.counters)
             refuse_loss(self._plan, facts.counters)
@@ -182,24 +182,24 @@ class PlanShardsFn(beam.DoFn):
                     yield "shards", ((split, number), ("name", (name, len(names[split]))))
                 if not known_shards(self._plan, split):
                     borders = shard_borders(len(names[split])).tobytes()
-                    for piece_id in facts.pieces.get(label, ()):
-                        yield f"join-{split}", (piece_id, ((split, "records"), borders))
+                    for run_id in facts.runs.get(label, ()):
+                        yield f"join-{split}", (run_id, ((split, "records"), borders))
             yield "totals", (0, ("totals", (facts.counters, names)))
 
 
 def known_shards(plan: Plan, split: str) -> int | None:
-    """The number of a split's shards where it is given: its pieces need not wait for the sum of their sizes."""
+    """The number of a split's shards where it is given: its runs need not wait for the sum of their sizes."""
     return plan.num_shards if split == "train" else None
 
 
 class DivideFn(beam.DoFn):
-    """(piece id, run) -> ((split, shard), (kind, run)), for a split whose number of shards is given."""
+    """(run id, run) -> ((split, shard), (kind, run)), for a split whose number of shards is given."""
 
     def __init__(self, split: str, count: int) -> None:
         self._split, self._count = split, count
 
-    def process(self, piece: Piece) -> Elements:
-        for number, part in split_run(piece[1], shard_borders(self._count)):
+    def process(self, named: NamedRun) -> Elements:
+        for number, part in split_run(named[1], shard_borders(self._count)):
             yield (self._split, number), ("records", part)
 
 

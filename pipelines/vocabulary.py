@@ -33,8 +33,8 @@ from nlpdata.tokenizers.training.train import (
 from pipelines.commands import main
 from pipelines.faults import marked_faults
 from pipelines.job import describe_job
-from pipelines.pieces import Elements
 from pipelines.runner import find_runner, run_pipeline
+from pipelines.runs import Elements
 
 _SUMS = "sums.json"
 

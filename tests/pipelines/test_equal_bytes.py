@@ -7,7 +7,7 @@ import pytest
 from nlpdata.cli import commands
 from nlpdata.corpus import read_blocks
 from nlpdata.execution.spill import SpillWriter
-from pipelines import pieces, steps
+from pipelines import runs, steps
 from pipelines.runner import Runner
 from tests.nlpdata.commands import contents, open_files_limited
 from tests.pipelines.conftest import OBJECTIVES, arguments
@@ -46,12 +46,12 @@ def test_runner_gives_the_local_files(name, objective, shards, tmp_path, corpus_
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-@pytest.mark.parametrize("pieces_are", ["files", "bytes"])
+@pytest.mark.parametrize("runs_are", ["files", "bytes"])
 def test_few_open_files_whatever_the_number_of_runs(
-    pieces_are, tmp_path, corpus_folder, tiny_model, local_files, monkeypatch
+    runs_are, tmp_path, corpus_folder, tiny_model, local_files, monkeypatch
 ):
     """More than 40 portions of the corpus, each with runs of every kind, and little in memory."""
-    monkeypatch.setattr(Runner, "is_local", pieces_are == "files")
+    monkeypatch.setattr(Runner, "is_local", runs_are == "files")
     monkeypatch.setattr(steps, "SpillWriter", lambda prefix: SpillWriter(prefix, 500))
     expected = local_files("nsp", 3)
     given = arguments(corpus_folder, tmp_path, tiny_model, "nsp", 3, "--runner=DirectRunner", "--chunk-size", "1500")
@@ -60,36 +60,36 @@ def test_few_open_files_whatever_the_number_of_runs(
     assert contents(tmp_path) == expected
 
 
-@pytest.mark.parametrize("pieces_are", ["files", "bytes"])
+@pytest.mark.parametrize("runs_are", ["files", "bytes"])
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_size_and_form_of_pieces_change_nothing(
-    objective, pieces_are, tmp_path, corpus_folder, tiny_model, local_files, monkeypatch
+def test_size_and_form_of_runs_change_nothing(
+    objective, runs_are, tmp_path, corpus_folder, tiny_model, local_files, monkeypatch
 ):
-    monkeypatch.setattr(Runner, "is_local", pieces_are == "files")
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 20_000)
+    monkeypatch.setattr(Runner, "is_local", runs_are == "files")
+    monkeypatch.setattr(runs, "RUN_BYTES", 20_000)
     monkeypatch.setattr(steps, "GROUP_BYTES", 10_000)
     monkeypatch.setattr("nlpdata.pretraining.buckets.BUCKET_DOCUMENTS", 64)
-    shards = 3 if pieces_are == "files" else None
+    shards = 3 if runs_are == "files" else None
     assert (
         commands.main(arguments(corpus_folder, tmp_path, tiny_model, objective, shards, "--runner=DirectRunner")) == 0
     )
     assert contents(tmp_path) == local_files(objective, shards)
 
 
-@pytest.mark.parametrize("pieces_are", ["files", "bytes"])
-def test_several_pieces_of_a_kind_and_shards_by_size(pieces_are, tmp_path, corpus_folder, tiny_model, monkeypatch):
-    """A portion leaves several pieces of each kind, under names of their own; the shards go by the bytes of all."""
+@pytest.mark.parametrize("runs_are", ["files", "bytes"])
+def test_several_runs_of_a_kind_and_shards_by_size(runs_are, tmp_path, corpus_folder, tiny_model, monkeypatch):
+    """A portion leaves several runs of each kind, each under its own name; the shards go by the bytes of all."""
 
     def small_blocks(portion, **settings):
         for byte_range in portion.byte_ranges:
             yield from read_blocks(byte_range, block_bytes=4000, **settings)
 
     monkeypatch.setattr("nlpdata.output.naming.SHARD_BYTES", 100_000)
-    monkeypatch.setattr(Runner, "is_local", pieces_are == "files")
+    monkeypatch.setattr(Runner, "is_local", runs_are == "files")
     monkeypatch.setattr(steps, "read_portion", small_blocks)
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 2000)
-    taken, take = [], pieces.PieceBuilder._take
-    monkeypatch.setattr(pieces.PieceBuilder, "_take", lambda *about: taken.append(about[1]) or take(*about))
+    monkeypatch.setattr(runs, "RUN_BYTES", 2000)
+    taken, take = [], runs.RunBuilder._take
+    monkeypatch.setattr(runs.RunBuilder, "_take", lambda *about: taken.append(about[1]) or take(*about))
     for folder, run in (("local", "--workers=1"), ("beam", "--runner=DirectRunner")):
         assert commands.main(arguments(corpus_folder, tmp_path / folder, tiny_model, "nsp", None, run)) == 0
     made = contents(tmp_path / "beam")
@@ -109,14 +109,14 @@ def test_without_an_evaluation_set(objective, shards, tmp_path, corpus_folder, t
 
 
 def test_packed_documents(tmp_path, corpus_folder, tiny_model, monkeypatch):
-    """On Beam, documents and the pieces with them come in small parts, of which the buckets must know nothing."""
+    """On Beam, documents and the runs with them come in small parts, of which the buckets must know nothing."""
     local, beam = (
         arguments(corpus_folder, tmp_path / name, tiny_model, "none", None, "--pack-across-documents", run)
         for name, run in (("local", "--workers=1"), ("beam", "--runner=DirectRunner"))
     )
     assert commands.main(local) == 0
     monkeypatch.setattr(Runner, "is_local", False)
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 5000)
+    monkeypatch.setattr(runs, "RUN_BYTES", 5000)
     monkeypatch.setattr(steps, "GROUP_BYTES", 5000)
     monkeypatch.setattr("nlpdata.pretraining.packing.SHORT_SEQ_PERIOD", 2)
     assert commands.main(beam) == 0

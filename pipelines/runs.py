@@ -1,8 +1,8 @@
-"""What goes between the steps of a pipeline: pieces, which are sorted runs of records, and facts.
+"""What goes between the steps of a pipeline: sorted runs of records, and facts.
 
-An element of a Beam collection costs about 125 microseconds whatever its size, so elements are pieces of megabytes. A
-piece is the bytes of a run file, which the runner carries to the machine that needs them; or, where all steps run on
-this machine, the path of one, so that neither the runner's memory nor its copying grows with the data.
+An element of a Beam collection costs about 125 microseconds whatever its size, so elements are runs of megabytes. A run
+is given as the bytes of a run file, which the runner carries to the machine that needs them; or, where all steps run on
+this machine, as the path of one, so that neither the runner's memory nor its copying grows with the data.
 Steps give one stream of (label, value) pairs, from which the next ones take what they need (`labelled`): the label is
 `FACTS`, or a kind and split such as "records-train". Beam's own tagged outputs are not kept apart by every runner.
 """
@@ -22,13 +22,13 @@ from nlpdata.pretraining.buckets import BucketWork, slot_shift
 from nlpdata.pretraining.maker import Keyed
 from nlpdata.pretraining.plan import add_counters
 
-Piece = tuple[str, bytes | str]  # its id, and the run or the path of a run file
+NamedRun = tuple[str, bytes | str]  # its id, and the run or the path of a run file
 
 # What `process` of a step gives. Beam takes the coder of the elements from that annotation, and would make a dict of a
 # Counter: with Any it takes the one that keeps types.
 Elements = Iterator[Any]
 
-PIECE_BYTES = 16 << 20
+RUN_BYTES = 16 << 20
 FACTS = "facts"
 
 
@@ -38,20 +38,20 @@ class Facts:
 
     Attributes:
       counters: of examples made.
-      pieces: label -> ids of the pieces.
-      sizes: label -> payload bytes of the pieces.
+      runs: label -> ids of the runs.
+      sizes: label -> payload bytes of the runs.
       slots: split -> {hash slot: documents}, where examples are made in buckets.
     """
 
     counters: Counter = field(default_factory=Counter)
-    pieces: dict[str, list[str]] = field(default_factory=dict)
+    runs: dict[str, list[str]] = field(default_factory=dict)
     sizes: Counter = field(default_factory=Counter)
     slots: dict[str, Counter] = field(default_factory=dict)
 
     def add(self, other: "Facts") -> None:
         add_counters(self.counters, other.counters)
-        for label, ids in other.pieces.items():
-            self.pieces.setdefault(label, []).extend(ids)
+        for label, ids in other.runs.items():
+            self.runs.setdefault(label, []).extend(ids)
         self.sizes.update(other.sizes)
         for split, slots in other.slots.items():
             self.slots.setdefault(split, Counter()).update(slots)
@@ -65,13 +65,13 @@ def sum_facts(many: Iterable[Facts]) -> Facts:
     return total
 
 
-class PieceBuilder:
-    """Collects what one bundle of work makes, into pieces; then its facts.
+class RunBuilder:
+    """Collects what one bundle of work makes, into runs; then its facts.
 
     Args:
       name: of the work, unique in the pipeline and the same in every attempt.
       bucket_work: of the objective.
-      folder: where pieces become files; None: they are bytes.
+      folder: where runs become files; None: they are bytes.
     """
 
     def __init__(self, name: str, bucket_work: BucketWork, folder: Path | None) -> None:
@@ -80,8 +80,8 @@ class PieceBuilder:
         self._buffers: dict[str, SortBuffer] = {}
         self.facts = Facts()
 
-    def add(self, item: Keyed) -> Iterator[tuple[str, Piece]]:
-        """Takes a batch of records; yields the pieces that are full."""
+    def add(self, item: Keyed) -> Iterator[tuple[str, NamedRun]]:
+        """Takes a batch of records; yields the runs that are full."""
         label = f"{item.kind}-{item.split}"
         buffer = self._buffers.setdefault(label, SortBuffer())
         buffer.add(item.sort_keys, item.ties, item.payload, item.lengths)
@@ -91,19 +91,19 @@ class PieceBuilder:
             slots, counts = np.unique(begins >> np.uint64(self._slot_shift), return_counts=True)
             found = dict(zip(slots.tolist(), counts.tolist(), strict=True))
             self.facts.slots.setdefault(item.split, Counter()).update(found)
-        if buffer.held >= PIECE_BYTES:
+        if buffer.held >= RUN_BYTES:
             yield self._take(label)
 
     def finish(self, counters: Counter) -> Iterator[tuple[str, object]]:
-        """Yields the pieces that are left, and the facts, under one key for all."""
+        """Yields the runs that are left, and the facts, under one key for all."""
         for label, buffer in self._buffers.items():
             if buffer.held:
                 yield self._take(label)
         self.facts.counters = counters
         yield FACTS, (0, self.facts)
 
-    def _take(self, label: str) -> tuple[str, Piece]:
-        ids = self.facts.pieces.setdefault(label, [])
+    def _take(self, label: str) -> tuple[str, NamedRun]:
+        ids = self.facts.runs.setdefault(label, [])
         ids.append(f"{self._name}-{label}-{len(ids)}")
         parts = self._buffers[label].take()
         if self._folder is None:
