@@ -1,6 +1,5 @@
 """Input patterns -> corpus files, with messages for everything that can be wrong about them."""
 
-import difflib
 import glob
 import itertools
 import math
@@ -10,7 +9,7 @@ from collections import Counter
 
 from nlpdata.corpus.source import Source, reading
 from nlpdata.corpus.types import CorpusFile
-from nlpdata.errors import UsageError, opt
+from nlpdata.errors import UsageError, closest, opt
 from nlpdata.files import PathNames
 from nlpdata.files.compression import detect_compression
 from nlpdata.files.paths import file_size, find_paths, is_remote, open_binary, path_of
@@ -223,7 +222,7 @@ def _no_match(pattern: str, around: list[str]) -> UsageError:
         return UsageError(f"{opt('input')}: {pattern!r} matches no file there")
     found = _split_weight(pattern)[0] or path
     folder = os.path.dirname(os.path.expanduser(found))
-    hints = [] if os.path.isabs(path) else [f"the current directory is {os.getcwd()}"]
+    close, hints = "", [] if os.path.isabs(path) else [f"the current directory is {os.getcwd()}"]
     for first, second in itertools.pairwise(around):
         if os.path.exists(os.path.expanduser(f"{first} {second}")):
             hints.append(f"did you mean the one path '{first} {second}'? Quote a path that holds spaces")
@@ -232,17 +231,16 @@ def _no_match(pattern: str, around: list[str]) -> UsageError:
     if not glob.has_magic(folder) and not os.path.isdir(folder or "."):
         hints.append(f"there is no directory {folder!r}")
     elif not glob.has_magic(folder):
-        close = _closest(os.path.basename(found), folder or ".")
-        if close:
-            hints.append("closest: " + ", ".join(os.path.join(folder, name) for name in close))
-        elif glob.has_magic(found) and (kinds := _contents(folder or ".")[0]):
+        close = closest(os.path.basename(found), _names(folder or "."), 3)
+        if not close and glob.has_magic(found) and (kinds := _contents(folder or ".")[0]):
             hints.append(f"{folder or 'it'} holds {_counted(kinds)}")
-    return UsageError(f"{opt('input')}: {pattern!r} matches no file" + "".join(f"; {hint}" for hint in hints))
+    reasons = "; ".join([f"{opt('input')}: {pattern!r} matches no file", *hints])
+    return UsageError(f"{reasons}.{close}" if close else reasons)
 
 
-def _closest(name: str, folder: str) -> list[str]:
+def _names(folder: str) -> list[str]:
+    """The first names in a folder; none where it cannot be read."""
     try:
-        names = sorted(entry for entry in os.listdir(folder) if not entry.startswith("."))[:10_000]
+        return sorted(entry for entry in os.listdir(folder) if not entry.startswith("."))[:10_000]
     except OSError:
         return []
-    return difflib.get_close_matches(name, names, n=3, cutoff=0.6)

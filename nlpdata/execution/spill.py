@@ -49,7 +49,7 @@ class SortBuffer:
         self.held = 0
 
     def add(self, sort_keys: np.ndarray, ties: np.ndarray, payload: bytes | memoryview, lengths: np.ndarray) -> None:
-        """Adds n records that stand one after the other in `payload`; `held` counts its bytes.
+        """Adds n records, which follow each other in `payload`; `held` counts its bytes.
 
         Args:
           sort_keys: uint64 (n,).

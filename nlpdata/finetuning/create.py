@@ -1,6 +1,6 @@
 """create_finetuning: a dataset -> record files of its splits and one meta file, on this machine.
 
-Stages: (1) the source is read and checked, and lies in the work folder as batches of rows; (2) batches become records
+Stages: (1) the source is read and checked, and left in the work folder as batches of rows; (2) batches become records
 (for SQuAD in two steps, since a window's number depends on all windows before); (3) records are joined to shards in
 the order of the source; (4) the files move into place, the meta file last. An interrupted run resumes where it was.
 """

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nlpdata.errors import UsageError, opt
+from nlpdata.errors import UsageError, closest, opt
 from nlpdata.registry import Registry, users_code
 
 if TYPE_CHECKING:
@@ -206,10 +206,7 @@ def one_input(inputs: Sequence[str], what: str) -> Path:
     path = Path(inputs[0]).expanduser()
     if not path.exists():
         there = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
-        near = difflib.get_close_matches(path.name, there, n=1)
-        raise UsageError(
-            f"{opt('input')}: {path} does not exist." + (f" Did you mean {path.with_name(near[0])}?" if near else "")
-        )
+        raise UsageError(f"{opt('input')}: {path} does not exist.{closest(path.name, there)}")
     return path
 
 

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class EncodedSplit:
-    """What `nlpdata.open_records` gives of the records that create-finetuning would write, and what their meta file says.
+    """What `nlpdata.open_records` gives of the records that create-finetuning would write, and the content of their meta file.
 
     len(split), split[int64 array] -> name -> array (n, width) of the features' dtypes.
 

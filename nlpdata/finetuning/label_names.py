@@ -138,7 +138,7 @@ def class_warnings(names: Sequence[str], counts: Mapping[str, int], rows: int, c
         if len(group) > 1:
             shown = " and ".join(f"{name!r} ({counts.get(name, 0)})" for name in group)
             warnings.append(
-                f"the labels {shown} differ only in case, white space or leading zeros, and are classes of their own: if "
+                f"the labels {shown} differ only in case, white space or leading zeros, and are different classes: if "
                 "they are one class, spell them alike in the input"
             )
     missing = [name for name in names if not counts.get(name)]

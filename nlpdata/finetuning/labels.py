@@ -1,13 +1,12 @@
 """Rows as a source has them -> rows as the encoder takes them: texts checked, labels turned to ids or numbers."""
 
-import difflib
 import math
 from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 
-from nlpdata.errors import opt
+from nlpdata.errors import closest, opt
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split
 from nlpdata.finetuning.label_names import is_label, label_ids, label_name, label_parts
 
@@ -58,10 +57,9 @@ class RowReader:
             return self._bad("missing_label", row, f"no label; expected one of {self._known()}")
         if name in self._ids:
             return self._ids[name]
-        near = difflib.get_close_matches(name, self._labels, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        what = f"unknown label {name[:60]!r}, expected one of {self._known()}{hint}"
-        return self._bad("unknown_label", row, what, f"{_REPAIR} or {opt('drop_labels', name[:60])}")
+        what = f"unknown label {name[:60]!r}, expected one of {self._known()}"
+        repair = f"{closest(name, self._labels)} {_REPAIR} or {opt('drop_labels', name[:60])}"
+        return self._bad("unknown_label", row, what, repair.lstrip())
 
     def _not_a_label(self, label: object, row: Row) -> BadRow:
         """Of a row whose label is a list, an object or bytes that are not text."""

@@ -1,7 +1,7 @@
 """Flags of the older create_finetuning_data.py scripts that are not one option each.
 
 Sources: create_finetuning_data.py of the TensorFlow Model Garden and of kamalkraj/ALBERT-TF2.0. The flags that are one
-option each stand in nlpdata.cli.aliases.
+option each are in nlpdata.cli.aliases.
 """
 
 from collections.abc import Sequence

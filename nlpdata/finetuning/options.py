@@ -145,7 +145,7 @@ class FinetuningRequest(RecordSetArguments, FinetuningOptions):
         None, "Tokenizer file, e.g. tok/spm.model or vocab.txt, or a folder with one.  [required]"
     )
     _: KW_ONLY
-    train_output: str | None = option(None, "Training records under another name; all files lie in one folder.")
+    train_output: str | None = option(None, "Training records under another name; all files are in one folder.")
     dev_output: str | None = option(None, "Dev records under another name.")
     test_output: str | None = option(None, "Test records under another name.")
     options: FinetuningOptions = field(init=False, repr=False)

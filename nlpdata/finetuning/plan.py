@@ -1,4 +1,4 @@
-"""What create_finetuning will make of what, decided before it starts: the same for every executor."""
+"""What a run of create_finetuning will do, decided before it starts: the same for every executor."""
 
 import logging
 import os
@@ -34,14 +34,14 @@ class FinetuningResult:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run makes of what.
+    """What a run will do.
 
     Attributes:
-      dataset, splits: the source, and what is made of it.
+      dataset, splits: the source, and its splits to be made.
       options: that decide how rows become records.
       tokenizer: the loaded one.
       tokenizer_file: base name of its copy next to the records.
-      targets: the set of records of each split; all lie in one folder and share a meta file.
+      targets: the set of records of each split; all are in one folder and share a meta file.
       num_shards: record files of the training split; None: by size.
     """
 
@@ -135,7 +135,7 @@ class _Names:
         self._folder = path_of(folder) if folder is not None else path_of(next(iter(given.values()))).parent
         other = [path for path in given.values() if path_of(path).parent != self._folder]
         if other:
-            raise UsageError(f"all record files of one run lie in one folder. Received: {self._folder} and {other[0]}.")
+            raise UsageError(f"all record files must be in one folder. Received: {self._folder} and {other[0]}.")
         self._meta = path_of(meta) if meta else self._folder / "meta.json"
         self._named = given
 

@@ -43,7 +43,7 @@ class Run:
             if run.is_made:            # by an equal run, which was interrupted while it put the files in place
                 return run.complete()
             parts = run.read()
-            ...                        # an executor does the units: their results lie in the work folder
+            ...                        # an executor does the units: their results are in the work folder
             return run.finish(parts)
 
     `folder` is where the units find and leave their files, if that is not the work folder.

@@ -1,6 +1,6 @@
 """SQuAD 1.1 and 2.0, and other files of their form (XQuAD, CMRC, ...): JSON, plain or gzip, to paragraphs.
 
-An answer whose text does not stand at its answer_start is looked for nearby; one that is not found is a bad row in
+An answer whose text is not at its answer_start is looked for nearby; one that is not found is a bad row in
 training, and in dev only counted, since scoring goes by the texts.
 """
 

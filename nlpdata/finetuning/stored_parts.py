@@ -1,6 +1,6 @@
 """Batches of rows and windows as files of the work folder: pickles of which only our own classes and arrays are read.
 
-A pickle may name any function to call. A work folder lies next to an output, where others may have put it, so what it
+A pickle may name any function to call. A work folder is next to an output, where others may have put it, so what it
 names is looked at first.
 """
 

@@ -1,11 +1,10 @@
-"""Rows of tables, as they stand in files: TSV without quoting, CSV, JSON lines, Parquet.
+"""Rows of tables, as files have them: TSV without quoting, CSV, JSON lines, Parquet.
 
 Every reader yields (line, values) or a BadRow; `values` are those of the wanted columns, in their order. Blank lines at
 the end of a file are nothing; one in the middle is a bad row. Lines end at LF or CRLF, gzip is read as it is.
 """
 
 import csv
-import difflib
 import gzip
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nlpdata.errors import DataError, missing_package, opt
+from nlpdata.errors import DataError, closest, missing_package, opt
 from nlpdata.files.compression import DAMAGE, detect_compression
 from nlpdata.finetuning.datasets import BadRow
 from nlpdata.text.encoding import HEAD_BYTES, check_is_text
@@ -119,9 +118,8 @@ def _pick(path: Path, header: Sequence[str], wanted: Sequence[str | int], line: 
         elif header.count(column) == 1:
             places.append(header.index(column))
         else:
-            near = difflib.get_close_matches(column, header, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            why = "stands twice in" if column in header else "is missing from"
+            hint = closest(column, header)
+            why = "is twice in" if column in header else "is missing from"
             shown = ", ".join(name[:40] for name in header[:12]) + (" ..." if len(header) > 12 else "")
             raise DataError(f"{path}:{line}: column {column!r} {why} the header, which has: {shown}.{hint}")
     return places
@@ -259,9 +257,8 @@ def read_jsonl(path: Path, wanted: Sequence[str | int], header: bool = True) -> 
             continue
         missing = [key for key in wanted if key not in value]
         if missing:
-            near = difflib.get_close_matches(str(missing[0]), list(value), n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            message = f"{path}:{line}: no key {missing[0]!r} among {', '.join(list(value)[:12])}{hint} {_REPAIR}"
+            hint = closest(missing[0], value)
+            message = f"{path}:{line}: no key {missing[0]!r} among {', '.join(list(value)[:12])}.{hint} {_REPAIR}"
             yield BadRow("missing_key", message)
             continue
         yield line, [value[key] for key in wanted]

@@ -1,7 +1,7 @@
 """Where results go: which files are a set's own, what is refused, the work folder, and the commit that makes a set whole.
 
 Work is done in `.<stem>.work` next to the output, keyed by a hash of everything that decides about the result. When all
-files of the new set lie there finished, the folder gets a journal of the commit. From then on an equal run only has to
+files of the new set are finished there, the folder gets a journal of the commit. From then on an equal run only has to
 complete the commit, however far it went: markers make readers refuse, the old set goes, the files take their places, the
 meta files come last, the markers go, and then the work folder.
 """

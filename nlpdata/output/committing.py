@@ -1,9 +1,9 @@
 """The commit of finished sets: after it they are in place, whatever interrupts it and however often it is repeated.
 
-The order, over which test_commit.py goes operation by operation:
+The order, which test_committing.py tests operation by operation:
 
 1. The new meta files are written under temporary names, and the journal into the folder where the finished files wait.
-2. Each set gets its marker, `.<stem>.committing`. While it stands, readers refuse the set.
+2. Each set gets its marker, `.<stem>.committing`. While it exists, readers refuse the set.
 3. The old meta files go, then the old set's other files; the finished files move into place; the meta files come last.
 4. The markers go. The caller removes the folder with the journal.
 

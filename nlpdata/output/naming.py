@@ -84,7 +84,7 @@ def is_own(target: OutputSet, name: str) -> bool:
 
 
 def set_files(target: OutputSet) -> list[AnyPath]:
-    """The record files that lie under the set's name, one file or numbered shards of any count."""
+    """The record files under the set's name, one file or numbered shards of any count."""
     if not target.folder.is_dir():
         return []
     names = re.escape(target.stem) + _RECORDS

@@ -131,7 +131,7 @@ def test_same_file_with_two_weights(here):
 @pytest.mark.parametrize(
     ("patterns", "message"),
     [
-        (["a.tx"], r"'a\.tx' matches no file; the current directory is .*; closest: a\.txt"),
+        (["a.tx"], r"'a\.tx' matches no file; the current directory is .*\. Did you mean a\.txt"),
         (["*.csv"], r"'\*\.csv' matches no file; the current directory is .*; it holds .*\*\.txt"),
         (["*.txt,nothing*"], r"'nothing\*' matches no file"),
         (["a.txt", "nothing.txt"], r"'nothing\.txt' matches no file"),

@@ -28,7 +28,7 @@ BAD_ROWS = {  # what: (row 3 of train.tsv, its reason, words of the message)
     "unknown label": (
         "2\ta\tb\tentailmnt",
         "unknown_label",
-        ("train.tsv:3", "'entailmnt'", "did you mean 'entailment'"),
+        ("train.tsv:3", "'entailmnt'", "Did you mean entailment?"),
     ),
     "no label": ("2\ta\tb\t", "missing_label", ("train.tsv:3", "no label", "entailment, not_entailment")),
     "empty text": ("2\ta\t \tentailment", "empty_text", ("train.tsv:3", "an empty text")),
@@ -89,7 +89,7 @@ def test_stray_quotation_marks_are_text_in_tsv(tmp_path, make, records):
         (b"\xff\xfei\x00n\x00", ("UTF-16", "iconv")),
         (b"PK\x03\x04\x00\x00\x00", ("train.tsv", "zip archive")),
         (b"x" * 5000, ("line of more than", "line ends missing")),
-        (HEADER.replace("sentence1", "sentense1").encode() + b"\n", ("'sentence1'", "Did you mean 'sentense1'")),
+        (HEADER.replace("sentence1", "sentense1").encode() + b"\n", ("'sentence1'", "Did you mean sentense1?")),
     ],
     ids=["html", "empty", "other table", "utf-16", "zip", "one huge line", "misspelt header"],
 )
@@ -172,7 +172,7 @@ def test_a_quotation_mark_that_swallows_rows_is_never_skipped(tmp_path, make):
     [
         ("{", "not_json", ("a.jsonl:3", "not JSON")),
         ("[1]", "not_an_object", ("a.jsonl:3", "a JSON list")),
-        ('{"txt": "a", "label": 1}', "missing_key", ("a.jsonl:3", "no key 'text'", "did you mean 'txt'")),
+        ('{"txt": "a", "label": 1}', "missing_key", ("a.jsonl:3", "no key 'text'", "Did you mean txt?")),
         ('{"text": 5, "label": 1}', "text_type", ("a.jsonl:3", "'text' is 5 (int), expected a string")),
         ('{"text": "a", "label": null}', "missing_label", ("a.jsonl:3", "no label")),
         ('{"text": "", "label": 1}', "empty_text", ("a.jsonl:3", "empty text")),

@@ -266,7 +266,7 @@ def test_flags_of_squad_scripts(tmp_path, vocab, questions, capsys):
 
 
 def test_record_files_of_one_run_lie_together(tmp_path, make, rows):
-    with pytest.raises(UsageError, match="lie in one folder"):
+    with pytest.raises(UsageError, match="must be in one folder"):
         make(rows, task="classification", train_output=str(tmp_path / "elsewhere" / "x.tfrecord"))
     with pytest.raises(UsageError, match="names the folder of the record files"):
         make(rows, output="x.tfrecord", task="classification")
