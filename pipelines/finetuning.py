@@ -1,9 +1,9 @@
 """create-finetuning as a Beam pipeline: the units of the local executor as steps, and the function that runs them.
 
-    parts of rows -> make -> [number -> encode ->] plan shards -> write shards
+    batches of rows -> make -> [number -> encode ->] plan shards -> write shards
 
 The command reads and checks the dataset, which knows its rows by file and line, and leaves it in the work folder as
-parts; at the end it puts the shards in place. What passes between the steps is names and counts: rows, windows and
+batches; at the end it puts the shards in place. What passes between the steps is names and counts: rows, windows and
 records are files of the work folder, as they are locally; where workers are elsewhere and the output is remote, of a
 folder next to it. Brackets: SQuAD, whose records count those before them.
 """
@@ -51,16 +51,16 @@ def create_finetuning(request: BeamFinetuningRequest) -> FinetuningResult | dict
         if run.is_made:
             return run.complete()
         try:
-            parts = run.read()
+            units = run.read()
             setup = _for_workers(plan, run)
             run_pipeline(
                 chosen,
-                lambda pipeline: build_graph(pipeline, setup, parts),
-                units=len(parts),
-                input_bytes=sum(part.size for part in parts),
+                lambda pipeline: build_graph(pipeline, setup, units),
+                units=len(units),
+                input_bytes=sum(unit.size for unit in units),
                 quiet=not request.progress,
             )
-            return run.finish(parts)
+            return run.finish(units)
         finally:
             if is_remote(folder):
                 remove_tree(folder)
@@ -76,13 +76,13 @@ def _for_workers(plan: Plan, run: Run) -> stages.Setup:
     return setup
 
 
-def build_graph(pipeline: beam.Pipeline, setup: stages.Setup, parts: Sequence[stages.Part]) -> beam.PCollection:
+def build_graph(pipeline: beam.Pipeline, setup: stages.Setup, units: Sequence[stages.BatchUnit]) -> beam.PCollection:
     """Adds the steps to a pipeline. Returns the collection of the results of the shards, which are in the work folder."""
     made = (
         pipeline
-        | "Parts" >> beam.Create(parts, reshuffle=False)
-        | "Spread parts" >> beam.Reshuffle()
-        | "Make records" >> beam.ParDo(UnitFn("tokenizing", stages.make_part, setup, progress.report))
+        | "Units" >> beam.Create(units, reshuffle=False)
+        | "Spread units" >> beam.Reshuffle()
+        | "Make records" >> beam.ParDo(UnitFn("tokenizing", stages.make_batch, setup, progress.report))
     )
     if setup.encoder.numbered:
         made = (
@@ -90,7 +90,7 @@ def build_graph(pipeline: beam.Pipeline, setup: stages.Setup, parts: Sequence[st
             | "All windows" >> beam.GroupByKey()
             | "Number records" >> beam.FlatMap(_numbered)
             | "Spread windows" >> beam.Reshuffle()
-            | "Encode records" >> beam.ParDo(UnitFn("encoding", stages.encode_part, setup))
+            | "Encode records" >> beam.ParDo(UnitFn("encoding", stages.encode_batch, setup))
         )
     return (
         made
@@ -111,25 +111,25 @@ class UnitFn(beam.DoFn):
     def __init__(self, step: str, function: Callable, setup: stages.Setup, report: Callable = _unseen) -> None:
         self._step, self._function, self._setup, self._report = step, function, setup, report
 
-    def process(self, unit: stages.Part | stages.Shard) -> Elements:
+    def process(self, unit: stages.BatchUnit | stages.Shard) -> Elements:
         with marked_faults(self._step, unit.name):
             stages.set_up(self._setup)
             yield 0, (unit, self._function(unit, self._report))
 
 
 class PlanShardsFn(beam.DoFn):
-    """(0, all parts with their results) -> the shards."""
+    """(0, all units with their results) -> the shards."""
 
     def __init__(self, setup: stages.Setup) -> None:
         self._setup = setup
 
     def process(self, grouped: tuple[int, Iterable]) -> Elements:
-        with marked_faults("planning shards", "all parts"):
+        with marked_faults("planning shards", "all units"):
             yield from stages.plan_shards(self._setup, grouped[1])
 
 
-def _numbered(grouped: tuple[int, Iterable]) -> list[stages.Part]:
-    return stages.number_parts(grouped[1])
+def _numbered(grouped: tuple[int, Iterable]) -> list[stages.BatchUnit]:
+    return stages.number_units(grouped[1])
 
 
 if __name__ == "__main__":

@@ -26,15 +26,15 @@ def create_finetuning(request: LocalFinetuningRequest) -> FinetuningResult:
     with Run(plan, request.overwrite) as run:
         if run.is_made:
             return run.complete()
-        parts = run.read()
+        units = run.read()
         stages.encoder_of(plan.encoder, plan.tokenizer)  # of this process; its own workers load theirs
         stage = partial(_stage, run, request.workers or default_workers(), not request.progress)
-        made = stage("tokenizing", stages.make_part, parts, ".made")
+        made = stage("tokenizing", stages.make_batch, units, ".made")
         if plan.encoder.numbered:
-            parts = stages.number_parts(zip(parts, made, strict=True))
-            made = stage("encoding", stages.encode_part, parts, ".encoded")
-        stage("writing shards", stages.make_shard, stages.plan_shards(run.setup, zip(parts, made, strict=True)), "")
-        return run.finish(parts)
+            units = stages.number_units(zip(units, made, strict=True))
+            made = stage("encoding", stages.encode_batch, units, ".encoded")
+        stage("writing shards", stages.make_shard, stages.plan_shards(run.setup, zip(units, made, strict=True)), "")
+        return run.finish(units)
 
 
 def _stage(run: Run, workers: int, quiet: bool, name: str, function: Callable, items: list, suffix: str) -> list[dict]:

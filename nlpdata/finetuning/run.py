@@ -42,9 +42,9 @@ class Run:
         with Run(plan, overwrite) as run:
             if run.is_made:            # by an equal run, which was interrupted while it put the files in place
                 return run.complete()
-            parts = run.read()
+            units = run.read()
             ...                        # an executor does the units: their results are in the work folder
-            return run.finish(parts)
+            return run.finish(units)
 
     `folder` is where the units find and leave their files, if that is not the work folder.
 
@@ -55,7 +55,7 @@ class Run:
         self._plan = plan
         targets = list(plan.targets.values())
         check_output(targets, overwrite, plan.key, plan.others())
-        self._resumes = folder is None  # a Beam job makes all parts anew
+        self._resumes = folder is None  # a Beam job makes all units anew
         self.work = WorkFolder(targets, plan.key, resumable=self._resumes)
         self._folder = folder or self.work.path
         self._tallies: dict[str, Tally] = {}
@@ -91,29 +91,29 @@ class Run:
     def setup(self) -> stages.Setup:
         return stages.Setup(self._plan.encoder, self._folder, self._plan.targets, self._plan.num_shards)
 
-    def read(self) -> list[stages.Part]:
+    def read(self) -> list[stages.BatchUnit]:
         """Checks the rows of all splits and leaves them as batches for the units, with the tokenizer's file."""
         content = Path(self._plan.tokenizer.path).read_bytes()
         write_whole(self._folder / self._plan.tokenizer_file, content, durable=False)
-        parts: list[stages.Part] = []
+        units: list[stages.BatchUnit] = []
         with _no_collection():
             for split in self._plan.splits:
                 self._tallies[split.name] = Tally(self._plan.options.on_bad_row == "skip")
-                parts += self._read(split, self._tallies[split.name], len(parts))
-        return parts
+                units += self._read(split, self._tallies[split.name], len(units))
+        return units
 
-    def _read(self, split: Split, tally: Tally, number: int) -> list[stages.Part]:
-        parts: list[stages.Part] = []
+    def _read(self, split: Split, tally: Tally, number: int) -> list[stages.BatchUnit]:
+        units: list[stages.BatchUnit] = []
         examples = None
         if self._plan.dataset.kind == "squad" and split.name != "train":
             examples = ExamplesFile(self.work.path / self._plan.examples_name(split.name))
         for batch in read_batches(self._plan.dataset, split, self._plan.options, tally):
-            parts.append(stages.store_batch(self._folder, batch, number + len(parts)))
+            units.append(stages.store_batch(self._folder, batch, number + len(units)))
             if examples and isinstance(batch.rows, Paragraphs):
                 examples.add(batch.rows)
         if examples:
             examples.close()
-        if not parts:
+        if not units:
             dropped = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.dropped.items()))
             self.work.remove()
             raise DataError(
@@ -121,19 +121,19 @@ class Run:
             )
         for line in label_warnings(self._plan.dataset, split, tally, self._plan.options):
             self._warn(line)
-        return parts
+        return units
 
     def _warn(self, line: str) -> None:
         self._warnings.append(line)
         _log.warning(line)
 
-    def finish(self, parts: Sequence[stages.Part]) -> FinetuningResult:
+    def finish(self, units: Sequence[stages.BatchUnit]) -> FinetuningResult:
         """Puts the shards in place, the meta file last."""
-        results = [self._result(part) for part in parts]
+        results = [self._result(unit) for unit in units]
         shards: dict[str, list[dict]] = {}
         counters = {}
         for split in self._plan.targets:
-            own = [result for part, result in zip(parts, results, strict=True) if part.split == split]
+            own = [result for unit, result in zip(units, results, strict=True) if unit.split == split]
             names = self.setup.shard_names(split, sum(result["bytes"] for result in own))
             shards[split] = [self._stored(name) for name in names]
             counters[split] = self._counters(split, own)
@@ -152,9 +152,9 @@ class Run:
         }
         return FinetuningResult(files, str(self._plan.meta), content["splits"], list(warnings))
 
-    def _result(self, part: stages.Part) -> dict:
-        made = self._stored(f"{part.name}.made")
-        return made if "bytes" in made else made | self._stored(f"{part.name}.encoded")
+    def _result(self, unit: stages.BatchUnit) -> dict:
+        made = self._stored(f"{unit.name}.made")
+        return made if "bytes" in made else made | self._stored(f"{unit.name}.encoded")
 
     def _stored(self, name: str) -> dict:
         found = self.work.result(name, self._folder)

@@ -1,7 +1,7 @@
 """What a worker of any executor does for create_finetuning: rows to records, and records to shards.
 
-A unit reads and writes files of the work folder: `<part>.rows` (a batch), for SQuAD `<part>.windows`, `<part>.records`
-and `<part>.lengths`; then its result, `<part>.made.json` or `<part>.encoded.json`. Where the result is, the files are
+A unit reads and writes files of the work folder: `<unit>.rows` (a batch), for SQuAD `<unit>.windows`, `<unit>.records`
+and `<unit>.lengths`; then its result, `<unit>.made.json` or `<unit>.encoded.json`. Where the result is, the files are
 whole. What is planned between two stages is a function of all results of the stage before.
 """
 
@@ -19,7 +19,7 @@ from nlpdata.files.paths import AnyPath
 from nlpdata.files.writing import local_folder, move, write_whole
 from nlpdata.finetuning.encode import Batch, Encoder, SentenceEncoder, encode_columns
 from nlpdata.finetuning.options import FinetuningOptions
-from nlpdata.finetuning.stored_parts import read_part, store_part
+from nlpdata.finetuning.stored_batches import read_content, store_content
 from nlpdata.finetuning.windows import SquadEncoder, Windows
 from nlpdata.output import OutputSet, store_result
 from nlpdata.records.writer import ShardWriter
@@ -65,8 +65,8 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class Part:
-    """A batch on its way through the work folder."""
+class BatchUnit:
+    """A batch of rows on its way through the work folder."""
 
     name: str
     number: int  # in the order of all splits
@@ -108,114 +108,114 @@ def _new_encoder(spec: EncoderSpec, tokenizer: Tokenizer) -> SentenceEncoder | S
     return SentenceEncoder(tokenizer, length, names, spec.kind, spec.num_labels)
 
 
-def store_batch(folder: AnyPath, batch: Batch, number: int) -> Part:
+def store_batch(folder: AnyPath, batch: Batch, number: int) -> BatchUnit:
     """Leaves a batch in the work folder; `number`: in the order of all splits."""
     name = f"{batch.split}-{batch.number:06d}"
-    size = store_part(folder / f"{name}.rows", batch)
-    return Part(name, number, batch.split, batch.labelled, size)
+    size = store_content(folder / f"{name}.rows", batch)
+    return BatchUnit(name, number, batch.split, batch.labelled, size)
 
 
-def make_part(part: Part, report: Report) -> dict:
+def make_batch(unit: BatchUnit, report: Report) -> dict:
     """Rows to records; to windows, where records have numbers that are not known yet."""
     encoder = encoder_of(_setup.encoder)
-    batch = read_part(_setup.folder / f"{part.name}.rows", Batch)
+    batch = read_content(_setup.folder / f"{unit.name}.rows", Batch)
     if isinstance(encoder, SquadEncoder):
         windows, counters = encoder.windows(batch)
-        store_part(_setup.folder / f"{part.name}.windows", windows)
+        store_content(_setup.folder / f"{unit.name}.windows", windows)
         result: dict[str, Any] = {"records": len(windows)}
-        others = [f"{part.name}.windows"]
+        others = [f"{unit.name}.windows"]
     else:
         columns, counters = encoder.columns(batch)
-        result, others = _write_records(encoder, part, columns), [_lengths_name(part)]
+        result, others = _write_records(encoder, unit, columns), [_lengths_name(unit)]
     result["counters"] = dict(counters)
-    store_result(_setup.folder, f"{part.name}.made", result, others)
-    report(part.size)
+    store_result(_setup.folder, f"{unit.name}.made", result, others)
+    report(unit.size)
     return result
 
 
-def number_parts(made: Iterable[tuple[Part, dict]]) -> list[Part]:
-    """The parts in order, with the number of records of their split before them."""
+def number_units(made: Iterable[tuple[BatchUnit, dict]]) -> list[BatchUnit]:
+    """The units in order, with the number of records of their split before them."""
     before: Counter = Counter()
     numbered = []
-    for part, result in _in_order(made):
-        numbered.append(replace(part, first=before[part.split]))
-        before[part.split] += result["records"]
+    for unit, result in _in_order(made):
+        numbered.append(replace(unit, first=before[unit.split]))
+        before[unit.split] += result["records"]
     return numbered
 
 
-def encode_part(part: Part, report: Report) -> dict:
+def encode_batch(unit: BatchUnit, report: Report) -> dict:
     """Windows to records, now that it is known how many records come before."""
     encoder = encoder_of(_setup.encoder)
     assert isinstance(encoder, SquadEncoder)  # no other makes windows
-    windows = read_part(_setup.folder / f"{part.name}.windows", Windows)
-    result = _write_records(encoder, part, encoder.columns(windows, part.first))
-    store_result(_setup.folder, f"{part.name}.encoded", result, [_lengths_name(part)])
-    report(part.size)
+    windows = read_content(_setup.folder / f"{unit.name}.windows", Windows)
+    result = _write_records(encoder, unit, encoder.columns(windows, unit.first))
+    store_result(_setup.folder, f"{unit.name}.encoded", result, [_lengths_name(unit)])
+    report(unit.size)
     return result
 
 
-def _lengths_name(part: Part) -> str:
+def _lengths_name(unit: BatchUnit) -> str:
     """Base name of the file with the lengths of its records."""
-    return f"{part.name}.lengths"
+    return f"{unit.name}.lengths"
 
 
-def _write_records(encoder: Encoder, part: Part, columns: Mapping[str, Any]) -> dict[str, Any]:
-    data, lengths = encode_columns(encoder, encoder.features(part.split, part.labelled), columns)
-    write_whole(_setup.folder / _lengths_name(part), lengths.astype("<i8").tobytes(), durable=False)
-    write_whole(_setup.folder / f"{part.name}.records", data, durable=False)
-    return {"file": f"{part.name}.records", "records": len(lengths), "bytes": len(data)}
+def _write_records(encoder: Encoder, unit: BatchUnit, columns: Mapping[str, Any]) -> dict[str, Any]:
+    data, lengths = encode_columns(encoder, encoder.features(unit.split, unit.labelled), columns)
+    write_whole(_setup.folder / _lengths_name(unit), lengths.astype("<i8").tobytes(), durable=False)
+    write_whole(_setup.folder / f"{unit.name}.records", data, durable=False)
+    return {"file": f"{unit.name}.records", "records": len(lengths), "bytes": len(data)}
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A record file that is to be made: its base name, and pieces (file, first byte, last byte, records) of parts, in order."""
+    """A record file to be made: its base name, and its slices of units' records, (file, first byte, end, records), in order."""
 
     name: str
-    pieces: tuple[tuple[str, int, int, int], ...]
+    slices: tuple[tuple[str, int, int, int], ...]
 
     @property
     def size(self) -> int:
-        return sum(stop - start for _, start, stop, _ in self.pieces)
+        return sum(stop - start for _, start, stop, _ in self.slices)
 
 
-def plan_shards(setup: Setup, encoded: Iterable[tuple[Part, dict]]) -> list[Shard]:
+def plan_shards(setup: Setup, encoded: Iterable[tuple[BatchUnit, dict]]) -> list[Shard]:
     """The shards of all splits: contiguous, of nearly equal numbers of records."""
     shards = []
     results = _in_order(encoded)
     for split in setup.targets:
-        parts = [part for part, _ in results if part.split == split]
-        names = setup.shard_names(split, sum(result["bytes"] for part, result in results if part.split == split))
-        shards += _cut(setup.folder, names, parts)
+        units = [unit for unit, _ in results if unit.split == split]
+        names = setup.shard_names(split, sum(result["bytes"] for unit, result in results if unit.split == split))
+        shards += _cut(setup.folder, names, units)
     return shards
 
 
-def _in_order(results: Iterable[tuple[Part, dict]]) -> list[tuple[Part, dict]]:
+def _in_order(results: Iterable[tuple[BatchUnit, dict]]) -> list[tuple[BatchUnit, dict]]:
     return sorted(results, key=lambda item: item[0].number)
 
 
-def _cut(folder: AnyPath, names: list[str], parts: list[Part]) -> list[Shard]:
-    lengths = [np.frombuffer((folder / _lengths_name(part)).read_bytes(), "<i8") for part in parts]
+def _cut(folder: AnyPath, names: list[str], units: list[BatchUnit]) -> list[Shard]:
+    lengths = [np.frombuffer((folder / _lengths_name(unit)).read_bytes(), "<i8") for unit in units]
     firsts = np.cumsum([0, *map(len, lengths)])
     total, count = int(firsts[-1]), len(names)
     shards = []
     for i, name in enumerate(names):
         low, high = (edge * total // count for edge in (i, i + 1))
-        pieces = []
-        for part, sizes, first in zip(parts, lengths, firsts[:-1].tolist(), strict=True):
+        slices = []
+        for unit, sizes, first in zip(units, lengths, firsts[:-1].tolist(), strict=True):
             begin, end = max(low - first, 0), min(high - first, len(sizes))
             if begin < end:
                 start = int(sizes[:begin].sum())
-                pieces.append((f"{part.name}.records", start, start + int(sizes[begin:end].sum()), end - begin))
-        shards.append(Shard(name, tuple(pieces)))
+                slices.append((f"{unit.name}.records", start, start + int(sizes[begin:end].sum()), end - begin))
+        shards.append(Shard(name, tuple(slices)))
     return shards
 
 
 def make_shard(shard: Shard, report: Report) -> dict:
-    """Joins the pieces of a shard."""
+    """Joins the slices of a shard."""
     with local_folder(_setup.folder) as here:
         temporary = here / f"{shard.name}.{uuid4().hex}.tmp"
         with ShardWriter(temporary, _setup.encoder.options.compression) as writer:
-            for name, start, stop, records in shard.pieces:
+            for name, start, stop, records in shard.slices:
                 with (_setup.folder / name).open("rb") as file:
                     file.seek(start)
                     while start < stop:

@@ -96,7 +96,7 @@ def test_every_runner_gives_the_local_files(name, source, arguments, local_files
 
 
 @pytest.mark.parametrize("change", [lambda made: made[1:], lambda made: [*made, made[-1]]], ids=["lost", "repeated"])
-@pytest.mark.parametrize("step", ["plan_shards", "number_parts"])
+@pytest.mark.parametrize("step", ["plan_shards", "number_units"])
 def test_lost_and_repeated_elements_are_found(step, change, arguments, tmp_path, monkeypatch, capsys):
     real = getattr(stages, step)
     monkeypatch.setattr(stages, step, lambda *given: real(*given[:-1], change(list(given[-1]))))

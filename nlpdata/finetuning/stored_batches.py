@@ -35,15 +35,15 @@ class _Unpickler(pickle.Unpickler):
         return super().find_class(module, name)
 
 
-def store_part(path: AnyPath, value: object) -> int:
+def store_content(path: AnyPath, value: object) -> int:
     """Writes a batch or windows whole; returns the bytes."""
     content = pickle.dumps(value, 5)
     write_whole(path, content, durable=False)
     return len(content)
 
 
-def read_part(path: AnyPath, kind: type[Stored]) -> Stored:
-    """What store_part wrote. DataError where it is damaged, or is anything but an instance of `kind`."""
+def read_content(path: AnyPath, kind: type[Stored]) -> Stored:
+    """What store_content wrote. DataError where it is damaged, or is anything but an instance of `kind`."""
     try:
         value = _Unpickler(io.BytesIO(path.read_bytes())).load()
         if not isinstance(value, kind):

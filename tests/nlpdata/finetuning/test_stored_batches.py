@@ -9,7 +9,7 @@ import pytest
 from nlpdata.errors import DataError
 from nlpdata.finetuning.encode import Batch
 from nlpdata.finetuning.squad import Paragraphs
-from nlpdata.finetuning.stored_parts import read_part, store_part
+from nlpdata.finetuning.stored_batches import read_content, store_content
 from nlpdata.finetuning.windows import Windows
 from nlpdata.tokenizers.offsets import Tokens
 
@@ -27,11 +27,11 @@ class Planted:
 )  # fmt: skip
 def test_batches(tmp_path, rows):
     batch = Batch("train", 3, 40, rows)
-    size = store_part(tmp_path / "a.rows", batch)
+    size = store_content(tmp_path / "a.rows", batch)
     assert size == (tmp_path / "a.rows").stat().st_size
-    assert read_part(tmp_path / "a.rows", Batch) == batch
+    assert read_content(tmp_path / "a.rows", Batch) == batch
     with pytest.raises(DataError, match=r"a.rows is not what this command left there: it holds a Batch. Remove "):
-        read_part(tmp_path / "a.rows", Windows)
+        read_content(tmp_path / "a.rows", Windows)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_planted_file_calls_nothing(tmp_path, call, arguments):
     planted = Batch("train", 0, 0, [Planted(call, *(each.format(mark=mark) for each in arguments))])
     (tmp_path / "a.rows").write_bytes(pickle.dumps(planted))
     with pytest.raises(DataError, match=r"it asks for (posix\.system|builtins\.eval|numpy\.load)"):
-        read_part(tmp_path / "a.rows", Batch)
+        read_content(tmp_path / "a.rows", Batch)
     assert not os.path.exists(mark)
 
 
@@ -50,7 +50,7 @@ def test_a_planted_file_calls_nothing(tmp_path, call, arguments):
 def test_damaged_files(tmp_path, content):
     (tmp_path / "a.rows").write_bytes(content)
     with pytest.raises(DataError, match="is not what this command left there"):
-        read_part(tmp_path / "a.rows", Batch)
+        read_content(tmp_path / "a.rows", Batch)
 
 
 def test_windows_with_arrays(tmp_path):
@@ -66,7 +66,7 @@ def test_windows_with_arrays(tmp_path):
         {"a": numbers},
         np.array([b"x"], object),
     )
-    store_part(tmp_path / "a.windows", windows)
-    found = read_part(tmp_path / "a.windows", Windows)
+    store_content(tmp_path / "a.windows", windows)
+    found = read_content(tmp_path / "a.windows", Windows)
     np.testing.assert_array_equal(found.starts["context"], numbers)
     assert found.names[0] == b"x"
