@@ -8,7 +8,8 @@ the chosen part declares as its `config_class`. tree.py makes these dataclasses 
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
-from nlpdata.errors import NlpdataError, UsageError
+from nlpdata.errors import UsageError
+from nlpdata.registry import users_code
 from pretrain.registry import ENCODERS, EXPERIMENTS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS, Registry
 
 KINDS = ("classification", "regression", "multilabel")
@@ -240,18 +241,14 @@ class ExperimentConfig:
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
 
 
-_EXPERIMENT = "It must be a function of no arguments that returns an ExperimentConfig."
-
-
 def registered(name: str) -> ExperimentConfig:
     """The registered experiment, or that at module:attribute. UsageError for what makes no configuration."""
     function = EXPERIMENTS.get(name)
-    try:
+    with users_code(f"experiment {name!r} fails"):
         config = function()
-    except NlpdataError:
-        raise
-    except Exception as error:  # it may be the user's code: whatever it raises
-        raise UsageError(f"experiment {name!r} fails: {type(error).__name__}: {error}. {_EXPERIMENT}") from None
     if not isinstance(config, ExperimentConfig):
-        raise UsageError(f"experiment {name!r} returns {type(config).__name__}. {_EXPERIMENT}")
+        raise UsageError(
+            f"experiment {name!r} returns {type(config).__name__}. It must be a function of no arguments that returns an "
+            "ExperimentConfig."
+        )
     return config
