@@ -9,8 +9,10 @@ run, `faults.py` brings a user's fault back from a worker, `commands.py` the lis
 
 import logging
 
-logging.disable(logging.WARNING)  # on import Beam warns about Google's client libraries, which nothing here needs
+_before = logging.root.manager.disable  # what the user has switched off
+# On import Beam warns about Google's client libraries, which nothing here needs.
+logging.disable(max(_before, logging.WARNING))
 try:
     import apache_beam  # noqa: F401
 finally:
-    logging.disable(logging.NOTSET)
+    logging.disable(_before)

@@ -21,7 +21,7 @@ from nlpdata.pretraining.objectives import check_own_options
 if TYPE_CHECKING:
     from nlpdata.tokenizers import TokenizerSource
 
-MIN_CHUNK_SIZE = 1000  # bytes: each unit of work leaves some small files until the end
+MIN_CHUNK_SIZE = 500  # bytes: each unit of work leaves some small files until the end
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -108,8 +108,8 @@ def assign(model: EncoderModel, checkpoint: Checkpoint, encoder: Choice | None =
         )
     for path in matched:
         own[path].assign(np.asarray(found[path], np.float32))
-    unused = {path: "this model has no such weight" for path in found.keys() - own.keys()}
-    unused |= {path: f"of {head_of(path)}, which is left out" for path in checkpoint.weights.keys() - found.keys()}
+    unused = {path: "this model has no such weight" for path in found if path not in own}
+    unused |= {path: f"of {head_of(path)}, which is left out" for path in checkpoint.weights if path not in found}
     missing = {path: _initial(path) for path in own if path not in found}
     readers = _readers_of_pooled_output(model)
     if f"{_POOLER}kernel" in missing and readers:
