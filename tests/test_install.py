@@ -166,7 +166,9 @@ def test_the_extra_jax_trains_predicts_and_exports_without_tensorflow(environmen
     environment.ok("-m", "pretrain.predict", "--model_dir=run2", "--input=new.txt", "--output=predictions.tsv")
     environment.ok("-m", "pretrain.export", "run2", "hf", "--format", "hf")
     losses = [
-        line["loss"] for line in map(json.loads, (folder / "run2" / "metrics.jsonl").open()) if line["split"] == "train"
+        line["loss"]
+        for line in map(json.loads, (folder / "run2" / "metrics.jsonl").read_text().splitlines())
+        if line["split"] == "train"
     ]
     assert losses[-1] < losses[0] / 2
     assert json.loads((folder / "run2" / "eval_results.json").read_text())["accuracy"] > 0.5

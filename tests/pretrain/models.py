@@ -1,6 +1,7 @@
 """Tiny encoders, models and batches for tests."""
 
 import numpy as np
+from keras import ops
 
 from pretrain.encoders.albert import AlbertConfig
 from pretrain.encoders.bert import BertConfig
@@ -38,6 +39,11 @@ def randomize(model, seed=0) -> dict[str, np.ndarray]:
         values[path] = generator.normal(1.0 if path.endswith("gamma") else 0.0, 0.3, weight.shape).astype(np.float32)
         weight.assign(values[path])
     return values
+
+
+def to_numpy(variable) -> np.ndarray:
+    """The values of a Keras variable; on JAX its own numpy() warns."""
+    return np.asarray(ops.convert_to_tensor(variable))
 
 
 def batch(size=5, length=12, predictions=3, vocab_size=60, segments=2, seed=0) -> dict[str, np.ndarray]:
