@@ -45,6 +45,7 @@ def test_the_error_of_a_command_names_its_flag(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().err == "pretrain.predict: error: --batch_size is too large.\n"
 
 
+@pytest.mark.heavy
 def test_an_interrupted_command_says_so(capsys, monkeypatch):
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
