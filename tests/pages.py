@@ -1,9 +1,33 @@
-"""What pages of the documentation take for granted: a reader's datasets and checkpoint, as small as can be."""
+"""What pages of the documentation take for granted: a reader's commands, datasets and checkpoint, as small as can be."""
 
 import json
+import os
+import random
+import shlex
+import sys
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[1]
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(5, 200))]
+
+
+def commands_of_this_environment(folder: Path) -> dict[str, str]:
+    """An environment in which `nlpdata` and `python` are this environment's, by scripts in a new folder."""
+    folder.mkdir()
+    python = shlex.quote(sys.executable)
+    for name, command in (("nlpdata", f"{python} -m nlpdata"), ("python3", python), ("python", python)):
+        (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        (folder / name).chmod(0o755)
+    environment = os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # of a `make test` around this test
+        environment.pop(name, None)
+    return environment
+
+
+def stay_on_one_core() -> None:
+    """Then commands start no worker processes, which would take most of the time here; README.md runs with them."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {random.choice(sorted(os.sched_getaffinity(0)))})
 
 
 def give_datasets(folder: Path) -> None:

@@ -3,12 +3,8 @@
 The folder has what a reader has: examples/ and, as data/, some text; here it is the demo corpus.
 """
 
-import os
-import random
 import re
-import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +15,7 @@ from nlpdata.records.contract import pretraining_features
 from pretrain import convert, export, glue, predict, submit
 from pretrain.converters import native
 from pretrain.settings.flags import FLAGS
-from tests.pages import give_checkpoint, give_datasets
+from tests.pages import commands_of_this_environment, give_checkpoint, give_datasets, stay_on_one_core
 from tests.pretrain.runs import lines
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -77,26 +73,13 @@ def tokenizer(tmp_path_factory):
 @pytest.fixture
 def reader(tmp_path):
     """A reader's folder and environment: the corpus, and `nlpdata`, `python` of this environment on the path."""
-    folder, commands = tmp_path / "work", tmp_path / "bin"
+    folder = tmp_path / "work"
     folder.mkdir()
-    commands.mkdir()
     for name in ("Makefile", "pyproject.toml", "examples", "pretrain", "benchmarks"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "data").symlink_to(ROOT / "examples" / "corpus")
-    python = shlex.quote(sys.executable)
-    for name, command in (("nlpdata", f"{python} -m nlpdata"), ("python3", python), ("python", python)):
-        (commands / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
-        (commands / name).chmod(0o755)
-    environment = os.environ | {"PATH": f"{commands}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # of a `make test` around this test
-        environment.pop(name, None)
+    environment = commands_of_this_environment(tmp_path / "bin")
     return folder, environment
-
-
-def _stay_on_one_core():
-    """Then commands start no worker processes, which would take most of the time here; README.md runs with them."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {random.choice(sorted(os.sched_getaffinity(0)))})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
@@ -121,7 +104,7 @@ def test_what_a_page_says_works(page, reader, tokenizer):
         text=True,
         timeout=300,
         check=False,
-        preexec_fn=None if page.name == "README.md" else _stay_on_one_core,
+        preexec_fn=None if page.name == "README.md" else stay_on_one_core,
     )
     assert done.returncode == 0, done.stdout
     if page.name == "README.md":

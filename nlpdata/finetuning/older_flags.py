@@ -45,7 +45,13 @@ def finetuning_argv(argv: Sequence[str]) -> list[str]:
         elif name == "--tfds-params" and value:
             result += tfds_options(value)
         # --tokenization: the tokenizer's file says what it is
+    if mnli is None and _names_one_eval_file(result):
+        mnli = "matched"  # the scripts' default: they write one file
     return _with_mnli_type(result, mnli) if mnli else result
+
+
+def _names_one_eval_file(argv: Sequence[str]) -> bool:
+    return any(word.partition("=")[0].replace("_", "-") == "--eval-data-output-path" for word in argv)
 
 
 def _task_type(value: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 import logging
 import os
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -115,7 +117,7 @@ def make_plan(request: FinetuningRequest) -> Plan:
         _log.warning(line)
     for line in loaded.notes:
         _log.info(line)
-    targets = {split.name: names.target(split.name) for split in splits}
+    targets = names.targets([split.name for split in splits])
     return Plan(dataset, splits, chosen, loaded, copy_name(names.stem, loaded.path), targets, request.num_shards)
 
 
@@ -139,13 +141,20 @@ class _Names:
         self._meta = path_of(meta) if meta else self._folder / "meta.json"
         self._named = given
 
-    def target(self, split: str) -> OutputSet:
-        """The record file of a split; a name that was given for `dev` is that of dev_matched as well."""
-        base, _, rest = split.partition("_")
+    def targets(self, splits: Sequence[str]) -> dict[str, OutputSet]:
+        """The record file of each split.
+
+        A name given for `dev` is that of dev_matched, where this is the only dev set; of several, each gets its own kind added.
+        """
+        kinds = Counter(split.partition("_")[0] for split in splits)
+        return {split: self._target(split, kinds[split.partition("_")[0]] > 1) for split in splits}
+
+    def _target(self, split: str, several: bool) -> OutputSet:
+        base, _, kind = split.partition("_")
         name = self._named.get(base)
-        if name and rest:
+        if name and several:
             path = path_of(name)
-            name = str(path.with_name(f"{path.stem}_{rest}{path.suffix}"))
+            name = str(path.with_name(f"{path.stem}_{kind}{path.suffix}"))
         return output_set(name or str(self._folder / f"{split}.tfrecord"), str(self._meta), SPLIT_NAMES, self.stem)
 
     @property

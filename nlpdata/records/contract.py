@@ -34,22 +34,27 @@ With dynamic masking the three masked_* features are absent, input_ids are the t
 epoch anew. Feature names "v2" call input_ids `input_word_ids` and segment_ids `input_type_ids`; all else is equal.
 
 Files: a set of records is one file X.tfrecord, or the shards X.tfrecord-00000-of-00003, ...; its meta file is
-X.meta.json. While a set is being replaced, the marker .X.committing is next to it, and every reader refuses.
+X.meta.json, or the folder's meta.json, or a file with "meta" in its name that lists the set's files. While a set is being
+replaced, the marker .X.committing is next to it, and every reader refuses.
 """
 
 import json
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files import PathName
-from nlpdata.files.paths import AnyPath, is_plain_name, path_of
+from nlpdata.files.paths import AnyPath, is_plain_name, open_binary, path_of
 from nlpdata.files.writing import sync_folder, write_whole
 from nlpdata.records.meta_types import type_fault
 
 FORMAT_VERSION = 1
+_META_BYTES = (
+    16 << 20
+)  # a file that might be a meta file under another name is read up to here; 5,000 shards take 1 MiB
 
 MASKINGS = ("static", "dynamic")
 FEATURE_NAMES = ("v1", "v2")
@@ -208,30 +213,55 @@ def shard_names(output: PathName | AnyPath, num_shards: int) -> list[str]:
 
 
 def find_meta(path: PathName | AnyPath) -> AnyPath | None:
-    """The meta file of a record file: `X.meta.json` next to it, else the folder's `meta.json`.
+    """The meta file of a record file: `X.meta.json` next to it, else the folder's `meta.json`, else one of another name.
 
-    The latter counts if it lists the file or, an older tool's, lists none and has a `task_type`.
+    A `meta.json` counts if it lists the file or, an older tool's, lists none and has a `task_type`. One of another name, as
+    `--meta mnli_meta_data` makes it, has "meta" in its name and lists the file.
     """
     own = meta_path(path)
     if own.exists():
         return own
-    folder = path_of(path).parent / "meta.json"
-    if not folder.exists():
+    path = path_of(path)
+    folder = path.parent / "meta.json"
+    if folder.exists():
+        try:
+            meta = read_meta(folder)
+        except DataError:
+            if _is_of_records(folder):  # its reader reports the damage
+                return folder
+        else:
+            if lists(meta, path) or ("shards" not in meta and "task_type" in meta):
+                return folder
+    return _of_another_name(path)
+
+
+def lists(meta: dict, path: AnyPath) -> bool:
+    """Whether a meta file's content names a record file of its folder."""
+    return any(shard["file"] == path.name for shard in meta.get("shards", []))
+
+
+def _of_another_name(path: AnyPath) -> AnyPath | None:
+    if not path.parent.is_dir():
         return None
-    try:
-        meta = read_meta(folder)
-    except DataError:
-        if _is_of_records(folder):  # its reader reports the damage
-            return folder
-        return None  # some other program's file of this common name
-    files = {shard["file"] for shard in meta.get("shards", [])}
-    return folder if path_of(path).name in files or (not files and "task_type" in meta) else None
+    for candidate in sorted(each for each in path.parent.iterdir() if "meta" in each.name.lower()):
+        if candidate.name.endswith(".meta.json") or not _is_of_records(candidate):
+            continue
+        try:
+            if lists(read_meta(candidate), path):
+                return candidate
+        except DataError:
+            continue  # whether it is this file's cannot be known
+    return None
 
 
 def _is_of_records(path: AnyPath) -> bool:
     """Whether a file is a JSON object with the keys that only meta files of records have."""
+    if isinstance(path, Path) and not path.is_file():
+        return False  # a FIFO would never end
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        with open_binary(path) as file:
+            content = file.read(_META_BYTES + 1)
+        value = json.loads(content) if len(content) <= _META_BYTES else None
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(value, dict) and ("shards" in value or "task_type" in value)

@@ -6,14 +6,12 @@ import logging
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.paths import AnyPath, open_binary
-from nlpdata.records.contract import find_meta
 from nlpdata.records.reader import Records
 from pretrain.data.batches import Batches
 from pretrain.data.record_set import (
@@ -24,6 +22,7 @@ from pretrain.data.record_set import (
     check_range,
     ends_of_files,
     kind_of,
+    meta_of,
     open_record_set,
     sequence_features,
 )
@@ -153,7 +152,7 @@ class QuestionSource:
                 f"{self._name}: no meta file says where the questions of {path} are, which scoring needs. Keep meta.json and "
                 "dev.examples.jsonl.gz next to the records, as nlpdata create-finetuning --task squad writes them."
             )
-        meta_path = Path(self._config.meta_path) if self._config.meta_path else find_meta(path)
+        meta_path = meta_of(self._config, path)
         assert meta_path is not None  # its content was read
         return meta_path.parent / name
 

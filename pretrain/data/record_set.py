@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files.paths import AnyPath
-from nlpdata.records.contract import V2_NAMES, find_meta, read_meta, split_shard
+from nlpdata.files.paths import AnyPath, path_of
+from nlpdata.records.contract import V2_NAMES, find_meta, lists, read_meta, split_shard
 from nlpdata.records.reader import Records, find_records
 from pretrain.settings.flags import flag_of
 from pretrain.settings.schema import DataConfig
@@ -27,6 +27,20 @@ def open_record_set(config: DataConfig, name: str) -> tuple[Records, dict]:
     if not len(records):
         raise DataError(f"{name}: no examples in {', '.join(map(str, records.paths[:5]))}")
     return records, _read_metas(config, records, name)
+
+
+def meta_of(config: DataConfig, path: AnyPath) -> AnyPath | None:
+    """The meta file of a record file of a data section; None where there is none.
+
+    It is `meta_path`, except where that lists other files than this one, which has its own: one option may name the meta file of
+    the training records for both sections.
+    """
+    if not config.meta_path:
+        return find_meta(path)
+    given = path_of(config.meta_path)
+    content = read_meta(given)
+    own = None if "shards" not in content or lists(content, path) else find_meta(path)
+    return own or given
 
 
 def find_paths(config: DataConfig, name: str) -> list[AnyPath]:
@@ -137,14 +151,12 @@ def check_range(records: Records, name: str, values: np.ndarray, limit: int, exa
 
 def _read_metas(config: DataConfig, records: Records, name: str) -> dict:
     """The meta file's content ({} where there is none), after comparing the sets of records with it and each other."""
-    if config.meta_path:
-        return read_meta(config.meta_path)
     metas: dict[AnyPath, dict] = {}
     promised: dict[AnyPath, int] = {}
     for path, count in zip(records.paths, records.counts, strict=True):
         base = split_shard(path)[0]
         if base not in metas:
-            found = find_meta(path)
+            found = meta_of(config, path)
             metas[base] = read_meta(found) if found else {}
             promised |= {path.with_name(shard["file"]): shard["records"] for shard in metas[base].get("shards", [])}
         if promised.get(path, count) != count:

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from nlpdata.records.contract import find_meta, read_meta
+from nlpdata.records.contract import read_meta
 from nlpdata.tokenizers import load_tokenizer
-from pretrain.data.record_set import find_paths
+from pretrain.data.record_set import find_paths, meta_of
 from pretrain.settings.schema import DataConfig, EvalTextDataConfig, TextDataConfig
 
 
@@ -25,7 +25,7 @@ def tokenizer_entry(config: DataConfig, name: str) -> tuple[Path | None, dict]:
         return Path(tokenizer.path), tokenizer.meta()
     if not config.input_path:
         return None, {}
-    meta_path = Path(config.meta_path) if config.meta_path else find_meta(find_paths(config, name)[0])
+    meta_path = meta_of(config, find_paths(config, name)[0])
     if meta_path is None:
         return None, {}
     use = read_meta(meta_path).get("tokenizer", {})

@@ -82,7 +82,11 @@ FIELDS = (
         ("task.validation_data.input_path",),
         ("eval_input_files",),
     ),
-    Flag("meta_data_file_path", "Meta file of the training records.", ("task.train_data.meta_path",)),
+    Flag(
+        "meta_data_file_path",
+        "Meta file of the records.",
+        ("task.train_data.meta_path", "task.validation_data.meta_path"),
+    ),
     Flag(
         "init_checkpoint",
         "Checkpoint to start from, of any supported format.",

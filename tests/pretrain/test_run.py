@@ -209,7 +209,7 @@ def test_albert_line(tmp_path):
     assert config.trainer.optimizer_config.optimizer.type == "lamb"
     data = config.task.train_data
     assert (data.global_batch_size, data.input_path) == (128, "processed_data/train.tf_record")
-    assert data.meta_path == "processed_data/train_meta_data"
+    assert data.meta_path == config.task.validation_data.meta_path == "processed_data/train_meta_data"
     assert config.task.init_checkpoint == "base/tf2_model_full.h5"
     assert config.runtime.distribution_strategy == "mirrored"
     assert (values["model_dir"], run_mode(values)) == ("pretrained_model", "train")

@@ -245,6 +245,36 @@ def test_flags_of_the_model_garden(tmp_path, vocab, capsys):
     assert (meta["train_data_size"], meta["eval_data_size"], meta["num_labels"]) == (2, 2, 2)
 
 
+@pytest.mark.parametrize("kind", ["matched", "mismatched", None])
+def test_the_scripts_write_one_dev_set_of_mnli(tmp_path, vocab, capsys, kind):
+    """Under the very name that is given, for the next command asks for it; without --mnli_type it is the matched one."""
+    folder, out = tmp_path / "glue" / "MNLI", tmp_path / "out"
+    for split, text in (("train", "the fox"), ("dev_matched", "a fox"), ("dev_mismatched", "a dog")):
+        write(folder / f"{split}.tsv", "sentence1\tsentence2\tgold_label", f"{text}\tthe dog\tneutral")
+    outcome = run_command(
+        capsys,
+        "create-finetuning",
+        f"--input_data_dir={folder}/",
+        f"--vocab_file={vocab}",
+        f"--train_data_output_path={out}/mnli_train.tf_record",
+        f"--eval_data_output_path={out}/mnli_eval.tf_record",
+        f"--meta_data_file_path={out}/mnli_meta_data",
+        "--fine_tuning_task_type=classification",
+        "--max_seq_length=32",
+        "--classification_task_name=MNLI",
+        *([f"--mnli_type={kind}"] if kind else []),
+    )
+    assert outcome.code == 0, outcome.err
+    assert visible(out) == [
+        "mnli_eval.tf_record",
+        "mnli_meta_data",
+        "mnli_meta_data.tokenizer.txt",
+        "mnli_train.tf_record",
+    ]
+    meta = json.loads((out / "mnli_meta_data").read_text())
+    assert list(meta["splits"]) == [f"dev_{kind or 'matched'}", "train"]
+
+
 def test_flags_of_squad_scripts(tmp_path, vocab, questions, capsys):
     outcome = run_command(
         capsys,

@@ -184,6 +184,18 @@ def test_one_kind_of_mnli(tmp_path, make, kind):
     assert set(result.files) == {"train", f"dev_{kind}", f"test_{kind}"}
 
 
+def test_a_name_for_the_dev_set_is_that_of_the_only_one(tmp_path, make):
+    folder, out = _mnli(tmp_path / "glue" / "MNLI"), tmp_path / "out"
+    names = {"train_output": str(out / "mnli_train.tf_record"), "dev_output": str(out / "mnli_eval.tf_record")}
+    one = make(folder, output=None, task="mnli-matched", splits="train,dev_matched", max_seq_length=32, **names)
+    assert one.files["dev_matched"] == [names["dev_output"]]
+    both = make(folder, output=None, task="mnli", splits="dev_matched,dev_mismatched", max_seq_length=32, **names)
+    assert both.files == {
+        kind: [str(out / f"mnli_eval_{kind.removeprefix('dev_')}.tf_record")]
+        for kind in ("dev_matched", "dev_mismatched")
+    }
+
+
 def test_ax_is_a_test_set(tmp_path, make, records):
     write(tmp_path / "AX" / "AX.tsv", "index\tsentence1\tsentence2", "0\tthe fox\tthe dog")
     result = make(tmp_path, task="ax", max_seq_length=32)

@@ -1,6 +1,7 @@
 """The data contract: features, file names, meta files."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -175,6 +176,20 @@ def test_find_meta(tmp_path):
         assert find_meta(tmp_path / "train.tfrecord") == found
     write_meta(tmp_path / "train.meta.json", {})
     assert find_meta(tmp_path / "train.tfrecord-00000-of-00002") == tmp_path / "train.meta.json"
+
+
+def test_a_meta_file_of_another_name_is_found_by_what_it_lists(tmp_path):
+    listed = {"file": "mnli_train.tf_record", "records": 1, "crc32c": "00000000"}
+    write_meta(tmp_path / "mnli_meta_data", {"shards": [listed]})
+    (tmp_path / "a_meta").write_text("no JSON")
+    (tmp_path / "b_metadata").write_text('{"shards": 3}')
+    (tmp_path / "c_meta.txt").write_bytes(b" " * (17 << 20) + b'{"shards": []}')
+    (tmp_path / "d_meta").mkdir()
+    os.mkfifo(tmp_path / "e_meta")
+    assert find_meta(tmp_path / "mnli_train.tf_record") == tmp_path / "mnli_meta_data"
+    assert find_meta(tmp_path / "other.tf_record") is None
+    write_meta(tmp_path / "meta.json", {"shards": [listed]})
+    assert find_meta(tmp_path / "mnli_train.tf_record") == tmp_path / "meta.json"
 
 
 def test_readers_refuse_a_set_that_is_being_replaced(tmp_path):

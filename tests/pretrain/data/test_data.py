@@ -21,6 +21,7 @@ from nlpdata.records.contract import Feature
 from nlpdata.records.encoding import encode_examples
 from pretrain.data import Batches, example_digest, prefetch, pretraining_batches
 from pretrain.data.order import shuffled
+from pretrain.data.record_set import meta_of
 from pretrain.settings.schema import DataConfig, EvalDataConfig, ModelConfig
 from tests.messages import messages
 from tests.pretrain.finetuning import examples, meta, write
@@ -377,6 +378,22 @@ def test_dynamic_records_without_their_meta_file(record_sets, tmp_path):
         pretraining_batches(train(tmp_path / "dynamic*"), task())
     found = replace(train(tmp_path / "dynamic*"), meta_path=str(source / "dynamic.meta.json"))
     assert pretraining_batches(found, task()).batch(0)["masked_lm_weights"].sum() > 0
+
+
+def test_one_meta_file_serves_both_sections_unless_it_is_of_other_files(record_sets, tmp_path):
+    source = Path(record_sets["dynamic"]).parent
+    for path in source.glob("dynamic*"):
+        shutil.copy(path, tmp_path)
+    shard = sorted(tmp_path.glob("dynamic.tfrecord*"))[0]
+    older = tmp_path / "train_meta_data"
+    older.write_text('{"task_type": "albert_pretraining", "max_seq_length": 64}')
+    assert meta_of(train(shard, meta_path=str(older)), shard) == older  # an older tool's lists no files
+    own = tmp_path / "dynamic.meta.json"
+    of_others = json.loads(own.read_text()) | {"shards": [{"file": "x.tfrecord", "records": 1, "crc32c": "00000000"}]}
+    older.write_text(json.dumps(of_others))
+    assert meta_of(train(shard, meta_path=str(older)), shard) == own
+    own.unlink()
+    assert meta_of(train(shard, meta_path=str(older)), shard) == older
 
 
 def test_a_truncated_shard_is_named(copied):

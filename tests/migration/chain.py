@@ -1,0 +1,90 @@
+"""Commands of other systems' documents, and what they are here: one list for docs/migration and for the test that runs it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of a document.
+
+    Attributes:
+      heading: what it does.
+      old: the command, as the document has it; "" where it has none.
+      text: what a user should know about it here.
+      new: the command here; None: the old one with the program's name replaced.
+      stand_ins: part of the command -> what the test runs instead, because the page's would take hours or a GPU.
+      prints: regular expressions that its output must match.
+      writes: files that exist afterwards.
+      check: (folder, output) -> None, raises AssertionError.
+    """
+
+    heading: str
+    old: str = ""
+    text: str = ""
+    new: str | None = None
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
+    prints: Sequence[str] = ()
+    writes: Sequence[str] = ()
+    check: Callable[[Path, str], None] | None = None
+
+
+@dataclass(frozen=True)
+class System:
+    """A system whose users come here.
+
+    Attributes:
+      name: of the page, docs/migration/<name>.md.
+      title: its usual name.
+      about: the first paragraphs of the page.
+      programs: a program there -> the one here.
+      steps: its document's commands, in their order; each uses what those before it wrote.
+      give: makes what the document takes for granted in an empty folder: texts, checkpoints, small enough for a test.
+      after: the last paragraphs of the page.
+    """
+
+    name: str
+    title: str
+    about: str
+    programs: Mapping[str, str]
+    steps: Sequence[Step]
+    give: Callable[[Path], None]
+    after: str = ""
+
+    def new(self, step: Step) -> str:
+        """The command here."""
+        if step.new is not None:
+            return step.new
+        command = step.old
+        for there, here in self.programs.items():
+            command = command.replace(there, here)
+        if command == step.old and any(word in command for word in ("python", "./")):
+            raise ValueError(f"{self.name}, {step.heading!r}: no program of {list(self.programs)} in its command")
+        return command
+
+    def tried(self, step: Step) -> str:
+        """The command as the test runs it."""
+        command = self.new(step)
+        for part, stand_in in step.stand_ins.items():
+            if part not in command:
+                raise ValueError(f"{self.name}, {step.heading!r}: no {part!r} in its command")
+            command = command.replace(part, stand_in)
+        return command
+
+    def page(self) -> str:
+        """The page, Markdown."""
+        parts = [f"# From {self.title}", self.about.strip(), "| there | here |\n|---|---|\n" + self._table()]
+        for step in self.steps:
+            parts += [f"## {step.heading}", *([step.text.strip()] if step.text else [])]
+            there, here = step.old.strip(), self.new(step).strip()
+            if there == here:
+                parts += ["There and here:", f"```bash\n{here}\n```"]
+            else:
+                parts += ["There:", f"```bash\n{there}\n```"] if there else []
+                parts += ["Here:", f"```bash\n{here}\n```"]
+        parts += [self.after.strip()] if self.after else []
+        return "\n\n".join(parts) + "\n"
+
+    def _table(self) -> str:
+        return "\n".join(f"| `{there}` | `{here}` |" for there, here in self.programs.items())

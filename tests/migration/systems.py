@@ -1,0 +1,17 @@
+"""The systems that have a page in docs/migration."""
+
+from tests.migration.chain import System
+from tests.migration.model_garden import SYSTEM as MODEL_GARDEN
+
+SYSTEMS: tuple[System, ...] = (MODEL_GARDEN,)
+
+
+def index() -> str:
+    """The page that lists the others."""
+    lines = [f"- [{system.title}]({system.name}.md)" for system in SYSTEMS]
+    return (
+        "# Coming from another system\n\n"
+        "The commands of these systems' documents run here with another program's name: options, names of files and the "
+        "order of the steps stay. Each page has the commands of the document and ours; the tests run them from text to "
+        "score, on small data.\n\n" + "\n".join(lines) + "\n"
+    )
