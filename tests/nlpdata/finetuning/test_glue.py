@@ -185,15 +185,13 @@ def test_one_kind_of_mnli(tmp_path, make, kind):
 
 
 def test_a_name_for_the_dev_set_is_that_of_the_only_one(tmp_path, make):
-    folder, out = _mnli(tmp_path / "glue" / "MNLI"), tmp_path / "out"
-    names = {"train_output": str(out / "mnli_train.tf_record"), "dev_output": str(out / "mnli_eval.tf_record")}
-    one = make(folder, output=None, task="mnli-matched", splits="train,dev_matched", max_seq_length=32, **names)
-    assert one.files["dev_matched"] == [names["dev_output"]]
-    both = make(folder, output=None, task="mnli", splits="dev_matched,dev_mismatched", max_seq_length=32, **names)
-    assert both.files == {
-        kind: [str(out / f"mnli_eval_{kind.removeprefix('dev_')}.tf_record")]
-        for kind in ("dev_matched", "dev_mismatched")
-    }
+    folder = _mnli(tmp_path / "glue" / "MNLI")
+    name = str(tmp_path / "out" / "mnli_eval.tf_record")
+    one = make(folder, task="mnli-matched", splits="train,dev_matched", max_seq_length=32, dev_output=name)
+    assert one.files["dev_matched"] == [name]
+    splits = ("dev_matched", "dev_mismatched")
+    both = make(folder, task="mnli", splits=",".join(splits), max_seq_length=32, dev_output=name, overwrite=True)
+    assert both.files == {split: [name.replace("eval", split.replace("dev", "eval"))] for split in splits}
 
 
 def test_ax_is_a_test_set(tmp_path, make, records):
