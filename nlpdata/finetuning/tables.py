@@ -1,24 +1,31 @@
 """Rows of tables, as files have them: TSV without quoting, CSV, JSON lines, Parquet.
 
 Every reader yields (line, values) or a BadRow; `values` are those of the wanted columns, in their order. Blank lines at
-the end of a file are nothing; one in the middle is a bad row. Lines end at LF or CRLF, gzip is read as it is.
+the end of a file are nothing; one in the middle is a bad row. Lines end at LF or CRLF, gzip and Zstandard are read as they
+are. A file is opened once and read from its start to its end, a line at a time: it may be a pipe without end.
 """
 
 import csv
-import gzip
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from nlpdata.errors import DataError, closest, missing_package, opt
-from nlpdata.files.compression import DAMAGE, detect_compression
+from nlpdata.files import Readable
+from nlpdata.files.compression import DAMAGE, detect_compression, open_stream
 from nlpdata.finetuning.datasets import BadRow
 from nlpdata.text.encoding import HEAD_BYTES, check_is_text
 
 MAX_LINE_BYTES = 16 << 20
 _REPAIR = f"Correct the row, or use {opt('on_bad_row', 'skip')}"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+Wanted = Sequence[str | int] | Callable[[Sequence[str]], Sequence[str | int]]
+"""The columns that a reader gives: names or numbers, or what chooses them from the header (the first object's keys)."""
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str] | BadRow]:
@@ -62,26 +69,43 @@ def _all_lines(path: Path) -> Iterator[tuple[int, str] | BadRow]:
                 )
 
 
-def _open(path: Path) -> BinaryIO:
-    """The file, unpacked where it is gzip. DataError for another kind of file than text."""
+def _open(path: Path) -> BufferedReader:
+    """The file, unpacked where it is compressed. DataError for another kind of file than text."""
     try:
-        with open(path, "rb") as file:
-            kind = detect_compression(file.read(4))
         with ExitStack() as opened:  # which closes the file where it is not returned
-            unpacked = gzip.open if kind == "gzip" else open
-            found: Any = opened.enter_context(unpacked(path, "rb"))
-            head = found.read(HEAD_BYTES)
-            if kind == "zstd":
-                raise DataError(f"{path}: zstd data. Decompress it, or recompress it with gzip")
-            check_is_text(str(path), head, kind)
-            found.seek(0)
+            file = opened.enter_context(open(path, "rb"))
+            kind = detect_compression(file.peek(4))
+            if kind != "none":
+                file = opened.enter_context(
+                    BufferedReader(_Unpacked(open_stream(file, kind, str(path)), file), 1 << 16)
+                )
+            check_is_text(str(path), file.peek(HEAD_BYTES)[:HEAD_BYTES], kind)
             opened.pop_all()
-            return found
+            return file
     except DAMAGE as error:
         raise _unreadable(path, error, 0) from None
 
 
-def _next_line(file: BinaryIO, path: Path, number: int) -> bytes:
+class _Unpacked(RawIOBase):
+    """A stream of decompressed bytes as a file; closing it closes the packed one."""
+
+    def __init__(self, unpacked: Readable, packed: BufferedReader) -> None:
+        self._unpacked, self._packed = unpacked, packed
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._unpacked.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._packed.close()
+        super().close()
+
+
+def _next_line(file: BufferedReader, path: Path, number: int) -> bytes:
     try:
         return file.readline(MAX_LINE_BYTES + 1)
     except DAMAGE as error:
@@ -92,7 +116,8 @@ def _unreadable(path: Path, error: Exception, line: int) -> DataError:
     if isinstance(error, OSError) and error.errno:
         return DataError(f"{path}: cannot be read: {error.strerror}")
     return DataError(
-        f"{path}: the gzip data are damaged or cut off after line {line} ({error}). Fetch or compress it again"
+        f"{path}: the compressed data are damaged or cut off after line {line} ({error or type(error).__name__}). Fetch or "
+        "compress it again"
     )
 
 
@@ -107,10 +132,10 @@ def _refuse_other_kinds(path: Path, first: bytes) -> None:
         raise DataError(f"{path}:1: NUL bytes: this is not a text file. Expected rows of text")
 
 
-def _pick(path: Path, header: Sequence[str], wanted: Sequence[str | int], line: int = 1) -> list[int]:
+def _pick(path: Path, header: Sequence[str], wanted: Wanted, line: int = 1) -> list[int]:
     """Where the wanted columns are."""
     places = []
-    for column in wanted:
+    for column in wanted(header) if callable(wanted) else wanted:
         if isinstance(column, int):
             if column >= len(header):
                 raise DataError(f"{path}:{line}: no column {column}: the row has {len(header)}, counted from 0")
@@ -130,7 +155,7 @@ def _row_fault(path: Path, line: int, found: int, expected: int) -> BadRow:
     return BadRow(kind, f"{path}:{line}: {found} columns, expected {expected} as in the first line ({why}). {_REPAIR}")
 
 
-def read_tsv(path: Path, wanted: Sequence[str | int], header: bool = True) -> Iterator:
+def read_tsv(path: Path, wanted: Wanted, header: bool = True) -> Iterator:
     """Tab-separated rows in which a quotation mark is a character like any other (GLUE's files have stray ones)."""
     places: list[int] | None = None
     width = 0
@@ -152,7 +177,7 @@ def read_tsv(path: Path, wanted: Sequence[str | int], header: bool = True) -> It
         raise DataError(f"{path}: empty. Expected {'a header and ' if header else ''}rows with tabs between columns")
 
 
-def read_csv(path: Path, wanted: Sequence[str | int], header: bool = True) -> Iterator:
+def read_csv(path: Path, wanted: Wanted, header: bool = True) -> Iterator:
     """Comma-separated rows, RFC 4180: a field in double quotes may hold commas, line breaks and doubled quotes."""
     source = _CsvLines(path)
     reader = _csv_reader(source)
@@ -237,9 +262,10 @@ def _csv_fault(path: Path, start: int, stop: int, error: csv.Error) -> BadRow:
     )
 
 
-def read_jsonl(path: Path, wanted: Sequence[str | int], header: bool = True) -> Iterator:
+def read_jsonl(path: Path, wanted: Wanted, header: bool = True) -> Iterator:
     """One JSON object a line."""
     empty = True
+    keys = None if callable(wanted) else wanted
     for item in read_lines(path):
         if isinstance(item, BadRow):
             yield item
@@ -255,18 +281,21 @@ def read_jsonl(path: Path, wanted: Sequence[str | int], header: bool = True) -> 
             kind = type(value).__name__
             yield BadRow("not_an_object", f"{path}:{line}: a JSON {kind}, expected an object. {_REPAIR}")
             continue
-        missing = [key for key in wanted if key not in value]
+        if keys is None:
+            assert callable(wanted)
+            keys = wanted(list(value))
+        missing = [key for key in keys if key not in value]
         if missing:
             hint = closest(missing[0], value)
             message = f"{path}:{line}: no key {missing[0]!r} among {', '.join(list(value)[:12])}.{hint} {_REPAIR}"
             yield BadRow("missing_key", message)
             continue
-        yield line, [value[key] for key in wanted]
+        yield line, [value[key] for key in keys]
     if empty:
         raise DataError(f"{path}: empty. Expected one JSON object a line")
 
 
-def read_parquet(path: Path, wanted: Sequence[str | int], header: bool = True) -> Iterator:
+def read_parquet(path: Path, wanted: Wanted, header: bool = True) -> Iterator:
     """Rows of a Parquet file, a block at a time; their "lines" are row numbers from 1."""
     try:
         import pyarrow
@@ -296,7 +325,31 @@ def read_parquet(path: Path, wanted: Sequence[str | int], header: bool = True) -
         raise DataError(f"{path}: damaged: {line} rows, and its footer says {rows}")
 
 
+def read_text(path: Path, wanted: Wanted = (), header: bool = False) -> Iterator:
+    """One text a line, its white space kept; a blank line is an empty text."""
+    for item in _all_lines(path):
+        yield item if isinstance(item, BadRow) else (item[0], [item[1]])
+
+
 READERS = {"tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl, "parquet": read_parquet}
+_FORMS = {".csv": "csv", ".tsv": "tsv", ".txt": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
+
+
+def form_of(path: Path) -> str | None:
+    """The reader that fits a file's name, compressed or not; None where no name is known."""
+    name = Path(path.name.removesuffix(".gz").removesuffix(".zst"))
+    return _FORMS.get(name.suffix.lower())
+
+
+def text_fault(path: Path, line: int, column: str | int, value: object) -> BadRow | None:
+    """What is wrong about the value of a column of texts."""
+    if not isinstance(value, str):
+        what = f"{column!r} is {value!r} ({type(value).__name__}), expected a string"
+        return BadRow("text_type", f"{path}:{line}: {what}. {_REPAIR}")
+    if _SURROGATE.search(value):
+        what = f"{column!r} has half of a surrogate pair, which is not a character: {ascii(value)[:80]}"
+        return BadRow("surrogate", f"{path}:{line}: {what}. {_REPAIR}")
+    return None
 
 
 def column_names(path: Path, form: str) -> list[str]:

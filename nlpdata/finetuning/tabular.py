@@ -12,9 +12,8 @@ from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input
 from nlpdata.finetuning.label_names import given_labels, is_label, label_name, label_parts, sorted_labels
 from nlpdata.finetuning.options import FinetuningOptions
-from nlpdata.finetuning.tables import READERS, column_names
+from nlpdata.finetuning.tables import READERS, column_names, form_of, text_fault
 
-_FORMATS = {".csv": "csv", ".tsv": "tsv", ".txt": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
 Rows = Callable[[], Iterator[Row | BadRow]]
 _KINDS = {"classification": "classification", "pair": "classification"}
 
@@ -59,8 +58,7 @@ def _format(path: Path, options: FinetuningOptions) -> str:
         raise UsageError(f"{path} is a folder; expected a file: .csv, .tsv, .jsonl or .parquet.")
     if options.format:
         return options.format
-    name = path.name.removesuffix(".gz")
-    form = _FORMATS.get(Path(name).suffix)
+    form = form_of(path)
     if form is None:
         raise UsageError(
             f"{path}: cannot tell its format; expected a name ending in .csv, .tsv, .jsonl or .parquet, or a {opt('format')}."
@@ -126,14 +124,9 @@ def _rows(path: Path, form: str, columns: Sequence[str | int], header: bool, lab
             continue
         line, values = item
         label = values.pop() if labelled else None
-        wrong = next((i for i, text in enumerate(values) if not isinstance(text, str)), None)
-        if wrong is not None:
-            kind = type(values[wrong]).__name__
-            yield BadRow(
-                "text_type",
-                f"{path}:{line}: {columns[wrong]!r} is {values[wrong]!r} ({kind}), expected a string. Correct the row, or "
-                f"use {opt('on_bad_row', 'skip')}",
-            )
+        faults = (text_fault(path, line, column, value) for column, value in zip(columns, values, strict=False))
+        if fault := next(filter(None, faults), None):
+            yield fault
             continue
         yield Row(values[0], values[1] if len(values) > 1 else None, label, line)
 

@@ -348,7 +348,7 @@ def test_a_gzip_table_is_read_to_its_checksum(tmp_path, make):
     assert [at for at in range(1, len(whole), 3) if read(whole[:at]) is not None] == []
     assert read(whole + b"garbage") is None
     path.write_bytes(whole[:-9])
-    with pytest.raises(DataError, match=r"a\.tsv\.gz: the gzip data are damaged or cut off after line \d+"):
+    with pytest.raises(DataError, match=r"a\.tsv\.gz: the compressed data are damaged or cut off after line \d+"):
         make(path, task="classification")
     assert not (tmp_path / "out").exists()
 

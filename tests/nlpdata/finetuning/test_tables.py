@@ -1,6 +1,10 @@
 """Rows of tables and where they stand: line and row numbers, blank lines, lines that are not rows."""
 
+import gzip
+import json
+import os
 import re
+import threading
 
 import pytest
 
@@ -76,3 +80,74 @@ def test_rows_of_parquet_are_numbered_from_1_through_all_blocks(tmp_path, make):
         assert read[bad - 1] == (bad, [None, f"the fox {bad}"])
         with pytest.raises(DataError, match=rf"a\.parquet:{bad}: .*no label"):
             make(path, task="classification", max_seq_length=16)
+
+
+def test_a_file_is_opened_once_and_its_columns_may_be_chosen_from_its_header(tmp_path):
+    """So a pipe can be read, without knowing before which columns it has."""
+    seen = []
+
+    def choose(names):
+        seen.append(list(names))
+        return [names[-1], names[0]]
+
+    for form, content in {
+        "csv": b'a,b,c\n1,2,"3\n4"\n',
+        "tsv": b"a\tb\tc\n1\t2\t3\n4\t5\t6\n",
+        "jsonl": b'{"a": "1", "c": "3"}\n{"a": "4", "b": "x", "c": "6"}\n',
+    }.items():
+        pipe = tmp_path / form
+        os.mkfifo(pipe)
+        writer = threading.Thread(target=pipe.write_bytes, args=(content,))
+        writer.start()
+        rows = list(tables.READERS[form](pipe, choose))
+        writer.join()
+        assert rows == ([(2, ["3\n4", "1"])] if form == "csv" else [(rows[0][0], ["3", "1"]), (rows[1][0], ["6", "4"])])
+    assert seen == [["a", "b", "c"], ["a", "b", "c"], ["a", "c"]]
+
+
+def test_lines_of_a_pipe_come_as_they_are_written(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    go = threading.Event()
+
+    def write():
+        with open(pipe, "wb", buffering=0) as file:
+            file.write(b"one\n \ntwo")
+            go.wait(10)
+            file.write(b" more\n")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    rows = tables.read_text(pipe)
+    assert [next(rows), next(rows)] == [(1, ["one"]), (2, [" "])]
+    assert not go.is_set()
+    go.set()
+    assert list(rows) == [(3, ["two more"])]
+    writer.join()
+
+
+@pytest.mark.parametrize("suffix", ["gz", "zst"])
+def test_compressed_rows(tmp_path, suffix):
+    zstandard = pytest.importorskip("zstandard")
+    pack = gzip.compress if suffix == "gz" else zstandard.ZstdCompressor().compress
+    content = b"text\n" + b"".join(b"row %d \xc3\xa9\n" % i for i in range(50_000))
+    path = tmp_path / f"a.tsv.{suffix}"
+    path.write_bytes(pack(content))
+    assert tables.form_of(path) == "tsv"
+    rows = list(tables.read_tsv(path, ["text"]))
+    assert (len(rows), rows[-1]) == (50_000, (50_001, ["row 49999 é"]))
+    path.write_bytes(pack(content)[:-20])
+    with pytest.raises(DataError, match=r"the compressed data are damaged or cut off after line \d+ \("):
+        list(tables.read_tsv(path, ["text"]))
+
+
+def test_half_of_a_surrogate_pair_is_a_bad_row(tmp_path, make):
+    path = tmp_path / "a.jsonl"
+    rows = [{"text": f"the {word}", "label": i % 2} for i, word in enumerate(("fox", "dog", "bank"))]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"text": "x\\udc80", "label": 0}\n')
+    with pytest.raises(
+        DataError, match=r"a\.jsonl:4: 'text' has half of a surrogate pair.*: 'x\\udc80'\. Correct the row"
+    ):
+        make(path, task="classification", max_seq_length=32)
+    result = make(path, task="classification", max_seq_length=32, on_bad_row="skip", accept_loss=True)
+    assert read_meta(result.meta)["splits"]["train"]["counters"]["dropped"] == {"surrogate": 1}
