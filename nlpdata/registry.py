@@ -11,13 +11,16 @@ named in this call (`user_modules`).
 
 import contextlib
 import importlib
+import os
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import is_dataclass
 from typing import Any
 
 from nlpdata.errors import NlpdataError, UsageError, closest
+
+_STANDARD_LIBRARY = os.path.dirname(os.__file__)
 
 _named: ContextVar[frozenset[str]] = ContextVar("modules that the user has named", default=frozenset())
 
@@ -36,9 +39,14 @@ def user_modules(names: Iterable[str]) -> Iterator[None]:
         try:
             importlib.import_module(module)
         except Exception as error:  # it is the user's code: whatever it raises
+            missing = isinstance(error, ModuleNotFoundError) and error.name in (module, module.partition(".")[0])
+            advice = (
+                ". Give its dotted name, e.g. --import_module my_parts, with its folder on the import path (PYTHONPATH)."
+                if missing
+                else _place(error)
+            )
             raise UsageError(
-                f"module {module!r} cannot be imported: {type(error).__name__}: {' '.join(str(error).split())}. Give its "
-                "dotted name, e.g. --import_module my_parts, with its folder on the import path (PYTHONPATH)."
+                f"module {module!r} cannot be imported: {type(error).__name__}: {' '.join(str(error).split())}{advice}"
             ) from None
     token = _named.set(_named.get() | set(modules))
     try:
@@ -59,10 +67,19 @@ def users_code(what: str) -> Iterator[None]:
     except NlpdataError:
         raise
     except Exception as error:  # not SystemExit, which is also how a signal ends a command
-        frames = traceback.extract_tb(error.__traceback__)
-        place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames and not isinstance(error, SyntaxError) else ""
         text = " ".join(str(error).split())
-        raise UsageError(f"{what}: {type(error).__name__}: {text}{place}") from error
+        raise UsageError(f"{what}: {type(error).__name__}: {text}{_place(error)}") from error
+
+
+def _place(error: Exception) -> str:
+    """ " (file:line)" of where a user's code failed; "" where the error names it itself.
+
+    That is the last line that is not of Python's own modules: the definition of a class, not the decorator that refuses it.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if os.path.dirname(frame.filename) not in (_STANDARD_LIBRARY, "")]
+    frame = next(reversed(own or frames), None)
+    return f" ({frame.filename}:{frame.lineno})" if frame and not isinstance(error, SyntaxError) else ""
 
 
 class Registry:
@@ -98,16 +115,27 @@ class Registry:
         """The registered names, sorted."""
         return sorted(self._entries)
 
-    def register(self, name: str, target: str) -> None:
+    def register(self, name: str, target: str | None = None) -> Callable[[Any], Any]:
         """Adds a part; a name that is taken by another target is a ValueError.
 
         Args:
           name: a short name.
-          target: "module:attribute".
+          target: "module:attribute"; None: what the result decorates, e.g. `@TASKS.register("weighted_lm")`.
+
+        Returns a decorator that registers a class or function of a module and gives it back.
         """
-        if self._entries.get(name, target) != target:
-            raise ValueError(f"{self.kind} {name!r} is already {self._entries[name]!r}, not {target!r}")
-        self._entries[name] = target
+
+        def register_part(part: Any) -> Any:
+            if "." in part.__qualname__:
+                raise ValueError(f"{self.kind} {name!r}: {part.__qualname__} is not at the top level of its module")
+            self.register(name, f"{part.__module__}:{part.__qualname__}")
+            return part
+
+        if target is not None:
+            if self._entries.get(name, target) != target:
+                raise ValueError(f"{self.kind} {name!r} is already {self._entries[name]!r}, not {target!r}")
+            self._entries[name] = target
+        return register_part
 
     def get(self, name: str) -> Any:
         """The part of that name, or at that "module:attribute". UsageError where there is none."""

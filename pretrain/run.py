@@ -15,7 +15,7 @@ from nlpdata.cli.messages import on_standard_error, show_error
 from nlpdata.errors import NlpdataError, UsageError, closest, spelling
 from nlpdata.registry import user_modules
 from pretrain.experiments import experiment_lines
-from pretrain.settings.backend import choose_backend
+from pretrain.settings.backend import choose_backend, use_installed
 from pretrain.settings.flags import as_flag, fields_of, help_text, parse_flags
 from pretrain.settings.overrides import parse_overrides
 from pretrain.settings.schema import Choice, ExperimentConfig, own_modules, registered
@@ -48,7 +48,9 @@ def _main(values: dict) -> int:
         print(help_text())
         return 0
     if values.get("experiment") in ("help", "list"):
-        print("\n".join(experiment_lines()))
+        use_installed(os.environ)  # a user's module may import Keras
+        with user_modules(values.get("import_module", ())):
+            print("\n".join(experiment_lines()))
         return 0
     mode = run_mode(values)
     backend, why = choose_backend(values.get("backend"), os.environ, _resumed(values, mode))

@@ -20,4 +20,9 @@ def experiment_lines() -> list[str]:
 
 
 def _description(name: str) -> str:
-    return next(iter((EXPERIMENTS.get(name).__doc__ or "").strip().splitlines()), "")
+    try:
+        function = EXPERIMENTS.get(name)
+    except Exception as error:  # a user's module: whatever it raises, the others are listed
+        return f"({type(error).__name__}: {' '.join(str(error).split())})"
+    text = function.__doc__ if function.__doc__ != type(function).__doc__ else None  # of a functools.partial
+    return next(iter((text or "").strip().splitlines()), "")

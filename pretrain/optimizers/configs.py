@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from pretrain.settings.config import Config
 from pretrain.settings.schema import at_least
 
 
-@dataclass(frozen=True)
-class AdamWConfig:
+@dataclass
+class AdamWConfig(Config):
     beta_1: float = 0.9
     beta_2: float = 0.999
     epsilon: float = 1e-6
@@ -19,7 +20,7 @@ class AdamWConfig:
     """Scale gradients down to this global norm; 0 or null: never."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class LambConfig(AdamWConfig):
     bias_correction: bool = True
     """Divide the moments by 1 - beta ** step, as in the paper; google-research/albert does not."""
@@ -27,14 +28,14 @@ class LambConfig(AdamWConfig):
     """Regular expressions of weights without trust ratio; null: those that do not decay, as the authors' code has it."""
 
 
-@dataclass(frozen=True)
-class ConstantConfig:
+@dataclass
+class ConstantConfig(Config):
     learning_rate: float = at_least(0, 1e-4)
     """Rate of every step after warm-up."""
 
 
-@dataclass(frozen=True)
-class PolynomialConfig:
+@dataclass
+class PolynomialConfig(Config):
     initial_learning_rate: float = at_least(0, 1e-4)
     """Highest rate: that of the step where warm-up ends and the decay starts. With decay_steps set, that of decay_start."""
     end_learning_rate: float = 0.0
@@ -46,8 +47,8 @@ class PolynomialConfig:
     power: float = 1.0
 
 
-@dataclass(frozen=True)
-class LinearWarmupConfig:
+@dataclass
+class LinearWarmupConfig(Config):
     warmup_steps: int | None = None
     """Null: the share warmup_proportion of the run's steps."""
     warmup_proportion: float = at_least(0, 0.1)
@@ -56,6 +57,6 @@ class LinearWarmupConfig:
     """Where it starts."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class PolynomialWarmupConfig(LinearWarmupConfig):
     power: float = 1.0

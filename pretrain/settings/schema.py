@@ -11,6 +11,7 @@ from typing import Any, Literal
 from nlpdata.errors import UsageError
 from nlpdata.registry import users_code
 from pretrain.registry import ENCODERS, EXPERIMENTS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS, Registry
+from pretrain.settings.config import Config
 
 KINDS = ("classification", "regression", "multilabel")
 """What a classifier's logits can be: scores of classes, a number, scores of labels of which several may hold."""
@@ -60,8 +61,8 @@ def at_least(minimum: float, default: float | None) -> Any:
     return field(default=default, metadata={"minimum": minimum})
 
 
-@dataclass(frozen=True)
-class DataConfig:
+@dataclass
+class DataConfig(Config):
     """Records to read, and how to make batches of them."""
 
     input_path: str | list[str] = ""
@@ -95,7 +96,7 @@ class DataConfig:
         return bool(self.input_path)
 
 
-@dataclass(frozen=True)
+@dataclass
 class EvalDataConfig(DataConfig):
     """Records to evaluate on: in file order, the last batch padded."""
 
@@ -103,7 +104,7 @@ class EvalDataConfig(DataConfig):
     drop_remainder: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class TextDataConfig(DataConfig):
     """Records, or a text set of TensorFlow Datasets, which is tokenized when the run starts."""
 
@@ -133,20 +134,20 @@ class TextDataConfig(DataConfig):
         return bool(self.input_path or self.tfds_name)
 
 
-@dataclass(frozen=True)
+@dataclass
 class EvalTextDataConfig(EvalDataConfig, TextDataConfig):
     """The same to evaluate on."""
 
 
-@dataclass(frozen=True)
-class ModelConfig:
+@dataclass
+class ModelConfig(Config):
     """Encoder and what all tasks' heads share."""
 
     encoder: Choice = choice(ENCODERS, "bert")
 
 
-@dataclass(frozen=True)
-class TaskConfig:
+@dataclass
+class TaskConfig(Config):
     """What every task has; a task extends it with its own fields and declares it as its `config_class`."""
 
     init_checkpoint: str = ""
@@ -162,8 +163,8 @@ class TaskConfig:
         return {}
 
 
-@dataclass(frozen=True)
-class OptimizationConfig:
+@dataclass
+class OptimizationConfig(Config):
     """Optimizer, learning rate by step, and how it warms up (null: not at all)."""
 
     optimizer: Choice = choice(OPTIMIZERS, "adamw")
@@ -171,8 +172,8 @@ class OptimizationConfig:
     warmup: Choice | None = choice(WARMUPS, "linear")
 
 
-@dataclass(frozen=True)
-class TrainerConfig:
+@dataclass
+class TrainerConfig(Config):
     """How long to train, and what to do between steps."""
 
     type: str = field(default="default", metadata={"names_part": True})
@@ -206,8 +207,8 @@ class TrainerConfig:
     tensorboard: bool = True
 
 
-@dataclass(frozen=True)
-class RuntimeConfig:
+@dataclass
+class RuntimeConfig(Config):
     """What the run computes on, and in which precision."""
 
     distribution_strategy: Literal["auto", "off", "one_device", "mirrored", "multi_worker_mirrored", "tpu"] = "auto"
@@ -229,16 +230,30 @@ class RuntimeConfig:
     """Seed of initial weights and dropout."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExperimentConfig:
+@dataclass(kw_only=True)
+class ExperimentConfig(Config):
     """A whole experiment."""
 
-    task_type: str = field(default="pretraining", metadata={"names_part": True})
-    """Name in the registry of tasks, or module:attribute."""
+    task_type: str = field(default="", metadata={"names_part": True})
+    """Name in the registry of tasks, or module:attribute; empty: the registered task whose config_class `task` is of."""
     task: Any = field(metadata={"registry": TASKS, "type_field": "task_type"})
-    """Instance of that task's config_class."""
+    """Instance of that task's config_class, or a dict of its fields."""
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
+
+    def __post_init__(self) -> None:
+        self.task_type = self.task_type or _task_of(type(self.task))
+
+
+def _task_of(config_class: type) -> str:
+    """The registered task that is configured by this class. UsageError where there is none."""
+    for name in sorted(TASKS, key=TASKS.has_light_options, reverse=True):  # others import Keras
+        if TASKS.config_class(name) is config_class:
+            return name
+    raise UsageError(
+        f"task_type is missing: {config_class.__name__} is the config_class of no registered task. Give its name, or "
+        f"module:attribute. Registered: {', '.join(TASKS.names())}."
+    )
 
 
 def registered(name: str) -> ExperimentConfig:
@@ -246,9 +261,11 @@ def registered(name: str) -> ExperimentConfig:
     function = EXPERIMENTS.get(name)
     with users_code(f"experiment {name!r} fails"):
         config = function()
+        if isinstance(config, dict):
+            config = ExperimentConfig(**config)
     if not isinstance(config, ExperimentConfig):
         raise UsageError(
             f"experiment {name!r} returns {type(config).__name__}. It must be a function of no arguments that returns an "
-            "ExperimentConfig."
+            "ExperimentConfig, or its fields as a dict."
         )
     return config

@@ -5,7 +5,8 @@ below it, strictly: an unknown name, a wrong type or a misspelt choice is an err
 the dataclasses once all layers are merged, so that a combination is judged only when it is complete.
 
 A tagged choice is {type: albert, albert: {options}}. In a layer its options may also be directly next to `type`, and
-a bare name means {type: name}. A layer that changes `type` drops the options of the type before.
+a bare name means {type: name}. A layer that changes `type` drops the options of the type before; one that changes
+`task_type` keeps what was set of the task before, as far as the new one has the field too (data paths, the encoder).
 """
 
 import dataclasses
@@ -96,7 +97,9 @@ def merged(cls: type, tree: dict, changes: dict, place: Place) -> dict:
         result[name] = _merged_field(cls, declared[name], result, changes[key], here)
         if name in typed_by and result[name] != tree.get(name):
             section = typed_by[name]
-            result[section.name] = _defaults(_options_class(section.metadata["registry"], result[name], here))
+            registry = section.metadata["registry"]
+            before, after = (_options_class(registry, each[name], here) for each in (tree, result))
+            result[section.name] = _carried_over(before, tree[section.name], after)
     return result
 
 
@@ -153,22 +156,51 @@ def build(cls: type, tree: dict, path: str = "") -> Any:
         here = f"{path}.{field.name}" if path else field.name
         if field.name not in tree:
             raise UsageError(f"{here} is missing.")
-        value, registry = tree[field.name], field.metadata.get("registry")
-        section = _section(hints[field.name])
-        if registry and field.metadata.get("type_field"):
-            value = build(registry.config_class(tree[field.metadata["type_field"]]), value, here)
-        elif registry and value is not None:
-            kind = value["type"]
-            value = Choice(kind, build(registry.config_class(kind), value[kind], f"{here}.{kind}"))
-        elif section and value is not None:
-            value = build(section, value, here)
-        elif isinstance(value, list) and (typing.get_origin(hints[field.name]) or hints[field.name]) is tuple:
-            value = tuple(value)
-        arguments[field.name] = value
+        arguments[field.name] = _built_field(field, hints[field.name], tree, here)
     try:
         return cls(**arguments)
     except (ValueError, UsageError) as error:  # what the dataclass itself checks
         raise UsageError(f"{path}: {error}" if path else str(error)) from None
+
+
+def _built_field(field: Field, hint: Any, tree: dict, path: str) -> Any:
+    value, registry, section = tree[field.name], field.metadata.get("registry"), _section(hint)
+    if registry and field.metadata.get("type_field"):
+        return build(registry.config_class(tree[field.metadata["type_field"]]), value, path)
+    if registry and value is not None:
+        kind = value["type"]
+        return Choice(kind, build(registry.config_class(kind), value[kind], f"{path}.{kind}"))
+    if section and value is not None:
+        return build(section, value, path)
+    if isinstance(value, list) and (typing.get_origin(hint) or hint) is tuple:
+        return tuple(value)
+    return value
+
+
+def as_section(owner: Any, name: str, value: Any) -> Any:
+    """What a field becomes when a dict, or a part's name, is assigned to it: the section or the part that it describes.
+
+    Args:
+      owner: the section with the field.
+      name: of the field. One that holds neither a section nor a part keeps the value as it is.
+
+    Raises UsageError where the value does not fit.
+    """
+    cls = type(owner)
+    field = getattr(cls, "__dataclass_fields__", {}).get(name)
+    registry, type_field = (field.metadata.get(key) if field else None for key in ("registry", "type_field"))
+    if field is None or (isinstance(value, str) and (not registry or type_field)):
+        return value
+    hint = _hints(cls)[name]
+    if not registry and not _section(hint):
+        return value
+    place, tree = Place(cls.__name__, name), _defaults(cls)
+    if type_field:
+        tree[type_field] = getattr(owner, type_field)
+        if not tree[type_field]:
+            raise place.error(f"a dict takes {type_field} too: one of {', '.join(registry.names())}.")
+    tree[name] = _merged_field(cls, field, tree, value, place)
+    return _built_field(field, hint, tree, str(place))
 
 
 def with_layers(config: ExperimentConfig, layers: list[tuple[str, dict]], quiet: bool = False) -> ExperimentConfig:
@@ -223,6 +255,23 @@ def _defaults(cls: type) -> dict:
         elif field.default_factory is not MISSING:
             values[field.name] = to_tree(field.default_factory())
     return values
+
+
+def _carried_over(before: type, tree: dict, after: type) -> dict:
+    """The defaults of the section `after`, with what the tree of the section `before` sets, where both have the field."""
+    result, unset = _defaults(after), _defaults(before)
+    declared = {field.name: field for field in fields(before)}
+    for field in fields(after):
+        name = field.name
+        if name not in declared or name not in tree or tree[name] == unset.get(name, MISSING):
+            continue
+        hints = _hints(before)[name], _hints(after)[name]
+        sections = tuple(map(_section, hints))
+        if all(sections) and tree[name] is not None:
+            result[name] = _carried_over(sections[0], tree[name], sections[1])
+        elif hints[0] == hints[1] and declared[name].metadata.get("registry") is field.metadata.get("registry"):
+            result[name] = tree[name]
+    return result
 
 
 def _below(tree: dict | None, cls: type) -> dict:

@@ -8,7 +8,7 @@ from pretrain.settings.schema import EvalTextDataConfig, ModelConfig, TaskConfig
 from pretrain.tasks.metrics import Better, pretraining_metrics, question_metrics, sentence_metrics
 
 
-@dataclass(frozen=True)
+@dataclass
 class PretrainingConfig(TaskConfig):
     use_next_sentence_label: bool = True
     """Learn from next_sentence_labels too (next sentence or sentence order); false where records have none."""
@@ -19,7 +19,7 @@ class PretrainingConfig(TaskConfig):
         return pretraining_metrics(self.use_next_sentence_label)
 
 
-@dataclass(frozen=True)
+@dataclass
 class SentencePredictionModelConfig(ModelConfig):
     """Encoder and classifier."""
 
@@ -30,7 +30,7 @@ class SentencePredictionModelConfig(ModelConfig):
     classifier_dropout_prob: float = at_least(0, 0.1)
 
 
-@dataclass(frozen=True)
+@dataclass
 class SentencePredictionConfig(TaskConfig):
     model: SentencePredictionModelConfig = field(default_factory=SentencePredictionModelConfig)
     train_data: TextDataConfig = field(default_factory=TextDataConfig)
@@ -61,7 +61,7 @@ class SentencePredictionConfig(TaskConfig):
         return sentence_metrics(self.kind or ("regression" if self.model.num_classes == 1 else None))
 
 
-@dataclass(frozen=True)
+@dataclass
 class QuestionAnsweringConfig(TaskConfig):
     version_2_with_negative: bool | None = None
     """Questions may have no answer (SQuAD 2.0); null: as the records' meta file says."""

@@ -45,6 +45,20 @@ def test_parts_keep_the_order_of_their_registration():
         registry.register("small", f"{HERE}:Options")
 
 
+def test_a_decorator_registers_what_it_decorates():
+    registry = parts()
+    assert registry.register("decorated")(Part) is Part
+    assert registry.register("decorated")(Part) is registry.get("decorated")
+    with pytest.raises(ValueError, match="part 'small' is already"):
+        registry.register("small")(Options)
+
+    class Inner:
+        pass
+
+    with pytest.raises(ValueError, match="Inner is not at the top level of its module"):
+        registry.register("inner")(Inner)
+
+
 def test_an_unknown_name_is_refused_with_the_closest():
     with pytest.raises(UsageError, match=r"unknown part 'smal'.*small.*absent.*module:attribute"):
         parts().get("smal")
@@ -85,8 +99,28 @@ def test_a_stored_name_passes_while_its_module_is_named():
     with pytest.raises(UsageError):
         registry.check_stored(stored)
     with (
-        pytest.raises(UsageError, match=r"module 'no_such_module_x' cannot be imported"),
+        pytest.raises(
+            UsageError, match=r"module 'no_such_module_x' cannot be imported: Module.*\. Give its dotted name"
+        ),
         user_modules(["no_such_module_x"]),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("import no_such_module_x\n", r"ModuleNotFoundError: No module named 'no_such_module_x' \(.*broken_part\.py:1\)$"),
+        ("a = 1\nb = a / 0\n", r"ZeroDivisionError: division by zero \(.*broken_part\.py:2\)$"),
+        ("a = (\n", r"SyntaxError: '\(' was never closed \(broken_part\.py, line 1\)$"),
+    ],
+)  # fmt: skip
+def test_a_module_that_fails_is_reported_with_its_line(tmp_path, monkeypatch, code, message):
+    (tmp_path / "broken_part.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    with (
+        pytest.raises(UsageError, match=f"^module 'broken_part' cannot be imported: .*{message}"),
+        user_modules(["broken_part"]),
     ):
         pass
 

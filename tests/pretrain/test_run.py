@@ -14,6 +14,7 @@ from pretrain.converters import native
 from pretrain.encoders.model_config import read_model_config
 from pretrain.experiments import experiment_lines
 from pretrain.experiments.pretraining import bert_local
+from pretrain.registry import EXPERIMENTS
 from pretrain.run import main, resolve, run_mode
 from pretrain.settings.flags import parse_flags
 from tests.messages import messages
@@ -308,6 +309,28 @@ def test_wrong_modes(line, message):
 )
 def test_wrong_options_exit_2(capsys, no_backend, line, message):
     assert message in failure(capsys, line)
+
+
+def test_a_listing_has_the_users_experiments_with_and_without_docstrings(tmp_path, monkeypatch, capsys, no_backend):
+    (tmp_path / "own_experiments.py").write_text(
+        "from functools import partial\n\nimport pretrain\nfrom pretrain.registry import EXPERIMENTS\n\n\n"
+        '@EXPERIMENTS.register("own/bare")\ndef bare():\n    return pretrain.experiment("bert/local")\n\n\n'
+        '@EXPERIMENTS.register("own/told")\ndef told():\n    """One line.\n\n    More."""\n    return bare()\n\n\n'
+        'made = partial(bare)\nEXPERIMENTS.register("own/made", "own_experiments:made")\n'
+        'EXPERIMENTS.register("own/gone", "own_experiments:gone")\n'
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(EXPERIMENTS, "_entries", dict(EXPERIMENTS._entries))
+    assert main(["--experiment=help", "--import_module=own_experiments"]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines() if line.startswith("own/")]
+    assert lines == [
+        "own/bare",
+        "own/gone (AttributeError: module 'own_experiments' has no attribute 'gone')",
+        "own/made",
+        "own/told One line.",
+    ]
+    assert main(["--experiment=own/bare", "--import_module=own_experiments", "--print_config"]) == 0
+    assert capsys.readouterr().out.startswith("task_type: pretraining")
 
 
 def run_process(line, code=None):

@@ -114,7 +114,7 @@ def _with_projection(weights: Mapping[str, np.ndarray], options: "AlbertConfig")
     return {**weights, **{f"{_PROJECTION}/{part}": array for part, array in identity.items()}}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class AlbertConfig(BertConfig):
     """Shape of an ALBERT encoder, in the published JSON's names; defaults are ALBERT-base v2."""
 

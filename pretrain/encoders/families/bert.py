@@ -19,6 +19,7 @@ from pretrain.encoders.weight_names import (
     torch_dense,
     torch_norm,
 )
+from pretrain.settings.config import Config
 
 
 def bert_tf1() -> list[Row]:
@@ -61,8 +62,8 @@ def bert_hugging_face() -> list[Row]:
 TIED = {"cls.predictions.decoder.weight": WORD_EMBEDDINGS, "cls.predictions.decoder.bias": "masked_lm/output_bias"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class BertConfig:
+@dataclass(kw_only=True)
+class BertConfig(Config):
     """Shape of a BERT encoder, in the published JSON's names; defaults are BERT-base, uncased."""
 
     vocab_size: int = 30522

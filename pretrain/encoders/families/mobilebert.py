@@ -109,7 +109,7 @@ def _wide_queries(options: "MobileBertConfig") -> str:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class MobileBertConfig(BertConfig):
     """Shape of a MobileBERT encoder, in the published JSON's names; defaults are the published model's."""
 

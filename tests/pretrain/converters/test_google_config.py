@@ -14,7 +14,7 @@ from pretrain.settings.schema import Choice
 SMALL = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class UnpublishedConfig(BertConfig):
     """It computes something else than BERT, and declares nothing about how it is published."""
 

@@ -24,7 +24,7 @@ MAY_NAME = {"pretrain/registry.py", "pretrain/convert.py", "pretrain/settings/di
 SMALL = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class WiderConfig(AlbertConfig):
     """A user's own encoder that extends ALBERT."""
 
@@ -38,7 +38,7 @@ class WiderConfig(AlbertConfig):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class UnpublishedConfig(BertConfig):
     """It computes something else than BERT, and does not declare how it is published."""
 

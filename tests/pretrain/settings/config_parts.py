@@ -48,7 +48,7 @@ class PartModel:
     second: object | None = choice(PARTS, "large")
 
 
-@dataclass(frozen=True)
+@dataclass
 class PartTaskConfig(TaskConfig):
     model: PartModel = field(default_factory=PartModel)
     train_data: DataConfig = field(default_factory=DataConfig)

@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 
 from nlpdata.errors import UsageError
-from pretrain.settings.schema import Choice, ExperimentConfig, TrainerConfig
+from pretrain.settings.schema import Choice, ExperimentConfig, TextDataConfig, TrainerConfig, registered
 from pretrain.settings.tree import Place, differences, merged, to_tree, with_layers
+from pretrain.tasks.configs import SentencePredictionConfig
 from tests.messages import messages
 from tests.pretrain.settings.config_parts import TASK_TYPE, LargeConfig, PartTaskConfig, SmallConfig
 
@@ -103,11 +104,32 @@ def test_a_part_of_ones_own_by_module_and_attribute():
     assert over(to_tree(config)) == config
 
 
-def test_another_task_type_starts_from_its_defaults():
+def test_another_task_type_keeps_what_was_set_of_the_fields_that_both_have():
     config = over({"task": {"init_checkpoint": "x"}}, {"task": {"init_checkpoint": "y"}, "task_type": "pretraining"})
     assert type(config.task).__name__ == "PretrainingConfig"
     assert config.task.init_checkpoint == "y"
-    assert over({"task": {"init_checkpoint": "x"}}, {"task_type": "pretraining"}).task.init_checkpoint == ""
+    data = {"input_path": "out/train.tfrecord", "global_batch_size": 8}
+    below = {"init_checkpoint": "x", "train_data": data, "validation_data": {"input_path": ["a", "b"]}, "labels": ["c"]}
+    task = over({"task": below}, {"task_type": "sentence_prediction"}).task
+    assert task.init_checkpoint == "x"
+    assert (type(task.train_data), task.train_data.input_path, task.train_data.global_batch_size) == (
+        TextDataConfig,
+        "out/train.tfrecord",
+        8,
+    )
+    assert task.validation_data.input_path == ["a", "b"]
+    assert task.model.encoder == SentencePredictionConfig().model.encoder  # of another registry
+    assert task.model.classifier_dropout_prob == 0.1
+
+
+def test_another_task_type_keeps_the_encoder_and_has_its_own_defaults():
+    base = registered("bert/local")
+    task = over({"task_type": "sentence_prediction"}, base=base).task
+    assert task.model.encoder == base.task.model.encoder
+    assert task.train_data.input_path == "toy:nsp"
+    assert task.train_data.trim_padding == SentencePredictionConfig().train_data.trim_padding
+    again = over({"task_type": "sentence_prediction"}, {"task_type": "pretraining"}, base=base)
+    assert again == base
 
 
 def test_epochs_clear_the_steps_of_lower_layers_only():
