@@ -12,6 +12,7 @@ ROWS = {
         "sentence1\tsentence2\tlabel",
         [("the fox {i}", "a dog", "entailment"), ("a {i}", "b", "not_entailment")],
     ),
+    "sst2": ("SST-2", "sentence\tlabel", [("a good fox {i}", "1"), ("a bad dog {i}", "0")]),
     "mnli": (
         "MNLI",
         "sentence1\tsentence2\tgold_label",
