@@ -13,10 +13,13 @@ from typing import Any
 
 from nlpdata.cli.messages import on_standard_error, show_error
 from nlpdata.errors import NlpdataError, UsageError, closest, spelling
+from nlpdata.records.contract import read_meta
 from nlpdata.registry import user_modules
+from pretrain.data.record_set import kind_of
 from pretrain.experiments import experiment_lines
+from pretrain.prediction.at_end import file_to_predict, predict_at_end
 from pretrain.settings.backend import choose_backend, use_installed
-from pretrain.settings.flags import as_flag, fields_of, help_text, parse_flags
+from pretrain.settings.flags import as_flag, fields_of, help_text, notes_of, parse_flags
 from pretrain.settings.overrides import parse_overrides
 from pretrain.settings.schema import Choice, ExperimentConfig, own_modules, registered
 from pretrain.settings.tree import to_tree, with_layers
@@ -26,8 +29,16 @@ from pretrain.training.checks import check_experiment
 
 _log = logging.getLogger("pretrain.run")
 
-MODES = ("train", "eval", "train_and_eval")
+MODES = ("train", "eval", "train_and_eval", "predict", "train_and_predict")
 _ARCHITECTURE_FLAGS = {"albert_config_file": "albert", "bert_config_file": "bert"}
+_QUESTION_FLAGS = {
+    "predict_file",
+    "version_2_with_negative",
+    "n_best_size",
+    "max_answer_length",
+    "null_score_diff_threshold",
+}
+_TEXT_FLAGS = {"task_name", "input_data_dir", "do_predict", "classifier_dropout"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -52,6 +63,8 @@ def _main(values: dict) -> int:
         with user_modules(values.get("import_module", ())):
             print("\n".join(experiment_lines()))
         return 0
+    for note in notes_of(values):
+        _log.info(note)
     mode = run_mode(values)
     backend, why = choose_backend(values.get("backend"), os.environ, _resumed(values, mode))
     os.environ["KERAS_BACKEND"] = backend
@@ -67,6 +80,11 @@ def _run(values: dict, mode: str, about_backend: str) -> int:
         print(dump_yaml(config), end="")
         return 0
     model_dir = find_model_dir(values.get("model_dir"), os.environ)
+    to_predict = file_to_predict(values)
+    batch_size = config.task.validation_data.global_batch_size
+    if mode == "predict" and to_predict:
+        predict_at_end(to_predict, model_dir, values, batch_size)
+        return 0
     check_experiment(config, mode)  # before anything heavy is imported; the run gives its warnings
     _log.info(about_backend)
     if "seeds" in values:
@@ -74,6 +92,8 @@ def _run(values: dict, mode: str, about_backend: str) -> int:
     from pretrain.training import run_experiment
 
     run_experiment(config, model_dir, mode)
+    if to_predict:
+        predict_at_end(to_predict, model_dir, values, batch_size)
     return 0
 
 
@@ -159,21 +179,28 @@ def _stored_encoder(config: ExperimentConfig, values: dict) -> tuple[str, Choice
 
 
 def run_mode(values: dict) -> str:
-    """One of MODES, or validate_only or compile_only."""
+    """What is done before any prediction: train, eval or train_and_eval, or validate_only or compile_only; else predict."""
     only = [name for name in ("validate_only", "compile_only") if values.get(name)]
     if len(only) == 2:
         raise UsageError("--validate_only and --compile_only exclude each other; --compile_only does both.")
-    asked = {"do_train": values.get("do_train", False), "do_eval": values.get("do_eval", False)}
-    older = {(True, False): "train", (False, True): "eval", (True, True): "train_and_eval"}.get(tuple(asked.values()))
-    mode = values.get("mode", older)
-    if mode is None:
-        if "do_train" in values or "do_eval" in values:
-            raise UsageError("neither --do_train nor --do_eval is on: nothing to do. Give one, or --mode.")
-        mode = "train"
+    mode = values.get("mode") or _older_mode(values)
     if mode not in MODES:
-        instead = " Predictions: `python -m pretrain.predict`." if mode == "predict" else closest(mode, MODES)
-        raise UsageError(f"--mode must be one of {', '.join(MODES)}. Received: {mode!r}.{instead}")
+        raise UsageError(f"--mode must be one of {', '.join(MODES)}. Received: {mode!r}.{closest(mode, MODES)}")
+    if mode == "train_and_predict":
+        mode = "train_and_eval" if "eval_files" in values else "train"
     return only[0] if only else mode
+
+
+def _older_mode(values: dict) -> str:
+    """The mode that --do_train, --do_eval and --do_predict stand for; without them, train."""
+    asked = [values.get(name, False) for name in ("do_train", "do_eval")]
+    if any(asked):
+        return {(True, False): "train", (False, True): "eval"}.get(tuple(asked), "train_and_eval")
+    if values.get("do_predict"):
+        return "predict"
+    if "do_train" in values or "do_eval" in values:
+        raise UsageError("none of --do_train, --do_eval and --do_predict is on: nothing to do. Give one, or --mode.")
+    return "train"
 
 
 def find_model_dir(flag: str | None, environment: Mapping[str, str], mounts: Path = Path("/gcs")) -> str:
@@ -196,11 +223,24 @@ def find_model_dir(flag: str | None, environment: Mapping[str, str], mounts: Pat
 
 
 def _experiment(name: str | None, values: dict) -> ExperimentConfig:
-    implied = [f"{encoder}/pretraining" for flag, encoder in _ARCHITECTURE_FLAGS.items() if flag in values]
-    name = name or next(iter(implied), None)
+    encoder = next((encoder for flag, encoder in _ARCHITECTURE_FLAGS.items() if flag in values), None)
+    if not name and encoder:
+        name = f"{encoder}/{_implied_task(values)}"
+        _log.info(f"experiment: {name}, which --experiment would name")
     if not name:
         raise UsageError("--experiment is missing. There are:\n  " + "\n  ".join(experiment_lines()))
     return registered(name)
+
+
+def _implied_task(values: dict) -> str:
+    """The end of the experiment's name for the older scripts: what their records, else their flags, are for."""
+    path = values.get("meta_data_file_path")
+    kind = kind_of(read_meta(path)) if path and Path(path).is_file() else None
+    if kind is None and _QUESTION_FLAGS & set(values):
+        kind = "squad"
+    if kind is None and _TEXT_FLAGS & set(values):
+        kind = "classification"
+    return {None: "pretraining", "pretraining": "pretraining", "squad": "squad"}.get(kind, "sentence_prediction")
 
 
 def _flag_layers(values: dict) -> list[tuple[str, dict]]:

@@ -1,10 +1,12 @@
 """The flags of `python -m pretrain.run`: one table, which the parser, `--help` and docs/pretraining.md share.
 
 Written as absl's: `--flag=value`, `--flag value`, `-flag`, `--switch`, `--noswitch`, `--switch=true`, with hyphens or
-underscores. Old spellings come from google-research/bert and /albert (run_pretraining.py), kamalkraj/ALBERT-TF2.0, the
-TensorFlow Model Garden's train.py and Cerebras's run.py.
+underscores. Old spellings come from google-research/bert and /albert (run_pretraining.py), kamalkraj/ALBERT-TF2.0
+(run_pretraining.py, run_classifer.py, run_squad.py), the TensorFlow Model Garden's train.py, Cerebras's run.py, and the
+trainer.task of Google Cloud's samples.
 """
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -12,6 +14,7 @@ from typing import Any, Literal
 from nlpdata.errors import UsageError, closest
 from pretrain.settings.values import parse_value
 
+_WIDTH = 120  # of the help
 _LEARNING_RATE = "trainer.optimizer_config.learning_rate"
 _OPTIMIZER = "trainer.optimizer_config.optimizer"
 _WARMUP = "trainer.optimizer_config.warmup"
@@ -29,6 +32,7 @@ class Flag:
       kind: a switch needs no value; many may be given several times.
       words: value -> value of the field, where they differ.
       instead: for what cannot run here: what to use. Giving the flag is an error with this text.
+      note: for what has no effect here: why. Giving the flag is reported with this text.
     """
 
     name: str
@@ -38,15 +42,20 @@ class Flag:
     kind: Literal["value", "switch", "many"] = "value"
     words: dict[str, str] = field(default_factory=dict)
     instead: str = ""
+    note: str = ""
 
 
 RUN = (
     Flag("experiment", "Registered experiment, or module:attribute; `--experiment=help` lists them."),
-    Flag("mode", "What the run does: train, eval or train_and_eval. Default: train.", aliases=("m",)),
+    Flag(
+        "mode",
+        "What the run does: train, eval, train_and_eval; with questions predict, train_and_predict. Default: train.",
+        aliases=("m",),
+    ),
     Flag(
         "model_dir",
         "Folder of the run, which is resumed; else AIP_MODEL_DIR.",
-        aliases=("output_dir", "o"),
+        aliases=("output_dir", "o", "job_dir"),
     ),
     Flag("config_file", "YAML file over the experiment; several in order.", kind="many"),
     Flag("params", "YAML file of Cerebras's BERT, translated; it implies the experiment.", aliases=("p",)),
@@ -57,8 +66,8 @@ RUN = (
         kind="many",
     ),
     Flag("model_config", "Architecture: a name, e.g. albert_base_v2, or a JSON file. Default: the checkpoint's."),
-    Flag("albert_config_file", "ALBERT's JSON; implies --experiment=albert/pretraining."),
-    Flag("bert_config_file", "BERT's JSON; implies --experiment=bert/pretraining."),
+    Flag("albert_config_file", "ALBERT's JSON; implies ALBERT's experiment for the task that the records are of."),
+    Flag("bert_config_file", "BERT's JSON; implies BERT's experiment for the task that the records are of."),
     Flag("backend", "Library to compute with: auto, tensorflow or jax. Default: KERAS_BACKEND, else auto."),
     Flag("validate_only", "Build and trace everything, check shapes, labels and names; take no step.", kind="switch"),
     Flag("compile_only", "The same, and compile; take no step.", kind="switch"),
@@ -66,6 +75,15 @@ RUN = (
     Flag("tfhub_cache_dir", "Folder of cached TensorFlow Hub modules. Default: TFHUB_CACHE_DIR."),
     Flag("do_train", "Older form of --mode.", kind="switch"),
     Flag("do_eval", "Older form of --mode.", kind="switch"),
+    Flag("do_predict", "Predict at the end: --task_name's test set, or --predict_file.", kind="switch"),
+    Flag("predict_file", "SQuAD's JSON with the questions to answer; where it has answers, ours are scored."),
+    Flag("input_data_dir", "GLUE's folder, in which --do_predict finds the test set."),
+    Flag("task_name", "GLUE's name of the test set that --do_predict takes, e.g. CoLA."),
+    Flag(
+        "tokenizer",
+        "Tokenizer of the texts to predict. Default: the one kept with the model.",
+        aliases=("spm_model_file", "sp_model_file", "vocab_file"),
+    ),
     Flag("seeds", "Number N of runs, seeds 0 to N-1, in model_dir/seed-0, ...; median and spread."),
     Flag("help", "This text.", aliases=("h", "helpfull", "helpshort"), kind="switch"),
 )
@@ -74,18 +92,19 @@ FIELDS = (
         "input_files",
         "Training records: paths or patterns, comma-separated.",
         ("task.train_data.input_path",),
-        ("input_file", "train_files"),
+        ("input_file", "train_files", "train_data_path"),
     ),
     Flag(
         "eval_files",
         "Records to evaluate on: paths or patterns, comma-separated.",
         ("task.validation_data.input_path",),
-        ("eval_input_files",),
+        ("eval_input_files", "eval_data_path"),
     ),
     Flag(
         "meta_data_file_path",
         "Meta file of the records.",
         ("task.train_data.meta_path", "task.validation_data.meta_path"),
+        ("input_meta_data_path",),
     ),
     Flag(
         "init_checkpoint",
@@ -111,7 +130,12 @@ FIELDS = (
         ("task.train_data.max_predictions_per_seq", "task.validation_data.max_predictions_per_seq"),
     ),
     Flag("train_batch_size", "Examples of a step.", ("task.train_data.global_batch_size",), ("batch_size",)),
-    Flag("eval_batch_size", "Examples of an evaluation batch.", ("task.validation_data.global_batch_size",)),
+    Flag(
+        "eval_batch_size",
+        "Examples of an evaluation batch.",
+        ("task.validation_data.global_batch_size",),
+        ("predict_batch_size",),
+    ),
     Flag(
         "num_train_epochs", "Passes over the data; clears train_steps.", ("trainer.num_train_epochs",), ("num_epochs",)
     ),
@@ -133,7 +157,13 @@ FIELDS = (
         (f"{_WARMUP}.warmup_steps",),
         ("warmup_steps",),
     ),
-    Flag("optimizer", "Optimizer: adamw, lamb, or module:attribute.", (f"{_OPTIMIZER}.type",), ("optimizer_type",)),
+    Flag(
+        "optimizer",
+        "Optimizer: adamw, lamb, or module:attribute.",
+        (f"{_OPTIMIZER}.type",),
+        ("optimizer_type",),
+        words={"AdamW": "adamw", "LAMB": "lamb"},
+    ),
     Flag("weight_decay", "Weight decay.", (f"{_OPTIMIZER}.weight_decay_rate",), ("weight_decay_rate",)),
     Flag("adam_epsilon", "Number that is added to the root of the second moment.", (f"{_OPTIMIZER}.epsilon",)),
     Flag(
@@ -150,7 +180,27 @@ FIELDS = (
     ),
     Flag("iterations_per_loop", "Steps between looks at the loss.", ("trainer.steps_per_loop",), ("steps_per_loop",)),
     Flag("max_eval_steps", "Batches of an evaluation; -1: all.", ("trainer.validation_steps",), ("eval_steps",)),
+    Flag("classifier_dropout", "Dropout before the classifier.", ("task.model.classifier_dropout_prob",)),
+    Flag(
+        "version_2_with_negative",
+        "Questions may have no answer (SQuAD 2.0). Default: as the records say.",
+        ("task.version_2_with_negative",),
+        kind="switch",
+    ),
+    Flag("n_best_size", "Answers kept for a question.", ("task.n_best_size",)),
+    Flag("max_answer_length", "Tokens of the longest answer.", ("task.max_answer_length",)),
+    Flag(
+        "null_score_diff_threshold",
+        "Odds of no answer above which a question is left unanswered.",
+        ("task.null_score_diff_threshold",),
+    ),
     Flag("hypertune_metric", "Metric to report to Vertex AI's tuning.", ("trainer.hypertune_metric",)),
+    Flag(
+        "hp_tune",
+        "Older form of it: y reports the accuracy, n nothing.",
+        ("trainer.hypertune_metric",),
+        words={"y": "accuracy", "n": ""},
+    ),
     Flag("log_example_digest", "Log a digest of each step's examples.", ("trainer.log_example_digest",), kind="switch"),
     Flag(
         "strategy_type",
@@ -176,6 +226,12 @@ ACCEPTED = (
     Flag("logtostderr", kind="switch"),
     Flag("verbosity", aliases=("v",)),
     Flag("stderrthreshold"),
+    Flag("custom_training_loop", note="there is one training loop", kind="switch"),
+    Flag("do_lower_case", note="the tokenizer's own options count, which the records' meta file has", kind="switch"),
+    Flag("predict_data_path", note="the test set needs no records"),
+    Flag("squad_dropout", note="the span head has no layer of its own to drop"),
+    Flag("start_n_top", note="every start and end is scored: --n_best_size is how many answers stay"),
+    Flag("end_n_top", note="every start and end is scored: --n_best_size is how many answers stay"),
 )
 _FIELDS_INSTEAD = (
     "use --params_override for single fields, and your own part by module:attribute, e.g. "
@@ -185,7 +241,6 @@ REFUSED = (
     Flag("gin_file", instead=_FIELDS_INSTEAD, kind="many"),
     Flag("gin_params", instead=_FIELDS_INSTEAD, kind="many"),
     Flag("cs_ip", instead="training runs on CPU, GPU or TPU: leave it out, or give --tpu"),
-    Flag("do_predict", instead="use `python -m pretrain.predict`", kind="switch"),
 )
 FLAGS = (*RUN, *FIELDS, *ACCEPTED, *REFUSED)
 _BY_SPELLING = {spelling: flag for flag in FLAGS for spelling in (flag.name, *flag.aliases)}
@@ -239,6 +294,15 @@ def as_flag(field: str, value: object = None) -> str:
     return f"--no{field}" if value is False else f"--{field}={value}"
 
 
+def notes_of(values: dict) -> list[str]:
+    """What the user should know of flags that are accepted and have no effect."""
+    return [
+        f"{as_flag(flag.name)} has no effect here: {flag.note}."
+        for flag in ACCEPTED
+        if flag.note and flag.name in values
+    ]
+
+
 def fields_of(values: dict) -> list[tuple[Flag, str, str | bool]]:
     """(flag, dotted path, value) for each field of the configuration that the flags set."""
     return [
@@ -261,14 +325,15 @@ def help_text() -> str:
         "Trains and evaluates encoders. The configuration is the experiment's, then --config_file in order, then flags,\n"
         "then --params_override.",
         *(f"{title}:\n" + "\n".join(map(_help_line, flags)) for title, flags in (("The run", RUN), ("Fields", FIELDS))),
-        f"Accepted, without effect: {', '.join('--' + flag.name for flag in ACCEPTED)}.",
+        textwrap.fill(f"Accepted, without effect: {', '.join('--' + flag.name for flag in ACCEPTED)}.", _WIDTH),
     ]
     return "\n\n".join(blocks)
 
 
 def _help_line(flag: Flag) -> str:
     also = f" (also {', '.join('--' + alias for alias in flag.aliases if len(alias) > 1)})" if flag.aliases else ""
-    return f"  --{flag.name:<28}{flag.help}{also if also != ' (also )' else ''}"
+    text = f"{flag.help}{also if also != ' (also )' else ''}"
+    return textwrap.fill(text, _WIDTH, initial_indent=f"  --{flag.name:<28}", subsequent_indent=" " * 32)
 
 
 def _switch(name: str, value: str) -> bool:

@@ -216,6 +216,59 @@ def test_albert_line(tmp_path):
     assert (values["model_dir"], run_mode(values)) == ("pretrained_model", "train")
 
 
+@pytest.mark.parametrize(
+    ("task_type", "flags", "experiment"),
+    [
+        ("albert_pretraining", "", "albert/pretraining"),
+        ("albert_classification", "", "albert/sentence_prediction"),
+        ("bert_regression", "", "albert/sentence_prediction"),
+        ("albert_squad", "", "albert/squad"),
+        (None, "--task_name=CoLA", "albert/sentence_prediction"),
+        (None, "--predict_file=dev.json", "albert/squad"),
+        (None, "", "albert/pretraining"),
+    ],
+)
+def test_the_records_decide_which_experiment_an_architecture_file_implies(tmp_path, task_type, flags, experiment):
+    meta = tmp_path / "train_meta_data"
+    if task_type:
+        meta.write_text(json.dumps({"task_type": task_type}))
+    with messages() as notes:
+        config_of(f"--albert_config_file={albert_json(tmp_path)} --input_meta_data_path={meta} {flags}")
+    assert f"experiment: {experiment}, which --experiment would name" in notes
+
+
+def test_the_lines_of_the_fine_tuning_scripts(tmp_path):
+    """run_classifer.py and run_squad.py of ALBERT-TF2.0, as its README has them."""
+    line = (
+        "--train_data_path=cola_processed/CoLA_train.tf_record --eval_data_path=cola_processed/CoLA_eval.tf_record "
+        f"--input_meta_data_path=cola_processed/CoLA_meta_data --albert_config_file={albert_json(tmp_path)} "
+        "--task_name=CoLA --spm_model_file=large/vocab/30k-clean.model --output_dir=CoLA_OUT "
+        "--init_checkpoint=large/tf2_model.h5 --do_train --do_eval --train_batch_size=16 --learning_rate=1e-5 "
+        "--custom_training_loop --optimizer=AdamW --weight_decay=0.02 --classifier_dropout=0.2"
+    )
+    values = parse_flags(shlex.split(line))
+    config = resolve(values, read_checkpoints=False)
+    assert (config.task_type, run_mode(values)) == ("sentence_prediction", "train_and_eval")
+    assert config.task.validation_data.input_path == "cola_processed/CoLA_eval.tf_record"
+    assert config.task.train_data.meta_path == "cola_processed/CoLA_meta_data"
+    assert config.task.model.classifier_dropout_prob == 0.2
+    optimization = config.trainer.optimizer_config
+    assert (optimization.optimizer.type, optimization.optimizer.options.weight_decay_rate) == ("adamw", 0.02)
+    assert (optimization.learning_rate.options.initial_learning_rate, config.trainer.num_train_epochs) == (1e-5, 3)
+    line = (
+        "--mode=train_and_predict --input_meta_data_path=out/meta --train_data_path=out/train.tf_record "
+        f"--predict_file=dev-v2.0.json --albert_config_file={albert_json(tmp_path)} --init_checkpoint=x.h5 "
+        "--spm_model_file=a.model --train_batch_size=24 --predict_batch_size=12 --learning_rate=1.5e-5 "
+        "--num_train_epochs=3 --model_dir=out --strategy_type=mirror --version_2_with_negative --max_seq_length=384"
+    )
+    values = parse_flags(shlex.split(line))
+    config = resolve(values, read_checkpoints=False)
+    assert (config.task_type, run_mode(values)) == ("question_answering", "train")
+    assert run_mode({**values, "eval_files": "x"}) == "train_and_eval"
+    assert (config.task.version_2_with_negative, config.task.train_data.seq_length) == (True, 384)
+    assert config.task.validation_data.global_batch_size == 12
+
+
 def test_an_architecture_file_of_the_other_kind(tmp_path):
     with pytest.raises(UsageError, match="describes an encoder of type 'albert', not 'bert'"):
         config_of(f"--bert_config_file={albert_json(tmp_path)}")
@@ -263,6 +316,10 @@ def test_the_encoder_is_that_of_the_checkpoint_unless_named(tmp_path, monkeypatc
         ("--do_train", "train"),
         ("--do_train=True --do_eval=True", "train_and_eval"),
         ("--do_eval", "eval"),
+        ("--do_predict", "predict"),
+        ("--do_train --do_predict", "train"),
+        ("--mode=predict", "predict"),
+        ("--mode=train_and_predict", "train"),
         ("--mode=train --validate_only", "validate_only"),
         ("--mode=train --compile_only", "compile_only"),
     ],
@@ -275,7 +332,6 @@ def test_modes(line, mode):
     ("line", "message"),
     [
         ("--mode=trian", "Received: 'trian'. Did you mean train"),
-        ("--mode=predict", "python -m pretrain.predict"),
         ("--mode=continuous_eval", "must be one of train, eval, train_and_eval"),
         ("--nodo_train", "nothing to do"),
         ("--validate_only --compile_only", "exclude each other"),

@@ -6,7 +6,7 @@ import pytest
 
 from nlpdata.errors import UsageError
 from pretrain.registry import EXPERIMENTS
-from pretrain.settings.flags import ACCEPTED, FIELDS, FLAGS, REFUSED, RUN, fields_of, help_text, parse_flags
+from pretrain.settings.flags import ACCEPTED, FIELDS, FLAGS, REFUSED, RUN, fields_of, help_text, notes_of, parse_flags
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.tree import Place, merged, to_tree
 
@@ -50,13 +50,36 @@ def test_forms(argv, values):
         (["--cs_ip", "1.2.3.4"], "training runs on CPU, GPU or TPU"),
         (["--gin_file=x.gin"], "use --params_override for single fields"),
         (["--gin_params=x=1"], "use --params_override for single fields"),
-        (["--do_predict"], "use `python -m pretrain.predict`"),
     ],
 )
 def test_faults(argv, message):
     with pytest.raises(UsageError) as caught:
         parse_flags(argv)
     assert message in str(caught.value)
+
+
+def test_what_has_no_effect_is_reported():
+    values = parse_flags(["--custom_training_loop", "--alsologtostderr", "--predict_data_path=x", "--mode=train"])
+    assert notes_of(values) == [
+        "--custom_training_loop has no effect here: there is one training loop.",
+        "--predict_data_path has no effect here: the test set needs no records.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("argv", "path", "value"),
+    [
+        (["--optimizer=AdamW"], "trainer.optimizer_config.optimizer.type", "adamw"),
+        (["--optimizer=LAMB"], "trainer.optimizer_config.optimizer.type", "lamb"),
+        (["--hp-tune", "y"], "trainer.hypertune_metric", "accuracy"),
+        (["--hp-tune=n"], "trainer.hypertune_metric", ""),
+        (["--train_data_path=a"], "task.train_data.input_path", "a"),
+        (["--predict_batch_size=9"], "task.validation_data.global_batch_size", "9"),
+        (["--version_2_with_negative"], "task.version_2_with_negative", True),
+    ],
+)
+def test_spellings_of_older_scripts(argv, path, value):
+    assert [(found, set_to) for _, found, set_to in fields_of(parse_flags(argv))] == [(path, value)]
 
 
 def test_the_table_has_no_spelling_twice():
@@ -72,9 +95,14 @@ def test_every_field_flag_sets_fields_that_exist():
         "mixed_precision_dtype": "bf16",
         "input_files": "x",
         "init_heads": False,
+        "hp_tune": "y",
     }
-    tree = to_tree(EXPERIMENTS.get("bert/pretraining")())
+    own = {"classifier_dropout": "bert/sentence_prediction"}
+    own |= dict.fromkeys(
+        ("version_2_with_negative", "n_best_size", "max_answer_length", "null_score_diff_threshold"), "bert/squad"
+    )
     for flag in FIELDS:
+        tree = to_tree(EXPERIMENTS.get(own.get(flag.name, "bert/pretraining"))())
         given = {flag.name: samples.get(flag.name, True if flag.kind == "switch" else "3")}
         found = fields_of(given)
         assert [path for _, path, _ in found] == list(flag.fields)

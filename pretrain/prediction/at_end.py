@@ -1,0 +1,123 @@
+"""What a run of pretrain.run predicts at its end: as run_classifer.py and run_squad.py of kamalkraj/ALBERT-TF2.0 do.
+
+For texts, the files test_results.tsv (with scores) and submit_results.tsv (as GLUE's server takes them) in the model_dir; for
+questions, predictions.json, nbest_predictions.json and null_odds.json, with their score where the answers are known.
+"""
+
+import logging
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nlpdata.errors import UsageError
+from nlpdata.files.json_files import read_object
+from nlpdata.finetuning.datasets import find_dataset
+from nlpdata.finetuning.glue import LAYOUTS
+from nlpdata.finetuning.squad import load_squad
+
+_log = logging.getLogger(__name__)
+
+_QUESTIONS = (".json", ".json.gz")
+_TEXT_FILES = {"test_results.tsv": "tsv", "submit_results.tsv": "glue"}  # name -> format
+
+
+def file_to_predict(values: Mapping[str, Any]) -> Path | None:
+    """The file that the flags of a run ask predictions for; None where they ask for none.
+
+    Args:
+      values: as pretrain.settings.flags.parse_flags returns them.
+
+    UsageError where they ask for predictions without naming a file, or name one that is not there.
+    """
+    if not values.get("do_predict") and values.get("mode") not in ("predict", "train_and_predict"):
+        return None
+    if "seeds" in values:
+        raise UsageError("--seeds makes several models: which one is to predict? Use `python -m pretrain.predict`.")
+    if "predict_file" in values:
+        path = Path(values["predict_file"])
+        if not path.is_file():
+            raise UsageError(f"--predict_file={path}: there is no such file.")
+        return path
+    if "task_name" in values and "input_data_dir" in values:
+        return _test_set(values["task_name"], Path(values["input_data_dir"]))
+    raise UsageError(
+        "nothing to predict for: name SQuAD's JSON or a file of texts with --predict_file, or GLUE's test set with "
+        "--task_name=CoLA --input_data_dir=glue_data. Later, and for other files: `python -m pretrain.predict`."
+    )
+
+
+def _test_set(task: str, folder: Path) -> Path:
+    """The test set of a GLUE task; `folder` is GLUE's, or the task's own."""
+    try:
+        layout = LAYOUTS[find_dataset(task)]
+    except (UsageError, KeyError):
+        raise UsageError(
+            f"--task_name={task} is not a task of GLUE: {', '.join(LAYOUTS)}. Name another file with --predict_file."
+        ) from None
+    names = layout.tests[0][1]
+    for place in (folder, *(folder / name for name in layout.folders)):
+        for name in names:
+            if (place / name).is_file():
+                return place / name
+    raise UsageError(
+        f"--input_data_dir={folder} has no test set of {layout.name}: expected {layout.folders[0]}/{names[0]} in it."
+    )
+
+
+def predict_at_end(path: Path, model_dir: str, values: Mapping[str, Any], batch_size: int = 32) -> None:
+    """Writes the predictions for a file into the model_dir, in place of earlier ones; reports the score where it is known.
+
+    Args:
+      path: as file_to_predict returns it.
+      model_dir: folder of the run.
+      values: the flags: tokenizer, import_module and allow_other_tokenizer are used.
+      batch_size: examples computed at a time.
+    """
+    from pretrain.prediction.file import predict
+
+    modules = [name.strip() for text in values.get("import_module", ()) for name in text.split(",") if name.strip()]
+    is_questions = path.name.endswith(_QUESTIONS)
+    for name, format in ({"": "tsv"} if is_questions else _TEXT_FILES).items():
+        predict(
+            model_dir,
+            path,
+            Path(model_dir, name),
+            format=format,
+            tokenizer=values.get("tokenizer"),
+            batch_size=batch_size,
+            overwrite=True,
+            import_modules=modules,
+            allow_other_tokenizer=bool(values.get("allow_other_tokenizer")),
+        )
+    if is_questions and (metrics := score(path, Path(model_dir))):
+        _log.info(f"score of {path}: " + "  ".join(f"{name} {value:.6g}" for name, value in metrics.items()))
+
+
+def score(path: Path, folder: Path) -> dict[str, float]:
+    """The metrics of the answers in a folder (pretrain.evaluation.squad.squad_metrics); {} where no answer is known.
+
+    Args:
+      path: SQuAD's JSON. Questions that were not predicted count as wrong.
+      folder: with predictions.json and, where questions may have no answer, null_odds.json and nbest_predictions.json.
+    """
+    from pretrain.evaluation.squad import squad_metrics
+
+    golds, known = {}, False
+    for entry in load_squad(path)["data"]:
+        for paragraph in entry["paragraphs"]:
+            for question in paragraph["qas"]:
+                answers = [] if question.get("is_impossible") else question.get("answers") or []
+                golds[str(question["id"])] = [answer["text"] for answer in answers]
+                known = known or "answers" in question or "is_impossible" in question
+    if not known:
+        return {}
+    final = read_object(folder / "predictions.json")
+    if not (folder / "null_odds.json").exists():
+        return squad_metrics(golds, final)
+    nbest, odds = (read_object(folder / name) for name in ("nbest_predictions.json", "null_odds.json"))
+    best = {key: next((each["text"] for each in entries if each["text"]), "") for key, entries in nbest.items()}
+    threshold = max(
+        (odds[key] for key, text in final.items() if text), default=-math.inf
+    )  # the least that gives `final`
+    return squad_metrics(golds, best, odds, threshold)

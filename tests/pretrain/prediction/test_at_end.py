@@ -1,0 +1,104 @@
+"""What a run predicts at its end: which file, and the score of the answers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nlpdata.errors import DataError, UsageError
+from pretrain.prediction.at_end import file_to_predict, score
+
+
+@pytest.fixture
+def glue(tmp_path):
+    for name in ("CoLA/test.tsv", "SST/test.tsv", "MNLI/test_matched.tsv"):
+        path = tmp_path / "glue" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("index\tsentence\n")
+    return tmp_path / "glue"
+
+
+@pytest.mark.parametrize(
+    ("task", "place", "found"),
+    [
+        ("CoLA", "", "CoLA/test.tsv"),
+        ("cola", "CoLA", "CoLA/test.tsv"),
+        ("SST", "", "SST/test.tsv"),
+        ("MNLI", "", "MNLI/test_matched.tsv"),
+    ],
+)
+def test_the_test_set_of_a_task(glue, task, place, found):
+    values = {"do_predict": True, "task_name": task, "input_data_dir": str(glue / place)}
+    assert file_to_predict(values) == glue / found
+
+
+def test_a_file_is_named(tmp_path):
+    path = tmp_path / "dev.json"
+    path.touch()
+    for asked in ({"do_predict": True}, {"mode": "predict"}, {"mode": "train_and_predict"}):
+        assert file_to_predict({**asked, "predict_file": str(path), "task_name": "CoLA"}) == path
+    assert file_to_predict({"predict_file": str(path), "mode": "train"}) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "nothing to predict for: name SQuAD's JSON"),
+        ({"task_name": "CoLA"}, "nothing to predict for"),
+        ({"predict_file": "gone.json"}, "--predict_file=gone.json: there is no such file"),
+        ({"task_name": "squad", "input_data_dir": "x"}, "--task_name=squad is not a task of GLUE: cola, sst2"),
+        ({"task_name": "colla", "input_data_dir": "x"}, "--task_name=colla is not a task of GLUE"),
+        ({"task_name": "RTE", "input_data_dir": "x"}, "x has no test set of RTE: expected RTE/test.tsv in it"),
+        ({"seeds": "3"}, "--seeds makes several models"),
+    ],
+)
+def test_faults(values, message):
+    with pytest.raises(UsageError) as caught:
+        file_to_predict({"do_predict": True, **values})
+    assert message in str(caught.value)
+
+
+def give_questions(path: Path, questions: list[dict]) -> None:
+    content = {"data": [{"paragraphs": [{"context": "the red fox and a blue owl", "qas": questions}]}]}
+    path.write_text(json.dumps(content))
+
+
+def test_the_score_of_answers(tmp_path):
+    """As evaluate-v1.1.py: the best of the gold answers; what was not predicted is wrong."""
+    path = tmp_path / "dev.json"
+    questions = [
+        {"id": "1", "question": "q", "answers": [{"text": "a fox"}, {"text": "The red fox"}]},
+        {"id": "2", "question": "q", "answers": [{"text": "blue owl"}]},
+        {"id": 3, "question": "q", "answers": [{"text": "fox"}]},
+        {"id": "4", "question": "q", "answers": [{"text": "owl"}]},
+    ]
+    give_questions(path, questions)
+    (tmp_path / "predictions.json").write_text(json.dumps({"1": "red fox", "2": "owl", "3": "fox"}))
+    assert score(path, tmp_path) == pytest.approx({"exact_match": 50, "f1": 100 * (1 + 2 / 3 + 1) / 4})
+    give_questions(path, [{"id": "1", "question": "q"}])
+    assert score(path, tmp_path) == {}
+    (tmp_path / "predictions.json").unlink()
+    give_questions(path, questions)
+    with pytest.raises(DataError, match=r"predictions\.json: cannot be read"):
+        score(path, tmp_path)
+
+
+def test_the_score_of_questions_that_may_have_no_answer(tmp_path):
+    """As evaluate-v2.0.py, at the threshold that made predictions.json, whichever that was."""
+    path = tmp_path / "dev.json"
+    questions = [
+        {"id": "1", "question": "q", "answers": [{"text": "red fox"}]},
+        {"id": "2", "question": "q", "answers": [], "is_impossible": True},
+        {"id": "3", "question": "q", "answers": [], "is_impossible": True},
+    ]
+    give_questions(path, questions)
+    nbest = {key: [{"text": ""}, {"text": text}] for key, text in (("1", "fox"), ("2", "owl"), ("3", "owl"))}
+    (tmp_path / "nbest_predictions.json").write_text(json.dumps(nbest))
+    (tmp_path / "null_odds.json").write_text(json.dumps({"1": 1.5, "2": 1.0, "3": 4.0}))
+    (tmp_path / "predictions.json").write_text(json.dumps({"1": "fox", "2": "owl", "3": ""}))
+    found = score(path, tmp_path)
+    expected = {"exact_match": 100 / 3, "f1": 100 * (2 / 3 + 1) / 3, "HasAns_f1": 200 / 3, "NoAns_f1": 50}
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    assert (found["best_exact"], found["best_exact_thresh"]) == pytest.approx((200 / 3, 0))
+    (tmp_path / "predictions.json").write_text(json.dumps({"1": "", "2": "", "3": ""}))
+    assert score(path, tmp_path)["exact_match"] == pytest.approx(200 / 3)
