@@ -37,8 +37,16 @@ TASKS = Registry(
 )
 OPTIMIZERS = Registry(
     "optimizer",
-    {"adamw": "pretrain.optimizers.adamw:AdamW", "lamb": "pretrain.optimizers.lamb:Lamb"},
-    {"adamw": "pretrain.optimizers.configs:AdamWConfig", "lamb": "pretrain.optimizers.configs:LambConfig"},
+    {
+        "adamw": "pretrain.optimizers.adamw:AdamW",
+        "lamb": "pretrain.optimizers.lamb:Lamb",
+        "sgd": "pretrain.optimizers.sgd:Sgd",
+    },
+    {
+        "adamw": "pretrain.optimizers.configs:AdamWConfig",
+        "lamb": "pretrain.optimizers.configs:LambConfig",
+        "sgd": "pretrain.optimizers.configs:SgdConfig",
+    },
 )
 SCHEDULES = Registry(
     "learning rate",

@@ -29,6 +29,14 @@ class LambConfig(AdamWConfig):
 
 
 @dataclass
+class SgdConfig(Config):
+    momentum: float = at_least(0, 0.0)
+    """Share of the last step's direction that is kept, below 1; 0: plain gradient descent."""
+    gradient_clip_norm: float | None = 1.0
+    """Scale gradients down to this global norm; 0 or null: never."""
+
+
+@dataclass
 class ConstantConfig(Config):
     learning_rate: float = at_least(0, 1e-4)
     """Rate of every step after warm-up."""

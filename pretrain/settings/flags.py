@@ -159,7 +159,7 @@ FIELDS = (
     ),
     Flag(
         "optimizer",
-        "Optimizer: adamw, lamb, or module:attribute.",
+        "Optimizer: adamw, lamb, sgd, or module:attribute.",
         (f"{_OPTIMIZER}.type",),
         ("optimizer_type",),
         words={"AdamW": "adamw", "LAMB": "lamb"},

@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nlpdata.errors import UsageError, closest
-from pretrain.optimizers.configs import AdamWConfig, ConstantConfig, LambConfig, LinearWarmupConfig, PolynomialConfig
+from pretrain.optimizers.configs import (
+    AdamWConfig,
+    ConstantConfig,
+    LambConfig,
+    LinearWarmupConfig,
+    PolynomialConfig,
+    SgdConfig,
+)
 from pretrain.optimizers.curve import curve_of, warmup_length
 from pretrain.optimizers.decay import is_decayed
 from pretrain.registry import TASKS
@@ -234,6 +241,9 @@ def _has_decay_steps(optimization: OptimizationConfig) -> bool:
 def _optimizer(run: _Run) -> None:
     optimization, path = run.config.trainer.optimizer_config, f"{_OPTIMIZATION}.optimizer"
     options = optimization.optimizer.options
+    if isinstance(options, SgdConfig):
+        _require(options.momentum < 1, f"{path}.momentum", options.momentum, "must be below 1, or a step never fades.")
+        _clip(options.gradient_clip_norm, path)
     if not isinstance(options, AdamWConfig):
         return
     for name in ("beta_1", "beta_2"):
@@ -246,19 +256,22 @@ def _optimizer(run: _Run) -> None:
     )
     decay = options.weight_decay_rate
     _require(0 <= decay < math.inf, f"{path}.weight_decay_rate", decay, "must not be negative.")
-    clip = options.gradient_clip_norm
-    _require(
-        clip is None or 0 <= clip < math.inf,
-        f"{path}.gradient_clip_norm",
-        clip,
-        "gradient_clip_norm must not be negative; 0 or null switches clipping off.",
-    )
+    _clip(options.gradient_clip_norm, path)
     for name in ("exclude_from_weight_decay", "exclude_from_layer_adaptation"):
         for pattern in getattr(options, name, None) or ():
             try:
                 re.compile(pattern)
             except re.error as error:
                 raise UsageError(f"{path}.{name}: {pattern!r} is not a regular expression: {error}.") from None
+
+
+def _clip(norm: float | None, path: str) -> None:
+    _require(
+        norm is None or 0 <= norm < math.inf,
+        f"{path}.gradient_clip_norm",
+        norm,
+        "gradient_clip_norm must not be negative; 0 or null switches clipping off.",
+    )
 
 
 def _decay(run: _Run) -> Iterator[str]:

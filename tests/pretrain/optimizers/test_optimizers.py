@@ -23,6 +23,7 @@ from pretrain.optimizers.schedules import (
     PolynomialConfig,
     PolynomialWarmup,
 )
+from pretrain.optimizers.sgd import Sgd
 from pretrain.settings.schema import Choice, OptimizationConfig
 from tests.pretrain.models import albert, bert, randomize, task, to_numpy
 
@@ -69,6 +70,17 @@ def test_adamw_equals_numpy(bias_correction):
     for path, value in before.items():
         decay = 0.3 if decays(path) else 0.0
         expected = numpy_steps(value, gradients[path], [0.0, 4e-3, 8e-3], decay, False, bias_correction)
+        np.testing.assert_allclose(after[path], expected, rtol=1e-5, atol=1e-6, err_msg=path)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_sgd_equals_numpy(momentum):
+    before, gradients, after = train(Sgd(Polynomial(1e-2, 10), momentum=momentum), bert())
+    for path, value in before.items():
+        expected, velocity = value.astype(np.float64), 0.0
+        for gradient, rate in zip(gradients[path], [1e-2, 9e-3, 8e-3], strict=True):
+            velocity = momentum * velocity + gradient
+            expected = expected - rate * velocity
         np.testing.assert_allclose(after[path], expected, rtol=1e-5, atol=1e-6, err_msg=path)
 
 
@@ -168,7 +180,7 @@ OPTIONS = {
 LAMB_OPTIONS = OPTIONS | {"bias_correction": False, "exclude_from_layer_adaptation": ["embeddings"]}
 
 
-@pytest.mark.parametrize(("optimizer", "options"), [(AdamW, OPTIONS), (Lamb, LAMB_OPTIONS)])
+@pytest.mark.parametrize(("optimizer", "options"), [(AdamW, OPTIONS), (Lamb, LAMB_OPTIONS), (Sgd, {"momentum": 0.7})])
 def test_an_optimizer_is_made_again_from_its_configuration(optimizer, options):
     """None of its options is left out, and none is at its default here."""
     defaults = {field.name: field for field in fields(optimizer.config_class)}

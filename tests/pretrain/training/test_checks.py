@@ -69,6 +69,8 @@ def override(text, name="bert/local"):
         (f"--params_override={OPTIMIZATION}.optimizer.beta_2=1", "beta_2 is 1.0: must be at least 0 and below 1"),
         (f"--params_override={OPTIMIZATION}.optimizer.beta_1=-0.1", "beta_1 is -0.1"),
         (f"--params_override={OPTIMIZATION}.optimizer.gradient_clip_norm=-1", "must not be negative; 0 or null"),
+        (f"--optimizer=sgd --params_override={OPTIMIZATION}.optimizer.gradient_clip_norm=-1", "must not be negative"),
+        (f"--optimizer=sgd --params_override={OPTIMIZATION}.optimizer.momentum=1", "momentum is 1"),
         (
             f"--params_override='{OPTIMIZATION}.optimizer.exclude_from_weight_decay=[\"(\"]'",
             r"'\(' is not a regular expr",
