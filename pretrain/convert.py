@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from nlpdata.cli.parameters import with_common
 from nlpdata.errors import UsageError
 from nlpdata.registry import user_modules
 from pretrain.settings.command_line import AllowOtherTokenizer, Format, ImportModules, run_app
@@ -17,6 +18,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 
 
 @app.command()
+@with_common
 def convert_command(
     source: Annotated[str | None, typer.Argument(help="Checkpoint: folder, prefix, file or .tar.gz.")] = None,
     dest: Annotated[str | None, typer.Argument(help="New folder.")] = None,

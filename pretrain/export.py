@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from nlpdata.cli.parameters import with_common
 from nlpdata.errors import UsageError
 from nlpdata.registry import user_modules
 from pretrain.settings.command_line import AllowOtherTokenizer, Format, ImportModules, run_app
@@ -18,6 +19,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 
 
 @app.command()
+@with_common
 def export_command(
     model_dir: Annotated[str, typer.Argument(help="Folder of a run.")],
     dest: Annotated[str, typer.Argument(help="New folder.")],

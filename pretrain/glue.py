@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from nlpdata.cli.parameters import with_common
 from nlpdata.options import ACCEPT_LOSS_HELP
 from pretrain.settings.backend import choose_backend
 from pretrain.settings.command_line import AllowOtherTokenizer, ImportModules, run_app
@@ -23,6 +24,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 
 
 @app.command()
+@with_common
 def glue_command(
     init_checkpoint: Annotated[
         str, typer.Option("--init_checkpoint", "--init-checkpoint", help="Weights to start from.")

@@ -10,12 +10,14 @@ from typing import Annotated
 
 import typer
 
+from nlpdata.cli.parameters import with_common
 from pretrain.settings.command_line import AllowOtherTokenizer, ImportModules, run_app
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 @app.command()
+@with_common
 def predict_command(
     input: Annotated[str, typer.Option(help="Texts: .txt, .tsv or .jsonl. Questions: SQuAD's JSON, or its records.")],
     output: Annotated[str, typer.Option(help="File of predictions; for SQuAD a folder.")],

@@ -1,6 +1,6 @@
 """python -m pretrain.run: flags in, one experiment run. Nothing heavy is imported before it is needed.
 
-Exit codes: 0 done; 1 data or disk faults; 2 wrong options; 130 interrupted; 143 terminated.
+`nlpdata.cli.program` has the exit codes.
 """
 
 import contextlib
@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nlpdata.cli.messages import on_standard_error, show_error
-from nlpdata.errors import NlpdataError, UsageError, closest, spelling
+from nlpdata.cli.libraries import show_libraries
+from nlpdata.cli.program import run_program
+from nlpdata.cli.version import version_line
+from nlpdata.errors import UsageError, closest
 from nlpdata.records.contract import read_meta
 from nlpdata.registry import user_modules
 from pretrain.data.record_set import kind_of
@@ -43,18 +45,17 @@ _TEXT_FLAGS = {"task_name", "input_data_dir", "do_predict", "classifier_dropout"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-    with on_standard_error(), spelling(as_flag):
-        try:
-            return _main(parse_flags(sys.argv[1:] if argv is None else argv))
-        except NlpdataError as error:
-            show_error(f"pretrain.run: error: {error}")
-            return error.exit_code
-        except KeyboardInterrupt:
-            show_error("pretrain.run: interrupted. The same command resumes from the last checkpoint.")
-            return 130
+    left = " The same command resumes from the last checkpoint."
+    return run_program("pretrain.run", sys.argv[1:] if argv is None else argv, _main, as_flag, left)
 
 
-def _main(values: dict) -> int:
+def _main(argv: Sequence[str]) -> int:
+    values = parse_flags(argv)
+    if values.get("verbose"):
+        show_libraries()
+    if values.get("version"):
+        print(version_line())
+        return 0
     if values.get("help"):
         print(help_text())
         return 0

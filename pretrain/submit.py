@@ -23,6 +23,7 @@ from typing import Annotated
 import typer
 import yaml
 
+from nlpdata.cli.parameters import with_common
 from nlpdata.errors import DataError, UsageError
 from nlpdata.registry import user_modules
 from pretrain.run import resolve, run_mode
@@ -42,6 +43,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 
 
 @app.command(context_settings={"allow_extra_args": True})
+@with_common
 def submit_command(
     context: typer.Context,
     staging: Annotated[str, typer.Option(help="gs://BUCKET/FOLDER for the package and the job's model_dir.")],

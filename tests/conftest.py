@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import os
 import signal
 import sys
 import threading
@@ -7,6 +8,7 @@ import threading
 import hypothesis
 import pytest
 
+from nlpdata.cli import faults
 from tests import light
 
 # A time limit on each example tells how busy the machine is, not whether the code is right.
@@ -44,6 +46,30 @@ def _one_thread():
 
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _fault_folder(tmp_path_factory):
+    """Where commands, also those in processes of their own, leave the tracebacks of the program's faults."""
+    folder = tmp_path_factory.mktemp("faults")
+    os.environ[faults.FOLDER_VARIABLE] = str(folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def fault_files(_fault_folder):
+    """Takes the tracebacks of faults that a test provokes; the test fails of any other."""
+
+    def take():
+        found = []
+        for path in sorted(_fault_folder.iterdir()):
+            found.append(path.read_text(encoding="utf-8"))
+            path.unlink()
+        return found
+
+    yield take
+    left = take()
+    assert not left, "a command ended in a fault of the program:\n" + "\n".join(left)
 
 
 @pytest.fixture(autouse=True)

@@ -1,29 +1,25 @@
 """The command line: options in, one function call, a short summary out. Heavy modules are imported by their command.
 
-Exit codes: 0 done; 1 data, disk or verification faults; 2 wrong options, patterns that match nothing, outputs that
-exist; 130 interrupted; 143 terminated.
+`nlpdata.cli.program` has the exit codes.
 """
 
-import contextlib
 import itertools
 import json
-import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
 from functools import partial
-from typing import Annotated, Any, NoReturn, cast
+from typing import Annotated, Any, cast
 
 import typer
 
 from nlpdata.cli import summaries
 from nlpdata.cli.aliases import rewrite
-from nlpdata.cli.messages import on_standard_error, show_error
-from nlpdata.cli.parameters import with_options
+from nlpdata.cli.parameters import with_common, with_options
 from nlpdata.cli.parsing import call_app
+from nlpdata.cli.program import run_program
 from nlpdata.cli.runners import COMMANDS, LOCAL, function_of
-from nlpdata.errors import BEGINS_ANEW, RESUMES, NlpdataError, UsageError, as_flag, opt, spelling
+from nlpdata.errors import BEGINS_ANEW, RESUMES, UsageError, as_flag, opt
 from nlpdata.finetuning.options import LocalFinetuningRequest
 from nlpdata.options import BeamArguments, help_of
 from nlpdata.pretraining.options import LocalPretrainingRequest
@@ -35,6 +31,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Data preparation for BERT-family encoders: text to TFRecords.",
+    epilog="`nlpdata --version` prints the version.",
 )
 
 Records = Annotated[list[str], typer.Argument(metavar="FILE...", help="Record files: paths or patterns.")]
@@ -53,6 +50,7 @@ _RESUMABLE = ("create-pretraining", "create-finetuning")
 
 
 @app.command("train-tokenizer", short_help="Train a vocabulary on a corpus.")
+@with_common
 @with_options(LocalTrainingRequest, BeamArguments)
 def train_tokenizer_command(runner: Runner = LOCAL, beam_arg: BeamArgs = None, **given: Any) -> None:
     """Train a vocabulary on a corpus.
@@ -67,6 +65,7 @@ def train_tokenizer_command(runner: Runner = LOCAL, beam_arg: BeamArgs = None, *
 
 
 @app.command("create-pretraining", short_help="Make pretraining records of a corpus.")
+@with_common
 @with_options(LocalPretrainingRequest, BeamArguments)
 def create_pretraining_command(
     quiet: Quiet = False, runner: Runner = LOCAL, beam_arg: BeamArgs = None, **given: Any
@@ -84,6 +83,7 @@ def create_pretraining_command(
 
 
 @app.command("create-finetuning", short_help="Make fine-tuning records of a dataset.")
+@with_common
 @with_options(LocalFinetuningRequest, BeamArguments)
 def create_finetuning_command(
     quiet: Quiet = False, runner: Runner = LOCAL, beam_arg: BeamArgs = None, **given: Any
@@ -140,6 +140,7 @@ def _shown(names: Sequence[str]) -> str:
 
 
 @app.command("inspect")
+@with_common
 def inspect_command(
     files: Records,
     limit: Annotated[int, typer.Option(help="Number of records to show.")] = 3,
@@ -153,6 +154,7 @@ def inspect_command(
 
 
 @app.command("verify", short_help="Check record files.")
+@with_common
 def verify_command(files: Records) -> None:
     """Check record files: checksums, counts, shapes, ids, masks and labels."""
     from nlpdata.records.verification import verify
@@ -205,7 +207,7 @@ def _what_is_left(argv: list[str]) -> str:
     """What an interruption leaves of a command."""
     if _on_beam(argv):
         return f" {BEGINS_ANEW}."
-    return f" {RESUMES}." if argv[0] in _RESUMABLE else ""
+    return f" {RESUMES}." if argv[:1] and argv[0] in _RESUMABLE else ""
 
 
 def _on_beam(argv: list[str]) -> bool:
@@ -216,39 +218,14 @@ def _on_beam(argv: list[str]) -> bool:
     return any(name != LOCAL for name in named)
 
 
-def _terminate(signum: int, frame: object) -> NoReturn:
-    raise SystemExit(128 + signum)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code when called with argv, else exits."""
     given = list(sys.argv[1:] if argv is None else argv)
-    with contextlib.suppress(ValueError):  # not in the main thread
-        signal.signal(signal.SIGTERM, _terminate)
-    with on_standard_error(), spelling(_as_flag):
-        code = _exit_code(given)
-        if code in (130, 143):
-            show_error(f"nlpdata: {'interrupted' if code == 130 else 'terminated'}.{_what_is_left(given)}")
+    code = run_program("nlpdata", given, _run, _as_flag, left=_what_is_left(given))
     if argv is None:
         sys.exit(code)
     return code
 
 
-def _exit_code(argv: list[str]) -> int:
-    """Runs the command line, and reports what a user can cause."""
-    try:
-        call_app(app, _rewrite(argv), "nlpdata")
-    except NlpdataError as error:
-        show_error(f"nlpdata: error: {error}")
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (nobody reads any more)
-        return 1
-    except OSError as error:  # of a place that no step expects to fail
-        show_error(f"nlpdata: error: {error.strerror or error}" + (f" ({error.filename})" if error.filename else ""))
-        return 1
-    except SystemExit as error:
-        return error.code if isinstance(error.code, int) else 1
-    return 0
+def _run(argv: list[str]) -> None:
+    call_app(app, _rewrite(argv), "nlpdata")

@@ -3,11 +3,13 @@
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields
+from functools import wraps
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
-from nlpdata.errors import Message, as_flag
+from nlpdata.cli.libraries import show_libraries
+from nlpdata.errors import DataError, Message, as_flag
 from nlpdata.options import help_of, type_of
 
 Command = Callable[..., None]
@@ -36,6 +38,29 @@ def with_options(*request_classes: Any) -> Callable[[Command], Command]:
         return command
 
     return decorate
+
+
+def with_common(command: Command) -> Command:
+    """Gives a command the option that all have, `--verbose`."""
+    shown = inspect.signature(command)
+
+    @wraps(command)
+    def run(*args: Any, verbose: bool = False, **given: Any) -> None:
+        if verbose:
+            show_libraries()
+        try:
+            command(*args, **given)
+        except BrokenPipeError as error:  # which Click would take for standard output's, and say nothing
+            raise DataError(f"{error.strerror or error}: what this command writes to has ended") from error
+
+    option = typer.Option("--verbose", help="Also show what TensorFlow, CUDA and other libraries write.")
+    verbose = inspect.Parameter(
+        "verbose", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option]
+    )
+    parameters = [*shown.parameters.values(), verbose]
+    run.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run
 
 
 def flag_of(each: "Field[Any]") -> str:

@@ -1,10 +1,7 @@
 """How the command lines run a Typer app: what its parser refuses becomes one line, like every other error of a user."""
 
 import re
-import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from io import TextIOWrapper
 from typing import Any
 
 import typer
@@ -27,10 +24,6 @@ def call_app(app: typer.Typer, argv: Sequence[str], name: str) -> None:
 
     Raises UsageError for what the parser refuses, SystemExit where the app ends with another code than 0.
     """
-    with suppress(ValueError):
-        if isinstance(sys.stdout, TextIOWrapper):  # else it is a stream of the caller's own
-            # As standard error has it: no name or text is a reason to fail.
-            sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app(list(argv), prog_name=name, standalone_mode=False)
     except ParserError as error:

@@ -85,6 +85,8 @@ RUN = (
         aliases=("spm_model_file", "sp_model_file", "vocab_file"),
     ),
     Flag("seeds", "Number N of runs, seeds 0 to N-1, in model_dir/seed-0, ...; median and spread."),
+    Flag("verbose", "Also show what TensorFlow, CUDA and other libraries write.", kind="switch"),
+    Flag("version", "Print the version, and stop.", kind="switch"),
     Flag("help", "This text.", aliases=("h", "helpfull", "helpshort"), kind="switch"),
 )
 FIELDS = (

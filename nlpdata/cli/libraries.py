@@ -1,0 +1,110 @@
+"""Libraries write about themselves on standard error: oneDNN, absl, CUDA. Commands keep that off the screen; --verbose shows it.
+
+Only commands do this: importing the packages leaves the libraries as they are. Errors of a library arrive as exceptions,
+and those that end the process (TensorFlow's FATAL) are shown.
+"""
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import logging
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import ModuleType
+from typing import Any
+
+_LOGGERS = ("absl", "jax", "keras", "tensorflow")
+_FATAL_ONLY, _EVERYTHING = "3", "0"
+_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+_TALKATIVE = ("tensorflow",)  # on import, before they look at that variable
+
+_quiet = False
+
+
+@contextmanager
+def quiet_libraries() -> Iterator[None]:
+    """While it lasts, libraries that are imported write no more than what ends the process. `show_libraries` ends it early.
+
+    A TF_CPP_MIN_LOG_LEVEL of the user's own is kept.
+    """
+    global _quiet
+    before = _quiet, os.environ.get(_LEVEL), [(each, logging.getLogger(each).level) for each in _LOGGERS]
+    finder = _QuietImport()
+    _quiet = True
+    os.environ.setdefault(_LEVEL, _FATAL_ONLY)
+    sys.meta_path.insert(0, finder)
+    for each in _LOGGERS:
+        logging.getLogger(each).setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            if not sys.warnoptions and not _are_errors():
+                warnings.simplefilter("ignore")
+            yield
+    finally:
+        _quiet, level, loggers = before
+        with suppress(ValueError):
+            sys.meta_path.remove(finder)
+        for name, value in loggers:
+            logging.getLogger(name).setLevel(value)
+        if level is None:
+            os.environ.pop(_LEVEL, None)
+        else:
+            os.environ[_LEVEL] = level
+
+
+def show_libraries() -> None:
+    """Within quiet_libraries, lets libraries write whatever they write (--verbose)."""
+    global _quiet
+    _quiet = False
+    os.environ[_LEVEL] = _EVERYTHING
+    for each in _LOGGERS:
+        logging.getLogger(each).setLevel(logging.NOTSET)
+    if not sys.warnoptions and not _are_errors():
+        warnings.simplefilter("default")
+
+
+def _are_errors() -> bool:
+    """Whether warnings are errors, as in tests."""
+    return any(action == "error" and category is Warning for action, _, category, *_ in warnings.filters)
+
+
+class _QuietImport(importlib.abc.MetaPathFinder):
+    """Finds the libraries that write before they can be told not to, and holds back what they write while they are imported."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name not in _TALKATIVE or not _quiet:
+            return None
+        found = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if found is not None and found.loader is not None:
+            loader: Any = found.loader
+            loader.exec_module = _held_back(loader.exec_module)
+        return found
+
+
+def _held_back(run: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
+    """A module's import during which standard error goes to a file; it is shown where the import fails."""
+
+    def held_back(module: ModuleType) -> None:
+        with tempfile.TemporaryFile() as written:
+            sys.stderr.flush()
+            screen = os.dup(2)
+            try:
+                os.dup2(written.fileno(), 2)
+                run(module)
+            except BaseException:
+                os.dup2(screen, 2)
+                written.seek(0)
+                with suppress(OSError):
+                    os.write(2, written.read())
+                raise
+            finally:
+                os.dup2(screen, 2)
+                os.close(screen)
+
+    return held_back

@@ -1,0 +1,106 @@
+"""How every command runs and ends: messages, streams, signals, and one exit code for each kind of end.
+
+Exit codes: 0 done; 1 faults in data, on disk or found by `verify`; 2 wrong options, patterns that match nothing, outputs that
+exist; 70 a fault of the program; 130 interrupted; 141 nobody reads the output any more (`| head`); 143 terminated.
+"""
+
+import contextlib
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import NoReturn
+
+from nlpdata.cli import faults
+from nlpdata.cli.libraries import quiet_libraries
+from nlpdata.cli.messages import on_standard_error, show_error
+from nlpdata.cli.streams import OutputRefused, standard_streams
+from nlpdata.cli.version import version_line
+from nlpdata.errors import EXTRAS, DataError, NlpdataError, Spelling, missing_package, spelling
+
+INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+NOBODY_READS = 128 + 13  # SIGPIPE, which Windows does not have
+
+
+def run_program(
+    name: str, argv: Sequence[str], work: Callable[[list[str]], int | None], face: Spelling, left: str = ""
+) -> int:
+    """Runs a command to its end, with what its packages log on standard error. Returns the exit code.
+
+    Of `--version` alone it prints the version.
+
+    Args:
+      name: of the command, for messages, e.g. "pretrain.convert".
+      argv: its arguments.
+      work: the command; what it returns is the exit code, None is 0.
+      face: spells options in messages.
+      left: what an interruption leaves, for the message.
+    """
+    with standard_streams(), quiet_libraries(), on_standard_error(), spelling(face), _terminating():
+        return _exit_code(name, list(argv), work, left)
+
+
+def _exit_code(name: str, argv: list[str], work: Callable[[list[str]], int | None], left: str) -> int:
+    try:
+        code = _returned(argv, work)
+        sys.stdout.flush()
+    except OutputRefused as refused:
+        if isinstance(refused.error, BrokenPipeError):
+            return NOBODY_READS
+        return _shown(name, argv, DataError(f"cannot write to standard output: {refused}"))
+    except Exception as error:
+        return _shown(name, argv, error)
+    if code in (INTERRUPTED, TERMINATED):
+        show_error(f"{name}: {'interrupted' if code == INTERRUPTED else 'terminated'}.{left}")
+    return code
+
+
+def _returned(argv: list[str], work: Callable[[list[str]], int | None]) -> int:
+    """The exit code that a command returns or exits with."""
+    try:
+        return (print(version_line()) if argv == ["--version"] else work(argv)) or 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+
+
+def _shown(name: str, argv: list[str], error: Exception) -> int:
+    """The exit code of an error, which is shown."""
+    message = _for_the_user(name, error)
+    if message is None:
+        show_error(faults.report(name, argv, error))
+        return faults.EXIT_CODE
+    show_error(f"{name}: error: {message}")
+    return message.exit_code
+
+
+def _for_the_user(name: str, error: Exception) -> NlpdataError | None:
+    """The error as a message for the user; None for a fault of the program."""
+    if isinstance(error, NlpdataError):
+        return error
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        return missing_package(f"`{f'python -m {name}' if '.' in name else name}`", error.name)
+    if isinstance(error, MemoryError):
+        return DataError("memory ran out")
+    if isinstance(error, OSError) and error.errno is not None:  # of a place that no step expects to fail
+        places = [str(place) for place in (error.filename, error.filename2) if place is not None]
+        return DataError(f"{error.strerror or error}" + (f" ({' -> '.join(places)})" if places else ""))
+    return None
+
+
+@contextlib.contextmanager
+def _terminating() -> Iterator[None]:
+    """While it lasts, SIGTERM ends the command as an interrupt does: what it has begun is put in order."""
+
+    def terminate(signum: int, frame: object) -> NoReturn:
+        raise SystemExit(128 + signum)
+
+    if threading.current_thread() is not threading.main_thread():  # others cannot set handlers
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
