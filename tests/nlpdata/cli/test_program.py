@@ -11,7 +11,7 @@ import pytest
 
 from nlpdata.cli.commands import main
 from nlpdata.cli.program import run_program
-from nlpdata.errors import DataError, UsageError, as_flag, opt
+from nlpdata.errors import DataError, UsageError, as_flag, missing_package, opt
 from nlpdata.execution import executor
 
 SECRET = "a sentence of the corpus"
@@ -36,7 +36,7 @@ def end(error, argv=()):
         (OSError(errno.ENOSPC, "No space left on device", "out/x"), 1, "error: No space left on device (out/x)"),
         (OSError(errno.EXDEV, "Invalid link", "a", None, "b"), 1, "error: Invalid link (a -> b)"),
         (MemoryError(), 1, "error: memory ran out"),
-        (ModuleNotFoundError("no", name="keras"), 2, "error: `nlpdata` needs keras, which is not installed. In the folder of nlpdata: pip install '.[train]'"),
+        (ModuleNotFoundError("no", name="keras"), 2, f"error: {missing_package('`nlpdata`', 'keras')}"),
         (BrokenPipeError(errno.EPIPE, "Broken pipe"), 1, "error: Broken pipe"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
@@ -150,7 +150,8 @@ def shell(command, folder, **environment):
 def records(tmp_path_factory):
     folder = tmp_path_factory.mktemp("streams")
     (folder / "é€.txt").write_text("\n".join(f"the quick {word} fox" for word in ("brown", "red", "naïve")) * 40)
-    assert main(["train-tokenizer", f"{folder}/é€.txt", "--output", f"{folder}/tok", "--vocab-size", "40", "--no-hard-vocab-limit"]) == 0  # fmt: skip
+    train = ["train-tokenizer", f"{folder}/é€.txt", "--output", f"{folder}/tok", "--vocab-size", "40"]
+    assert main([*train, "--no-hard-vocab-limit"]) == 0
     arguments = ["create-pretraining", f"{folder}/é€.txt", "--tokenizer", f"{folder}/tok.model"]
     assert main([*arguments, "--output", f"{folder}/é€.tfrecord", "--max-seq-length", "16", "--dupe-factor", "9"]) == 0
     return folder
@@ -172,7 +173,7 @@ def test_full_streams(records):
     assert shell("nlpdata no-such-command 2> /dev/full", records)[0] == 2
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
 def test_closed_streams_lead_nowhere_and_no_file_takes_their_number(closed, records, tmp_path):
     tokenizer = records / "tok.model"
     command = (
@@ -183,7 +184,7 @@ def test_closed_streams_lead_nowhere_and_no_file_takes_their_number(closed, reco
     assert shell(f"nlpdata verify missing {closed}", tmp_path)[0] == 2
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-16"])
+@pytest.mark.parametrize("encoding", ["ascii", "utf-16"])
 def test_an_encoding_that_lacks_a_character(encoding, records):
     for command in ("verify", "inspect --limit 3"):
         assert shell(f"nlpdata {command} missing-€", records, PYTHONIOENCODING=encoding)[0] == 2
