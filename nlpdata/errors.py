@@ -129,16 +129,17 @@ class UsageError(NlpdataError):
     exit_code = 2
 
 
-def closest(name: object, known: Iterable[object], most: int = 1) -> str:
+def closest(name: object, known: Iterable[object], most: int = 1, cutoff: float = _CLOSE) -> str:
     """The end of a message about an unknown name: " Did you mean a, b or c?", or nothing where no known name is close.
 
     Args:
       name: what was received. Upper and lower case are alike.
       known: the names there are.
       most: names to suggest at most.
+      cutoff: how alike two names must be, from 0 to 1 (equal).
     """
     by_core = {_core(each): str(each) for each in known}
-    near = [by_core[each] for each in get_close_matches(_core(name), by_core, most, _CLOSE)]
+    near = [by_core[each] for each in get_close_matches(_core(name), by_core, most, cutoff)]
     if not near:
         return ""
     *others, last = near

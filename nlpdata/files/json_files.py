@@ -17,12 +17,12 @@ def read_object(path: Path) -> dict:
 
 
 def parse_object(raw: bytes, source: str) -> dict:
-    """The JSON object that UTF-8 text describes; `source` is its name in messages.
+    """The JSON object that UTF-8 text, with or without a byte order mark, describes; `source` is its name in messages.
 
     DataError for anything else, and where a name has two values: readers differ in which one they take.
     """
     try:
-        values = json.loads(raw.decode("utf-8"), object_pairs_hook=_once)
+        values = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_once)
     except ValueError as error:
         raise DataError(f"{source}: not JSON: {error}") from None
     except RecursionError:

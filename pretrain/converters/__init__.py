@@ -15,13 +15,14 @@ from pretrain.converters import native, places
 from pretrain.converters.archives import unpacked
 from pretrain.converters.checkpoint import Checkpoint, stored_encoder
 from pretrain.converters.facts import read_facts
-from pretrain.converters.format import explain, format_of, known_places
+from pretrain.converters.format import explain, format_of, is_checkpoint, known_places
 from pretrain.converters.heads import settled
 from pretrain.converters.report import LoadReport, assign
 from pretrain.converters.sizes import refuse_larger
 from pretrain.settings.schema import Choice
 
 _HARMLESS = 1 << 24  # numbers that any machine has room for
+_MOST_LISTED = 200  # entries of a folder that are looked at for a message
 
 __all__ = ["Checkpoint", "LoadReport", "assign", "read_checkpoint", "read_encoder"]
 
@@ -87,6 +88,9 @@ def _nothing_found(path: Path) -> str:
             f"{path}: no such file, folder or checkpoint prefix.{closest(path.name, siblings, 3)} {known}. A Hugging Face id "
             "is looked up in that library's cache only: download the model on a machine with a network, and name its folder."
         )
+    folders = [each for each in sorted(path.iterdir())[:_MOST_LISTED] if each.is_dir()] if path.is_dir() else []
+    if inside := sorted((each.name for each in folders if is_checkpoint(each)), key=lambda name: (len(name), name)):
+        return f"{path}: no checkpoint in this folder itself. Name one of its folders: {', '.join(inside[:6])}."
     if path.is_dir():
         names = sorted(p.name for p in path.glob("[!.]*"))[:6]
         return f"{path}: no checkpoint in this folder. It holds {', '.join(names) or 'nothing'}. {known}."

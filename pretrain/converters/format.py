@@ -97,6 +97,11 @@ def format_of(place: Path) -> CheckpointFormat | None:
     return found[own[-1]] if own else next(iter(found.values()), None)
 
 
+def is_checkpoint(place: Path) -> bool:
+    """Whether some format recognises a path."""
+    return any(checkpoint_format(name).recognises(place) for name in CHECKPOINT_FORMATS)
+
+
 def explain(place: Path) -> None:
     """Raises the error of the format that a path is nearly of; returns where there is none."""
     for name in CHECKPOINT_FORMATS:

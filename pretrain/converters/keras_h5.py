@@ -33,7 +33,9 @@ class KerasH5Format(CheckpointFormat):
     writes = "`tf2_model.h5` and, with all heads, `tf2_model_full.h5`; ALBERT of one shared layer"
 
     def recognises(self, place: Path) -> bool:
-        return place.suffix in (".h5", ".hdf5") and place.is_file()
+        return (
+            place.suffix in (".h5", ".hdf5") and place.name != "tf_model.h5" and place.is_file()
+        )  # that is transformers'
 
     def read(self, place: Path, model_config: Choice | None) -> Checkpoint:
         return _read(place, model_config)

@@ -10,9 +10,9 @@ import tempfile
 from pathlib import Path
 
 from nlpdata.errors import UsageError
+from pretrain.converters.hugging_face_weights import has_hugging_face_weights, weights_files
 
 _ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
-HUGGING_FACE_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 
 
 def find(given: str) -> Path:
@@ -78,8 +78,4 @@ def _snapshot(folder: Path, name: str) -> Path:
         raise UsageError(
             f"{name}: {folder} has several snapshots and no refs/main that says which is meant: {listed}. Name the folder of one."
         )
-    raise UsageError(f"{name}: no snapshot in {folder} has weights ({', '.join(HUGGING_FACE_WEIGHTS)}).")
-
-
-def has_hugging_face_weights(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in HUGGING_FACE_WEIGHTS)
+    raise UsageError(f"{name}: no snapshot in {folder} has weights ({weights_files()}).")

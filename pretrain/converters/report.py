@@ -127,7 +127,9 @@ def _check_encoder(own: Mapping, checkpoint: Checkpoint) -> None:
         return
     if not found:
         if {head_of(path) for path in checkpoint.weights} & {*HEADS, *map(head_of, own)}:
-            raise UsageError(f"{checkpoint.source} holds no encoder: there is nothing to start from.")
+            raise UsageError(
+                f"{checkpoint.source} holds no encoder: there is nothing to start from.{_unknown(checkpoint)}"
+            )
         return
     wrong = [
         f"{path} is {found[path]}, the model's {wanted[path]}"
@@ -142,12 +144,16 @@ def _check_encoder(own: Mapping, checkpoint: Checkpoint) -> None:
     gaps = sorted(wanted.keys() - found.keys())
     if not gaps or (_is_whole_pooler(gaps, wanted) and not _reads_pooled_output(checkpoint)):
         return
-    unknown = [name for name, why in checkpoint.unused.items() if why == UNKNOWN]
     raise DataError(
-        f"{checkpoint.source}: {len(gaps)} weights of the encoder are missing, e.g. {gaps[0]}."
-        + (f" It has names that we do not know: {_sample(unknown)}." if unknown else "")
-        + " Is it whole, and of this model configuration?"
+        f"{checkpoint.source}: {len(gaps)} weights of the encoder are missing, e.g. {gaps[0]}.{_unknown(checkpoint)} Is it "
+        "whole, and of this model configuration?"
     )
+
+
+def _unknown(checkpoint: Checkpoint) -> str:
+    """What to add to a message about weights that are not there: the names that may be theirs."""
+    unknown = [name for name, why in checkpoint.unused.items() if why == UNKNOWN]
+    return f" It has names that we do not know: {_sample(unknown)}." if unknown else ""
 
 
 def _is_whole_pooler(gaps: list[str], wanted: Mapping) -> bool:

@@ -6,21 +6,30 @@ file of weights needs and refuses every other.
 """
 
 import io
+import logging
 import math
 import os
 import pickle
 import pickletools
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeGuard
 
 import numpy as np
 
 from nlpdata.errors import DataError
 
+_log = logging.getLogger(__name__)
+
 _MOST_SHARED = 4
+_MODEL_KEYS = (
+    "state_dict",
+    "model_state_dict",
+    "model",
+    "module",
+)  # Lightning, PyTorch's tutorials, fairseq, DeepSpeed
 _MAGIC = 0x1950A86A20F9469CFC6C  # first pickle of the earlier format
 _STORAGES = {
     "FloatStorage": np.float32,
@@ -29,6 +38,8 @@ _STORAGES = {
     "BFloat16Storage": np.uint16,
     "LongStorage": np.int64,
     "IntStorage": np.int32,
+    "ShortStorage": np.int16,
+    "CharStorage": np.int8,
     "ByteStorage": np.uint8,
     "BoolStorage": np.bool_,
 }
@@ -86,13 +97,27 @@ def _load(file: IO[bytes]) -> Any:
     return _Unpickler(file).load()
 
 
-def read_tensors(path: Path) -> dict[str, np.ndarray]:
-    """The tensors of a pytorch_model.bin by name. DataError where it is damaged or holds anything but tensors."""
+def is_torch_file(path: Path) -> bool:
+    """Whether a file begins as one of PyTorch's does, in either layout."""
     try:
         with open(path, "rb") as file:
-            described, raw = (_read_archive if zipfile.is_zipfile(file) else _read_stream)(file)
-            if not isinstance(described, dict) or not all(isinstance(t, _Tensor) for t in described.values()):
-                raise pickle.UnpicklingError("it holds more than a dictionary of tensors")
+            if zipfile.is_zipfile(file):
+                return len(_pickles(zipfile.ZipFile(file))) == 1
+            file.seek(0)
+            return _load(file) == _MAGIC
+    except (OSError, *_FAULTS):
+        return False
+
+
+def read_tensors(path: Path) -> dict[str, np.ndarray]:
+    """The tensors of a pytorch_model.bin by name, also where training code stored them under one key of several.
+
+    DataError where it is damaged or holds no such tensors.
+    """
+    try:
+        with open(path, "rb") as file:
+            stored, raw = (_read_archive if zipfile.is_zipfile(file) else _read_stream)(file)
+            described = _model_of(stored, path)
             _check_total(described.values(), os.fstat(file.fileno()).st_size)
             return {str(name): _build(tensor, raw) for name, tensor in described.items()}
     except OSError as error:
@@ -113,7 +138,7 @@ _FAULTS = (
 
 def _read_archive(file: IO[bytes]) -> tuple[object, Callable[[str], bytes]]:
     archive = zipfile.ZipFile(file)
-    pickles = [name for name in archive.namelist() if name.endswith("/data.pkl")]
+    pickles = _pickles(archive)
     if len(pickles) != 1:
         raise pickle.UnpicklingError("a zip archive without a data.pkl")
     root = pickles[0].removesuffix("/data.pkl")
@@ -124,22 +149,50 @@ def _read_archive(file: IO[bytes]) -> tuple[object, Callable[[str], bytes]]:
     return _load(content), lambda key: archive.read(f"{root}/data/{key}")
 
 
+def _pickles(archive: zipfile.ZipFile) -> list[str]:
+    return [name for name in archive.namelist() if name.endswith("/data.pkl")]
+
+
+def _model_of(stored: object, path: Path) -> dict[str, _Tensor]:
+    """The descriptions of the weights in what a file holds: all of it, or what training code calls the model's."""
+    if _are_tensors(stored):
+        return stored
+    places = [key for key in _MODEL_KEYS if isinstance(stored, dict) and _are_tensors(stored.get(key))]
+    if len(places) != 1:
+        raise pickle.UnpicklingError("it holds more than a dictionary of tensors")
+    _log.info("%s: the weights are those under %r; what else it holds is not read", path, places[0])
+    return stored[places[0]]
+
+
+def _are_tensors(stored: object) -> TypeGuard[dict[str, _Tensor]]:
+    return isinstance(stored, dict) and bool(stored) and all(isinstance(each, _Tensor) for each in stored.values())
+
+
 def _read_stream(file: IO[bytes]) -> tuple[object, Callable[[str], bytes]]:
     file.seek(0)
     if _load(file) != _MAGIC:
         raise pickle.UnpicklingError("its first bytes are not PyTorch's")
     _load(file), _load(file)  # version, and facts about the machine
     described = _load(file)
-    sizes = {t.storage.key: t.storage for t in described.values() if isinstance(t, _Tensor)}
+    kinds = {each.storage.key: each.storage.kind for each in _tensors_in(described)}
     storages = {}
     for key in _load(file):
         count = int.from_bytes(file.read(8), "little")
-        width = np.dtype(_STORAGES[sizes[key].kind]).itemsize if key in sizes else 4
+        width = np.dtype(_STORAGES[kinds[key]]).itemsize if key in kinds else 4
         left = os.fstat(file.fileno()).st_size - file.tell()
         if count * width > left:
             raise pickle.UnpicklingError(f"storage {key} of {count} values ends after the file")
         storages[str(key)] = file.read(count * width)
     return described, storages.__getitem__
+
+
+def _tensors_in(stored: object) -> Iterator[_Tensor]:
+    """The tensors in nested containers; the length of a storage in the file depends on its kind."""
+    if isinstance(stored, _Tensor):
+        yield stored
+    elif isinstance(stored, dict | list | tuple):
+        for each in stored.values() if isinstance(stored, dict) else stored:
+            yield from _tensors_in(each)
 
 
 def _check_total(tensors: Iterable[_Tensor], size: int) -> None:

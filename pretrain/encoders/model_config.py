@@ -8,8 +8,9 @@ What a file says is read as what its author's code computes, e.g. "gelu": the ta
 function in transformers. The encoder's published form (pretrain.encoders.published) declares it.
 """
 
+import functools
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import fields
 from importlib import resources
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.files.json_files import parse_object
+from pretrain.encoders import hugging_face_config
 from pretrain.encoders.published import PublishedForm, google_config_files, published_forms
 from pretrain.registry import ENCODERS
 from pretrain.settings.schema import Choice
@@ -29,18 +31,9 @@ _NO_EFFECT = {
     *("directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers"),
     *("pooler_size_per_head", "pooler_type"),
 }
-# Hugging Face's fields about heads, tokens and files, not about the encoder.
-_NO_EFFECT_HUGGING_FACE = _HUGGING_FACE | {
-    *("_name_or_path", "add_cross_attention", "bos_token_id", "classifier_dropout", "classifier_dropout_prob", "dtype"),
-    *("cls_token_id", "true_hidden_size", "eos_token_id", "finetuning_task", "gradient_checkpointing", "id2label"),
-    *("label2id", "num_labels"),
-    *("output_attentions", "output_hidden_states", "output_past", "pad_token_id", "problem_type", "return_dict"),
-    *("sep_token_id", "tie_word_embeddings", "torch_dtype", "use_cache", "_num_labels"),
-}
-# Those of them that say what the heads of the weights next to them are.
+# Hugging Face's that say what the heads of the weights next to them are.
 _OF_HEADS = {"architectures", "id2label", "label2id", "model_type", "num_labels", "problem_type"}
-# Fields whose other values would compute something else: the only value that any of these encoders has.
-_FIXED = {"position_embedding_type": "absolute", "is_decoder": False, "is_encoder_decoder": False, "pruned_heads": {}}
+_MISSPELT = 0.8  # how alike an unknown field and an option are where one is meant for the other
 _REQUIRED = ("vocab_size", "hidden_size", "num_hidden_layers")
 
 _log = logging.getLogger(__name__)
@@ -120,9 +113,10 @@ def encoder_choice(values: dict[str, Any], source: str) -> Choice:
     config_class = ENCODERS.config_class(kind)
     known = {field.name for field in fields(config_class)}
     options = {key: value for key, value in values.items() if key in known}
-    unused = _check_others(set(values) - known, values, source, hugging_face, known, _FIXED | dict(form.fixed))
-    if unused:
-        _log.info("%s: no effect here: %s", source, ", ".join(unused))
+    others = {key: value for key, value in values.items() if key not in known}
+    fixed = hugging_face_config.fixed_fields(values) | dict(form.fixed)
+    _refuse_other_values(others, fixed, source)
+    _report_others(others.keys() - fixed.keys(), known, known - values.keys(), source, hugging_face)
     published = form.hugging_face if hugging_face else form.google
     if published is not None:
         options = {name: value for name, value in published.defaults.items() if name in known} | options
@@ -157,21 +151,44 @@ def _family(values: dict[str, Any], model_type: object, source: str) -> tuple[st
     return found[-1], forms[found[-1]]
 
 
-def _check_others(
-    keys: set[str], values: dict[str, Any], source: str, hugging_face: bool, known: set[str], fixed: dict[str, Any]
-) -> list[str]:
-    """Checks the keys that are not options; returns those that have no effect on anything."""
-    ignored = _NO_EFFECT | (_NO_EFFECT_HUGGING_FACE if hugging_face else set())
-    for key in sorted(keys):
-        if key in fixed:
-            if values[key] not in (fixed[key], None):
-                raise UsageError(f"{source}: {key} {values[key]!r} is not supported, only {fixed[key]!r}.")
-        elif key not in ignored:
+def _refuse_other_values(others: Mapping[str, Any], fixed: Mapping[str, Any], source: str) -> None:
+    """UsageError for a field with another value than the only one that our encoders compute. None, {} and false are alike."""
+    for key in sorted(others.keys() & fixed.keys()):
+        if others[key] != fixed[key] and (others[key] or fixed[key]) and others[key] is not None:
             raise UsageError(
-                f"{source}: unknown field {key!r}.{closest(key, known | ignored)} Fields of this encoder: "
-                f"{', '.join(sorted(known))}."
+                f"{source}: {key} {others[key]!r} is not supported, only {fixed[key]!r}: our encoders do not compute it."
             )
-    return sorted(keys & ignored - _OF_HEADS)
+
+
+def _report_others(others: Set[str], known: Set[str], absent: Set[str], source: str, hugging_face: bool) -> None:
+    """Reports the fields that are neither options nor fixed.
+
+    Args:
+      others: these fields.
+      known: the options.
+      absent: options that the file does not state: an unknown field may be one of them, misspelt.
+      source: the file.
+      hugging_face: transformers reads none but its own fields either; Google's files have no others.
+
+    UsageError for an unknown one in a file of Google's form, which people write by hand.
+    """
+    unknown = sorted(others - _NO_EFFECT - (hugging_face_config.NO_EFFECT if hugging_face else set()))
+    if not hugging_face and unknown:
+        raise UsageError(
+            f"{source}: unknown field {unknown[0]!r}.{closest(unknown[0], known | _NO_EFFECT)} Fields of this encoder: "
+            f"{', '.join(sorted(known))}."
+        )
+    if unknown:
+        meant = "".join(f" {key}:{hint}" for key in unknown if (hint := closest(key, absent, cutoff=_MISSPELT)))
+        _report_once(f"{source}: unknown fields, not read: {', '.join(unknown)}.{meant}")
+    elif unused := sorted(others & _NO_EFFECT):
+        _report_once(f"{source}: no effect here: {', '.join(unused)}")
+
+
+@functools.cache
+def _report_once(text: str) -> None:
+    """Logs a line that each reading of a file would repeat."""
+    _log.info(text)
 
 
 def _read(name: str) -> tuple[str, bytes]:

@@ -12,7 +12,6 @@ A subclass does not inherit it: what computes something else is not published un
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,11 @@ from pretrain.registry import ENCODERS
 
 Fields = Mapping[str, Any]
 Weights = Mapping[str, np.ndarray]
-_NONE: Fields = MappingProxyType({})
+# transformers' further names of functions that we have.
+_TORCH_ACTIVATIONS = {
+    **{"gelu_accurate": "gelu_new", "gelu_fast": "gelu_new", "gelu_pytorch_tanh": "gelu_new"},
+    "gelu_python": "gelu",
+}
 
 
 def _unchanged(first: Any, *_: Any) -> Any:
@@ -77,7 +80,7 @@ class HuggingFaceForm:
     classes: str
     prefix: str
     defaults: Fields = field(default_factory=dict)
-    activations: Fields = field(default_factory=dict)
+    activations: Fields = field(default_factory=lambda: dict(_TORCH_ACTIVATIONS))
     written_activations: Fields = field(
         default_factory=lambda: {"gelu": "gelu", "gelu_new": "gelu_new", "gelu_tanh": "gelu_new", "relu": "relu"}
     )

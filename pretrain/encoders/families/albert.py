@@ -146,7 +146,10 @@ class AlbertConfig(BertConfig):
         hugging_face=HuggingFaceForm(
             classes="Albert",
             prefix="albert",
-            defaults={"hidden_act": "gelu_new", "embedding_projection": True},
+            defaults={
+                **{"hidden_act": "gelu_new", "embedding_projection": True},
+                **{"num_attention_heads": 64, "intermediate_size": 16384},
+            },
             absent_classes=frozenset({"ForNextSentencePrediction"}),
             to_config=_without_projection,
             completed=_with_projection,

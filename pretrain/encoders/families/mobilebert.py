@@ -144,7 +144,7 @@ class MobileBertConfig(BertConfig):
         hugging_face=HuggingFaceForm(
             classes="MobileBert",
             prefix="mobilebert",
-            defaults={"hidden_act": "relu", "classifier_activation": True},
+            defaults={"hidden_act": "relu", "classifier_activation": True, "attention_probs_dropout_prob": 0.1},
             to_config=_hugging_face_fields,
             completed=_with_extra_weights,
             refusal=_wide_queries,

@@ -32,6 +32,18 @@ def call(module: str, name: str, argument: str) -> bytes:
 
 def _described(tensors, stream: bool, storage="FloatStorage", **facts) -> bytes:
     """The pickle of a dictionary of tensors; `facts` (offset, shape, strides) replace those of every tensor."""
+    return b"\x80\x02" + _dictionary(tensors, stream, storage, **facts) + b"."
+
+
+def nested(tensors, key: str, stream: bool) -> bytes:
+    """The pickle that training code makes: {key: the tensors, "epoch": 3, "losses": [0.5], "best": True}."""
+    other = (
+        _word("epoch") + b"K\x03" + _word("losses") + b"](G" + struct.pack(">d", 0.5) + b"e" + _word("best") + b"\x88"
+    )
+    return b"\x80\x02}(" + _word(key) + _dictionary(tensors, stream) + other + b"u."
+
+
+def _dictionary(tensors, stream: bool, storage="FloatStorage", **facts) -> bytes:
     items = b""
     for key, (name, array) in enumerate(tensors.items()):
         strides = [step // array.itemsize for step in array.strides]
@@ -48,7 +60,7 @@ def _described(tensors, stream: bool, storage="FloatStorage", **facts) -> bytes:
             b"ccollections\nOrderedDict\n)R",
         )
         items += _word(name) + b"ctorch._utils\n_rebuild_tensor_v2\n" + arguments + b"R"
-    return b"\x80\x02ccollections\nOrderedDict\n)R(" + items + b"u."
+    return b"ccollections\nOrderedDict\n)R(" + items + b"u"
 
 
 def _raw(tensors) -> dict[str, bytes]:

@@ -2,13 +2,17 @@
 
 import json
 import logging
+import math
 
+import numpy as np
 import pytest
 
 from nlpdata.errors import DataError, UsageError
+from pretrain.encoders import model_config
 from pretrain.encoders.albert import AlbertConfig
 from pretrain.encoders.bert import BertConfig
 from pretrain.encoders.model_config import model_config_names, read_model_config
+from pretrain.layers.activations import ACTIVATIONS
 from tests.shared import shared
 
 
@@ -64,12 +68,103 @@ def test_google_gelu_is_the_approximation_and_hugging_face_gelu_is_exact(tmp_pat
 
 
 def test_fields_without_effect_are_named(tmp_path, caplog):
+    model_config._report_once.cache_clear()  # another test may have read this configuration
     with caplog.at_level(logging.INFO):
         assert isinstance(read_model_config("albert_base_v1").options, AlbertConfig)
     assert (
         "albert_base_v1: no effect here: down_scale_factor, gap_size, net_structure_type, num_memory_blocks"
         in caplog.text
     )
+
+
+SHAPE = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+
+
+def hugging_face(tmp_path, kind="bert", **fields):
+    (tmp_path / "config.json").write_text(json.dumps(SHAPE | {"model_type": kind} | fields))
+    return read_model_config(tmp_path).options
+
+
+@pytest.mark.parametrize("kind", ["bert", "albert", "mobilebert"])
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [  # as transformers 4.48 defines them (activations.py)
+        ("gelu_fast", lambda x: 0.5 * x * (1 + np.tanh(x * 0.7978845608 * (1 + 0.044715 * x * x)))),
+        ("gelu_accurate", lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))),
+        ("gelu_pytorch_tanh", lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))),
+        ("gelu_new", lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))),
+        ("gelu_python", lambda x: 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))),
+        ("gelu", lambda x: 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))),
+        ("relu", lambda x: np.maximum(x, 0)),
+    ],
+)
+def test_activations_of_hugging_face_are_what_its_code_computes(kind, name, function, tmp_path):
+    more = {"embedding_size": 4, "intra_bottleneck_size": 4} if kind == "mobilebert" else {"embedding_size": 8}
+    options = hugging_face(tmp_path, kind, hidden_act=name, **more)
+    points = np.linspace(-6, 6, 4001, dtype=np.float32)
+    np.testing.assert_allclose(ACTIVATIONS[options.hidden_act](points), function(points.astype(np.float64)), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["gelu_10", "quick_gelu", "silu", "swish", "mish", "tanh", "linear", "relu6"])
+def test_other_activations_are_refused(name, tmp_path):
+    with pytest.raises(UsageError, match=rf"hidden_act must be one of gelu, .* Received: '{name}'"):
+        hugging_face(tmp_path, hidden_act=name)
+
+
+def test_fields_without_effect_in_hugging_face_files(tmp_path, caplog):
+    standard = {
+        **{"tokenizer_class": "BertTokenizer", "torchscript": True, "chunk_size_feed_forward": 4, "num_beams": 4},
+        **{"_attn_implementation_autoset": True, "max_length": 20, "do_sample": False, "add_cross_attention": False},
+        **{"pruned_heads": {}, "quantization_config": None, "embedding_size": 8, "is_decoder": False},
+    }
+    with caplog.at_level(logging.INFO):
+        plain = hugging_face(tmp_path, **standard)
+        assert caplog.text == ""
+        for _ in range(2):
+            assert hugging_face(tmp_path, my_note="x", hidden_dropout_probs=0.5, **standard) == plain
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tmp_path}/config.json: unknown fields, not read: hidden_dropout_probs, my_note. hidden_dropout_probs: Did you mean "
+        "hidden_dropout_prob?"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "only"),
+    [
+        ("is_decoder", True, "False"),
+        ("add_cross_attention", True, "False"),
+        ("is_encoder_decoder", True, "False"),
+        ("position_embedding_type", "relative_key_query", "'absolute'"),
+        ("pruned_heads", {"0": [1]}, "{}"),
+        ("quantization_config", {"quant_method": "gptq"}, "{}"),
+        ("auto_map", {"AutoModel": "own.Model"}, "{}"),
+        ("embedding_size", 4, "8"),
+    ],
+)
+def test_fields_of_other_computations_are_refused(field, value, only, tmp_path):
+    with pytest.raises(
+        UsageError, match=rf"config.json: {field} .* is not supported, only {only}: our encoders do not"
+    ):
+        hugging_face(tmp_path, **{field: value})
+
+
+def test_what_hugging_face_files_leave_out_is_what_its_code_takes(tmp_path):
+    """The defaults of BertConfig, AlbertConfig and MobileBertConfig of transformers 4.48."""
+    assert hugging_face(tmp_path).intermediate_size == 3072
+    (tmp_path / "config.json").write_text(
+        '{"model_type": "albert", "vocab_size": 9, "hidden_size": 64, "num_hidden_layers": 1}'
+    )
+    albert = read_model_config(tmp_path).options
+    assert (albert.num_attention_heads, albert.intermediate_size, albert.embedding_size) == (64, 16384, 128)
+    assert (albert.hidden_act, albert.hidden_dropout_prob, albert.attention_probs_dropout_prob) == ("gelu_new", 0, 0)
+    mobile = hugging_face(tmp_path, "mobilebert", hidden_size=512, num_attention_heads=4)
+    assert (mobile.hidden_act, mobile.classifier_activation, mobile.attention_probs_dropout_prob) == ("relu", True, 0.1)
+
+
+def test_a_byte_order_mark(tmp_path):
+    plain = hugging_face(tmp_path)
+    (tmp_path / "config.json").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "config.json").read_bytes())
+    assert read_model_config(tmp_path).options == plain
 
 
 def test_hugging_face_folders_read():
