@@ -107,12 +107,14 @@ class Run:
         examples = None
         if self._plan.dataset.kind == "squad" and split.name != "train":
             examples = ExamplesFile(self.work.path / self._plan.examples_name(split.name))
-        for batch in read_batches(self._plan.dataset, split, self._plan.options, tally):
-            units.append(stages.store_batch(self._folder, batch, number + len(units)))
-            if examples and isinstance(batch.rows, Paragraphs):
-                examples.add(batch.rows)
-        if examples:
-            examples.close()
+        try:
+            for batch in read_batches(self._plan.dataset, split, self._plan.options, tally):
+                units.append(stages.store_batch(self._folder, batch, number + len(units)))
+                if examples and isinstance(batch.rows, Paragraphs):
+                    examples.add(batch.rows)
+        finally:
+            if examples:
+                examples.close()
         if not units:
             dropped = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.dropped.items()))
             self.work.remove()

@@ -14,6 +14,7 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.files.paths import AnyPath, open_binary
 from nlpdata.records.reader import Records
 from pretrain.data.batches import Batches
+from pretrain.data.question_files import with_records
 from pretrain.data.record_set import (
     RENAME,
     SEQUENCE,
@@ -47,7 +48,7 @@ def question_batches(config: DataConfig, task: TaskConfig, labelled: bool = True
     """Batches of SQuAD records, and their source.
 
     Args:
-      config: data section that names the records.
+      config: data section that names the records, or (QuestionDataConfig) a file of questions.
       task: QuestionAnsweringConfig whose model they must fit.
       labelled: whether the answers must be known; else the positions of records without are 0, for predictions.
 
@@ -57,6 +58,7 @@ def question_batches(config: DataConfig, task: TaskConfig, labelled: bool = True
     Raises UsageError where configuration and records do not fit, DataError where a record file is damaged.
     """
     name = f"task.{'train_data' if config.is_training else 'validation_data'}"
+    config = with_records(config, name)
     records, meta = open_record_set(config, name)
     source = QuestionSource(records, meta, config, task, name, labelled)
     if not meta:

@@ -18,6 +18,9 @@ _FIELDS = {
     "text_b_column": "text_fields",
     "label_column": "label_field",
     "max_seq_length": "seq_length",
+    "max_query_length": "query_length",
+    "input": "input_path",
+    "tokenizer": "vocab_file",
 }
 """Option of create-finetuning -> field of a data section; the others have one name."""
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from nlpdata.records.contract import read_meta
 from nlpdata.tokenizers import load_tokenizer
+from pretrain.data.question_files import names_questions
 from pretrain.data.record_set import find_paths, meta_of
 from pretrain.settings.schema import DataConfig, EvalTextDataConfig, TextDataConfig
 
@@ -20,7 +21,8 @@ def tokenizer_of(config: DataConfig, name: str) -> tuple[Path, dict] | None:
 
 def tokenizer_entry(config: DataConfig, name: str) -> tuple[Path | None, dict]:
     """The same, with the description also where the file is missing; (None, {}) where there is none."""
-    if isinstance(config, TextDataConfig | EvalTextDataConfig) and config.tfds_name:
+    of_tfds = isinstance(config, TextDataConfig | EvalTextDataConfig) and config.tfds_name
+    if of_tfds or names_questions(config):
         tokenizer = load_tokenizer(config.vocab_file, do_lower_case=config.do_lower_case)
         return Path(tokenizer.path), tokenizer.meta()
     if not config.input_path:

@@ -36,15 +36,20 @@ def multilabel_metrics(labels: np.ndarray, predictions: np.ndarray) -> dict[str,
 
 
 def regression_metrics(targets: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
-    """pearson, spearman and mean_squared_error of numbers (n,); a correlation with a constant is 0."""
+    """pearson, spearman, their mean pearson_spearman_corr, and mean_squared_error of numbers (n,).
+
+    A correlation with a constant is 0.
+    """
     targets, predictions = np.asarray(targets, np.float64), np.asarray(predictions, np.float64)
     if not len(targets) or np.isnan(targets).any() or np.isnan(predictions).any():
-        return dict.fromkeys(("pearson", "spearman", "mean_squared_error"), math.nan)
+        return dict.fromkeys(("pearson", "spearman", "pearson_spearman_corr", "mean_squared_error"), math.nan)
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large for float64 is inf
         error = float(np.mean((targets - predictions) ** 2))
+    linear, by_rank = pearson(targets, predictions), pearson(ranks(targets), ranks(predictions))
     return {
-        "pearson": pearson(targets, predictions),
-        "spearman": pearson(ranks(targets), ranks(predictions)),
+        "pearson": linear,
+        "spearman": by_rank,
+        "pearson_spearman_corr": (linear + by_rank) / 2,
         "mean_squared_error": error,
     }
 

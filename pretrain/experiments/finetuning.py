@@ -2,12 +2,12 @@
 
 from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS
 from pretrain.settings.schema import (
-    DataConfig,
-    EvalDataConfig,
+    EvalQuestionDataConfig,
     EvalTextDataConfig,
     ExperimentConfig,
     ModelConfig,
     OptimizationConfig,
+    QuestionDataConfig,
     TextDataConfig,
     TrainerConfig,
     choose,
@@ -40,8 +40,8 @@ def _squad(encoder: str, learning_rate: float, batch_size: int = 32) -> Experime
         task_type="question_answering",
         task=TASKS.config_class("question_answering")(
             model=ModelConfig(encoder=choose(ENCODERS, encoder)),
-            train_data=DataConfig(global_batch_size=batch_size, trim_padding=True),
-            validation_data=EvalDataConfig(global_batch_size=batch_size, trim_padding=True),
+            train_data=QuestionDataConfig(global_batch_size=batch_size, trim_padding=True),
+            validation_data=EvalQuestionDataConfig(global_batch_size=batch_size, trim_padding=True),
         ),
         trainer=_trainer(learning_rate, epochs=2),
     )

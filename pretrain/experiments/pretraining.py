@@ -1,5 +1,7 @@
 """Pretraining from records: BERT, ALBERT, and a small run that makes its own records."""
 
+from dataclasses import replace
+
 from pretrain.data.toy import SEQ_LENGTH, toy_vocabulary
 from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS
 from pretrain.settings.schema import (
@@ -17,6 +19,13 @@ from pretrain.settings.schema import (
 def bert_pretraining() -> ExperimentConfig:
     """BERT-base, masked words and next sentence: AdamW, 1e-4, batch 256, weight decay 0.01, one epoch."""
     return _pretraining("bert", _optimization("adamw", 1e-4), batch_size=256)
+
+
+def bert_pretraining_dynamic() -> ExperimentConfig:
+    """The same with each batch cut to its longest example."""
+    config = bert_pretraining()
+    task = replace(config.task, train_data=replace(config.task.train_data, trim_padding=True))
+    return replace(config, task=task)
 
 
 def albert_pretraining() -> ExperimentConfig:

@@ -12,6 +12,7 @@ from nlpdata.errors import UsageError
 from nlpdata.registry import users_code
 from pretrain.registry import ENCODERS, EXPERIMENTS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS, Registry
 from pretrain.settings.config import Config
+from pretrain.settings.dialects.garden import other_experiment
 
 KINDS = ("classification", "regression", "multilabel")
 """What a classifier's logits can be: scores of classes, a number, scores of labels of which several may hold."""
@@ -140,6 +141,29 @@ class EvalTextDataConfig(EvalDataConfig, TextDataConfig):
 
 
 @dataclass
+class QuestionDataConfig(DataConfig):
+    """Records, or a file of SQuAD's form (.json, .json.gz), of which records are made when the run starts."""
+
+    vocab_file: str = ""
+    """Tokenizer for its texts: a SentencePiece model or a vocab.txt."""
+    do_lower_case: bool | None = None
+    """Lower-case its texts; null: as stored with the tokenizer."""
+    doc_stride: int = at_least(1, 128)
+    """Tokens between the starts of two windows."""
+    query_length: int = at_least(1, 64)
+    """Most tokens of a question."""
+    version_2_with_negative: bool | None = None
+    """Whether its questions may have no answer; null: as the file says."""
+    on_bad_row: Literal["fail", "skip"] = "fail"
+    """A question that cannot be used: stop, or leave it out and count it."""
+
+
+@dataclass
+class EvalQuestionDataConfig(EvalDataConfig, QuestionDataConfig):
+    """The same to evaluate on."""
+
+
+@dataclass
 class ModelConfig(Config):
     """Encoder and what all tasks' heads share."""
 
@@ -258,6 +282,8 @@ def _task_of(config_class: type) -> str:
 
 def registered(name: str) -> ExperimentConfig:
     """The registered experiment, or that at module:attribute. UsageError for what makes no configuration."""
+    if name not in EXPERIMENTS and (instead := other_experiment(name)):
+        raise UsageError(f"the Model Garden's experiment {name!r} is not available here. {instead}")
     function = EXPERIMENTS.get(name)
     with users_code(f"experiment {name!r} fails"):
         config = function()

@@ -19,9 +19,9 @@ from typing import Any
 
 from nlpdata.errors import UsageError, closest
 from pretrain.registry import Registry
-from pretrain.settings.dialects.garden import field_alias
+from pretrain.settings.dialects import garden
 from pretrain.settings.schema import Choice, ExperimentConfig
-from pretrain.settings.values import parse_value
+from pretrain.settings.values import parse_value, plain_value
 
 _log = logging.getLogger(__name__)
 
@@ -81,26 +81,37 @@ def merged(cls: type, tree: dict, changes: dict, place: Place) -> dict:
     # A type decides what its section may hold; an older name wins over ours where ours is empty.
     for key in sorted(changes, key=lambda key: (key not in typed_by, key not in declared)):
         here = place.on_line_of(changes, key).at(key)
-        name = key
-        if key not in declared:
-            known, name = field_alias(here.path)
-            if not known:
-                raise here.error(f"{cls.__name__} has no such field.{closest(key, declared)} Known: {_names(cls)}.")
-            if name is None or name not in declared:
-                if not place.quiet:
-                    _log.info(f"{here} has no effect here.")
-                continue
-            if name in changes and not changes[key]:  # the Garden's files set both, one of them to ''
-                continue
-            if changes.get(name):
-                raise here.error(f"is an older name of {name}, which is given too. Leave one out.")
-        result[name] = _merged_field(cls, declared[name], result, changes[key], here)
+        found = (key, changes[key]) if key in declared else _of_the_garden(cls, changes, key, here)
+        if found is None or garden.is_unset(here.path, changes[key]):
+            continue
+        name, value = found
+        result[name] = _merged_field(cls, declared[name], result, value, here)
         if name in typed_by and result[name] != tree.get(name):
             section = typed_by[name]
             registry = section.metadata["registry"]
             before, after = (_options_class(registry, each[name], here) for each in (tree, result))
             result[section.name] = _carried_over(before, tree[section.name], after)
     return result
+
+
+def _of_the_garden(cls: type, changes: dict, key: str, here: Place) -> tuple[str, Any] | None:
+    """Our name and value of a field that goes by another name; None where it changes nothing, which is logged."""
+    declared, value = {field.name for field in fields(cls)}, changes[key]
+    meaning = garden.meaning(here.path)
+    if meaning is None:
+        raise here.error(f"{cls.__name__} has no such field.{closest(key, declared)} Known: {_names(cls)}.")
+    if isinstance(meaning, garden.Only) and not meaning.accepts(plain_value(value)):
+        raise here.error(f"is {value!r}: {meaning.instead}")
+    if not isinstance(meaning, garden.Ours) or meaning.name not in declared:
+        if not here.quiet:
+            _log.info(f"{here} has no effect here.")
+        return None
+    name = meaning.name
+    if plain_value(value) in meaning.unset or (name in changes and not value):  # the Garden's files set both, one to ''
+        return None
+    if changes.get(name):
+        raise here.error(f"is an older name of {name}, which is given too. Leave one out.")
+    return name, meaning.words.get(value, value) if isinstance(value, str) else value
 
 
 def _merged_field(cls: type, field: Field, tree: dict, value: Any, place: Place) -> Any:
@@ -121,7 +132,7 @@ def _merged_field(cls: type, field: Field, tree: dict, value: Any, place: Place)
 
 
 def _merged_choice(registry: Registry, hint: Any, tree: dict | None, value: Any, place: Place) -> dict | None:
-    if value is None and type(None) in typing.get_args(hint):
+    if value in (None, {"type": None}) and type(None) in typing.get_args(hint):
         return None
     if isinstance(value, str):
         value = {"type": value}
@@ -131,10 +142,11 @@ def _merged_choice(registry: Registry, hint: Any, tree: dict | None, value: Any,
     chosen = value.get("type", before)
     if not isinstance(chosen, str) or not chosen:
         raise place.error(f"give its type: one of {', '.join(registry.names())}. Received: {chosen!r}.")
+    given, chosen = chosen, _own_type(registry, chosen, place.on_line_of(value, "type").at("type"))
     part = _options_class(registry, chosen, place.on_line_of(value, "type").at("type"))
     options = tree[chosen] if tree and chosen == before else _defaults(part)
     for key, changes in value.items():
-        if key == chosen:
+        if key in (chosen, given):
             options = merged(part, options, {} if changes is None else changes, place.on_line_of(value, key).at(key))
         elif key in registry.names() and key not in {field.name for field in fields(part)}:
             raise (
@@ -142,7 +154,7 @@ def _merged_choice(registry: Registry, hint: Any, tree: dict | None, value: Any,
                 .at(key)
                 .error(f"the {registry.kind} is {chosen!r}. Set {place.path}.type={key} to choose this one.")
             )
-    flat = {key: changes for key, changes in value.items() if key not in ("type", chosen)}
+    flat = {key: changes for key, changes in value.items() if key not in ("type", chosen, given)}
     if flat:
         flat = _with_lines(flat, value)
         options = merged(part, options, flat, place)
@@ -213,7 +225,8 @@ def with_layers(config: ExperimentConfig, layers: list[tuple[str, dict]], quiet:
       quiet: do not log fields without effect.
     """
     tree = to_tree(config)
-    for name, changes in layers:
+    for name, layer in layers:
+        changes = garden.with_lifted(layer)
         tree = merged(ExperimentConfig, tree, changes, Place(name, quiet=quiet))
         trainer = changes.get("trainer") or {}
         if "num_train_epochs" in trainer and "train_steps" not in trainer:
@@ -276,6 +289,16 @@ def _carried_over(before: type, tree: dict, after: type) -> dict:
 
 def _below(tree: dict | None, cls: type) -> dict:
     return _defaults(cls) if tree is None else tree
+
+
+def _own_type(registry: Registry, name: str, place: Place) -> str:
+    """Our name of a type that the Model Garden may call otherwise; a name that is registered stays."""
+    if name in registry:
+        return name
+    try:
+        return garden.own_type(registry.kind, name)
+    except UsageError as error:
+        raise place.error(str(error)) from None
 
 
 def _options_class(registry: Registry, name: str, place: Place) -> type:

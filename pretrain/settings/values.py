@@ -43,7 +43,7 @@ def parse_value(hint: Any, value: Any, minimum: float | None = None) -> Any:
     if hint is str and value is None:
         return ""  # the unset value of a text field
     if hint is Any:
-        return _guess(value)
+        return plain_value(value)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (Union, types.UnionType):
         return _union(arguments, value, minimum)
@@ -143,12 +143,12 @@ def _union(members: tuple, value: Any, minimum: float | None) -> Any:
     raise ValueError(f"expected {describe(*members)}. Received: {value!r}.")
 
 
-def _guess(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Text that reads as a number, true or false as that; everything else as it is."""
     if isinstance(value, dict):
-        return {key: _guess(each) for key, each in value.items()}
+        return {key: plain_value(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_guess(each) for each in value]
+        return [plain_value(each) for each in value]
     if not isinstance(value, str):
         return value
     for parse in (_integer, _number):

@@ -14,6 +14,7 @@ from pretrain.settings.tree import Place, differences, merged, to_tree
 
 SAVED_NAME = "params.yaml"
 _SHIPPED = Path(__file__).parents[1] / "configs"
+_OTHER_NAMES = {"squad_v1": "squad_v1.1"}  # of the Model Garden
 
 
 class Section(dict):
@@ -62,6 +63,7 @@ def find_config(path: str | os.PathLike) -> Path:
     shipped = {file.relative_to(_SHIPPED).with_suffix(""): file for file in sorted(_SHIPPED.rglob("*.yaml"))}
     asked = Path(path).with_suffix("") if Path(path).suffix == ".yaml" else Path(path)
     asked = Path(*asked.parts[1:]) if asked.parts[:1] == ("configs",) else asked
+    asked = asked.with_name(_OTHER_NAMES.get(asked.name, asked.name)) if asked.name else asked
     found = [file for name, file in shipped.items() if asked in (name, Path(name.name))]
     if found:
         return found[0]

@@ -4,7 +4,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from nlpdata.errors import UsageError
-from pretrain.settings.schema import EvalTextDataConfig, ModelConfig, TaskConfig, TextDataConfig, at_least
+from pretrain.settings.schema import (
+    EvalQuestionDataConfig,
+    EvalTextDataConfig,
+    ModelConfig,
+    QuestionDataConfig,
+    TaskConfig,
+    TextDataConfig,
+    at_least,
+)
 from pretrain.tasks.metrics import Better, pretraining_metrics, question_metrics, sentence_metrics
 
 
@@ -63,6 +71,8 @@ class SentencePredictionConfig(TaskConfig):
 
 @dataclass
 class QuestionAnsweringConfig(TaskConfig):
+    train_data: QuestionDataConfig = field(default_factory=QuestionDataConfig)
+    validation_data: EvalQuestionDataConfig = field(default_factory=EvalQuestionDataConfig)
     version_2_with_negative: bool | None = None
     """Questions may have no answer (SQuAD 2.0); null: as the records' meta file says."""
     n_best_size: int = at_least(1, 20)

@@ -3,14 +3,14 @@
 Metrics that have no better side are not here: the thresholds that go with SQuAD 2.0's best_* scores.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Literal
 
 Better = Literal["higher", "lower"]
 
 _SENTENCE: dict[str, tuple[str, ...]] = {
     "classification": ("accuracy", "f1", "matthews_corrcoef"),
-    "regression": ("pearson", "spearman"),
+    "regression": ("pearson", "spearman", "pearson_spearman_corr"),
     "multilabel": ("accuracy", "f1", "macro_f1"),
 }
 _SQUAD = ("exact_match", "f1")
@@ -46,3 +46,25 @@ def _declared(higher: Iterable[str], *lower: str) -> dict[str, Better]:
 
 BETTER: dict[str, Better] = pretraining_metrics(True) | sentence_metrics(None) | question_metrics(True)
 """All of them: no two tasks have a metric of one name with different sides."""
+
+_GARDEN: dict[str, tuple[str, ...]] = {
+    "cls_accuracy": ("accuracy",),
+    "lm_example_loss": ("masked_lm_loss",),
+    "final_f1": ("best_f1", "f1"),  # of SQuAD 2.0 the Garden's is that of the best threshold
+    "has_answer_exact_match": ("HasAns_exact_match",),
+    "has_answer_f1": ("HasAns_f1",),
+    "validation_loss": ("loss",),
+}
+"""A name of a metric in the TensorFlow Model Garden -> ours, of which the first that a task has counts."""
+
+
+def own_name(name: str, measured: Collection[str]) -> str:
+    """The name here of a metric that may be named as in the TensorFlow Model Garden; other names stay as they are.
+
+    Args:
+      name: what the user wrote.
+      measured: the metrics of the task.
+    """
+    if name in measured:
+        return name
+    return next((ours for ours in _GARDEN.get(name, ()) if ours in measured), name)

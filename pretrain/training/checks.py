@@ -7,7 +7,7 @@ warm-up as long as the run, a rate of 0, a metric that the task does not have. W
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +24,7 @@ from pretrain.optimizers.curve import curve_of, warmup_length
 from pretrain.optimizers.decay import is_decayed
 from pretrain.registry import TASKS
 from pretrain.settings.schema import ExperimentConfig, OptimizationConfig
+from pretrain.tasks.metrics import own_name
 
 if TYPE_CHECKING:
     from pretrain.tasks.task import Task
@@ -72,11 +73,11 @@ def better_metric(config: ExperimentConfig, task: "Task | None" = None) -> Liter
     declared, complete = _declared_metrics(config, task)
     for field in ("best_checkpoint_eval_metric", "hypertune_metric"):
         name = getattr(settings, field)
-        if name and complete and name not in declared:
+        if name and complete and own_name(name, declared) not in declared:
             raise UsageError(
                 f"trainer.{field} is {name!r}; the evaluation has {', '.join(sorted(declared))}.{closest(name, declared)}"
             )
-    name, given = settings.best_checkpoint_eval_metric, settings.best_checkpoint_metric_comp
+    name, given = own_name(settings.best_checkpoint_eval_metric, declared), settings.best_checkpoint_metric_comp
     right = declared.get(name, "lower" if name == "loss" else None)
     if given and right and given != right:
         raise UsageError(
@@ -90,6 +91,14 @@ def better_metric(config: ExperimentConfig, task: "Task | None" = None) -> Liter
             "better. Set trainer.best_checkpoint_metric_comp to higher or lower, or declare it in the task's metrics()."
         )
     return given or right
+
+
+def with_metric(config: ExperimentConfig, task: "Task") -> ExperimentConfig:
+    """The configuration with the metric of the best checkpoint as the task calls it, and which of its values are better."""
+    name = own_name(config.trainer.best_checkpoint_eval_metric, task.metrics())
+    better = better_metric(config, task)
+    trainer = replace(config.trainer, best_checkpoint_eval_metric=name, best_checkpoint_metric_comp=better)
+    return replace(config, trainer=trainer)
 
 
 def check_weights(config: ExperimentConfig, paths: Iterable[str]) -> list[str]:

@@ -31,7 +31,7 @@ from pretrain.training.agreement import (
     report_changes,
 )
 from pretrain.training.checkpoints import Checkpoints
-from pretrain.training.checks import better_metric, check_experiment, check_weights
+from pretrain.training.checks import check_experiment, check_weights, with_metric
 from pretrain.training.plot import plot_loss
 
 _log = logging.getLogger(__name__)
@@ -126,9 +126,8 @@ class _Run:
         steps = count_steps(self._config, data) if data is not None else None
         for warning in check_experiment(self._config, self._mode, steps, self._task):
             _log.warning(warning)
-        better = better_metric(self._config, self._task)
-        trainer = replace(self._config.trainer, best_checkpoint_metric_comp=better)
-        self._config = replace(self._config, trainer=trainer)
+        self._config = with_metric(self._config, self._task)
+        trainer = self._config.trainer
         if data is not None:
             epochs = trainer.num_train_epochs
             _log.info(

@@ -195,6 +195,13 @@ def test_hypertune_lines(tmp_path, monkeypatch):
         hypertune.report("f1", {"accuracy": 0.5, "loss": 1.0}, 10)
 
 
+def test_hypertune_keeps_the_name_of_the_study(tmp_path, monkeypatch):
+    monkeypatch.setenv("CLOUD_ML_HP_METRIC_FILE", str(tmp_path / "output.metrics"))
+    hypertune.report("cls_accuracy", {"accuracy": 0.5, "loss": 1.0}, 10)
+    line = json.loads((tmp_path / "output.metrics").read_text())
+    assert (line["cls_accuracy"], "accuracy" in line) == ("0.5", False)
+
+
 def test_a_module_that_cannot_be_found():
     with pytest.raises(UsageError, match="there is no module 'no_such_module'"):
         module_sources(["json", "no_such_module.part"])

@@ -41,7 +41,7 @@ def test_a_constant_has_no_correlation(constant, count):
         metrics = regression_metrics(*pair)
         assert (metrics["pearson"], metrics["spearman"]) == (0.0, 0.0)
     single = regression_metrics(np.array([1.0, 2.0, 3.0], np.float32), np.full(3, 2.0, np.float32))
-    assert single == {"pearson": 0.0, "spearman": 0.0, "mean_squared_error": 2 / 3}
+    assert single == {"pearson": 0.0, "spearman": 0.0, "pearson_spearman_corr": 0.0, "mean_squared_error": 2 / 3}
 
 
 def test_numbers_of_any_size():
@@ -52,7 +52,7 @@ def test_numbers_of_any_size():
         assert (metrics["pearson"], metrics["spearman"]) == pytest.approx((wanted["pearson"], wanted["spearman"]))
     large = np.array([3e38, -3e38, 3e38], np.float32)  # squares do not fit into float32
     assert regression_metrics(large, -large) == pytest.approx(
-        {"pearson": -1.0, "spearman": -1.0, "mean_squared_error": 3.6e77}, rel=1e-6
+        {"pearson": -1.0, "spearman": -1.0, "pearson_spearman_corr": -1.0, "mean_squared_error": 3.6e77}, rel=1e-6
     )
 
 
@@ -71,7 +71,7 @@ def test_of_no_examples_every_metric_is_nan():
         classification_metrics(none.astype(int), none.astype(int), 3),
         multilabel_metrics(np.zeros((0, 3), int), np.zeros((0, 3), int)),
     ):
-        assert len(metrics) == 3
+        assert len(metrics) == (4 if "pearson" in metrics else 3)
         assert all(map(math.isnan, metrics.values()))
 
 
@@ -133,4 +133,5 @@ def test_correlations_equal_scipy(pairs):
     metrics = regression_metrics(targets, predictions)
     assert metrics["pearson"] == pytest.approx(stats.pearsonr(targets, predictions)[0], abs=1e-12)
     assert metrics["spearman"] == pytest.approx(stats.spearmanr(targets, predictions)[0], abs=1e-12)
+    assert metrics["pearson_spearman_corr"] == pytest.approx((metrics["pearson"] + metrics["spearman"]) / 2)
     assert math.isclose(metrics["mean_squared_error"], sum((targets - predictions) ** 2) / len(targets))

@@ -16,6 +16,7 @@ from pretrain.settings.schema import Choice
 from pretrain.settings.tree import with_layers
 from pretrain.settings.yaml_files import read_yaml
 from pretrain.submit import main as submit
+from pretrain.tasks.metrics import own_name, pretraining_metrics, question_metrics, sentence_metrics
 from pretrain.tasks.pretraining import PretrainingTask
 from pretrain.training.checks import better_metric, check_experiment, check_weights
 from tests.pretrain.runs import ROOT, changed
@@ -270,12 +271,38 @@ def test_a_metric_that_cannot_be_and_a_contradiction_are_refused(capsys, text, n
         ("loss", "bert/squad", "lower"),
         ("masked_lm_accuracy", "bert/pretraining", "higher"),
         ("next_sentence_loss", "albert/pretraining", "lower"),
+        ("cls_accuracy", "bert/sentence_prediction", "higher"),
+        ("pearson_spearman_corr", "bert/sentence_prediction", "higher"),
+        ("lm_example_loss", "bert/pretraining", "lower"),
+        ("final_f1", "bert/squad", "higher"),
+        ("has_answer_f1", "bert/squad", "higher"),
+        ("validation_loss", "bert/squad", "lower"),
     ],
 )
 def test_the_task_decides_which_side_is_better(metric, name, better):
     config = override(f"trainer.best_checkpoint_eval_metric={metric}", name)
     assert better_metric(config) == better
     assert better_metric(changed(config, "trainer", best_checkpoint_metric_comp=better)) == better
+
+
+@pytest.mark.parametrize(
+    ("name", "measured", "ours"),
+    [
+        ("cls_accuracy", sentence_metrics("classification"), "accuracy"),
+        ("cls_accuracy", sentence_metrics("regression"), "cls_accuracy"),
+        ("masked_lm_accuracy", pretraining_metrics(True), "masked_lm_accuracy"),
+        ("next_sentence_accuracy", pretraining_metrics(True), "next_sentence_accuracy"),
+        ("lm_example_loss", pretraining_metrics(False), "masked_lm_loss"),
+        ("final_f1", question_metrics(False), "f1"),
+        ("final_f1", question_metrics(True), "best_f1"),
+        ("exact_match", question_metrics(True), "exact_match"),
+        ("has_answer_exact_match", question_metrics(True), "HasAns_exact_match"),
+        ("validation_loss", question_metrics(False), "loss"),
+        ("auc", sentence_metrics(None), "auc"),
+    ],
+)
+def test_names_of_the_model_garden(name, measured, ours):
+    assert own_name(name, measured) == ours
 
 
 class Undeclared:

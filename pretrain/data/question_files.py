@@ -1,0 +1,86 @@
+"""A file of SQuAD's form in place of records: create-finetuning makes its records when the run starts."""
+
+import atexit
+import functools
+import logging
+import os
+import shutil
+import tempfile
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+from nlpdata.errors import NlpdataError, UsageError, spelling
+from pretrain.data.texts import as_field
+from pretrain.settings.schema import DataConfig, EvalQuestionDataConfig, QuestionDataConfig
+
+_log = logging.getLogger(__name__)
+
+_OPTIONS = {
+    "doc_stride": "doc_stride",
+    "query_length": "max_query_length",
+    "seq_length": "max_seq_length",
+    "version_2_with_negative": "version_2_with_negative",
+    "do_lower_case": "do_lower_case",
+    "on_bad_row": "on_bad_row",
+}
+"""Field of a data section -> option of create-finetuning."""
+
+Section = TypeVar("Section", bound=DataConfig)
+
+
+def names_questions(config: DataConfig) -> bool:
+    """Whether a data section names a file of SQuAD's form (.json, .json.gz), not records."""
+    path = config.input_path
+    is_file = isinstance(path, str) and path.endswith((".json", ".json.gz"))
+    return is_file and isinstance(config, QuestionDataConfig | EvalQuestionDataConfig)
+
+
+def with_records(config: Section, name: str) -> Section:
+    """The section with the records of its file of questions in input_path; one that names records stays as it is.
+
+    The records lie in a temporary folder until the process ends, and are made once for equal sections.
+
+    Args:
+      config: the section.
+      name: its dotted path, e.g. task.validation_data; messages name the options of create-finetuning by its fields.
+
+    Raises UsageError, DataError.
+    """
+    if not isinstance(config, QuestionDataConfig | EvalQuestionDataConfig):
+        return config
+    if not names_questions(config):
+        default = type(config)()
+        without = [field for field in ("vocab_file", *_OPTIONS) if getattr(config, field) != getattr(default, field)]
+        if without := [field for field in without if field != "seq_length"]:
+            _log.info(f"{name}: no effect on records, which are made already: {', '.join(without)}")
+        return config
+    path = str(config.input_path)
+    if not config.vocab_file:
+        raise UsageError(
+            f"{name}.vocab_file is missing: {path} is text, and takes a tokenizer's file. Or name records of "
+            "nlpdata create-finetuning --task squad."
+        )
+    options = tuple((option, getattr(config, field)) for field, option in _OPTIONS.items())
+    version = (os.path.getmtime(path), os.path.getsize(path)) if os.path.exists(path) else ()
+    return replace(config, input_path=_made(name, path, version, config.vocab_file, config.is_training, options))
+
+
+@functools.cache
+def _made(name: str, path: str, version: tuple, vocab_file: str, is_training: bool, options: tuple) -> str:
+    """The path of the records of a file of questions. `version`: what tells that its content has changed."""
+    from nlpdata import create_finetuning
+
+    folder = tempfile.mkdtemp(prefix="nlpdata-questions-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    split = "train" if is_training else "dev"
+    with spelling(partial(as_field, name)):
+        try:
+            made = create_finetuning(
+                path, folder, vocab_file, task="squad", splits=split, workers=1, overwrite=True, **dict(options)
+            )
+        except NlpdataError as error:
+            raise type(error)(str(error)) from error
+    counters = made.counters[split]["counters"]
+    _log.info(f"{name}: {counters['questions']} questions of {path}, tokenized: {counters['examples']} windows")
+    return str(made.files[split][0])
