@@ -152,6 +152,8 @@ _OPTIMIZER: dict[str, Meaning] = {
     "global_clipnorm": Ours("gradient_clip_norm", unset=(None, "")),
     "clipnorm": _CLIP,
     "clipvalue": _CLIP,
+    "nesterov": Only(_at(False), f"it is not available. {_OWN_PART}."),
+    "decay": Only(_at(0), "use trainer.optimizer_config.learning_rate.decay_steps."),
     "amsgrad": Only(_at(False), f"it is not available. {_OWN_PART}."),
     "include_in_weight_decay": Only(_at([]), "list what must not decay by exclude_from_weight_decay."),
     **_without_effect("name", "jit_compile"),
@@ -184,7 +186,10 @@ _UNSET: dict[str, tuple[str, ...]] = {
 }
 """Fields of ours in which null means there: not set."""
 
-_SAME_TYPE: dict[str, dict[str, str]] = {"encoder": {"bert_v2": "bert"}, "optimizer": {"adamw_experimental": "adamw"}}
+_SAME_TYPE: dict[str, dict[str, str]] = {
+    "encoder": {"bert_v2": "bert"},
+    "optimizer": {"adamw_experimental": "adamw", "sgd_experimental": "sgd"},
+}
 _OTHER_TYPES: dict[str, dict[str, str]] = {
     "encoder": dict.fromkeys(
         ("bigbird", "funnel", "kernel", "reuse", "xlnet", "query_bert", "fnet", "sparse_mixer", "roformer", "any"),
@@ -196,8 +201,8 @@ _OTHER_TYPES: dict[str, dict[str, str]] = {
             "Use {type: adamw, weight_decay_rate: 0, bias_correction: true, gradient_clip_norm: null}, which computes Adam.",
         ),
         **dict.fromkeys(
-            ("sgd", "sgd_experimental", "rmsprop", "lars", "adagrad", "slide", "adafactor", "adafactor_keras"),
-            f"Use adamw or lamb. {_OWN_PART}.",
+            ("rmsprop", "lars", "adagrad", "slide", "adafactor", "adafactor_keras"),
+            f"Use adamw, lamb or sgd. {_OWN_PART}.",
         ),
     },
     "learning rate": dict.fromkeys(

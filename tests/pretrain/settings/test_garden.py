@@ -133,6 +133,15 @@ def test_types_under_other_names():
     assert (config.task.model.encoder.type, config.task.model.encoder.options.num_hidden_layers) == ("bert", 3)
 
 
+def test_plain_gradient_descent():
+    sgd = {"name": "SGD", "decay": 0.0, "nesterov": False, "momentum": 0.9, "jit_compile": False, "clipnorm": None}
+    optimizer = {"optimizer": {"type": "sgd_experimental", "sgd_experimental": sgd}}
+    chosen = experiment(
+        "bert/pretraining", {"trainer": {"optimizer_config": optimizer}}
+    ).trainer.optimizer_config.optimizer
+    assert (chosen.type, chosen.options.momentum) == ("sgd", 0.9)
+
+
 def test_an_unset_type_of_warm_up_is_none():
     layer = {"trainer": {"optimizer_config": {"warmup": {"type": None}}}}
     assert experiment("bert/pretraining", layer).trainer.optimizer_config.warmup is None
@@ -178,6 +187,8 @@ REFUSED = [
     ("bigbird", {"task": {"model": {"encoder": {"type": "bigbird", "bigbird": {}}}}}, "Use bert, albert or mobilebert"),
     ("any", {"task": {"model": {"encoder": {"type": "any", "any": {}}}}}, "Use bert, albert or mobilebert"),
     ("cosine", {"trainer": {"optimizer_config": {"learning_rate": {"type": "cosine"}}}}, "Use polynomial or constant"),
+    ("lars", {"trainer": {"optimizer_config": {"optimizer": {"type": "lars"}}}}, "Use adamw, lamb or sgd"),
+    ("nesterov", {"trainer": {"optimizer_config": {"optimizer": {"type": "sgd", "nesterov": True}}}}, "not available"),
     ("adam", {"trainer": {"optimizer_config": {"optimizer": {"type": "adam"}}}}, "weight_decay_rate: 0"),
 ]
 
