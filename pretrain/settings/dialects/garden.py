@@ -261,10 +261,11 @@ def with_lifted(layer: dict) -> dict:
 
     Training data without next_sentence_labels learns from masked words alone: task.use_next_sentence_label is false.
     """
-    task = layer.get("task")
-    data = task.get("train_data") if isinstance(task, dict) else None
-    name = "use_next_sentence_label"
-    if not isinstance(data, dict) or name not in data or name in task:
+    name, task = "use_next_sentence_label", layer.get("task")
+    if not isinstance(task, dict) or name in task:
+        return layer
+    data = task.get("train_data")
+    if not isinstance(data, dict) or name not in data:
         return layer
     changed = _copied(task, {name: data[name], "train_data": _copied(data, {}, without=name)})
     if isinstance(getattr(data, "lines", None), dict):
