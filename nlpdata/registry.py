@@ -90,16 +90,24 @@ class Registry:
       entries: name -> "module:attribute".
       configs: name -> "module:attribute" of the dataclass of its options, where that is lighter to import than the part.
       by_path: whether a part may also be named as "module:attribute". False where names come from files.
+      absent: names of other systems' parts that are not here -> what to use instead.
     """
 
     def __init__(
-        self, kind: str, entries: Mapping[str, str], configs: Mapping[str, str] | None = None, *, by_path: bool = True
+        self,
+        kind: str,
+        entries: Mapping[str, str],
+        configs: Mapping[str, str] | None = None,
+        *,
+        by_path: bool = True,
+        absent: Mapping[str, str] | None = None,
     ) -> None:
         self.kind = kind
         self._entries = dict(entries)
         self._built_in = frozenset(entries)
         self._configs = dict(configs or {})
         self._by_path = by_path
+        self._absent = dict(absent or {})
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
@@ -137,14 +145,21 @@ class Registry:
             self._entries[name] = target
         return register_part
 
+    def target(self, name: str) -> str:
+        """The "module:attribute" that a name means, without importing it. UsageError for a name that is not registered."""
+        target = self._entries.get(name, name if self._by_path and ":" in name else None)
+        if target is not None:
+            return target
+        if name in self._absent:
+            raise UsageError(f"{self.kind} {name!r} is not available here. {self._absent[name]}")
+        own = "; or name your own as module:attribute" if self._by_path else ""
+        raise UsageError(
+            f"unknown {self.kind} {name!r}.{closest(name, self._entries, 3)} Known: {', '.join(self.names())}{own}."
+        )
+
     def get(self, name: str) -> Any:
         """The part of that name, or at that "module:attribute". UsageError where there is none."""
-        target = self._entries.get(name, name if self._by_path and ":" in name else None)
-        if target is None:
-            own = "; or name your own as module:attribute" if self._by_path else ""
-            raise UsageError(
-                f"unknown {self.kind} {name!r}.{closest(name, self._entries, 3)} Known: {', '.join(self.names())}{own}."
-            )
+        target = self.target(name)
         try:
             return _import(target)
         except (ModuleNotFoundError, AttributeError) as error:

@@ -70,7 +70,14 @@ WARMUPS = Registry(
         "polynomial": "pretrain.optimizers.configs:PolynomialWarmupConfig",
     },
 )
-TRAINERS = Registry("trainer", {"default": "pretrain.training.trainer:Trainer"})
+TRAINERS = Registry(
+    "trainer",
+    {"default": "pretrain.training.trainer:Trainer"},
+    absent={
+        "progressive": "Train in stages, each from the weights of the one before: --init_checkpoint=STAGE1 --model_dir=STAGE2 "
+        "with other records, e.g. longer ones; or write a trainer of your own (docs/extending.md)."
+    },
+)
 ENGINES = Registry(
     "backend",
     {

@@ -31,7 +31,13 @@ from pretrain.training.checks import check_experiment
 
 _log = logging.getLogger("pretrain.run")
 
-MODES = ("train", "eval", "train_and_eval", "predict", "train_and_predict")
+MODES = ("train", "eval", "train_and_eval", "eval_all", "predict", "train_and_predict")
+_AFTERWARDS = "--mode=eval_all evaluates every checkpoint of a model_dir, also while another process trains"
+_ABSENT_MODES = {
+    "continuous_eval": f"{_AFTERWARDS}; run it again for the newer ones.",
+    "continuous_train_and_eval": "--mode=train_and_eval evaluates every trainer.validation_interval steps in the same "
+    f"process; {_AFTERWARDS}.",
+}
 _ARCHITECTURE_FLAGS = {"albert_config_file": "albert", "bert_config_file": "bert"}
 _QUESTION_FLAGS = {
     "predict_file",
@@ -101,7 +107,7 @@ def _run(values: dict, mode: str, about_backend: str) -> int:
 def _resumed(values: dict, mode: str) -> Path | None:
     """The folder of the run that this command would resume."""
     folder = values.get("model_dir") or os.environ.get("AIP_MODEL_DIR")
-    if mode == "eval" or not folder or folder.startswith("gs://"):
+    if mode in ("eval", "eval_all") or not folder or folder.startswith("gs://"):
         return None
     runs = sorted(Path(folder).glob("seed-*")) if "seeds" in values else []
     return runs[0] if runs else Path(folder)
@@ -180,11 +186,13 @@ def _stored_encoder(config: ExperimentConfig, values: dict) -> tuple[str, Choice
 
 
 def run_mode(values: dict) -> str:
-    """What is done before any prediction: train, eval or train_and_eval, or validate_only or compile_only; else predict."""
+    """What is done before any prediction: one of MODES, validate_only or compile_only; predict where there is nothing else."""
     only = [name for name in ("validate_only", "compile_only") if values.get(name)]
     if len(only) == 2:
         raise UsageError("--validate_only and --compile_only exclude each other; --compile_only does both.")
     mode = values.get("mode") or _older_mode(values)
+    if mode in _ABSENT_MODES:
+        raise UsageError(f"--mode={mode} is not available here. {_ABSENT_MODES[mode]}")
     if mode not in MODES:
         raise UsageError(f"--mode must be one of {', '.join(MODES)}. Received: {mode!r}.{closest(mode, MODES)}")
     if mode == "train_and_predict":
@@ -253,11 +261,6 @@ def _flag_layers(values: dict) -> list[tuple[str, dict]]:
     if values.get("tpu") and "strategy_type" not in values:
         layers.append(("--tpu", {"runtime": {"distribution_strategy": "tpu"}}))
     for flag, path, value in fields_of(values):
-        if flag.name == "init_checkpoint" and str(value).endswith(".mdl"):
-            raise UsageError(
-                f"--{flag.name}={value}: Cerebras's .mdl checkpoints cannot be read. Give a checkpoint of TensorFlow, "
-                "Keras (.h5), TensorFlow Hub or Hugging Face of the same model."
-            )
         if flag.name == "tpu" and not value:  # --tpu=$TPU_NAME with nothing in it
             continue
         layers.append((f"--{flag.name}", _nested(path, value)))

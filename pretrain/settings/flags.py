@@ -49,7 +49,7 @@ RUN = (
     Flag("experiment", "Registered experiment, or module:attribute; `--experiment=help` lists them."),
     Flag(
         "mode",
-        "What the run does: train, eval, train_and_eval; with questions predict, train_and_predict. Default: train.",
+        "What the run does: train, eval, train_and_eval, eval_all; with questions predict, train_and_predict. Default: train.",
         aliases=("m",),
     ),
     Flag(
@@ -142,6 +142,9 @@ FIELDS = (
         "num_train_epochs", "Passes over the data; clears train_steps.", ("trainer.num_train_epochs",), ("num_epochs",)
     ),
     Flag("num_train_steps", "Steps of the whole run.", ("trainer.train_steps",), ("train_steps", "max_steps")),
+    Flag(
+        "steps", "Steps of this call, after those of earlier ones; the run's length stays.", ("trainer.steps_a_call",)
+    ),
     Flag("gradient_accumulation_steps", "Micro-steps of a step.", ("trainer.gradient_accumulation_steps",)),
     Flag(
         "learning_rate",
@@ -181,7 +184,8 @@ FIELDS = (
         ("max_to_keep",),
     ),
     Flag("iterations_per_loop", "Steps between looks at the loss.", ("trainer.steps_per_loop",), ("steps_per_loop",)),
-    Flag("max_eval_steps", "Batches of an evaluation; -1: all.", ("trainer.validation_steps",), ("eval_steps",)),
+    Flag("max_eval_steps", "Batches of an evaluation; -1: all.", ("trainer.validation_steps",)),
+    Flag("eval_steps", "The same, as Cerebras's: 0 is all, too.", ("trainer.validation_steps",), words={"0": "-1"}),
     Flag("classifier_dropout", "Dropout before the classifier.", ("task.model.classifier_dropout_prob",)),
     Flag(
         "version_2_with_negative",
@@ -233,6 +237,9 @@ ACCEPTED = (
     Flag("predict_data_path", note="the test set needs no records"),
     Flag("squad_dropout", note="the span head has no layer of its own to drop"),
     Flag("start_n_top", note="every start and end is scored: --n_best_size is how many answers stay"),
+    Flag("cs_ip", note="this runs on CPU, GPU or TPU"),
+    Flag("device", note="--strategy_type and --num_gpus choose devices"),
+    Flag("multireplica", note="--strategy_type and --num_gpus choose devices", kind="switch"),
     Flag("end_n_top", note="every start and end is scored: --n_best_size is how many answers stay"),
 )
 _FIELDS_INSTEAD = (
@@ -242,7 +249,6 @@ _FIELDS_INSTEAD = (
 REFUSED = (
     Flag("gin_file", instead=_FIELDS_INSTEAD, kind="many"),
     Flag("gin_params", instead=_FIELDS_INSTEAD, kind="many"),
-    Flag("cs_ip", instead="training runs on CPU, GPU or TPU: leave it out, or give --tpu"),
 )
 FLAGS = (*RUN, *FIELDS, *ACCEPTED, *REFUSED)
 _BY_SPELLING = {spelling: flag for flag in FLAGS for spelling in (flag.name, *flag.aliases)}

@@ -206,6 +206,8 @@ class TrainerConfig(Config):
     train_steps: int | None = at_least(1, None)
     """Steps in all; null: int(examples / global_batch_size) * num_train_epochs."""
     num_train_epochs: int = at_least(1, 1)
+    steps_a_call: int | None = at_least(1, None)
+    """Steps that one call takes, at most, before it ends as at the end of the run; null: all that are left."""
     gradient_accumulation_steps: int = at_least(1, 1)
     """Micro-steps a step: the number of parts that a batch is cut into, one after the other."""
     steps_per_loop: int = at_least(1, 10)

@@ -22,7 +22,7 @@ from pretrain.optimizers.configs import (
 )
 from pretrain.optimizers.curve import curve_of, warmup_length
 from pretrain.optimizers.decay import is_decayed
-from pretrain.registry import TASKS
+from pretrain.registry import TASKS, TRAINERS
 from pretrain.settings.schema import ExperimentConfig, OptimizationConfig
 from pretrain.tasks.metrics import own_name
 
@@ -54,9 +54,10 @@ def check_experiment(
     Raises UsageError, with the dotted path, for what makes the run pointless or wrong.
     """
     run = _Run(config, mode, config.trainer.train_steps if train_steps is None else train_steps, task)
+    _trainer(config.trainer.type)
     better_metric(config, task)
     _best_folder(config.trainer.best_checkpoint_export_subdir)
-    trained = mode != "eval"
+    trained = mode not in ("eval", "eval_all")
     for refuse in (_learning_rate, _warmup, _optimizer, _masking, _epochs) if trained else ():
         refuse(run)
     warn = (_length, _decay, _precision, _labels, _evaluation) if trained else (_evaluation,)
@@ -99,6 +100,13 @@ def with_metric(config: ExperimentConfig, task: "Task") -> ExperimentConfig:
     better = better_metric(config, task)
     trainer = replace(config.trainer, best_checkpoint_eval_metric=name, best_checkpoint_metric_comp=better)
     return replace(config, trainer=trainer)
+
+
+def _trainer(name: str) -> None:
+    try:
+        TRAINERS.target(name)
+    except UsageError as error:
+        raise UsageError(f"trainer.type: {error}") from None
 
 
 def check_weights(config: ExperimentConfig, paths: Iterable[str]) -> list[str]:

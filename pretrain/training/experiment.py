@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import DataError, UsageError
 from nlpdata.registry import user_modules
 from pretrain.converters import native
 from pretrain.converters.report import refuse_missing
@@ -33,10 +33,11 @@ from pretrain.training.agreement import (
 from pretrain.training.checkpoints import Checkpoints
 from pretrain.training.checks import check_experiment, check_weights, with_metric
 from pretrain.training.plot import plot_loss
+from pretrain.training.trainer import Trainer
 
 _log = logging.getLogger(__name__)
 
-MODES = ("train", "eval", "train_and_eval", "validate_only", "compile_only")
+MODES = ("train", "eval", "train_and_eval", "eval_all", "validate_only", "compile_only")
 
 
 def run_experiment(config: ExperimentConfig, model_dir: str | os.PathLike, mode: str = "train") -> dict[str, float]:
@@ -46,7 +47,8 @@ def run_experiment(config: ExperimentConfig, model_dir: str | os.PathLike, mode:
       config: what to learn, how, on what.
       model_dir: the run's folder. If it holds checkpoints, the run resumes from the newest whole one, step for step as if
         it had not been interrupted.
-      mode: train; eval; train_and_eval (evaluates on the way and at the end); validate_only (builds, traces, checks data,
+      mode: train; eval; train_and_eval (evaluates on the way and at the end); eval_all (evaluates every checkpoint that the run
+        has kept, oldest first); validate_only (builds, traces, checks data,
         labels and checkpoint names; takes no step and writes nothing); compile_only (compiles too).
 
     Returns the metrics of the last evaluation ({} where there was none).
@@ -85,8 +87,8 @@ class _Run:
     def __init__(self, config: ExperimentConfig, model_dir: Path, mode: str):
         self._given, self._config = config, with_toy_records(config, model_dir)
         self._model_dir, self._mode = model_dir, mode
-        self._trains = mode != "eval"
-        self._evaluates = mode in ("eval", "train_and_eval")
+        self._trains = mode not in ("eval", "eval_all")
+        self._evaluates = mode in ("eval", "train_and_eval", "eval_all")
 
     def execute(self) -> dict[str, float]:
         config = self._config
@@ -95,7 +97,7 @@ class _Run:
         self._data = RunData(train_data, self._build_validation_data())
         refuse_records_of_two_tokenizers(config.task, self._data)
         self._steps = self._check_steps()
-        found = Checkpoints(self._model_dir).newest()
+        found = self._named_of_own() or Checkpoints(self._model_dir).newest()
         if found and self._mode == "train" and found[1]["step"] >= self._steps:
             self._report_done(found[1]["step"])
             return {}
@@ -112,6 +114,8 @@ class _Run:
             step, interval = self._restore(found) if found else self._start()
             if self._mode in ("validate_only", "compile_only"):
                 return self._check_only()
+            if self._mode == "eval_all" and found:
+                return self._evaluate_all(found)
             return self._run(step, interval)
 
     def _build_validation_data(self) -> Batches | None:
@@ -178,7 +182,7 @@ class _Run:
     def _start(self) -> tuple[int, list]:
         """A run without checkpoints: initial weights, or those of init_checkpoint."""
         start = self._config.task.init_checkpoint
-        if self._mode == "eval" and not start:
+        if not self._trains and not start:
             raise UsageError(
                 f"nothing to evaluate: {self._model_dir} holds no checkpoint (checkpoints/step-...). Is it the model_dir "
                 "of the run? Or name weights with init_checkpoint."
@@ -186,17 +190,43 @@ class _Run:
         own = native.locate_info(start) if start else None
         if start:
             refuse_tokenizer_of_other_weights(self._config.task, self._data, start)
-        if own and self._mode == "eval":
+        if own and not self._trains:
             refuse_other_labels(own[1].get("data", {}), self._data.own.facts)
         if self._trains:
             _log.info(f"learning rate: {in_words(self._schedule())}")
         report = self._task.initialize(self._engine.model)
-        if self._mode == "eval":
+        if not self._trains:
             refuse_missing(report, self._engine.model, "the evaluation")
             _log.warning(f"step 0: {self._model_dir} holds no checkpoint; {start} is evaluated, as it was loaded")
         elif report is not None:
             _log.info(f"step 0, from the weights of {start}")
         return 0, []
+
+    def _named_of_own(self) -> tuple[Path, dict, dict[str, np.ndarray]] | None:
+        """The checkpoint in the model_dir that init_checkpoint names for an evaluation; None where it names none of the run's."""
+        named = self._config.task.init_checkpoint
+        if self._mode != "eval" or not named or not Path(named).exists():
+            return None
+        own = native.locate(named)
+        if own is None or self._model_dir.resolve() not in own.resolve().parents:
+            return None
+        self._config = replace(self._config, task=replace(self._config.task, init_checkpoint=""))
+        return own, native.read_info(own), native.read_arrays(own)
+
+    def _evaluate_all(self, newest: tuple[Path, dict, dict[str, np.ndarray]]) -> dict[str, float]:
+        """Evaluates the checkpoints that the run has kept, oldest first; the newest one's weights are loaded."""
+        metrics: dict[str, float] = {}
+        for folder in native.finished(newest[0].parent):
+            try:
+                found = (
+                    newest if folder == newest[0] else (folder, native.read_info(folder), native.read_arrays(folder))
+                )
+            except DataError as error:
+                _log.warning(f"{error}; it is skipped")
+                continue
+            step, interval = self._restore(found)
+            metrics = self._new_trainer(step, interval).evaluate()
+        return metrics
 
     def _restore(self, found: tuple[Path, dict, dict[str, np.ndarray]]) -> tuple[int, list]:
         folder, info, arrays = found
@@ -230,8 +260,8 @@ class _Run:
         )
         return {}
 
-    def _run(self, step: int, interval: list) -> dict[str, float]:
-        trainer = TRAINERS.get(self._config.trainer.type)(
+    def _new_trainer(self, step: int, interval: list) -> Trainer:
+        return TRAINERS.get(self._config.trainer.type)(
             self._config,
             self._task,
             self._engine,
@@ -243,13 +273,18 @@ class _Run:
             interval=interval,
             info=self._describe(),
         )
-        if self._mode == "eval":
+
+    def _run(self, step: int, interval: list) -> dict[str, float]:
+        trainer = self._new_trainer(step, interval)
+        if not self._trains:
             return trainer.evaluate()
         if self._engine.host[0] == 0:
             self._keep_config()
             self._keep_tokenizer()
         if step >= self._steps:
             self._report_done(step)
+        elif trainer.last_step < self._steps:
+            _log.info(f"this call ends after step {trainer.last_step} of {self._steps} (trainer.steps_a_call)")
         metrics = trainer.train() if self._mode == "train" else trainer.train_and_evaluate()
         if self._engine.host[0] == 0:
             plot_loss(self._model_dir)

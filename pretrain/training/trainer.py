@@ -82,6 +82,7 @@ class Trainer:
     ):
         self.config, self.task, self.engine, self.model_dir = config, task, engine, Path(model_dir)
         self.train_steps, self.step = train_steps, step
+        self.last_step = min(train_steps, step + (config.trainer.steps_a_call or train_steps))  # of this call
         self.metrics: dict[str, float] = {}  # of the last evaluation
         self._settings, self._info = config.trainer, dict(info or {})
         self._is_chief = engine.host[0] == 0
@@ -101,7 +102,7 @@ class Trainer:
 
     def finished(self) -> bool:
         """Whether training ends here; asked before every step."""
-        return self._stopped or self.step >= self.train_steps
+        return self._stopped or self.step >= self.last_step
 
     def take_step(self, step: int, prepared: Prepared) -> dict:
         """Takes one step; returns the sums of its statistics."""
@@ -134,7 +135,7 @@ class Trainer:
 
     def _train_loop(self, evaluating: bool) -> None:
         ahead = self.config.task.train_data.prefetch_buffer_size
-        with contextlib.closing(prefetch(self._prepare, range(self.step, self.train_steps), ahead)) as steps:
+        with contextlib.closing(prefetch(self._prepare, range(self.step, self.last_step), ahead)) as steps:
             while not self.finished():
                 started = time.perf_counter()
                 step, prepared = next(steps)

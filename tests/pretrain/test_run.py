@@ -170,16 +170,11 @@ def test_garden_local_line():
         (
             "--mode train --cs_ip x.x.x.x --params /path/to/yaml --model_dir /path/to/model_dir "
             "--checkpoint_path /path/to/pretrained_checkpoint.mdl",
-            "--cs_ip has no meaning here: training runs on CPU, GPU or TPU",
-        ),
-        (
-            "--mode train --params /path/to/yaml --model_dir /path/to/model_dir "
-            "--checkpoint_path /path/to/pretrained_checkpoint.mdl",
             "there is no configuration file /path/to/yaml",
         ),
         (
-            "--experiment=bert/pretraining --mode train --model_dir x --checkpoint_path /path/to/pretrained_checkpoint.mdl",
-            "Cerebras's .mdl checkpoints cannot be read",
+            "--experiment=bert/pretraining --mode train --cs_ip x.x.x.x --model_dir x --checkpoint_path /path/to/no.mdl",
+            "/path/to/no.mdl: no such file, folder or checkpoint prefix",
         ),
     ],
 )
@@ -313,6 +308,7 @@ def test_the_encoder_is_that_of_the_checkpoint_unless_named(tmp_path, monkeypatc
     [
         ("", "train"),
         ("--mode=eval", "eval"),
+        ("--mode eval_all", "eval_all"),
         ("--do_train", "train"),
         ("--do_train=True --do_eval=True", "train_and_eval"),
         ("--do_eval", "eval"),
@@ -332,7 +328,8 @@ def test_modes(line, mode):
     ("line", "message"),
     [
         ("--mode=trian", "Received: 'trian'. Did you mean train"),
-        ("--mode=continuous_eval", "must be one of train, eval, train_and_eval"),
+        ("--mode=continuous_eval", "is not available here. --mode=eval_all evaluates every checkpoint"),
+        ("--mode=continuous_train_and_eval", "--mode=train_and_eval evaluates every trainer.validation_interval steps"),
         ("--nodo_train", "nothing to do"),
         ("--validate_only --compile_only", "exclude each other"),
     ],
@@ -357,6 +354,15 @@ def test_wrong_modes(line, message):
             "--train_batch_size: task.train_data.global_batch_size: expected",
         ),
         ("--experiment=bert/local --params_override=trainer.train_stps=1", "--params_override: trainer.train_stps:"),
+        (
+            "--experiment=bert/local --model_dir=x --params_override=trainer.type=progressive",
+            "trainer.type: trainer 'progressive' is not available here. Train in stages",
+        ),
+        (
+            "--experiment=bert/local --model_dir=x --params_override=trainer.type=defualt",
+            "trainer.type: unknown trainer 'defualt'. Did you mean default?",
+        ),
+        ("--experiment=bert/local --gin_params=a=1", "--gin_params has no meaning here: use --params_override"),
         ("--experiment=bert/local --num_train_steps=0", "trainer.train_steps: must be at least 1. Received: 0."),
         ("--experiment=bert/local --backend=jaxx", "--backend=jaxx"),
         ("--experiment=json:loads", "experiment 'json:loads' fails: TypeError: loads() missing"),

@@ -47,7 +47,6 @@ def test_forms(argv, values):
         (["--model_dir", "--mode=eval"], "--model_dir needs a value"),
         (["--do_train=maybe"], "--do_train: expected true or false. Received: 'maybe'"),
         (["--nomodel_dir"], "no flag --nomodel_dir"),
-        (["--cs_ip", "1.2.3.4"], "training runs on CPU, GPU or TPU"),
         (["--gin_file=x.gin"], "use --params_override for single fields"),
         (["--gin_params=x=1"], "use --params_override for single fields"),
     ],
@@ -69,6 +68,8 @@ def test_what_has_no_effect_is_reported():
 @pytest.mark.parametrize(
     ("argv", "path", "value"),
     [
+        (["--eval_steps", "0"], "trainer.validation_steps", "-1"),
+        (["--eval_steps=7"], "trainer.validation_steps", "7"),
         (["--optimizer=AdamW"], "trainer.optimizer_config.optimizer.type", "adamw"),
         (["--optimizer=LAMB"], "trainer.optimizer_config.optimizer.type", "lamb"),
         (["--hp-tune", "y"], "trainer.hypertune_metric", "accuracy"),
