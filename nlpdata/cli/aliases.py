@@ -1,29 +1,21 @@
 """Older spellings of options, rewritten before parsing: one table (command, old name) -> (option, conversion).
 
-Sources: kamalkraj/ALBERT-TF2.0, google-research/bert, google-research/albert and NVIDIA's and the TensorFlow Model
-Garden's forks of create_pretraining_data.py.
+Sources: kamalkraj/ALBERT-TF2.0, google-research/bert, google-research/albert, NVIDIA's and the TensorFlow Model
+Garden's forks of create_pretraining_data.py, and spm_train. Those that are not one option each are in nlpdata.cli.older.
 """
 
 from collections.abc import Sequence
 
+from nlpdata.cli.older import OLDER, parse_bool
 from nlpdata.errors import UsageError, closest
 from nlpdata.finetuning.older_flags import finetuning_argv
-
-_TRUE, _FALSE = {"true", "t", "1", "yes", "y"}, {"false", "f", "0", "no", "n"}
-
-
-def parse_bool(name: str, text: str) -> bool:
-    """absl's boolean words."""
-    if text.lower() in _TRUE | _FALSE:
-        return text.lower() in _TRUE
-    raise UsageError(f"--{name} takes true or false. Received: {text!r}.")
-
 
 # (command, old name) -> (new option, None), or for on/off options (None, {value: new arguments})
 ALIASES: dict[tuple[str, str], tuple[str | None, dict[bool, list[str]] | None]] = {
     ("create-pretraining", "input-file"): ("--input", None),
     ("create-pretraining", "output-file"): ("--output", None),
     ("create-pretraining", "spm-model-file"): ("--tokenizer", None),
+    ("create-pretraining", "sp-model-file"): ("--tokenizer", None),
     ("create-pretraining", "vocab-file"): ("--tokenizer", None),
     ("create-pretraining", "meta-data-file-path"): ("--meta", None),
     ("create-pretraining", "random-seed"): ("--seed", None),
@@ -89,6 +81,9 @@ def rewrite(command: str, argv: Sequence[str], booleans: frozenset[str], known: 
         name, equals, value = word[2:].partition("=")
         name = name.replace("_", "-")
         negated = name.removeprefix("no-") if name.startswith("no-") else name.removeprefix("no")
+        if words := _older(command, name, negated, f"{equals}{value}", known, rest):
+            result += words[0]
+            continue
         option, choice = ALIASES.get((command, name), (None, None))
         _, opposite = ALIASES.get((command, negated), (None, None))
         if choice is None and name not in known and opposite is not None:
@@ -104,10 +99,31 @@ def rewrite(command: str, argv: Sequence[str], booleans: frozenset[str], known: 
         elif name in known or name in ("help", "version"):
             result.append(f"--{name}{equals}{value}")
         else:
-            old = {alias for owner, alias in ALIASES if owner == command}
+            old = {alias for owner, alias in (*ALIASES, *OLDER) if owner == command}
             hint = closest(f"--{name}", (f"--{each}" for each in sorted(known | old)))
             raise UsageError(f"no option --{name} in `nlpdata {command}`.{hint} `nlpdata {command} --help` lists them.")
     return result
+
+
+def _older(
+    command: str, name: str, negated: str, value: str, known: frozenset[str], rest: list[str]
+) -> tuple[list[str]] | None:
+    """(the arguments that an option of nlpdata.cli.older stands for,); None where it is none of them.
+
+    Args:
+      value: what follows the name, "=" included.
+      rest: the words after it, of which its value is taken.
+    """
+    older, opposite = OLDER.get((command, name)), OLDER.get((command, negated))
+    if older is None and opposite is not None and opposite.is_switch and not value and name not in known:
+        return (opposite.arguments("false"),)
+    if older is None:
+        return None
+    if not value and not older.is_switch:
+        if not rest:
+            raise UsageError(f"--{name} needs a value.")
+        return (older.arguments(rest.pop(0)),)
+    return (older.arguments(value.removeprefix("=") if value else "true"),)
 
 
 def _without_vocab_of_model(argv: list[str]) -> list[str]:

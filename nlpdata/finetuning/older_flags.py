@@ -22,7 +22,7 @@ _TFDS_SPLITS = {"train_split": "train", "dev_split": "dev", "test_split": "test"
 
 
 def finetuning_argv(argv: Sequence[str]) -> list[str]:
-    """argv with --fine_tuning_task_type, --mnli_type, --tokenization and --tfds_params rewritten to our options.
+    """argv with --fine_tuning_task_type, --mnli_type and --tfds_params rewritten to our options.
 
     Raises UsageError where they name what create-finetuning does not make.
     """
@@ -31,7 +31,7 @@ def finetuning_argv(argv: Sequence[str]) -> list[str]:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
         name = name.replace("_", "-")
-        if name not in ("--fine-tuning-task-type", "--mnli-type", "--tfds-params", "--tokenization"):
+        if name not in ("--fine-tuning-task-type", "--mnli-type", "--tfds-params"):
             result.append(word)
             continue
         if not equals:
@@ -44,7 +44,6 @@ def finetuning_argv(argv: Sequence[str]) -> list[str]:
             mnli = value
         elif name == "--tfds-params" and value:
             result += tfds_options(value)
-        # --tokenization: the tokenizer's file says what it is
     if mnli is None and _names_one_eval_file(result):
         mnli = "matched"  # the scripts' default: they write one file
     return _with_mnli_type(result, mnli) if mnli else result

@@ -12,18 +12,18 @@ All that fails for want of room or rights fails in the first two steps, before a
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from nlpdata.errors import DataError, NlpdataError, opt
-from nlpdata.files.paths import AnyPath, file_checksum
+from nlpdata.files.paths import AnyPath, file_checksum, is_plain_name
 from nlpdata.files.temporary import temporary
 from nlpdata.files.writing import move, sync_folder, write_durably, write_whole
 from nlpdata.output.naming import OutputSet, is_own, set_files
-from nlpdata.records.contract import committing_marker, meta_bytes, read_meta, write_meta
+from nlpdata.records.contract import meta_bytes, read_meta, write_meta
 
 JOURNAL = "commit.json"
 
@@ -98,7 +98,8 @@ def _mark(sets: Sequence[FinishedSet], key: str, folder: AnyPath) -> bool:
     marked = [read_marker(each.target) for each in sets]
     content = json.dumps({"key": key, "files": sorted(_old(sets) | _new(sets))}).encode()
     for each in sets:
-        write_whole(committing_marker(each.target.output), content)
+        for marker in each.target.markers:
+            write_whole(marker, content)
     sync_folder(folder)
     return any(marked) or not _are_in_place(sets)
 
@@ -159,8 +160,15 @@ def _are_in_place(sets: Sequence[FinishedSet]) -> bool:
 
 def read_marker(target: OutputSet) -> dict | None:
     """What an interrupted commit wrote into its marker: its key, and files of the old set and the new."""
+    for marker in target.markers:
+        if found := _read_marker(marker):
+            return found
+    return None
+
+
+def _read_marker(marker: AnyPath) -> dict | None:
     try:
-        marked = json.loads(committing_marker(target.output).read_text())
+        marked = json.loads(marker.read_text())
         return {"key": str(marked["key"]), "files": [str(name) for name in marked["files"]]}
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -175,16 +183,29 @@ def marked_files(target: OutputSet) -> set[str]:
 
 def listed(target: OutputSet) -> set[str]:
     """The files that the meta file in place lists, as far as they may be the set's own."""
+    return {
+        name
+        for name in _in_meta(target, lambda meta: [meta.get("tokenizer", {}).get("file", "")])
+        if is_own(target, name)
+    }
+
+
+def listed_records(target: OutputSet) -> set[str]:
+    """The base names of record files that the meta file in place lists, whosever they are."""
+    return {name for name in _in_meta(target) if is_plain_name(name)}
+
+
+def _in_meta(target: OutputSet, more: Callable[[dict], list[str]] = lambda meta: []) -> set[str]:
+    """The names of records and questions in the meta file in place, and more of its content; none where it is not ours."""
     if not target.meta.exists():
         return set()
     try:
         meta = read_meta(target.meta)
         files = {shard["file"] for shard in meta.get("shards", [])}
         files |= {split["examples"] for split in meta.get("splits", {}).values() if "examples" in split}
-        files.add(meta.get("tokenizer", {}).get("file", ""))
-    except (NlpdataError, TypeError, KeyError, AttributeError):  # no meta file of ours: it lists nothing
+        return files | set(more(meta))
+    except (NlpdataError, TypeError, KeyError, AttributeError):
         return set()
-    return {name for name in files if is_own(target, name)}
 
 
 def standing(targets: Sequence[OutputSet]) -> str:
@@ -201,7 +222,8 @@ def _meta_digest(target: OutputSet) -> str | None:
 
 def remove_markers(targets: Sequence[OutputSet]) -> None:
     for target in reversed(targets):
-        committing_marker(target.output).unlink(missing_ok=True)
+        for marker in reversed(target.markers):
+            marker.unlink(missing_ok=True)
 
 
 def complete(targets: Sequence[OutputSet], key: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nlpdata.errors import UsageError, opt
 from nlpdata.files.paths import AnyPath, path_of
-from nlpdata.records.contract import meta_path, record_stem, shard_names, split_shard
+from nlpdata.records.contract import committing_marker, meta_path, record_stem, shard_names, split_shard
 
 SHARD_BYTES = 112 << 20  # records of a shard, unless their number is given
 QUESTIONS_SUFFIX = ".examples.jsonl.gz"
@@ -21,16 +21,18 @@ class OutputSet:
     """One set of records.
 
     Attributes:
-      output: its name, as given to --output.
+      output: its name, as given to --output; of several names the first.
       meta: its meta file.
       kin: pattern of the stems of other sets in the folder that the same meta file may describe; "": of none.
       copy_stem: of the tokenizer's copy; None: the set's own.
+      names: base names of the record files, where --output names each of them; (): as many shards of one name as it takes.
     """
 
     output: str
     meta: AnyPath
     kin: str = ""
     copy_stem: str | None = None
+    names: tuple[str, ...] = ()
 
     @property
     def folder(self) -> AnyPath:
@@ -40,8 +42,20 @@ class OutputSet:
     def stem(self) -> str:
         return record_stem(self.output).name
 
+    @property
+    def stems(self) -> list[str]:
+        """That of each name."""
+        return [record_stem(name).name for name in self.names] or [self.stem]
+
+    @property
+    def markers(self) -> list[AnyPath]:
+        """The files that exist while the set is being replaced; each record file's reader looks for its own."""
+        return [committing_marker(self.folder / name) for name in self.names] or [committing_marker(self.output)]
+
     def shards(self, record_bytes: int, given: int | None = None) -> list[str]:
-        """Base names of the record files: as many as given, else one for each 112 MiB of records."""
+        """Base names of the record files: those named, else as many as given, else one for each 112 MiB of records."""
+        if self.names:
+            return list(self.names)
         count = given or max(1, -(-record_bytes // SHARD_BYTES))
         return [Path(name).name for name in shard_names(self.output, count)]
 
@@ -55,10 +69,7 @@ def output_set(output: str, meta: str | None = None, kin: str = "", copy_stem: s
             + (", a folder." if not name else ", which readers' patterns would not match.")
         )
     if "," in output:
-        raise UsageError(
-            f"{opt('output')} names one set of records. Received: {output!r}. For several files give one name, and "
-            f"{opt('num_shards')}."
-        )
+        return _set_of_names([part.strip() for part in output.split(",") if part.strip()], meta, kin, copy_stem)
     if split_shard(output)[2] > 1 or re.search(r"-of-\d{5,}$", name):
         raise UsageError(
             f"{opt('output')} names the set, not one shard of it. Received: {output!r}. Expected: "
@@ -69,6 +80,22 @@ def output_set(output: str, meta: str | None = None, kin: str = "", copy_stem: s
     return OutputSet(output, path_of(meta) if meta else meta_path(output), kin, copy_stem)
 
 
+def _set_of_names(outputs: list[str], meta: str | None, kin: str, copy_stem: str | None) -> OutputSet:
+    """The set whose record files are named one by one, with commas between them. Its meta file is the folder's, meta.json."""
+    each = [output_set(output) for output in outputs]
+    stems = [one.stem for one in each]
+    if len(set(stems)) < len(stems):
+        raise UsageError(f"{opt('output')} names a file twice. Received: {','.join(outputs)}.")
+    folders = {str(one.folder) for one in each}
+    if len(folders) > 1:
+        raise UsageError(
+            f"{opt('output')}: the files of a set are in one folder. Received: {', '.join(sorted(folders))}."
+        )
+    names = tuple(Path(shard_names(output, 1)[0]).name for output in outputs)
+    place = path_of(meta) if meta else each[0].folder / "meta.json"
+    return OutputSet(outputs[0], place, kin, copy_stem, names if len(names) > 1 else ())
+
+
 def is_own(target: OutputSet, name: str) -> bool:
     """Whether a file of this name next to the records may belong to the set: the rule by which we name its files.
 
@@ -76,7 +103,7 @@ def is_own(target: OutputSet, name: str) -> bool:
     Own are `<stem>.tfrecord` and `.tf_record`, whole or as a numbered shard, `<stem>.examples.jsonl.gz`, and the copy of
     the tokenizer.
     """
-    stems = f"(?:{re.escape(target.stem)}{'|' if target.kin else ''}{target.kin})"
+    stems = f"(?:{'|'.join([*map(re.escape, target.stems), *([target.kin] if target.kin else [])])})"
     of_set = rf"{stems}({_RECORDS}|{re.escape(QUESTIONS_SUFFIX)})"
     stem = target.stem if target.copy_stem is None else target.copy_stem
     copy = re.escape(f"{stem}.tokenizer".removeprefix(".")) + _COPY
@@ -87,5 +114,5 @@ def set_files(target: OutputSet) -> list[AnyPath]:
     """The record files under the set's name, one file or numbered shards of any count."""
     if not target.folder.is_dir():
         return []
-    names = re.escape(target.stem) + _RECORDS
+    names = f"(?:{'|'.join(map(re.escape, target.stems))}){_RECORDS}"
     return sorted(path for path in target.folder.iterdir() if re.fullmatch(names, path.name))

@@ -7,10 +7,10 @@ from pathlib import Path
 from nlpdata.errors import NlpdataError, UsageError, opt
 from nlpdata.files.paths import AnyPath
 from nlpdata.files.temporary import temporary
-from nlpdata.output.committing import listed, marked_files, read_decided, read_marker
-from nlpdata.output.naming import OutputSet, set_files
+from nlpdata.output.committing import listed, listed_records, marked_files, read_decided, read_marker
+from nlpdata.output.naming import OutputSet, is_own, set_files
 from nlpdata.output.work import remove_emptied, work_path
-from nlpdata.records.contract import committing_marker, read_meta
+from nlpdata.records.contract import read_meta
 
 
 def check_output(
@@ -33,10 +33,12 @@ def check_output(
         keys = [marked["key"] for marked in map(read_marker, targets) if marked]
         for target in targets:
             _refuse_existing(target, overwrite, may_complete=bool(key) and key in keys)
+        if overwrite:
+            _refuse_leaving_files(targets)
         _refuse_others(targets, others or {})
     for target in targets:
         longest = target.folder / f"{target.stem}.tfrecord-00000-of-00000.json"  # of the names in the work folder
-        for place in (committing_marker(target.output), target.meta, longest):
+        for place in (*target.markers, target.meta, longest):
             _probe(place)
 
 
@@ -47,7 +49,7 @@ def _refuse_existing(target: OutputSet, overwrite: bool, may_complete: bool) -> 
     names = ", ".join(path.name for path in existing[:5]) + (" ..." if len(existing) > 5 else "")
     if marked and not may_complete and not overwrite:
         raise UsageError(
-            f"{target.folder}/ holds a set that another run left half replaced ({committing_marker(target.output)} "
+            f"{target.folder}/ holds a set that another run left half replaced ({target.markers[0]} "
             f"exists). Run that command again to complete it, or use {opt('overwrite', True)}, or another {opt('output')}."
         )
     if existing and not may_complete and not overwrite:
@@ -68,6 +70,18 @@ def _refuse_existing(target: OutputSet, overwrite: bool, may_complete: bool) -> 
             f"{target.meta} is not a meta file of records, and {opt('overwrite', True)} would replace it. Remove it yourself, or "
             f"use another {opt('output')} or {opt('meta')}."
         )
+
+
+def _refuse_leaving_files(targets: Sequence[OutputSet]) -> None:
+    """UsageError where files of a set named one by one would stay behind, because this run names others."""
+    for target in targets:
+        mine = [name for name in sorted(listed_records(target)) if not any(is_own(each, name) for each in targets)]
+        left = [name for name in mine if (target.folder / name).exists()] if target.names else []
+        if left:
+            raise UsageError(
+                f"{target.meta} lists {', '.join(left[:5])} too, which would stay behind. Remove them and it yourself, or use "
+                f"another {opt('output')} or {opt('meta')}."
+            )
 
 
 def _refuse_others(targets: Sequence[OutputSet], others: Mapping[str, bytes | None]) -> None:

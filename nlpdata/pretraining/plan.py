@@ -132,7 +132,8 @@ class Plan:
 def make_plan(request: PretrainingRequest) -> Plan:
     """Looks at the input, as far as it takes to know that the run can start. Raises UsageError, DataError."""
     chosen, input = request.options, request.input
-    targets = _targets(str(request.output), request.meta, chosen)
+    targets = _targets(request)
+    train = targets["train"]
     files, warnings = find_files(input)
     if chosen.nsp_scope == "file" and len(files) > MAX_FILES:
         raise UsageError(
@@ -149,7 +150,7 @@ def make_plan(request: PretrainingRequest) -> Plan:
     if size is None:  # it does not depend on the workers: a run may resume with fewer
         share = sum(file.size for file in files) // (default_workers() * 8)
         size = min(max(share, MIN_PORTION_BYTES), MAX_PORTION_BYTES)
-    warnings += _older_eval_set(str(request.output), chosen)
+    warnings += _older_eval_set(train.output, chosen)
     for line in warnings:
         _log.warning(line)
     for note in loaded.notes:
@@ -170,7 +171,7 @@ def make_plan(request: PretrainingRequest) -> Plan:
             [[part.file.path, part.start, part.stop, part.max_documents] for part in portion.byte_ranges]
             for portion in portions
         ],
-        "num_shards": request.num_shards,
+        "num_shards": list(train.names) or request.num_shards,
     }
     entry = {**loaded.meta(), "source": loaded.path}
     return Plan(
@@ -178,12 +179,16 @@ def make_plan(request: PretrainingRequest) -> Plan:
     )
 
 
-def _targets(output: str, meta: str | None, options: PretrainingOptions) -> dict[str, OutputSet]:
-    output = str(output)
-    targets = {"train": output_set(output, meta)}
-    if options.eval_fraction:
-        suffix = output[len(str(record_stem(output))) :] or ".tfrecord"
-        targets["eval"] = output_set(f"{record_stem(output)}.eval{suffix}")
+def _targets(request: PretrainingRequest) -> dict[str, OutputSet]:
+    train = output_set(str(request.output), request.meta)
+    if train.names and request.num_shards not in (None, len(train.names)):
+        raise UsageError(
+            f"{opt('output')} names {len(train.names)} files, and {opt('num_shards')} is {request.num_shards}. Leave it out."
+        )
+    targets = {"train": train}
+    if request.options.eval_fraction:
+        stem = str(record_stem(train.output))
+        targets["eval"] = output_set(f"{stem}.eval{train.output[len(stem) :] or '.tfrecord'}")
     return targets
 
 

@@ -8,6 +8,7 @@ import pytest
 import sentencepiece
 import typer
 
+from nlpdata import open_records
 from nlpdata.cli.parsing import ParserError
 from tests.nlpdata.commands import contents, create_arguments, run_command, visible
 from tests.nlpdata.conftest import random_sentences
@@ -170,6 +171,8 @@ def test_nothing_after_the_dashes_is_nothing(tmp_path, text, tiny_model, capsys)
         (["--gzip_compress"], ["--compression", "gzip"]),
         (["--use_v2_feature_names"], ["--feature-names", "v2"]),
         (["--alsologtostderr"], []),
+        (["--do_permutation=false", "--nodo_permutation", "--input_file_mode=r"], []),
+        (["--tokenization=SentencePiece"], []),
     ],
     ids=lambda value: " ".join(value),
 )
@@ -201,9 +204,45 @@ def test_command_line_of_the_older_tool(tmp_path, text, tiny_model, capsys):
 
 
 def test_several_output_files_of_the_older_tool(create, tmp_path):
-    outcome = create(output="out/a.tfrecord,b.tfrecord")
+    """They share the records of the set, in the folder's meta file, by which each of them is read."""
+    assert create().code == 0
+    out = tmp_path / "several"
+    names = "a.tf_record", "b.tf_record", "c.tfrecord"
+    assert create(output=f"{out}/a.tf_record,{out}/b.tf_record, {out}/c").code == 0
+    assert {path.name for path in out.iterdir()} == {*names, "a.tokenizer.model", "meta.json"}
+    meta = json.loads((out / "meta.json").read_text())
+    assert [shard["file"] for shard in meta["shards"]] == list(names)
+    parts = [open_records(str(out / name)) for name in names]
+    assert [len(part) for part in parts] == [shard["records"] for shard in meta["shards"]]
+    assert min(map(len, parts)) > 0
+    whole = open_records(str(tmp_path / "out" / "x.tfrecord"))
+    ids = {tuple(whole[i]["input_ids"]) + tuple(whole[i]["masked_lm_ids"]) for i in range(len(whole))}
+    found = [tuple(part[i]["input_ids"]) + tuple(part[i]["masked_lm_ids"]) for part in parts for i in range(len(part))]
+    assert len(found) == len(whole)
+    assert set(found) == ids
+    again = create(output=f"{out}/a.tf_record,{out}/b.tf_record")
+    assert again.code == 2
+    assert "already holds a.tf_record, b.tf_record, meta.json" in again.err
+    fewer = create("--overwrite", output=f"{out}/a.tf_record,{out}/b.tf_record")
+    assert fewer.code == 2
+    assert "lists c.tfrecord too, which would stay behind" in fewer.err
+    other = create("--overwrite", "--seed", 5, output=f"{out}/a.tf_record,{out}/b.tf_record,{out}/c")
+    assert other.code == 0, other.err
+
+
+@pytest.mark.parametrize(
+    ("output", "more", "message"),
+    [
+        ("a.tfrecord,../b.tfrecord", (), "the files of a set are in one folder"),
+        ("a.tfrecord,a.tf_record", (), "names a file twice"),
+        ("a.tfrecord,b.tfrecord", ("--num-shards", 3), "names 2 files, and --num-shards is 3"),
+        ("a.tfrecord,b*", (), "names the record file"),
+    ],
+)
+def test_several_output_files_that_cannot_be(create, tmp_path, output, more, message):
+    outcome = create(*more, output=",".join(f"{tmp_path}/out/{name}" for name in output.split(",") if name))
     assert outcome.code == 2
-    assert "--num-shards" in outcome.err
+    assert message in outcome.err
     assert not (tmp_path / "out").exists()
 
 
