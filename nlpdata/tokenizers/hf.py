@@ -95,10 +95,17 @@ def _bert_normalizer(fast: Mapping) -> Mapping:
 
 def added_tokens(path: str, fast: Mapping) -> dict[str, int]:
     """The added special tokens and their ids. UsageError for others: they are looked for in text before it is split."""
-    tokens = [token for token in fast.get("added_tokens") or [] if isinstance(token, Mapping)]
-    searched = [token["content"] for token in tokens if not token.get("special")]
-    refuse_added(path, searched)
-    return {token["content"]: token["id"] for token in tokens}
+    refuse_added(path, searched_tokens(fast))
+    return {token["content"]: token["id"] for token in _added(fast)}
+
+
+def searched_tokens(fast: Mapping) -> list[str]:
+    """The added tokens that are not special: Hugging Face looks for them in text before it is split into words."""
+    return [token["content"] for token in _added(fast) if not token.get("special")]
+
+
+def _added(fast: Mapping) -> list[Mapping]:
+    return [token for token in fast.get("added_tokens") or [] if isinstance(token, Mapping)]
 
 
 def refuse_added(path: str, searched: list[str]) -> None:

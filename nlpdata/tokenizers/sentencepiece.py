@@ -16,7 +16,9 @@ from nlpdata.text.albert import normalize_lines
 from nlpdata.tokenizers import SPECIAL_ROLES, Tokenizer, TokenizerSpec
 from nlpdata.tokenizers.files import read_checked, refuse_sentencepiece_vocab
 from nlpdata.tokenizers.hf import is_json, parse_tokenizer_json
+from nlpdata.tokenizers.hf_next_to import contradiction
 from nlpdata.tokenizers.scripts import WORD_MARK, begins_word, byte_begins_word
+from nlpdata.tokenizers.sentencepiece_model import USER_DEFINED, SentencePieceModel
 from nlpdata.tokenizers.stored import complete_special_tokens, stored_options
 from nlpdata.tokenizers.unigram import read_unigram
 
@@ -85,7 +87,7 @@ class SentencePieceTokenizer(Tokenizer):
         }
         stored: dict[str, Any] = {}
         if len(given) < len(ALBERT_OPTIONS) or spec.special_tokens is None:
-            stored = stored_options(Path(spec.path), self.sha256)
+            stored = stored_options(Path(spec.path), self.sha256, self._symbols)
         special = spec.special_tokens or complete_special_tokens(
             SPECIAL_PIECES, stored.get("special_tokens", ()), described.get("special_tokens", ())
         )
@@ -99,7 +101,17 @@ class SentencePieceTokenizer(Tokenizer):
             )
             self.notes.append(str(Message(note)))
         options = ALBERT_OPTIONS | known | given
+        if spec.special_tokens is None:
+            from_files = {name: value for name, value in options.items() if name not in given}
+            note = contradiction(Path(spec.path), self.kind, self._all_pieces, from_files)
+            self.notes += [note] if note else []
         return replace(spec, kind=self.kind, sha256=self.sha256, special_tokens=special, **options)
+
+    def _symbols(self) -> dict[str, int]:
+        """The user-defined pieces, for which the model looks in text before it segments the rest, and their ids."""
+        model = SentencePieceModel(self.serialized())
+        kinds = enumerate(zip(model.pieces, model.types, strict=True))
+        return {piece: i for i, (piece, kind) in kinds if kind == USER_DEFINED}
 
     def options(self) -> dict:
         return {name: getattr(self.spec, name) for name in ALBERT_OPTIONS}

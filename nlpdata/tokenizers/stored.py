@@ -1,10 +1,10 @@
 """What the files next to a tokenizer file say about its use: ours, and those of Hugging Face folders."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files.json_files import read_object
 from nlpdata.records.contract import committing_marker
 from nlpdata.tokenizers import OPTIONS, SPECIAL_ROLES
 from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX, meta_of_copy
@@ -13,7 +13,7 @@ from nlpdata.tokenizers.hf import parse_tokenizer_json, refuse_added, wordpiece_
 _USUAL = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<pad>", "<unk>"}  # special, whether a file says so or not
 
 
-def stored_options(path: Path, sha256: str) -> dict:
+def stored_options(path: Path, sha256: str, symbols: Callable[[], Mapping[str, int]] = dict) -> dict:
     """Fields of TokenizerSpec that are stored next to a tokenizer file; empty where none are.
 
     Looked for in the order of this list: `<prefix>.tokenizer.json`, which train-tokenizer writes; the meta file of
@@ -23,15 +23,15 @@ def stored_options(path: Path, sha256: str) -> dict:
     """
     sidecar = path.with_suffix(SIDECAR_SUFFIX)
     if sidecar.exists() and sidecar != path:
-        return _checked_options(_read_json(sidecar), sidecar, path, sha256)
+        return _checked_options(read_object(sidecar), sidecar, path, sha256)
     meta = meta_of_copy(path)
     if meta is not None:
         _refuse_while_committing(path, meta)
     if meta is not None and meta.exists():
-        entry = _read_json(meta).get("tokenizer")
+        entry = read_object(meta).get("tokenizer")
         if isinstance(entry, Mapping) and entry.get("file") == path.name:
             return _checked_options(entry, meta, path, sha256)
-    return _folder_options(path)
+    return _folder_options(path, symbols)
 
 
 def _refuse_while_committing(path: Path, meta: Path) -> None:
@@ -62,14 +62,16 @@ def _checked_options(stored: Mapping, source: Path, path: Path, sha256: str) -> 
     return options
 
 
-def _folder_options(path: Path) -> dict:
+def _folder_options(path: Path, symbols: Callable[[], Mapping[str, int]]) -> dict:
     """tokenizer_config.json, before special_tokens_map.json, before a tokenizer.json next to a vocab.txt."""
     config_file, map_file = path.with_name("tokenizer_config.json"), path.with_name("special_tokens_map.json")
-    config = _read_json(config_file) if config_file.exists() else {}
+    config = read_object(config_file) if config_file.exists() else {}
     options = _config_options(config_file, config)
-    special = _special_tokens(_read_json(map_file) if map_file.exists() else {}, config)
-    searched = _added(path, config) - set(special)
-    refuse_added(str(path.parent), sorted(searched - _USUAL))
+    special = _special_tokens(read_object(map_file) if map_file.exists() else {}, config)
+    searched = {token: i for token, i in _added(path, config).items() if token not in _USUAL and token not in special}
+    if searched:
+        own = symbols()
+        refuse_added(str(path.parent), sorted(token for token, i in searched.items() if own.get(token) != i))
     if any(special):
         options["special_tokens"] = special
     fast_file = path.with_name(FAST)
@@ -106,12 +108,14 @@ def _special_tokens(*configs: Mapping) -> tuple[str | None, ...]:
     return (*roles.values(), *(token for token in others if token not in roles.values()))
 
 
-def _added(path: Path, config: Mapping) -> set[str]:
-    """Added tokens that are not declared special."""
+def _added(path: Path, config: Mapping) -> dict[str, int]:
+    """Added tokens that are not declared special -> their ids."""
     file = path.with_name("added_tokens.json")
-    added = set(_read_json(file)) if file.exists() else set()
-    decoder = (config.get("added_tokens_decoder") or {}).values()
-    return added | {token.get("content") for token in decoder if not token.get("special")}
+    added = read_object(file) if file.exists() else {}
+    for i, token in (config.get("added_tokens_decoder") or {}).items():
+        if not token.get("special"):
+            added[token.get("content")] = int(i) if i.isdecimal() else i
+    return added
 
 
 def complete_special_tokens(defaults: Sequence[str], *sources: Sequence[str | None]) -> tuple[str, ...]:
@@ -127,13 +131,3 @@ def _token(value: object) -> str | None:
     if isinstance(value, Mapping):
         value = value.get("content")
     return value if isinstance(value, str) and value else None
-
-
-def _read_json(path: Path) -> dict:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read as JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise DataError(f"{path} holds {type(value).__name__}, expected an object")
-    return value

@@ -11,6 +11,7 @@ StripAccents drops them, ALBERT's code does not.
 
 import base64
 import re
+from collections import Counter
 from collections.abc import Mapping
 
 from nlpdata.errors import DataError, UsageError
@@ -35,7 +36,7 @@ def read_unigram(path: str, fast: Mapping) -> tuple[bytes, dict]:
     if model_type(fast) != "Unigram":
         raise UsageError(f"{path} holds a tokenizer of the type {model_type(fast)}, expected Unigram")
     _check_split(path, fast.get("pre_tokenizer"))
-    chain = _chain(path, fast)
+    options = unigram_options(path, fast)
     model = fast["model"]
     vocabulary, unknown = model.get("vocab"), model.get("unk_id")
     try:
@@ -47,6 +48,11 @@ def read_unigram(path: str, fast: Mapping) -> tuple[bytes, dict]:
         raise DataError(
             f"{path}: expected model.vocab as a list of [piece, score] and model.unk_id as one's number"
         ) from None
+    repeated = [piece for piece, count in Counter(piece for piece, _ in pieces).items() if count > 1]
+    if repeated:
+        raise DataError(
+            f"{path}: model.vocab has {', '.join(map(repr, repeated[:5]))} twice, so that its id is not known"
+        )
     if misplaced:
         raise UsageError(
             f"{path}: the added tokens {', '.join(misplaced[:5])} are not pieces of model.vocab at their ids"
@@ -66,12 +72,16 @@ def read_unigram(path: str, fast: Mapping) -> tuple[bytes, dict]:
     normalizer = bytes_field(1, b"tokenizer.json") + bytes_field(2, _table(fast))
     content = message + bytes_field(2, trainer)
     content += bytes_field(3, normalizer + int_field(3, 1) + int_field(4, 1) + int_field(5, 1))
-    return content, {
-        "do_lower_case": bool(chain["lower"]),
-        "keep_accents": not chain["accents"],
+    return content, options | {
         "digit_comma": False,
         "special_tokens": (None, unknown_piece, None, None, None, *special),
     }
+
+
+def unigram_options(path: str, fast: Mapping) -> dict[str, bool]:
+    """The options of normalisation in a tokenizer.json of the type Unigram. UsageError where it is not ALBERT's."""
+    chain = _chain(path, fast)
+    return {"do_lower_case": bool(chain["lower"]), "keep_accents": not chain["accents"]}
 
 
 def _chain(path: str, fast: Mapping) -> re.Match:

@@ -20,6 +20,7 @@ from nlpdata.text.bert import BasicTokenizer
 from nlpdata.tokenizers import SPECIAL_ROLES, Tokenizer, TokenizerSpec
 from nlpdata.tokenizers.files import read_checked, refuse_sentencepiece_vocab
 from nlpdata.tokenizers.hf import is_json, parse_tokenizer_json, wordpiece_entries, wordpiece_options
+from nlpdata.tokenizers.hf_next_to import contradiction
 from nlpdata.tokenizers.stored import complete_special_tokens, stored_options
 from nlpdata.tokenizers.word_memo import WordMemo
 from nlpdata.tokenizers.wordpiece_vocabulary import (
@@ -69,6 +70,10 @@ class WordPieceTokenizer(Tokenizer):
         )
         self._reserve(special)
         options = self._decide(spec, described | stored)
+        if spec.special_tokens is None:
+            from_files = {name: value for name, value in options.items() if getattr(spec, name) is None}
+            note = contradiction(Path(spec.path), self.kind, self._entries, from_files)
+            self.notes += [note] if note else []
         self.spec = replace(spec, kind=self.kind, sha256=self.sha256, special_tokens=special, **options)
         self._basic = BasicTokenizer(**options)
         match = LongestMatch(self._entries, self._reserved, self.unk_id)

@@ -58,6 +58,8 @@ def own_tokenizer(source: str, given: PathName | None, allow: bool) -> Tokenizer
     if path is None:
         raise UsageError(f"there is no tokenizer next to {source}. Name it with {opt('tokenizer')}.")
     tokenizer = load_tokenizer(path)
+    for note in tokenizer.notes:
+        _log.info(note)
     refuse_other_tokenizer(tokenizer.path, tokenizer.meta(), Path(tokenizer.path), source, allow)
     return tokenizer
 

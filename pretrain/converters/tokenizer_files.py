@@ -1,5 +1,6 @@
 """The tokenizer that belongs to a checkpoint: found next to it, kept with it, and written as other libraries expect it."""
 
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,8 @@ from pretrain.converters import places
 from pretrain.converters.archives import unpacked
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.settings.yaml_files import SAVED_NAME
+
+_log = logging.getLogger(__name__)
 
 _KEPT = {".txt": "vocab.txt", ".model": "spiece.model", ".json": FAST}
 
@@ -54,6 +57,8 @@ def load_fitting(path: Path, checkpoint: Checkpoint, do_lower_case: bool | None)
       do_lower_case: as stored with the tokenizer (see nlpdata.tokenizers) where None.
     """
     tokenizer = load_tokenizer(str(path), do_lower_case=do_lower_case)
+    for note in tokenizer.notes:
+        _log.info(note)
     size = checkpoint.known_encoder.options.vocab_size
     if tokenizer.vocab_size > size:
         raise UsageError(
