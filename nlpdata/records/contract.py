@@ -313,7 +313,7 @@ def read_meta(path: PathName | AnyPath) -> dict:
     Raises DataError where it is unreadable, not a JSON object, or written by a later format.
     """
     try:
-        meta = json.loads(path_of(path).read_text(encoding="utf-8"))
+        meta = json.loads(path_of(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise DataError(f"{path}: cannot read the meta file: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:

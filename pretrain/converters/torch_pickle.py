@@ -157,11 +157,13 @@ def _model_of(stored: object, path: Path) -> dict[str, _Tensor]:
     """The descriptions of the weights in what a file holds: all of it, or what training code calls the model's."""
     if _are_tensors(stored):
         return stored
-    places = [key for key in _MODEL_KEYS if isinstance(stored, dict) and _are_tensors(stored.get(key))]
-    if len(places) != 1:
+    inner = stored if isinstance(stored, dict) else {}
+    models = {key: inner[key] for key in _MODEL_KEYS if _are_tensors(inner.get(key))}
+    if len(models) != 1:
         raise pickle.UnpicklingError("it holds more than a dictionary of tensors")
-    _log.info("%s: the weights are those under %r; what else it holds is not read", path, places[0])
-    return stored[places[0]]
+    ((key, model),) = models.items()
+    _log.info("%s: the weights are those under %r; what else it holds is not read", path, key)
+    return model
 
 
 def _are_tensors(stored: object) -> TypeGuard[dict[str, _Tensor]]:

@@ -131,7 +131,7 @@ def test_meta_faults(tmp_path):
 
 def test_older_meta_files_load(tmp_path):
     path = tmp_path / "meta.json"
-    path.write_text('{"task_type": "albert_pretraining", "train_data_size": 30, "max_seq_length": 64}')
+    path.write_text('\ufeff{"task_type": "albert_pretraining", "train_data_size": 30, "max_seq_length": 64}')
     meta = read_meta(path)
     assert meta["train_data_size"] == 30
     assert features_of_meta(meta) is None
