@@ -1,0 +1,91 @@
+"""Every option of nlpdata's commands with extreme values: the command must run, or refuse them."""
+
+from pathlib import Path
+
+import nlpdata
+from nlpdata.cli import commands
+from tests.fuzz import mutations
+from tests.fuzz.cases import ROOT, Case, target
+
+GOLDEN = ROOT / "tests/nlpdata/golden"
+_NEVER = {"--help", "--runner"}  # a Beam runner takes seconds to start
+
+
+def _give(folder: Path) -> None:
+    text = (ROOT / "examples/corpus/english_house.txt").read_text()[:1500]
+    (folder / "a.txt").write_text(text)
+    (folder / "rows.csv").write_text("text,text_b,label\n" + "".join(f"a text {i},words,{i % 2}\n" for i in range(12)))
+    nlpdata.create_pretraining(
+        str(folder / "a.txt"),
+        str(folder / "r.tfrecord"),
+        GOLDEN / "vocab.txt",
+        max_seq_length=32,
+        dupe_factor=1,
+        workers=1,
+    )
+
+
+def _base(command: str, case: Case) -> list[object]:
+    given, out, vocab = case.given, case.folder, GOLDEN / "vocab.txt"
+    small = ["--max-seq-length", 32, "--workers", 1, "--quiet"]
+    if command == "train-tokenizer":
+        wordpiece = ["--vocab-size", 60, "--type", "wordpiece", "--workers", 1]
+        return ["--input", given / "a.txt", "--output", out / "t", *wordpiece]
+    if command == "create-pretraining":
+        return ["--input", given / "a.txt", "--tokenizer", vocab, "--output", out / "r", "--dupe-factor", 1, *small]
+    if command == "create-finetuning":
+        rows = ["--task", "classification", "--input", given / "rows.csv"]
+        return [*rows, "--tokenizer", vocab, "--output", out / "f", *small]
+    return [given / "r.tfrecord"]
+
+
+def _options(command: str) -> list[tuple[str, bool]]:
+    """(option, whether it is a switch)"""
+    parameters = commands._commands()[command].params
+    return [
+        (name, bool(each.secondary_opts) or getattr(each, "is_flag", False))
+        for each in parameters
+        for name in [*each.opts, *each.secondary_opts]
+        if name.startswith("--") and name not in _NEVER
+    ]
+
+
+def _odd(case: Case, command: str) -> list[str]:
+    words = []
+    for _ in range(case.draw.choice((1, 1, 2, 3))):
+        name, switch = case.draw.choice(_options(command))
+        value = mutations.number(case.draw) if case.draw.random() < 0.6 else mutations.text(case.draw)
+        words += [name] if switch else [f"{name}={value}"]
+    return words
+
+
+def _at_work(command: str):
+    def run(case: Case) -> None:
+        import os
+
+        before = os.getcwd()
+        os.chdir(case.folder)  # relative names of outputs
+        try:
+            case.command(commands.main, command, *_base(command, case), *_odd(case, command))
+        finally:
+            os.chdir(before)
+
+    return run
+
+
+for _command in ("train-tokenizer", "create-pretraining", "create-finetuning", "inspect", "verify"):
+    target(f"options/{_command}", give=_give, cost=2)(_at_work(_command))
+
+
+@target("options/words", give=_give)
+def _words(case: Case) -> None:
+    """The command line itself: words left out, repeated, in another order, misspelt."""
+    command = case.draw.choice(("train-tokenizer", "create-pretraining", "create-finetuning", "inspect", "verify"))
+    words = [command, *map(str, _base(command, case)), *_odd(case, command)]
+    for _ in range(case.draw.randint(1, 3)):
+        at = case.draw.randrange(len(words))
+        words[at : at + 1] = case.draw.choice(
+            ([], [words[at]] * 2, [mutations.text(case.draw)], [words[at][:-1]], [words[at], "--"])
+        )
+    if not any(word.startswith(("--runner", "--r")) for word in words):
+        case.command(commands.main, *words)
