@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from nlpdata.errors import DataError, Message, opt
-from nlpdata.finetuning.datasets import MAX_SHOWN, BadRow, Dataset, Split
+from nlpdata.errors import Message, opt
+from nlpdata.finetuning.datasets import MAX_SHOWN, BadRow, Dataset, Split, refusal
 from nlpdata.finetuning.encode import Batch
 from nlpdata.finetuning.label_names import class_warnings, given_labels
 from nlpdata.finetuning.labels import DROPPED, RowReader
@@ -45,7 +45,7 @@ class Tally:
 
     def drop(self, bad: BadRow) -> None:
         if not self._skip:
-            raise DataError(bad.message)
+            raise refusal(bad)
         self.dropped[bad.reason] += 1
         if self.dropped[bad.reason] <= MAX_SHOWN:
             _log.info(Message(f"left out ({bad.reason}): {bad.message}"))

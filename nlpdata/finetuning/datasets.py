@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nlpdata.errors import UsageError, closest, opt
+from nlpdata.errors import DataError, UsageError, closest, opt
 from nlpdata.registry import Registry, users_code
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ SPELLINGS = {
     "squadv2": "squad",
     "squadv20": "squad",
 }
+OWN_FILES = ("classification", "pair", "regression", "multilabel")
 KINDS = ("classification", "regression", "multilabel", "squad")
 # Pattern of the names of splits: stems of record files that one meta file describes.
 SPLIT_NAMES = "train|(dev|test)(_[A-Za-z-]+)?"
@@ -80,10 +81,18 @@ class Row(NamedTuple):
 
 
 class BadRow(NamedTuple):
-    """A row that cannot be used. `reason` is counted; `message` has file:line and says what to do."""
+    """A row that cannot be used. `reason` is counted; `message` has file:line and says how to correct it.
+
+    A message ends without a full stop: where the row stops the command, `refusal` adds how to leave it out.
+    """
 
     reason: str
     message: str
+
+
+def refusal(bad: BadRow) -> DataError:
+    """The error of a bad row that is not to be left out."""
+    return DataError(f"{bad.message.rstrip('.')}, or use {opt('on_bad_row', 'skip')}")
 
 
 @dataclass(frozen=True)
@@ -157,6 +166,11 @@ def open_dataset(inputs: Sequence[str], options: "FinetuningOptions") -> Dataset
             f"{opt('task')} is missing, e.g. {opt('task', 'mrpc')} {opt('input', 'glue/MRPC')} (or {opt('tfds', 'NAME')})."
         )
     name = find_dataset(options.task)
+    for option in ("delimiter", "encoding"):
+        if getattr(options, option) is not None and name not in OWN_FILES and DATASETS.is_built_in(name):
+            raise UsageError(
+                f"{opt(option)} is for your own files ({', '.join(OWN_FILES)}); the files of {opt('task', name)} have one form."
+            )
     if DATASETS.is_built_in(name):
         return DATASETS.get(name)(name, inputs, options)
     with users_code(f"{opt('task', name)} cannot be imported"):

@@ -78,7 +78,7 @@ def _rows(source: Path, reviews: Sequence[tuple[str, str]], read: Callable[[str]
         except UnicodeDecodeError as error:
             yield BadRow(
                 "invalid_utf8",
-                f"{where}: byte {error.start} is not UTF-8. Convert the file, or use {opt('on_bad_row', 'skip')}",
+                f"{where}: byte {error.start} is not UTF-8. Convert the file",
             )
             continue
         yield Row(text.replace("<br />", " "), None, label, where)

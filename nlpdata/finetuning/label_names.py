@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from nlpdata.errors import Message, UsageError, opt
 
 _NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,39})(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,3})?")
+_DIGITS = re.compile(r"-?\d+")
 _BOOLEANS = ("true", "false")
 # What stands for "no label" in the datasets of others; SNLI has "-", TensorFlow Datasets -1.
 MARKERS = frozenset(
@@ -85,7 +86,7 @@ def sorted_labels(counts: Mapping[str, int]) -> tuple[str, ...]:
         found = [name for name in spellings if name in kept]
         for name in sorted(found, key=lambda name: -kept[name])[1:]:
             del kept[name]
-    numeric = all(_NUMBER.fullmatch(name) or name.lstrip("-").isdecimal() for name in kept)  # "01" is a number, too
+    numeric = all(_NUMBER.fullmatch(name) or _DIGITS.fullmatch(name) for name in kept)  # "01" is a number, too
     return tuple(sorted(kept, key=lambda name: (float(name), name)) if numeric else sorted(kept))
 
 

@@ -11,7 +11,7 @@ from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split
 from nlpdata.finetuning.label_names import is_label, label_ids, label_name, label_parts
 
 DROPPED = object()  # a row with one of --drop-labels
-_REPAIR = f"Correct the row, or use {opt('on_bad_row', 'skip')}"
+_REPAIR = "Correct the row"
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -58,19 +58,19 @@ class RowReader:
         if name in self._ids:
             return self._ids[name]
         what = f"unknown label {name[:60]!r}, expected one of {self._known()}"
-        repair = f"{closest(name, self._labels)} {_REPAIR} or {opt('drop_labels', name[:60])}"
+        repair = f"{closest(name, self._labels)} {_REPAIR}, leave such rows out with {opt('drop_labels', name[:60])}"
         return self._bad("unknown_label", row, what, repair.lstrip())
 
     def _not_a_label(self, label: object, row: Row) -> BadRow:
         """Of a row whose label is a list, an object or bytes that are not text."""
         expected = "text, a number or true or false"
         hint = (
-            f" For several labels a row use {opt('task', 'multilabel')}."
+            f"For several labels a row use {opt('task', 'multilabel')}. "
             if self._one and isinstance(label, list)
             else ""
         )
         what = f"the label is {str(label)[:60]} ({type(label).__name__}), expected {expected}"
-        return self._bad("label_type", row, what, f"{_REPAIR}.{hint}" if hint else _REPAIR)
+        return self._bad("label_type", row, what, f"{hint}{_REPAIR}")
 
     def _known(self) -> str:
         return ", ".join(self._labels[:12]) + (" ..." if len(self._labels) > 12 else "")

@@ -65,6 +65,13 @@ class FinetuningOptions(RecordOptions):
     format: Literal["csv", "tsv", "jsonl", "parquet"] | None = option(
         None, "Format of your own files.  [default: by their names]"
     )
+    delimiter: str | None = option(
+        None,
+        "Character between the columns of CSV and TSV: comma, semicolon, tab, pipe, or another.  [default: recognised]",
+    )
+    encoding: str | None = option(
+        None, "Encoding of CSV, TSV and JSON lines, e.g. cp1252.  [default: UTF-8, or UTF-16 where it is recognised]"
+    )
     language: str | None = option(None, "Languages of XNLI and PAWS-X, e.g. en,de.  [default: all]")
     doc_stride: int = option(128, "Tokens between the starts of two windows (squad).")
     max_query_length: int = option(64, "Most tokens of a question (squad).")

@@ -180,7 +180,7 @@ def read_squad(path: Path, split: str, negative: bool | None) -> Iterator[Paragr
 
 
 def _bad(reason: str, where: str, what: str) -> BadRow:
-    return BadRow(reason, f"{where}: {what}. Correct it, or use {opt('on_bad_row', 'skip')}")
+    return BadRow(reason, f"{where}: {what}. Correct it")
 
 
 def _question(

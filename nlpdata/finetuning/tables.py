@@ -1,135 +1,58 @@
-"""Rows of tables, as files have them: TSV without quoting, CSV, JSON lines, Parquet.
+"""Rows of tables, as files have them: CSV, TSV without quoting, JSON lines, Parquet.
 
 Every reader yields (line, values) or a BadRow; `values` are those of the wanted columns, in their order. Blank lines at
-the end of a file are nothing; one in the middle is a bad row. Lines end at LF or CRLF, gzip and Zstandard are read as they
-are. A file is opened once and read from its start to its end, a line at a time: it may be a pipe without end.
+the end of a file are nothing; one in the middle is a bad row. A file is opened once and read from its start to its end, a
+line at a time: it may be a pipe without end.
 """
 
 import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from io import BufferedReader, RawIOBase
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 from nlpdata.errors import DataError, closest, missing_package, opt
-from nlpdata.files import Readable
-from nlpdata.files.compression import DAMAGE, detect_compression, open_stream
 from nlpdata.finetuning.datasets import BadRow
-from nlpdata.text.encoding import HEAD_BYTES, check_is_text
+from nlpdata.finetuning.lines import MAX_LINE_BYTES, all_lines, blank_line, read_lines
 
-MAX_LINE_BYTES = 16 << 20
-_REPAIR = f"Correct the row, or use {opt('on_bad_row', 'skip')}"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 Wanted = Sequence[str | int] | Callable[[Sequence[str]], Sequence[str | int]]
 """The columns that a reader gives: names or numbers, or what chooses them from the header (the first object's keys)."""
 
-
-def read_lines(path: Path) -> Iterator[tuple[int, str] | BadRow]:
-    """(line number from 1, text without its end) of every line that is not blank."""
-    waiting: list[BadRow] = []  # blank lines, until another line shows that the file does not end there
-    for item in _all_lines(path):
-        if not isinstance(item, BadRow) and not item[1].strip():
-            waiting.append(_blank(path, item[0]))
-            continue
-        yield from waiting
-        waiting.clear()
-        yield item
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+"""The usual delimiters, and what messages call them."""
 
 
-def _blank(path: Path, line: int) -> BadRow:
-    return BadRow("blank_line", f"{path}:{line}: blank line. {_REPAIR}")
+@dataclass(frozen=True)
+class TableForm:
+    """How a file holds its rows.
+
+    Attributes:
+      name: csv (fields may be quoted), tsv (a quotation mark is a character like any other), jsonl or parquet.
+      delimiter: the character between two columns of csv and tsv.
+      encoding: of csv, tsv and jsonl; None: UTF-8, or what its first bytes say (nlpdata.finetuning.lines).
+    """
+
+    name: str
+    delimiter: str = ","
+    encoding: str | None = None
 
 
-def _all_lines(path: Path) -> Iterator[tuple[int, str] | BadRow]:
-    """Every line. DataError for a file that is not rows of text."""
-    with _open(path) as file:
-        number = 0
-        while line := _next_line(file, path, number):
-            number += 1
-            if len(line) > MAX_LINE_BYTES:
-                raise DataError(
-                    f"{path}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB. Expected one row a line; are the "
-                    "line ends missing, or is this another kind of file?"
-                )
-            line = line.removesuffix(b"\n").removesuffix(b"\r")
-            if number == 1:
-                line = line.removeprefix(b"\xef\xbb\xbf")
-                _refuse_other_kinds(path, line)
-            try:
-                yield number, line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                yield BadRow(
-                    "invalid_utf8",
-                    f"{path}:{number}: byte {error.start + 1} of the line is not UTF-8. Convert the file to UTF-8, or "
-                    f"use {opt('on_bad_row', 'skip')}",
-                )
+def read_table(path: Path, form: TableForm, wanted: Wanted, header: bool = True) -> Iterator:
+    """The rows of a file: (line, values of the wanted columns) or a BadRow.
 
+    Args:
+      path: the file.
+      form: see nlpdata.finetuning.dialects.recognise.
+      wanted: names of columns, or without a header their numbers from 0; or a function that chooses them.
+      header: whether the first line names the columns (csv, tsv).
 
-def _open(path: Path) -> BufferedReader:
-    """The file, unpacked where it is compressed. DataError for another kind of file than text."""
-    try:
-        with ExitStack() as opened:  # which closes the file where it is not returned
-            file = opened.enter_context(open(path, "rb"))
-            kind = detect_compression(file.peek(4))
-            if kind != "none":
-                file = opened.enter_context(
-                    BufferedReader(_Unpacked(open_stream(file, kind, str(path)), file), 1 << 16)
-                )
-            check_is_text(str(path), file.peek(HEAD_BYTES)[:HEAD_BYTES], kind)
-            opened.pop_all()
-            return file
-    except DAMAGE as error:
-        raise _unreadable(path, error, 0) from None
-
-
-class _Unpacked(RawIOBase):
-    """A stream of decompressed bytes as a file; closing it closes the packed one."""
-
-    def __init__(self, unpacked: Readable, packed: BufferedReader) -> None:
-        self._unpacked, self._packed = unpacked, packed
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._unpacked.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        self._packed.close()
-        super().close()
-
-
-def _next_line(file: BufferedReader, path: Path, number: int) -> bytes:
-    try:
-        return file.readline(MAX_LINE_BYTES + 1)
-    except DAMAGE as error:
-        raise _unreadable(path, error, number) from None
-
-
-def _unreadable(path: Path, error: Exception, line: int) -> DataError:
-    if isinstance(error, OSError) and error.errno:
-        return DataError(f"{path}: cannot be read: {error.strerror}")
-    return DataError(
-        f"{path}: the compressed data are damaged or cut off after line {line} ({error or type(error).__name__}). Fetch or "
-        "compress it again"
-    )
-
-
-def _refuse_other_kinds(path: Path, first: bytes) -> None:
-    head = first[:200].lstrip().lower()
-    if head.startswith((b"<!doctype", b"<html", b"<?xml", b"<head")):
-        raise DataError(
-            f"{path}:1: this is a web page, not data (it begins {first[:40].decode('utf-8', 'replace')!r}): the download "
-            "went wrong. Download it again"
-        )
-    if b"\0" in first[:4096]:
-        raise DataError(f"{path}:1: NUL bytes: this is not a text file. Expected rows of text")
+    Raises DataError where it is not such a file or has no such column.
+    """
+    return READERS[form.name](path, wanted, header, form.delimiter, form.encoding)
 
 
 def _pick(path: Path, header: Sequence[str], wanted: Wanted, line: int = 1) -> list[int]:
@@ -151,20 +74,26 @@ def _pick(path: Path, header: Sequence[str], wanted: Wanted, line: int = 1) -> l
 
 
 def _row_fault(path: Path, line: int, found: int, expected: int) -> BadRow:
-    kind, why = ("short_row", "is a tab or a line lost?") if found < expected else ("long_row", "a separator too many?")
-    return BadRow(kind, f"{path}:{line}: {found} columns, expected {expected} as in the first line ({why}). {_REPAIR}")
+    kind, why = (
+        ("short_row", "is a separator or a line lost?") if found < expected else ("long_row", "a separator too many?")
+    )
+    return BadRow(
+        kind, f"{path}:{line}: {found} columns, expected {expected} as in the first line ({why}). Correct the row"
+    )
 
 
-def read_tsv(path: Path, wanted: Wanted, header: bool = True) -> Iterator:
+def read_tsv(
+    path: Path, wanted: Wanted, header: bool = True, delimiter: str = "\t", encoding: str | None = None
+) -> Iterator:
     """Tab-separated rows in which a quotation mark is a character like any other (GLUE's files have stray ones)."""
     places: list[int] | None = None
     width = 0
-    for item in read_lines(path):
+    for item in read_lines(path, encoding):
         if isinstance(item, BadRow):
             yield item
             continue
         line, text = item
-        values = text.split("\t")
+        values = text.split(delimiter)
         if places is None:
             places, width = _pick(path, values, wanted, line), len(values)
             if header:
@@ -174,13 +103,15 @@ def read_tsv(path: Path, wanted: Wanted, header: bool = True) -> Iterator:
             continue
         yield line, [values[place] for place in places]
     if places is None:
-        raise DataError(f"{path}: empty. Expected {'a header and ' if header else ''}rows with tabs between columns")
+        _refuse_empty(path, header, delimiter)
 
 
-def read_csv(path: Path, wanted: Wanted, header: bool = True) -> Iterator:
-    """Comma-separated rows, RFC 4180: a field in double quotes may hold commas, line breaks and doubled quotes."""
-    source = _CsvLines(path)
-    reader = _csv_reader(source)
+def read_csv(
+    path: Path, wanted: Wanted, header: bool = True, delimiter: str = ",", encoding: str | None = None
+) -> Iterator:
+    """Rows by RFC 4180: a field in double quotes may hold delimiters, line breaks and doubled quotes."""
+    source = _CsvLines(path, encoding)
+    reader = csv_reader(source, delimiter)
     places: list[int] | None = None
     blank: list[BadRow] = []
     width = 0
@@ -196,7 +127,7 @@ def read_csv(path: Path, wanted: Wanted, header: bool = True) -> Iterator:
         if values is None:
             break
         if not values:
-            blank.append(_blank(path, start))
+            blank.append(blank_line(path, start))
             continue
         yield from blank
         blank.clear()
@@ -209,12 +140,18 @@ def read_csv(path: Path, wanted: Wanted, header: bool = True) -> Iterator:
             continue
         yield start, [values[place] for place in places]
     if places is None:
-        raise DataError(f"{path}: empty. Expected {'a header and ' if header else ''}comma-separated rows")
+        _refuse_empty(path, header, delimiter)
 
 
-def _csv_reader(lines: Iterable[str]) -> Iterator[list[str]]:
+def _refuse_empty(path: Path, header: bool, delimiter: str) -> NoReturn:
+    between = DELIMITERS.get(delimiter, repr(delimiter))
+    raise DataError(f"{path}: empty. Expected {'a header and ' if header else ''}rows with {between} between columns")
+
+
+def csv_reader(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
+    """The rows of lines by RFC 4180. csv.Error for a line that does not follow it."""
     csv.field_size_limit(MAX_LINE_BYTES)  # of the whole module, which has no other way
-    return csv.reader(lines, strict=True)
+    return csv.reader(lines, delimiter=delimiter, strict=True)
 
 
 class _CsvLines:
@@ -223,8 +160,9 @@ class _CsvLines:
     line: number of the last one. first: of the first one since it was set to 0, where the row begins.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._lines = _all_lines(path)
+    def __init__(self, path: Path, encoding: str | None) -> None:
+        self._path = path
+        self._lines = all_lines(path, encoding)
         self._bad: list[BadRow] = []
         self.line = self.first = 0
 
@@ -232,7 +170,13 @@ class _CsvLines:
         return self
 
     def __next__(self) -> str:
-        while isinstance(item := next(self._lines), BadRow):
+        while True:
+            item = next(self._lines)
+            if not isinstance(item, BadRow) and "\0" in item[1]:
+                what = "a NUL byte, which ends a text for other programs"
+                item = BadRow("nul_byte", f"{self._path}:{item[0]}: {what}. Correct the row")
+            if not isinstance(item, BadRow):
+                break
             self._bad.append(item)
         self.line = item[0]
         self.first = self.first or self.line
@@ -257,16 +201,17 @@ def _csv_fault(path: Path, start: int, stop: int, error: csv.Error) -> BadRow:
         ) from None
     return BadRow(
         "stray_quote",
-        f"{path}:{start}: {error}: a stray quotation mark. Quote the whole field and double the marks inside, or use "
-        f"{opt('on_bad_row', 'skip')}",
+        f"{path}:{start}: {error}: a stray quotation mark. Quote the whole field and double the marks inside",
     )
 
 
-def read_jsonl(path: Path, wanted: Wanted, header: bool = True) -> Iterator:
+def read_jsonl(
+    path: Path, wanted: Wanted, header: bool = True, delimiter: str = "", encoding: str | None = None
+) -> Iterator:
     """One JSON object a line."""
     empty = True
     keys = None if callable(wanted) else wanted
-    for item in read_lines(path):
+    for item in read_lines(path, encoding):
         if isinstance(item, BadRow):
             yield item
             continue
@@ -275,11 +220,11 @@ def read_jsonl(path: Path, wanted: Wanted, header: bool = True) -> Iterator:
         try:
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
-            yield BadRow("not_json", f"{path}:{line}: not JSON: {error}. Expected one object a line. {_REPAIR}")
+            yield BadRow("not_json", f"{path}:{line}: not JSON: {error}. Expected one object a line. Correct the row")
             continue
         if not isinstance(value, dict):
             kind = type(value).__name__
-            yield BadRow("not_an_object", f"{path}:{line}: a JSON {kind}, expected an object. {_REPAIR}")
+            yield BadRow("not_an_object", f"{path}:{line}: a JSON {kind}, expected an object. Correct the row")
             continue
         if keys is None:
             assert callable(wanted)
@@ -287,7 +232,7 @@ def read_jsonl(path: Path, wanted: Wanted, header: bool = True) -> Iterator:
         missing = [key for key in keys if key not in value]
         if missing:
             hint = closest(missing[0], value)
-            message = f"{path}:{line}: no key {missing[0]!r} among {', '.join(list(value)[:12])}.{hint} {_REPAIR}"
+            message = f"{path}:{line}: no key {missing[0]!r} among {', '.join(list(value)[:12])}.{hint} Correct the row"
             yield BadRow("missing_key", message)
             continue
         yield line, [value[key] for key in keys]
@@ -295,7 +240,9 @@ def read_jsonl(path: Path, wanted: Wanted, header: bool = True) -> Iterator:
         raise DataError(f"{path}: empty. Expected one JSON object a line")
 
 
-def read_parquet(path: Path, wanted: Wanted, header: bool = True) -> Iterator:
+def read_parquet(
+    path: Path, wanted: Wanted, header: bool = True, delimiter: str = "", encoding: str | None = None
+) -> Iterator:
     """Rows of a Parquet file, a block at a time; their "lines" are row numbers from 1."""
     try:
         import pyarrow
@@ -325,9 +272,9 @@ def read_parquet(path: Path, wanted: Wanted, header: bool = True) -> Iterator:
         raise DataError(f"{path}: damaged: {line} rows, and its footer says {rows}")
 
 
-def read_text(path: Path, wanted: Wanted = (), header: bool = False) -> Iterator:
+def read_text(path: Path, encoding: str | None = None) -> Iterator:
     """One text a line, its white space kept; a blank line is an empty text."""
-    for item in _all_lines(path):
+    for item in all_lines(path, encoding):
         yield item if isinstance(item, BadRow) else (item[0], [item[1]])
 
 
@@ -345,32 +292,32 @@ def text_fault(path: Path, line: int, column: str | int, value: object) -> BadRo
     """What is wrong about the value of a column of texts."""
     if not isinstance(value, str):
         what = f"{column!r} is {value!r} ({type(value).__name__}), expected a string"
-        return BadRow("text_type", f"{path}:{line}: {what}. {_REPAIR}")
+        return BadRow("text_type", f"{path}:{line}: {what}. Correct the row")
     if _SURROGATE.search(value):
         what = f"{column!r} has half of a surrogate pair, which is not a character: {ascii(value)[:80]}"
-        return BadRow("surrogate", f"{path}:{line}: {what}. {_REPAIR}")
+        return BadRow("surrogate", f"{path}:{line}: {what}. Correct the row")
     return None
 
 
-def column_names(path: Path, form: str) -> list[str]:
-    """The columns of a file's header, or the keys of its first object."""
-    if form == "parquet":
-        return [name for name in _parquet_names(path)]
-    for item in read_lines(path):
-        if isinstance(item, BadRow):
-            continue
-        if form == "jsonl":
-            try:
-                value = json.loads(item[1])
-            except (ValueError, RecursionError):
-                return []
-            return list(value) if isinstance(value, dict) else []
-        if form == "tsv":
-            return item[1].split("\t")
+def column_names(path: Path, form: TableForm) -> list[str]:
+    """The columns of a file's header, or the keys of its first object; none where it has no such row."""
+    if form.name == "parquet":
+        return _parquet_names(path)
+    if form.name == "csv":
         try:
-            return next(_csv_reader([item[1]]), [])
+            return next(csv_reader(_CsvLines(path, form.encoding), form.delimiter), [])
         except csv.Error:  # reading the rows says what is wrong
             return []
+    for item in read_lines(path, form.encoding):
+        if isinstance(item, BadRow):
+            continue
+        if form.name == "tsv":
+            return item[1].split(form.delimiter)
+        try:
+            value = json.loads(item[1])
+        except (ValueError, RecursionError):
+            return []
+        return list(value) if isinstance(value, dict) else []
     return []
 
 

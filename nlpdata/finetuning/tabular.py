@@ -1,18 +1,23 @@
 """A user's own files: CSV, TSV, JSON lines or Parquet with a text, maybe a second one, and a label a row."""
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from nlpdata import keys
 from nlpdata.errors import DataError, UsageError, opt
-from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input
+from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, refusal
+from nlpdata.finetuning.dialects import recognise
 from nlpdata.finetuning.label_names import given_labels, is_label, label_name, label_parts, sorted_labels
 from nlpdata.finetuning.options import FinetuningOptions
-from nlpdata.finetuning.tables import READERS, column_names, form_of, text_fault
+from nlpdata.finetuning.tables import TableForm, column_names, read_table, text_fault
+
+_log = logging.getLogger(__name__)
 
 Rows = Callable[[], Iterator[Row | BadRow]]
 _KINDS = {"classification": "classification", "pair": "classification"}
@@ -28,15 +33,16 @@ def open_tabular(name: str, inputs: Sequence[str], options: FinetuningOptions) -
     if options.eval_fraction and train is None:
         raise UsageError(f"{opt('eval_fraction')} is a share of the rows of {opt('input')}, which is missing.")
     kind = _KINDS.get(name, name)
-    readers = {split: _reader(split, path, name, options) for split, path in files.items()}
+    sources = {split: _source(path, options) for split, path in files.items()}
+    readers = {split: _reader(split, source, name, options) for split, source in sources.items()}
     labels = _given_labels(kind, options)
     if kind != "regression" and labels is None:
         if train is None:
             raise UsageError(f"{opt('labels')} is missing: without training rows the label names must be given.")
         labels = _discover(train, readers["train"], kind, options)
     splits = [
-        Split(split, (path,), readers[split], labelled=split != "test" or _has_label(path, options))
-        for split, path in files.items()
+        Split(split, (path,), readers[split], labelled=split != "test" or source.has_label)
+        for split, (path, source) in {split: (files[split], sources[split]) for split in files}.items()
     ]
     if train is not None and options.eval_fraction:
         splits[0:1] = _divide(train, readers["train"], kind, options)
@@ -53,72 +59,88 @@ def _path(split: str, options: FinetuningOptions) -> Path | None:
     return path
 
 
-def _format(path: Path, options: FinetuningOptions) -> str:
+class _Source(NamedTuple):
+    """A file: how it holds its rows, and its columns as given or by default."""
+
+    path: Path
+    form: TableForm
+    text: str | int
+    text_b: str | int | None
+    label: str | int
+
+    @property
+    def names(self) -> list[str]:
+        return column_names(self.path, self.form)
+
+    @property
+    def has_label(self) -> bool:
+        return self.label < len(self.names) if isinstance(self.label, int) else self.label in self.names
+
+
+def _source(path: Path, options: FinetuningOptions) -> _Source:
     if path.is_dir():
         raise UsageError(f"{path} is a folder; expected a file: .csv, .tsv, .jsonl or .parquet.")
-    if options.format:
-        return options.format
-    form = form_of(path)
-    if form is None:
-        raise UsageError(
-            f"{path}: cannot tell its format; expected a name ending in .csv, .tsv, .jsonl or .parquet, or a {opt('format')}."
-        )
-    return form
+    given = [options.text_column or "text", options.text_b_column, options.label_column or "label"]
+    form, note = recognise(
+        path,
+        [name for name in given if name is not None],
+        format=options.format,
+        delimiter=options.delimiter,
+        encoding=options.encoding,
+        header=options.header,
+    )
+    if note:
+        _log.info(note)
+    return _Source(path, form, *_columns(form, options))
 
 
-def _columns(path: Path, options: FinetuningOptions) -> tuple[str | int, str | int | None, str | int]:
+def _columns(form: TableForm, options: FinetuningOptions) -> tuple[str | int, str | int | None, str | int]:
     """The text, second text (if any) and label columns as given or by default."""
     text, text_b, label = options.text_column or "text", options.text_b_column, options.label_column or "label"
-    if options.header or _format(path, options) in ("jsonl", "parquet"):
+    if options.header or form.name in ("jsonl", "parquet"):
         return text, text_b, label
     if options.text_column is None:
         raise UsageError(
             f"{opt('text_column')} is missing: without a header, columns are numbers from 0, e.g. {opt('text_column', 0)}."
         )
     for flag, name in (("text_column", text), ("text_b_column", text_b), ("label_column", label)):
-        if name is not None and not name.isdigit() and not (flag == "label_column" and options.label_column is None):
+        if name is not None and not _is_number(name) and not (flag == "label_column" and options.label_column is None):
             raise UsageError(f"{opt(flag)}: without a header, a column is a number from 0. Received: {name!r}.")
     return _column(text), None if text_b is None else _column(text_b), _column(label)
 
 
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit() and len(name) < 10
+
+
 def _column(name: str) -> str | int:
-    return int(name) if name.isdigit() else name
+    return int(name) if _is_number(name) else name
 
 
-def _has_label(path: Path, options: FinetuningOptions) -> bool:
-    """Whether a test file has the label column."""
-    form, label = _format(path, options), _columns(path, options)[2]
-    names = column_names(path, form)
-    return label < len(names) if isinstance(label, int) else label in names
-
-
-def _reader(split: str, path: Path, dataset: str, options: FinetuningOptions) -> Rows:
-    text, text_b, label = _columns(path, options)
+def _reader(split: str, source: _Source, dataset: str, options: FinetuningOptions) -> Rows:
+    path, form, text, text_b, label = source
     if dataset == "pair" and text_b is None:
-        found = ", ".join(column_names(path, _format(path, options))[:12])
+        found = ", ".join(source.names[:12])
         raise UsageError(
             f"{opt('text_b_column')} is missing: {opt('task', 'pair')} takes two texts a row. Columns of {path}: {found}."
         )
     if isinstance(label, str) and not label:
         raise UsageError(f"{opt('label_column')} is empty; expected the name of a column.")
     columns = [text, *([text_b] if text_b is not None else [])]
-    if split != "test" or _has_label(path, options):
-        if (
-            label == "label"
-            and options.label_column is None
-            and not options.header
-            and _format(path, options) in ("csv", "tsv")
-        ):
+    if split != "test" or source.has_label:
+        if label == "label" and options.label_column is None and not options.header and form.name in ("csv", "tsv"):
             raise UsageError(
                 f"{opt('label_column')} is missing: without a header, columns are numbers from 0, e.g. {opt('label_column', 1)}."
             )
         columns.append(label)
     labelled = len(columns) > (2 if text_b is not None else 1)
-    return partial(_rows, path, _format(path, options), columns, options.header, labelled)
+    return partial(_rows, path, form, columns, options.header, labelled)
 
 
-def _rows(path: Path, form: str, columns: Sequence[str | int], header: bool, labelled: bool) -> Iterator[Row | BadRow]:
-    for item in READERS[form](path, columns, header):
+def _rows(
+    path: Path, form: TableForm, columns: Sequence[str | int], header: bool, labelled: bool
+) -> Iterator[Row | BadRow]:
+    for item in read_table(path, form, columns, header):
         if isinstance(item, BadRow):
             yield item
             continue
@@ -143,15 +165,20 @@ def _discover(path: Path, rows: Rows, kind: str, options: FinetuningOptions) -> 
     """The labels of the training rows: numbers by size, else in alphabetical order. DataError if there is only one."""
     found: Counter[str] = Counter()
     dropped = given_labels(options.drop_labels, "drop_labels")
-    odd = None  # the first value that is not a label
+    odd = bad = None  # the first value that is not a label, and the first row that cannot be used
     for row in rows():
         if isinstance(row, BadRow):
+            if options.on_bad_row == "fail":
+                raise refusal(row)
+            bad = bad or row
             continue
         if odd is None and not is_label(row.label):
             odd = row.label
         names = label_parts(row.label, options.label_separator) if kind == "multilabel" else [label_name(row.label)]
         found.update(name for name in names if name and name not in dropped)
     column = options.label_column or "label"
+    if not found and odd is None and bad is not None:
+        raise DataError(f"{path}: no row can be used. The first one: {bad.message}")
     if len(found) < 2 and kind == "classification":
         if odd is not None:
             hint = f" For several labels a row use {opt('task', 'multilabel')}" if isinstance(odd, list) else ""

@@ -88,7 +88,7 @@ def find_prepared(folder: Path, name: str) -> Path:
 
 
 def _version(path: Path) -> list[int]:
-    return [int(part) if part.isdigit() else -1 for part in path.parent.name.split(".")]
+    return [int(part) if part.isdecimal() else -1 for part in path.parent.name.split(".")]
 
 
 def _builder(prepared: Path) -> Any:
@@ -171,7 +171,7 @@ def _rows(
         try:
             values = [example[key].decode("utf-8") for key in texts]
         except UnicodeDecodeError as error:
-            yield BadRow("invalid_utf8", f"{where}: byte {error.start} is not UTF-8. Use {opt('on_bad_row', 'skip')}")
+            yield BadRow("invalid_utf8", f"{where}: byte {error.start} is not UTF-8. Prepare the data set anew")
             continue
         value = _label(example[label], names) if labelled else None
         yield Row(values[0], values[1] if len(values) > 1 else None, value, where)

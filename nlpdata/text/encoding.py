@@ -34,32 +34,59 @@ _OTHER_FORMATS = {
 
 def check_is_text(path: str, head: bytes, compression: str = "none") -> None:
     """Raises DataError where `head`, the first bytes of the decompressed file, cannot be UTF-8 text."""
+    if found := _unicode(head):
+        raise _wrong_encoding(path, *found, compression)
+    if other := _other_format(head):
+        raise DataError(f"{path}: expected UTF-8 text, found {other[0]}: {other[1]}")
+    if _is_binary(head):
+        raise DataError(f"{path}: expected UTF-8 text, found binary data: {_share(head)}")
+
+
+def unicode_encoding(head: bytes) -> str | None:
+    """The encoding of UTF-16 or UTF-32 text, as Python knows it, by its mark or its NUL bytes; None for all else."""
+    found = _unicode(head)
+    return found[0] if found else None
+
+
+def _unicode(head: bytes) -> tuple[str, str] | None:
+    """(UTF-16 or UTF-32, with the order of bytes where no mark says it; how it was recognised)"""
     for mark, encoding in _UNICODE_MARKS.items():
         if head.startswith(mark):
-            raise _wrong_encoding(path, encoding, f"its first bytes are the {encoding} mark", compression)
-    for magic, (found, advice) in _OTHER_FORMATS.items():
-        if head.startswith(magic):
-            raise DataError(f"{path}: expected UTF-8 text, found {found}: {advice}")
-    if head[257:262] == b"ustar":
-        raise DataError(f"{path}: expected UTF-8 text, found a tar archive: extract it first")
-    # A TFRecord begins with a uint64 length and its checksum; an Example then begins with the tag of its one field.
-    if len(head) > 12 and head[4:8] == bytes(4) and head[12:13] == b"\n":
-        raise DataError(
-            f"{path}: expected UTF-8 text, found what looks like a TFRecord file: give the text it came from"
-        )
-    nuls = head.count(0)
-    if nuls < 4 or nuls * 10 < len(head):
-        return  # a stray NUL is text; a tenth of all bytes is not
-    share = f"{nuls} of its first {len(head)} bytes are NUL"
+            return encoding, f"its first bytes are the {encoding} mark"
+    if not _is_binary(head) or _other_format(head):
+        return None
     shares = [head[place::4].count(0) * 4 / len(head) for place in range(4)]  # of NULs, by byte of a 4-byte unit
     even, odd = shares[0] + shares[2], shares[1] + shares[3]
     if min(shares[2:]) > 0.9 and shares[0] < 0.1:
-        raise _wrong_encoding(path, "UTF-32LE", share, compression)
+        return "UTF-32LE", _share(head)
     if min(shares[:2]) > 0.9 and shares[3] < 0.1:
-        raise _wrong_encoding(path, "UTF-32BE", share, compression)
+        return "UTF-32BE", _share(head)
     if max(even, odd) > 9 * min(even, odd):
-        raise _wrong_encoding(path, "UTF-16LE" if odd > even else "UTF-16BE", share, compression)
-    raise DataError(f"{path}: expected UTF-8 text, found binary data: {share}")
+        return "UTF-16LE" if odd > even else "UTF-16BE", _share(head)
+    return None
+
+
+def _is_binary(head: bytes) -> bool:
+    """Whether it is no text of one byte a letter: a stray NUL is text, a tenth of all bytes is not."""
+    nuls = head.count(0)
+    return nuls >= 4 and nuls * 10 >= len(head)
+
+
+def _share(head: bytes) -> str:
+    return f"{head.count(0)} of its first {len(head)} bytes are NUL"
+
+
+def _other_format(head: bytes) -> tuple[str, str] | None:
+    """(what a file is that is not text, what to do)"""
+    for magic, found in _OTHER_FORMATS.items():
+        if head.startswith(magic):
+            return found
+    if head[257:262] == b"ustar":
+        return "a tar archive", "extract it first"
+    # A TFRecord begins with a uint64 length and its checksum; an Example then begins with the tag of its one field.
+    if len(head) > 12 and head[4:8] == bytes(4) and head[12:13] == b"\n":
+        return "what looks like a TFRecord file", "give the text it came from"
+    return None
 
 
 def _wrong_encoding(path: str, encoding: str, why: str, compression: str) -> DataError:

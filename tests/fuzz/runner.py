@@ -74,8 +74,12 @@ def _work(names: Sequence[str], first: int, plan: dict, pipe) -> None:
             target, started = TARGETS[name], time.monotonic()
             given = place / name.replace("/", "-") / "given"
             given.mkdir(parents=True)
-            if target.give:
-                target.give(given)
+            try:
+                if target.give:
+                    target.give(given)
+            except Exception:
+                pipe.send((name, 0, FAULT, f"its intact input cannot be made: {traceback.format_exc()[-3000:]}"))
+                continue
             number, count = first, max(1, plan["count"] // target.cost)
             first = 0
             while number < count and time.monotonic() - started < plan["seconds"]:

@@ -46,11 +46,11 @@ def _give(format: str, encoder: str, folder: Path) -> None:
 
 
 def _give_torch(folder: Path) -> None:
-    from pretrain.converters.safetensors import read_safetensors
+    from pretrain.converters.safetensors import Safetensors
     from tests.pretrain.converters.torch_files import as_archive, as_stream
 
     _give("hf", "bert", folder)
-    tensors = dict(read_safetensors(folder / "made/model.safetensors"))
+    tensors = dict(Safetensors(folder / "made/model.safetensors"))
     (folder / "made/model.safetensors").unlink()
     for name, write in (("archive", as_archive), ("stream", as_stream)):
         (folder / name).write_bytes(write(tensors))

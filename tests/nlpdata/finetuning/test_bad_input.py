@@ -6,7 +6,7 @@ import json
 import pytest
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.finetuning import tables
+from nlpdata.finetuning import lines, tables
 from nlpdata.records.contract import read_meta
 from tests.nlpdata.commands import run_command, visible
 from tests.nlpdata.finetuning.texts import squad, write
@@ -86,7 +86,7 @@ def test_stray_quotation_marks_are_text_in_tsv(tmp_path, make, records):
         (b"<!DOCTYPE html><html><body>Not found</body>", ("train.tsv:1", "web page", "Download it again")),
         (b"", ("train.tsv: empty",)),
         (b"a\tb\n1\t2\n", ("train.tsv:1", "'sentence1' is missing from the header", "a, b")),
-        (b"\xff\xfei\x00n\x00", ("UTF-16", "iconv")),
+        (b"\xff\xfei\x00n\x00\n", ("train.tsv: after line 0: not UTF-16", "encoding")),
         (b"PK\x03\x04\x00\x00\x00", ("train.tsv", "zip archive")),
         (b"x" * 5000, ("line of more than", "line ends missing")),
         (HEADER.replace("sentence1", "sentense1").encode() + b"\n", ("'sentence1'", "Did you mean sentense1?")),
@@ -94,7 +94,7 @@ def test_stray_quotation_marks_are_text_in_tsv(tmp_path, make, records):
     ids=["html", "empty", "other table", "utf-16", "zip", "one huge line", "misspelt header"],
 )
 def test_files_of_another_kind(tmp_path, make, monkeypatch, content, words):
-    monkeypatch.setattr(tables, "MAX_LINE_BYTES", 4096)
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 4096)
     folder = rte(tmp_path / "RTE", *GOOD)
     (folder / "train.tsv").write_bytes(content)
     with pytest.raises(DataError) as raised:

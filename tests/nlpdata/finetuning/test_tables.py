@@ -22,6 +22,7 @@ LINES = {  # format -> lines whose 2nd is blank; 4 and 5 are blank; 6 is not a r
         *(b"{", b"\xff", b'{"text": "bank", "label": 1}', b"", b""),
     ],
 }
+FORMS = {"csv": tables.TableForm("csv"), "tsv": tables.TableForm("tsv", "\t"), "jsonl": tables.TableForm("jsonl")}
 NO_ROW = {"csv": "long_row", "tsv": "long_row", "jsonl": "not_json"}
 
 
@@ -37,7 +38,9 @@ def test_every_line_has_its_number(tmp_path, form, header):
         (item.reason, int(re.search(r":(\d+): ", item.message)[1]) - shift)
         if isinstance(item, BadRow)
         else (item[1][0], item[0] - shift)
-        for item in tables.READERS[form](path, ["text", "label"] if header or form == "jsonl" else [0, 1], header)
+        for item in tables.read_table(
+            path, FORMS[form], ["text", "label"] if header or form == "jsonl" else [0, 1], header
+        )
     ]
     blank = "blank_line"
     assert found == [
@@ -65,7 +68,7 @@ def test_a_file_of_blank_lines_is_empty(tmp_path):
     for form in LINES:
         path = write(tmp_path / f"a.{form}", "", "", "")
         with pytest.raises(DataError, match="empty"):
-            list(tables.READERS[form](path, [0], False))
+            list(tables.read_table(path, FORMS[form], [0], False))
 
 
 def test_rows_of_parquet_are_numbered_from_1_through_all_blocks(tmp_path, make):
