@@ -1,7 +1,8 @@
 """python -m pretrain.convert SOURCE DEST --format hf: a checkpoint of any supported format, written in another.
 
-The command line of kamalkraj/ALBERT-TF2.0's converter works too:
+The command lines of kamalkraj/ALBERT-TF2.0's converter work too:
 python -m pretrain.convert --tf_hub_path=base/ --model_type=albert --version=2 --model=base
+python -m pretrain.convert --weights_path=base/ --weights_type=tar --model_type=albert_encoder --version=2 --model=base
 """
 
 from collections.abc import Sequence
@@ -42,8 +43,13 @@ def convert_command(
         ),
     ] = None,
     tf_hub_path: Annotated[
-        str | None, typer.Option("--tf_hub_path", help="Older form: module, written into itself.")
+        str | None,
+        typer.Option("--tf_hub_path", "--weights_path", help="Older form: module, or folder of it, written into."),
     ] = None,
+    weights_type: Annotated[
+        Literal["tf_hub", "tar"],
+        typer.Option("--weights_type", help="Older form: a module, or a folder with albert_SIZE of Google's archive."),
+    ] = "tf_hub",
     model_type: Annotated[
         Literal["albert", "albert_encoder"], typer.Option("--model_type", help="Older form: with heads or without.")
     ] = "albert",
@@ -61,7 +67,8 @@ def convert_command(
     from pretrain.encoders.model_config import read_model_config
 
     if tf_hub_path is not None:
-        written = convert_hub_module(tf_hub_path, model_type == "albert_encoder", f"albert_{model}_v{version}")
+        inner = f"albert_{model}" if weights_type == "tar" else ""
+        written = convert_hub_module(tf_hub_path, model_type == "albert_encoder", f"albert_{model}_v{version}", inner)
         print(f"written: {written}")
         return
     if not (source and dest and format):

@@ -93,7 +93,7 @@ def _report_tokenizer(checkpoint: Checkpoint) -> None:
         )
 
 
-def convert_hub_module(path: str, encoder_only: bool, model_name: str) -> Path:
+def convert_hub_module(path: str, encoder_only: bool, model_name: str, inner: str = "") -> Path:
     """Writes tf2_model.h5 or tf2_model_full.h5 into an ALBERT module's own folder, as kamalkraj/ALBERT-TF2.0 does.
 
     Published modules have no weights for sentence order: those of the full file then start at random, which is reported.
@@ -102,11 +102,12 @@ def convert_hub_module(path: str, encoder_only: bool, model_name: str) -> Path:
       path: the module's folder, or the URL of a cached one.
       encoder_only: tf2_model.h5, else tf2_model_full.h5.
       model_name: configuration of modules that have none (version 1).
+      inner: folder in it that holds the weights, where it is not a module; "": itself.
 
     Returns the file. UsageError where it exists, or a head cannot be used.
     """
     folder = places.find(path)
-    checkpoint = read_checkpoint(str(folder), read_model_config(model_name))
+    checkpoint = read_checkpoint(str(folder / inner), read_model_config(model_name))
     if not encoder_only:
         _refuse_left_out(checkpoint)
         heads = dict.fromkeys(("masked_lm/output_bias", "sentence_pair/logits/kernel"), np.zeros(0))

@@ -1,9 +1,10 @@
 """The systems that have a page in docs/migration."""
 
+from tests.migration.albert_tf2 import SYSTEM as ALBERT_TF2
 from tests.migration.chain import System
 from tests.migration.model_garden import SYSTEM as MODEL_GARDEN
 
-SYSTEMS: tuple[System, ...] = (MODEL_GARDEN,)
+SYSTEMS: tuple[System, ...] = (MODEL_GARDEN, ALBERT_TF2)
 
 
 def index() -> str:

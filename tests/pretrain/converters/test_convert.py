@@ -108,6 +108,21 @@ def test_command_of_albert_tf2(tmp_path, capsys):
     assert (code, "tf2_model.h5 already exists" in err) == (2, True)
 
 
+def test_command_of_albert_tf2_for_an_archive(tmp_path, monkeypatch, capsys):
+    """albert_base_v2.tar.gz of google-research holds the folder albert_base."""
+    monkeypatch.chdir(tmp_path)
+    checkpoint = make("albert", "pretraining")
+    write_checkpoint("base/albert_base", checkpoint, "tf1")
+    line = "--weights_path=base/ --weights_type=tar --model_type=albert --version=2 --model=base"
+    code, out, err = run(*line.split(), capsys=capsys)
+    assert (code, out.splitlines()[-1]) == (0, "written: base/tf2_model_full.h5"), err
+    found = read_checkpoint("base/tf2_model_full.h5", checkpoint.encoder).weights
+    for path, array in checkpoint.weights.items():
+        np.testing.assert_array_equal(found[path], array)
+    code, _, err = run(*line.replace("base/", "gone/").split(), capsys=capsys)
+    assert (code, "gone" in err) == (2, True)
+
+
 def test_the_command_in_the_documentation(tmp_path, monkeypatch, capsys):
     """That of ALBERT-TF2.0. tests/test_readme.py runs the other commands of the page."""
     page = (Path(__file__).resolve().parents[3] / "docs" / "checkpoints.md").read_text(encoding="utf-8")
