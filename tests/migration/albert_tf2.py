@@ -237,7 +237,8 @@ mkdir $PRETRAINED_MODEL
 
 python run_pretraining.py --albert_config_file=${MODEL_DIR}/config.json --do_train \
 --init_checkpoint=${MODEL_DIR}/tf2_model_full.h5 --input_files=${PROCESSED_DATA}/train.tf_record \
---meta_data_file_path=${PROCESSED_DATA}/train_meta_data --output_dir=${PRETRAINED_MODEL} --strategy_type=mirror --train_batch_size=128 --num_train_epochs=3
+--meta_data_file_path=${PROCESSED_DATA}/train_meta_data --output_dir=${PRETRAINED_MODEL} \
+--strategy_type=mirror --train_batch_size=128 --num_train_epochs=3
 """,
             stand_ins={"--train_batch_size=128 --num_train_epochs=3": "--train_batch_size=32 --num_train_epochs=1"},
             prints=(r"^experiment: albert/pretraining", r"\(h5\): \d+ weights matched", r"^step \d+/\d+ +loss \d"),
