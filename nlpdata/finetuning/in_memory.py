@@ -2,6 +2,7 @@
 
 import logging
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -24,36 +25,46 @@ class EncodedSplit:
 
     len(split), split[int64 array] -> name -> array (n, width) of the features' dtypes.
 
+    Args:
+      parts: name for messages -> columns of its records; several splits may be joined.
+
     Attributes:
       features: the features of the records.
-      paths, counts: as of one file, which is not there: the dataset's name, and the number of records.
+      paths, counts: as of files, which are not there: the names of the parts, and their numbers of records.
       meta: the meta file's task_type, num_labels, label_names, max_seq_length and tokenizer.
     """
 
-    def __init__(
-        self,
-        name: str,
-        features: tuple[Feature, ...],
-        columns: dict[str, np.ndarray],
-        meta: dict,
-    ) -> None:
+    def __init__(self, parts: Mapping[str, dict[str, np.ndarray]], features: tuple[Feature, ...], meta: dict) -> None:
         self.features, self.meta = features, meta
-        self.paths, self.counts = [Path(name)], np.array([len(columns["input_ids"])])
-        self._columns = columns
+        self.paths, self.counts = list(map(Path, parts)), np.array([len(each["input_ids"]) for each in parts.values()])
+        first, *others = parts.values()
+        self._columns = {
+            name: np.concatenate([column, *(other[name] for other in others)]) if others else column
+            for name, column in first.items()
+        }
+        self._parts = dict(parts)
+
+    def joined(self, other: "EncodedSplit") -> "EncodedSplit":
+        """The records of both, of different names, this one's first."""
+        return EncodedSplit({**self._parts, **other._parts}, self.features, self.meta)
 
     def __len__(self) -> int:
-        return int(self.counts[0])
+        return int(self.counts.sum())
 
     def __getitem__(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         return {each.name: self._columns[each.name][rows].astype(each.dtype) for each in self.features}
 
     def where(self, row: int) -> str:
         """A record's place, for messages."""
-        return f"{self.paths[0]}, example {row}"
+        part = int(np.searchsorted(np.cumsum(self.counts), row, side="right"))
+        return f"{self.paths[part]}, example {row - int(self.counts[:part].sum())}"
 
 
-def encode_split(options: FinetuningOptions, tokenizer: Tokenizer) -> EncodedSplit:
+def encode_split(options: FinetuningOptions, tokenizer: Tokenizer, name: str = "") -> EncodedSplit:
     """The one split that the options choose, in memory: about four bytes a token position (six for vocabularies above 2^16).
+
+    Args:
+      name: of its part, for messages; default: the dataset's.
 
     Raises UsageError and DataError as create_finetuning does.
     """
@@ -85,4 +96,4 @@ def encode_split(options: FinetuningOptions, tokenizer: Tokenizer) -> EncodedSpl
         "max_seq_length": options.max_seq_length,
         "tokenizer": tokenizer.meta(),
     }
-    return EncodedSplit(dataset.name, encoder.features(split.name, split.labelled), columns, meta)
+    return EncodedSplit({name or dataset.name: columns}, encoder.features(split.name, split.labelled), meta)

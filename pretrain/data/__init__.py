@@ -6,6 +6,7 @@ batches.batch(123456)                    # dict of numpy arrays: the batch of th
 """
 
 from pretrain.data.batches import Batches, example_digest, prefetch
+from pretrain.data.examples import Examples
 from pretrain.data.pretraining import pretraining_batches
 
-__all__ = ["Batches", "example_digest", "prefetch", "pretraining_batches"]
+__all__ = ["Batches", "Examples", "example_digest", "prefetch", "pretraining_batches"]

@@ -9,10 +9,10 @@ _BLOCK = 4096  # records looked at together
 
 
 class Chosen:
-    """records[numbers], with the interface of `nlpdata.open_records` that batches use."""
+    """records[numbers], with the interface of `nlpdata.open_records` that batches use. `all`: the records."""
 
     def __init__(self, records: Any, numbers: np.ndarray):
-        self._records, self.numbers = records, numbers
+        self.all, self.numbers = records, numbers
         self.features, self.paths = records.features, records.paths
         stops = np.cumsum(records.counts)
         self.counts = np.diff(np.searchsorted(numbers, np.concatenate([[0], stops])))
@@ -21,11 +21,11 @@ class Chosen:
         return len(self.numbers)
 
     def __getitem__(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        return self._records[self.numbers[rows]]
+        return self.all[self.numbers[rows]]
 
     def where(self, row: int) -> str:
         """A record's place, for messages."""
-        return self._records.where(int(self.numbers[row]))
+        return self.all.where(int(self.numbers[row]))
 
 
 def usable(records: Any, is_usable: Callable[[dict[str, np.ndarray]], np.ndarray]) -> np.ndarray:

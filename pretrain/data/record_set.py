@@ -10,6 +10,7 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.files.paths import AnyPath, path_of
 from nlpdata.records.contract import V2_NAMES, find_meta, lists, read_meta, split_shard
 from nlpdata.records.reader import Records, find_records
+from pretrain.data.examples import own_examples
 from pretrain.settings.flags import flag_of
 from pretrain.settings.schema import DataConfig
 
@@ -20,9 +21,14 @@ RENAME = {new: old for old, new in V2_NAMES.items()}  # of features, to our name
 def open_record_set(config: DataConfig, name: str) -> tuple[Records, dict]:
     """The records of a data section, and what their meta file says ({} where there is none).
 
+    Of a section with an input_function: its examples, which have the same interface.
+
     Raises UsageError where nothing is found or sets are mixed that do not belong together, DataError where there are no
     examples or fewer than the meta file lists.
     """
+    if config.input_function:
+        examples: Any = own_examples(config, name)
+        return examples, examples.meta
     records = Records(find_paths(config, name))
     if not len(records):
         raise DataError(f"{name}: no examples in {', '.join(map(str, records.paths[:5]))}")

@@ -10,6 +10,7 @@ import numpy as np
 from nlpdata.errors import DataError, UsageError
 from pretrain.data.batches import Batches
 from pretrain.data.chosen import Chosen, usable
+from pretrain.data.examples import Examples
 from pretrain.data.record_set import (
     RENAME,
     SEQUENCE,
@@ -47,22 +48,34 @@ def sentence_batches(config: DataConfig, task: Any) -> tuple[Batches, Labels]:
 
     Raises UsageError where configuration and records do not fit, DataError where a record file is damaged.
     """
+    data = sentence_data(config, task)
+    return data.batches(), data.labels
+
+
+def sentence_data(config: DataConfig, task: Any, examples: Examples | None = None) -> "SentenceData":
+    """The records of a data section, or examples in their place; arguments and errors as of sentence_batches."""
     name = f"task.{'train_data' if config.is_training else 'validation_data'}"
     records: Any
-    if isinstance(config, TextDataConfig | EvalTextDataConfig) and config.tfds_name:
+    if examples is not None:
+        records, meta = examples, examples.meta
+    elif isinstance(config, TextDataConfig | EvalTextDataConfig) and config.tfds_name:
         records, meta = encode_texts(config, name)
     else:
         records, meta = open_record_set(config, name)
-    source = _Source(records, meta, config, task, name)
+    data = SentenceData(records, meta, config, task, name)
     if not meta:
-        _log.info(
-            f"{name}: no meta file next to {records.paths[0]}; taken as {source.labels.kind}, length {source.length}"
-        )
-    return Batches(source.records, config, source.transform, name, source.facts()), source.labels
+        _log.info(f"{name}: no meta file next to {records.paths[0]}; taken as {data.labels.kind}, length {data.length}")
+    return data
 
 
-class _Source:
-    """Records that fit the model; `transform` makes a batch's arrays of their rows."""
+class SentenceData:
+    """Records that fit the model.
+
+    Attributes:
+      records: with the interface of `nlpdata.open_records`.
+      labels: what their labels are.
+      length: tokens of a record.
+    """
 
     def __init__(self, records: Any, meta: Mapping, config: DataConfig, task: Any, name: str):
         self.records, self._meta, self._config, self._name = records, meta, config, name
@@ -78,6 +91,15 @@ class _Source:
             self._leave_out_bad_labels()
         ends = ends_of_files(self.records)
         self.transform(self.records[ends], ends, 0)
+
+    def batches(self) -> Batches:
+        """As sentence_batches gives them."""
+        return Batches(self.records, self._config, self.transform, self._name, self.facts())
+
+    def part_of(self, record: np.ndarray) -> np.ndarray:
+        """The number of the file, or split, that each record is of; int64 as `record`, its number in all of them."""
+        records = self.records.all if isinstance(self.records, Chosen) else self.records
+        return np.searchsorted(np.cumsum(records.counts), record, side="right")
 
     def facts(self) -> dict:
         """What must not change between the runs of one model."""

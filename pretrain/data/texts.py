@@ -1,12 +1,13 @@
 """A text set of TensorFlow Datasets in place of records: tokenized when the run starts, by create-finetuning's functions."""
 
+import functools
 import logging
 from functools import partial
 
 from nlpdata.errors import NlpdataError, UsageError, spelling
 from nlpdata.finetuning.in_memory import EncodedSplit, encode_split
 from nlpdata.finetuning.options import FinetuningOptions
-from nlpdata.tokenizers import load_tokenizer
+from nlpdata.tokenizers import Tokenizer, load_tokenizer
 from pretrain.settings.schema import TextDataConfig
 
 _log = logging.getLogger(__name__)
@@ -40,30 +41,37 @@ def encode_texts(config: TextDataConfig, name: str) -> tuple[EncodedSplit, dict]
         raise UsageError(f"{name}.vocab_file is missing: {config.tfds_name} is text, and takes a tokenizer's file.")
     if len(config.text_fields) > 2:
         raise UsageError(f"{name}.text_fields: an example has one text or two. Received: {config.text_fields}.")
-    split = config.tfds_split or ("train" if config.is_training else "validation")
-    first, second = [*config.text_fields, None, None][:2]
+    splits = config.tfds_splits
+    if len(set(splits)) < len(splits):
+        raise UsageError(f"{name}.tfds_split names a split twice. Received: {config.tfds_split}.")
     with spelling(partial(as_field, name)):
         try:
-            options = FinetuningOptions(
-                tfds=config.tfds_name,
-                tfds_data_dir=config.tfds_data_dir or None,
-                tfds_splits=f"{'train' if config.is_training else 'dev'}={split}",
-                text_column=first,
-                text_b_column=second,
-                label_column=config.label_field or None,
-                max_seq_length=config.seq_length,
-                on_bad_row=config.on_bad_row,
-                drop_labels=config.drop_labels or None,
-                accept_loss=config.accept_loss,
-            )
             tokenizer = load_tokenizer(config.vocab_file, do_lower_case=config.do_lower_case)
             for line in tokenizer.notes:
                 _log.info(line)
-            encoded = encode_split(options, tokenizer)
+            first, *others = (_encoded(config, split, tokenizer) for split in splits)
         except NlpdataError as error:
             raise type(error)(str(error)) from error
-    _log.info(f"{name}: {len(encoded)} examples of {config.tfds_name} ({split}), tokenized")
+    encoded = functools.reduce(EncodedSplit.joined, others, first)
+    _log.info(f"{name}: {len(encoded)} examples of {config.tfds_name} ({' + '.join(splits)}), tokenized")
     return encoded, encoded.meta
+
+
+def _encoded(config: TextDataConfig, split: str, tokenizer: Tokenizer) -> EncodedSplit:
+    first, second = [*config.text_fields, None, None][:2]
+    options = FinetuningOptions(
+        tfds=config.tfds_name,
+        tfds_data_dir=config.tfds_data_dir or None,
+        tfds_splits=f"{'train' if config.is_training else 'dev'}={split}",
+        text_column=first,
+        text_b_column=second,
+        label_column=config.label_field or None,
+        max_seq_length=config.seq_length,
+        on_bad_row=config.on_bad_row,
+        drop_labels=config.drop_labels or None,
+        accept_loss=config.accept_loss,
+    )
+    return encode_split(options, tokenizer, f"{config.tfds_name} {split}")
 
 
 def as_field(section: str, option: str, value: object = None) -> str:

@@ -68,6 +68,8 @@ class DataConfig(Config):
 
     input_path: str | list[str] = ""
     """Record files: a path, a pattern, a list, or several separated by commas; toy:nsp makes small ones itself."""
+    input_function: str = field(default="", metadata={"names_part": True})
+    """In place of input_path: module:function that returns examples (pretrain.data.Examples); it is called with this section."""
     meta_path: str = ""
     """Meta file of the records; empty: found next to them."""
     global_batch_size: int = at_least(1, 32)
@@ -94,7 +96,7 @@ class DataConfig(Config):
     @property
     def is_given(self) -> bool:
         """Whether it names data at all."""
-        return bool(self.input_path)
+        return bool(self.input_path or self.input_function)
 
 
 @dataclass
@@ -112,7 +114,7 @@ class TextDataConfig(DataConfig):
     tfds_name: str = ""
     """A prepared set in place of input_path, e.g. glue/sst2; seq_length (128) is then the length to make."""
     tfds_split: str = ""
-    """Its split; empty: train, or validation to evaluate on."""
+    """Its split; empty: train, or validation to evaluate on. Several are joined by +, and evaluated each for itself, too."""
     tfds_data_dir: str = ""
     """Where it is prepared; empty: ~/tensorflow_datasets."""
     vocab_file: str = ""
@@ -132,7 +134,14 @@ class TextDataConfig(DataConfig):
 
     @property
     def is_given(self) -> bool:
-        return bool(self.input_path or self.tfds_name)
+        return bool(self.tfds_name) or super().is_given
+
+    @property
+    def tfds_splits(self) -> list[str]:
+        """The splits that tfds_split names, by default one."""
+        return [
+            each.strip() for each in (self.tfds_split or ("train" if self.is_training else "validation")).split("+")
+        ]
 
 
 @dataclass

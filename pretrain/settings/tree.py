@@ -25,6 +25,8 @@ from pretrain.settings.values import parse_value, plain_value
 
 _log = logging.getLogger(__name__)
 
+_SOURCES = ("input_path", "input_function", "tfds_name")  # of the examples of a data section: one of them
+
 
 @dataclass(frozen=True)
 class Place:
@@ -162,12 +164,14 @@ def _merged_choice(registry: Registry, hint: Any, tree: dict | None, value: Any,
 
 
 def build(cls: type, tree: dict, path: str = "") -> Any:
-    """The dataclass of a complete, merged tree."""
+    """The dataclass of a complete, merged tree; of a base class's fields only, the others get their defaults."""
     hints, arguments = _hints(cls), {}
     for field in fields(cls):
         here = f"{path}.{field.name}" if path else field.name
         if field.name not in tree:
-            raise UsageError(f"{here} is missing.")
+            if field.default is MISSING and field.default_factory is MISSING:
+                raise UsageError(f"{here} is missing.")
+            continue
         arguments[field.name] = _built_field(field, hints[field.name], tree, here)
     try:
         return cls(**arguments)
@@ -221,7 +225,7 @@ def with_layers(config: ExperimentConfig, layers: list[tuple[str, dict]], quiet:
     Args:
       config: what the layers change.
       layers: (name for messages, tree) each. One that sets trainer.num_train_epochs and not trainer.train_steps clears
-        the steps that a layer below has set.
+        the steps that a layer below has set; one that names the source of a data section clears those of layers below.
       quiet: do not log fields without effect.
     """
     tree = to_tree(config)
@@ -231,7 +235,15 @@ def with_layers(config: ExperimentConfig, layers: list[tuple[str, dict]], quiet:
         trainer = changes.get("trainer") or {}
         if "num_train_epochs" in trainer and "train_steps" not in trainer:
             tree["trainer"]["train_steps"] = None
+        _keep_one_source(tree["task"], changes.get("task") or {})
     return build(ExperimentConfig, tree)
+
+
+def _keep_one_source(task: dict, changes: dict) -> None:
+    for name in ("train_data", "validation_data"):
+        section, given = task.get(name), changes.get(name)
+        if isinstance(section, dict) and isinstance(given, dict) and any(given.get(source) for source in _SOURCES):
+            task[name] = section | {each: "" for each in _SOURCES if each in section and not given.get(each)}
 
 
 def differences(before: dict, after: dict, path: str = "") -> list[str]:

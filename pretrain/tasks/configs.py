@@ -13,7 +13,7 @@ from pretrain.settings.schema import (
     TextDataConfig,
     at_least,
 )
-from pretrain.tasks.metrics import Better, pretraining_metrics, question_metrics, sentence_metrics
+from pretrain.tasks.metrics import Better, part_names, pretraining_metrics, question_metrics, sentence_metrics
 
 
 @dataclass
@@ -66,7 +66,12 @@ class SentencePredictionConfig(TaskConfig):
                 raise UsageError(f"{name} must be at least 0 and below 1. Received: {value}")
 
     def metrics(self) -> dict[str, Better]:
-        return sentence_metrics(self.kind or ("regression" if self.model.num_classes == 1 else None))
+        return sentence_metrics(self.kind or ("regression" if self.model.num_classes == 1 else None), self.parts())
+
+    def parts(self) -> list[str]:
+        """Names of the splits of TensorFlow Datasets that are evaluated each for itself, too; [] for one."""
+        data = self.validation_data
+        return part_names(data.tfds_splits) if isinstance(data, EvalTextDataConfig) and data.tfds_name else []
 
 
 @dataclass

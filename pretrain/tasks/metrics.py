@@ -3,7 +3,7 @@
 Metrics that have no better side are not here: the thresholds that go with SQuAD 2.0's best_* scores.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 Better = Literal["higher", "lower"]
@@ -26,11 +26,25 @@ def pretraining_metrics(pairs: bool) -> dict[str, Better]:
     return _declared((f"{term}_accuracy" for term in terms), *(f"{term}_loss" for term in terms))
 
 
-def sentence_metrics(kind: str | None) -> dict[str, Better]:
-    """Of a kind of sentence task; None: of any, where only the records know."""
+def sentence_metrics(kind: str | None, parts: Sequence[str] = ()) -> dict[str, Better]:
+    """Of a kind of sentence task; None: of any, where only the records know.
+
+    Args:
+      parts: names of the parts of the data that are measured each for itself, too.
+    """
     kinds = _SENTENCE if kind is None else [kind]
-    lower = ["prediction_loss", *(["mean_squared_error"] if "regression" in kinds else [])]
-    return _declared((name for each in kinds for name in _SENTENCE[each]), *lower)
+    squared = ["mean_squared_error"] if "regression" in kinds else []
+    higher = [name for each in kinds for name in _SENTENCE[each]]
+    of_parts = [[f"{name}_{part}" for part in parts for name in names] for names in (higher, squared)]
+    return _declared(higher + of_parts[0], "prediction_loss", *squared, *of_parts[1])
+
+
+def part_names(splits: Sequence[str]) -> list[str]:
+    """Short names of several splits, validation_matched and validation_mismatched -> matched, mismatched; [] for one."""
+    words, shared = [split.split("_") for split in splits], 0
+    while len(words) > 1 and all(len(each) > shared + 1 and each[shared] == words[0][shared] for each in words):
+        shared += 1
+    return ["_".join(each[shared:]) for each in words] if len(words) > 1 else []
 
 
 def question_metrics(with_negative: bool) -> dict[str, Better]:

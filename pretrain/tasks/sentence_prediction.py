@@ -1,6 +1,6 @@
 """A class, several labels or a number for a text or a pair of texts: GLUE, IMDB, own data."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +10,8 @@ from nlpdata.errors import UsageError
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import leave_out, with_pooler
 from pretrain.data.batches import Batches
-from pretrain.data.sentences import Labels, sentence_batches
+from pretrain.data.examples import Examples
+from pretrain.data.sentences import Labels, sentence_data
 from pretrain.encoders.model import EncoderModel, build_encoder, new_model
 from pretrain.evaluation.sentence import classification_metrics, multilabel_metrics, regression_metrics
 from pretrain.layers.classifier_head import ClassifierHead
@@ -32,9 +33,20 @@ class SentencePredictionTask(Task):
     def __init__(self, config: SentencePredictionConfig):
         super().__init__(config)
         self._built: Labels | None = None  # known once inputs are built
+        self._part_of: Callable[[np.ndarray], np.ndarray] | None = None  # of the data to evaluate on
 
     def build_inputs(self, config: DataConfig) -> Batches:
-        batches, labels = sentence_batches(config, self.config)
+        return self.batches(config)
+
+    def batches(self, config: DataConfig, examples: Examples | None = None) -> Batches:
+        """Batches of a data section's records, or of `examples` in their place; the model gets its classes from them.
+
+        What a build_inputs of one's own calls with its examples. UsageError where they do not fit the task or each other.
+        """
+        data = sentence_data(config, self.config, examples)
+        batches, labels = data.batches(), data.labels
+        if not config.is_training:
+            self._part_of = data.part_of
         if self._built not in (None, labels):
             raise UsageError(
                 f"{batches.name}: its labels are {_describe(labels)}, those of the training data {_describe(self._labels)}: "
@@ -113,7 +125,7 @@ class SentencePredictionTask(Task):
         return targets * (1 - share) + share / classes if share else targets
 
     def metrics(self) -> dict[str, Literal["higher", "lower"]]:
-        return sentence_metrics(self._labels.kind) if self._built else self.config.metrics()
+        return sentence_metrics(self._labels.kind, self.config.parts()) if self._built else self.config.metrics()
 
     def build_metrics(self) -> dict[str, tuple[str, str]]:
         metrics = {"prediction_loss": ("prediction_loss", "weight")}
@@ -143,8 +155,15 @@ class SentencePredictionTask(Task):
         metrics = super().reduce_aggregated_logs(state)
         if "outputs" in state:
             outputs = {name: np.concatenate(parts) for name, parts in state["outputs"].items()}
-            _, once = np.unique(outputs["record"], return_index=True)
-            metrics |= self._metrics(outputs["label"][once], outputs["logits"][once])
+            records, once = np.unique(outputs["record"], return_index=True)
+            labels, logits = outputs["label"][once], outputs["logits"][once]
+            metrics |= self._metrics(labels, logits)
+            for number, part in enumerate(self.config.parts() if self._part_of else ()):
+                rows = self._part_of(records) == number
+                if rows.any():
+                    metrics |= {
+                        f"{name}_{part}": value for name, value in self._metrics(labels[rows], logits[rows]).items()
+                    }
         return metrics
 
     def _metrics(self, labels: Tensor, logits: Tensor) -> dict[str, float]:

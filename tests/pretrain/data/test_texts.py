@@ -3,6 +3,7 @@
 from dataclasses import fields, replace
 from functools import partial
 
+import numpy as np
 import pytest
 
 import nlpdata
@@ -11,6 +12,8 @@ from pretrain.data import example_digest
 from pretrain.data.sentences import sentence_batches
 from pretrain.data.texts import as_field
 from pretrain.settings.schema import EvalTextDataConfig, TextDataConfig
+from pretrain.tasks.metrics import part_names
+from pretrain.tasks.sentence_prediction import SentencePredictionTask
 from tests.nlpdata.finetuning.conftest import vocab  # noqa: F401 (fixture)
 from tests.pretrain.finetuning import sentence_experiment
 from tests.tfds_sets import prepare
@@ -54,6 +57,43 @@ def test_batches_are_those_of_records(task, texts, vocab, data_dir, tmp_path):  
 
 
 @pytest.mark.slow
+def test_joined_splits_are_evaluated_together_and_each_for_itself(texts):
+    both = EvalTextDataConfig(
+        global_batch_size=5, tfds_name="glue/mnli", tfds_split="validation_matched+validation_mismatched", **texts
+    )
+    job = SentencePredictionTask(replace(sentence_experiment("").task, validation_data=both))
+    batches = job.build_inputs(both)
+    assert batches.num_examples == 24
+    single = [sentence_batches(replace(both, tfds_split=split), job.config)[0] for split in both.tfds_splits]
+    joined, first, second = (
+        np.concatenate([each.batch(step)["input_ids"] for step in range(each.steps_per_epoch)])[: each.num_examples]
+        for each in (batches, *single)
+    )
+    np.testing.assert_array_equal(joined, np.concatenate([first, second]))
+    labels, logits = np.arange(24) % 3, np.eye(3)[np.arange(24) % 3]
+    logits[:3] = np.roll(logits[:3], 1, axis=1)  # wrong, in the first split
+    outputs = {"record": np.arange(24), "label": labels, "logits": logits}
+    metrics = job.reduce_aggregated_logs(
+        job.aggregate_logs(None, {"prediction_loss": 1, "weight": 24, "correct": 21, "examples": 24}, outputs)
+    )
+    assert [metrics[name] for name in ("accuracy", "accuracy_matched", "accuracy_mismatched")] == [21 / 24, 9 / 12, 1]
+    assert set(metrics) <= set(job.metrics()) | {"examples"}
+    assert job.metrics()["accuracy_matched"] == job.config.metrics()["accuracy_mismatched"] == "higher"
+    with pytest.raises(DataError, match=r"glue/mnli test_matched, example 0: unknown label"):
+        sentence_batches(replace(both, tfds_split="validation_matched+test_matched"), job.config)
+    with pytest.raises(UsageError, match=r"tfds_split names a split twice"):
+        sentence_batches(replace(both, tfds_split="train+train"), job.config)
+
+
+def test_short_names_of_splits():
+    assert part_names(["validation_matched", "validation_mismatched"]) == ["matched", "mismatched"]
+    assert part_names(["dev", "test"]) == ["dev", "test"]
+    assert part_names(["a_b_c", "a_b_d"]) == ["c", "d"]
+    assert part_names(["a", "a_b"]) == ["a", "a_b"]
+    assert part_names(["validation_matched"]) == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "kind", "message"),
     [
@@ -67,8 +107,8 @@ def test_batches_are_those_of_records(task, texts, vocab, data_dir, tmp_path):  
         (
             {"tfds_split": "test"},
             DataError,
-            r"glue/rte test, example 0: unknown label '-1', .*task\.train_data\.on_bad_row=skip or "
-            r"task\.train_data\.drop_labels=-1$",
+            r"glue/rte test, example 0: unknown label '-1', .*task\.train_data\.drop_labels=-1, .*"
+            r"task\.train_data\.on_bad_row=skip$",
         ),
         ({"tfds_split": "test", "on_bad_row": "skip"}, DataError, "no example of the train split can be used"),
     ],
