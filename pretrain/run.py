@@ -122,6 +122,11 @@ def _run_seeds(config: ExperimentConfig, model_dir: str, mode: str, values: dict
         raise UsageError(f"--seeds compares scores: it needs --mode=train_and_eval. Received: {mode}.")
     if "seed" in values:
         raise UsageError(f"--seeds runs seeds 0 to {count - 1}; leave --seed out.")
+    place = config.trainer.export_dir
+    if config.trainer.export_formats and (os.path.isabs(place) or "://" in place):
+        raise UsageError(
+            f"--seeds makes several models, and --export_dir={place} holds one. Name a folder in the model_dir."
+        )
     from pretrain.sweeps.seeds import run_seeds, summary_lines
 
     summary = run_seeds(config, model_dir, count)
@@ -142,6 +147,8 @@ def resolve(values: dict, read_checkpoints: bool = True) -> ExperimentConfig:
 
         name, layer = read_params(values["params"], name)
         layers.append((f"--params {values['params']}", layer))
+    if "export_dir" in values:  # who names a place wants a model there; files and flags may name other formats
+        layers.append(("--export_dir", {"trainer": {"export_formats": "hf"}}))
     layers += [(path, read_yaml(path)) for path in values.get("config_file", ())]
     layers += _flag_layers(values)
     layers += [("--params_override", parse_overrides(text)) for text in values.get("params_override", ())]
@@ -226,7 +233,8 @@ def find_model_dir(flag: str | None, environment: Mapping[str, str], mounts: Pat
     if not (mounts / bucket).is_dir():
         raise UsageError(
             f"--model_dir {given}: {mounts / bucket} is not there, so this bucket is not mounted. Train into a local folder, and "
-            f"copy it: gcloud storage cp -r run1 {given}; or run as a job: python -m pretrain.submit."
+            f"copy it: gcloud storage cp -r run1 {given}; --export_dir={given} writes the trained model there; or run as a job: "
+            "python -m pretrain.submit."
         )
     return str(mounts / bucket / rest)
 

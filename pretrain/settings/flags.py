@@ -207,6 +207,17 @@ FIELDS = (
         ("trainer.hypertune_metric",),
         words={"y": "accuracy", "n": ""},
     ),
+    Flag(
+        "export_formats",
+        "Formats to write the model in at the end, e.g. hf,savedmodel.",
+        ("trainer.export_formats",),
+    ),
+    Flag(
+        "export_dir",
+        "Folder of these, in the model_dir, or elsewhere: a path, gs://, s3://.",
+        ("trainer.export_dir",),
+        ("model_name",),
+    ),
     Flag("log_example_digest", "Log a digest of each step's examples.", ("trainer.log_example_digest",), kind="switch"),
     Flag(
         "strategy_type",

@@ -237,6 +237,10 @@ class TrainerConfig(Config):
     """Stop after this many evaluations in a row without a better best_checkpoint_eval_metric; null: never."""
     hypertune_metric: str = ""
     """Report this metric of every evaluation to a hyperparameter tuning of Vertex AI; empty: none."""
+    export_formats: str | list[str] = ""
+    """Write the trained model in these formats at the end, e.g. hf,savedmodel, each into its folder of export_dir; empty: none."""
+    export_dir: str = "export"
+    """Folder in the model_dir, or another one (a path, gs://, s3://)."""
     log_example_digest: bool = False
     """Write a digest of the examples of each step to metrics.jsonl."""
     tensorboard: bool = True

@@ -32,6 +32,7 @@ from pretrain.training.agreement import (
 )
 from pretrain.training.checkpoints import Checkpoints
 from pretrain.training.checks import check_experiment, check_weights, with_metric
+from pretrain.training.final_export import check_export, export_final
 from pretrain.training.plot import plot_loss
 from pretrain.training.trainer import Trainer
 
@@ -59,6 +60,8 @@ def run_experiment(config: ExperimentConfig, model_dir: str | os.PathLike, mode:
         raise UsageError(f"mode is {mode!r}, expected one of {', '.join(MODES)}.")
     with user_modules(own_modules(config)):
         check_experiment(config, mode)  # before anything is read or written; its warnings come once the data is known
+        if mode in ("train", "train_and_eval"):
+            check_export(config.trainer, Path(model_dir))
         return _Run(config, Path(model_dir), mode).execute()
 
 
@@ -100,6 +103,7 @@ class _Run:
         found = self._named_of_own() or Checkpoints(self._model_dir).newest()
         if found and self._mode == "train" and found[1]["step"] >= self._steps:
             self._report_done(found[1]["step"])
+            export_final(config.trainer, self._model_dir)
             return {}
         self._is_older = found is not None and self._trains and is_older(found[1])
         engine = ENGINES.get(keras.backend.backend())
@@ -289,6 +293,8 @@ class _Run:
         if self._engine.host[0] == 0:
             plot_loss(self._model_dir)
             self._task.finish(self._engine.model, self._model_dir)
+            if trainer.last_step >= self._steps:
+                export_final(self._config.trainer, self._model_dir)
         return metrics or {}
 
     def _keep_config(self) -> None:

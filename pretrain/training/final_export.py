@@ -1,0 +1,98 @@
+"""The trained model for others to read, written at the end of a run: trainer.export_formats."""
+
+import logging
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from nlpdata.errors import NlpdataError, UsageError
+from nlpdata.files.paths import AnyPath, is_remote, path_of
+from nlpdata.files.remote import RemotePath
+from nlpdata.files.writing import remove_tree
+from pretrain.converters import native, read_checkpoint
+from pretrain.converters.format import checkpoint_format
+from pretrain.settings.schema import TrainerConfig
+
+_log = logging.getLogger(__name__)
+
+_MARK = ".exported"  # in a folder that a run has written, and may replace
+
+
+def export_folders(trainer: TrainerConfig, model_dir: Path) -> dict[str, AnyPath]:
+    """format -> the folder that it is written into: that name in trainer.export_dir.
+
+    trainer.export_dir is in the model_dir unless it is an absolute path or remote (gs://, s3://).
+
+    UsageError for a format that there is not, or that is only read.
+    """
+    given = trainer.export_formats
+    formats = [part.strip() for part in (given.split(",") if isinstance(given, str) else given) if part.strip()]
+    for name in formats:
+        if not checkpoint_format(name).writes:
+            raise UsageError(f"trainer.export_formats: {name} is only read, not written.")
+    place = trainer.export_dir
+    base = path_of(place) if is_remote(place) else model_dir / place
+    return {name: base / name.rpartition(":")[2] for name in formats}
+
+
+def check_export(trainer: TrainerConfig, model_dir: Path) -> None:
+    """UsageError where the export at the end would fail for what is known before: found at the start, not after the training."""
+    for name, folder in export_folders(trainer, model_dir).items():
+        if isinstance(folder, RemotePath):
+            folder.exists()  # the package for this kind of path is there, and the store answers
+        elif os.path.lexists(folder) and not (folder / _MARK).exists() and not _is_empty(folder):
+            raise UsageError(
+                f"trainer.export_dir: {folder} is there, and no run has written it; the {name} of this one would replace it. Name "
+                "another --export_dir, or remove it."
+            )
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
+
+
+def export_final(trainer: TrainerConfig, model_dir: Path) -> None:
+    """Writes the run's newest checkpoint in every format of trainer.export_formats, in place of an earlier export.
+
+    Raises UsageError where a format has no place for the model, DataError where the disk or the store refuses. The run's
+    checkpoints are whole then, and the message says how to export them.
+    """
+    folders = export_folders(trainer, model_dir)
+    source = native.locate(model_dir) if folders else None
+    if source is None:
+        return
+    for name, folder in folders.items():
+        try:
+            _export(source, name, folder)
+        except NlpdataError as error:
+            raise type(error)(
+                f"the model is trained, but not exported: {error}. Later: python -m pretrain.export {model_dir} DEST --format "
+                f"{name}"
+            ) from error
+        _log.info(f"exported: {folder} ({name})")
+
+
+def _export(source: Path, name: str, folder: AnyPath) -> None:
+    from pretrain.converters.convert import convert
+
+    if isinstance(folder, RemotePath):
+        with tempfile.TemporaryDirectory(prefix="nlpdata-export-") as made:
+            convert(read_checkpoint(str(source)), str(Path(made, "model")), name)
+            folder.remove_tree()
+            for path in _files(Path(made, "model")):
+                target = folder
+                for part in path.relative_to(Path(made, "model")).parts:
+                    target = target / part
+                target.receive(path)
+        return
+    new = folder.with_name(f".{folder.name}.new")
+    remove_tree(new)
+    convert(read_checkpoint(str(source)), str(new), name)
+    (new / _MARK).touch()
+    remove_tree(folder)
+    os.replace(new, folder)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    yield from sorted(path for path in folder.rglob("*") if path.is_file())

@@ -1,0 +1,95 @@
+"""The trained model, written at the end of a run in the formats that the configuration names."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nlpdata.errors import UsageError
+from pretrain.converters import native, read_checkpoint
+from pretrain.settings.schema import TrainerConfig
+from pretrain.training.final_export import check_export, export_folders
+from tests.object_store import running_store
+from tests.pretrain.runs import experiment, run
+
+
+@pytest.mark.parametrize(
+    ("formats", "place", "folders"),
+    [
+        ("", "export", {}),
+        ("hf", "export", {"hf": "run/export/hf"}),
+        ("hf, savedmodel", "final", {"hf": "run/final/hf", "savedmodel": "run/final/savedmodel"}),
+        (["h5"], "/models/a", {"h5": "/models/a/h5"}),
+        (["hf"], "gs://bucket/a", {"hf": "gs://bucket/a/hf"}),
+    ],
+)
+def test_where_a_model_goes(formats, place, folders):
+    found = export_folders(TrainerConfig(export_formats=formats, export_dir=place), Path("run"))
+    assert {name: str(folder) for name, folder in found.items()} == folders
+
+
+def test_what_is_found_before_the_training(tmp_path):
+    with pytest.raises(UsageError, match=r"unknown checkpoint format 'safetensor'"):
+        check_export(TrainerConfig(export_formats="safetensor"), tmp_path)
+    (tmp_path / "export" / "hf").mkdir(parents=True)
+    check_export(TrainerConfig(export_formats="hf"), tmp_path)  # an empty folder may be used
+    (tmp_path / "export" / "hf" / "mine.txt").touch()
+    with pytest.raises(UsageError, match=r"export/hf is there, and no run has written it.*Name another --export_dir"):
+        check_export(TrainerConfig(export_formats="hf"), tmp_path)
+    with pytest.raises(UsageError, match=r"ftp://x/y: expected a path of this machine"):
+        check_export(TrainerConfig(export_formats="hf", export_dir="ftp://x/y"), tmp_path)
+
+
+@pytest.fixture
+def records(record_sets):
+    return record_sets["static"]
+
+
+def same_weights(exported, model_dir) -> bool:
+    newest = read_checkpoint(str(native.locate(model_dir))).weights
+    found = read_checkpoint(str(exported)).weights
+    return all(np.array_equal(found[path], array) for path, array in newest.items())
+
+
+@pytest.mark.heavy
+def test_a_run_exports_its_last_weights(records, tmp_path):
+    """Anew where it is trained further, only at its end, and never over what it has not written itself."""
+    model_dir, place = tmp_path / "run", tmp_path / "run" / "final" / "hf"
+    trainer = {"export_formats": "hf", "export_dir": "final", "train_steps": 2}
+    said = run(experiment(records, trainer=trainer), model_dir)
+    assert f"exported: {place} (hf)" in said
+    assert same_weights(place, model_dir)
+    before = (place / "model.safetensors").read_bytes()
+    run(experiment(records, trainer=trainer | {"train_steps": 4, "steps_a_call": 1}), model_dir)  # step 3 of 4
+    assert (place / "model.safetensors").read_bytes() == before
+    run(experiment(records, trainer=trainer | {"train_steps": 4}), model_dir)
+    assert (place / "model.safetensors").read_bytes() != before
+    assert same_weights(place, model_dir)
+    assert not list(place.parent.glob(".*"))
+    (model_dir / "mine" / "hf").mkdir(parents=True)
+    (model_dir / "mine" / "hf" / "notes").touch()
+    with pytest.raises(UsageError, match="no run has written it"):
+        run(experiment(records, trainer=trainer | {"train_steps": 6, "export_dir": "mine"}), model_dir)
+    assert native.locate(model_dir).name == "step-00000004"
+    # ALBERT's h5 has no place for one head alone.
+    own = experiment(records, trainer=trainer | {"export_formats": "h5"}, task={"use_next_sentence_label": False})
+    with pytest.raises(UsageError, match=r"the model is trained, but not exported.*python -m pretrain\.export .*h5"):
+        run(own, tmp_path / "other")
+    assert native.locate(tmp_path / "other").name == "step-00000002"
+
+
+@pytest.mark.slow
+def test_a_run_exports_to_an_object_store(records, tmp_path):
+    with running_store() as store:
+        store.put("models/a/hf/older.txt", b"gone after the export")
+        trainer = {"export_formats": "hf", "export_dir": "s3://bucket/models/a", "train_steps": 1}
+        said = run(experiment(records, trainer=trainer), tmp_path / "run")
+        assert "exported: s3://bucket/models/a/hf (hf)" in said
+        found = store.contents("models/a/hf/")
+    for name, content in found.items():
+        (tmp_path / "copy").mkdir(exist_ok=True)
+        (tmp_path / "copy" / name).write_bytes(content)
+    assert "older.txt" not in found
+    assert json.loads(found["config.json"])["model_type"] == "albert"
+    assert same_weights(tmp_path / "copy", tmp_path / "run")
