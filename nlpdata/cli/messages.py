@@ -10,6 +10,8 @@ import logging
 import sys
 from collections.abc import Iterator
 
+from nlpdata.files.unpacking import shown
+
 PACKAGES = ("nlpdata", "pipelines", "pretrain")
 
 
@@ -17,7 +19,7 @@ class _StandardError(logging.Handler):
     """Writes info and errors as the bare line and a warning as `warning: ...`, to what sys.stderr is at the time."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        line = record.getMessage()
+        line = shown(record.getMessage())
         if record.levelno == logging.WARNING:
             line = f"warning: {line}"
         encoding = getattr(sys.stderr, "encoding", None) or "utf-8"

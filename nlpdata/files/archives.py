@@ -1,4 +1,4 @@
-"""Tar archives, plain or compressed, read to their end: damage is an error, never a shorter archive.
+"""Tar archives, plain or compressed, and .zip archives, read to their end: damage is an error, never a shorter archive.
 
 tarfile takes a header that fails its checksum, and a file that ends between two members, for the end of the archive; the
 decompressors of bz2 and lzma take what follows a stream and is not one for the end of the file. Here an archive ends with
@@ -10,17 +10,20 @@ A tar archive has checksums for its headers, not for what its members hold: thos
 import bz2
 import lzma
 import tarfile
+import zipfile
+import zlib
 from collections.abc import Callable
 from io import BufferedReader
 from pathlib import Path
 from typing import IO, cast
 
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, NlpdataError
 from nlpdata.files import Readable
 from nlpdata.files.compression import DAMAGE, FrameStream, detect_compression, open_stream
 
 _BLOCK = tarfile.BLOCKSIZE
 _STEP = 1 << 20
+_NAMES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
 
 
 def read_tar(path: Path, take: Callable[[tarfile.TarFile, tarfile.TarInfo], None]) -> None:
@@ -45,6 +48,40 @@ def read_tar(path: Path, take: Callable[[tarfile.TarFile, tarfile.TarInfo], None
             raise DataError(f"{path}: cannot be unpacked: {error.strerror} ({error.filename or path})") from None
         reason = str(error).splitlines()[0].rstrip(":") if str(error) else "it ends too early"
         raise DataError(f"{path}: not a whole tar archive: {reason} (near byte {position} unpacked)") from None
+
+
+def is_tar(path: Path) -> bool:
+    """Whether a file is a tar archive, plain or compressed, by its first bytes, or by its name where it is damaged."""
+    if path.name.endswith(_NAMES):
+        return True
+    try:
+        with open(path, "rb") as raw:
+            return _decompressed(raw, str(path)).read(_BLOCK)[257:262] == b"ustar"
+    except (*DAMAGE, NlpdataError):
+        return False
+
+
+def read_zip(path: Path, take: Callable[[zipfile.ZipFile, zipfile.ZipInfo], None]) -> None:
+    """Calls take(archive, member) for the members of a .zip in their order; it may read the member, which checks it.
+
+    DataError where it is damaged or encrypted, and for a BadZipFile or OSError of `take`.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():
+                take(archive, member)
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        lzma.LZMAError,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        OSError,
+    ) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise DataError(f"{path}: cannot be unpacked: {error.strerror} ({error.filename or path})") from None
+        raise DataError(f"{path}: not a whole .zip archive: {error or 'it ends too early'}") from None
 
 
 def _decompressed(raw: BufferedReader, path: str) -> Readable:

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from nlpdata.errors import NlpdataError, UsageError, closest
+from nlpdata.files.unpacking import shown, unpacked
 from nlpdata.registry import user_modules
 from pretrain.converters import native, places
-from pretrain.converters.archives import unpacked
 from pretrain.converters.checkpoint import Checkpoint, stored_encoder
 from pretrain.converters.facts import read_facts
 from pretrain.converters.format import explain, format_of, is_checkpoint, known_places
@@ -42,25 +42,23 @@ def read_checkpoint(path: str, model_config: Choice | None = None, import_module
     """
     given = places.find(str(path))
     place = unpacked(given)
-    with user_modules(import_modules), _named_as(given, place):
+    with user_modules(import_modules), _named_as_given():
         format = format_of(place)
         if format is not None:
             checkpoint = format.read(place, model_config)
             checkpoint = replace(checkpoint, source=str(given)) if place != given else checkpoint
             return settled(replace(checkpoint, extras=read_facts(place) | checkpoint.extras))
         explain(place)
-    raise UsageError(_nothing_found(given))
+        raise UsageError(_nothing_found(place))
 
 
 @contextlib.contextmanager
-def _named_as(given: Path, place: Path) -> Iterator[None]:
+def _named_as_given() -> Iterator[None]:
     """Errors about an unpacked archive name the archive."""
     try:
         yield
     except NlpdataError as error:
-        if place == given:
-            raise
-        raise type(error)(error.message.text.replace(str(place), f"{given}, unpacked")) from None
+        raise type(error)(shown(error.message.text)) from None
 
 
 def read_encoder(path: str, default: Choice | None = None) -> Choice | None:

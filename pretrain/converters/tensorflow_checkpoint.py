@@ -7,6 +7,10 @@ what our tables use, so that a checkpoint and a SavedModel of the same model are
 
 import glob
 import math
+import re
+import shutil
+import tempfile
+import weakref
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
@@ -23,14 +27,17 @@ from pretrain.encoders.weight_names import WORD_EMBEDDINGS
 from pretrain.settings.schema import Choice
 
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_PART = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")  # ends of the names of a checkpoint's files
+_MAGIC = set("*?[\\")  # what TensorFlow's patterns are made of
+_OF_FOLDERS = ("checkpoint", "saved_model.pb")  # files that are about the whole folder
 
 
 def find_prefix(path: Path) -> Path | None:
-    """The checkpoint that a path means: a prefix, its .index file, a folder of checkpoints, or a SavedModel's folder."""
-    if path.name.endswith(".index") and path.is_file():
-        return path.with_name(path.name.removesuffix(".index"))
-    if path.with_name(f"{path.name}.index").is_file():
-        return path
+    """The checkpoint that a path means: a prefix, any of its files, a folder of checkpoints or its file `checkpoint`, or a
+    SavedModel's folder or its saved_model.pb."""
+    if _index(path).is_file():
+        return _prefix_of(path)
+    path = path.parent if path.is_file() and path.name in _OF_FOLDERS else path
     if not path.is_dir():
         return None
     found = sorted(path.glob("*.index"))
@@ -75,6 +82,23 @@ def _latest(folder: Path, found: list[Path]) -> str:
     return name
 
 
+def _names_of(prefix: Path) -> list[str]:
+    """The names of files that are, or begin with, this one."""
+    folder = prefix.parent
+    return [file.name for file in folder.iterdir() if file.name.startswith(prefix.name)] if folder.is_dir() else []
+
+
+def _prefix_of(path: Path) -> Path:
+    """The prefix that a file of a checkpoint belongs to; another path as it is."""
+    return path.with_name(_PART.sub("", path.name)) if path.is_file() else path
+
+
+def _index(path: Path) -> Path:
+    """The .index file of a prefix, or of any file of a checkpoint."""
+    prefix = _prefix_of(path)
+    return prefix.with_name(f"{prefix.name}.index")
+
+
 class _Tensors(Mapping):
     """Tensors of a checkpoint by the name of their variable, read when asked for."""
 
@@ -82,15 +106,16 @@ class _Tensors(Mapping):
         import tensorflow as tf
 
         self._prefix = prefix
+        self._place = str(prefix) if _MAGIC.isdisjoint(str(prefix)) else self._linked(prefix)
         try:
-            self._reader = tf.train.load_checkpoint(str(prefix))
+            self._reader = tf.train.load_checkpoint(self._place)
             shapes = self._reader.get_variable_to_shape_map()
             _check_sizes(prefix, shapes, self._reader.get_variable_to_dtype_map())
             self._keys = {name: name for name in shapes}
             if _GRAPH in self._keys:
                 self._keys |= self._variable_names()
         except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
-            raise DataError(f"{prefix}: cannot be read as a TensorFlow checkpoint: {_first_line(error)}") from None
+            raise DataError(f"{prefix}: cannot be read as a TensorFlow checkpoint: {self._fault(error)}") from None
 
     def _variable_names(self) -> dict[str, str]:
         from google.protobuf.message import DecodeError
@@ -110,13 +135,25 @@ class _Tensors(Mapping):
             self._keys.pop(key, None)
         return named
 
+    def _fault(self, error: Exception) -> str:
+        return _first_line(error).replace(self._place, str(self._prefix))
+
+    def _linked(self, prefix: Path) -> str:
+        """The prefix of links to the files in a temporary folder: TensorFlow takes a prefix for a pattern."""
+        folder = Path(tempfile.mkdtemp(prefix="nlpdata-checkpoint-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        for file in prefix.absolute().parent.iterdir():
+            if file.name.startswith(f"{prefix.name}.") and _PART.fullmatch(file.name, len(prefix.name)):
+                (folder / f"model{file.name[len(prefix.name) :]}").symlink_to(file)
+        return str(folder / "model")
+
     def __getitem__(self, name: str) -> np.ndarray:
         import tensorflow as tf
 
         try:
             return self._reader.get_tensor(self._keys[name])
         except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
-            raise DataError(f"{self._prefix}: {name} cannot be read: {_first_line(error)}") from None
+            raise DataError(f"{self._prefix}: {name} cannot be read: {self._fault(error)}") from None
 
     def __contains__(self, name: object) -> bool:
         return name in self._keys
@@ -148,16 +185,22 @@ class TensorFlowFormat(CheckpointFormat):
     writes = "names and configuration of google-research"
 
     def recognises(self, place: Path) -> bool:
-        if place.name.endswith(".index") and place.is_file():
+        if _index(place).is_file():
             return True
-        return (
-            place.with_name(f"{place.name}.index").is_file()
-            or (place / "variables" / "variables.index").is_file()
-            or any(place.glob("*.index"))
-        )
+        folder = place.parent if place.is_file() and place.name in _OF_FOLDERS else place
+        return (folder / "variables" / "variables.index").is_file() or any(folder.glob("*.index"))
 
     def explain(self, place: Path) -> None:
+        """A checkpoint whose .index is not there: it names the tensors, so nothing can be read without it."""
         find_prefix(place)
+        names = [file.name for file in place.iterdir()] if place.is_dir() else _names_of(place)
+        parts = sorted(name for name in names if _PART.search(name))
+        if parts:
+            folder = place if place.is_dir() else place.parent
+            index = folder / f"{_PART.sub('', parts[0])}.index"
+            raise UsageError(
+                f"{folder / parts[0]}: part of a TensorFlow checkpoint whose {index.name} is not next to it."
+            )
 
     def read(self, place: Path, model_config: Choice | None) -> Checkpoint:
         prefix = find_prefix(place)
@@ -171,6 +214,7 @@ class TensorFlowFormat(CheckpointFormat):
 
 def _read(path: Path, prefix: Path, model_config: Choice | None) -> Checkpoint:
     tensors = _Tensors(prefix)
+    path = path.parent if path.is_file() and path.name in _OF_FOLDERS else path
     own = read_description(path)
     if own and f"{ROOT}{WORD_EMBEDDINGS}" in tensors:
         weights = {name.removeprefix(ROOT): tensors[name] for name in tensors if name.startswith(ROOT)}

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from nlpdata.errors import UsageError
 from nlpdata.files.json_files import write_file, write_json
+from nlpdata.files.unpacking import unpacked
 from nlpdata.tokenizers import SPECIAL_ROLES, Tokenizer, load_tokenizer
 from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX
 from nlpdata.tokenizers.hf_writing import tokenizer_json
 from nlpdata.tokenizers.sentencepiece import SentencePieceTokenizer
 from pretrain.converters import places
-from pretrain.converters.archives import unpacked
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.settings.yaml_files import SAVED_NAME
 

@@ -3,11 +3,13 @@
 import json
 import shutil
 import tarfile
+import zipfile
 
 import numpy as np
 import pytest
 
 from nlpdata.errors import DataError, UsageError
+from pretrain.convert import main
 from pretrain.converters import native, read_checkpoint, safetensors
 from pretrain.converters.convert import convert
 from pretrain.converters.tokenizer_files import find_tokenizer
@@ -123,8 +125,94 @@ def test_an_archive_of_several_checkpoints_and_its_own_name(two, tmp_path):
         for place, name in ((own, "a.ckpt"), (other, "b.ckpt")):
             for file in place.glob("bert_model.ckpt.*"):
                 archive.add(file, file.name.replace("bert_model.ckpt", name))
-    with pytest.raises(UsageError, match=r"^.*/two.tar.gz, unpacked: holds 2 checkpoints"):
+    with pytest.raises(UsageError, match=r"^(?!.*nlpdata-archive).*/two.tar.gz: holds 2 checkpoints"):
         read_checkpoint(str(tmp_path / "two.tar.gz"))
+
+
+# -------------------------------------------------------------------------------------------------- names of one checkpoint
+
+
+def test_every_file_of_a_tensorflow_checkpoint_means_it(tmp_path):
+    expected = written(tmp_path / "tf1", "tf1")
+    (tmp_path / "tf1" / "bert_model.ckpt.meta").write_bytes(b"the graph, which is not read")
+    names = [
+        "bert_model.ckpt",
+        "checkpoint",
+        *(f"bert_model.ckpt.{end}" for end in ("index", "meta", "data-00000-of-00001")),
+    ]
+    for place in (tmp_path / "tf1", *(tmp_path / "tf1" / name for name in names)):
+        np.testing.assert_array_equal(words(place), expected, err_msg=str(place))
+    for name in ("checkpoint", "bert_model.ckpt.index"):
+        (tmp_path / "tf1" / name).unlink()
+    for place in ("", "bert_model.ckpt", "bert_model.ckpt.meta", "bert_model.ckpt.data-00000-of-00001"):
+        with pytest.raises(
+            UsageError, match=r"part of a TensorFlow checkpoint whose bert_model.ckpt.index is not next to it"
+        ):
+            read_checkpoint(str(tmp_path / "tf1" / place))
+
+
+ODD = ("best[x] a,b", "s* 1?\\ {a,b}=c")
+NAMES = [
+    *((format, name) for format in ("native", "hf", "tf1", "h5") for name in ODD),
+    *(pytest.param(format, ODD[0], marks=pytest.mark.slow) for format in ("savedmodel", "hub")),
+]
+
+
+@pytest.mark.parametrize(("format", "name"), NAMES)
+def test_names_of_folders_are_not_patterns(format, name, tmp_path):
+    checkpoint = make("albert", "encoder")
+    (tmp_path / "bestx").mkdir()  # what the pattern best[x] would match
+    convert(checkpoint, str(tmp_path / name / "out[1]"), format)
+    place = tmp_path / name / "out[1]"
+    np.testing.assert_array_equal(words(place / "tf2_model.h5" if format == "h5" else place), checkpoint.weights[WORDS])
+
+
+def archive_of(folder, path):
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("__MACOSX/._model", b"")
+            for file in folder.iterdir():
+                archive.write(file, f"uncased/model/{file.name}")
+        return
+    with tarfile.open(path, {"": "w", ".gz": "w:gz", ".xz": "w:xz", ".bz2": "w:bz2"}[path.suffix]) as archive:
+        archive.add(folder, "uncased/model")
+
+
+@pytest.mark.parametrize("name", ["one.zip", "one.tar.bz2", "one.tar.xz", "one"])
+def test_archives_of_every_kind(name, two, tmp_path, capsys):
+    own, expected, _ = two
+    (own / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]) + "\n")
+    archive_of(own, tmp_path / name)
+    np.testing.assert_array_equal(words(tmp_path / name), expected)
+    assert main([str(tmp_path / name), str(tmp_path / "out"), "--format", "native"]) == 0
+    said = capsys.readouterr().err
+    assert f"{tmp_path / name} (tf1): " in said
+    assert f"the tokenizer {tmp_path / name}/uncased/model/vocab.txt has 6 entries" in said
+    assert "nlpdata-archive" not in said
+
+
+def test_archives_that_lead_elsewhere_or_are_damaged(two, tmp_path):
+    own, _, _ = two
+    archive_of(own, tmp_path / "whole.zip")
+    data = (tmp_path / "whole.zip").read_bytes()
+    (tmp_path / "cut.zip").write_bytes(data[: len(data) // 2])
+    middle = data.index(b"bert_model.ckpt.data") + 2000
+    (tmp_path / "changed.zip").write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
+    with zipfile.ZipFile(tmp_path / "outside.zip", "w") as archive:
+        archive.writestr("../outside.txt", b"x")
+    with zipfile.ZipFile(tmp_path / "link.zip", "w") as archive:
+        link = zipfile.ZipInfo("link")
+        link.external_attr = 0o120777 << 16
+        archive.writestr(link, "/etc/passwd")
+    for name, words_of in {
+        "cut": "not a whole .zip archive",
+        "changed": "not a whole .zip archive",
+        "outside": r"\.\./outside.txt is outside of the archive",
+        "link": "link is neither a file nor a folder",
+    }.items():
+        with pytest.raises(DataError, match=rf"{name}.zip: .*{words_of}"):
+            read_checkpoint(str(tmp_path / f"{name}.zip"))
+    assert not (tmp_path / "outside.txt").exists()
 
 
 # ------------------------------------------------------------------------------------------------------------ shards
