@@ -181,7 +181,7 @@ class TensorFlowFormat(CheckpointFormat):
     """Reads whatever a TensorFlow file pair holds; writes what google-research's code reads."""
 
     place = "a TensorFlow checkpoint"
-    places = "TensorFlow checkpoints (prefix or folder), TF-Hub modules and SavedModels (folder or .tar.gz)"
+    places = "TensorFlow checkpoints (prefix or folder), TF-Hub modules and SavedModels (folder), .zip and tar archives of these"
     writes = "names and configuration of google-research"
 
     def recognises(self, place: Path) -> bool:
