@@ -139,7 +139,8 @@ def resolve(values: dict, read_checkpoints: bool = True) -> ExperimentConfig:
 
     Args:
       values: as parse_flags returns them.
-      read_checkpoints: where only the experiment names an encoder, take that of the run's checkpoints or of init_checkpoint.
+      read_checkpoints: where only the experiment names an encoder, or task.hub_module_url a module, take the encoder of the run's
+        checkpoints or of init_checkpoint.
     """
     layers, name = [], values.get("experiment")
     if "params" in values:
@@ -154,16 +155,24 @@ def resolve(values: dict, read_checkpoints: bool = True) -> ExperimentConfig:
     layers += [("--params_override", parse_overrides(text)) for text in values.get("params_override", ())]
     base = _experiment(name, values)
     config = with_layers(base, layers)
-    if read_checkpoints and not any(_names_sizes(tree) for _, tree in layers):
+    by_module = _is_by_module(values, layers)
+    if read_checkpoints and (by_module or not any(_names_sizes(tree) for _, tree in layers)):
         with user_modules(own_modules(config)):
             source, encoder = _stored_encoder(config, values)
         if encoder is not None:
             _log.info(
                 f"the model is of type {encoder.type}, with the sizes of {source}; --model_config names another one"
             )
-            below = {"task": {"model": {"encoder": to_tree(encoder)}}}
-            config = with_layers(base, [(source, below), *layers], quiet=True)  # the first one has logged them
+            own = (source, {"task": {"model": {"encoder": to_tree(encoder)}}})
+            layers = [*layers, own] if by_module else [own, *layers]
+            config = with_layers(base, layers, quiet=True)  # the first one has logged them
     return config
+
+
+def _is_by_module(values: dict, layers: list[tuple[str, dict]]) -> bool:
+    """Whether the encoder is that of task.hub_module_url, whatever a file says of sizes: so it is in the Model Garden."""
+    named = any((tree.get("task") or {}).get("hub_module_url") for _, tree in layers)
+    return named and not {"model_config", *_ARCHITECTURE_FLAGS} & values.keys()
 
 
 def _names_sizes(tree: Mapping) -> bool:

@@ -5,6 +5,7 @@ report = assign(model, checkpoint)                  what matched, what is missin
 """
 
 import contextlib
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +14,15 @@ from nlpdata.errors import NlpdataError, UsageError, closest
 from nlpdata.files.unpacking import shown, unpacked
 from nlpdata.registry import user_modules
 from pretrain.converters import native, places
-from pretrain.converters.checkpoint import Checkpoint, stored_encoder
+from pretrain.converters.checkpoint import Checkpoint, NoConfigurationError, stored_encoder
 from pretrain.converters.facts import read_facts
 from pretrain.converters.format import explain, format_of, is_checkpoint, known_places
 from pretrain.converters.heads import settled
 from pretrain.converters.report import LoadReport, assign
 from pretrain.converters.sizes import refuse_larger
 from pretrain.settings.schema import Choice
+
+_log = logging.getLogger(__name__)
 
 _HARMLESS = 1 << 24  # numbers that any machine has room for
 _MOST_LISTED = 200  # entries of a folder that are looked at for a message
@@ -47,6 +50,8 @@ def read_checkpoint(path: str, model_config: Choice | None = None, import_module
         if format is not None:
             checkpoint = format.read(place, model_config)
             checkpoint = replace(checkpoint, source=str(given)) if place != given else checkpoint
+            for note in checkpoint.notes:
+                _log.info(f"{given}: {note}")
             return settled(replace(checkpoint, extras=read_facts(place) | checkpoint.extras))
         explain(place)
         raise UsageError(_nothing_found(place))
@@ -65,7 +70,10 @@ def read_encoder(path: str, default: Choice | None = None) -> Choice | None:
     """The encoder of a checkpoint; `default` where it names none. Raises as read_checkpoint does."""
     own = native.locate_info(path)
     if own is None:
-        return read_checkpoint(path, default).encoder
+        try:
+            return read_checkpoint(path).encoder
+        except NoConfigurationError as error:
+            return _as_default(path, default, error)
     folder, info = own
     stored = info.get("encoder")
     if not stored:
@@ -76,6 +84,14 @@ def read_encoder(path: str, default: Choice | None = None) -> Choice | None:
         most = max(size // 4, _HARMLESS)
         refuse_larger(encoder, most, most, str(folder), f"its {native.ARRAYS} of {size} bytes is")
     return encoder
+
+
+def _as_default(path: str, default: Choice | None, missing: NoConfigurationError) -> Choice | None:
+    """The encoder of weights that do not say it, if they can be of the default one; else the error that says what is missing."""
+    try:
+        return read_checkpoint(path, default).encoder
+    except UsageError:
+        raise missing from None
 
 
 def _nothing_found(path: Path) -> str:

@@ -14,6 +14,10 @@ from pretrain.registry import ENCODERS
 from pretrain.settings.schema import Choice
 
 
+class NoConfigurationError(UsageError):
+    """Weights without a configuration, which do not show it either: the user must name one."""
+
+
 @dataclass(frozen=True)
 class Head:
     """What a classifier's logits mean: kind (classification, regression, multilabel), class names in id order."""
@@ -37,6 +41,7 @@ class Checkpoint:
       tokenizer: to be written with it.
       left_out: heads of the source that cannot be used -> why; their weights are not among `weights`. A head that none of
         our models has goes by the name of its class.
+      notes: what the user should know of how it was read.
     """
 
     format: str
@@ -47,6 +52,7 @@ class Checkpoint:
     extras: dict = field(default_factory=dict)
     tokenizer: Tokenizer | None = None
     left_out: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def known_encoder(self) -> Choice:
@@ -71,21 +77,31 @@ class Checkpoint:
         return Head(kind, tuple(self.extras.get("label_names") or map(str, range(classes))))
 
 
-def find_model_config(given: Choice | None, folders: list[Path], source: str, own: Collection[str] = ()) -> Choice:
-    """The configuration next to the weights, else the one that was given; UsageError where there is none.
+def stored_model_config(folders: list[Path], own: Collection[str] = ()) -> Choice | None:
+    """The configuration next to weights; None where there is none.
 
     Args:
-      given: the encoder that the user named, if any.
       folders: where to look, in this order.
-      source: what is read, for messages.
       own: the files that are the format's own, where a folder has several.
     """
     for folder in folders:
         if any((folder / name).is_file() for name in config_files()):
             return read_folder_config(folder, own)
-    if given is not None:
-        return given
-    raise UsageError(
+    return None
+
+
+def find_model_config(given: Choice | None, folders: list[Path], source: str, own: Collection[str] = ()) -> Choice:
+    """The configuration next to the weights, else the one that was given; UsageError where there is none.
+
+    Args:
+      given: the encoder that the user named, if any.
+      folders, own: as in stored_model_config.
+      source: what is read, for messages.
+    """
+    found = stored_model_config(folders, own) or given
+    if found is not None:
+        return found
+    raise NoConfigurationError(
         f"{source}: holds no model configuration, and weights alone do not tell it (number of heads, activation, ...). "
         f"Name one with --model_config: a file, or a name such as bert_base_uncased. Expected next to the weights: "
         f"{', '.join(config_files())}."

@@ -1,6 +1,7 @@
 """A checkpoint as a model, with all heads that it holds."""
 
 import logging
+import os
 from collections.abc import Sequence
 
 from pretrain.converters import assign, read_checkpoint
@@ -8,6 +9,7 @@ from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import listed
 from pretrain.converters.sizes import check_sizes
 from pretrain.encoders.model import EncoderModel, build_encoder, masked_lm_head
+from pretrain.encoders.model_config import read_model_config
 from pretrain.layers.classifier_head import ClassifierHead
 from pretrain.layers.sentence_pair_head import SentencePairHead
 from pretrain.layers.span_head import SpanHead
@@ -16,14 +18,17 @@ from pretrain.settings.schema import Choice
 _log = logging.getLogger(__name__)
 
 
-def load(path: str, model_config: Choice | None = None, import_modules: Sequence[str] = ()) -> EncoderModel:
+def load(
+    path: str | os.PathLike, model_config: Choice | str | os.PathLike | None = None, import_modules: Sequence[str] = ()
+) -> EncoderModel:
     """The model of a checkpoint of any supported format.
 
         outputs = load("albert_base_v2/")({"input_ids": ids, "input_mask": mask, "segment_ids": segments})
 
     Args:
       path: the checkpoint, as for `--init_checkpoint`.
-      model_config: the encoder's configuration, where the checkpoint has none (pretrain.encoders.model_config).
+      model_config: the encoder's configuration, where the checkpoint has none: a name such as "albert_base_v2", a file or folder,
+        or what pretrain.encoders.model_config.read_model_config returns.
       import_modules: modules of your own parts that the checkpoint may name, e.g. ["my_encoder"].
 
     Returns a model whose call takes arrays int32 (b, L) and, optionally, masked_lm_positions (b, P), and returns, as far as
@@ -34,7 +39,9 @@ def load(path: str, model_config: Choice | None = None, import_modules: Sequence
 
     Raises UsageError where there is no checkpoint, DataError where it is damaged or lacks weights of the encoder.
     """
-    return load_model(read_checkpoint(path, model_config, import_modules))
+    if model_config is not None and not isinstance(model_config, Choice):
+        model_config = read_model_config(os.fspath(model_config))
+    return load_model(read_checkpoint(str(path), model_config, import_modules))
 
 
 def load_model(checkpoint: Checkpoint) -> EncoderModel:

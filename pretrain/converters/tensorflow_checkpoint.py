@@ -17,9 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.converters.checkpoint import Checkpoint, find_model_config
+from pretrain.converters.architecture import agreeing, encoder_shown, shown_by
+from pretrain.converters.checkpoint import Checkpoint, find_model_config, stored_model_config
 from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.google_config import google_form, write_google_config
+from pretrain.converters.graph_facts import read_graph
 from pretrain.converters.saved_model import ROOT, read_description
 from pretrain.converters.weights import give, names_of, refuse_unwritten, take
 from pretrain.encoders.published import google_config_files, published_forms
@@ -114,6 +116,7 @@ class _Tensors(Mapping):
             self._keys = {name: name for name in shapes}
             if _GRAPH in self._keys:
                 self._keys |= self._variable_names()
+            self.shapes = {name: shapes[key] for name, key in self._keys.items()}
         except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
             raise DataError(f"{prefix}: cannot be read as a TensorFlow checkpoint: {self._fault(error)}") from None
 
@@ -227,9 +230,25 @@ def _read(path: Path, prefix: Path, model_config: Choice | None) -> Checkpoint:
         )
     folders = [prefix.parent, prefix.parent.parent / "assets", prefix.parent.parent]
     folders = folders if prefix.name == "variables" else folders[:1]
-    encoder = find_model_config(model_config, folders, str(path), own=google_config_files())
+    encoder, notes = _encoder(tensors, format, folders, str(path), model_config)
     weights, unused, _ = take(tensors, names_of(encoder, format, str(path)), encoder, str(prefix))
-    return Checkpoint(format, str(path), encoder, weights, unused)
+    return Checkpoint(format, str(path), encoder, weights, unused, notes=notes)
+
+
+def _encoder(
+    tensors: _Tensors, format: str, folders: list[Path], source: str, given: Choice | None
+) -> tuple[Choice, tuple[str, ...]]:
+    """The encoder that a file next to the weights describes, else the given one, else that which weights and graph show; notes.
+
+    UsageError where the first two contradict the weights, or where these do not show all.
+    """
+    stored = stored_model_config(folders, own=google_config_files())
+    known, graph = stored or given, folders[-1] / "saved_model.pb"
+    facts = read_graph(graph) if stored is None and graph.is_file() else None
+    shown = shown_by(tensors.shapes, format, facts, known.type if known else None)
+    if shown is None:
+        return stored or find_model_config(given, [], source), ()
+    return encoder_shown(shown, source) if known is None else (agreeing(shown, known, source, stored is not None), ())
 
 
 def _naming(tensors: Collection[str]) -> str | None:

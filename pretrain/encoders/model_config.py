@@ -50,6 +50,15 @@ def model_config_names() -> list[str]:
     return sorted(file.name.removesuffix(".json") for file in files if file.name.endswith(".json"))
 
 
+def published_shapes() -> dict[str, Choice]:
+    """Name of a published shape -> its encoder."""
+    shapes = {}
+    for name in model_config_names():
+        values = parse_object(_read(name)[1], name)
+        shapes[name] = encoder_choice({key: values[key] for key in values.keys() - _NO_EFFECT}, name)
+    return shapes
+
+
 def read_model_config(name_or_path: str) -> Choice:
     """The encoder that a name, file or folder describes.
 
