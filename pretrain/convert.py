@@ -21,7 +21,9 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 @app.command()
 @with_common
 def convert_command(
-    source: Annotated[str | None, typer.Argument(help="Checkpoint: folder, prefix, file or archive (.zip, .tar.gz).")] = None,
+    source: Annotated[
+        str | None, typer.Argument(help="Checkpoint: folder, prefix, file or archive (.zip, .tar.gz).")
+    ] = None,
     dest: Annotated[str | None, typer.Argument(help="New folder.")] = None,
     format: Format = "",
     model_config: Annotated[

@@ -34,8 +34,8 @@ def read_checkpoint(path: str, model_config: Choice | None = None, import_module
     """Reads a checkpoint of any supported format.
 
     Args:
-      path: a folder, a prefix, a file or an archive (.zip, .tar.gz, ...) of it; the URL of a module, or the id of a Hugging Face model,
-        that is cached (see pretrain.converters.places).
+      path: a folder, a prefix, a file or an archive (.zip, .tar.gz, ...) of it; the URL of a module, or the id of a Hugging Face
+        model, that is cached (see pretrain.converters.places).
       model_config: the encoder's configuration; needed where the checkpoint has none.
       import_modules: modules of the user's own parts that the checkpoint may name (nlpdata.registry.user_modules).
 

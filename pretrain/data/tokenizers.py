@@ -6,7 +6,13 @@ from nlpdata.records.contract import read_meta
 from nlpdata.tokenizers import load_tokenizer
 from pretrain.data.question_files import names_questions
 from pretrain.data.record_set import find_paths, meta_of
-from pretrain.settings.schema import DataConfig, EvalTextDataConfig, TextDataConfig
+from pretrain.settings.schema import (
+    DataConfig,
+    EvalQuestionDataConfig,
+    EvalTextDataConfig,
+    QuestionDataConfig,
+    TextDataConfig,
+)
 
 
 def tokenizer_of(config: DataConfig, name: str) -> tuple[Path, dict] | None:
@@ -23,6 +29,7 @@ def tokenizer_entry(config: DataConfig, name: str) -> tuple[Path | None, dict]:
     """The same, with the description also where the file is missing; (None, {}) where there is none."""
     of_tfds = isinstance(config, TextDataConfig | EvalTextDataConfig) and config.tfds_name
     if of_tfds or names_questions(config):
+        assert isinstance(config, TextDataConfig | EvalTextDataConfig | QuestionDataConfig | EvalQuestionDataConfig)
         tokenizer = load_tokenizer(config.vocab_file, do_lower_case=config.do_lower_case)
         return Path(tokenizer.path), tokenizer.meta()
     if not config.input_path:
