@@ -17,6 +17,7 @@ from nlpdata.cli.messages import on_standard_error, show_error
 from nlpdata.cli.streams import OutputRefused, standard_streams
 from nlpdata.cli.version import version_line
 from nlpdata.errors import EXTRAS, DataError, NlpdataError, Spelling, missing_package, spelling
+from nlpdata.files.disk import disk_fault
 
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 NOBODY_READS = 128 + 13  # SIGPIPE, which Windows does not have
@@ -83,10 +84,12 @@ def _for_the_user(name: str, error: Exception) -> NlpdataError | None:
         return missing_package(f"`{f'python -m {name}' if '.' in name else name}`", error.name)
     if isinstance(error, MemoryError):
         return DataError("memory ran out")
-    if isinstance(error, OSError) and error.errno is not None:  # of a place that no step expects to fail
-        places = [str(place) for place in (error.filename, error.filename2) if place is not None]
-        return DataError(f"{error.strerror or error}" + (f" ({' -> '.join(places)})" if places else ""))
-    return None
+    reason = disk_fault(error)  # of a place that no step expects to fail
+    if reason is None:
+        return None
+    given = (getattr(error, "filename", None), getattr(error, "filename2", None))
+    places = " -> ".join(str(place) for place in given if place is not None)
+    return DataError(f"{reason} ({places})" if places else reason)
 
 
 @contextlib.contextmanager

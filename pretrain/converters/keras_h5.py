@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files.disk import writing
 from nlpdata.files.temporary import temporary
 from pretrain.converters.checkpoint import Checkpoint, find_model_config
 from pretrain.converters.format import CheckpointFormat
@@ -133,15 +134,12 @@ def write_one(folder: Path, checkpoint: Checkpoint, encoder_only: bool, replace:
     if path.exists() and not replace:
         raise UsageError(f"{path} already exists. Remove it, or convert into a new folder: SOURCE DEST --format h5.")
     encoder, heads = _groups(checkpoint)
-    try:
-        with temporary(path) as made:
-            if encoder_only:
-                _write_file(made, _ENCODER_LAYERS, {"albert_model": encoder})
-            else:
-                _write_file(made, _FULL_LAYERS, {"albert_model": encoder, "cls": heads})
-            os.replace(made, path)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
+    with writing(path), temporary(path) as made:
+        if encoder_only:
+            _write_file(made, _ENCODER_LAYERS, {"albert_model": encoder})
+        else:
+            _write_file(made, _FULL_LAYERS, {"albert_model": encoder, "cls": heads})
+        os.replace(made, path)
     return path
 
 

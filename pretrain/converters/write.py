@@ -3,7 +3,8 @@
 import os
 from pathlib import Path
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import UsageError
+from nlpdata.files.disk import writing
 from nlpdata.files.temporary import temporary
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.facts import write_facts
@@ -25,7 +26,7 @@ def write_checkpoint(folder: str | os.PathLike, checkpoint: Checkpoint, format: 
     chosen = checkpoint_format(format)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} already exists. Name a new folder.")
-    try:
+    with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with temporary(folder, folder=True) as made:
             notes = chosen.write(made, checkpoint)
@@ -35,6 +36,4 @@ def write_checkpoint(folder: str | os.PathLike, checkpoint: Checkpoint, format: 
             if folder.exists():
                 folder.rmdir()
             os.replace(made, folder)
-            return notes
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    return notes

@@ -1,0 +1,36 @@
+"""What a disk refuses, told from the exceptions of those who write: Python, and libraries that quote the system."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from nlpdata.errors import DataError, NlpdataError
+
+_FAULTS = ("EACCES", "EDQUOT", "EFBIG", "EIO", "EMFILE", "ENAMETOOLONG", "ENFILE", "ENOSPC", "EPERM", "EROFS", "ESTALE")
+
+
+def disk_fault(error: BaseException) -> str | None:
+    """The system's reason, e.g. "No space left on device"; None where an exception is about something else.
+
+    TensorFlow and HDF5 have classes of their own, or an OSError without a number, and quote the reason.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.strerror or str(error)
+    text = str(error)
+    reasons = (os.strerror(getattr(errno, name)) for name in _FAULTS if hasattr(errno, name))
+    return next((reason for reason in reasons if reason in text), None)
+
+
+@contextmanager
+def writing(path: object) -> Iterator[None]:
+    """What the disk refuses while the block writes becomes a DataError that names `path`."""
+    try:
+        yield
+    except NlpdataError:
+        raise
+    except Exception as error:
+        reason = disk_fault(error) or (str(error) if isinstance(error, OSError) else None)
+        if reason is None:
+            raise
+        raise DataError(f"{path}: cannot be written: {reason}") from error
