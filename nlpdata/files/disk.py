@@ -18,6 +18,8 @@ def disk_fault(error: BaseException) -> str | None:
     if isinstance(error, OSError) and error.errno is not None:
         return error.strerror or str(error)
     text = str(error)
+    if isinstance(error, ValueError) and "embedded null" in text:  # from a configuration or meta file
+        return "a path holds a NUL character"
     reasons = (os.strerror(getattr(errno, name)) for name in _FAULTS if hasattr(errno, name))
     return next((reason for reason in reasons if reason in text), None)
 

@@ -4,6 +4,7 @@ The encoder's weights are in the group `albert_model`, those of the heads in `cl
 embedding a second time.
 """
 
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -169,7 +170,8 @@ def _groups(checkpoint: Checkpoint) -> tuple[dict, dict]:
 def _write_file(path: Path, layers: tuple[str, ...], groups: dict[str, dict[str, np.ndarray]]) -> None:
     import h5py
 
-    with h5py.File(path, "w", locking=False) as file:  # the temporary file is held already
+    content = io.BytesIO()  # HDF5 crashes where the disk takes no more
+    with h5py.File(content, "w") as file:
         file.attrs["backend"] = "tensorflow"
         file.attrs["keras_version"] = "2.2.4-tf"
         file.attrs["layer_names"] = [name.encode() for name in layers]
@@ -179,3 +181,4 @@ def _write_file(path: Path, layers: tuple[str, ...], groups: dict[str, dict[str,
             group.attrs["weight_names"] = [f"{name}:0".encode() for name in tensors]
             for name, array in tensors.items():
                 group.create_dataset(f"{name}:0", data=array)
+    path.write_bytes(content.getbuffer())

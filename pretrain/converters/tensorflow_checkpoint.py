@@ -98,7 +98,7 @@ def _prefix_of(path: Path) -> Path:
 def _index(path: Path) -> Path:
     """The .index file of a prefix, or of any file of a checkpoint."""
     prefix = _prefix_of(path)
-    return prefix.with_name(f"{prefix.name}.index")
+    return prefix.parent / f"{prefix.name}.index"  # `with_name` has none for "."
 
 
 class _Tensors(Mapping):

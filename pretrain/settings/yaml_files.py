@@ -127,5 +127,5 @@ def save(config: ExperimentConfig, model_dir: str | os.PathLike) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, dump_yaml(config).encode())
     except OSError as error:
-        raise DataError(f"cannot write {path}: {error}.") from None
+        raise DataError(f"cannot write {path}: {error.strerror or error}") from None
     return path
