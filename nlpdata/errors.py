@@ -27,6 +27,9 @@ BEGINS_ANEW = "A run on Beam keeps no finished parts: the same command begins an
 _OPTION = re.compile(r"\x1e([A-Za-z]\w*)(?:=([^\x1e\x1f]*))?\x1f")
 _CLOSE = 0.5
 
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_LONGEST = 3000  # characters of a message; what it quotes may be of any length
+
 Spelling = Callable[[str, object], str]
 """(field, value or None) -> the option as one face spells it."""
 
@@ -109,14 +112,14 @@ class NlpdataError(Exception):
         self.message = Message(text)
 
     def __str__(self) -> str:
-        return str(self.message)
+        return _one_line(str(self.message))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
 
     def spelled(self, face: Spelling) -> str:
         """The message in the spelling of a face, e.g. `as_flag`."""
-        return self.message.spelled(face)
+        return _one_line(self.message.spelled(face))
 
 
 class DataError(NlpdataError):
@@ -127,6 +130,13 @@ class UsageError(NlpdataError):
     """An option is wrong, a pattern matches nothing, or an output already exists (exit code 2)."""
 
     exit_code = 2
+
+
+def _one_line(text: str) -> str:
+    """A message as one line, whatever it quotes: control characters are escaped, and the middle of a very long one is cut."""
+    text = _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    half = _LONGEST // 2
+    return text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}"
 
 
 def closest(name: object, known: Iterable[object], most: int = 1, cutoff: float = _CLOSE) -> str:

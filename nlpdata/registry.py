@@ -162,7 +162,7 @@ class Registry:
         target = self.target(name)
         try:
             return _import(target)
-        except (ModuleNotFoundError, AttributeError) as error:
+        except (ModuleNotFoundError, AttributeError, ValueError) as error:  # ValueError: of a name such as ":x"
             if name in self._entries:
                 raise
             raise UsageError(

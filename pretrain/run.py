@@ -254,7 +254,7 @@ def _experiment(name: str | None, values: dict) -> ExperimentConfig:
         name = f"{encoder}/{_implied_task(values)}"
         _log.info(f"experiment: {name}, which --experiment would name")
     if not name:
-        raise UsageError("--experiment is missing. There are:\n  " + "\n  ".join(experiment_lines()))
+        raise UsageError("--experiment is missing. --experiment=help lists them, e.g. --experiment=bert/local.")
     return registered(name)
 
 

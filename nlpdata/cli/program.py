@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 from nlpdata.cli import faults
+from nlpdata.cli.inputs import guarded_inputs
 from nlpdata.cli.libraries import quiet_libraries
 from nlpdata.cli.messages import on_standard_error, show_error
 from nlpdata.cli.streams import OutputRefused, standard_streams
@@ -37,7 +38,7 @@ def run_program(
       face: spells options in messages.
       left: what an interruption leaves, for the message.
     """
-    with standard_streams(), quiet_libraries(), on_standard_error(), spelling(face), _terminating():
+    with standard_streams(), quiet_libraries(), on_standard_error(), spelling(face), guarded_inputs(), _terminating():
         return _exit_code(name, list(argv), work, left)
 
 

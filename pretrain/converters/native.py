@@ -217,9 +217,9 @@ def read_newest(folders: list[Path], read: Callable[[Path], T]) -> T:
     if len(folders) == 1 and step_of(folders[0]) is None:
         raise DataError(faults[0])
     raise DataError(
-        f"no checkpoint in {folders[0].parent} is whole; nothing was changed there.\n  "
-        + "\n  ".join(faults)
-        + "\nRestore one from a copy. To start anew, use another model_dir, or remove these folders."
+        f"no checkpoint in {folders[0].parent} is whole; nothing was changed there. "
+        + "; ".join(faults)
+        + ". Restore one from a copy. To start anew, use another model_dir, or remove these folders."
     )
 
 

@@ -87,7 +87,7 @@ def read_yaml(path: str | os.PathLike) -> Section:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise UsageError(f"{path}{line}: is not valid YAML: {error.problem}.") from None
     except (yaml.YAMLError, ValueError) as error:
-        raise UsageError(f"{path}: is not valid YAML: {error}.") from None
+        raise UsageError(f"{path}: is not valid YAML: {' '.join(str(error).split())}.") from None
     except RecursionError:
         raise UsageError(f"{path}: is nested too deeply for a configuration.") from None
     if tree is None:

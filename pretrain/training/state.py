@@ -58,7 +58,7 @@ def select_state(own: Mapping, state: Mapping[str, np.ndarray], weights_only: bo
     if wrong:
         raise DataError(
             "the checkpoint does not fit this model and optimizer. Was the configuration changed? Use another model_dir, "
-            "and init_checkpoint for the weights to start from.\n  " + "\n  ".join(wrong[:10])
+            "and init_checkpoint for the weights to start from. " + "; ".join(wrong[:10])
         )
     return state
 

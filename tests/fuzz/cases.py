@@ -32,7 +32,9 @@ class Case:
     log: list[str] = field(default_factory=list)
 
     def damaged(self, content: bytes | str) -> bytes:
-        return mutations.damaged(self.draw, content.encode() if isinstance(content, str) else content)
+        return mutations.damaged(
+            self.draw, content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+        )
 
     def write(self, name: str, content: bytes | str) -> Path:
         path = self.folder / name

@@ -171,7 +171,7 @@ _CHANGES = (_flip, _flip, _set, _cut, _without, _twice, _insert, _insert, _overw
 
 
 def odd_value(draw: random.Random) -> Any:
-    return draw.choice((draw.choice(VALUES), text(draw), draw.choice(VALUES)))
+    return copy.deepcopy(draw.choice((draw.choice(VALUES), text(draw), draw.choice(VALUES))))
 
 
 def odd_json(draw: random.Random, value: Any, most: int = 2) -> Any:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nlpdata.errors import NlpdataError
+from nlpdata.files.disk import disk_fault
 from tests.fuzz.cases import TARGETS, Case, Target
 
 SECONDS = 30  # for a case; more is a fault
@@ -48,6 +49,12 @@ def run_case(target: Target, seed: int, number: int, given: Path) -> tuple[str, 
         if not message.strip() or len(message.splitlines()) > 1 or len(message) > _LONGEST_MESSAGE:
             return FAULT, f"a message that is not one line of text: {message[:500]!r}"
         return REFUSED, message
+    except OSError as error:  # which the one handler of all commands reports
+        return (
+            (REFUSED, str(error))
+            if disk_fault(error)
+            else (FAULT, "\n".join([*case.log, traceback.format_exc()[-3000:]]))
+        )
     except _TooSlow:
         return FAULT, "\n".join([f"more than {SECONDS} seconds", *case.log, traceback.format_exc()[-1500:]])
     except BaseException:

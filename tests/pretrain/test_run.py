@@ -346,7 +346,7 @@ def test_wrong_modes(line, message):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("", "--experiment is missing. There are:\n  albert/pretraining"),
+        ("", "--experiment is missing. --experiment=help lists them"),
         ("--experiment=bert/pretrainin", "unknown experiment 'bert/pretrainin'. Did you mean bert/pretraining"),
         ("--experiment=bert/local", "--model_dir is missing"),
         (

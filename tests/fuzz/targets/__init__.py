@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-MODULES = ("tables", "corpus", "tokenizers", "records", "archives", "options", "settings", "checkpoints")
+MODULES = ("tables", "corpus", "tokenizers", "records", "archives", "options", "settings", "checkpoints", "runs")
 
 
 def load_targets() -> None:
