@@ -70,6 +70,7 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) ->
         raise tarfile.TarError(f"{member.name} is neither a file nor a folder")
     if not _is_inside(member.name, folder):
         raise tarfile.TarError(f"{member.name} is outside of the archive")
+    member.mtime = 0  # it may be beyond all clocks
     archive.extract(member, folder, **options)
 
 
