@@ -6,32 +6,39 @@ import math
 import os
 import re
 from collections import Counter
+from functools import partial
 
+from nlpdata.corpus.folders import COMPRESSED, counted, kinds_in, text_files
 from nlpdata.corpus.source import Source, reading
 from nlpdata.corpus.types import CorpusFile
 from nlpdata.errors import UsageError, closest, opt
 from nlpdata.files import PathNames
 from nlpdata.files.compression import detect_compression
-from nlpdata.files.paths import file_size, find_paths, is_remote, open_binary, path_of
+from nlpdata.files.paths import file_size, is_remote, open_binary, path_of
+from nlpdata.files.patterns import each_named, find_paths
 from nlpdata.keys import hash_bytes
 from nlpdata.text.encoding import HEAD_BYTES, check_is_text
 
 _WEIGHT = re.compile(r"(.+)@([^@/,]*)")
-_SUFFIXES = (".gz", ".zst")
 
 
-def find_files(patterns: PathNames) -> tuple[list[CorpusFile], list[str]]:
+def find_files(patterns: PathNames, json_lines: bool = False) -> tuple[list[CorpusFile], list[str]]:
     """The files that patterns name, in sorted path order, and warnings. UsageError, DataError where one cannot be read.
 
     A pattern is a path, a glob (`**` goes into folders) or a comma-separated list of these, each with an optional
-    weight (`wiki/*.txt@2`). What exists under the very name wins over commas, weights and globs.
+    weight (`wiki/*.txt@2`). What exists under the very name wins over commas, weights and globs. A folder stands for its
+    text files (nlpdata.corpus.folders), and so does each of a glob that matches nothing but folders.
+
+    Args:
+      patterns: one or several.
+      json_lines: whether the corpus is JSON lines: which files of a folder are text then.
     """
     given = [os.fspath(each) for each in ([patterns] if isinstance(patterns, str | os.PathLike) else patterns)]
     if not given:
         raise UsageError(f"{opt('input')}: no file or pattern was given")
     matches: list[tuple[str, float]] = []
     for number, pattern in enumerate(given):
-        matches += _resolve(pattern, around=given[max(0, number - 1) : number + 2])
+        matches += _resolve(pattern, json_lines, around=given[max(0, number - 1) : number + 2])
     matches.sort(key=lambda match: _order(match[0]))
     unique, warnings = _without_repetitions(matches)
     files: list[CorpusFile] = []
@@ -45,7 +52,7 @@ def find_files(patterns: PathNames) -> tuple[list[CorpusFile], list[str]]:
 
 def _name(path: str) -> str:
     base = os.path.basename(path)
-    return next((base[: -len(suffix)] for suffix in _SUFFIXES if base.endswith(suffix) and base != suffix), base)
+    return next((base[: -len(suffix)] for suffix in COMPRESSED if base.endswith(suffix) and base != suffix), base)
 
 
 def _order(path: str) -> tuple[str, str]:
@@ -54,52 +61,33 @@ def _order(path: str) -> tuple[str, str]:
     return os.path.join(os.path.dirname(path), _name(path)), path
 
 
-def _resolve(pattern: str, around: list[str]) -> list[tuple[str, float]]:
+def _resolve(pattern: str, json_lines: bool, around: list[str]) -> list[tuple[str, float]]:
     """(path, weight) of all files that one argument names. `around`: it and its neighbours, for the message."""
     if not pattern.strip(" ,"):
         raise UsageError(
             f"{opt('input')}: received {pattern!r}, expected a file or a pattern (is a shell variable empty?)"
         )
-    whole = _match(pattern)
-    if whole:
-        return whole
-    items = pattern.split(",")
-    if len(items) == 1:
-        raise _no_match(pattern, around)
-    found, number = [], 0
-    while number < len(items):
-        if not items[number].strip():
-            number += 1
-            continue
-        # One item, or several that a comma in a file's name set apart.
-        for stop in range(number + 1, len(items) + 1):
-            matched = _match(",".join(items[number:stop])) or _match(",".join(items[number:stop]).strip())
-            if matched:
-                break
-        else:
-            raise _no_match(items[number].strip(), [])
-        found += matched
-        number = stop
+    found: list[tuple[str, float]] = []
+    for part, matches in each_named(pattern, partial(_match, json_lines=json_lines)):
+        if not matches:
+            raise _no_match(part, around if part == pattern else [])
+        found += matches
     return found
 
 
-def _match(pattern: str) -> list[tuple[str, float]]:
+def _match(pattern: str, json_lines: bool) -> list[tuple[str, float]]:
     """(path, weight) of the files that a path or glob names, with or without a weight; none where nothing matches."""
     pattern = os.path.expanduser(pattern)
     for path, weight in ((pattern, None), _split_weight(pattern)):
         if not path:
             continue
-        if path_of(path).is_dir():
-            raise _is_directory(path)
-        paths = find_paths(path)
+        paths = [path] if path_of(path).is_dir() else find_paths(path)
         files = [path for path in paths if not os.path.isdir(path)]
+        if paths and not files:
+            files = [file for folder in paths for file in text_files(folder, json_lines)]
         if files:
             factor = 1.0 if weight is None else _weight(pattern, weight)
             return [(path, factor) for path in files]
-        if paths:
-            raise UsageError(
-                f"{opt('input')}: {pattern!r} matches only directories; did you mean {os.path.join(path, '*')!r}?"
-            )
     return []
 
 
@@ -175,47 +163,6 @@ def _inspect(path: str, name: str, occurrence: int, weight: float, number: int) 
         return file
 
 
-def _is_directory(path: str) -> UsageError:
-    if is_remote(path):
-        return UsageError(f"{opt('input')}: {path} is a folder: give a pattern, such as '{path.rstrip('/')}/*.txt'")
-    kinds, folders = _contents(path)
-    if kinds:
-        usual = kinds.most_common(1)[0][0]
-        advice = f"it holds {_counted(kinds)}; give a pattern, such as {os.path.join(path, usual)!r}"
-    elif folders:
-        advice = f"it holds {folders} directories; give a pattern, such as {os.path.join(path, '**', '*.txt')!r}"
-    else:
-        advice = f"it is empty; expected files or a pattern, such as {os.path.join(path, '*.txt')!r}"
-    return UsageError(f"{opt('input')}: {path} is a directory: {advice}")
-
-
-def _contents(folder: str) -> tuple[Counter[str], int]:
-    """Kinds of files in a folder with their numbers, and the number of folders; hidden ones left out."""
-    kinds: Counter[str] = Counter()
-    folders = 0
-    with reading(folder), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if entry.is_dir():
-                folders += 1
-            else:
-                kinds[_kind(entry.name)] += 1
-    return kinds, folders
-
-
-def _counted(kinds: Counter[str]) -> str:
-    return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(5))
-
-
-def _kind(name: str) -> str:
-    """*.txt, or *.txt.gz where compressed."""
-    stem, suffix = os.path.splitext(name)
-    if suffix in _SUFFIXES:
-        suffix = os.path.splitext(stem)[1] + suffix
-    return f"*{suffix}"
-
-
 def _no_match(pattern: str, around: list[str]) -> UsageError:
     path = os.path.expanduser(pattern)
     if is_remote(pattern):
@@ -232,8 +179,8 @@ def _no_match(pattern: str, around: list[str]) -> UsageError:
         hints.append(f"there is no directory {folder!r}")
     elif not glob.has_magic(folder):
         close = closest(os.path.basename(found), _names(folder or "."), 3)
-        if not close and glob.has_magic(found) and (kinds := _contents(folder or ".")[0]):
-            hints.append(f"{folder or 'it'} holds {_counted(kinds)}")
+        if not close and glob.has_magic(found) and (kinds := kinds_in(folder or ".")):
+            hints.append(f"{folder or 'it'} holds {counted(kinds)}")
     reasons = "; ".join([f"{opt('input')}: {pattern!r} matches no file", *hints])
     return UsageError(f"{reasons}.{close}" if close else reasons)
 

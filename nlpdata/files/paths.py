@@ -4,7 +4,6 @@ path_of("out/train.tfrecord")          # a pathlib.Path
 path_of("s3://bucket/train.tfrecord")  # a RemotePath, with the part of Path's interface that is used here
 """
 
-import glob
 import os
 import re
 from pathlib import Path
@@ -54,19 +53,6 @@ def file_checksum(path: PathName | AnyPath) -> str:
         while block := file.read(BLOCK_BYTES):
             crc = google_crc32c.extend(crc, block)
     return f"{crc:08x}"
-
-
-def find_paths(pattern: str) -> list[str]:
-    """What a path or a pattern names (`**` goes into folders), sorted; a file of the very name goes first.
-
-    Of a remote file system only files. Empty where there is nothing.
-    """
-    if not is_remote(pattern):
-        return [pattern] if os.path.lexists(pattern) else sorted(set(glob.glob(pattern, recursive=True)))
-    path = RemotePath(pattern)
-    if path.exists():
-        return [str(path)]
-    return path.glob_files() if glob.has_magic(pattern) else []
 
 
 def is_device(path: PathName | AnyPath) -> bool:

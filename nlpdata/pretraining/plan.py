@@ -134,7 +134,7 @@ def make_plan(request: PretrainingRequest) -> Plan:
     chosen, input = request.options, request.input
     targets = _targets(request)
     train = targets["train"]
-    files, warnings = find_files(input)
+    files, warnings = find_files(input, json_lines=chosen.text_key is not None)
     if chosen.nsp_scope == "file" and len(files) > MAX_FILES:
         raise UsageError(
             f"{opt('nsp_scope', 'file')} takes {MAX_FILES:,} files at most. Received: {len(files):,}. Join files, or use "

@@ -18,7 +18,8 @@ import numpy as np
 from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.files import PathName, PathNames
 from nlpdata.files.mapping import MappedFile, Spool
-from nlpdata.files.paths import AnyPath, file_checksum, find_paths, is_remote, path_of
+from nlpdata.files.paths import AnyPath, file_checksum, is_remote, path_of
+from nlpdata.files.patterns import each_named, find_paths
 from nlpdata.records.contract import Feature, find_meta, read_meta, refuse_while_committing
 from nlpdata.records.decoding import Column, MalformedExample, decode_examples
 from nlpdata.records.encoding import mask_crcs, masked_crc
@@ -29,19 +30,25 @@ _HEADER, _FOOTER = _HEAD.size, 4
 
 
 def find_records(paths: PathNames) -> list[AnyPath]:
-    """The record files that paths or patterns (or one of them) name, sorted. UsageError where one matches nothing."""
+    """The record files that paths, patterns or comma-separated lists of them (or one) name, sorted within each.
+
+    UsageError where one matches nothing.
+    """
     found: list[AnyPath] = []
-    for pattern in [paths] if isinstance(paths, str | os.PathLike) else list(paths):
-        text = str(pattern)
-        names = find_paths(text if is_remote(text) else os.path.expanduser(text))
-        if not names:
-            raise UsageError(f"no file matches {text!r} (current folder: {os.getcwd()}).{_closest_file(text)}")
-        for name in names:
-            path = path_of(name)
-            if path.is_dir():
-                raise UsageError(f"{name} is a folder. Name the record files: '{name}/*.tfrecord*'")
-            found.append(path)
+    for text in [paths] if isinstance(paths, str | os.PathLike) else list(paths):
+        for part, names in each_named(str(text), _find):
+            if not names:
+                raise UsageError(f"no file matches {part!r} (current folder: {os.getcwd()}).{_closest_file(part)}")
+            for name in names:
+                path = path_of(name)
+                if path.is_dir():
+                    raise UsageError(f"{name} is a folder. Name the record files: '{name}/*.tfrecord*'")
+                found.append(path)
     return list(dict.fromkeys(found))
+
+
+def _find(pattern: str) -> list[str]:
+    return find_paths(pattern if is_remote(pattern) else os.path.expanduser(pattern))
 
 
 def _closest_file(pattern: str) -> str:

@@ -1,6 +1,5 @@
 """What all record readers share: finding the files and their meta file, and checks of records against a model."""
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,9 +51,7 @@ def meta_of(config: DataConfig, path: AnyPath) -> AnyPath | None:
 def find_paths(config: DataConfig, name: str) -> list[AnyPath]:
     """The record files of a data section. UsageError where there are none."""
     paths = config.input_path
-    if isinstance(paths, str):
-        paths = [paths] if os.path.exists(paths) else [part.strip() for part in paths.split(",") if part.strip()]
-    if not paths:
+    if not paths or (isinstance(paths, str) and not paths.strip(" ,")):
         field = f"{name}.input_path"
         raise UsageError(f"{field} is empty. Name the record files, e.g. {flag_of(field)}='out/train.tfrecord*'.")
     try:

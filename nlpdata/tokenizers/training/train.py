@@ -7,7 +7,6 @@ the trainer (see nlpdata.tokenizers.training.trainers).
 """
 
 import logging
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -18,7 +17,6 @@ from nlpdata.corpus.look import look_at
 from nlpdata.corpus.types import MAX_LINE_BYTES
 from nlpdata.errors import DataError, Message, opt
 from nlpdata.execution.executor import default_workers, run_units
-from nlpdata.files import PathNames
 from nlpdata.files.paths import AnyPath
 from nlpdata.options import takes
 from nlpdata.output import digest
@@ -100,7 +98,7 @@ class TrainingPlan:
 def make_plan(request: TrainingRequest) -> TrainingPlan:
     """Looks at the input, as far as it takes to know that the run can start. Raises UsageError, DataError."""
     trainer = make_trainer(request.options)
-    files, warnings = find_files(_patterns(request.input))
+    files, warnings = find_files(request.input, json_lines=request.text_key is not None)
     key = digest(
         {
             "options": asdict(request.options),
@@ -125,10 +123,6 @@ def make_plan(request: TrainingRequest) -> TrainingPlan:
         warnings,
         request.accept_loss,
     )
-
-
-def _patterns(input: PathNames) -> list[str]:
-    return [os.fspath(each) for each in ([input] if isinstance(input, str | os.PathLike) else input)]
 
 
 def train(plan: TrainingPlan, counts: Counter, trained_vocabulary: Callable[[], TrainedVocabulary]) -> TrainingResult:

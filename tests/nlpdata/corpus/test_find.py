@@ -1,6 +1,7 @@
 """Input patterns: what they match, in which order, and what is reported where they do not."""
 
 import gzip
+import logging
 import os
 import re
 
@@ -142,10 +143,10 @@ def test_same_file_with_two_weights(here):
         ([""], "expected a file or a pattern"),
         ([" , "], "expected a file or a pattern"),
         ([], "no file or pattern was given"),
-        (["deep"], r"deep is a directory: it holds 1 directories; give a pattern, such as 'deep/\*\*/\*\.txt'"),
-        (["My Drive/"], r"is a directory: it holds 1 \*\.txt; give a pattern, such as 'My Drive/\*\.txt'"),
-        (["b.txt.d@2"], r"is a directory: it holds 1 \*\.md; give a pattern, such as 'b\.txt\.d/\*\.md'"),
-        (["deep/*"], "matches only directories"),
+        (
+            ["b.txt.d@2"],
+            r"b\.txt\.d holds no \*\.txt or \*\.text: it holds 1 \*\.md; give a pattern, such as 'b\.txt\.d/\*\*/\*\.md'",
+        ),
         (["/dev/null"], "not a regular file"),
     ],
 )
@@ -163,6 +164,92 @@ def test_empty_directory(here):
     (here / "empty").mkdir()
     with pytest.raises(UsageError, match="it is empty"):
         find_files(["empty"])
+
+
+# Folders
+
+
+@pytest.fixture
+def tree(here):
+    """A folder of text files, others and hidden ones; what the pattern **/*.txt* leaves to be wanted."""
+    names = [
+        "b.txt",
+        "a.TXT",
+        "n/c.text",
+        "n/m/d.txt.gz",
+        "e.jsonl",
+        "README.md",
+        "wiki_00",
+        "n/.hidden.txt",
+        ".git/f.txt",
+    ]
+    for name in names:
+        (here / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
+        data = f"text of {name}\n".encode()
+        (here / "tree" / name).write_bytes(gzip.compress(data, mtime=0) if name.endswith(".gz") else data)
+    return here / "tree"
+
+
+@pytest.mark.parametrize("folder", ["tree", "tree/", "./tree", "*ree", "tree,a.txt"])
+def test_a_folder_stands_for_its_text_files(tree, folder, caplog):
+    with caplog.at_level(logging.INFO):
+        files, warnings = find_files([folder])
+    names = sorted(["b.txt", "a.TXT", "n/c.text", "n/m/d.txt.gz"])
+    taken = [os.path.relpath(file.path, tree) for file in files if file.path != "a.txt"]
+    assert (sorted(taken), warnings) == (names, [])
+    assert ": 1 *.TXT, 1 *.txt, 1 *.text, 1 *.txt.gz: a.TXT, b.txt, n/c.text, n/m/d.txt.gz; left out: " in caplog.text
+    assert all(kind in caplog.text for kind in ("1 *.jsonl", "1 *.md", "1 *\n"[:3]))
+
+
+def test_a_folder_gives_what_the_pattern_of_its_files_gives(tree):
+    (tree / "a.TXT").unlink()
+    (tree / "n" / "c.text").unlink()
+    by_folder, _ = find_files([str(tree)])
+    by_pattern, _ = find_files([f"{tree}/**/*.txt*"])
+    assert by_folder == by_pattern
+    assert [file.weight for file in find_files([f"{tree}@2"])[0]] == [2, 2]
+
+
+def test_a_folder_of_json_lines(tree):
+    files, _ = find_files([str(tree)], json_lines=True)
+    assert [file.path for file in files] == [f"{tree}/e.jsonl"]
+    for name in ("b.txt", "a.TXT", "n/c.text", "n/m/d.txt.gz"):
+        (tree / name).unlink()
+    with pytest.raises(
+        UsageError, match=r"holds no \*.txt or \*.text: .* For JSON lines name the key of the text: text_key='text'"
+    ):
+        find_files([str(tree)])
+
+
+def test_links_in_a_folder_that_lead_to_it(tree):
+    os.symlink(tree, tree / "n" / "again")
+    os.symlink("b.txt", tree / "link.txt")
+    files, warnings = find_files([str(tree)])
+    assert [file.name for file in files] == ["a.TXT", "b.txt", "c.text", "d.txt"]
+    assert len(warnings) == 1  # link.txt is b.txt
+
+
+# Names that look like patterns or lists
+
+
+@pytest.mark.parametrize("folder", ["s[1]", "q,v/run", "b*st", "what?", "a@2", "{a,b}"])
+def test_folders_whose_names_look_like_patterns(here, folder):
+    for name in ("x.txt", "y.txt"):
+        (here / folder).mkdir(parents=True, exist_ok=True)
+        (here / folder / name).write_text("text\n")
+    for other in ("s1", "q", "best", "what1", "a", "b"):  # what the patterns would match
+        (here / other).mkdir(exist_ok=True)
+        (here / other / "z.txt").write_text("text\n")
+    expected = [f"{folder}/x.txt", f"{folder}/y.txt"]
+    for given in (
+        f"{folder}/*.txt",
+        f"{folder}/[xy].txt",
+        f"{folder}/x.txt,{folder}/y.txt",
+        folder,
+        f"{folder}@2",
+        f"{folder}/*.txt@3",
+    ):
+        assert [file.path for file in find_files([given])[0]] == expected, given
 
 
 def test_broken_link(here):

@@ -8,7 +8,8 @@ import pytest
 
 from nlpdata.errors import UsageError
 from nlpdata.files import remote
-from nlpdata.files.paths import find_paths, is_remote, path_of
+from nlpdata.files.paths import is_remote, path_of
+from nlpdata.files.patterns import find_paths
 from nlpdata.files.remote import RemotePath
 from nlpdata.files.writing import move, write_whole
 from tests.nlpdata.commands import create_arguments, run_command

@@ -101,10 +101,22 @@ def test_shell_expanded_list_equals_pattern_and_commas(create, tmp_path, tiny_mo
     assert contents(tmp_path / "commas") == contents(tmp_path / "mixed") == contents(tmp_path / "list") == expected
 
 
-def test_directory_as_input(refused, tmp_path):
-    (tmp_path / "corpus").mkdir()
+def test_a_folder_gives_the_records_of_its_pattern(create, tmp_path):
+    (tmp_path / "corpus" / "more").mkdir(parents=True)
     write(tmp_path / "corpus" / "text.txt", TEXT)
-    refused(2, ["is a directory", "*.txt"], tmp_path / "corpus")
+    write(tmp_path / "corpus" / "more" / "text.txt", TEXT * 2)
+    write(tmp_path / "corpus" / "README.md", "not read\n")
+    outcome = create([tmp_path / "corpus"], output="by[folder]/x.tfrecord")
+    assert (outcome.code, "2 *.txt: more/text.txt, text.txt; left out: 1 *.md" in outcome.err) == (0, True)
+    assert create([f"{tmp_path}/corpus/**/*.txt"], output="by_pattern/x.tfrecord").code == 0
+    assert contents(tmp_path / "by[folder]") == contents(tmp_path / "by_pattern")
+    assert len(records(tmp_path, "by[folder]/x.tfrecord*")) > 0
+
+
+def test_a_folder_without_text_as_input(refused, tmp_path):
+    (tmp_path / "corpus").mkdir()
+    write(tmp_path / "corpus" / "text.md", TEXT)
+    refused(2, ["corpus holds no *.txt or *.text: it holds 1 *.md", "give a pattern"], tmp_path / "corpus")
 
 
 def test_same_file_twice_is_read_once(create, tmp_path):
