@@ -3,6 +3,8 @@
 Packages this project's source, copies it to the staging folder, and creates a
 CustomJob that installs it and runs `python -m pretrain.run FLAGS`. Inside a job the bucket's files are at /gcs/BUCKET;
 gs:// paths among the flags are written so. --dry_run prints the job and the commands, and needs neither gcloud nor a bucket.
+
+With --study or --tune it is a HyperparameterTuningJob: the same run many times, with values that the service chooses.
 """
 
 import gzip
@@ -16,20 +18,22 @@ import subprocess
 import tarfile
 import tempfile
 import tomllib
+import typing
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 import yaml
 
 from nlpdata.cli.parameters import with_common
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.registry import user_modules
 from pretrain.run import resolve, run_mode
 from pretrain.settings.command_line import run_app
-from pretrain.settings.flags import parse_flags
-from pretrain.settings.schema import own_modules
+from pretrain.settings.flags import FIELDS, Flag, find_flag, parse_flags
+from pretrain.settings.schema import Choice, ExperimentConfig, own_modules
+from pretrain.sweeps.study import Study, parameter, study_of_file
 from pretrain.training.checks import check_experiment
 
 _log = logging.getLogger("pretrain.submit")
@@ -62,6 +66,26 @@ def submit_command(
         int, typer.Option("--accelerator_count", "--accelerator-count", min=0, help="Number of accelerators; 0: none.")
     ] = 1,
     image: Annotated[str, typer.Option(help="Image with Python 3.11 to 3.13 and pip.")] = _IMAGE,
+    study: Annotated[
+        Path | None, typer.Option(help="Tune hyperparameters by this YAML: Vertex AI's studySpec, or AI Platform's.")
+    ] = None,
+    tune: Annotated[
+        list[str] | None,
+        typer.Option(help="Tune a flag: learning_rate=1e-5:1e-4:log, train_batch_size=16,32. Repeat it for several."),
+    ] = None,
+    metric: Annotated[str, typer.Option(help="Metric of the tuning, e.g. accuracy.")] = "",
+    goal: Annotated[
+        Literal["", "maximize", "minimize"], typer.Option(help="Its goal.  [default: as the task declares it]")
+    ] = "",
+    max_trials: Annotated[
+        int, typer.Option("--max_trials", "--max-trials", min=0, help="Trials of the tuning, in all.")
+    ] = 0,
+    parallel_trials: Annotated[
+        int, typer.Option("--parallel_trials", "--parallel-trials", min=0, help="Trials at a time.  [default: 1]")
+    ] = 0,
+    algorithm: Annotated[
+        Literal["", "bayesian", "grid", "random"], typer.Option(help="How values are chosen.  [default: bayesian]")
+    ] = "",
     dry_run: Annotated[
         bool, typer.Option("--dry_run", "--dry-run", help="Print the job and the commands; do nothing.")
     ] = False,
@@ -76,7 +100,11 @@ def submit_command(
     if not dry_run and shutil.which("gcloud") is None:
         raise UsageError("gcloud is not installed (https://cloud.google.com/sdk). --dry_run prints what it would do.")
     flags = list(context.args)
-    own = module_sources(_check(flags))
+    modules, config = _check(flags)
+    own = module_sources(modules)
+    counts = {"max_trials": max_trials, "parallel_trials": parallel_trials}
+    options = {"metric": metric, "goal": goal.upper(), "algorithm": algorithm, **counts}
+    tuning = _tuning(study, tune or [], options, flags, config)
     staging = staging.rstrip("/")
     with tempfile.TemporaryDirectory(prefix="nlpdata-submit-") as folder:
         package = build_package(Path(folder))
@@ -84,7 +112,10 @@ def submit_command(
         copied = f"{source}/{package.name}"
         job = job_spec(
             copied,
-            flags,
+            [
+                *flags,
+                *([f"--hypertune_metric={tuning.metric}"] if tuning and not config.trainer.hypertune_metric else []),
+            ],
             output=f"{staging}/{display_name}",
             machine=machine_type,
             accelerator=accelerator_type,
@@ -93,11 +124,15 @@ def submit_command(
             modules=f"{source}/modules" if own else "",
             backend=parse_flags(flags).get("backend", "auto"),
         )
+        kind, sizes = "custom-jobs", []
+        if tuning:
+            kind, job = "hp-tuning-jobs", tuning.job(job)
+            sizes = [f"--max-trial-count={job['maxTrialCount']}", f"--parallel-trial-count={job['parallelTrialCount']}"]
         text = yaml.safe_dump(job, sort_keys=False, width=1000)
-        config = Path(folder) / "job.yaml"
-        config.write_text(text, encoding="utf-8")
-        create = ["gcloud", "ai", "custom-jobs", "create", f"--region={region}", f"--display-name={display_name}"]
-        create += [f"--config={config}", *([f"--project={project}"] if project else [])]
+        file = Path(folder) / "job.yaml"
+        file.write_text(text, encoding="utf-8")
+        create = ["gcloud", "ai", kind, "create", f"--region={region}", f"--display-name={display_name}", *sizes]
+        create += [f"--config={file}", *([f"--project={project}"] if project else [])]
         commands = [["gcloud", "storage", "cp", str(package), copied]]
         commands += [["gcloud", "storage", "cp", "-r", str(path), f"{source}/modules/"] for path in own]
         commands.append(create)
@@ -108,10 +143,12 @@ def submit_command(
         _run(commands)
 
 
-def _check(flags: list[str]) -> set[str]:
-    """The modules of the user's own parts. UsageError for flags that pretrain.run would refuse: here it costs nothing."""
+def _check(flags: Sequence[str], quiet: bool = False) -> tuple[set[str], ExperimentConfig]:
+    """(modules of the user's own parts, configuration) of a job. UsageError for flags that pretrain.run would refuse."""
     values = parse_flags(flags)
     mode = run_mode(values)
+    if mode == "predict":
+        raise UsageError("a job trains or evaluates; predictions are made here: python -m pretrain.predict.")
     for path in values.get("config_file", ()):
         if Path(path).exists():
             raise UsageError(
@@ -127,11 +164,86 @@ def _check(flags: list[str]) -> set[str]:
     named = {part.strip() for text in values.get("import_module", ()) for part in text.split(",") if part.strip()}
     with user_modules(named):
         config = resolve(here, read_checkpoints=False)
-        for warning in check_experiment(config, mode):
+        warnings = check_experiment(config, mode)
+        for warning in () if quiet else warnings:
             _log.warning(warning)
         named |= own_modules(config)
     experiment = values.get("experiment", "")
-    return named | ({experiment.partition(":")[0]} if ":" in experiment else set())
+    named |= {experiment.partition(":")[0]} if ":" in experiment else set()
+    return named, config
+
+
+def _tuning(
+    file: Path | None, tune: Sequence[str], options: dict[str, Any], flags: Sequence[str], config: ExperimentConfig
+) -> Study | None:
+    """The study that the options describe; None where they describe none.
+
+    UsageError where it is not whole, where a run would refuse a value that it may try, or where its trials would write into one
+    folder.
+    """
+    if file is None and not tune:
+        given = [name for name, value in options.items() if value]
+        if given:
+            raise UsageError(f"--{given[0]} is for a tuning: name what is tuned with --tune or --study.")
+        return None
+    study = study_of_file(file) if file else Study()
+    study = study.changed(**options, parameters=[_tuned(text, config) for text in tune])
+    study = study if study.metric else study.changed(metric=config.trainer.hypertune_metric)
+    study.check()
+    reported = config.trainer.hypertune_metric
+    if reported and reported != study.metric:
+        raise UsageError(
+            f"the run reports {reported} (--hypertune_metric), and the tuning is for {study.metric}. Name one."
+        )
+    values = parse_flags(flags)
+    if run_mode(values) != "train_and_eval":
+        raise UsageError("the trials of a tuning must evaluate: --mode=train_and_eval.")
+    places = {"model_dir": values.get("model_dir", "")}
+    place = values.get("export_dir") or config.trainer.export_dir
+    places["export_dir"] = place if "://" in place or place.startswith("/") else ""
+    for name, place in places.items():
+        if place:
+            raise UsageError(f"--{name}={place}: all trials would write there. Leave it out: each has its own folder.")
+    with_metric = [*flags, f"--hypertune_metric={study.metric}"]
+    _check(with_metric, quiet=True)
+    for name, value in study.extremes():
+        _flag(name)
+        try:
+            _check([*with_metric, f"--{name}={value}"], quiet=True)
+        except UsageError as error:
+            raise UsageError(f"the tuning may try --{name}={value}, which a run refuses: {error}") from None
+    declared: dict = config.task.metrics()
+    return study.with_goal(declared.get(study.metric, "lower" if study.metric == "loss" else None))
+
+
+def _tuned(text: str, config: ExperimentConfig) -> dict:
+    """The parameter of --tune NAME=VALUES."""
+    name, equals, values = text.partition("=")
+    if not equals or not values:
+        raise UsageError(
+            f"--tune {text}: expected NAME=LOW:HIGH:SCALE or NAME=A,B,C, e.g. learning_rate=1e-5:1e-4:log."
+        )
+    return parameter(name, values, whole=takes_whole_numbers(config, _flag(name).fields[0]))
+
+
+def _flag(name: str) -> Flag:
+    """The flag of a tuned parameter. UsageError for what does not set a field of the configuration."""
+    flag = find_flag(name)
+    if flag is None or not flag.fields:
+        known = [each.name for each in FIELDS]
+        raise UsageError(f"a tuning changes flags that set a field: {name!r} is not one.{closest(name, known)}")
+    return flag
+
+
+def takes_whole_numbers(config: ExperimentConfig, path: str) -> bool:
+    """Whether a field of the configuration, by its dotted path, is a whole number (or null)."""
+    *sections, name = path.split(".")
+    owner: Any = config
+    for section in sections:
+        owner = getattr(owner.options if isinstance(owner, Choice) else owner, section)
+    owner = owner.options if isinstance(owner, Choice) else owner
+    hint = typing.get_type_hints(type(owner)).get(name)
+    return hint is int or set(typing.get_args(hint)) == {int, type(None)}
 
 
 def module_sources(modules: Iterable[str]) -> list[Path]:

@@ -306,6 +306,11 @@ def parse_flags(argv: Sequence[str]) -> dict[str, Any]:
     return values
 
 
+def find_flag(spelling: str) -> Flag | None:
+    """The flag of a spelling, with hyphens or underscores, without dashes in front; None where there is none."""
+    return _BY_SPELLING.get(spelling.replace("-", "_"))
+
+
 def as_flag(field: str, value: object = None) -> str:
     """The spelling of an option on pretrain's command lines: --max_seq_length=128, --nodo_lower_case."""
     if value is None or value is True:

@@ -2,9 +2,10 @@
 
 from tests.migration.albert_tf2 import SYSTEM as ALBERT_TF2
 from tests.migration.chain import System
+from tests.migration.gcp_sample import SYSTEM as GCP_SAMPLE
 from tests.migration.model_garden import SYSTEM as MODEL_GARDEN
 
-SYSTEMS: tuple[System, ...] = (MODEL_GARDEN, ALBERT_TF2)
+SYSTEMS: tuple[System, ...] = (MODEL_GARDEN, ALBERT_TF2, GCP_SAMPLE)
 
 
 def index() -> str:

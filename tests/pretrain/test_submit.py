@@ -84,6 +84,171 @@ def test_a_job_gets_the_users_modules(tmp_path, monkeypatch, capsys):
     assert "module 'no_such_module' cannot be imported" in capsys.readouterr().err
 
 
+# ---------------------------------------------------------------------------------------------------------------- tuning
+
+TRIAL = [
+    "--experiment=bert/sentence_prediction",
+    "--mode=train_and_eval",
+    "--input_files=gs://b/a",
+    "--eval_files=gs://b/e",
+]
+TUNE = ["--tune", "learning_rate=1e-5:1e-4:log", "--max_trials", "12", "--metric", "accuracy"]
+
+
+def test_dry_run_prints_the_tuning(capsys):
+    more = ["--tune=train_batch_size=32,16", "--tune=num_train_epochs=2:4", "--parallel_trials=3", "--algorithm=random"]
+    assert main([*STAGING, "--dry_run", *TUNE, *more, "--", *TRIAL]) == 0
+    printed = capsys.readouterr().out
+    job = yaml.safe_load(printed)
+    assert job["studySpec"] == {
+        "metrics": [{"metricId": "accuracy", "goal": "MAXIMIZE"}],
+        "parameters": [
+            {
+                "parameterId": "learning_rate",
+                "doubleValueSpec": {"minValue": 1e-5, "maxValue": 1e-4},
+                "scaleType": "UNIT_LOG_SCALE",
+            },
+            {
+                "parameterId": "train_batch_size",
+                "discreteValueSpec": {"values": [16, 32]},
+                "scaleType": "UNIT_LINEAR_SCALE",
+            },
+            {
+                "parameterId": "num_train_epochs",
+                "integerValueSpec": {"minValue": 2, "maxValue": 4},
+                "scaleType": "UNIT_LINEAR_SCALE",
+            },
+        ],
+        "algorithm": "RANDOM_SEARCH",
+    }
+    assert (job["maxTrialCount"], job["parallelTrialCount"]) == (12, 3)
+    trial = job["trialJobSpec"]
+    assert trial["baseOutputDirectory"] == {"outputUriPrefix": "gs://my-bucket/nlpdata/job1"}
+    args = trial["workerPoolSpecs"][0]["containerSpec"]["args"]
+    assert args == [*TRIAL[:2], "--input_files=/gcs/b/a", "--eval_files=/gcs/b/e", "--hypertune_metric=accuracy"]
+    create = printed.splitlines()[-1]
+    assert create.startswith("# gcloud ai hp-tuning-jobs create --region=us-central1 --display-name=job1")
+    assert "--max-trial-count=12 --parallel-trial-count=3 --config=" in create
+
+
+def test_a_study_comes_from_a_file_and_options_change_it(tmp_path, capsys):
+    study = tmp_path / "study.yaml"
+    study.write_text(
+        "studySpec:\n"
+        "  metrics: [{metricId: loss, goal: MINIMIZE}]\n"
+        "  medianAutomatedStoppingSpec: {}\n"
+        "  parameters:\n"
+        "  - {parameterId: weight_decay, doubleValueSpec: {minValue: 0, maxValue: 1e-1}, scaleType: UNIT_LINEAR_SCALE}\n"
+        "  - {parameterId: optimizer, categoricalValueSpec: {values: [adamw, lamb]}}\n"
+        "maxTrialCount: 8\n"
+        "maxFailedTrialCount: 2\n"
+    )
+    line = [*STAGING, "--dry_run", "--study", str(study)]
+    assert main([*line, "--", *TRIAL]) == 0
+    job = yaml.safe_load(capsys.readouterr().out)
+    assert job["studySpec"]["medianAutomatedStoppingSpec"] == {}
+    assert job["studySpec"]["metrics"] == [{"metricId": "loss", "goal": "MINIMIZE"}]
+    assert job["studySpec"]["parameters"][0]["doubleValueSpec"] == {"minValue": 0, "maxValue": 0.1}
+    assert (job["maxTrialCount"], job["parallelTrialCount"], job["maxFailedTrialCount"]) == (8, 1, 2)
+    more = ["--tune=weight_decay=0.01,0.1", "--metric=f1", "--goal=maximize", "--max_trials=3"]
+    assert main([*line, *more, "--", *TRIAL]) == 0
+    job = yaml.safe_load(capsys.readouterr().out)
+    assert job["studySpec"]["metrics"] == [{"metricId": "f1", "goal": "MAXIMIZE"}]
+    kinds = [list(each)[1] for each in job["studySpec"]["parameters"]]
+    assert (kinds, job["maxTrialCount"]) == (["discreteValueSpec", "categoricalValueSpec"], 3)
+
+
+def test_the_metric_of_a_tuning_is_that_of_the_run(capsys):
+    line = [*STAGING, "--dry_run", "--tune=learning_rate=1e-5:1e-4", "--max_trials=2"]
+    assert main([*line, "--", *TRIAL, "--hp-tune=y"]) == 0
+    job = yaml.safe_load(capsys.readouterr().out)
+    assert job["studySpec"]["metrics"] == [{"metricId": "accuracy", "goal": "MAXIMIZE"}]
+    assert job["trialJobSpec"]["workerPoolSpecs"][0]["containerSpec"]["args"][-1] == "--hp-tune=y"
+
+
+@pytest.mark.parametrize(
+    ("options", "flags", "message"),
+    [
+        (["--max_trials=3"], TRIAL, "--max_trials is for a tuning: name what is tuned with --tune or --study"),
+        (TUNE[:2], TRIAL, "a tuning needs --metric"),
+        ([*TUNE[:2], "--metric=accuracy"], TRIAL, "a tuning needs --max_trials"),
+        ([*TUNE, "--parallel_trials=20"], TRIAL, "--parallel_trials 20 are more than --max_trials 12"),
+        ([*TUNE, "--goal=minimize"], TRIAL, "--goal is minimize, but a higher accuracy is better"),
+        ([*TUNE[:-1], "acuracy"], TRIAL, "Did you mean accuracy?"),
+        ([*TUNE, "--tune=learnig_rate=1:2"], TRIAL, "'learnig_rate' is not one. Did you mean learning_rate?"),
+        ([*TUNE, "--tune=mode=train,eval"], TRIAL, "a tuning changes flags that set a field: 'mode' is not one"),
+        (
+            [*TUNE, "--tune=train_batch_size=0:16"],
+            TRIAL,
+            "the tuning may try --train_batch_size=0, which a run refuses: ",
+        ),
+        ([*TUNE, "--tune=optimizer=adamw,lam"], TRIAL, "the tuning may try --optimizer=lam, which a run refuses: "),
+        ([*TUNE, "--tune=warmup_proportion"], TRIAL, "expected NAME=LOW:HIGH:SCALE"),
+        (TUNE, [TRIAL[0], "--mode=train", *TRIAL[2:]], "the trials of a tuning must evaluate: --mode=train_and_eval"),
+        (TUNE, [*TRIAL, "--job-dir=gs://b/x"], "all trials would write there"),
+        (TUNE, [*TRIAL, "--export_dir=gs://b/x"], "all trials would write there"),
+        (
+            TUNE,
+            [*TRIAL, "--hypertune_metric=f1"],
+            "the run reports f1 (--hypertune_metric), and the tuning is for accuracy",
+        ),
+        (["--study=gone.yaml"], TRIAL, "--study gone.yaml: there is no such file"),
+        ([], ["--experiment=bert/squad", "--mode=predict"], "a job trains or evaluates"),
+    ],
+)
+def test_faults_of_a_tuning(options, flags, message, capsys):
+    assert main([*STAGING, "--dry_run", *options, "--", *flags]) == 2
+    assert message in capsys.readouterr().err
+
+
+# --------------------------------------------------------------------------------------------------------------- scripts
+
+
+_VOLATILE = "_|BASH.*|PIPE.*|S?RANDOM|SECONDS|EPOCH.*|LINENO|FUNC.*"
+_SHOW = f"{{{{ set +o; shopt -p; declare -f; trap -p; pwd; umask; compgen -v | grep -vxE '{_VOLATILE}'; }}}}"
+
+
+def state_of_the_shell(tmp_path, script: str, line: str) -> tuple[str, str, str]:
+    """(what a bash looks like before a script is sourced in it, and after, what was printed)."""
+    program = "INPUT=in.gz\n" + f"{_SHOW} > before\n{line}\necho alive $?\n{_SHOW} > after"
+    fake = tmp_path / "bin" / "python"
+    fake.parent.mkdir()
+    fake.write_text('#!/bin/sh\necho python "$@"\n[ "$2" != "$FAILS" ]\n')
+    fake.chmod(0o755)
+    done = subprocess.run(
+        ["bash", "-c", program.format(script=ROOT / "pretrain" / script)],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{fake.parent}:{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return (tmp_path / "before").read_text(), (tmp_path / "after").read_text(), done.stdout
+
+
+GIVEN = "INIT_CHECKPOINT=base OUTPUT=out BUCKET_NAME=my-bucket DRY_RUN=1"
+
+
+@pytest.mark.parametrize("script", ["train-local.sh", "train-cloud.sh"])
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("source {script}", r"train-\w+\.sh: set (INIT_CHECKPOINT|BUCKET_NAME) to .*\nalive 2\n$"),
+        ("source {script} || echo failed", r"\nfailed\nalive 0\n$"),
+        (f"{GIVEN}; source {{script}} --learning_rate=1e-5", r"pretrain\.(run|submit) .*--learning_rate=1e-5\nalive 0\n$"),
+        (f"{GIVEN}; set -u; source {{script}}", r"pretrain\.(run|submit) .*\nalive 0\n$"),
+        (f"{GIVEN}; export FAILS=nlpdata; source {{script}}", r"^python [^\n]*create-finetuning [^\n]*\nalive 1\n$"),
+        (f"{GIVEN}; export FAILS=nlpdata; source {{script}} || true", r"^python [^\n]*create-finetuning [^\n]*\nalive 0\n$"),
+    ],
+)  # fmt: skip
+def test_a_sourced_script_leaves_the_shell_as_it_is(tmp_path, script, line, said):
+    before, after, output = state_of_the_shell(tmp_path, script, line)
+    assert re.search(said, output, re.DOTALL), output
+    own = {"INIT_CHECKPOINT", "OUTPUT", "BUCKET_NAME", "DRY_RUN", "FAILS", "set -o nounset", "set +o nounset"}
+    assert set(before.splitlines()) ^ set(after.splitlines()) <= own  # what the line itself sets
+
+
 @pytest.fixture
 def scripts(tmp_path):
     """Runs a script on MRPC and a tiny checkpoint, all that the scripts need; returns the finished process."""
