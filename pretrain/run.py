@@ -19,7 +19,7 @@ from nlpdata.records.contract import read_meta
 from nlpdata.registry import user_modules
 from pretrain.data.record_set import kind_of
 from pretrain.experiments import experiment_lines
-from pretrain.prediction.at_end import file_to_predict, predict_at_end
+from pretrain.prediction.at_end import check_tokenizer, file_to_predict, predict_at_end
 from pretrain.settings.backend import choose_backend, use_installed
 from pretrain.settings.flags import as_flag, fields_of, help_text, notes_of, parse_flags
 from pretrain.settings.overrides import parse_overrides
@@ -92,6 +92,7 @@ def _run(values: dict, mode: str, about_backend: str) -> int:
     if mode == "predict" and to_predict:
         predict_at_end(to_predict, model_dir, values, batch_size)
         return 0
+    check_tokenizer(values, config)
     check_experiment(config, mode)  # before anything heavy is imported; the run gives its warnings
     _log.info(about_backend)
     if "seeds" in values:

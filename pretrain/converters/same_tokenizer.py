@@ -86,6 +86,25 @@ def refuse_unequal_records(
     _refuse(line, "Make both with one tokenizer; if this is meant", allow)
 
 
+def refuse_other_than_that_of(records: tuple[Path | None, Mapping], name: str, given: PathName, allow: bool) -> None:
+    """UsageError where a tokenizer file has other pieces than that of records. Records without a description are not compared.
+
+    Args:
+      records: file and description of the records' tokenizer, as pretrain.data.tokenizers.tokenizer_entry gives them.
+      name: of the records' data section.
+      given: the tokenizer file.
+      allow: only report a difference.
+    """
+    tokenizer = load_tokenizer(given)
+    own = {name: value for name, value in tokenizer.meta().items() if name not in OPTIONS}  # pieces alone
+    found = _between(records, (Path(tokenizer.path), own))
+    if found:
+        line = (
+            f"{given} is not the tokenizer of the records of {name}, so that ids mean other words: {'; '.join(found)}"
+        )
+        _refuse(line, "Name theirs, or leave it out; if this is meant", allow)
+
+
 def _refuse(line: str, remedy: str, allow: bool) -> None:
     if not allow:
         raise UsageError(f"{line}. {remedy}, use --allow_other_tokenizer (task.allow_other_tokenizer).")

@@ -15,6 +15,10 @@ from nlpdata.files.json_files import read_object
 from nlpdata.finetuning.datasets import find_dataset
 from nlpdata.finetuning.glue import LAYOUTS
 from nlpdata.finetuning.squad import load_squad
+from nlpdata.tokenizers import load_tokenizer
+from pretrain.data.tokenizers import tokenizer_entry
+from pretrain.settings.flags import as_flag
+from pretrain.settings.schema import ExperimentConfig
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +69,20 @@ def _test_set(task: str, folder: Path) -> Path:
     )
 
 
+def check_tokenizer(values: Mapping[str, Any], config: ExperimentConfig) -> None:
+    """UsageError where the flags name another tokenizer than that of the records; reports those that are for predictions alone."""
+    if file_to_predict(values) is None:
+        idle = [as_flag(name) for name in ("predict_file", "input_data_dir", "task_name") if name in values]
+        if idle:
+            _log.info(f"{', '.join(idle)}: without --do_predict (or --mode=train_and_predict) nothing is predicted.")
+    if "tokenizer" in values and config.task.train_data.is_given:
+        from pretrain.converters.same_tokenizer import refuse_other_than_that_of
+
+        name = "task.train_data"
+        entry = tokenizer_entry(config.task.train_data, name)
+        refuse_other_than_that_of(entry, name, values["tokenizer"], config.task.allow_other_tokenizer)
+
+
 def predict_at_end(path: Path, model_dir: str, values: Mapping[str, Any], batch_size: int = 32) -> None:
     """Writes the predictions for a file into the model_dir, in place of earlier ones; reports the score where it is known.
 
@@ -84,7 +102,7 @@ def predict_at_end(path: Path, model_dir: str, values: Mapping[str, Any], batch_
             path,
             Path(model_dir, name),
             format=format,
-            tokenizer=values.get("tokenizer"),
+            tokenizer=_tokenizer(values.get("tokenizer"), model_dir),
             batch_size=batch_size,
             overwrite=True,
             import_modules=modules,
@@ -92,6 +110,14 @@ def predict_at_end(path: Path, model_dir: str, values: Mapping[str, Any], batch_
         )
     if is_questions and (metrics := score(path, Path(model_dir))):
         _log.info(f"score of {path}: " + "  ".join(f"{name} {value:.6g}" for name, value in metrics.items()))
+
+
+def _tokenizer(given: str | None, model_dir: str) -> str | None:
+    """The tokenizer to predict with; None where that given is the one kept with the model, whose options are known."""
+    from pretrain.converters.tokenizer_files import find_tokenizer
+
+    own = find_tokenizer(model_dir) if given else None
+    return None if given and own and load_tokenizer(own).sha256 == load_tokenizer(given).sha256 else given
 
 
 def score(path: Path, folder: Path) -> dict[str, float]:

@@ -266,7 +266,7 @@ def _older_study(spec: Any, place: str) -> Study:
         more["maxFailedTrialCount"] = _count(spec, "maxFailedTrials", place)
     params = []
     for each in spec.get("params") or ():
-        kind = _OLDER_TYPES.get(each.get("type")) if isinstance(each, dict) else None
+        kind = _OLDER_TYPES.get(str(each.get("type"))) if isinstance(each, dict) else None
         if kind is None:
             raise UsageError(
                 f"{place}.params: a parameter has a type of {', '.join(_OLDER_TYPES)}. Received: {each!r}."

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.prediction.at_end import file_to_predict, score
+from pretrain.prediction.at_end import check_tokenizer, file_to_predict, score
+from tests.messages import messages
+from tests.pretrain.runs import experiment
 
 
 @pytest.fixture
@@ -56,6 +58,29 @@ def test_faults(values, message):
     with pytest.raises(UsageError) as caught:
         file_to_predict({"do_predict": True, **values})
     assert message in str(caught.value)
+
+
+def test_another_tokenizer_than_that_of_the_records_is_found_before_the_training(tmp_path, record_sets, tiny_model):
+    config = experiment(record_sets["static"])
+    check_tokenizer({"tokenizer": str(tiny_model)}, config)  # whatever its options are taken as
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]) + "\n")
+    values = {"tokenizer": str(tmp_path / "vocab.txt")}
+    with pytest.raises(
+        UsageError, match=r"vocab\.txt is not the tokenizer of the records of task\.train_data.*7 pieces, not 200"
+    ):
+        check_tokenizer(values, config)
+    config.task.allow_other_tokenizer = True
+    with messages() as notes:
+        check_tokenizer(values, config)
+    assert "is not the tokenizer of the records" in notes[-1]
+
+
+def test_flags_of_predictions_alone_are_reported(record_sets):
+    with messages() as notes:
+        check_tokenizer({"task_name": "CoLA", "predict_file": "x"}, experiment(record_sets["static"]))
+    assert notes == [
+        "--predict_file, --task_name: without --do_predict (or --mode=train_and_predict) nothing is predicted."
+    ]
 
 
 def give_questions(path: Path, questions: list[dict]) -> None:
