@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
+from functools import partial
 
 RESUMES = "Finished parts are kept: the same command resumes from them"
 BEGINS_ANEW = "A run on Beam keeps no finished parts: the same command begins anew"
@@ -78,7 +79,21 @@ class Message:
 
     def spelled(self, face: Spelling) -> str:
         """The message in the spelling of a face, e.g. `as_flag`."""
-        return _OPTION.sub(lambda found: face(found[1], json.loads(found[2]) if found[2] else None), self.text)
+        return printable(_OPTION.sub(partial(_spelled, face), self.text))
+
+
+def _spelled(face: Spelling, found: re.Match[str]) -> str:
+    try:
+        return face(found[1], json.loads(found[2]) if found[2] else None)
+    except ValueError:  # these characters are in the data that the message quotes
+        return found[0]
+
+
+def printable(text: str) -> str:
+    """A message as one line, whatever it quotes: control characters are escaped, and the middle of a very long one is cut."""
+    text = _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    half = _LONGEST // 2
+    return text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}"
 
 
 EXTRAS = {
@@ -112,14 +127,14 @@ class NlpdataError(Exception):
         self.message = Message(text)
 
     def __str__(self) -> str:
-        return _one_line(str(self.message))
+        return str(self.message)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
 
     def spelled(self, face: Spelling) -> str:
         """The message in the spelling of a face, e.g. `as_flag`."""
-        return _one_line(self.message.spelled(face))
+        return self.message.spelled(face)
 
 
 class DataError(NlpdataError):
@@ -130,13 +145,6 @@ class UsageError(NlpdataError):
     """An option is wrong, a pattern matches nothing, or an output already exists (exit code 2)."""
 
     exit_code = 2
-
-
-def _one_line(text: str) -> str:
-    """A message as one line, whatever it quotes: control characters are escaped, and the middle of a very long one is cut."""
-    text = _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-    half = _LONGEST // 2
-    return text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}"
 
 
 def closest(name: object, known: Iterable[object], most: int = 1, cutoff: float = _CLOSE) -> str:

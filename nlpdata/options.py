@@ -13,6 +13,7 @@
 
 import functools
 import inspect
+import math
 import os
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -24,13 +25,25 @@ from nlpdata.errors import Message, UsageError, closest, opt
 
 ACCEPT_LOSS_HELP = "Write the result even where most of the text is cut off or unknown to the tokenizer."
 
+MOST_SHARDS = 10_000  # a terabyte at the default size; one of more text has as many as it takes
+MOST_WORKERS = 1024
+MOST_TOKENS = 65536  # of an example
+MOST_SEED = (1 << 63) - 1
+_ENDLESS = 1 << 40  # a bound that only keeps a number within 64 bits
+
 P = ParamSpec("P")
 Request = TypeVar("Request")
 Result = TypeVar("Result")
 
 
 def option(
-    default: Any, text: str, affects_bytes: bool = True, *, flag: str | None = None, least: int | None = None
+    default: Any,
+    text: str,
+    affects_bytes: bool = True,
+    *,
+    flag: str | None = None,
+    least: int | None = None,
+    most: int | None = None,
 ) -> Any:
     """A field of an options dataclass that has a default; one that must be given is `name: Annotated[type, help]`.
 
@@ -39,9 +52,10 @@ def option(
       text: its help, which may name other options (see nlpdata.errors.opt).
       affects_bytes: whether it decides the records' bytes, and so is in the meta file.
       flag: its name on the command line, where that is not the field's; "" where the command line does not have it.
-      least: the smallest number that it may be.
+      least, most: the smallest and the largest number that it may be; see check_bounds.
     """
-    return field(default=default, metadata={"help": text, "affects_bytes": affects_bytes, "flag": flag, "least": least})
+    about = {"help": text, "affects_bytes": affects_bytes, "flag": flag, "least": least, "most": most}
+    return field(default=default, metadata=about)
 
 
 def help_of(each: "Field[Any]") -> str:
@@ -80,12 +94,17 @@ class RecordOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Base of what commands take in addition to the options that decide their result."""
+    """Base of what commands take in addition to the options that decide their result.
+
+    The arguments of a command are a subclass of this and of the class of these options, with a field `options`, in which they
+    are by themselves.
+    """
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         for each in fields(self):
-            if "least" in each.metadata and each.metadata["least"] is not None:
-                check_range(each.name, getattr(self, each.name), each.metadata["least"], None)
+            if each.name == "options":
+                object.__setattr__(self, "options", chosen(each.type, self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +113,7 @@ class RecordSetArguments(Arguments):
 
     meta: str | None = option(None, "Meta file.  [default: next to the records]")
     num_shards: int | None = option(
-        None, "Record files of the training split.  [default: one for each 112 MiB]", least=1
+        None, "Record files of the training split.  [default: one for each 112 MiB]", least=1, most=MOST_SHARDS
     )
     do_lower_case: bool | None = option(None, "Lower-case the text.  [default: as stored with the tokenizer]")
     keep_accents: bool | None = option(None, "Keep accents.  [default: as stored with the tokenizer]")
@@ -110,7 +129,7 @@ class LocalArguments(Arguments):
     """What a command takes that runs on this machine."""
 
     workers: int | None = option(
-        None, "Processes; they do not change the result.  [default: one for each core]", least=1
+        None, "Processes; they do not change the result.  [default: one for each core]", least=1, most=MOST_WORKERS
     )
 
 
@@ -164,7 +183,20 @@ def _checked(name: str, value: Any, parameter: inspect.Parameter) -> Any:
     if value is not parameter.default and not _is_of(value, kind):
         kinds = dict.fromkeys(_expected(each) for each in _alternatives(kind))
         raise UsageError(f"{opt(name)} must be {' or '.join(kinds)}. Received: {value!r}.")
+    for text in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(text, str) and ("\0" in text or _is_half(text)):
+            what = "a NUL character" if "\0" in text else "half of a surrogate pair, which is not a character"
+            raise UsageError(f"{opt(name)} has {what}. Received: {text!r}.")
     return value
+
+
+def _is_half(text: str) -> bool:
+    """Whether a text has half of a surrogate pair; those that stand for the bytes of a file's name are another matter."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _alternatives(kind: Any) -> tuple[Any, ...]:
@@ -208,13 +240,22 @@ def _with_arguments(doc: str, request_class: Any, names: Iterable[str]) -> str:
     return "\n\n".join(filter(None, [first, arguments, rest]))
 
 
-def chosen(options_class: type[Result], request: object) -> Result:
+def chosen(options_class: Any, request: object) -> Any:
     """The options of a class among the values of a request."""
-    return options_class(**{each.name: getattr(request, each.name) for each in fields(options_class) if each.init})  # type: ignore[arg-type]
+    return options_class(**{each.name: getattr(request, each.name) for each in fields(options_class) if each.init})
+
+
+def check_bounds(options: Any) -> None:
+    """UsageError for a field of an options dataclass that is not within the bounds which it declares; None passes."""
+    for each in fields(options):
+        least, most = each.metadata.get("least"), each.metadata.get("most")
+        if least is not None or most is not None:
+            check_range(each.name, getattr(options, each.name), -math.inf if least is None else least, most)
 
 
 def check_range(name: str, value: float | None, low: float, high: float | None) -> None:
     """UsageError for a value outside of low..high; None passes; `high` None sets no upper limit."""
     if value is not None and not (low <= value and (high is None or value <= high)):
-        expected = f"at least {low}" if high is None else f"from {low} to {high}"
+        endless = high is None or (high >= _ENDLESS and value < low)
+        expected = f"at least {low}" if endless else f"from {low} to {high}"
         raise UsageError(f"{opt(name)} must be {expected}. Received: {value}.")

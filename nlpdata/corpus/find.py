@@ -20,6 +20,7 @@ from nlpdata.keys import hash_bytes
 from nlpdata.text.encoding import HEAD_BYTES, check_is_text
 
 _WEIGHT = re.compile(r"(.+)@([^@/,]*)")
+_MOST_WEIGHT = 1000
 
 
 def find_files(patterns: PathNames, json_lines: bool = False) -> tuple[list[CorpusFile], list[str]]:
@@ -101,9 +102,10 @@ def _weight(pattern: str, text: str) -> float:
         weight = float(text)
     except ValueError:
         weight = math.nan
-    if not 0 < weight < math.inf:
+    if not 0 < weight <= _MOST_WEIGHT:
         raise UsageError(
-            f"{opt('input')}: {pattern!r} has the weight {text!r}; expected a number above 0, such as @2 or @0.5"
+            f"{opt('input')}: {pattern!r} has the weight {text!r}; expected a number above 0 and up to {_MOST_WEIGHT}, such as @2 "
+            "or @0.5"
         )
     return weight
 

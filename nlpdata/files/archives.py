@@ -43,7 +43,7 @@ def read_tar(path: Path, take: Callable[[tarfile.TarFile, tarfile.TarInfo], None
                     _check_end(stream, archive.offset)
             finally:
                 position = stream.position
-    except (tarfile.TarError, *DAMAGE) as error:
+    except (tarfile.TarError, *DAMAGE, ValueError, OverflowError) as error:  # numbers of PAX headers
         if isinstance(error, OSError) and error.errno:  # the system's, not the decompressor's
             raise DataError(f"{path}: cannot be unpacked: {error.strerror} ({error.filename or path})") from None
         reason = str(error).splitlines()[0].rstrip(":") if str(error) else "it ends too early"

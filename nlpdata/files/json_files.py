@@ -4,13 +4,14 @@ import json
 from pathlib import Path
 
 from nlpdata.errors import DataError
+from nlpdata.files.paths import read_file
 from nlpdata.files.writing import write_whole
 
 
 def read_object(path: Path) -> dict:
     """The JSON object in a file. DataError where there is no such file, or something else in it."""
     try:
-        raw = Path(path).read_bytes()
+        raw = read_file(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
     return parse_object(raw, str(path))

@@ -4,8 +4,10 @@ path_of("out/train.tfrecord")          # a pathlib.Path
 path_of("s3://bucket/train.tfrecord")  # a RemotePath, with the part of Path's interface that is used here
 """
 
+import errno
 import os
 import re
+import stat
 from pathlib import Path
 from typing import IO
 
@@ -33,6 +35,14 @@ def open_binary(path: PathName | AnyPath) -> "IO[bytes] | RemoteFile":
     """Opens a file for reading; read, seek, tell and close are there. For many small files, faster than path_of."""
     place = path_of(path) if is_remote(path) else path
     return place.open() if isinstance(place, RemotePath) else open(place, "rb")
+
+
+def read_file(path: PathName) -> bytes:
+    """The content of a local file or a pipe. OSError where it cannot be read, also for a device, which may have no end."""
+    with open(path, "rb") as file:
+        if stat.S_ISCHR(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is a device, not a file", os.fspath(path))
+        return file.read()
 
 
 def file_size(path: PathName | AnyPath) -> int:

@@ -9,12 +9,13 @@ from nlpdata.finetuning.datasets import find_dataset, plain_name
 from nlpdata.finetuning.label_names import given_labels
 from nlpdata.options import (
     ACCEPT_LOSS_HELP,
+    MOST_SEED,
+    MOST_TOKENS,
     BeamArguments,
     LocalArguments,
     RecordOptions,
     RecordSetArguments,
-    check_range,
-    chosen,
+    check_bounds,
     option,
 )
 
@@ -46,7 +47,7 @@ class FinetuningOptions(RecordOptions):
         0.0, f"Share of the rows of {opt('input')}, 0 to 1, that become the dev split, drawn by label (your own files)."
     )
     max_seq_length: int | None = option(
-        None, "Tokens of a record, [CLS] and [SEP] included.  [default: 128; squad 384]"
+        None, "Tokens of a record, [CLS] and [SEP] included.  [default: 128; squad 384]", least=8, most=MOST_TOKENS
     )
     label_order: Literal["glue", "tfds"] | None = option(
         None, "Published order of the labels of MNLI, AX and XNLI.  [default: as the source has it]"
@@ -73,8 +74,8 @@ class FinetuningOptions(RecordOptions):
         None, "Encoding of CSV, TSV and JSON lines, e.g. cp1252.  [default: UTF-8, or UTF-16 where it is recognised]"
     )
     language: str | None = option(None, "Languages of XNLI and PAWS-X, e.g. en,de.  [default: all]")
-    doc_stride: int = option(128, "Tokens between the starts of two windows (squad).")
-    max_query_length: int = option(64, "Most tokens of a question (squad).")
+    doc_stride: int = option(128, "Tokens between the starts of two windows (squad).", least=1, most=MOST_TOKENS)
+    max_query_length: int = option(64, "Most tokens of a question (squad).", least=1, most=MOST_TOKENS)
     version_2_with_negative: bool | None = option(
         None, "Whether questions may have no answer (squad).  [default: as the file says]"
     )
@@ -89,7 +90,7 @@ class FinetuningOptions(RecordOptions):
         "v1", "v1: input_ids, segment_ids; v2: input_word_ids, input_type_ids; albert: p_mask, cls_index, floats."
     )
     compression: Literal["none", "gzip"] = option("none", "Compression of the record files.")
-    seed: int = option(12345, f"Seed of {opt('eval_fraction')}.")
+    seed: int = option(12345, f"Seed of {opt('eval_fraction')}.", least=0, most=MOST_SEED)
     is_default_length: bool = field(
         default=False, init=False, repr=False, compare=False, metadata={"help": "", "affects_bytes": False}
     )
@@ -110,13 +111,7 @@ class FinetuningOptions(RecordOptions):
         if self.max_seq_length is None:
             squad = self.task is not None and find_dataset(self.task) == "squad"
             object.__setattr__(self, "max_seq_length", 384 if squad else 128)
-        for name, low, high in (
-            ("max_seq_length", 8, 65536),
-            ("doc_stride", 1, None),
-            ("max_query_length", 1, None),
-            ("seed", 0, (1 << 63) - 1),
-        ):
-            check_range(name, getattr(self, name), low, high)
+        check_bounds(self)
         if not 0 <= self.eval_fraction < 1:
             raise UsageError(f"{opt('eval_fraction')} must be in [0, 1). Received: {self.eval_fraction}.")
         if self.eval_fraction and self.dev_input:
@@ -156,10 +151,6 @@ class FinetuningRequest(RecordSetArguments, FinetuningOptions):
     dev_output: str | None = option(None, "Dev records under another name.")
     test_output: str | None = option(None, "Test records under another name.")
     options: FinetuningOptions = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "options", chosen(FinetuningOptions, self))
 
 
 @dataclass(frozen=True)

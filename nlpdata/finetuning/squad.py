@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files.compression import DAMAGE
+from nlpdata.files.paths import read_file
 from nlpdata.finetuning.datasets import BadRow, Dataset, Split
 from nlpdata.finetuning.options import FinetuningOptions
 
@@ -130,7 +131,7 @@ def _files(inputs: Sequence[str], options: FinetuningOptions) -> Iterator[tuple[
 def load_squad(path: Path) -> dict:
     """The file's JSON. DataError where it is not of SQuAD's form."""
     try:
-        content = path.read_bytes()
+        content = read_file(path)
         if content[:2] == b"\x1f\x8b":
             content = gzip.decompress(content)
         value = json.loads(content.decode("utf-8-sig"))

@@ -8,12 +8,14 @@ from nlpdata.errors import UsageError, opt
 from nlpdata.files import PathName, PathNames
 from nlpdata.options import (
     ACCEPT_LOSS_HELP,
+    MOST_SEED,
+    MOST_TOKENS,
     BeamArguments,
     LocalArguments,
     RecordOptions,
     RecordSetArguments,
+    check_bounds,
     check_range,
-    chosen,
     option,
 )
 from nlpdata.pretraining.objectives import check_own_options
@@ -36,18 +38,21 @@ class PretrainingOptions(RecordOptions):
     masking: Literal["static", "dynamic"] = option(
         "static", "static: masks are in the records; dynamic: the loader masks every epoch anew."
     )
-    max_seq_length: int = option(512, "Tokens of an example, [CLS] and [SEP] included.")
+    max_seq_length: int = option(512, "Tokens of an example, [CLS] and [SEP] included.", least=8, most=MOST_TOKENS)
     max_predictions_per_seq: int | None = option(
         None,
         f"Most masked tokens of an example.  [default: {opt('max_seq_length')} times {opt('masked_lm_prob')}, rounded up]",
     )
     masked_lm_prob: float = option(0.15, "Share of the tokens to mask, 0 to 1.")
-    max_ngram: int = option(3, "Longest run of words masked together.")
+    max_ngram: int = option(3, "Longest run of words masked together.", least=1, most=64)
     favor_shorter_ngram: bool = option(True, "Draw run lengths n with weight 1/n; else the reverse.")
     whole_word: bool = option(True, "Mask whole words; else single pieces.")
     short_seq_prob: float = option(0.1, "Share of the documents that are cut into shorter examples, 0 to 1.")
     dupe_factor: int | None = option(
-        None, "Number of times that each document is used, with other masks.  [default: 10; dynamic masking 1]"
+        None,
+        "Number of times that each document is used, with other masks.  [default: 10; dynamic masking 1]",
+        least=1,
+        most=1 << 16,
     )
     pack_across_documents: bool = option(False, "Let an example continue in the next document, after a [SEP] (none).")
     nsp_scope: Literal["corpus", "file"] = option("corpus", "Where a random second segment may come from (nsp).")
@@ -59,19 +64,14 @@ class PretrainingOptions(RecordOptions):
     )
     accept_loss: bool = option(False, ACCEPT_LOSS_HELP, False)
     text_key: str | None = option(None, "Key of the text, where the input is JSON lines, one document a line.")
-    limit_documents: int | None = option(None, "Use only the first N documents, in file order.")
-    seed: int = option(12345, "Seed of all random choices.")
+    limit_documents: int | None = option(
+        None, "Use only the first N documents, in file order.", least=1, most=MOST_SEED
+    )
+    seed: int = option(12345, "Seed of all random choices.", least=0, most=MOST_SEED)
 
     def __post_init__(self) -> None:
-        for name, low, high in (
-            ("max_seq_length", 8, 65536),
-            ("max_ngram", 1, 64),
-            ("dupe_factor", 1, 1 << 16),
-            ("max_predictions_per_seq", 1, self.max_seq_length),
-            ("limit_documents", 1, None),
-            ("seed", 0, (1 << 63) - 1),
-        ):
-            check_range(name, getattr(self, name), low, high)
+        check_bounds(self)
+        check_range("max_predictions_per_seq", self.max_predictions_per_seq, 1, self.max_seq_length)
         for name, high, inclusive in (
             ("masked_lm_prob", 1, False),
             ("short_seq_prob", 1, True),
@@ -103,12 +103,9 @@ class PretrainingRequest(RecordSetArguments, PretrainingOptions):
         None,
         "Input bytes of a unit of work; they do not change the result.  [default: by the size of the input]",
         least=MIN_CHUNK_SIZE,
+        most=1 << 40,
     )
     options: PretrainingOptions = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "options", chosen(PretrainingOptions, self))
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.files import PathName
 from nlpdata.files.paths import AnyPath, is_plain_name, open_binary, path_of
 from nlpdata.files.writing import sync_folder, write_whole
+from nlpdata.options import check_range
 from nlpdata.records.meta_types import type_fault
 
 FORMAT_VERSION = 1
@@ -202,8 +203,7 @@ def shard_names(output: PathName | AnyPath, num_shards: int) -> list[str]:
 
     A name without .tfrecord or .tf_record gets .tfrecord.
     """
-    if num_shards < 1:
-        raise UsageError(f"number of shards: received {num_shards}, expected at least 1")
+    check_range("num_shards", num_shards, 1, None)
     name = str(output)
     if not name.endswith(_SUFFIXES):
         name += ".tfrecord"

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError, closest
-from nlpdata.files.paths import is_remote, path_of
+from nlpdata.files.paths import is_remote, path_of, read_file
 from nlpdata.tokenizers.hf import is_json, json_kind
 
 SIDECAR_SUFFIX = ".tokenizer.json"  # what train-tokenizer writes next to a tokenizer file
@@ -129,7 +129,7 @@ def meta_of_copy(path: Path) -> Path | None:
 def read_bytes(path: str | Path) -> bytes:
     """The content of a tokenizer file; UsageError if it is absent, DataError if it cannot be read."""
     try:
-        return Path(path).read_bytes()
+        return read_file(path)
     except FileNotFoundError:
         raise UsageError(f"tokenizer file {path} does not exist") from None
     except OSError as error:

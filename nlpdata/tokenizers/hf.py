@@ -9,9 +9,34 @@ import json
 from collections.abc import Mapping
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files.json_kinds import CHARACTERS, FLAG, LIST, OBJECT, TEXT, Kind, fault, or_null, whole
 from nlpdata.tokenizers.hf_steps import DROP_CONTROL, FINAL_SIGMA
 from nlpdata.tokenizers.wordpiece_vocabulary import CONTINUATION
 
+_PIECE = whole(1 << 24)
+_KINDS = {  # see nlpdata.files.json_kinds.fault
+    "model.type": or_null(TEXT),
+    "model.unk_token": or_null(CHARACTERS),
+    "added_tokens": or_null(LIST),
+    "added_tokens.*": Kind(
+        "an object with content and id", lambda value: isinstance(value, dict) and value.keys() >= {"content", "id"}
+    ),
+    "added_tokens.*.content": CHARACTERS,
+    "added_tokens.*.id": _PIECE,
+    "added_tokens.*.special": FLAG,
+    "normalizer": or_null(OBJECT),
+    "normalizer.normalizers": Kind("a list of objects", lambda value: isinstance(value, list) and value != []),
+    "normalizer.normalizers.*": OBJECT,
+    **{
+        f"{where}.{name}": or_null(FLAG)
+        for where in ("normalizer", "normalizer.normalizers.*")
+        for name in ("lowercase", "strip_accents", "handle_chinese_chars")
+    },
+    "pre_tokenizer": or_null(OBJECT),
+    "pre_tokenizer.pretokenizers": LIST,
+    "pre_tokenizer.pretokenizers.*": OBJECT,
+}
+_WORDPIECE = {"model.vocab": or_null(OBJECT), "model.vocab.*": _PIECE}
 KINDS = {"WordPiece": "wordpiece", "Unigram": "sentencepiece"}
 
 
@@ -24,10 +49,13 @@ def parse_tokenizer_json(path: str, content: bytes) -> dict:
     """The object in a tokenizer.json; DataError for anything else."""
     try:
         fast = json.loads(content.decode("utf-8-sig"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} cannot be read as JSON, perhaps it is cut short: {error}") from None
     if not isinstance(fast, dict) or not isinstance(fast.get("model"), dict):
         raise DataError(f"{path} is not a tokenizer.json: expected an object with `model`, as Hugging Face writes it")
+    found = fault(fast, _KINDS) or (fault(fast, _WORDPIECE) if model_type(fast) == "WordPiece" else None)
+    if found:
+        raise DataError(f"{path}: {found}")
     return fast
 
 
@@ -96,16 +124,12 @@ def _bert_normalizer(fast: Mapping) -> Mapping:
 def added_tokens(path: str, fast: Mapping) -> dict[str, int]:
     """The added special tokens and their ids. UsageError for others: they are looked for in text before it is split."""
     refuse_added(path, searched_tokens(fast))
-    return {token["content"]: token["id"] for token in _added(fast)}
+    return {token["content"]: token["id"] for token in fast.get("added_tokens") or []}
 
 
 def searched_tokens(fast: Mapping) -> list[str]:
     """The added tokens that are not special: Hugging Face looks for them in text before it is split into words."""
-    return [token["content"] for token in _added(fast) if not token.get("special")]
-
-
-def _added(fast: Mapping) -> list[Mapping]:
-    return [token for token in fast.get("added_tokens") or [] if isinstance(token, Mapping)]
+    return [token["content"] for token in fast.get("added_tokens") or [] if not token.get("special")]
 
 
 def refuse_added(path: str, searched: list[str]) -> None:

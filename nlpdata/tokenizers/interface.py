@@ -164,7 +164,13 @@ def load_tokenizer(source: TokenizerSource, **options: Any) -> Tokenizer:
     path = find_tokenizer_file(fetch(spec.path))
     refuse_sentencepiece_vocab(path, read_bytes(path))
     kind = spec.kind or tokenizer_kind(path)
-    return TOKENIZERS.get(kind)(replace(spec, path=str(path), kind=kind))
+    loaded: Tokenizer = TOKENIZERS.get(kind)(replace(spec, path=str(path), kind=kind))
+    if not loaded.ordinary_ids.size:
+        raise DataError(
+            f"{path} holds special pieces only ({loaded.vocab_size}): it spells no text. Is it the right file? Train a vocabulary "
+            "with nlpdata train-tokenizer"
+        )
+    return loaded
 
 
 def ranges(ids: np.ndarray) -> list[list[int]]:

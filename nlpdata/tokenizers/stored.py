@@ -5,11 +5,26 @@ from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import read_object
+from nlpdata.files.json_kinds import LIST, OBJECT, TEXT, Kind, fault, is_characters, or_null
 from nlpdata.records.contract import committing_marker
 from nlpdata.tokenizers import OPTIONS, SPECIAL_ROLES
 from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX, meta_of_copy
 from nlpdata.tokenizers.hf import parse_tokenizer_json, refuse_added, wordpiece_options
 
+_TOKEN = Kind(
+    "text, or an object with content",
+    lambda value: is_characters(value.get("content") if isinstance(value, dict) else value),
+)
+_KINDS = {  # see nlpdata.files.json_kinds.fault
+    **{f"{role}_token": or_null(_TOKEN) for role in SPECIAL_ROLES},
+    "additional_special_tokens": or_null(LIST),
+    "additional_special_tokens.*": _TOKEN,
+    "added_tokens_decoder": or_null(OBJECT),
+    "added_tokens_decoder.*": Kind(
+        "an object with content", lambda value: isinstance(value, dict) and _TOKEN.fits(value)
+    ),
+    "word_tokenizer_type": or_null(TEXT),
+}
 _USUAL = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<pad>", "<unk>"}  # special, whether a file says so or not
 
 
@@ -57,17 +72,20 @@ def _checked_options(stored: Mapping, source: Path, path: Path, sha256: str) -> 
     for name, value in options.items():
         if not isinstance(value, bool):
             raise DataError(f"{source}: {name} is {value!r}, expected true or false")
-    if stored.get("special_tokens"):
-        options["special_tokens"] = tuple(stored["special_tokens"])
+    special = stored.get("special_tokens")
+    if special:
+        if not isinstance(special, list) or not all(isinstance(token, str | None) for token in special):
+            raise DataError(f"{source}: special_tokens is {str(special)[:60]!r}, expected a list of texts")
+        options["special_tokens"] = tuple(special)
     return options
 
 
 def _folder_options(path: Path, symbols: Callable[[], Mapping[str, int]]) -> dict:
     """tokenizer_config.json, before special_tokens_map.json, before a tokenizer.json next to a vocab.txt."""
-    config_file, map_file = path.with_name("tokenizer_config.json"), path.with_name("special_tokens_map.json")
-    config = read_object(config_file) if config_file.exists() else {}
+    config_file = path.with_name("tokenizer_config.json")
+    config = _hugging_face(config_file)
     options = _config_options(config_file, config)
-    special = _special_tokens(read_object(map_file) if map_file.exists() else {}, config)
+    special = _special_tokens(_hugging_face(path.with_name("special_tokens_map.json")), config)
     searched = {token: i for token, i in _added(path, config).items() if token not in _USUAL and token not in special}
     if searched:
         own = symbols()
@@ -79,6 +97,14 @@ def _folder_options(path: Path, symbols: Callable[[], Mapping[str, int]]) -> dic
         fast = parse_tokenizer_json(str(fast_file), fast_file.read_bytes())
         options = wordpiece_options(str(fast_file), fast) | options
     return options
+
+
+def _hugging_face(path: Path) -> dict:
+    """The content of one of Hugging Face's small files; {} where it is not there. DataError where it cannot be one."""
+    content = read_object(path) if path.exists() else {}
+    if found := fault(content, _KINDS):
+        raise DataError(f"{path}: {found}")
+    return content
 
 
 def _config_options(file: Path, config: Mapping) -> dict:
@@ -103,18 +129,17 @@ def _special_tokens(*configs: Mapping) -> tuple[str | None, ...]:
         named = {role: _token(config.get(f"{role}_token")) for role in SPECIAL_ROLES}
         roles |= {role: token for role, token in named.items() if token}
         extra = [_token(token) for token in config.get("additional_special_tokens") or []]
-        extra += [t.get("content") for t in (config.get("added_tokens_decoder") or {}).values() if t.get("special")]
+        extra += [t["content"] for t in (config.get("added_tokens_decoder") or {}).values() if t.get("special")]
         others |= dict.fromkeys(token for token in extra if token)
     return (*roles.values(), *(token for token in others if token not in roles.values()))
 
 
 def _added(path: Path, config: Mapping) -> dict[str, int]:
     """Added tokens that are not declared special -> their ids."""
-    file = path.with_name("added_tokens.json")
-    added = read_object(file) if file.exists() else {}
+    added = _hugging_face(path.with_name("added_tokens.json"))
     for i, token in (config.get("added_tokens_decoder") or {}).items():
         if not token.get("special"):
-            added[token.get("content")] = int(i) if i.isdecimal() else i
+            added[token["content"]] = int(i) if i.isdecimal() else i
     return added
 
 

@@ -69,7 +69,7 @@ def read_unigram(path: str, fast: Mapping) -> tuple[bytes, dict]:
     trainer = int_field(3, 1) + int_field(4, len(pieces)) + int_field(35, bool(model.get("byte_fallback")))
     trainer += int_field(40, unknown) + b"".join(int_field(field, -1) for field in (41, 42, 43))  # no bos, eos, pad
     trainer += bytes_field(45, unknown_piece.encode())
-    normalizer = bytes_field(1, b"tokenizer.json") + bytes_field(2, _table(fast))
+    normalizer = bytes_field(1, b"tokenizer.json") + bytes_field(2, _table(path, fast))
     content = message + bytes_field(2, trainer)
     content += bytes_field(3, normalizer + int_field(3, 1) + int_field(4, 1) + int_field(5, 1))
     return content, options | {
@@ -108,11 +108,13 @@ def _steps(fast: Mapping) -> list[Mapping]:
     return steps
 
 
-def _table(fast: Mapping) -> bytes:
+def _table(path: str, fast: Mapping) -> bytes:
     """The replacements of characters, serialized; b"" where there are none."""
-    return next(
-        (base64.b64decode(step["precompiled_charsmap"] or "") for step in _steps(fast) if _letter(step) == "P"), b""
-    )
+    stored = next((step.get("precompiled_charsmap") for step in _steps(fast) if _letter(step) == "P"), None)
+    try:
+        return base64.b64decode(stored or "")
+    except (TypeError, ValueError):
+        raise DataError(f"{path}: precompiled_charsmap is {str(stored)[:40]!r}, expected base64") from None
 
 
 def _without_mark_steps(path: str, fast: Mapping) -> list[Mapping]:
@@ -122,7 +124,7 @@ def _without_mark_steps(path: str, fast: Mapping) -> list[Mapping]:
     if [_letter(step) for step in steps[at - 1 : at + 2]] != ["N", "P", "N"]:
         return steps
     try:
-        aside, back = mark_steps(read_table(_table(fast)), [piece for piece, _ in fast["model"]["vocab"]])
+        aside, back = mark_steps(read_table(_table(path, fast)), [piece for piece, _ in fast["model"]["vocab"]])
     except (ValueError, IndexError, TypeError, KeyError):
         raise DataError(f"{path}: the table of its Precompiled, or its model.vocab, is damaged") from None
     start, stop = max(at - 1 - len(aside), 0), at + 2 + len(back)
@@ -136,11 +138,11 @@ def _letter(step: Mapping) -> str:
     for letter, ours in letters.items():
         if step == ours:
             return letter
-    kind, pattern = str(step.get("type")), step.get("pattern") or {}
-    if kind == "Replace":
+    kind, pattern = str(step.get("type")), step.get("pattern")
+    if kind == "Replace" and isinstance(pattern, Mapping):
         replacements = {("String", "``", '"'): "Q`", ("String", "''", '"'): "Q'", ("Regex", " {2,}", " "): "S"}
         return next(
-            (replacements.get((form, text, str(step.get("content"))), "?") for form, text in pattern.items()), "?"
+            (replacements.get((form, str(text), str(step.get("content"))), "?") for form, text in pattern.items()), "?"
         )
     return {"NFC": "N", "NFKD": "D", "StripAccents": "A", "Lowercase": "L", "Precompiled": "P"}.get(kind, "?")
 

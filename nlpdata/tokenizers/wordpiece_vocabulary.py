@@ -72,7 +72,7 @@ def _refuse_duplicates(path: str, entries: list[str]) -> None:
     for number, entry in enumerate(entries, start=1):
         places[entry].append(number)
     twice = [(entry, numbers) for entry, numbers in places.items() if len(numbers) > 1]
-    shown = "; ".join(f"{entry!r} on lines {' and '.join(map(str, numbers))}" for entry, numbers in twice[:_SHOWN])
+    shown = "; ".join(f"{entry!r} on {_lines(numbers, verb=False)}" for entry, numbers in twice[:_SHOWN])
     more = f"; and {len(twice) - _SHOWN} more" if len(twice) > _SHOWN else ""
     raise DataError(
         f"{path}: {len(twice)} {'entry is' if len(twice) == 1 else 'entries are'} there more than once: {shown}{more}. "

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from nlpdata.errors import DataError, UsageError, closest
+from nlpdata.files.paths import read_file
 from nlpdata.files.writing import write_whole
 from nlpdata.registry import user_modules
 from pretrain.settings.schema import ExperimentConfig, own_modules
@@ -78,7 +79,7 @@ def read_yaml(path: str | os.PathLike) -> Section:
       UsageError: it cannot be read, is not YAML, or has no names at its top; with file and line.
     """
     try:
-        text = find_config(path).read_text(encoding="utf-8")
+        text = read_file(find_config(path)).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"configuration file {path} cannot be read: {error}.") from None
     try:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import random
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -10,6 +11,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from nlpdata.cli import faults
 from nlpdata.errors import UsageError
 from tests.fuzz import mutations
 
@@ -61,6 +63,7 @@ class Case:
         """Calls the `main` of a command. UsageError where it has refused its arguments or its input with a message."""
         words, out, err = [str(word) for word in argv], StringIO(), StringIO()
         self.log.append(" ".join(words)[:2000])
+        os.environ[faults.FOLDER_VARIABLE] = str(self.folder)
         with redirect_stdout(out), redirect_stderr(err):
             try:
                 code = main(words)
@@ -70,7 +73,8 @@ class Case:
             lines = err.getvalue().splitlines() or out.getvalue().splitlines() or [""]
             raise UsageError(lines[-1])
         if code not in (0, None):
-            raise AssertionError(f"exit code {code}: {err.getvalue()[-500:]}")
+            tracebacks = [path.read_text() for path in self.folder.glob(f"{faults.PREFIX}*")]
+            raise AssertionError("\n".join([f"exit code {code}: {err.getvalue()[-500:]}", *tracebacks]))
 
 
 @dataclass(frozen=True)

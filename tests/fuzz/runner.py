@@ -3,6 +3,7 @@
 import logging
 import multiprocessing
 import random
+import resource
 import shutil
 import signal
 import tempfile
@@ -14,11 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nlpdata.errors import NlpdataError
-from nlpdata.files.disk import disk_fault
+from nlpdata.cli.program import _for_the_user
 from tests.fuzz.cases import TARGETS, Case, Target
 
 SECONDS = 30  # for a case; more is a fault
+_MEMORY = 6 << 30  # bytes of a process; what wants more is a fault
 _LONGEST_MESSAGE = 4000
 ACCEPTED, REFUSED, FAULT = "accepted", "refused", "fault"
 
@@ -44,17 +45,14 @@ def run_case(target: Target, seed: int, number: int, given: Path) -> tuple[str, 
     try:
         target.run(case)
         return ACCEPTED, ""
-    except NlpdataError as error:
-        message = str(error)
+    except Exception as error:
+        message = _for_the_user("fuzz", error)
+        if message is None or isinstance(error, MemoryError):
+            return FAULT, "\n".join([*case.log, traceback.format_exc()[-3000:]])
+        message = str(message)
         if not message.strip() or len(message.splitlines()) > 1 or len(message) > _LONGEST_MESSAGE:
             return FAULT, f"a message that is not one line of text: {message[:500]!r}"
         return REFUSED, message
-    except OSError as error:  # which the one handler of all commands reports
-        return (
-            (REFUSED, str(error))
-            if disk_fault(error)
-            else (FAULT, "\n".join([*case.log, traceback.format_exc()[-3000:]]))
-        )
     except _TooSlow:
         return FAULT, "\n".join([f"more than {SECONDS} seconds", *case.log, traceback.format_exc()[-1500:]])
     except BaseException:
@@ -73,6 +71,7 @@ def _work(names: Sequence[str], first: int, plan: dict, pipe) -> None:
 
     plan: seed, count (cases of each target, by its cost) and seconds (of each).
     """
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     place = Path(tempfile.mkdtemp(prefix="fuzz-"))

@@ -18,7 +18,7 @@ from nlpdata.errors import DataError, Message, UsageError, as_flag, closest, opt
         ("max_seq_length", np.int64(128), "--max-seq-length 128", "max_seq_length='128'"),
         ("on_bad_row", "skip", "--on-bad-row skip", "on_bad_row='skip'"),
         ("drop_labels", "-", "--drop-labels=-", "drop_labels='-'"),
-        ("labels", 'a "b", \x7f=c', '--labels a "b", \x7f=c', "labels='a \"b\", \\x7f=c'"),
+        ("labels", 'a "b", \x7f=c', '--labels a "b", \\x7f=c', "labels='a \"b\", \\x7f=c'"),
         ("whole_word", True, "--whole-word", "whole_word=True"),
         ("whole_word", False, "--no-whole-word", "whole_word=False"),
         ("k2", 0, "--k2 0", "k2=0"),
@@ -70,3 +70,10 @@ def test_the_closest_name(name, known, expected):
 def test_more_than_one_close_name():
     assert closest("acuracy", ["mlm_accuracy", "f1", "accuracy"], most=3) == " Did you mean accuracy or mlm_accuracy?"
     assert closest("ab", ["abc", "abd", "abe"], most=3).count(",") == 1
+
+
+def test_a_message_is_one_line_without_what_a_terminal_obeys():
+    """Whatever the data it quotes."""
+    error = DataError(f"a.csv:1: no column \x1b[31m\r\n'x\u2028y'\x85. Use {opt('header', False)}\x1ea=zzz\x1f")
+    assert str(error) == "a.csv:1: no column \\x1b[31m\\r\\n'x\\u2028y'\\x85. Use header=False\\x1ea=zzz\\x1f"
+    assert str(DataError("no " + "9" * 5000 + " here")) == f"no {'9' * 1497} ... {'9' * 1495} here"

@@ -188,3 +188,30 @@ def test_scalars_of_numpy_and_paths_are_taken():
     request = keep(water=Path("spring"), pots=np.int64(3), hot=np.bool_(False))
     assert (request.water, request.pots, request.hot) == (Path("spring"), 3, False)
     assert (type(request.pots), type(request.hot)) == (int, bool)
+
+
+CHECKED_TOGETHER = {"max_predictions_per_seq", "masked_lm_prob", "short_seq_prob", "eval_fraction"}
+NUMBERS = [
+    (name, each.name)
+    for name, request in REQUESTS.items()
+    for each in fields(request)
+    if each.init and {int, float} & {each.type, *get_args(each.type)} and each.name not in CHECKED_TOGETHER
+]
+
+
+@pytest.mark.parametrize(("function", "number"), NUMBERS)
+def test_every_number_has_bounds_and_is_refused_at_once_with_them(tmp_path, function, number):
+    """Before a file is looked for: none of these is there."""
+    about = next(each.metadata for each in fields(REQUESTS[function]) if each.name == number)
+    required = {"create_pretraining": {"tokenizer": "x.model"}, "create_finetuning": {"task": "mrpc"}}.get(function, {})
+    for value in (about["least"] - 1, about["most"] + 1, 10**30, -(10**30)):
+        with pytest.raises(UsageError, match=rf"^{number} must be .*Received: {value}\.$"):
+            getattr(nlpdata, function)("nothing.txt", str(tmp_path / "x"), **required, **{number: value})
+
+
+@pytest.mark.parametrize("text", ["a\0b", "x\ud800", "\udfff"])
+def test_texts_that_no_file_system_takes(text):
+    with pytest.raises(UsageError, match=r"^output has (a NUL character|half of a surrogate pair)"):
+        nlpdata.create_pretraining("nothing.txt", text, "x.model")
+    with pytest.raises(UsageError, match=r"^input has "):
+        nlpdata.create_pretraining(["nothing.txt", text], "out", "x.model")

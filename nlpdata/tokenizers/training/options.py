@@ -8,13 +8,15 @@ from nlpdata.errors import UsageError, opt
 from nlpdata.files import PathName, PathNames
 from nlpdata.options import (
     ACCEPT_LOSS_HELP,
+    MOST_SEED,
     Arguments,
     BeamArguments,
     LocalArguments,
-    chosen,
+    check_bounds,
     option,
 )
 
+MOST_ENTRIES = 10_000_000  # of a vocabulary; the largest that are published have a million
 # The user_defined_symbols of google-research/albert's README: always separate pieces.
 ALBERT_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
 
@@ -24,8 +26,10 @@ class TrainingOptions:
     """All that decides about the vocabulary, except the text."""
 
     type: str = option("unigram", "unigram, bpe or wordpiece.")
-    vocab_size: int = option(30000, "Entries, special ones included.")
-    character_coverage: float = option(0.99995, "Share of the text's characters that the vocabulary spells.")
+    vocab_size: int = option(30000, "Entries, special ones included.", least=1, most=MOST_ENTRIES)
+    character_coverage: float = option(
+        0.99995, "Share of the text's characters that the vocabulary spells.", least=0.98, most=1
+    )
     do_lower_case: bool = option(True, "Lower-case the text.")
     keep_accents: bool = option(False, "Keep accents.")
     user_defined_symbols: Sequence[str] = option(
@@ -33,12 +37,17 @@ class TrainingOptions:
         "Symbols that are always separate pieces (SentencePiece).  [default: ALBERT's eight]",
         flag="user_defined_symbol",
     )
-    sample_lines: int = option(10_000_000, "Lines to train on at most; of more, this many are drawn at random.")
-    max_line_bytes: int = option(4192, "Bytes of a line at most, after normalisation; longer lines are left out.")
-    seed: int = option(12345, "Seed of the sample.")
+    sample_lines: int = option(
+        10_000_000, "Lines to train on at most; of more, this many are drawn at random.", least=1, most=1 << 40
+    )
+    max_line_bytes: int = option(
+        4192, "Bytes of a line at most, after normalisation; longer lines are left out.", least=10, most=1 << 30
+    )
+    seed: int = option(12345, "Seed of the sample.", least=0, most=MOST_SEED)
     hard_vocab_limit: bool = option(True, "Fail where the corpus fills fewer entries.")
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         if isinstance(self.user_defined_symbols, str):
             raise UsageError(
                 f"{opt('user_defined_symbols')} must be a list of strings. Received: {self.user_defined_symbols!r}."
@@ -58,10 +67,6 @@ class TrainingRequest(Arguments, TrainingOptions):
     accept_loss: bool = option(False, ACCEPT_LOSS_HELP)
     overwrite: bool = option(False, "Replace an older result of the same name.")
     options: TrainingOptions = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "options", chosen(TrainingOptions, self))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.text.albert import normalize_lines
 from nlpdata.tokenizers.sentencepiece import without_surrogates
 from nlpdata.tokenizers.training.options import TrainingOptions
-from nlpdata.tokenizers.training.trainers import TrainedVocabulary
+from nlpdata.tokenizers.training.trainers import TrainedVocabulary, too_few_pieces
 
 PAD, UNKNOWN = "<pad>", "<unk>"
 CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")
@@ -50,15 +50,6 @@ class SentencePieceVocabularyTrainer:
             raise UsageError(
                 f"{opt('vocab_size', options.vocab_size)} is too small: special pieces and user-defined symbols alone are "
                 f"{len(taken)}: {' '.join([PAD, UNKNOWN, *CONTROL_SYMBOLS, *symbols])}."
-            )
-        if not 10 <= options.max_line_bytes <= 1 << 30:
-            raise UsageError(
-                f"{opt('max_line_bytes')} must be from 10 to {1 << 30}. Received: {options.max_line_bytes}."
-            )
-        if not 0.98 <= options.character_coverage <= 1:
-            raise UsageError(
-                f"{opt('character_coverage')} must be from 0.98 to 1 (the share of the text's characters that the "
-                f"vocabulary spells). Received: {options.character_coverage}."
             )
 
     def normalize(self, lines: Sequence[str]) -> list[str]:
@@ -151,10 +142,7 @@ def _keep_failures(lines: Iterator[str], failures: list[BaseException]) -> Itera
 def _explained(message: str, options: TrainingOptions) -> Exception:
     """The user's error for a message of SentencePiece's trainer."""
     if found := _TOO_HIGH.search(message):
-        return UsageError(
-            f"{opt('vocab_size', options.vocab_size)} is too large: this corpus yields at most {found[1]} pieces. Use more "
-            f"text, {opt('vocab_size', int(found[1]))}, or {opt('hard_vocab_limit', False)} for as many as there are."
-        )
+        return too_few_pieces(options, int(found[1]))
     if found := _TOO_SMALL.search(message):
         return UsageError(
             f"{opt('vocab_size', options.vocab_size)} is too small: the special pieces and single characters of this corpus "

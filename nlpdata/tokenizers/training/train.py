@@ -25,7 +25,7 @@ from nlpdata.tokenizers.training import writing
 from nlpdata.tokenizers.training.coverage import CharacterCounts, lost_lines, uncovered_characters
 from nlpdata.tokenizers.training.options import LocalTrainingRequest, TrainingOptions, TrainingRequest
 from nlpdata.tokenizers.training.sampling import LineSampler
-from nlpdata.tokenizers.training.trainers import TrainedVocabulary, Trainer, make_trainer
+from nlpdata.tokenizers.training.trainers import TooFewPieces, TrainedVocabulary, Trainer, make_trainer, too_few_pieces
 
 _log = logging.getLogger(__name__)
 
@@ -134,7 +134,10 @@ def train(plan: TrainingPlan, counts: Counter, trained_vocabulary: Callable[[], 
     )
     lost = lost_lines(counts, options.max_line_bytes)
     loss.refuse(lost, plan.accept_loss, loss.NOTHING_WRITTEN)
-    trained = trained_vocabulary()
+    try:
+        trained = trained_vocabulary()
+    except TooFewPieces as error:
+        raise too_few_pieces(options, error.most, *_why_so_few(options, counts)) from None
     missing = uncovered_characters(trained.characters, trained.uncovered, options.character_coverage)
     loss.refuse([missing], plan.accept_loss, loss.NOTHING_WRITTEN)
     training = {
@@ -151,6 +154,28 @@ def train(plan: TrainingPlan, counts: Counter, trained_vocabulary: Callable[[], 
         _log.warning(line)
     result = _result(plan.paths, options.type, trained.vocab_size, counts, used, [*plan.warnings, *found])
     return replace(result, characters=trained.characters, characters_not_covered=trained.uncovered.total())
+
+
+def _why_so_few(options: TrainingOptions, counts: Counter) -> tuple[str, ...]:
+    """(what yields too few pieces, what to do), where part of the corpus was left out; () where all was used."""
+    read, long, invalid = counts["read"], counts["too_long"], counts["invalid"]
+    if long * 10 > read or counts["characters_too_long"] * 10 > counts["characters"]:
+        return (
+            f"what is left of this corpus without the {long} of {read} lines that are longer than "
+            f"{opt('max_line_bytes', options.max_line_bytes)}",
+            f"Split the text into sentences, raise {opt('max_line_bytes')}, use more text",
+        )
+    if invalid * 10 > read:
+        return (
+            f"what is left of this corpus without the {invalid} of {read} lines that are not UTF-8",
+            "Convert the text to UTF-8, e.g. with iconv, use more text",
+        )
+    if counts["usable"] > options.sample_lines:
+        return (
+            f"a sample of {opt('sample_lines', options.sample_lines)} of {counts['usable']} lines",
+            f"Raise {opt('sample_lines')}",
+        )
+    return ()
 
 
 def train_vocabulary(options: TrainingOptions, lines: Iterator[str]) -> TrainedVocabulary:

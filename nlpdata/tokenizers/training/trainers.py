@@ -32,6 +32,28 @@ class TrainedVocabulary:
     uncovered: Counter = field(default_factory=Counter)  # those of them that the vocabulary lacks
 
 
+class TooFewPieces(UsageError):
+    """The corpus fills fewer entries than the vocabulary is to have.
+
+    Attributes:
+      most: how many it fills.
+    """
+
+    most = 0
+
+
+def too_few_pieces(
+    options: TrainingOptions, most: int, what: str = "this corpus", remedy: str = "Use more text"
+) -> TooFewPieces:
+    """The error, in words; what: yields them; remedy: the beginning of a list."""
+    error = TooFewPieces(
+        f"{opt('vocab_size', options.vocab_size)} is too large: {what} yields at most {most} pieces. {remedy}, "
+        f"{opt('vocab_size', most)}, or {opt('hard_vocab_limit', False)} for as many as there are."
+    )
+    error.most = most
+    return error
+
+
 class Trainer(Protocol):
     """Trains vocabularies of one kind. Its constructor checks the options and raises UsageError."""
 
@@ -59,7 +81,4 @@ def make_trainer(options: TrainingOptions) -> Trainer:
             f"{opt('type')} must be one of {', '.join(TRAINERS)}. Received: {options.type!r}."
             f"{closest(options.type, TRAINERS)}"
         )
-    for name in ("vocab_size", "sample_lines", "max_line_bytes"):
-        if getattr(options, name) < 1:
-            raise UsageError(f"{opt(name)} must be a number above 0. Received: {getattr(options, name)}.")
     return TRAINERS.get(options.type)(options)

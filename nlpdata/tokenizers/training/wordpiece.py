@@ -17,7 +17,7 @@ from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.text.bert import BasicTokenizer
 from nlpdata.tokenizers.training.options import ALBERT_SYMBOLS, TrainingOptions
 from nlpdata.tokenizers.training.sentencepiece import train_model
-from nlpdata.tokenizers.training.trainers import TrainedVocabulary
+from nlpdata.tokenizers.training.trainers import TrainedVocabulary, too_few_pieces
 from nlpdata.tokenizers.wordpiece_vocabulary import CONTINUATION, SPECIAL_TOKENS
 
 _MARK = "▁"
@@ -55,10 +55,7 @@ class WordPieceVocabularyTrainer:
         wanted = options.vocab_size
         entries = _entries(self._merges(lines), wanted, options)
         if len(entries) < wanted and options.hard_vocab_limit:
-            raise UsageError(
-                f"{opt('vocab_size', wanted)} is too large: this corpus yields at most {len(entries)} entries. Use more "
-                f"text, {opt('vocab_size', len(entries))}, or {opt('hard_vocab_limit', False)} for as many as there are."
-            )
+            raise too_few_pieces(options, len(entries))
         content = "".join(f"{entry}\n" for entry in entries).encode()
         sidecar = {
             "type": "wordpiece",

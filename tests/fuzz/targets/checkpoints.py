@@ -77,17 +77,17 @@ def _hurt(case: Case, folder: Path) -> Path:
     return case.folder / "copy"
 
 
-def _damaged(case: Case) -> None:
-    _read(_hurt(case, case.given / "made"))
+def _damaged(file: str, case: Case) -> None:
+    _read(_hurt(case, case.given / "made") / file)
 
 
-for _name, _format, _encoder in (
-    ("safetensors", "hf", "bert"),
-    ("npz", "native", "albert"),
-    ("tensorflow-index", "tf1", "albert"),
-    ("keras-h5", "h5", "albert"),
+for _name, _format, _encoder, _file in (
+    ("safetensors", "hf", "bert", ""),
+    ("npz", "native", "albert", ""),
+    ("tensorflow-index", "tf1", "albert", ""),
+    ("keras-h5", "h5", "albert", "tf2_model_full.h5"),
 ):
-    target(f"checkpoints/{_name}", give=partial(_give, _format, _encoder), heavy=True)(_damaged)
+    target(f"checkpoints/{_name}", give=partial(_give, _format, _encoder), heavy=True)(partial(_damaged, _file))
 
 
 @target("checkpoints/torch-bin", give=_give_torch, heavy=True)

@@ -323,6 +323,27 @@ def test_vocabulary_too_large(corpus, tmp_path):
     assert train(corpus, tmp_path / "spm", vocab_size=30000, hard_vocab_limit=False).vocab_size <= limit
 
 
+@pytest.mark.parametrize("kind", ["unigram", "wordpiece"])
+def test_why_there_is_too_little_text_for_a_vocabulary(tmp_path, kind):
+    """Where much of the corpus was left out, more text is not what helps most."""
+    lines = words(300)
+    options = {"vocab_size": 3000, "accept_loss": True, "type": kind}
+    long = write(tmp_path / "long.txt", [*lines, *(" ".join(lines) for _ in range(60))])
+    with pytest.raises(
+        UsageError, match=r"what is left .* without the 60 of 360 lines that are longer than max_line_bytes=4192 yields"
+    ):
+        train(long, tmp_path / "spm", **options)
+    (tmp_path / "latin.txt").write_bytes("\n".join(lines).encode() + b"\n\xe9t\xe9" * 60 + b"\n")
+    with pytest.raises(
+        UsageError, match=r"without the 60 of 360 lines that are not UTF-8 yields at most \d+ pieces\. Convert"
+    ):
+        train(tmp_path / "latin.txt", tmp_path / "spm", **options, invalid_utf8="skip")
+    with pytest.raises(UsageError, match=r"a sample of sample_lines=50 of 300 lines yields at most \d+ pieces\. Raise"):
+        train(write(tmp_path / "a.txt", lines), tmp_path / "spm", **options, sample_lines=50)
+    with pytest.raises(UsageError, match=r"this corpus yields at most \d+ pieces\. Use more text"):
+        train(tmp_path / "a.txt", tmp_path / "spm", **options)
+
+
 def test_vocabulary_too_small(corpus, tmp_path):
     with pytest.raises(UsageError, match=r"alone are 13: <pad> <unk> \[CLS\]"):
         train(corpus, tmp_path / "spm", vocab_size=13)
@@ -349,10 +370,10 @@ def test_no_usable_line(tmp_path):
     ("options", "message"),
     [
         ({"type": "unigrm"}, "Did you mean unigram"),
-        ({"vocab_size": 0}, r"vocab_size must be a number above 0\. Received: 0"),
-        ({"sample_lines": 0}, r"sample_lines must be a number above 0\. Received: 0"),
+        ({"vocab_size": 0}, r"vocab_size must be from 1 to 10000000\. Received: 0"),
+        ({"sample_lines": 0}, r"sample_lines must be at least 1\. Received: 0"),
         ({"max_line_bytes": 5}, r"max_line_bytes must be from 10 to .*Received: 5"),
-        ({"character_coverage": 0.5}, r"character_coverage must be from 0\.98 to 1 .*Received: 0\.5"),
+        ({"character_coverage": 0.5}, r"character_coverage must be from 0\.98 to 1\. Received: 0\.5"),
         ({"user_defined_symbols": ["a", "a"]}, "'a' is given twice"),
         ({"user_defined_symbols": ["[CLS]"]}, "special piece"),
         ({"user_defined_symbols": "(,)"}, "must be a list"),

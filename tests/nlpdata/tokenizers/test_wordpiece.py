@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import pickle
 import threading
 import tracemalloc
@@ -261,8 +262,8 @@ def test_one_entry_of_whitespace_keeps_its_id(tmp_path):
         ("\n".join(["[PAD]", "", "[UNK]"]).encode(), "line 2 is blank"),
         ("\n".join([*SPECIAL, "a", "", " ", "b"]).encode(), "lines 7, 8 are blank"),
         ("\n".join([*SPECIAL, "\u2028", "a", "\u3000"]).encode(), "lines 6, 8 are whitespace only"),
-        ("\n".join([*SPECIAL, "a", "b", "a", "b", "a"]).encode(), r"'a' on lines 6 and 8 and 10; 'b' on lines 7 and 9"),
-        ("\n".join([*SPECIAL, "a", "a "]).encode(), r"'a' on lines 6 and 7"),
+        ("\n".join([*SPECIAL, "a", "b", "a", "b", "a"]).encode(), r"'a' on lines 6, 8, 10; 'b' on lines 7, 9"),
+        ("\n".join([*SPECIAL, "a", "a "]).encode(), r"'a' on lines 6, 7"),
         ("\n".join(["[PAD]", "[UNK]", "[CLS]", "a"]).encode(), r"lacks the special tokens \[SEP\], \[MASK\]"),
         (b"the\nquick\n", r"\[PAD\], \[UNK\], \[CLS\], \[SEP\], \[MASK\]"),
         (b"\x0a\x0e\x0a\x05<unk>\x15\x00\x00", "binary"),
@@ -358,9 +359,22 @@ def test_training_is_reproducible_and_covers_its_text(tmp_path):
 def test_training_limits(tmp_path):
     with pytest.raises(UsageError, match="alphabet of this corpus alone are"):
         train_tokenizer(str(_corpus(tmp_path)), str(tmp_path / "v"), type="wordpiece", vocab_size=20)
-    with pytest.raises(UsageError, match=r"at most \d+ entries"):
+    with pytest.raises(UsageError, match=r"at most \d+ pieces"):
         train_tokenizer(str(_corpus(tmp_path)), str(tmp_path / "v"), type="wordpiece", vocab_size=5000)
     with pytest.raises(UsageError, match="not to type='wordpiece'"):
         train_tokenizer(
             str(_corpus(tmp_path)), str(tmp_path / "v"), type="wordpiece", vocab_size=200, user_defined_symbols=["x"]
         )
+
+
+def test_a_vocabulary_of_special_pieces_only(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n[unused1]\n")
+    with pytest.raises(DataError, match=r"vocab\.txt holds special pieces only \(6\): it spells no text"):
+        load_tokenizer(path)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there is no such device")
+def test_a_device_is_not_read(tmp_path):
+    with pytest.raises(DataError, match="/dev/zero cannot be read: it is a device"):
+        load_tokenizer("/dev/zero")

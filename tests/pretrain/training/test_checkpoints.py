@@ -132,7 +132,9 @@ def test_all_damaged_are_named_with_their_faults(checkpoints, caplog):
     message = str(caught.value)
     assert message.startswith(f"no checkpoint in {checkpoints.folder} is whole")
     places = [message.index(f"step-{step:08d}") for step in (3, 2, 1)]
-    for at, behind, fault in zip(places, [*places[1:], None], ("not JSON", "not a zip file", "cannot be read"), strict=True):
+    for at, behind, fault in zip(
+        places, [*places[1:], None], ("not JSON", "not a zip file", "cannot be read"), strict=True
+    ):
         assert fault in message[at:behind]
     assert "use another model_dir, or remove these folders" in message
     assert len(native.finished(checkpoints.folder)) == 3
