@@ -1,5 +1,6 @@
 """Writing files: in one step, so that nobody ever reads half of one, and moves and removals that go with it."""
 
+import errno
 import os
 import shutil
 import tempfile
@@ -13,6 +14,8 @@ from nlpdata.files import PathName
 from nlpdata.files.paths import AnyPath, is_device, path_of
 from nlpdata.files.remote import RemotePath
 from nlpdata.files.temporary import temporary
+
+_NO_RENAME_OF_FOLDERS = {errno.ENOSYS, errno.EOPNOTSUPP, errno.EMFILE}  # what gcsfuse says, by its version
 
 
 @contextmanager
@@ -50,8 +53,30 @@ def new_folder(path: PathName, replace: bool = False) -> Iterator[Path]:
             remove_tree(path)
         elif path.exists():
             path.rmdir()
-        os.replace(made, path)
+        rename_folder(made, path)
     sync_folder(path.parent)
+
+
+def rename_folder(folder: Path, path: Path) -> None:
+    """Gives a folder the name `path`, where nothing is.
+
+    Cloud Storage FUSE, which mounts the buckets of a job, does not rename folders that hold anything. The files are then moved one
+    by one, and for a moment the new folder holds a part of them.
+    """
+    try:
+        os.replace(folder, path)
+        return
+    except OSError as error:
+        if error.errno not in _NO_RENAME_OF_FOLDERS or not folder.is_dir():
+            raise
+    path.mkdir()
+    for source in sorted(folder.rglob("*")):
+        target = path / source.relative_to(folder)
+        if source.is_dir():
+            target.mkdir(exist_ok=True)
+        else:
+            os.replace(source, target)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_whole(path: PathName | AnyPath, data: bytes, durable: bool = True) -> None:

@@ -22,8 +22,7 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import read_object
-from nlpdata.files.temporary import temporary
-from nlpdata.files.writing import remove_tree, sync_folder
+from nlpdata.files.writing import new_folder, sync_folder
 from pretrain.converters.checkpoint import Checkpoint, encoder_fields, stored_encoder
 from pretrain.converters.facts import FACTS
 from pretrain.converters.format import CheckpointFormat
@@ -53,11 +52,8 @@ def write(folder: Path, arrays: Mapping[str, np.ndarray], info: Mapping) -> None
     folder = Path(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with temporary(folder, folder=True) as made:
+        with new_folder(folder, replace=True) as made:
             _write_files(made, arrays, info)
-            remove_tree(folder)
-            os.replace(made, folder)
-        sync_folder(folder.parent)
     except OSError as error:
         raise DataError(
             f"cannot write the checkpoint {folder}: {error.strerror or error}. Earlier checkpoints are whole; make room "

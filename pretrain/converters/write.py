@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nlpdata.errors import UsageError
 from nlpdata.files.disk import writing
-from nlpdata.files.temporary import temporary
+from nlpdata.files.writing import new_folder
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.facts import write_facts
 from pretrain.converters.format import checkpoint_format
@@ -28,12 +28,9 @@ def write_checkpoint(folder: str | os.PathLike, checkpoint: Checkpoint, format: 
         raise UsageError(f"{folder} already exists. Name a new folder.")
     with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with temporary(folder, folder=True) as made:
+        with new_folder(folder) as made:
             notes = chosen.write(made, checkpoint)
             write_facts(made, checkpoint, but=chosen.holds)
             if checkpoint.tokenizer is not None:
                 notes += chosen.write_tokenizer(made, checkpoint)
-            if folder.exists():
-                folder.rmdir()
-            os.replace(made, folder)
     return notes

@@ -9,7 +9,7 @@ from pathlib import Path
 from nlpdata.errors import NlpdataError, UsageError
 from nlpdata.files.paths import AnyPath, is_remote, path_of
 from nlpdata.files.remote import RemotePath
-from nlpdata.files.writing import remove_tree
+from nlpdata.files.writing import remove_tree, rename_folder
 from pretrain.converters import native, read_checkpoint
 from pretrain.converters.format import checkpoint_format
 from pretrain.settings.schema import TrainerConfig
@@ -91,7 +91,7 @@ def _export(source: Path, name: str, folder: AnyPath) -> None:
     convert(read_checkpoint(str(source)), str(new), name)
     (new / _MARK).touch()
     remove_tree(folder)
-    os.replace(new, folder)
+    rename_folder(new, folder)
 
 
 def _files(folder: Path) -> Iterator[Path]:

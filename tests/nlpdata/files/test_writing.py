@@ -1,10 +1,12 @@
 """Writing in one step: a file or folder is whole or not there, whatever happens meanwhile."""
 
+import errno
 import os
+from pathlib import Path
 
 import pytest
 
-from nlpdata.files.writing import move, new_file, new_folder, write_whole
+from nlpdata.files.writing import move, new_file, new_folder, rename_folder, write_whole
 
 
 @pytest.mark.parametrize("durable", [True, False])
@@ -61,3 +63,40 @@ def test_a_folder_appears_whole(tmp_path):
 def test_nothing_is_moved_here_from_a_remote_place(tmp_path):
     with pytest.raises(ValueError, match="is remote"):
         move("s3://bucket/a", tmp_path / "a")
+
+
+@pytest.fixture(params=[errno.ENOSYS, errno.EOPNOTSUPP, errno.EMFILE])
+def no_rename_of_folders(request, monkeypatch):
+    """As Cloud Storage FUSE: a folder that holds anything cannot be renamed."""
+    rename = os.replace
+
+    def replace(source, target):
+        if Path(source).is_dir() and os.listdir(source):
+            raise OSError(request.param, os.strerror(request.param), str(source))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+
+
+def test_a_folder_where_folders_cannot_be_renamed(tmp_path, no_rename_of_folders):
+    target = tmp_path / "new"
+    for text in ("one", "two"):
+        with new_folder(target, replace=True) as made:
+            (made / "variables").mkdir()
+            (made / "empty").mkdir()
+            (made / "variables" / "a.txt").write_text(text)
+            (made / "b.txt").write_text(text)
+        found = {str(path.relative_to(target)) for path in target.rglob("*")}
+        assert found == {"variables", "empty", "variables/a.txt", "b.txt"}
+        assert (target / "variables" / "a.txt").read_text() == text
+        assert os.listdir(tmp_path) == ["new"]
+
+
+def test_another_reason_why_a_folder_cannot_be_renamed(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x").touch()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "y").touch()
+    with pytest.raises(OSError, match="not empty"):
+        rename_folder(tmp_path / "a", tmp_path / "b")
+    assert os.listdir(tmp_path / "a") == ["x"]
