@@ -20,6 +20,15 @@ _TFDS = {
 }
 _TFDS_SPLITS = {"train_split": "train", "dev_split": "dev", "test_split": "test"}
 
+# The scripts' option for the file of a split.
+_OUTPUTS = {
+    "--train-data-output-path": "train",
+    "--eval-data-output-path": "dev",
+    "--test-data-output-path": "test",
+}
+# Options that say which splits there are, or where those without a name go; questions come one file a command.
+_OWN_WAYS = {"--splits", "--output", "--output-dir", "--tfds", "--tfds-splits", "--squad-data-file"}
+
 
 def finetuning_argv(argv: Sequence[str]) -> list[str]:
     """argv with --fine_tuning_task_type, --mnli_type and --tfds_params rewritten to our options.
@@ -46,7 +55,15 @@ def finetuning_argv(argv: Sequence[str]) -> list[str]:
             result += tfds_options(value)
     if mnli is None and _names_one_eval_file(result):
         mnli = "matched"  # the scripts' default: they write one file
+    result += _named_splits(result)
     return _with_mnli_type(result, mnli) if mnli else result
+
+
+def _named_splits(argv: Sequence[str]) -> list[str]:
+    """--splits of the files that the scripts' options name: they write no others, whose names all datasets would share."""
+    given = {word.partition("=")[0].replace("_", "-") for word in argv}
+    named = [split for flag, split in _OUTPUTS.items() if flag in given]
+    return ["--splits", ",".join(named)] if named and not given & _OWN_WAYS else []
 
 
 def _names_one_eval_file(argv: Sequence[str]) -> bool:

@@ -275,6 +275,35 @@ def test_the_scripts_write_one_dev_set_of_mnli(tmp_path, vocab, capsys, kind):
     assert list(meta["splits"]) == [f"dev_{kind or 'matched'}", "train"]
 
 
+def test_the_scripts_write_the_splits_that_are_named(tmp_path, vocab, capsys):
+    """One folder takes the records of several tasks: no file has a name that is not the task's."""
+    header, rows = "Quality\t#1 String\t#2 String", ("1\tthe fox\ta fox", "0\ta\tb")
+    for task in ("MRPC", "mine/MRPC"):
+        for split in ("train", "dev", "test"):
+            write(tmp_path / task / f"{split}.tsv", header, *rows)
+    out = tmp_path / "out"
+    for name, folder, more in (
+        ("a", "MRPC", ()),
+        ("b", "mine/MRPC", (f"--test_data_output_path={out}/b_test.tf_record",)),
+    ):
+        outcome = run_command(
+            capsys,
+            "create-finetuning",
+            f"--input_data_dir={tmp_path / folder}",
+            f"--vocab_file={vocab}",
+            f"--train_data_output_path={out}/{name}_train.tf_record",
+            f"--eval_data_output_path={out}/{name}_eval.tf_record",
+            f"--meta_data_file_path={out}/{name}_meta_data",
+            "--classification_task_name=MRPC",
+            "--max_seq_length=32",
+            *more,
+        )
+        assert outcome.code == 0, outcome.err
+    files = {"a_train.tf_record", "a_eval.tf_record", "b_train.tf_record", "b_eval.tf_record", "b_test.tf_record"}
+    metas = {f"{name}_meta_data{suffix}" for name in "ab" for suffix in ("", ".tokenizer.txt")}
+    assert set(visible(out)) == files | metas
+
+
 def test_flags_of_squad_scripts(tmp_path, vocab, questions, capsys):
     outcome = run_command(
         capsys,
