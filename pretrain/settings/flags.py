@@ -151,6 +151,7 @@ FIELDS = (
         "Highest learning rate: where warm-up ends (with decay_steps set: at decay_start).",
         (f"{_LEARNING_RATE}.initial_learning_rate",),
     ),
+    Flag("poly_power", "Power of the decay, 1: a straight line.", (f"{_LEARNING_RATE}.power",)),
     Flag(
         "warmup_proportion",
         "Share of the steps in which the rate warms up, below 1.",
@@ -238,6 +239,7 @@ FIELDS = (
     Flag("enable_xla", "Compile with XLA.", ("runtime.enable_xla",), ("use_xla",), kind="switch"),
     Flag("seed", "Seed of weights, dropout and order.", ("runtime.seed", "task.train_data.seed"), ("random_seed",)),
 )
+_OF_TPUS = "--tpu names a TPU, and all of its cores are used"
 ACCEPTED = (
     Flag("alsologtostderr", kind="switch"),  # messages go there anyway
     Flag("logtostderr", kind="switch"),
@@ -246,6 +248,8 @@ ACCEPTED = (
     Flag("custom_training_loop", note="there is one training loop", kind="switch"),
     Flag("do_lower_case", note="the tokenizer's own options count, which the records' meta file has", kind="switch"),
     Flag("predict_data_path", note="the test set needs no records"),
+    *(Flag(name, note=_OF_TPUS) for name in ("num_tpu_cores", "tpu_zone", "gcp_project", "master")),
+    Flag("use_tpu", note=_OF_TPUS, kind="switch"),
     Flag("squad_dropout", note="the span head has no layer of its own to drop"),
     Flag("start_n_top", note="every start and end is scored: --n_best_size is how many answers stay"),
     Flag("cs_ip", note="this runs on CPU, GPU or TPU"),
