@@ -28,6 +28,7 @@ from pretrain.settings.tree import to_tree, with_layers
 from pretrain.settings.values import parse_value
 from pretrain.settings.yaml_files import dump_yaml, read_yaml
 from pretrain.training.checks import check_experiment
+from pretrain.training.cluster import is_chief
 
 _log = logging.getLogger("pretrain.run")
 
@@ -100,7 +101,7 @@ def _run(values: dict, mode: str, about_backend: str) -> int:
     from pretrain.training import run_experiment
 
     run_experiment(config, model_dir, mode)
-    if to_predict:
+    if to_predict and is_chief(config.runtime, os.environ):
         predict_at_end(to_predict, model_dir, values, batch_size)
     return 0
 

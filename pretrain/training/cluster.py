@@ -37,6 +37,11 @@ def read_cluster(environment: Mapping[str, str]) -> Cluster:
         ) from None
 
 
+def is_chief(runtime: RuntimeConfig, environment: Mapping[str, str]) -> bool:
+    """Whether this process is the one of its run that writes files. UsageError where TF_CONFIG is needed and damaged."""
+    return runtime.distribution_strategy != "multi_worker_mirrored" or read_cluster(environment).index == 0
+
+
 def chosen_strategy(runtime: RuntimeConfig, strategies: Mapping[str, Callable[[RuntimeConfig], Any]]) -> Any:
     """What the strategy named by runtime.distribution_strategy makes of the configuration. UsageError for another name."""
     name = runtime.distribution_strategy

@@ -245,6 +245,23 @@ python run_pretraining.py --albert_config_file=${MODEL_DIR}/config.json --do_tra
             writes=("pretrained_model/tf2_model.h5", "pretrained_model/config.json"),
         ),
         Step(
+            heading="Training from scratch",
+            text="""
+As there: no `--init_checkpoint`, and a shape of `model_configs`. Those are here by name, too: `--model_config=albert_base_v2`; that
+flag also takes the `config.json` of a converted folder, with an `--experiment`.
+""",
+            old="""
+python run_pretraining.py --albert_config_file=model_configs/base/config.json --do_train \
+--input_files=${PROCESSED_DATA}/train.tf_record --meta_data_file_path=${PROCESSED_DATA}/train_meta_data \
+--output_dir=from_scratch --strategy_type=mirror --train_batch_size=128 --num_train_epochs=3
+""",
+            stand_ins={
+                "--albert_config_file=model_configs/base": "--experiment=albert/pretraining --model_config=base",
+                "--num_train_epochs=3": "--num_train_epochs=3 --print_config",
+            },
+            prints=(r"^ +embedding_size: 16$", r"^ +vocab_size: 400$", r"^ +global_batch_size: 128$"),
+        ),
+        Step(
             heading="Records of CoLA",
             text="`--classification_task_name` takes upper and lower case.",
             old="""

@@ -1,10 +1,12 @@
 """Hosts and replicas, without a framework."""
 
+import json
+
 import pytest
 
 from nlpdata.errors import UsageError
 from pretrain.settings.schema import RuntimeConfig
-from pretrain.training.cluster import chosen_strategy, count_replicas, refuse_replicas, report_unused_cluster
+from pretrain.training.cluster import chosen_strategy, count_replicas, is_chief, refuse_replicas, report_unused_cluster
 from tests.messages import messages
 
 
@@ -29,6 +31,17 @@ def test_too_many_replicas_are_refused():
         count_replicas(RuntimeConfig(num_replicas=5), 4, "GPUs")
     with pytest.raises(UsageError, match=r"num_replicas is 2, but distribution_strategy one_device uses one device"):
         refuse_replicas(RuntimeConfig(distribution_strategy="one_device", num_replicas=2))
+
+
+def test_one_process_of_a_cluster_writes_files():
+    runtime = RuntimeConfig(distribution_strategy="multi_worker_mirrored")
+    for task, expected in ((("chief", 0), True), (("worker", 0), False), (("worker", 1), False)):
+        cluster = {"chief": ["a:1"], "worker": ["b:1", "c:1"]}
+        described = {"cluster": cluster, "task": {"type": task[0], "index": task[1]}}
+        assert is_chief(runtime, {"TF_CONFIG": json.dumps(described)}) == expected
+        assert is_chief(RuntimeConfig(distribution_strategy="mirrored"), {"TF_CONFIG": json.dumps(described)})
+    with pytest.raises(UsageError, match="TF_CONFIG"):
+        is_chief(runtime, {})
 
 
 def test_the_strategy_is_chosen_by_its_name():
