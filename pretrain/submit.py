@@ -187,7 +187,12 @@ def _tuning(
             raise UsageError(f"--{given[0]} is for a tuning: name what is tuned with --tune or --study.")
         return None
     study = study_of_file(file) if file else Study()
-    study = study.changed(**options, parameters=[_tuned(text, config) for text in tune])
+    tuned = [_tuned(text, config) for text in tune]
+    names = [each["parameterId"] for each in tuned]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise UsageError(f"--tune {twice[0]} is given twice.")
+    study = study.changed(**options, parameters=tuned)
     study = study if study.metric else study.changed(metric=config.trainer.hypertune_metric)
     study.check()
     reported = config.trainer.hypertune_metric
@@ -206,8 +211,15 @@ def _tuning(
             raise UsageError(f"--{name}={place}: all trials would write there. Leave it out: each has its own folder.")
     with_metric = [*flags, f"--hypertune_metric={study.metric}"]
     _check(with_metric, quiet=True)
+    spelled: dict[str, str] = {}
+    for name in study.parameters:
+        flag = _flag(name).name
+        if flag in spelled:
+            raise UsageError(f"the tuning names --{flag} twice, as {spelled[flag]} and as {name}.")
+        spelled[flag] = name
+        if flag in values:
+            _log.info(f"--{name}: the trials' values count, not {values[flag]}, which the flags give")
     for name, value in study.extremes():
-        _flag(name)
         try:
             _check([*with_metric, f"--{name}={value}"], quiet=True)
         except UsageError as error:

@@ -183,6 +183,12 @@ def test_the_metric_of_a_tuning_is_that_of_the_run(capsys):
             "the tuning may try --train_batch_size=0, which a run refuses: ",
         ),
         ([*TUNE, "--tune=optimizer=adamw,lam"], TRIAL, "the tuning may try --optimizer=lam, which a run refuses: "),
+        ([*TUNE, "--tune=learning_rate=1:2"], TRIAL, "--tune learning_rate is given twice"),
+        (
+            [*TUNE, "--tune=seed=1,2", "--tune=random-seed=3,4"],
+            TRIAL,
+            "the tuning names --seed twice, as seed and as random-seed",
+        ),
         ([*TUNE, "--tune=warmup_proportion"], TRIAL, "expected NAME=LOW:HIGH:SCALE"),
         (TUNE, [TRIAL[0], "--mode=train", *TRIAL[2:]], "the trials of a tuning must evaluate: --mode=train_and_eval"),
         (TUNE, [*TRIAL, "--job-dir=gs://b/x"], "all trials would write there"),
