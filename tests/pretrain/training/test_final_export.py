@@ -1,6 +1,8 @@
 """The trained model, written at the end of a run in the formats that the configuration names."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -93,3 +95,26 @@ def test_a_run_exports_to_an_object_store(records, tmp_path):
     assert "older.txt" not in found
     assert json.loads(found["config.json"])["model_type"] == "albert"
     assert same_weights(tmp_path / "copy", tmp_path / "run")
+
+
+@pytest.mark.heavy
+def test_a_run_where_folders_cannot_be_renamed(records, tmp_path, monkeypatch):
+    """In the model_dir of a job, a bucket that Cloud Storage FUSE mounts: checkpoints, the best one and the export are whole."""
+    rename = os.replace
+
+    def replace(source, target):
+        if Path(source).is_dir() and os.listdir(source):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(source))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    trainer = {"export_formats": "hf", "train_steps": 2, "checkpoint_interval": 1, "max_to_keep": 1}
+    trainer |= {"best_checkpoint_export_subdir": "best", "validation_interval": 1}
+    run(experiment(records, eval_path=records, trainer=trainer), tmp_path / "run", "train_and_eval")
+    run(
+        experiment(records, eval_path=records, trainer=trainer | {"train_steps": 3}), tmp_path / "run", "train_and_eval"
+    )
+    assert [folder.name for folder in native.finished(tmp_path / "run" / "checkpoints")] == ["step-00000003"]
+    assert native.locate(tmp_path / "run" / "best") is not None
+    assert same_weights(tmp_path / "run" / "export" / "hf", tmp_path / "run")
+    assert not list((tmp_path / "run").rglob("*.tmp"))
