@@ -14,7 +14,7 @@ the message spells it:
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
@@ -80,6 +80,10 @@ class Message:
     def spelled(self, face: Spelling) -> str:
         """The message in the spelling of a face, e.g. `as_flag`."""
         return printable(_OPTION.sub(partial(_spelled, face), self.text))
+
+    def renamed(self, names: Mapping[str, str]) -> str:
+        """The text of a message about the options of a function that has other names for some: field -> name."""
+        return _OPTION.sub(lambda found: found[0].replace(found[1], names.get(found[1], found[1]), 1), self.text)
 
 
 def _spelled(face: Spelling, found: re.Match[str]) -> str:

@@ -2,7 +2,8 @@
 
     import pretrain
     pretrain.run_experiment(pretrain.experiment("bert/local"), "run1")
-    model = pretrain.load("albert_base_v2/")        # any supported checkpoint, heads included
+    model = pretrain.load("run2")                   # any supported checkpoint, heads included
+    model.predict(["a text", ("a", "pair")])        # labels and scores
 
 What is imported from here is loaded when first used, so that `import pretrain` costs nothing.
 """
@@ -14,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 from pretrain.settings.backend import use_installed
 
 if TYPE_CHECKING:
-    from pretrain.converters.load import load
     from pretrain.experiments import experiment
+    from pretrain.prediction.loading import load
     from pretrain.settings.schema import ExperimentConfig
     from pretrain.training.experiment import run_experiment
 
 _MODULES = {
     "ExperimentConfig": "pretrain.settings.schema",
     "experiment": "pretrain.experiments",
-    "load": "pretrain.converters.load",
+    "load": "pretrain.prediction.loading",
     "run_experiment": "pretrain.training.experiment",
 }
 __all__ = ["ExperimentConfig", "experiment", "load", "run_experiment"]

@@ -230,17 +230,30 @@ def _no_start_message(workers: int) -> str:
     )
 
 
+def _megabytes(rate: float) -> str:
+    return f"{rate / 1e6:.1f} MB/s"
+
+
 class Progress:
     """Shows how far a stage is: one line rewritten on a terminal, else a plain line every ten seconds.
 
     Args:
       stage: what is being done.
-      total: bytes to do.
+      total: bytes to do, or others; None where nobody knows.
       quiet: show nothing.
+      rate: how what is done in a second reads.
     """
 
-    def __init__(self, stage: str, total: int, quiet: bool = False, stream: TextIO | None = None) -> None:
-        self._stage, self._total, self._quiet = stage, max(total, 1), quiet
+    def __init__(
+        self,
+        stage: str,
+        total: int | None,
+        quiet: bool = False,
+        stream: TextIO | None = None,
+        rate: Callable[[float], str] = _megabytes,
+    ) -> None:
+        self._stage, self._quiet, self._rate = stage, quiet, rate
+        self._total = None if total is None else max(total, 1)
         self._stream = stream or sys.stderr
         self._terminal = self._stream.isatty()
         self._start = time.monotonic()
@@ -248,22 +261,28 @@ class Progress:
         self._width = 0
         self.note = ""
 
-    def __call__(self, done: int) -> None:
+    def __call__(self, done: int, counted: int | None = None) -> None:
+        """done: of the total; counted: what the rate is of, where that is something else."""
         now = time.monotonic()
         if self._quiet or now < self._next:
             return
         self._next = now + (0.2 if self._terminal else 10.0)
-        elapsed = now - self._start
-        rate = done / elapsed
-        left = (self._total - done) / rate if rate else 0
-        text = f"{self._stage}: {min(done / self._total, 1):4.0%}  {rate / 1e6:.1f} MB/s  {_clock(left)} left"
-        text += f"  {self.note}" if self.note else ""
+        text = self._line(done, done if counted is None else counted, now - self._start)
         if self._terminal:
             self._stream.write("\r" + text.ljust(self._width))
             self._width = len(text)
         else:
             self._stream.write(text + "\n")
         self._stream.flush()
+
+    def _line(self, done: int, counted: int, elapsed: float) -> str:
+        rate = self._rate(counted / elapsed)
+        if self._total is None:
+            text = f"{self._stage}: {counted:,}  {rate}"
+        else:
+            left = (self._total - done) * elapsed / done if done else 0
+            text = f"{self._stage}: {min(done / self._total, 1):4.0%}  {rate}  {_clock(max(left, 0))} left"
+        return text + (f"  {self.note}" if self.note else "")
 
     def close(self) -> None:
         if self._terminal and self._width:

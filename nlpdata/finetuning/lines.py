@@ -61,6 +61,18 @@ def file_encoding(path: Path) -> str:
     return encoding
 
 
+def count_lines(path: Path) -> int:
+    """The lines of a file, an unfinished last one not among them. DataError where it cannot be read."""
+    lines, (file, _) = 0, _open(path, None)
+    with file:
+        try:
+            while block := file.read(1 << 20):
+                lines += block.count(b"\n")
+        except DAMAGE as error:
+            raise _unreadable(path, error, lines) from None
+    return lines
+
+
 def check_encoding(name: str) -> None:
     """UsageError for what is not an encoding of text."""
     try:

@@ -15,12 +15,12 @@ from typing import NoReturn
 
 from nlpdata.errors import DataError, closest, missing_package, opt
 from nlpdata.finetuning.datasets import BadRow
-from nlpdata.finetuning.lines import MAX_LINE_BYTES, all_lines, blank_line, read_lines
+from nlpdata.finetuning.lines import MAX_LINE_BYTES, all_lines, blank_line, count_lines, read_lines
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 Wanted = Sequence[str | int] | Callable[[Sequence[str]], Sequence[str | int]]
-"""The columns that a reader gives: names or numbers, or what chooses them from the header (the first object's keys)."""
+"""The columns that a reader gives: names or numbers, or what chooses them from the header, or each object's keys."""
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 """The usual delimiters, and what messages call them."""
@@ -210,7 +210,6 @@ def read_jsonl(
 ) -> Iterator:
     """One JSON object a line."""
     empty = True
-    keys = None if callable(wanted) else wanted
     for item in read_lines(path, encoding):
         if isinstance(item, BadRow):
             yield item
@@ -226,9 +225,7 @@ def read_jsonl(
             kind = type(value).__name__
             yield BadRow("not_an_object", f"{path}:{line}: a JSON {kind}, expected an object. Correct the row")
             continue
-        if keys is None:
-            assert callable(wanted)
-            keys = wanted(list(value))
+        keys = wanted(list(value)) if callable(wanted) else wanted
         missing = [key for key in keys if key not in value]
         if missing:
             hint = closest(missing[0], value)
@@ -272,13 +269,15 @@ def read_parquet(
         raise DataError(f"{path}: damaged: {line} rows, and its footer says {rows}")
 
 
-def read_text(path: Path, encoding: str | None = None) -> Iterator:
+def read_text(
+    path: Path, wanted: Wanted = (), header: bool = False, delimiter: str = "", encoding: str | None = None
+) -> Iterator:
     """One text a line, its white space kept; a blank line is an empty text."""
     for item in all_lines(path, encoding):
         yield item if isinstance(item, BadRow) else (item[0], [item[1]])
 
 
-READERS = {"tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl, "parquet": read_parquet}
+READERS = {"tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl, "parquet": read_parquet, "text": read_text}
 _FORMS = {".csv": "csv", ".tsv": "tsv", ".txt": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
 
 
@@ -319,6 +318,15 @@ def column_names(path: Path, form: TableForm) -> list[str]:
             return []
         return list(value) if isinstance(value, dict) else []
     return []
+
+
+def count_rows(path: Path, form: TableForm) -> int:
+    """What the numbers of a file's rows go up to: its lines, or the rows of Parquet. DataError where it is damaged."""
+    if form.name != "parquet":
+        return count_lines(path)
+    import pyarrow.parquet
+
+    return pyarrow.parquet.read_metadata(path).num_rows
 
 
 def _parquet_names(path: Path) -> list[str]:

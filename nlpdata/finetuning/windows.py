@@ -110,7 +110,7 @@ class SquadEncoder:
         columns = self._lay_out(windows)
         columns["unique_ids"] = np.arange(FIRST_ID + first, FIRST_ID + first + len(windows))[:, None]
         if windows.names is not None:
-            columns["token_is_max_context"] = self._max_context(windows.totals, windows.query_lengths, windows.plan)
+            columns["token_is_max_context"] = self.is_max_context(windows)
             columns["example_id"] = windows.names[windows.plan[0]][:, None]
         return columns | windows.labels
 
@@ -141,8 +141,10 @@ class SquadEncoder:
                 columns[name] = Packed(zeros[:a] + run + zeros[: left + 1] for a, run, left in runs)
         return columns
 
-    def _max_context(self, totals: np.ndarray, query_lengths: np.ndarray, plan: WindowPlan) -> np.ndarray:
-        question, start, length = plan
+    def is_max_context(self, windows: "Windows") -> np.ndarray:
+        """Whether no other window shows more of a token's surroundings: uint8 (windows, max_seq_length), 0 off the window."""
+        question, start, length = windows.plan
+        totals, query_lengths = windows.totals, windows.query_lengths
         result = np.zeros((len(question), self.max_seq_length), np.uint8)
         for i, (q, first, size) in enumerate(zip(question.tolist(), start.tolist(), length.tolist(), strict=True)):
             at = int(query_lengths[q]) + 2

@@ -1,52 +1,30 @@
 """A checkpoint as a model, with all heads that it holds."""
 
 import logging
-import os
-from collections.abc import Sequence
+from collections.abc import Callable
 
-from pretrain.converters import assign, read_checkpoint
+from pretrain.converters import assign
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import listed
 from pretrain.converters.sizes import check_sizes
 from pretrain.encoders.model import EncoderModel, build_encoder, masked_lm_head
-from pretrain.encoders.model_config import read_model_config
 from pretrain.layers.classifier_head import ClassifierHead
 from pretrain.layers.sentence_pair_head import SentencePairHead
 from pretrain.layers.span_head import SpanHead
-from pretrain.settings.schema import Choice
 
 _log = logging.getLogger(__name__)
 
 
-def load(
-    path: str | os.PathLike, model_config: Choice | str | os.PathLike | None = None, import_modules: Sequence[str] = ()
-) -> EncoderModel:
-    """The model of a checkpoint of any supported format.
+def load_model(checkpoint: Checkpoint, make: Callable[..., EncoderModel] = EncoderModel) -> EncoderModel:
+    """The model of a checkpoint that was read. A head that cannot be used is left out, with a warning.
 
-        outputs = load("albert_base_v2/")({"input_ids": ids, "input_mask": mask, "segment_ids": segments})
+    Its call takes arrays int32 (b, L) and, optionally, masked_lm_positions (b, P), and returns, as far as the checkpoint has
+    them: sequence_output (b, L, H), pooled_output (b, H), mlm_logits (b, P, V), or (b, L, V) without positions,
+    sentence_logits (b, 2), and logits of a classifier (b, classes) or of spans (b, L, 2).
 
-    Args:
-      path: the checkpoint, as for `--init_checkpoint`.
-      model_config: the encoder's configuration, where the checkpoint has none: a name such as "albert_base_v2", a file or folder,
-        or what pretrain.encoders.model_config.read_model_config returns.
-      import_modules: modules of your own parts that the checkpoint may name, e.g. ["my_encoder"].
-
-    Returns a model whose call takes arrays int32 (b, L) and, optionally, masked_lm_positions (b, P), and returns, as far as
-    the checkpoint has them: sequence_output (b, L, H), pooled_output (b, H), mlm_logits (b, P, V), or (b, L, V) without
-    positions, sentence_logits (b, 2), and logits of a classifier (b, classes) or of spans (b, L, 2).
-
-    A head that cannot be used is left out, with a warning.
-
-    Raises UsageError where there is no checkpoint, DataError where it is damaged or lacks weights of the encoder.
+    Raises UsageError where it names no encoder, DataError where weights of the encoder are missing.
     """
-    if model_config is not None and not isinstance(model_config, Choice):
-        model_config = read_model_config(os.fspath(model_config))
-    return load_model(read_checkpoint(str(path), model_config, import_modules))
-
-
-def load_model(checkpoint: Checkpoint) -> EncoderModel:
-    """The model of a checkpoint that was read; see `load`."""
-    model = build_model(checkpoint)
+    model = build_model(checkpoint, make)
     report = assign(model, checkpoint)
     if report.left_out:
         _log.warning("%s: left out: %s", checkpoint.source, listed(report.left_out))
@@ -63,8 +41,11 @@ def has_pooled_output(checkpoint: Checkpoint) -> bool:
     )
 
 
-def build_model(checkpoint: Checkpoint) -> EncoderModel:
-    """The encoder and the heads of a checkpoint, with initial weights. UsageError where it names no encoder."""
+def build_model(checkpoint: Checkpoint, make: Callable[..., EncoderModel] = EncoderModel) -> EncoderModel:
+    """The encoder and the heads of a checkpoint, with initial weights. UsageError where it names no encoder.
+
+    make: EncoderModel, or what takes its arguments and returns one.
+    """
     encoder_choice = checkpoint.known_encoder
     check_sizes(checkpoint)
     encoder = build_encoder(encoder_choice)
@@ -81,6 +62,6 @@ def build_model(checkpoint: Checkpoint) -> EncoderModel:
         )
     if "span/logits/kernel" in weights:
         heads["span"] = SpanHead(hidden_size=size)
-    model = EncoderModel(encoder, heads)
+    model = make(encoder, heads)
     model.build()
     return model

@@ -34,10 +34,12 @@ class Answers:
     Attributes:
       nbest: {"text", "probability", "start_logit", "end_logit"}, best first; one at least, whose text may be "".
       null_odds: how much better no answer scores than the best answer; CERTAIN where there is no other.
+      places: the characters [start, end) of the context that each text of nbest is; of "" (0, 0).
     """
 
     nbest: list[Mapping]
     null_odds: float
+    places: Mapping[str, tuple[int, int]]
 
     @property
     def text(self) -> str:
@@ -56,10 +58,13 @@ def find_answers(
     found = [each for window in windows for each in _spans(window, n_best_size, max_answer_length)]
     null = min(((float(w.start_logits[0]), float(w.end_logits[0])) for w in windows), key=sum)
     nbest: dict[str, tuple[float, float]] = {}
+    places = {"": (0, 0)}
     for start_logit, end_logit, first, last in sorted(found, key=lambda span: span[0] + span[1], reverse=True):
         text = context[first:last].strip()
         if text and text not in nbest:
             nbest[text] = (start_logit, end_logit)
+            start = first + context[first:last].index(text)
+            places[text] = start, start + len(text)
         if len(nbest) == n_best_size:
             break
     best = max((sum(logits) for logits in nbest.values()), default=-math.inf)
@@ -74,6 +79,7 @@ def find_answers(
             for (text, logits), p in zip(ordered, weights / weights.sum(), strict=True)
         ],
         min(sum(null) - best, CERTAIN),
+        {text: places[text] for text in nbest},
     )
 
 

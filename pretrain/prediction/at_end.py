@@ -96,7 +96,7 @@ def predict_at_end(path: Path, model_dir: str, values: Mapping[str, Any], batch_
 
     modules = [name.strip() for text in values.get("import_module", ()) for name in text.split(",") if name.strip()]
     is_questions = path.name.endswith(_QUESTIONS)
-    for name, format in ({"": "tsv"} if is_questions else _TEXT_FILES).items():
+    for name, format in ({"": "squad"} if is_questions else _TEXT_FILES).items():
         predict(
             model_dir,
             path,

@@ -1,22 +1,28 @@
 """A file in, predictions out: reads the model and the input, checks the output, predicts and writes."""
 
-import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, Message, opt
+from nlpdata.execution.executor import Progress
 from nlpdata.files import PathName
+from nlpdata.finetuning.tables import TableForm
 from nlpdata.registry import user_modules
+from nlpdata.tokenizers import Tokenizer
 from pretrain.converters import read_checkpoint
-from pretrain.converters.checkpoint import Checkpoint
-from pretrain.converters.heads import listed
+from pretrain.converters.load import load_model
 from pretrain.converters.same_tokenizer import own_tokenizer, refuse_other_tokenizer
 from pretrain.data.tokenizers import tokenizer_entry
-from pretrain.prediction.questions import predict_answers, records_of_questions
-from pretrain.prediction.sentences import predict_texts
-from pretrain.prediction.texts import read_texts
-from pretrain.prediction.writing import check_format, check_output, write_answers, write_rows
+from pretrain.evaluation.squad_answers import Answers
+from pretrain.prediction.batching import Batching
+from pretrain.prediction.computation import logits_of
+from pretrain.prediction.inputs import RECORDS, SQUAD, Input, form_of_input, open_input
+from pretrain.prediction.predictor import Facts, Predictor, facts_of, length_of, make_predictor, refuse_headless
+from pretrain.prediction.questions import QuestionPredictor, answer_options
+from pretrain.prediction.rows import Asked, InputOptions, Row
+from pretrain.prediction.writing import AnswerFiles, check_format, check_output, opened, row_lines, write_answers
 from pretrain.settings.schema import EvalDataConfig
 
 _log = logging.getLogger(__name__)
@@ -27,68 +33,173 @@ def predict(
     input: PathName,
     output: PathName,
     *,
-    format: str = "tsv",
+    format: str | None = None,
+    input_format: str | None = None,
+    text_column: str | None = None,
+    text_b_column: str | None = None,
+    index_column: str | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    header: bool = True,
+    on_bad_row: str = "fail",
     tokenizer: PathName | None = None,
+    max_seq_length: int | None = None,
     batch_size: int = 32,
+    top_k: int = 5,
     overwrite: bool = False,
+    progress: bool = False,
     import_modules: Sequence[str] = (),
     allow_other_tokenizer: bool = False,
 ) -> None:
-    """Writes the predictions of a fine-tuned model for a file.
+    """Writes the predictions of a model for a file. Memory does not grow with the file, but for SQuAD's JSON and format squad.
 
     Args:
       model_dir: checkpoint of the model, as for pretrain.load.
-      input: texts for a sentence model (.txt, one a line; .tsv with a header; .jsonl); questions for a question answering
-        model (SQuAD's .json, or dev or test records of `nlpdata create-finetuning --task squad`).
-      output: file of predictions, or folder of answers: predictions.json, nbest_predictions.json and null_odds.json.
-      format: tsv, jsonl or glue, for texts.
+      input: texts: CSV, TSV, JSON lines, Parquet, or text, one a line, compressed or not; "-" is standard input. For a
+        question answering model questions with contexts in such a table, SQuAD's .json, or dev or test records of
+        `nlpdata create-finetuning --task squad`. For a pretrained model texts with [MASK].
+      output: file of predictions, "-" for standard output; with format squad a folder, which gets predictions.json,
+        nbest_predictions.json and null_odds.json.
+      format: tsv, jsonl, glue or squad; default: squad for SQuAD's .json and for records, else tsv.
+      input_format, text_column, text_b_column, index_column, delimiter, encoding, header, on_bad_row: see InputOptions.
       tokenizer: tokenizer file; default: the one kept with the model.
+      max_seq_length: tokens of an example; default: that of the model's training.
       batch_size: examples computed at a time.
+      top_k: pieces for each [MASK].
       overwrite: replace earlier predictions, whole and at the end; else an output that exists is refused.
+      progress: show progress on standard error.
       import_modules: modules of the user's own parts that the model's checkpoint may name.
       allow_other_tokenizer: accept a tokenizer, or records of one, that is not the model's.
 
     Raises UsageError where model, input and options do not fit, DataError where a file is damaged.
     """
-    place = str(model_dir)
+    options = InputOptions(
+        input_format, text_column, text_b_column, index_column, delimiter, encoding, header, on_bad_row
+    )
     with user_modules(import_modules):
-        checkpoint = _fine_tuned(place)
-        check_output(Path(input), Path(output), checkpoint.head is None, overwrite)
-        if checkpoint.head is not None:
-            check_format(format)
-            texts = read_texts(input)
-            if not texts.first:
-                raise DataError(f"{input} holds no texts.")
-            rows = predict_texts(checkpoint, own_tokenizer(place, tokenizer, allow_other_tokenizer), texts, batch_size)
-            write_rows(output, rows, format)
-            _log.info(f"predictions of {len(rows)} texts written: {output}")
-            return
-        with _question_records(place, input, tokenizer, allow_other_tokenizer, checkpoint.sequence_length) as records:
-            answers = predict_answers(checkpoint, place, records, batch_size)
-        write_answers(Path(output), answers)
-        _log.info(f"answers to {len(answers.predictions)} questions written: {output}")
+        checkpoint = read_checkpoint(str(model_dir))
+        refuse_headless(checkpoint, str(model_dir))
+        facts = facts_of(checkpoint, str(model_dir))
+        path, form = form_of_input(input, options, facts)
+        format = format or ("squad" if form.name in (SQUAD, RECORDS) else "tsv")
+        check_format(format, facts.head)
+        check_output(path, Path(output), format == "squad", overwrite)
+        length = length_of(facts, max_seq_length)
+        own = _tokenizer(facts, path, form, tokenizer, allow_other_tokenizer)
+        source = open_input(path, form, options, facts, progress)
+        answers = answer_options(facts.source, facts.extras, source.negative)
+        model = load_model(checkpoint)
+        del checkpoint  # the model has its weights
+        shown = _Shown(source, quiet=not progress)
+        batching = Batching(logits_of(model, facts.head), batch_size, length, shown.report)
+        predictor = make_predictor(batching, facts, own, top_k=top_k, answers=answers)
+        _write(source, predictor, format, Path(output), shown)
+    _report(predictor, source, length)
 
 
-def _fine_tuned(model_dir: str) -> Checkpoint:
-    checkpoint = read_checkpoint(model_dir)
-    if checkpoint.head is None and "span/logits/kernel" not in checkpoint.weights:
-        why = f" Left out: {listed(checkpoint.left_out)}." if checkpoint.left_out else ""
-        raise UsageError(
-            f"{model_dir} holds no fine-tuned head (classifier or span) that can be used: there is nothing that it predicts."
-            f"{why} Fine-tune it with --experiment=bert/sentence_prediction or bert/squad."
+def _tokenizer(facts: Facts, path: Path, form: TableForm, given: PathName | None, allow: bool) -> Tokenizer | None:
+    """The tokenizer to predict with; of records only whether they were made with the model's is checked."""
+    if form.name != RECORDS:
+        return own_tokenizer(facts.source, given, allow)
+    file, use = tokenizer_entry(EvalDataConfig(input_path=str(path)), "input")
+    refuse_other_tokenizer(str(path), use, file, facts.source, allow)
+    return None
+
+
+def _write(source: Input, predictor: Predictor, format: str, output: Path, shown: "_Shown") -> None:
+    start = time.monotonic()
+    if format == "squad":
+        assert isinstance(predictor, QuestionPredictor)
+        count = _write_answers(_answers(source, predictor), predictor, output)
+    else:
+        count = _write_rows(_results(source, predictor), predictor, format, output)
+    shown.close()
+    took = time.monotonic() - start
+    _log.info(f"predictions of {count:,} rows written: {output} ({took:.1f} s, {count / max(took, 1e-9):,.0f} rows/s)")
+
+
+class _Shown:
+    """Shows how much of an input is done, by the lines of the rows that were read and the share of them that was computed."""
+
+    def __init__(self, source: Input, quiet: bool) -> None:
+        self._progress = Progress("predict", source.total, quiet=quiet, rate=lambda rows: f"{rows:,.0f} rows/s")
+        self._rows = self._line = 0
+        if source.windows is None:
+            source.rows = self._counted(source.rows)
+
+    def _counted(self, rows: Iterable[Row]) -> Iterator[Row]:
+        for row in rows:
+            self._rows, self._line = self._rows + 1, row.line
+            yield row
+
+    def report(self, done: int, taken: int) -> None:
+        if self._rows:
+            self._progress(self._line * done // taken, self._rows * done // taken)
+        else:  # windows
+            self._progress(done)
+
+    def close(self) -> None:
+        self._progress.close()
+
+
+def _answers(source: Input, predictor: QuestionPredictor) -> Iterator[tuple[Asked, Answers]]:
+    windows = predictor.windows(source.rows) if source.windows is None else source.windows
+    return predictor.answers(windows)
+
+
+def _results(source: Input, predictor: Predictor) -> Iterator[tuple[Asked, dict]]:
+    if isinstance(predictor, QuestionPredictor):
+        return predictor.results(_answers(source, predictor))
+    return predictor(source.rows)
+
+
+def _write_rows(results: Iterator[tuple[Asked, dict]], predictor: Predictor, format: str, output: Path) -> int:
+    header, lines_of = row_lines(predictor, format)
+    count = 0
+    with opened(output) as write:
+        if header is not None:
+            write(header)
+        for asked, result in results:
+            for line in lines_of(asked.name, result):
+                write(line)
+            count += 1
+        counters = predictor.counters
+        if counters["unmasked"] and counters["unmasked"] + counters["empty"] == counters["rows"]:
+            raise DataError(
+                "no text has a [MASK]: a pretrained model predicts the pieces that fit there. For classes or answers, "
+                "fine-tune it first."
+            )
+    return count
+
+
+def _write_answers(results: Iterator[tuple[Asked, Answers]], predictor: QuestionPredictor, output: Path) -> int:
+    nbest, final, odds = {}, {}, {}
+    for asked, each in results:
+        nbest[asked.name], final[asked.name], odds[asked.name] = each.nbest, predictor.final(each), each.null_odds
+    write_answers(output, AnswerFiles(odds if predictor.with_negative else None, nbest, final))
+    return len(final)
+
+
+def _report(predictor: Predictor, source: Input, length: int) -> None:
+    """Reports what was cut, and what has no prediction."""
+    counters = predictor.counters
+    of_all = f"of {counters['rows']:,} rows"
+    what = (
+        f"have a question that is longer than {predictor.longest_question} tokens"
+        if isinstance(predictor, QuestionPredictor)
+        else f"are longer than {length} tokens"
+    )
+    cut = f" ({counters['tokens_truncated']:,} tokens)" if counters["tokens_truncated"] else ""
+    for count, line in (
+        (counters["truncated"], f"{what}: their ends were cut{cut}"),
+        (counters["empty"], "are empty: they have no prediction"),
+        (counters["unmasked"], "have no [MASK] within their length: they have no prediction"),
+    ):
+        if count:
+            _log.info(f"{count:,} {of_all} {line}")
+    dropped = source.tally.dropped
+    if dropped:
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(dropped.items()))
+        _log.info(
+            Message(f"{dropped.total():,} rows cannot be used and were left out ({opt('on_bad_row')}): {reasons}")
         )
-    return checkpoint
-
-
-@contextlib.contextmanager
-def _question_records(
-    model_dir: str, input: PathName, tokenizer: PathName | None, allow_other: bool, length: int
-) -> Iterator[str]:
-    """The records of the questions: those given, or those made of SQuAD's JSON, which are there until the context closes."""
-    if str(input).endswith((".json", ".json.gz")):
-        with records_of_questions(input, own_tokenizer(model_dir, tokenizer, allow_other), length) as made:
-            yield made
-        return
-    file, use = tokenizer_entry(EvalDataConfig(input_path=str(input)), "input")
-    refuse_other_tokenizer(str(input), use, file, model_dir, allow_other)
-    yield str(input)

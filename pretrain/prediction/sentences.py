@@ -1,93 +1,90 @@
 """Predictions of a fine-tuned sentence model: texts -> class names, numbers or labels, with scores."""
 
-import logging
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.finetuning.encode import Tokenized, lay_out
 from nlpdata.tokenizers import Tokenizer
-from pretrain.converters.checkpoint import Checkpoint, Head
-from pretrain.prediction.texts import Texts
-
-if TYPE_CHECKING:
-    import keras
-
-_log = logging.getLogger(__name__)
+from pretrain.converters.checkpoint import Head
+from pretrain.prediction.batching import Batching, Example
+from pretrain.prediction.rows import TEXTS, Asked, Row
 
 
-def predict_texts(checkpoint: Checkpoint, tokenizer: Tokenizer, texts: Texts, batch_size: int) -> list[dict]:
-    """The predictions of a checkpoint with a classifier: a row for each text, see `rows_of`.
+class SentencePredictor:
+    """Rows -> {"prediction", "scores"} for each: see `judge`.
 
     Args:
-      checkpoint: encoder and classifier.
+      batching: gives "logits" (classes,). Texts that are longer than its examples are cut, and counted.
+      head: what logits mean.
       tokenizer: the model's.
-      texts: what to predict for. A text that is longer than the model's examples is cut, which is reported.
-      batch_size: texts computed at a time.
-
-    Raises UsageError where it has no classifier, DataError where its scores are not numbers.
     """
-    from nlpdata.finetuning.encode import lay_out
-    from pretrain.converters.load import load_model
 
-    head = checkpoint.head
-    if head is None:
-        raise UsageError(
-            f"{checkpoint.source} has no classifier: fine-tune it with --experiment=bert/sentence_prediction."
-        )
-    model, length = load_model(checkpoint), checkpoint.sequence_length
-    columns, cut = lay_out(tokenizer, length, tokenizer.encode(texts.first), tokenizer.encode(texts.second))
-    truncated = int((cut > 0).sum())
-    if truncated:
-        _log.info(
-            f"{truncated} of {len(cut)} texts are longer than {length} tokens: their ends were cut ({int(cut.sum())} tokens)"
-        )
-    logits = list(_logits(model, {k: v.astype(np.int32) for k, v in columns.items()}, batch_size))
-    rows = rows_of(head, texts, np.concatenate(logits))
-    empty = sum(row["prediction"] is None for row in rows)
-    if empty:
-        _log.info(f"{empty} of {len(rows)} texts are empty: they have no prediction")
-    return rows
+    kind = TEXTS
 
+    def __init__(self, batching: Batching, head: Head, tokenizer: Tokenizer) -> None:
+        self._batching, self._head, self._tokenizer = batching, head, tokenizer
+        self.counters: Counter = Counter()
+        self.columns = ("prediction", *(() if head.kind == "regression" else head.names))
 
-def _logits(model: "keras.Model", columns: Mapping[str, np.ndarray], batch_size: int) -> Iterator[np.ndarray]:
-    from keras import ops
+    def __call__(self, rows: Iterable[Row]) -> Iterator[tuple[Asked, dict]]:
+        examples = encoded(rows, self._tokenizer.encode, self._tokenizer, self._batching, self.counters)
+        for example, outputs in self._batching.outputs(examples):
+            if example.owner.is_empty:
+                yield example.owner, {"prediction": None, "scores": {}}
+                continue
+            prediction, scores = judge(self._head, outputs["logits"].astype(np.float64))
+            yield example.owner, {"prediction": prediction, "scores": scores}
 
-    from pretrain.data.batches import trimmed
+    def cells(self, result: dict) -> list[list[str]]:
+        """The lines of a table for a row, without its index: one, with the values of `columns`."""
+        scores = [f"{result['scores'][name]:.6f}" if result["scores"] else "" for name in self.columns[1:]]
+        return [[_cell(result["prediction"]), *scores]]
 
-    for at in range(0, len(columns["input_ids"]), batch_size):
-        batch = trimmed({name: values[at : at + batch_size] for name, values in columns.items()})
-        logits = np.asarray(ops.convert_to_numpy(model(batch)["logits"]), np.float32)
-        if not np.isfinite(logits).all():
-            raise DataError(
-                "the model's scores are not numbers (nan or inf): its weights are damaged, or training diverged."
-            )
-        yield logits
+    def glue_cells(self, result: dict) -> list[list[str]]:
+        """The same for GLUE's server: the prediction alone, a number on the scale of STS-B."""
+        prediction = result["prediction"]
+        return [[_cell(min(max(prediction, 0.0), 5.0) if isinstance(prediction, float) else prediction)]]
 
 
-def rows_of(head: Head, texts: Texts, logits: np.ndarray) -> list[dict]:
-    """The predictions of logits: {"index", "prediction", "scores"} for each text.
+def _cell(prediction: str | float | list[str] | None) -> str:
+    if prediction is None:
+        return ""
+    if isinstance(prediction, float):
+        return f"{prediction:.3f}"
+    return ",".join(prediction) if isinstance(prediction, list) else prediction
 
-    Args:
-      head: kind and class names of the classifier.
-      texts: the texts, whose names become the index.
-      logits: float array (texts, classes).
 
-    "prediction" is a class name, a number (regression) or a list of labels (multilabel); "scores" has the probability of each
-    class or label, and is empty for a number. An empty text gets the prediction None and no scores: there is nothing to judge.
+def encoded(
+    rows: Iterable[Row],
+    encode: Callable[[Sequence[str]], Tokenized],
+    tokenizer: Tokenizer,
+    batching: Batching,
+    counters: Counter,
+) -> Iterator[Example]:
+    """The examples of rows, a batch's number of rows tokenized at a time; counts rows, empty and truncated ones, tokens cut.
+
+    encode: texts -> their tokens, as Tokenizer.encode.
     """
-    rows: list[dict] = []
-    for name, first, second, row in zip(texts.names, texts.first, texts.second, logits.astype(np.float64), strict=True):
-        if not (first.strip() or second.strip()):
-            rows.append({"index": name, "prediction": None, "scores": {}})
-            continue
-        prediction, scores = _judge(head, row)
-        rows.append({"index": name, "prediction": prediction, "scores": scores})
-    return rows
+    rows = iter(rows)
+    while part := list(islice(rows, batching.batch_size)):
+        texts = [row.first for row in part], [row.second for row in part]
+        columns, cut = lay_out(tokenizer, batching.longest, encode(texts[0]), encode(texts[1]))
+        asked = [Asked(row.name, row.line, not (row.first.strip() or row.second.strip())) for row in part]
+        counters["rows"] += len(part)
+        counters["empty"] += sum(each.is_empty for each in asked)
+        counters["truncated"] += int((cut > 0).sum())
+        counters["tokens_truncated"] += int(cut.sum())
+        used = columns["input_mask"].sum(axis=1, dtype=np.int64).tolist()
+        for owner, ids, segments, count in zip(asked, columns["input_ids"], columns["segment_ids"], used, strict=True):
+            yield Example(ids[:count].copy(), segments[:count].copy(), owner)
 
 
-def _judge(head: Head, logits: np.ndarray) -> tuple[str | float | list[str], dict[str, float]]:
+def judge(head: Head, logits: np.ndarray) -> tuple[str | float | list[str], dict[str, float]]:
+    """The prediction of logits, float64 (classes,): a class name, a number (regression) or a list of labels (multilabel); and
+    the probability of each class or label, none for a number."""
     if head.kind == "regression":
         return float(logits[0]), {}
     if head.kind == "multilabel":

@@ -1,24 +1,27 @@
-"""Where predictions go: checked before the work, written whole after it."""
+"""Where predictions go: checked before the work, written as they come, in place once they are complete."""
 
 import json
 import os
 import stat
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from nlpdata.errors import DataError, UsageError, closest, opt
-from nlpdata.files import PathName
-from nlpdata.files.json_files import json_bytes, write_file
+from nlpdata.files.json_files import json_bytes
 from nlpdata.files.paths import is_device
 from nlpdata.files.temporary import temporary
-from nlpdata.files.writing import sync_folder, write_durably
+from nlpdata.files.writing import new_file, sync_folder, write_durably
+from pretrain.prediction.predictor import Predictor
+from pretrain.prediction.sentences import SentencePredictor
 
-FORMATS = ("tsv", "jsonl", "glue")
+FORMATS = ("tsv", "jsonl", "glue", "squad")
+_STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 
 
-class Answers(NamedTuple):
+class AnswerFiles(NamedTuple):
     """What the files of answers hold, in the order in which they are written: question id -> value.
 
     Attributes:
@@ -32,15 +35,26 @@ class Answers(NamedTuple):
     predictions: dict[str, str]
 
 
-ANSWER_FILES = tuple(f"{name}.json" for name in Answers._fields)
+ANSWER_FILES = tuple(f"{name}.json" for name in AnswerFiles._fields)
 
 
-def check_format(format: str) -> None:
-    """UsageError for a format of predictions that there is not."""
+def check_format(format: str, head: str) -> None:
+    """UsageError for a format of predictions that there is not, or that has no place for what a head predicts."""
     if format not in FORMATS:
         raise UsageError(
             f"{opt('format')} must be one of {', '.join(FORMATS)}. Received: {format!r}.{closest(format, FORMATS)}"
         )
+    wanted = {"glue": "classifier", "squad": "span"}.get(format, head)
+    if wanted != head:
+        what = {"classifier": "classes", "span": "answers", "masked_lm": "masked pieces"}[head]
+        raise UsageError(
+            f"{opt('format', format)} has no place for {what}, which this model predicts. Use tsv or jsonl."
+        )
+
+
+def is_standard_output(output: Path) -> bool:
+    """Whether an output is standard output, under any of its names, which may be redirected to a file."""
+    return str(output) in _STANDARD_OUTPUT
 
 
 def check_output(input: Path, output: Path, is_folder: bool, overwrite: bool) -> None:
@@ -49,10 +63,10 @@ def check_output(input: Path, output: Path, is_folder: bool, overwrite: bool) ->
     Args:
       input: file that is predicted for.
       output: file of predictions, or folder of answers.
-      is_folder: whether answers are written.
+      is_folder: whether answers are written as a folder.
       overwrite: whether earlier predictions may be replaced.
     """
-    if is_device(output) and not is_folder:
+    if (is_device(output) or is_standard_output(output)) and not is_folder:
         return
     expected = "a folder" if is_folder else "a file"
     if output.exists() and output.is_dir() != is_folder:
@@ -86,24 +100,6 @@ def _refuse_existing(path: Path, is_folder: bool, overwrite: bool) -> None:
         )
 
 
-def write_rows(path: PathName, rows: Sequence[Mapping], format: str) -> None:
-    """Writes the predictions of texts.
-
-    Args:
-      path: file to write.
-      rows: as pretrain.prediction.sentences.rows_of returns them.
-      format: tsv (with scores), jsonl, or glue (index and prediction, as its server takes them).
-
-    Raises UsageError for another format, or where it has no place for what there is; DataError where the disk refuses.
-    """
-    check_format(format)
-    empty = [row["index"] for row in rows if row["prediction"] is None]
-    if format == "glue" and empty:
-        raise UsageError(f"a GLUE submission needs a prediction for every row; row {empty[0]} has an empty text.")
-    lines = [json.dumps(row, ensure_ascii=False) for row in rows] if format == "jsonl" else _table(rows, format)
-    write_file(Path(path), "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
-
-
 def looks_predicted(path: Path) -> bool:
     """Whether a file begins as predictions do, in any format, or is empty; a link to nothing and a device do not."""
     try:
@@ -113,34 +109,68 @@ def looks_predicted(path: Path) -> bool:
             head = file.read(4096)
     except OSError:
         return False
-    return not head or head.startswith((b"index\tprediction", b'{"index": '))
+    return not head or head.startswith((b"index\tprediction", b"index\tanswer\t", b'{"index": '))
 
 
-def _table(rows: Sequence[Mapping], format: str) -> list[str]:
-    names = list(next((row["scores"] for row in rows if row["scores"]), {})) if format == "tsv" else []
-    lines = ["\t".join(["index", "prediction", *names])]
-    for row in rows:
-        if any(c in row["index"] for c in "\t\r\n"):
+@contextmanager
+def opened(output: Path) -> Iterator[Callable[[str], None]]:
+    """Gives what writes lines, which are in place when the block ends without an error: nobody reads half of them.
+
+    To standard output and devices they go at once. DataError where the disk refuses; BrokenPipeError where nobody reads.
+    """
+    try:
+        with ExitStack() as stack:
+            file: IO[bytes]
+            live = is_standard_output(output) or is_device(output)
+            if is_standard_output(output):
+                sys.stdout.flush()
+                file = sys.stdout.buffer
+            else:
+                file = stack.enter_context(open(output if live else stack.enter_context(new_file(output)), "wb"))
+
+            def write(line: str) -> None:
+                file.write(line.encode("utf-8", "backslashreplace") + b"\n")
+                if live:
+                    file.flush()
+
+            yield write
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise DataError(f"cannot write {output}: {error.strerror or error}") from None
+
+
+def row_lines(predictor: Predictor, format: str) -> tuple[str | None, Callable[[str, dict], Iterator[str]]]:
+    """(the header or None, what gives the lines of a row from its index and its prediction).
+
+    Args:
+      predictor: whose predictions they are.
+      format: tsv (with scores), jsonl, or glue (index and prediction, as its server takes them).
+
+    UsageError, when it is called, for a row that the format has no place for.
+    """
+    if format == "jsonl":
+        return None, lambda name, result: iter([json.dumps({"index": name, **result}, ensure_ascii=False)])
+    columns: tuple[str, ...]
+    if format == "glue":
+        assert isinstance(predictor, SentencePredictor)
+        columns, cells = ("index", "prediction"), predictor.glue_cells
+    else:
+        columns, cells = ("index", *predictor.columns), predictor.cells
+
+    def lines(name: str, result: dict) -> Iterator[str]:
+        if any(c in name for c in "\t\r\n"):
             raise UsageError(
-                f"the id {row['index']!r} has tabs or line breaks, which a table cannot hold. Use {opt('format', 'jsonl')}."
+                f"the id {name!r} has tabs or line breaks, which a table cannot hold. Use {opt('format', 'jsonl')}."
             )
-        scores = [f"{row['scores'][name]:.6f}" if row["scores"] else "" for name in names]
-        prediction = row["prediction"]
-        if format == "glue" and isinstance(prediction, float):
-            prediction = min(max(prediction, 0.0), 5.0)  # STS-B's scale: its server takes nothing else
-        lines.append("\t".join([row["index"], _cell(prediction), *scores]))
-    return lines
+        if format == "glue" and result["prediction"] is None:
+            raise UsageError(f"a GLUE submission needs a prediction for every row; row {name} has an empty text.")
+        return ("\t".join([name, *values]) for values in cells(result))
+
+    return "\t".join(columns), lines
 
 
-def _cell(prediction: str | float | list[str] | None) -> str:
-    if prediction is None:
-        return ""
-    if isinstance(prediction, float):
-        return f"{prediction:.3f}"
-    return ",".join(prediction) if isinstance(prediction, list) else prediction
-
-
-def write_answers(folder: Path, answers: Answers) -> None:
+def write_answers(folder: Path, answers: AnswerFiles) -> None:
     """Replaces the files of answers whole: old ones are gone before the first new one comes. DataError where the disk refuses."""
     paths = [folder / name for name in ANSWER_FILES]
     try:

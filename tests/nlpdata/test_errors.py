@@ -77,3 +77,10 @@ def test_a_message_is_one_line_without_what_a_terminal_obeys():
     error = DataError(f"a.csv:1: no column \x1b[31m\r\n'x\u2028y'\x85. Use {opt('header', False)}\x1ea=zzz\x1f")
     assert str(error) == "a.csv:1: no column \\x1b[31m\\r\\n'x\\u2028y'\\x85. Use header=False\\x1ea=zzz\\x1f"
     assert str(DataError("no " + "9" * 5000 + " here")) == f"no {'9' * 1497} ... {'9' * 1495} here"
+
+
+def test_options_of_a_message_may_have_other_names_elsewhere():
+    error = UsageError(f"{opt('format', 'tsv')}, {opt('formats')} or {opt('format')}: format")
+    assert str(UsageError(error.message.renamed({"format": "input_format"}))) == (
+        "input_format='tsv', formats or input_format: format"
+    )

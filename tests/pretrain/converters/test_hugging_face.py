@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import pretrain
 from nlpdata.errors import DataError, UsageError
 from pretrain.converters import read_checkpoint
-from pretrain.converters.load import load
 from pretrain.converters.safetensors import Safetensors
 from pretrain.converters.safetensors import write as write_safetensors
 from pretrain.converters.write import write_checkpoint
@@ -83,7 +83,7 @@ def test_names_of_two_models_and_of_another_family(models, tmp_path):
         read_checkpoint(str(folder))
     write_safetensors(file, {name.replace("bert.", "roberta.", 1): array for name, array in tensors.items()}, {})
     with pytest.raises(UsageError, match=r"holds no encoder.* names that we do not know: roberta.embeddings"):
-        load(str(folder))
+        pretrain.load(str(folder))
 
 
 @pytest.mark.parametrize("bytes_of", [as_archive, as_stream])
@@ -238,6 +238,6 @@ def test_folders_that_transformers_saves(tmp_path):
     folders = sorted(file.parent for file in tmp_path.glob("*/out.npz"))
     assert len(folders) == 27
     for folder in folders:
-        outputs = load(str(folder))(inputs)
+        outputs = pretrain.load(str(folder))(inputs)
         for theirs, wanted in np.load(Path(folder, "out.npz")).items():
             np.testing.assert_allclose(outputs[NAMES[theirs]], wanted, atol=1e-5, err_msg=f"{folder.name} {theirs}")

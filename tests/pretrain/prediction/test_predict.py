@@ -14,10 +14,11 @@ from pretrain.converters import native
 from pretrain.converters.checkpoint import Head
 from pretrain.encoders.model import weights_by_path
 from pretrain.predict import main
+from pretrain.prediction.batching import Batching
 from pretrain.prediction.file import predict
-from pretrain.prediction.sentences import rows_of
-from pretrain.prediction.texts import Texts
-from pretrain.prediction.writing import write_rows
+from pretrain.prediction.rows import Row
+from pretrain.prediction.sentences import SentencePredictor, judge
+from pretrain.prediction.writing import check_format, row_lines
 from pretrain.tasks.question_answering import QuestionAnsweringTask
 from pretrain.tasks.sentence_prediction import SentencePredictionTask
 from tests.messages import messages
@@ -80,8 +81,8 @@ def test_lines_of_text(classifier, tmp_path):
     assert list(rows[3]["scores"].values()) == pytest.approx(
         probabilities(classifier[2], [CLS, *[50] * (LENGTH - 2), SEP]), abs=1e-5
     )
-    assert any("1 of 4 texts are longer than 32 tokens" in line for line in said)
-    assert any("1 of 4 texts are empty" in line for line in said)
+    assert any("1 of 4 rows are longer than 32 tokens" in line for line in said)
+    assert any("1 of 4 rows are empty" in line for line in said)
     again = run(classifier, tmp_path / "in.txt", tmp_path / "one.jsonl", format="jsonl", batch_size=1)
     ones = [json.loads(line) for line in (tmp_path / "one.jsonl").read_text().splitlines()]
     assert [row["prediction"] for row in ones] == [row["prediction"] for row in rows]
@@ -128,7 +129,7 @@ def test_where_predictions_go_is_looked_at_first(classifier, tmp_path):
     ):
         with pytest.raises(UsageError, match=message):
             run(classifier, tmp_path / "in.txt", tmp_path / target)
-    with pytest.raises(UsageError, match=r"cannot read .*no\.txt"):
+    with pytest.raises(UsageError, match=r"input: .*no\.txt does not exist"):
         run(classifier, tmp_path / "no.txt", tmp_path / "new.tsv")
     assert (tmp_path / "in.txt").read_text() == "w20\n"
     (tmp_path / "in.jsonl").write_text(json.dumps({"text": "w20", "id": "a\tb"}) + "\n")
@@ -149,24 +150,42 @@ def test_scores_that_are_no_numbers(classifier, tmp_path):
         run(classifier, tmp_path / "in.txt", tmp_path / "out.tsv")
 
 
-def test_rows_of_each_kind(tmp_path):
-    texts = Texts(["0", "1"], ["x", "y"], ["", ""])
-    numbers = rows_of(Head("regression", ("0",)), texts, np.array([[2.5], [5.1]]))
-    write_rows(tmp_path / "out.tsv", numbers, "glue")
-    assert (tmp_path / "out.tsv").read_text() == "index\tprediction\n0\t2.500\n1\t5.000\n"
-    write_rows(tmp_path / "out.tsv", numbers, "tsv")
-    assert (tmp_path / "out.tsv").read_text().endswith("1\t5.100\n")
-    many = rows_of(Head("multilabel", ("a", "b")), texts, np.array([[1.0, -1.0], [2.0, 3.0]]))
-    assert [row["prediction"] for row in many] == [["a"], ["a", "b"]]
-    assert many[0]["scores"]["a"] == pytest.approx(1 / (1 + math.exp(-1)))
-    write_rows(tmp_path / "out.tsv", many, "tsv")
-    assert (tmp_path / "out.tsv").read_text().splitlines()[2] == "1\ta,b\t0.880797\t0.952574"
+def lines_of(head, format, *logits, texts=("x", "y")):
+    """What is written for texts whose logits these are."""
+    given = iter(np.array(logits, np.float32))
+    batching = Batching(lambda batch: {"logits": np.stack([next(given) for _ in batch["input_ids"]])}, 1, LENGTH)
+    predictor = SentencePredictor(batching, head, load_tokenizer("vocab.txt"))
+    header, lines = row_lines(predictor, format)
+    rows = [Row(str(i), text, "") for i, text in enumerate(texts)]
+    return [
+        *([header] if header else []),
+        *(line for asked, each in predictor(rows) for line in lines(asked.name, each)),
+    ]
+
+
+def test_rows_of_each_kind(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    number, labels = Head("regression", ("0",)), Head("multilabel", ("a", "b"))
+    assert lines_of(number, "glue", [2.5], [5.1]) == ["index\tprediction", "0\t2.500", "1\t5.000"]
+    assert lines_of(number, "tsv", [2.5], [5.1]) == ["index\tprediction", "0\t2.500", "1\t5.100"]
+    many = lines_of(labels, "tsv", [1.0, -1.0], [2.0, 3.0])
+    assert many == ["index\tprediction\ta\tb", "0\ta\t0.731059\t0.268941", "1\ta,b\t0.880797\t0.952574"]
+    assert judge(labels, np.array([1.0, -1.0]))[1]["a"] == pytest.approx(1 / (1 + math.exp(-1)))
     with pytest.raises(UsageError, match="row 0 has an empty text"):
-        write_rows(
-            tmp_path / "out.tsv", rows_of(Head("regression", ()), Texts(["0"], [" "], [""]), np.ones((1, 1))), "glue"
-        )
-    with pytest.raises(UsageError, match=r"Did you mean jsonl\?"):
-        write_rows(tmp_path / "out.tsv", many, "json")
+        lines_of(number, "glue", [1.0], texts=[" "])
+
+
+def test_formats_fit_what_is_predicted():
+    with pytest.raises(UsageError, match=r"format must be one of tsv, .*Did you mean jsonl\?"):
+        check_format("json", "classifier")
+    for format, head, what in (
+        ("squad", "classifier", "classes"),
+        ("glue", "span", "answers"),
+        ("glue", "masked_lm", "masked"),
+    ):
+        with pytest.raises(UsageError, match=rf"format='{format}' has no place for {what}.*Use tsv or jsonl"):
+            check_format(format, head)
 
 
 @pytest.mark.parametrize("with_negative", [True, False])
@@ -205,8 +224,7 @@ def test_answers_to_the_questions_of_a_json_file(tmp_path):
     vocabulary = str(tmp_path / "vocab.txt")
     with messages() as said:
         predict(tmp_path / "model", tmp_path / "in.json", tmp_path / "out", tokenizer=vocabulary)
-    assert any("3 questions in 9 windows of 32 tokens" in line for line in said)
-    assert "1 questions are longer than 8 tokens: their ends were cut" in said
+    assert "1 of 3 rows have a question that is longer than 8 tokens: their ends were cut" in said
     nlpdata.create_finetuning(
         str(tmp_path / "in.json"), str(tmp_path / "made"), str(tmp_path / "vocab.txt"), task="squad", splits="test",
         max_seq_length=LENGTH, max_query_length=8, doc_stride=10, workers=1,

@@ -3,11 +3,13 @@
 import json
 import os
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 
 from nlpdata.errors import NlpdataError, UsageError
-from pretrain.prediction.writing import Answers, check_output, write_answers, write_rows
+from pretrain.prediction.writing import AnswerFiles, check_output, opened, write_answers
 from tests.nlpdata.commands import contents
 from tests.nlpdata.interruptions import run_failing, run_killed
 
@@ -18,14 +20,17 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     check_output(tmp_path / "in.txt", pipe, False, False)
-    write_rows(pipe, [{"index": "0", "prediction": "a", "scores": {"a": 1.0}}], "glue")
-    assert os.read(reader, 1000) == b"index\tprediction\n0\ta\n"
+    with opened(pipe) as write:
+        write("index\tprediction")
+        assert os.read(reader, 1000) == b"index\tprediction\n"
+        write("0\ta")
+    assert os.read(reader, 1000) == b"0\ta\n"
     os.close(reader)
     assert pipe.is_fifo()
     assert os.listdir(tmp_path) == ["pipe"]
 
 
-ANSWERS = Answers({"q": -1.5}, {"q": [{"text": "old"}]}, {"q": "old"})
+ANSWERS = AnswerFiles({"q": -1.5}, {"q": [{"text": "old"}]}, {"q": "old"})
 
 
 def test_answers_that_exist(tmp_path):
@@ -36,7 +41,7 @@ def test_answers_that_exist(tmp_path):
     with pytest.raises(UsageError, match=r"predictions\.json exists\. Use overwrite=True"):
         check_output(tmp_path / "in.json", out, True, False)
     check_output(tmp_path / "in.json", out, True, True)
-    write_answers(out, Answers(None, {"q": []}, {"q": "\ud800"}))
+    write_answers(out, AnswerFiles(None, {"q": []}, {"q": "\ud800"}))
     assert json.loads((out / "predictions.json").read_text()) == {"q": "\ud800"}
     assert sorted(os.listdir(out)) == ["nbest_predictions.json", "notes.txt", "predictions.json"]
 
@@ -44,7 +49,7 @@ def test_answers_that_exist(tmp_path):
 @pytest.mark.parametrize("how", [run_killed, run_failing])
 @pytest.mark.parametrize("old", [False, True])
 def test_answers_are_replaced_whole_wherever_it_is_interrupted(tmp_path, how, old):
-    new, out = Answers(None, {"q": [{"text": "new"}]}, {"q": "new"}), tmp_path / "out"
+    new, out = AnswerFiles(None, {"q": [{"text": "new"}]}, {"q": "new"}), tmp_path / "out"
 
     def command():
         try:
@@ -70,3 +75,55 @@ def test_answers_are_replaced_whole_wherever_it_is_interrupted(tmp_path, how, ol
         assert json.loads((out / "predictions.json").read_text()) == {"q": "new"}
     assert not interrupted
     assert step > 8
+
+
+@pytest.mark.parametrize("how", [run_killed, run_failing])
+def test_lines_are_in_place_when_they_are_all_there(tmp_path, how):
+    out = tmp_path / "out.tsv"
+
+    def command():
+        try:
+            check_output(tmp_path / "in.txt", out, False, False)
+            with opened(out) as write:
+                for number in range(3):
+                    write(f"line {number}")
+        except NlpdataError as error:
+            return error.exit_code
+        return 0
+
+    for step in range(40):
+        out.unlink(missing_ok=True)
+        _, interrupted = how(command, step)
+        assert not out.exists() or out.read_text() == "line 0\nline 1\nline 2\n", step
+        if not interrupted:
+            break
+        assert command() == (2 if out.exists() and step else 0) or out.exists()
+        assert os.listdir(tmp_path) == ["out.tsv"]
+    assert not interrupted
+    assert step > 3
+
+
+def test_an_error_leaves_what_was_there(tmp_path):
+    out = tmp_path / "out.tsv"
+    out.write_text("index\tprediction\n")
+
+    def fail():
+        with opened(out) as write:
+            write("new")
+            raise UsageError("x")
+
+    with pytest.raises(UsageError):
+        fail()
+    assert out.read_text() == "index\tprediction\n"
+    assert os.listdir(tmp_path) == ["out.tsv"]
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout"])
+def test_standard_output_also_where_it_is_redirected_to_a_file(tmp_path, monkeypatch, name):
+    with open(tmp_path / "out", "w", encoding="utf-8") as redirected:
+        monkeypatch.setattr(sys, "stdout", redirected)
+        check_output(tmp_path / "in.txt", Path(name), False, False)
+        with opened(Path(name)) as write:
+            write("é")
+            assert (tmp_path / "out").read_text() == "é\n"
+    assert os.listdir(tmp_path) == ["out"]

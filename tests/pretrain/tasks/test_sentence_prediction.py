@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from keras import ops
 
+import pretrain
 from nlpdata.errors import DataError, UsageError
 from pretrain.converters import native, read_checkpoint
-from pretrain.converters.load import load
 from pretrain.data.batches import trimmed
 from pretrain.data.sentences import sentence_batches
 from pretrain.encoders.model import weights_by_path
@@ -79,7 +79,7 @@ def test_other_kinds_learn_too_and_are_known_again(tmp_path, kind, metric):
     assert run_experiment(config, tmp_path / "run", "eval") == pytest.approx(metrics, rel=1e-6)
     checkpoint = read_checkpoint(str(tmp_path / "run"))
     assert checkpoint.head.kind == kind
-    model, columns = load(str(tmp_path / "run")), examples(48, kind)
+    model, columns = pretrain.load(str(tmp_path / "run")), examples(48, kind)
     logits = model({name: columns[name].astype(np.int32) for name in ("input_ids", "input_mask", "segment_ids")})[
         "logits"
     ]

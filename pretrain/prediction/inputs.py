@@ -1,0 +1,118 @@
+"""What is predicted for: the rows of a table or of SQuAD's JSON, or the windows of records."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from nlpdata.errors import DataError, UsageError, opt
+from nlpdata.files import PathName
+from nlpdata.finetuning.batches import Tally
+from nlpdata.finetuning.datasets import BadRow
+from nlpdata.finetuning.squad import Note, Paragraph, read_squad
+from nlpdata.finetuning.tables import TableForm, count_rows
+from pretrain.prediction.batching import Example
+from pretrain.prediction.predictor import Facts
+from pretrain.prediction.questions import windows_of_records
+from pretrain.prediction.rows import QUESTIONS, TEXTS, InputOptions, Kind, Row, input_form, input_path, read_rows
+
+SQUAD, RECORDS = "squad", "records"
+
+
+@dataclass
+class Input:
+    """An input that is open: its columns are known, and its first row has been read.
+
+    Attributes:
+      tally: the rows that were left out.
+      total: what the lines of the rows go up to; None where that is not known before.
+      rows: the rows, where there are no windows.
+      windows: those of records.
+      negative: whether questions may have no answer, as the file says; None where it does not.
+    """
+
+    tally: Tally
+    total: int | None
+    rows: Iterable[Row] = ()
+    windows: Iterable[Example] | None = None
+    negative: bool | None = None
+
+
+def form_of_input(given: PathName, options: InputOptions, facts: Facts) -> tuple[Path, TableForm]:
+    """(the file, how it is read): as a table, or with the name "squad" or "records".
+
+    UsageError where there is no such file, or options do not fit.
+    """
+    if facts.head != "span":
+        path = input_path(given)
+        return path, input_form(path, options, TEXTS)
+    path = Path(given)
+    is_squad = path.name.endswith((".json", ".json.gz"))
+    if options.input_format is None and (is_squad or not _is_table(path)):
+        if options.given:
+            what = "SQuAD's JSON" if is_squad else "records"
+            raise UsageError(
+                f"{opt(next(iter(options.given)))}: {path} is read as {what}, which has no columns. Name its format, e.g. "
+                f"{opt('input_format', 'jsonl')}."
+            )
+        return (input_path(given), TableForm(SQUAD)) if is_squad else (path, TableForm(RECORDS))
+    path = input_path(given)
+    return path, input_form(path, options, QUESTIONS)
+
+
+def _is_table(path: Path) -> bool:
+    name = path.name.removesuffix(".gz").removesuffix(".zst")
+    return (
+        str(path) == "-"
+        or name.endswith((".csv", ".tsv", ".jsonl", ".parquet", ".txt"))
+        or str(path).startswith("/dev/")
+    )
+
+
+def open_input(path: Path, form: TableForm, options: InputOptions, facts: Facts, count: bool) -> Input:
+    """Opens an input; count: look at the whole file for `total`, where it is a file.
+
+    Raises UsageError where its columns are not there, DataError where it has nothing to predict for, or is damaged.
+    """
+    tally = Tally(skip=options.on_bad_row == "skip" or form.name == SQUAD)
+    if form.name == RECORDS:
+        total, negative, windows = windows_of_records(str(path), facts.encoder)
+        return Input(tally, total, windows=windows, negative=negative)
+    if form.name == SQUAD:
+        questions, negative = _squad_rows(path, tally)
+        return Input(tally, len(questions), _some(iter(questions), path, QUESTIONS), negative=negative)
+    kind = QUESTIONS if facts.head == "span" else TEXTS
+    rows = _some(_good(read_rows(path, form, options, kind), tally), path, kind)
+    return Input(tally, count_rows(path, form) if count and path.is_file() else None, rows)
+
+
+def _good(rows: Iterable[Row | BadRow], tally: Tally) -> Iterator[Row]:
+    for row in rows:
+        if isinstance(row, BadRow):
+            tally.drop(row)
+        else:
+            yield row
+
+
+def _some(rows: Iterator[Row], path: Path, kind: Kind) -> Iterator[Row]:
+    """The rows, of which the first is read now."""
+    first = next(rows, None)
+    if first is None:
+        raise DataError(f"{path} holds no {kind.what} that can be used.")
+    return chain([first], rows)
+
+
+def _squad_rows(path: Path, tally: Tally) -> tuple[list[Row], bool]:
+    """(the questions of SQuAD's JSON, whether some have no answer)."""
+    rows: list[Row] = []
+    impossible = False
+    for item in read_squad(path, "test", None):
+        if isinstance(item, BadRow):
+            tally.drop(item)
+        elif isinstance(item, Paragraph):
+            rows += [Row(each.id, each.text, item.context, len(rows) + 1) for each in item.questions]
+            impossible = impossible or any(each.impossible for each in item.questions)
+        else:
+            assert isinstance(item, Note)
+            tally.note(item)
+    return rows, impossible
