@@ -32,7 +32,7 @@ from nlpdata.registry import user_modules
 from pretrain.run import resolve, run_mode
 from pretrain.settings.command_line import run_app
 from pretrain.settings.flags import FIELDS, Flag, find_flag, parse_flags
-from pretrain.settings.schema import Choice, ExperimentConfig, own_modules
+from pretrain.settings.schema import Choice, ExperimentConfig, format_names, own_modules
 from pretrain.sweeps.study import Study, parameter, study_of_file
 from pretrain.training.checks import check_experiment
 
@@ -42,6 +42,7 @@ _ROOT = Path(__file__).resolve().parents[1]
 _PACKAGED = ("nlpdata", "pipelines", "pretrain", "model_configs", "pyproject.toml", "README.md", "LICENSE")
 _BUCKET = re.compile(r"gs://[a-z0-9][-_a-z0-9.]{1,61}[a-z0-9](/.*)?")
 _IMAGE = "python:3.11"
+_WITHOUT_TENSORFLOW = {"hf", "native", "h5"}  # formats that are written without it
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -123,6 +124,7 @@ def submit_command(
             image=image,
             modules=f"{source}/modules" if own else "",
             backend=parse_flags(flags).get("backend", "auto"),
+            formats=format_names(config.trainer),
         )
         kind, sizes = "custom-jobs", []
         if tuning:
@@ -317,6 +319,7 @@ def job_spec(
     image: str,
     modules: str = "",
     backend: str = "auto",
+    formats: Sequence[str] = (),
 ) -> dict:
     """The CustomJobSpec of Vertex AI.
 
@@ -330,9 +333,12 @@ def job_spec(
       image: image of the container.
       modules: gs:// folder of the user's own modules; empty: there are none.
       backend: backend of the run; auto is tensorflow, which the job then has alone.
+      formats: of the model that the run exports; some are written with TensorFlow.
     """
     has_accelerator = bool(accelerator and accelerators)
     extra, for_gpus = ("jax", "jax[cuda12]") if backend == "jax" else ("train", "tensorflow[and-cuda]")
+    if backend == "jax" and set(formats) - _WITHOUT_TENSORFLOW:
+        extra = "jax,train"
     requirements = [f"{mounted(package)}[{extra}]", *([for_gpus] if has_accelerator else [])]
     command = f'pip install {shlex.join(requirements)} && exec python -m pretrain.run "$@"'
     machine_spec: dict = {"machineType": machine}

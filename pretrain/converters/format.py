@@ -26,6 +26,7 @@ class CheckpointFormat:
       place: what it recognises, for messages, e.g. "a TensorFlow checkpoint".
       places: the same for a list of all formats, e.g. "TensorFlow checkpoints (prefix or folder)"; "" where it only writes.
       writes: what it writes, for the documentation; "" where it only reads.
+      written_with: the package that writing needs and that a run need not have; "": none.
       any_encoder: whether it writes every encoder, not only those that declare names for it.
       holds: the facts about a model that it has a place for. The others are written to nlpdata.json in the same folder
         (pretrain.converters.facts), which every format is read with.
@@ -34,6 +35,7 @@ class CheckpointFormat:
     place: ClassVar[str] = "a checkpoint of a format of your own"
     places: ClassVar[str] = ""
     writes: ClassVar[str] = ""
+    written_with: ClassVar[str] = ""
     any_encoder: ClassVar[bool] = False
     holds: ClassVar[Collection[str]] = ()
 

@@ -32,6 +32,7 @@ class SavedModelFormat(CheckpointFormat):
     """A SavedModel to serve. Reading one is TensorFlowFormat's part."""
 
     writes = "to serve, see below"
+    written_with = "tensorflow"
     any_encoder = True
     holds = FACTS
 
@@ -48,6 +49,7 @@ class HubFormat(CheckpointFormat):
         "an encoder as TF-Hub's, for `hub.KerasLayer`; its outputs include those of the heads (`logits`, `sentence_logits`), "
         "and `training=True` drops"
     )
+    written_with = "tensorflow"
     any_encoder = True
     holds = FACTS
 

@@ -186,6 +186,7 @@ class TensorFlowFormat(CheckpointFormat):
     place = "a TensorFlow checkpoint"
     places = "TensorFlow checkpoints (prefix or folder), TF-Hub modules and SavedModels (folder), .zip and tar archives of these"
     writes = "names and configuration of google-research"
+    written_with = "tensorflow"
 
     def recognises(self, place: Path) -> bool:
         if _index(place).is_file():

@@ -22,8 +22,8 @@ from pretrain.optimizers.configs import (
 )
 from pretrain.optimizers.curve import curve_of, warmup_length
 from pretrain.optimizers.decay import is_decayed
-from pretrain.registry import TASKS, TRAINERS
-from pretrain.settings.schema import ExperimentConfig, OptimizationConfig
+from pretrain.registry import CHECKPOINT_FORMATS, TASKS, TRAINERS
+from pretrain.settings.schema import ExperimentConfig, OptimizationConfig, TrainerConfig, format_names
 from pretrain.tasks.metrics import own_name
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def check_experiment(
     _trainer(config.trainer.type)
     better_metric(config, task)
     _best_folder(config.trainer.best_checkpoint_export_subdir)
+    _export_formats(config.trainer)
     trained = mode not in ("eval", "eval_all")
     for refuse in (_learning_rate, _warmup, _optimizer, _masking, _epochs) if trained else ():
         refuse(run)
@@ -147,6 +148,17 @@ def _best_folder(subdir: str) -> None:
             f"trainer.best_checkpoint_export_subdir is {subdir!r}: it must be a folder of its own inside the model_dir, where "
             "only the best checkpoint stays, e.g. best."
         )
+
+
+def _export_formats(trainer: TrainerConfig) -> None:
+    """Names alone, so that a job is checked without Keras; what a format needs is checked where the run starts."""
+    known = CHECKPOINT_FORMATS.names()
+    for name in format_names(trainer):
+        if ":" not in name and name not in known:
+            raise UsageError(
+                f"trainer.export_formats: unknown checkpoint format {name!r}.{closest(name, known)} Known: {', '.join(known)}, "
+                "or module:attribute."
+            )
 
 
 def _require(holds: bool, path: str, value: Any, expected: str) -> None:

@@ -6,13 +6,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from nlpdata.errors import NlpdataError, UsageError
+from nlpdata.errors import NlpdataError, UsageError, missing_package
 from nlpdata.files.paths import AnyPath, is_remote, path_of
 from nlpdata.files.remote import RemotePath
 from nlpdata.files.writing import remove_tree, rename_folder
 from pretrain.converters import native, read_checkpoint
 from pretrain.converters.format import checkpoint_format
-from pretrain.settings.schema import TrainerConfig
+from pretrain.settings.backend import is_installed
+from pretrain.settings.schema import TrainerConfig, format_names
 
 _log = logging.getLogger(__name__)
 
@@ -24,13 +25,15 @@ def export_folders(trainer: TrainerConfig, model_dir: Path) -> dict[str, AnyPath
 
     trainer.export_dir is in the model_dir unless it is an absolute path or remote (gs://, s3://).
 
-    UsageError for a format that there is not, or that is only read.
+    UsageError for a format that there is not, that is only read, or whose package is not installed.
     """
-    given = trainer.export_formats
-    formats = [part.strip() for part in (given.split(",") if isinstance(given, str) else given) if part.strip()]
+    formats = format_names(trainer)
     for name in formats:
-        if not checkpoint_format(name).writes:
+        chosen = checkpoint_format(name)
+        if not chosen.writes:
             raise UsageError(f"trainer.export_formats: {name} is only read, not written.")
+        if chosen.written_with and not is_installed(chosen.written_with):
+            raise missing_package(f"trainer.export_formats {name}", chosen.written_with)
     place = trainer.export_dir
     base = path_of(place) if is_remote(place) else model_dir / place
     return {name: base / name.rpartition(":")[2] for name in formats}

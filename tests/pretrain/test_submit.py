@@ -52,6 +52,8 @@ def test_dry_run_prints_the_job(capsys):
     [
         ([], "[train]' 'tensorflow[and-cuda]' &&"),
         (["--backend=jax"], "[jax]' 'jax[cuda12]' &&"),
+        (["--backend=jax", "--export_formats=hf"], "[jax]' 'jax[cuda12]' &&"),
+        (["--backend=jax", "--export_formats=hf,savedmodel"], "[jax,train]' 'jax[cuda12]' &&"),
         (["--backend", "tensorflow"], "[train]' 'tensorflow[and-cuda]' &&"),
     ],
 )
@@ -326,6 +328,7 @@ def test_the_package_is_whole(tmp_path):
         ([*STAGING, "--dry_run"], "no flags of pretrain.run: write them after `--`"),
         ([*STAGING, "--dry_run", "--", *FLAGS, "--params_override=task.modle.x=1"], "Did you mean model"),
         ([*STAGING, "--dry_run", "--", *FLAGS, "--config_file=no_such"], "no_such"),
+        ([*STAGING, "--dry_run", "--", *FLAGS, "--export_formats=savedmodle"], "'savedmodle'. Did you mean savedmodel?"),
         ([*STAGING, "--dry_run", "--", *FLAGS, f"--config_file={__file__}"], "is a file on this machine"),
         (
             ["--staging=gs://my-bucket/x", "--display_name=a/b", "--dry_run", "--", *FLAGS],

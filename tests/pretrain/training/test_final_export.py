@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 from nlpdata.errors import UsageError
+from pretrain import submit
 from pretrain.converters import native, read_checkpoint
+from pretrain.converters.format import checkpoint_format
+from pretrain.registry import CHECKPOINT_FORMATS
 from pretrain.settings.schema import TrainerConfig
+from pretrain.training import final_export
 from pretrain.training.final_export import check_export, export_folders
 from tests.object_store import running_store
 from tests.pretrain.runs import experiment, run
@@ -41,6 +45,24 @@ def test_what_is_found_before_the_training(tmp_path):
         check_export(TrainerConfig(export_formats="hf"), tmp_path)
     with pytest.raises(UsageError, match=r"ftp://x/y: expected a path of this machine"):
         check_export(TrainerConfig(export_formats="hf", export_dir="ftp://x/y"), tmp_path)
+
+
+def test_a_format_whose_package_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(final_export, "is_installed", lambda package: package != "tensorflow")
+    check_export(TrainerConfig(export_formats="hf"), tmp_path)
+    with pytest.raises(
+        UsageError, match=r"trainer\.export_formats savedmodel needs tensorflow, which is not installed.*\[train\]"
+    ):
+        check_export(TrainerConfig(export_formats="hf,savedmodel"), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["tf1", "savedmodel", "hub"])
+def test_which_formats_are_written_with_tensorflow(name):
+    """The others are what a job without it can export (pretrain.submit)."""
+    assert checkpoint_format(name).written_with == "tensorflow"
+    assert {
+        each for each in CHECKPOINT_FORMATS if not checkpoint_format(each).written_with
+    } == submit._WITHOUT_TENSORFLOW
 
 
 @pytest.fixture
