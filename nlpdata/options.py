@@ -22,6 +22,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, ForwardRef, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from nlpdata.errors import Message, UsageError, closest, opt
+from nlpdata.files.json_kinds import HALF
 
 ACCEPT_LOSS_HELP = "Write the result even where most of the text is cut off or unknown to the tokenizer."
 
@@ -185,7 +186,7 @@ def _checked(name: str, value: Any, parameter: inspect.Parameter) -> Any:
         raise UsageError(f"{opt(name)} must be {' or '.join(kinds)}. Received: {value!r}.")
     for text in value if isinstance(value, list | tuple) else [value]:
         if isinstance(text, str) and ("\0" in text or _is_half(text)):
-            what = "a NUL character" if "\0" in text else "half of a surrogate pair, which is not a character"
+            what = "a NUL character" if "\0" in text else HALF
             raise UsageError(f"{opt(name)} has {what}. Received: {text!r}.")
     return value
 

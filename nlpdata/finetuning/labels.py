@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from nlpdata.errors import closest, opt
+from nlpdata.files.json_kinds import HALF, is_characters
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split
 from nlpdata.finetuning.label_names import is_label, label_ids, label_name, label_parts
 
@@ -55,6 +56,8 @@ class RowReader:
         name = label_name(label)
         if name is None or name == "":
             return self._bad("missing_label", row, f"no label; expected one of {self._known()}")
+        if not is_characters(name):
+            return self._bad("surrogate", row, f"the label {ascii(name)[:60]} has {HALF}")
         if name in self._ids:
             return self._ids[name]
         what = f"unknown label {name[:60]!r}, expected one of {self._known()}"

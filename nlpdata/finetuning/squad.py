@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files.compression import DAMAGE
+from nlpdata.files.json_kinds import HALF, is_characters
 from nlpdata.files.paths import read_file
 from nlpdata.finetuning.datasets import BadRow, Dataset, Split
 from nlpdata.finetuning.options import FinetuningOptions
@@ -170,6 +171,9 @@ def read_squad(path: Path, split: str, negative: bool | None) -> Iterator[Paragr
             if not isinstance(context, str) or not context.strip():
                 yield _bad("empty_text", place, f"the context is {str(context)[:20]!r}, expected text")
                 continue
+            if not is_characters(context):
+                yield _bad("surrogate", place, f"the context has {HALF}")
+                continue
             questions = []
             for k, qa in enumerate(paragraph["qas"]):
                 question, others = _question(qa, context, (place, k), split, negative, seen)
@@ -197,6 +201,8 @@ def _question(
         wrong = "duplicate_id", "an earlier question has the same id, and predictions are kept by id"
     elif not text.strip():
         wrong = "empty_text", "the question is empty"
+    elif not is_characters(name) or not is_characters(text):
+        wrong = "surrogate", f"the {'question' if is_characters(name) else 'id'} has {HALF}: {ascii(text)[:80]}"
     elif not isinstance(impossible, bool) or not isinstance(answers, list):
         wrong = "not_squad", "is_impossible must be true or false, and answers a list"
     elif impossible and negative is False:

@@ -7,17 +7,15 @@ line at a time: it may be a pipe without end.
 
 import csv
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from nlpdata.errors import DataError, closest, missing_package, opt
+from nlpdata.files.json_kinds import HALF, is_characters
 from nlpdata.finetuning.datasets import BadRow
 from nlpdata.finetuning.lines import MAX_LINE_BYTES, all_lines, blank_line, count_lines, read_lines
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 Wanted = Sequence[str | int] | Callable[[Sequence[str]], Sequence[str | int]]
 """The columns that a reader gives: names or numbers, or what chooses them from the header, or each object's keys."""
@@ -292,9 +290,8 @@ def text_fault(path: Path, line: int, column: str | int, value: object) -> BadRo
     if not isinstance(value, str):
         what = f"{column!r} is {value!r} ({type(value).__name__}), expected a string"
         return BadRow("text_type", f"{path}:{line}: {what}. Correct the row")
-    if _SURROGATE.search(value):
-        what = f"{column!r} has half of a surrogate pair, which is not a character: {ascii(value)[:80]}"
-        return BadRow("surrogate", f"{path}:{line}: {what}. Correct the row")
+    if not is_characters(value):
+        return BadRow("surrogate", f"{path}:{line}: {column!r} has {HALF}: {ascii(value)[:80]}. Correct the row")
     return None
 
 

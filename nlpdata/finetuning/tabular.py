@@ -11,6 +11,7 @@ import numpy as np
 
 from nlpdata import keys
 from nlpdata.errors import DataError, UsageError, opt
+from nlpdata.files.json_kinds import is_characters
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, refusal
 from nlpdata.finetuning.dialects import recognise
 from nlpdata.finetuning.label_names import given_labels, is_label, label_name, label_parts, sorted_labels
@@ -175,7 +176,7 @@ def _discover(path: Path, rows: Rows, kind: str, options: FinetuningOptions) -> 
         if odd is None and not is_label(row.label):
             odd = row.label
         names = label_parts(row.label, options.label_separator) if kind == "multilabel" else [label_name(row.label)]
-        found.update(name for name in names if name and name not in dropped)
+        found.update(name for name in names if name and name not in dropped and is_characters(name))
     column = options.label_column or "label"
     if not found and odd is None and bad is not None:
         raise DataError(f"{path}: no row can be used. The first one: {bad.message}")

@@ -370,3 +370,66 @@ def test_a_damaged_parquet_file(tmp_path, make):
         except DataError as error:
             found = str(error)
         assert found == good or found.startswith(str(path)), at
+
+
+HALF = "\ud83d"  # of 😀
+
+
+@pytest.mark.parametrize("task", ["classification", "multilabel"])
+def test_half_a_surrogate_pair_in_a_label(tmp_path, make, task):
+    rows = [{"text": f"fox {i}", "label": ["good", "bad"][i % 2]} for i in range(10)]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, *[{"text": "dog", "label": f"a{HALF}"}] * 5]))
+    with pytest.raises(DataError, match=r"rows\.jsonl:11: the label 'a\\ud83d' has half of a surrogate pair"):
+        make(path, task=task, max_seq_length=32)
+    result = make(path, task=task, max_seq_length=32, on_bad_row="skip")
+    assert result.counters["train"]["counters"]["dropped"] == {"surrogate": 5}
+    assert list(result.counters["train"]["counters"]["labels"]) == ["bad", "good"]
+
+
+@pytest.mark.parametrize("field", ["id", "question", "context"])
+def test_half_a_surrogate_pair_in_a_question(tmp_path, make, field):
+    qas = [
+        {"id": f"q{i}", "question": "the fox?", "answers": [{"text": "dog", "answer_start": 4}], "is_impossible": False}
+        for i in range(3)
+    ]
+    paragraphs = [{"context": "the dog", "qas": [qa]} for qa in qas]
+    (paragraphs[1] if field == "context" else qas[1])[field] += HALF
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    options = {"task": "squad", "max_seq_length": 32, "max_query_length": 8, "accept_loss": True}
+    with pytest.raises(DataError, match=rf"data\[0\]\.paragraphs\[1\].*: the {field} has half of a surrogate pair"):
+        make(tmp_path, **options)
+    counters = make(tmp_path, **options, on_bad_row="skip").counters
+    assert {name: each["counters"]["dropped"] for name, each in counters.items()} == {
+        "train": {"surrogate": 1},
+        "dev": {"surrogate": 1},
+    }
+
+
+@pytest.mark.parametrize("labels", [["²", "³"], ["--5", "1"], ["٣", "٤"], ["9" * 400, "1e400"], ["-", "+"]])
+def test_labels_that_look_like_numbers_and_are_none(tmp_path, make, labels):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps({"text": f"fox {i}", "label": labels[i % 2]}) + "\n" for i in range(10)))
+    result = make(path, task="classification", max_seq_length=32)
+    assert sorted(result.counters["train"]["counters"]["labels"]) == sorted(labels)
+
+
+def test_why_no_label_is_found(tmp_path, make):
+    """A column that is misspelt, or an encoding, is not a label that is missing."""
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps({"text": f"fox {i}", "label": i % 2}) + "\n" for i in range(10)))
+    for choice, advice in (("fail", "or use on_bad_row='skip'"), ("skip", "Correct the row$")):
+        with pytest.raises(
+            DataError, match=rf"rows\.jsonl:1: no key 'txet' among text, label\. Did you mean text\? .*{advice}"
+        ):
+            make(path, task="classification", text_column="txet", on_bad_row=choice)
+
+
+def test_rows_that_are_left_out_are_not_advised_to_be_left_out(tmp_path, make):
+    path = tmp_path / "rows.csv"
+    path.write_text("text,label\nfox,1\ndog,0\n,1\nfox,0,2\n\nfox,dog,1\nfox,1\n")
+    make(path, task="classification", on_bad_row="skip", max_seq_length=32)
+    left_out = [line for line in make.log if line.startswith("left out (")]
+    assert len(left_out) == 4
+    assert not [line for line in left_out if "on_bad_row" in line or "on-bad-row" in line]
