@@ -23,6 +23,7 @@ from nlpdata.files.writing import move
 from nlpdata.output import FinishedSet, commit
 from nlpdata.pretraining.buckets import BucketGroup, group_buckets, plan_buckets
 from nlpdata.pretraining.build import build_examples
+from nlpdata.pretraining.documents import PLACE
 from nlpdata.pretraining.maker import SPLITS, MakerSpec, maker_of
 from nlpdata.pretraining.plan import Plan, refuse_lone_documents, refuse_loss, require_examples
 from nlpdata.pretraining.stages import portion_name, shard_border
@@ -62,9 +63,9 @@ def _reported(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def _count(counters: Counter) -> None:
-    """Shows counters as Beam metrics; the total of the longest document has no meaning there."""
+    """Shows counters as Beam metrics; the total of longest documents and of places has no meaning there."""
     for name, count in counters.items():
-        if name != "longest_document" and count:
+        if name != "longest_document" and not name.startswith(PLACE) and count:
             Metrics.counter("nlpdata", name).inc(count)
 
 

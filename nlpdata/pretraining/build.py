@@ -19,7 +19,7 @@ from nlpdata.keys import Purpose
 from nlpdata.pretraining.assemble import truncate
 from nlpdata.pretraining.buckets import Offer, bucket_key
 from nlpdata.pretraining.chunking import Duplicate, Sentences, ShortSequences
-from nlpdata.pretraining.documents import Document, places
+from nlpdata.pretraining.documents import EMPTY, LONGEST, Document, place_code, places
 from nlpdata.pretraining.maker import SPLITS, ExampleMaker, Keyed
 from nlpdata.tokenizers import count_unknown
 
@@ -68,7 +68,13 @@ class _Builder:
         counters["tokens"] += len(tokens)
         counters["tokens_unknown"] += count_unknown(tokens, tokenizer)
         counts = _count_real(lengths, block.line_counts)
-        counters["dropped/empty_after_tokenization"] += len(lengths) - sum(counts)
+        empty = len(lengths) - sum(counts)
+        counters["dropped/empty_after_tokenization"] += empty
+        if empty and EMPTY not in counters:
+            number = next(
+                i for i, (left, all_) in enumerate(zip(counts, block.line_counts, strict=True)) if left < all_
+            )
+            counters[EMPTY] = place_code(block.files[number], block.offsets[number])
         lengths = lengths[lengths > 0]
 
         held = len(self._held_lengths)
@@ -183,7 +189,9 @@ class _Builder:
         counters, sentences = self._counters, document.sentences
         counters[f"documents_{document.split}"] += 1
         counters["one_sentence_documents"] += sentences == 1
-        counters["longest_document"] = max(counters["longest_document"], sentences)
+        if sentences > counters["longest_document"]:
+            counters["longest_document"] = sentences
+            counters[LONGEST] = place_code(document.file, document.offset)
         unused = self._objective.unused(sentences)
         if unused:
             counters[f"dropped/{unused}"] += sentences

@@ -115,7 +115,7 @@ class _Run:
         commit(sets, self._plan.key, self._work.path, found=self._work.found)
         self._work.remove()
         metas = {split: each.meta for split, each in zip(self._plan.targets, sets, strict=True)}
-        found = result_warnings(self._plan, metas["train"]["counters"])
+        found = result_warnings(self._plan, {**self._counters, **metas["train"]["counters"]})
         for line in found:
             _log.warning(line)
         return self._plan.result(metas, found)

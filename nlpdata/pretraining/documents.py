@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 
 from nlpdata.corpus import CorpusFile
+from nlpdata.corpus.source import place
 from nlpdata.pretraining.chunking import Duplicate
+
+PLACE = "at/"
+"""Before the names of counters that are places of documents (see place_code)."""
+LONGEST, EMPTY = f"{PLACE}longest_document", f"{PLACE}empty_after_tokenization"
+"""The longest document, and the first one with a sentence of which the tokenizer's normalisation left nothing."""
+_OFFSET_BITS = 48
 
 
 @dataclass
@@ -34,6 +41,16 @@ class Document:
     first_token: int = 0
     sentences: int = 0
     gathered: Any = None
+
+
+def place_code(file: CorpusFile, offset: int) -> int:
+    """A document's place as one number, ascending in the order of the corpus."""
+    return (file.number << _OFFSET_BITS) + offset
+
+
+def place_of(code: int, files: Sequence[CorpusFile]) -> str:
+    """A place in words: file, line where it is cheap to tell, byte."""
+    return place(files[code >> _OFFSET_BITS], code & ((1 << _OFFSET_BITS) - 1))
 
 
 def places(documents: Sequence[Document]) -> np.ndarray:

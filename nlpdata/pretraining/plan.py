@@ -16,6 +16,7 @@ from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.execution.executor import default_workers
 from nlpdata.output import OutputSet, digest, output_set, set_files
 from nlpdata.pretraining.buckets import MAX_FILES, Bucket, BucketWork, file_index
+from nlpdata.pretraining.documents import LONGEST, PLACE, place_of
 from nlpdata.pretraining.maker import MakerSpec, maker_of
 from nlpdata.pretraining.objectives import find_objective
 from nlpdata.pretraining.objectives.base import Objective
@@ -200,11 +201,13 @@ def _older_eval_set(output: str, options: PretrainingOptions) -> list[str]:
     return [f"{left[0]} is of another run, and its documents may be in the new training set: do not evaluate on it"]
 
 
-def add_counters(total: Counter, more: dict) -> None:
-    """Adds a unit's counters to `total`."""
-    longest = max(total["longest_document"], more.get("longest_document", 0))
-    total.update(more)
-    total["longest_document"] = longest
+def add_counters(total: Counter, more: Mapping[str, int]) -> None:
+    """Adds a unit's counters to `total`: counts add up, of documents the longest counts, of places the first."""
+    longest, at = max((each.get("longest_document", 0), -each.get(LONGEST, 0)) for each in (total, more))
+    places = {name: min(code, total.get(name, code)) for name, code in more.items() if name.startswith(PLACE)}
+    total.update({name: count for name, count in more.items() if name not in places})
+    for name, code in {**places, "longest_document": longest, LONGEST: -at}.items():
+        total[name] = code
 
 
 def refuse_lone_documents(plan: Plan, split: str, buckets: Sequence[Bucket]) -> None:
@@ -257,4 +260,6 @@ def refuse_loss(plan: Plan, counters: Counter, ending: str = loss.NOTHING_WRITTE
 
 def result_warnings(plan: Plan, counters: Mapping) -> list[str]:
     """What looks wrong about the corpus and what became of it; `counters`: as counted, or of a meta file."""
-    return corpus_warnings(counters) + loss.warnings(losses(counters, plan.options, plan.tokenizer_entry))
+    codes = {name.removeprefix(PLACE): code for name, code in counters.items() if name.startswith(PLACE)}
+    where = {name: place_of(code, plan.files) for name, code in codes.items()}
+    return corpus_warnings(counters, where) + loss.warnings(losses(counters, plan.options, plan.tokenizer_entry))

@@ -91,8 +91,13 @@ def losses(counters: Mapping[str, int], options: PretrainingOptions, tokenizer: 
     return [cut, loss.unknown_tokens(counters, tokenizer)]
 
 
-def corpus_warnings(counters: Mapping) -> list[str]:
-    """What looks wrong about the corpus; `counters`: as they are counted, or of a meta file."""
+def corpus_warnings(counters: Mapping, where: Mapping[str, str]) -> list[str]:
+    """What looks wrong about the corpus.
+
+    Args:
+      counters: as they are counted, or of a meta file.
+      where: the places that are known: of the longest document, and of the first one with an empty sentence.
+    """
     found = []
     dropped = counters.get("dropped") or dropped_by_reason(counters)
     lone, documents, sentences = (counters[name] for name in ("one_sentence_documents", "documents", "sentences"))
@@ -103,7 +108,8 @@ def corpus_warnings(counters: Mapping) -> list[str]:
         )
     if counters["longest_document"] > LONG_DOCUMENT:
         found.append(
-            f"a document of {counters['longest_document']} sentences: is a blank line missing between documents?"
+            f"{where.get('longest_document', 'the corpus')}: a document of {counters['longest_document']} sentences: is a "
+            "blank line missing between documents?"
         )
     if dropped.get("line_too_long"):
         found.append(
@@ -116,8 +122,9 @@ def corpus_warnings(counters: Mapping) -> list[str]:
             "another encoding? Convert it, e.g. with iconv"
         )
     if dropped.get("empty_after_tokenization", 0) * 10 > sentences:
+        first = where.get("empty_after_tokenization")
         found.append(
             f"of {dropped['empty_after_tokenization']} of {sentences} sentences the tokenizer's normalisation left nothing: "
-            "do they hold text?"
+            "do they hold text?" + (f" The first one is in the document at {first}" if first else "")
         )
     return found

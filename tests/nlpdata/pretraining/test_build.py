@@ -129,7 +129,7 @@ def test_one_sentence_documents(tmp_path):
     corpus, _, tokenizer = unique_corpus(tmp_path / "a.txt", [[5], [6], [7]])
     sop = build_all(corpus, tokenizer, objective="sop", **SMALL)
     assert sop.records() == []
-    assert +sop.counters == {
+    assert {name: count for name, count in sop.counters.items() if count and not name.startswith("at/")} == {
         "documents": 3,
         "documents_train": 3,
         "sentences": 3,

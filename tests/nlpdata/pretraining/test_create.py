@@ -7,9 +7,12 @@ import socket
 import numpy as np
 import pytest
 
+import nlpdata
 from nlpdata.cli import commands
+from nlpdata.pretraining import summary
 from nlpdata.records.reader import open_records
 from tests.nlpdata.commands import contents, create_arguments, run_command
+from tests.nlpdata.conftest import random_sentences
 
 OBJECTIVES = ("sop", "nsp", "none")
 SPLIT = ("--eval-fraction", "0.2")
@@ -204,3 +207,22 @@ def test_limit_documents_takes_the_first_in_file_order(tmp_path, corpus_folder, 
     assert commands.main(everything) == 0
     assert commands.main(create_arguments(tmp_path / "a.txt", whole / "x.tfrecord", tiny_model)) == 0
     assert (limited / "x.tfrecord").read_bytes() == (whole / "x.tfrecord").read_bytes()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_warnings_about_documents_say_where_they_are(tmp_path, monkeypatch, tiny_model, workers):
+    """Whatever the units of work are."""
+    monkeypatch.setattr(summary, "LONG_DOCUMENT", 50)
+    sentences = random_sentences(90)
+    (tmp_path / "a.txt").write_text("\n".join(sentences[:20]) + "\n\n" + "\n".join(sentences) + "\n\n" + "one\ntwo\n")
+    (tmp_path / "b.txt").write_text("first\nsecond\n\n" + "\u0301\n" * 30 + "third\n")
+    for chunk_size in (500, None):
+        result = nlpdata.create_pretraining(
+            [str(tmp_path / "*.txt")], str(tmp_path / "r"), tiny_model, max_seq_length=32, dupe_factor=1, workers=workers,
+            chunk_size=chunk_size, overwrite=True, accept_loss=True,
+        )  # fmt: skip
+        long, empty = (
+            next(line for line in result.warnings if words in line) for words in ("blank line", "left nothing")
+        )
+        assert long.startswith(f"{tmp_path / 'a.txt'}:22 (byte ")
+        assert f"The first one is in the document at {tmp_path / 'b.txt'}:4 (byte 14)" in empty
