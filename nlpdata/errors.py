@@ -24,6 +24,8 @@ RESUMES = "Finished parts are kept: the same command resumes from them"
 BEGINS_ANEW = "A run on Beam keeps no finished parts: the same command begins anew"
 """What an error leaves of a command that works in parts, for the end of messages."""
 
+HALF = "half of a surrogate pair, which is not a character"
+
 # Control characters that no message has otherwise: field, or field and value as JSON.
 _OPTION = re.compile(r"\x1e([A-Za-z]\w*)(?:=([^\x1e\x1f]*))?\x1f")
 _CLOSE = 0.5

@@ -21,8 +21,7 @@ from dataclasses import Field, asdict, dataclass, field, fields
 from types import NoneType, UnionType
 from typing import Annotated, Any, ForwardRef, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
-from nlpdata.errors import Message, UsageError, closest, opt
-from nlpdata.files.json_kinds import HALF
+from nlpdata.errors import HALF, Message, UsageError, closest, opt
 
 ACCEPT_LOSS_HELP = "Write the result even where most of the text is cut off or unknown to the tokenizer."
 

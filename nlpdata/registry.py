@@ -67,16 +67,23 @@ def users_code(what: str) -> Iterator[None]:
     except NlpdataError:
         raise
     except Exception as error:  # not SystemExit, which is also how a signal ends a command
-        text = " ".join(str(error).split())
-        raise UsageError(f"{what}: {type(error).__name__}: {text}{_place(error)}") from error
+        raise users_fault(what, error) from error
 
 
-def _place(error: Exception) -> str:
+def users_fault(what: str, error: Exception, file: str = "") -> UsageError:
+    """The error for what a user's own code has raised; see users_code. file: of that code, if it is known."""
+    text = " ".join(str(error).split())
+    return UsageError(f"{what}: {type(error).__name__}: {text}{_place(error, file)}")
+
+
+def _place(error: Exception, file: str = "") -> str:
     """ " (file:line)" of where a user's code failed; "" where the error names it itself.
 
-    That is the last line that is not of Python's own modules: the definition of a class, not the decorator that refuses it.
+    That is the last line of its file, or else that is not of Python's own modules: the definition of a class, not the decorator
+    that refuses it.
     """
     frames = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in frames if frame.filename == file] or frames
     own = [frame for frame in frames if os.path.dirname(frame.filename) not in (_STANDARD_LIBRARY, "")]
     frame = next(reversed(own or frames), None)
     return f" ({frame.filename}:{frame.lineno})" if frame and not isinstance(error, SyntaxError) else ""

@@ -22,7 +22,7 @@ from nlpdata.files.paths import AnyPath
 from nlpdata.files.writing import move
 from nlpdata.output import FinishedSet, commit
 from nlpdata.pretraining.buckets import BucketGroup, group_buckets, plan_buckets
-from nlpdata.pretraining.build import build_examples
+from nlpdata.pretraining.build import build_examples, fill_buckets
 from nlpdata.pretraining.documents import PLACE
 from nlpdata.pretraining.maker import SPLITS, MakerSpec, maker_of
 from nlpdata.pretraining.plan import Plan, refuse_lone_documents, refuse_loss, require_examples
@@ -131,7 +131,7 @@ class FillFn(beam.DoFn):
             runs = RunBuilder(f"group-{split}-{number:06d}", maker.bucket_work, self._folder)
             documents, waiting = (given[kind].merge() for kind in BUCKET_KINDS)
             group = BucketGroup(split, buckets, documents, waiting)
-            for item in maker.bucket_work.fill(group, maker, counters):
+            for item in fill_buckets(group, maker, counters):
                 yield from runs.add(item)
             yield from runs.finish(counters)
         _count(counters)

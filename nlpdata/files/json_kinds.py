@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-HALF = "half of a surrogate pair, which is not a character"
 SURROGATE = re.compile("[\ud800-\udfff]")  # alone, no character
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from nlpdata.errors import closest, opt
-from nlpdata.files.json_kinds import HALF, is_characters
+from nlpdata.errors import HALF, closest, opt
+from nlpdata.files.json_kinds import is_characters
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split
 from nlpdata.finetuning.label_names import is_label, label_ids, label_name, label_parts
 

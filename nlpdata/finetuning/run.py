@@ -18,7 +18,7 @@ from nlpdata.finetuning.losses import losses
 from nlpdata.finetuning.meta import meta_content
 from nlpdata.finetuning.plan import FinetuningResult, Plan
 from nlpdata.finetuning.squad import Paragraphs
-from nlpdata.output import FinishedSet, WorkFolder, check_output, commit
+from nlpdata.output import FinishedSet, WorkFolder, check_output, commit, disk_errors
 from nlpdata.text import loss
 
 _log = logging.getLogger(__name__)
@@ -58,22 +58,19 @@ class Run:
         self._resumes = folder is None  # a Beam job makes all units anew
         self.work = WorkFolder(targets, plan.key, resumable=self._resumes)
         self._folder = folder or self.work.path
+        self._disk = disk_errors("create-finetuning", self._folder, RESUMES if self._resumes else BEGINS_ANEW)
         self._tallies: dict[str, Tally] = {}
         self._warnings: list[str] = []
 
     def __enter__(self) -> "Run":
+        self._disk.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.work.close()
-        if isinstance(error, OSError):
-            where = f" ({error.filename})" if error.filename else ""
-            raise DataError(
-                f"create-finetuning ({self._folder}): {error.strerror or error}{where}. Nothing was put in place. "
-                f"{RESUMES if self._resumes else BEGINS_ANEW}"
-            ) from error
+        self._disk.__exit__(kind, error, traceback)
 
     @property
     def is_made(self) -> bool:

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nlpdata.errors import DataError, UsageError, opt
+from nlpdata.errors import HALF, DataError, UsageError, opt
 from nlpdata.files.compression import DAMAGE
-from nlpdata.files.json_kinds import HALF, is_characters
+from nlpdata.files.json_kinds import is_characters
 from nlpdata.files.paths import read_file
 from nlpdata.finetuning.datasets import BadRow, Dataset, Split
 from nlpdata.finetuning.options import FinetuningOptions

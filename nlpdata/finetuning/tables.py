@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from nlpdata.errors import DataError, closest, missing_package, opt
-from nlpdata.files.json_kinds import HALF, is_characters
+from nlpdata.errors import HALF, DataError, closest, missing_package, opt
+from nlpdata.files.json_kinds import is_characters
 from nlpdata.finetuning.datasets import BadRow
 from nlpdata.finetuning.lines import MAX_LINE_BYTES, all_lines, blank_line, count_lines, read_lines
 

@@ -7,6 +7,7 @@ meta files come last, the markers go, and then the work folder.
 """
 
 from nlpdata.output.committing import FinishedSet, commit, complete, digest
+from nlpdata.output.interruption import disk_errors
 from nlpdata.output.naming import OutputSet, is_own, output_set, set_files
 from nlpdata.output.refusal import check_output
 from nlpdata.output.work import WorkFolder, is_unfinished, shared_path, store_result, work_path
@@ -19,6 +20,7 @@ __all__ = [
     "commit",
     "complete",
     "digest",
+    "disk_errors",
     "is_own",
     "is_unfinished",
     "output_set",

@@ -17,10 +17,11 @@ from nlpdata import keys
 from nlpdata.corpus import Block, CorpusFile
 from nlpdata.keys import Purpose
 from nlpdata.pretraining.assemble import truncate
-from nlpdata.pretraining.buckets import Offer, bucket_key
+from nlpdata.pretraining.buckets import BucketGroup, Offer, bucket_key
 from nlpdata.pretraining.chunking import Duplicate, Sentences, ShortSequences
 from nlpdata.pretraining.documents import EMPTY, LONGEST, Document, place_code, places
 from nlpdata.pretraining.maker import SPLITS, ExampleMaker, Keyed
+from nlpdata.pretraining.objectives import objectives_code
 from nlpdata.tokenizers import count_unknown
 
 _NO_TOKENS, _NO_LENGTHS = np.zeros(0, np.int32), np.zeros(0, np.int64)
@@ -47,7 +48,14 @@ def build_examples(blocks: Iterable[Block], maker: ExampleMaker, counters: Count
     """
     builder = _Builder(maker, counters)
     for block in blocks:
-        yield from builder.add(block)
+        with objectives_code(maker.options.objective):
+            yield from builder.add(block)
+
+
+def fill_buckets(group: BucketGroup, maker: ExampleMaker, counters: Counter) -> Iterator[Keyed]:
+    """Makes the examples of a group of buckets."""
+    with objectives_code(maker.options.objective):
+        yield from maker.bucket_work.fill(group, maker, counters)
 
 
 class _Builder:

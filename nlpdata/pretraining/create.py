@@ -20,7 +20,7 @@ from nlpdata.errors import DataError
 from nlpdata.execution.executor import default_workers, run_stage
 from nlpdata.execution.spill import MAX_RUNS, Merge
 from nlpdata.options import takes
-from nlpdata.output import FinishedSet, WorkFolder, check_output, commit
+from nlpdata.output import FinishedSet, WorkFolder, check_output, commit, disk_errors
 from nlpdata.pretraining.buckets import group_buckets, plan_buckets, slot_shift
 from nlpdata.pretraining.maker import SPLITS
 from nlpdata.pretraining.options import LocalPretrainingRequest
@@ -39,7 +39,6 @@ from nlpdata.pretraining.stages import (
     RunGroup,
     Setup,
     Shard,
-    disk_errors,
     make_buckets,
     make_portion,
     make_shard,

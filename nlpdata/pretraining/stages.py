@@ -7,14 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 
 from nlpdata.corpus import Block, Portion, read_portion
-from nlpdata.errors import RESUMES, DataError, opt
+from nlpdata.errors import RESUMES, DataError
 from nlpdata.execution.spill import Merge, SpillWriter, merge_runs
-from nlpdata.output import store_result
+from nlpdata.output import disk_errors, store_result
 from nlpdata.pretraining.buckets import Bucket, BucketGroup
-from nlpdata.pretraining.build import build_examples
+from nlpdata.pretraining.build import build_examples, fill_buckets
 from nlpdata.pretraining.maker import Keyed, MakerSpec, maker_of
 from nlpdata.records.writer import ShardWriter
 
@@ -138,7 +137,7 @@ def make_buckets(unit: BucketUnit, report: Report) -> dict:
             Merge([_setup.folder / run for run in runs]) for runs in (unit.document_runs, unit.waiting_runs)
         )
         group = BucketGroup(unit.split, unit.buckets, documents, waiting)
-        for item in maker.bucket_work.fill(group, maker, counters):
+        for item in fill_buckets(group, maker, counters):
             spills.add(item)
         report(1)
         return spills.finish(counters)
@@ -158,40 +157,23 @@ class Shard:
 def make_shard(shard: Shard, report: Report) -> dict:
     """Writes a shard; its ShardInfo as a dict."""
     with disk_errors("writing shards", _setup.folder):
-        low, high = (shard_border(i, shard.count) for i in (shard.index, shard.index + 1))
-        with ShardWriter(_setup.folder / shard.name, _setup.maker.options.compression) as writer:
-            for _, _, lengths, payload in Merge([_setup.folder / run for run in shard.runs]).read(low, high):
-                writer.write(payload, len(lengths))
-                report(len(payload))
-        info = asdict(writer.close())
+        try:
+            info = _write_shard(shard, report)
+        except DataError as error:  # of a run that is damaged, or of the writer
+            raise DataError(f"writing shards: {error}. Nothing was put in place. {RESUMES}") from error
         store_result(_setup.folder, shard.name, info)
         return info
+
+
+def _write_shard(shard: Shard, report: Report) -> dict:
+    low, high = (shard_border(i, shard.count) for i in (shard.index, shard.index + 1))
+    with ShardWriter(_setup.folder / shard.name, _setup.maker.options.compression) as writer:
+        for _, _, lengths, payload in Merge([_setup.folder / run for run in shard.runs]).read(low, high):
+            writer.write(payload, len(lengths))
+            report(len(payload))
+    return asdict(writer.close())
 
 
 def shard_border(index: int, count: int) -> int:
     """Lowest sort key of a shard; index = count: the end of the last."""
     return -(-(index << 64) // count)
-
-
-class disk_errors:
-    """Turns an OSError of a stage into a message with the stage and the file."""
-
-    def __init__(self, stage: str, what: object) -> None:
-        self._stage, self._what = stage, what
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if isinstance(error, DataError) and self._stage == "writing shards":
-            raise DataError(f"{self._stage}: {error}. Nothing was put in place. {RESUMES}") from error
-        if isinstance(error, OSError):
-            raise DataError(
-                f"{self._stage} ({self._what}): {error.strerror or error}"
-                + (f" ({error.filename})" if error.filename else "")
-                + f". Nothing was put in place. {RESUMES}"
-            ) from error
-        if isinstance(error, MemoryError):
-            raise DataError(f"{self._stage} ({self._what}): memory ran out. Use fewer {opt('workers')}") from error

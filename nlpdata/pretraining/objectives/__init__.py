@@ -4,12 +4,15 @@ An objective cuts documents into chunks, makes segments and labels of chunks, an
 nlpdata.pretraining.objectives.base). A user's own objective is named as module:attribute.
 """
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from nlpdata.errors import UsageError, opt
-from nlpdata.registry import Registry, users_code
+from nlpdata.errors import NlpdataError, UsageError, opt
+from nlpdata.registry import Registry, users_code, users_fault
 
 if TYPE_CHECKING:
     from nlpdata.pretraining.objectives.base import Objective
@@ -43,6 +46,20 @@ def find_objective(name: str) -> "Objective":
     if fault := objective.fault():
         raise UsageError(f"{opt('objective', name)}: {fault}")
     return objective
+
+
+@contextmanager
+def objectives_code(name: str) -> Iterator[None]:
+    """While the context lasts, what a user's own objective raises at work becomes a UsageError with its file and line."""
+    try:
+        yield
+    except (NlpdataError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        if OBJECTIVES.is_built_in(name):
+            raise
+        file = getattr(sys.modules.get(type(find_objective(name)).__module__), "__file__", None) or ""
+        raise users_fault(f"{opt('objective', name)} failed", error, file) from error
 
 
 def check_own_options(options: Any) -> None:

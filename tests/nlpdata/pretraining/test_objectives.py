@@ -195,6 +195,31 @@ def test_the_documented_objective_on_workers_and_on_beam(tmp_path, own_module, c
     assert name not in sys.modules
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("method", ["segments", "chunks"])
+def test_an_objective_that_fails_at_work(tmp_path, own_module, corpus_folder, tiny_model, capsys, method, workers):
+    """One line with its name, and the file and line of the user's code, wherever the work is done."""
+    code = "from nlpdata.pretraining.objectives.sop import SentenceOrder\n\n\nclass Failing(SentenceOrder):\n"
+    name = own_module(
+        f"{code}    def {method}(self, *given):\n        import numpy\n        return numpy.zeros(3)[7]\n"
+    )
+    arguments = (
+        corpus_folder / "*.txt",
+        tmp_path / "r",
+        tiny_model,
+        "--objective",
+        f"{name}:Failing",
+        "--chunk-size",
+        8000,
+    )
+    outcome = run_command(capsys, *create_arguments(*arguments, workers=workers))
+    assert outcome.code == 2, outcome.err
+    assert len(outcome.err.splitlines()) <= 2
+    line = outcome.err.splitlines()[-1]
+    assert line.startswith(f"nlpdata: error: --objective {name}:Failing failed: IndexError: index 7 is out of bounds")
+    assert line.endswith(f"({tmp_path / 'modules' / name}.py:7)")
+
+
 def test_no_example_is_explained_in_the_objectives_words(tmp_path, own_module, tiny_model, capsys):
     name = own_module(documented())
     (tmp_path / "short.txt").write_text("One sentence.\nAnother one.\n\nA third.\n")
