@@ -77,7 +77,7 @@ def _work(names: Sequence[str], first: int, plan: dict, pipe) -> None:
     place = Path(tempfile.mkdtemp(prefix="fuzz-"))
     try:
         for name in names:
-            target, started = TARGETS[name], time.monotonic()
+            target = TARGETS[name]
             given = place / name.replace("/", "-") / "given"
             given.mkdir(parents=True)
             try:
@@ -87,8 +87,8 @@ def _work(names: Sequence[str], first: int, plan: dict, pipe) -> None:
                 pipe.send((name, 0, FAULT, f"its intact input cannot be made: {traceback.format_exc()[-3000:]}"))
                 continue
             number, count = first, max(1, plan["count"] // target.cost)
-            first = 0
-            while number < count and time.monotonic() - started < plan["seconds"]:
+            first, stop = 0, time.monotonic() + plan["seconds"]
+            while number < count and (number == 0 or time.monotonic() < stop):
                 pipe.send((name, number, "", ""))
                 pipe.send((name, number, *run_case(target, plan["seed"], number, given)))
                 number += 1
@@ -98,7 +98,8 @@ def _work(names: Sequence[str], first: int, plan: dict, pipe) -> None:
 
 
 def run(names: Sequence[str], seed: int, count: int, seconds: float) -> Iterator[tuple[str, Tally]]:
-    """Yields (target, what happened so far) after each case; `count` cases and `seconds` seconds of each target at most."""
+    """Yields (target, what happened so far) after each case; `count` cases and `seconds` seconds of each target at most, and
+    one case of each at least."""
     tallies = {name: Tally() for name in names}
     plan, left, first = {"seed": seed, "count": count, "seconds": seconds}, list(names), 0
     while left:
