@@ -9,6 +9,7 @@ import typer
 
 from nlpdata.cli.parameters import with_common
 from nlpdata.errors import UsageError
+from nlpdata.files.unpacking import shown
 from nlpdata.registry import user_modules
 from pretrain.settings.command_line import AllowOtherTokenizer, Format, ImportModules, run_app
 from pretrain.tasks.metrics import BETTER
@@ -41,12 +42,12 @@ def export_command(
     allow_other_tokenizer: AllowOtherTokenizer = False,
 ) -> None:
     """Write a run's checkpoint in the format of another tool."""
-    from pretrain.converters import read_checkpoint
+    from pretrain.converters import places, read_checkpoint
     from pretrain.converters.convert import convert
     from pretrain.converters.format import checkpoint_format
 
-    folder = find_checkpoint(Path(model_dir).expanduser(), best=which == "best")
-    print(f"checkpoint: {folder}")
+    folder = find_checkpoint(places.find(model_dir), best=which == "best")
+    print(f"checkpoint: {shown(str(folder))}")
     with user_modules(import_module or ()):
         checkpoint_format(format)  # an unknown one is refused before anything is read
         convert(

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import typer
 
 from nlpdata.cli.parameters import with_common
+from nlpdata.files.paths import is_remote
 from nlpdata.options import ACCEPT_LOSS_HELP
 from pretrain.settings.backend import choose_backend
 from pretrain.settings.command_line import AllowOtherTokenizer, ImportModules, run_app
@@ -73,7 +74,9 @@ def glue_command(
     allow_other_tokenizer: AllowOtherTokenizer = False,
 ) -> None:
     """Fine-tune on GLUE tasks, and print the table of their scores."""
-    backend, why = choose_backend(backend, os.environ, next(Path(output).glob("*/seed-*"), None))
+    backend, why = choose_backend(
+        backend, os.environ, None if is_remote(output) else next(Path(output).glob("*/seed-*"), None)
+    )
     os.environ["KERAS_BACKEND"] = backend
     _log.info(f"backend: {backend} ({why})")
     options = GlueOptions(

@@ -15,6 +15,8 @@ from nlpdata.cli.libraries import show_libraries
 from nlpdata.cli.program import run_program
 from nlpdata.cli.version import version_line
 from nlpdata.errors import UsageError, closest
+from nlpdata.files.fetching import local_only
+from nlpdata.files.paths import is_remote
 from nlpdata.records.contract import read_meta
 from nlpdata.registry import user_modules
 from pretrain.data.record_set import kind_of
@@ -109,7 +111,7 @@ def _run(values: dict, mode: str, about_backend: str) -> int:
 def _resumed(values: dict, mode: str) -> Path | None:
     """The folder of the run that this command would resume."""
     folder = values.get("model_dir") or os.environ.get("AIP_MODEL_DIR")
-    if mode in ("eval", "eval_all") or not folder or folder.startswith("gs://"):
+    if mode in ("eval", "eval_all") or not folder or is_remote(folder):
         return None
     runs = sorted(Path(folder).glob("seed-*")) if "seeds" in values else []
     return runs[0] if runs else Path(folder)
@@ -239,6 +241,11 @@ def find_model_dir(flag: str | None, environment: Mapping[str, str], mounts: Pat
     if not given:
         raise UsageError("--model_dir is missing: the folder for checkpoints and logs, e.g. --model_dir=run1.")
     if not given.startswith("gs://"):
+        local_only(
+            given,
+            "--model_dir",
+            f"Train into a local folder, and copy it; --export_dir={given} writes the trained model there.",
+        )
         return given
     bucket, _, rest = given.removeprefix("gs://").partition("/")
     if not (mounts / bucket).is_dir():

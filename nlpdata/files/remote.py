@@ -116,6 +116,11 @@ class RemotePath:
     def read_text(self, encoding: str = "utf-8") -> str:
         return self.read_bytes().decode(encoding)
 
+    def copy_to(self, target: Path) -> None:
+        """Downloads the file to a path of this machine."""
+        with self._system() as (system, path):
+            system.get_file(path, str(target))
+
     def write_bytes(self, data: bytes) -> None:
         with self._system() as (system, path):
             system.pipe_file(path, data)

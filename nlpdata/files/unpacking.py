@@ -5,17 +5,20 @@ shown("/tmp/nlpdata-archive-.../uncased_L-12.zip/uncased_L-12/vocab.txt")     # 
 """
 
 import atexit
+import contextlib
 import functools
 import shutil
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from nlpdata.errors import NlpdataError
 from nlpdata.files.archives import is_tar, read_tar, read_zip
 
-_roots: dict[str, str] = {}  # a temporary folder -> the archive that is unpacked there
+_roots: dict[str, str] = {}  # a temporary folder -> the archive that is unpacked there, or what it is a copy of
 
 
 def unpacked(path: Path) -> Path:
@@ -30,11 +33,25 @@ def unpacked(path: Path) -> Path:
     return _unpack(path.absolute(), str(path), facts.st_mtime_ns, facts.st_size)
 
 
+def show_as(folder: Path, name: str) -> None:
+    """From now on a temporary folder is shown to the user as `name`, that of what was copied or unpacked there."""
+    _roots[str(folder)] = name
+
+
 def shown(text: str) -> str:
-    """A text for the user, in which places in unpacked archives are those in the archives."""
+    """A text for the user, in which places in temporary folders are those of which they are copies."""
     for root, archive in _roots.items():
         text = text.replace(root, archive)
     return text
+
+
+@contextlib.contextmanager
+def named_as_given() -> Iterator[None]:
+    """While the context lasts, errors show what was given in place of its temporary copies."""
+    try:
+        yield
+    except NlpdataError as error:
+        raise type(error)(shown(error.message.text)) from None
 
 
 @functools.cache
@@ -43,7 +60,7 @@ def _unpack(path: Path, name: str, *_version: int) -> Path:
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     folder = place / path.name
     folder.mkdir()
-    _roots[str(folder)] = name
+    show_as(folder, name)
     try:
         if path.suffix == ".zip":
             read_zip(path, lambda archive, member: _extract_zipped(archive, member, folder))

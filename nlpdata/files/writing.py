@@ -114,6 +114,16 @@ def move(source: PathName | AnyPath, target: PathName | AnyPath) -> None:
         raise ValueError(f"{source} is remote, and {target} is not")
 
 
+def send_folder(folder: Path, target: AnyPath) -> None:
+    """Uploads the files of a local folder, with those of its folders, to a folder of a remote file system."""
+    assert isinstance(target, RemotePath)
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        place = target
+        for part in path.relative_to(folder).parts:
+            place = place / part
+        place.receive(path)
+
+
 @contextmanager
 def local_folder(folder: PathName | AnyPath) -> Iterator[Path]:
     """A folder of this machine for a file on its way to `folder`: itself, or where that is remote a temporary one."""

@@ -4,14 +4,13 @@ checkpoint = read_checkpoint("albert_base_v2/")     finds out which format it is
 report = assign(model, checkpoint)                  what matched, what is missing, what was not used
 """
 
-import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nlpdata.errors import NlpdataError, UsageError, closest
-from nlpdata.files.unpacking import shown, unpacked
+from nlpdata.errors import UsageError, closest
+from nlpdata.files.unpacking import named_as_given, shown, unpacked
 from nlpdata.registry import user_modules
 from pretrain.converters import native, places
 from pretrain.converters.checkpoint import Checkpoint, NoConfigurationError, stored_encoder
@@ -45,30 +44,22 @@ def read_checkpoint(path: str, model_config: Choice | None = None, import_module
     """
     given = places.find(str(path))
     place = unpacked(given)
-    with user_modules(import_modules), _named_as_given():
+    with user_modules(import_modules), named_as_given():
         format = format_of(place)
         if format is not None:
             checkpoint = format.read(place, model_config)
-            checkpoint = replace(checkpoint, source=str(given)) if place != given else checkpoint
+            checkpoint = replace(checkpoint, source=shown(str(given if place != given else checkpoint.source)))
             for note in checkpoint.notes:
-                _log.info(f"{given}: {note}")
+                _log.info(f"{checkpoint.source}: {note}")
             return settled(replace(checkpoint, extras=read_facts(place) | checkpoint.extras))
         explain(place)
         raise UsageError(_nothing_found(place))
 
 
-@contextlib.contextmanager
-def _named_as_given() -> Iterator[None]:
-    """Errors about an unpacked archive name the archive."""
-    try:
-        yield
-    except NlpdataError as error:
-        raise type(error)(shown(error.message.text)) from None
-
-
 def read_encoder(path: str, default: Choice | None = None) -> Choice | None:
     """The encoder of a checkpoint; `default` where it names none. Raises as read_checkpoint does."""
-    own = native.locate_info(path)
+    with named_as_given():
+        own = native.locate_info(places.find(str(path)))
     if own is None:
         try:
             return read_checkpoint(path).encoder

@@ -52,7 +52,7 @@ def convert(
     _refuse_left_out(checkpoint)
     if not has_pooled_output(checkpoint):
         _log.warning("%s: has no pooler, so that pooled_output means nothing", checkpoint.source)
-    path = Path(tokenizer) if tokenizer else find_tokenizer(checkpoint.source)
+    path = tokenizer or find_tokenizer(checkpoint.source)
     if path is not None:
         words = load_fitting(path, checkpoint, do_lower_case)
         refuse_other_tokenizer(

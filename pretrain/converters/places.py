@@ -1,6 +1,7 @@
 """Where a checkpoint is: a path, a cached module of TF-Hub by its URL, or a cached model of Hugging Face by its id.
 
-Nothing is downloaded: what is not there is named, with what to fetch and where to put it.
+A path of a remote file system (gs://, s3://, hdfs://) is copied. Nothing else is downloaded: what is not there is named, with what
+to fetch and where to put it.
 """
 
 import hashlib
@@ -10,6 +11,8 @@ import tempfile
 from pathlib import Path
 
 from nlpdata.errors import UsageError
+from nlpdata.files.fetching import fetched
+from nlpdata.files.paths import AnyPath, is_remote, path_of
 from pretrain.converters.hugging_face_weights import has_hugging_face_weights, weights_files
 
 _ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
@@ -17,9 +20,11 @@ _ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 def find(given: str) -> Path:
     """The file or folder that the user's name for a checkpoint means. UsageError for a URL or an id that is not cached."""
-    path = Path(given).expanduser()
     if re.match(r"https?://", given):
         return _hub_module(given)
+    if is_remote(given):
+        return fetched(given, neighbours=True)
+    path = Path(given).expanduser()
     if not path.exists() and not path.parent.joinpath(f"{path.name}.index").exists() and _ID.fullmatch(given):
         return _hugging_face(given) or path
     if path.name.startswith("models--") and (path / "snapshots").is_dir():
@@ -27,9 +32,10 @@ def find(given: str) -> Path:
     return path
 
 
-def tfhub_cache() -> Path:
+def tfhub_cache() -> AnyPath:
     """TF-Hub's folder of modules: TFHUB_CACHE_DIR (--tfhub_cache_dir), else its own default."""
-    return Path(os.environ.get("TFHUB_CACHE_DIR") or Path(tempfile.gettempdir(), "tfhub_modules")).expanduser()
+    folder = path_of(os.environ.get("TFHUB_CACHE_DIR") or Path(tempfile.gettempdir(), "tfhub_modules"))
+    return folder.expanduser() if isinstance(folder, Path) else folder
 
 
 def _hub_module(url: str) -> Path:
@@ -38,7 +44,7 @@ def _hub_module(url: str) -> Path:
     places = [tfhub_cache() / hashlib.sha1(form.encode()).hexdigest() for form in (handle, handle.rstrip("/"))]
     for place in places:
         if place.is_dir():
-            return place
+            return fetched(str(place))
     raise UsageError(
         f"{url}: this module is not in {tfhub_cache()}, and nothing is downloaded. Fetch {handle}?tf-hub-format=compressed "
         f"on a machine with a network, then name that .tar.gz here, or unpack it into {places[-1]}. Another folder of "

@@ -11,7 +11,7 @@ from nlpdata.errors import DataError, NlpdataError, UsageError, opt
 from nlpdata.files import PathName
 from nlpdata.tokenizers import OPTIONS, Tokenizer, load_tokenizer
 from nlpdata.tokenizers.stored import stored_options
-from pretrain.converters import native
+from pretrain.converters import native, places
 from pretrain.converters.tokenizer_files import find_tokenizer
 
 _log = logging.getLogger(__name__)
@@ -191,7 +191,7 @@ def _stated(own: Tokenizer) -> list[str]:
 def _stored_checksum(source: str) -> str | None:
     """The checksum of the tokenizer's file, as our runs store it."""
     try:
-        own = native.locate_info(source)
+        own = native.locate_info(places.find(source))
     except UsageError:  # a run without checkpoints
         return None
     return own[1].get("data", {}).get("tokenizer_sha256") if own else None

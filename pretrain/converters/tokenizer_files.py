@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nlpdata.errors import UsageError
+from nlpdata.files import PathName
 from nlpdata.files.json_files import write_file, write_json
 from nlpdata.files.unpacking import unpacked
 from nlpdata.tokenizers import SPECIAL_ROLES, Tokenizer, load_tokenizer
@@ -50,7 +51,7 @@ def _tokenizers_in(folder: Path) -> list[Path]:
     return named or ([folder / FAST] if (folder / FAST).is_file() else [])
 
 
-def load_fitting(path: Path, checkpoint: Checkpoint, do_lower_case: bool | None) -> Tokenizer:
+def load_fitting(path: PathName, checkpoint: Checkpoint, do_lower_case: bool | None) -> Tokenizer:
     """Loads the tokenizer of a checkpoint. UsageError where it has more entries than the model's embedding.
 
     Args:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from nlpdata.records.contract import read_meta
 from nlpdata.tokenizers import load_tokenizer
+from nlpdata.tokenizers.files import fetch
 from pretrain.data.question_files import names_questions
 from pretrain.data.record_set import find_paths, meta_of
 from pretrain.settings.schema import (
@@ -38,5 +39,5 @@ def tokenizer_entry(config: DataConfig, name: str) -> tuple[Path | None, dict]:
     if meta_path is None:
         return None, {}
     use = read_meta(meta_path).get("tokenizer", {})
-    path = Path(meta_path.parent / use["file"]) if "file" in use else None
-    return path if path and path.exists() else None, use
+    path = meta_path.parent / use["file"] if "file" in use else None
+    return Path(fetch(str(path))) if path is not None and path.exists() else None, use

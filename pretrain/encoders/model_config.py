@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from nlpdata.errors import DataError, UsageError, closest
+from nlpdata.files.fetching import fetched
 from nlpdata.files.json_files import parse_object
+from nlpdata.files.unpacking import named_as_given, shown
 from pretrain.encoders import hugging_face_config
 from pretrain.encoders.published import PublishedForm, google_config_files, published_forms
 from pretrain.registry import ENCODERS
@@ -64,10 +66,12 @@ def read_model_config(name_or_path: str) -> Choice:
 
     Raises UsageError for an unknown name or key, DataError for a file that is not a JSON object.
     """
-    if Path(name_or_path).is_dir():
-        return read_folder_config(Path(name_or_path))
-    source, raw = _read(str(name_or_path))
-    return encoder_choice(parse_object(raw, source), source)
+    place = fetched(name_or_path)
+    with named_as_given():
+        if place.is_dir():
+            return read_folder_config(place)
+        source, raw = _read(str(place))
+        return encoder_choice(parse_object(raw, source), shown(source))
 
 
 def read_folder_config(folder: Path, own: Collection[str] = ()) -> Choice:

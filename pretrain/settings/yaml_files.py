@@ -7,7 +7,8 @@ from typing import Any
 import yaml
 
 from nlpdata.errors import DataError, UsageError, closest
-from nlpdata.files.paths import read_file
+from nlpdata.files.fetching import fetched
+from nlpdata.files.paths import is_remote, read_file
 from nlpdata.files.writing import write_whole
 from nlpdata.registry import user_modules
 from pretrain.settings.schema import ExperimentConfig, own_modules
@@ -59,6 +60,8 @@ def find_config(path: str | os.PathLike) -> Path:
     `configs/experiments/glue_mrpc.yaml`, `experiments/glue_mrpc` and `glue_mrpc` all name the latter; a file of the
     user's comes first. UsageError, with the closest names, where there is neither.
     """
+    if is_remote(path):
+        return fetched(path)
     if Path(path).exists():
         return Path(path)
     shipped = {file.relative_to(_SHIPPED).with_suffix(""): file for file in sorted(_SHIPPED.rglob("*.yaml"))}

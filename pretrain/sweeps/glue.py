@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from nlpdata.errors import UsageError, closest, opt
 from nlpdata.files import PathName
+from nlpdata.files.fetching import local_only
 from nlpdata.files.json_files import read_object, write_file, write_json
 from nlpdata.registry import user_modules
 from nlpdata.tokenizers import Tokenizer
@@ -117,6 +118,7 @@ def run_glue(options: GlueOptions) -> list[dict]:
 
     Raises UsageError, DataError.
     """
+    local_only(options.output, opt("output"), "Its runs are written here: name a local folder, and copy it.")
     folder = Path(options.output)
     with user_modules(options.import_modules):
         names = options.names()

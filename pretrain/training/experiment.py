@@ -11,8 +11,9 @@ import keras
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files.fetching import local_only
 from nlpdata.registry import user_modules
-from pretrain.converters import native
+from pretrain.converters import native, places
 from pretrain.converters.report import refuse_missing
 from pretrain.converters.tokenizer_files import keep_tokenizer
 from pretrain.data.batches import Batches
@@ -58,6 +59,7 @@ def run_experiment(config: ExperimentConfig, model_dir: str | os.PathLike, mode:
     """
     if mode not in MODES:
         raise UsageError(f"mode is {mode!r}, expected one of {', '.join(MODES)}.")
+    local_only(os.fspath(model_dir), "model_dir", "Train into a local folder, and copy it.")
     with user_modules(own_modules(config)):
         check_experiment(config, mode)  # before anything is read or written; its warnings come once the data is known
         if mode in ("train", "train_and_eval"):
@@ -191,7 +193,7 @@ class _Run:
                 f"nothing to evaluate: {self._model_dir} holds no checkpoint (checkpoints/step-...). Is it the model_dir "
                 "of the run? Or name weights with init_checkpoint."
             )
-        own = native.locate_info(start) if start else None
+        own = native.locate_info(places.find(start)) if start else None
         if start:
             refuse_tokenizer_of_other_weights(self._config.task, self._data, start)
         if own and not self._trains:

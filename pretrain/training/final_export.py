@@ -3,13 +3,12 @@
 import logging
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from nlpdata.errors import NlpdataError, UsageError, missing_package
 from nlpdata.files.paths import AnyPath, is_remote, path_of
 from nlpdata.files.remote import RemotePath
-from nlpdata.files.writing import remove_tree, rename_folder
+from nlpdata.files.writing import remove_tree, rename_folder, send_folder
 from pretrain.converters import native, read_checkpoint
 from pretrain.converters.format import checkpoint_format
 from pretrain.settings.backend import is_installed
@@ -83,11 +82,7 @@ def _export(source: Path, name: str, folder: AnyPath) -> None:
         with tempfile.TemporaryDirectory(prefix="nlpdata-export-") as made:
             convert(read_checkpoint(str(source)), str(Path(made, "model")), name)
             folder.remove_tree()
-            for path in _files(Path(made, "model")):
-                target = folder
-                for part in path.relative_to(Path(made, "model")).parts:
-                    target = target / part
-                target.receive(path)
+            send_folder(Path(made, "model"), folder)
         return
     new = folder.with_name(f".{folder.name}.new")
     remove_tree(new)
@@ -95,7 +90,3 @@ def _export(source: Path, name: str, folder: AnyPath) -> None:
     (new / _MARK).touch()
     remove_tree(folder)
     rename_folder(new, folder)
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    yield from sorted(path for path in folder.rglob("*") if path.is_file())
