@@ -1,6 +1,7 @@
 """A real S3 server on this machine (moto's), for tests of remote paths."""
 
 import contextlib
+import importlib
 import importlib.util
 import os
 import socket
@@ -52,6 +53,7 @@ def running_store():
         server = subprocess.Popen(argv, stdout=nothing, stderr=nothing)
     try:
         _await(server, port)
+        importlib.import_module("s3fs").S3FileSystem.clear_instance_cache()  # of a server before this one
         yield ObjectStore(endpoint)
     finally:
         server.terminate()
