@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nlpdata.errors import UsageError
-from nlpdata.files.json_files import read_object
+from nlpdata.files.json_files import read_object, write_file
 from nlpdata.finetuning.datasets import find_dataset
 from nlpdata.finetuning.glue import LAYOUTS
 from nlpdata.finetuning.squad import load_squad
@@ -23,7 +23,7 @@ from pretrain.settings.schema import ExperimentConfig
 _log = logging.getLogger(__name__)
 
 _QUESTIONS = (".json", ".json.gz")
-_TEXT_FILES = {"test_results.tsv": "tsv", "submit_results.tsv": "glue"}  # name -> format
+_RESULTS, _SUBMISSION = "test_results.tsv", "submit_results.tsv"
 
 
 def file_to_predict(values: Mapping[str, Any]) -> Path | None:
@@ -96,20 +96,37 @@ def predict_at_end(path: Path, model_dir: str, values: Mapping[str, Any], batch_
 
     modules = [name.strip() for text in values.get("import_module", ()) for name in text.split(",") if name.strip()]
     is_questions = path.name.endswith(_QUESTIONS)
-    for name, format in ({"": "squad"} if is_questions else _TEXT_FILES).items():
-        predict(
-            model_dir,
-            path,
-            Path(model_dir, name),
-            format=format,
-            tokenizer=_tokenizer(values.get("tokenizer"), model_dir),
-            batch_size=batch_size,
-            overwrite=True,
-            import_modules=modules,
-            allow_other_tokenizer=bool(values.get("allow_other_tokenizer")),
-        )
-    if is_questions and (metrics := score(path, Path(model_dir))):
+    output = Path(model_dir) if is_questions else Path(model_dir, _RESULTS)
+    predict(
+        model_dir,
+        path,
+        output,
+        format="squad" if is_questions else "tsv",
+        tokenizer=_tokenizer(values.get("tokenizer"), model_dir),
+        batch_size=batch_size,
+        overwrite=True,
+        import_modules=modules,
+        allow_other_tokenizer=bool(values.get("allow_other_tokenizer")),
+    )
+    if not is_questions:
+        write_submission(output, Path(model_dir, _SUBMISSION))
+    elif metrics := score(path, output):
         _log.info(f"score of {path}: " + "  ".join(f"{name} {value:.6g}" for name, value in metrics.items()))
+
+
+def write_submission(results: Path, submission: Path) -> None:
+    """Makes of predictions with scores (format tsv) what GLUE's server takes: the index and the prediction, numbers from 0 to 5."""
+    header, *rows = [line.split("\t") for line in results.read_text(encoding="utf-8").split("\n")[:-1]]
+    empty = next((row[0] for row in rows if not row[1]), None)
+    if empty is not None:
+        _log.info(f"no {submission}: row {empty} has no prediction, and GLUE's server takes one for every row")
+        return
+    are_numbers = len(header) == 2  # classes have scores
+    lines = ["\t".join(header[:2])]
+    lines += [
+        f"{name}\t{min(max(float(each), 0), 5):.3f}" if are_numbers else f"{name}\t{each}" for name, each, *_ in rows
+    ]
+    write_file(submission, "".join(f"{line}\n" for line in lines).encode())
 
 
 def _tokenizer(given: str | None, model_dir: str) -> str | None:

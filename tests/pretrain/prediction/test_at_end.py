@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nlpdata.errors import DataError, UsageError
-from pretrain.prediction.at_end import check_tokenizer, file_to_predict, score
+from pretrain.prediction.at_end import check_tokenizer, file_to_predict, score, write_submission
 from tests.messages import messages
 from tests.pretrain.runs import experiment
 
@@ -81,6 +81,22 @@ def test_flags_of_predictions_alone_are_reported(record_sets):
     assert notes == [
         "--predict_file, --task_name: without --do_predict (or --mode=train_and_predict) nothing is predicted."
     ]
+
+
+def test_a_submission_for_glue(tmp_path):
+    results, submission = tmp_path / "test_results.tsv", tmp_path / "submit_results.tsv"
+    results.write_text("index\tprediction\tno\tyes\n0\tyes\t0.25\t0.75\n7\tno\t0.6\t0.4\n")
+    write_submission(results, submission)
+    assert submission.read_text() == "index\tprediction\n0\tyes\n7\tno\n"
+    results.write_text("index\tprediction\n0\t-0.250\n1\t2.500\n2\t7.125\n")
+    write_submission(results, submission)
+    assert submission.read_text() == "index\tprediction\n0\t0.000\n1\t2.500\n2\t5.000\n"
+    results.write_text("index\tprediction\tno\tyes\n0\tyes\t0.25\t0.75\n4\t\t\t\n")
+    submission.unlink()
+    with messages() as notes:
+        write_submission(results, submission)
+    assert notes[-1].endswith("row 4 has no prediction, and GLUE's server takes one for every row")
+    assert not submission.exists()
 
 
 def give_questions(path: Path, questions: list[dict]) -> None:
