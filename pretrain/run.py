@@ -119,7 +119,7 @@ def _resumed(values: dict, mode: str) -> Path | None:
 
 def _run_seeds(config: ExperimentConfig, model_dir: str, mode: str, values: dict) -> int:
     try:
-        count = parse_value(int, values["seeds"], 1)
+        count = parse_value(int, values["seeds"], (1, 1000))
     except ValueError as error:
         raise UsageError(f"--seeds: {error}") from None
     if mode != "train_and_eval":

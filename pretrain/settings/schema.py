@@ -57,9 +57,15 @@ def choice(registry: Registry, type: str, **options: Any) -> Any:
     return field(default_factory=lambda: choose(registry, type, **options), metadata={"registry": registry})
 
 
-def at_least(minimum: float, default: float | None) -> Any:
-    """A dataclass field for a number of at least `minimum`."""
-    return field(default=default, metadata={"minimum": minimum})
+MOST = 1 << 53  # of steps, epochs and the like: a float holds every whole number up to it
+MOST_TOKENS = 65536  # of an example
+MOST_EXAMPLES = 1 << 20  # of a batch
+MOST_SEED = (1 << 63) - 1
+
+
+def at_least(minimum: float, default: float | None, most: float = MOST) -> Any:
+    """A dataclass field for a number of at least `minimum` and at most `most`."""
+    return field(default=default, metadata={"bounds": (minimum, most)})
 
 
 @dataclass
@@ -72,25 +78,25 @@ class DataConfig(Config):
     """In place of input_path: module:function that returns examples (pretrain.data.Examples); it is called with this section."""
     meta_path: str = ""
     """Meta file of the records; empty: found next to them."""
-    global_batch_size: int = at_least(1, 32)
+    global_batch_size: int = at_least(1, 32, MOST_EXAMPLES)
     """Examples a step, all replicas and micro-steps together."""
     is_training: bool = True
     """Shuffled anew each epoch; else in file order, once."""
     drop_remainder: bool = True
     """Leave the last, smaller batch of an epoch out. Without training it is padded and counted right instead."""
-    seed: int = at_least(0, 12345)
+    seed: int = at_least(0, 12345, MOST_SEED)
     """Seed of the order and of dynamic masking."""
-    seq_length: int | None = at_least(1, None)
+    seq_length: int | None = at_least(1, None, MOST_TOKENS)
     """Expected length of the records; null takes what they have."""
-    max_predictions_per_seq: int | None = at_least(1, None)
+    max_predictions_per_seq: int | None = at_least(1, None, MOST_TOKENS)
     """Expected predictions a record; with dynamic masking, how many to make. Null takes the meta file's."""
-    masked_lm_prob: float | None = at_least(0, None)
+    masked_lm_prob: float | None = at_least(0, None, 1)
     """Dynamic masking only: share of the tokens to predict. Null takes the meta file's; evaluation uses 0.15."""
     invert_mask: bool = False
     """The input_mask of these (foreign) records is 1 on padding."""
     trim_padding: bool = False
     """Cut each batch to its longest example, up to a multiple of 8, for devices that need no fixed shapes."""
-    prefetch_buffer_size: int = at_least(1, 4)
+    prefetch_buffer_size: int = at_least(1, 4, 1 << 16)
     """Batches made ahead, in a thread."""
 
     @property
@@ -157,9 +163,9 @@ class QuestionDataConfig(DataConfig):
     """Tokenizer for its texts: a SentencePiece model or a vocab.txt."""
     do_lower_case: bool | None = None
     """Lower-case its texts; null: as stored with the tokenizer."""
-    doc_stride: int = at_least(1, 128)
+    doc_stride: int = at_least(1, 128, MOST_TOKENS)
     """Tokens between the starts of two windows."""
-    query_length: int = at_least(1, 64)
+    query_length: int = at_least(1, 64, MOST_TOKENS)
     """Most tokens of a question."""
     version_2_with_negative: bool | None = None
     """Whether its questions may have no answer; null: as the file says."""
@@ -217,7 +223,7 @@ class TrainerConfig(Config):
     num_train_epochs: int = at_least(1, 1)
     steps_a_call: int | None = at_least(1, None)
     """Steps that one call takes, at most, before it ends as at the end of the run; null: all that are left."""
-    gradient_accumulation_steps: int = at_least(1, 1)
+    gradient_accumulation_steps: int = at_least(1, 1, MOST_EXAMPLES)
     """Micro-steps a step: the number of parts that a batch is cut into, one after the other."""
     steps_per_loop: int = at_least(1, 10)
     """Steps between two looks at the loss (the device runs ahead of the host in between)."""
@@ -258,7 +264,7 @@ class RuntimeConfig(Config):
 
     distribution_strategy: Literal["auto", "off", "one_device", "mirrored", "multi_worker_mirrored", "tpu"] = "auto"
     """auto mirrors over the GPUs that are there; off and one_device use one."""
-    num_replicas: int | None = at_least(1, None)
+    num_replicas: int | None = at_least(1, None, 1 << 16)
     """Devices to use; null: all. On CPU, logical devices are made for more than one."""
     tpu: str = ""
     """Name or address of the TPU."""
@@ -271,7 +277,7 @@ class RuntimeConfig(Config):
     fused_kernels: Literal["auto"] | bool = "auto"
     """On JAX, in bfloat16 or float16 on NVIDIA GPUs: attention, layer norm, activation and dropout in kernels of their own; auto:
     on the GPUs on which they were compared with the plain path (compute capability 9.0)."""
-    seed: int = at_least(0, 12345)
+    seed: int = at_least(0, 12345, MOST_SEED)
     """Seed of initial weights and dropout."""
 
 

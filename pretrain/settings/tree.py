@@ -128,7 +128,7 @@ def _merged_field(cls: type, field: Field, tree: dict, value: Any, place: Place)
     if section and (value is not None or section is hint):
         return merged(section, _below(tree.get(field.name), section), value, place)
     try:
-        return to_tree(parse_value(hint, value, field.metadata.get("minimum")))
+        return to_tree(parse_value(hint, value, field.metadata.get("bounds")))
     except ValueError as error:
         raise place.error(str(error)) from None
 

@@ -19,26 +19,30 @@ _BOOLEANS = {
 }
 _WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")
 
-
-class _TooSmall(ValueError):
-    """The type fits, the number is below the minimum."""
+Bounds = tuple[float, float]
 
 
-def parse_value(hint: Any, value: Any, minimum: float | None = None) -> Any:
+class _OutOfBounds(ValueError):
+    """The type fits, the number is not within its bounds."""
+
+
+def parse_value(hint: Any, value: Any, bounds: Bounds | None = None) -> Any:
     """The value as the type `hint`: bool, int, float, str, None, Literal, list, tuple, dict, a union of these, or Any.
 
     Args:
       hint: the declared type.
       value: text (of a file or an override), or a Python value.
-      minimum: the least value of a number.
+      bounds: the least and the largest value of a number.
 
     Raises:
       ValueError: the value is not of that type; the message says what was expected and received.
     """
     if value is not None and hint in _SCALARS:
         result = _SCALARS[hint](value)
-        if minimum is not None and result < minimum:
-            raise _TooSmall(f"must be at least {minimum:g}. Received: {result}.")
+        if bounds is not None and not result >= bounds[0]:
+            raise _OutOfBounds(f"must be at least {bounds[0]:g}. Received: {result}.")
+        if bounds is not None and result > bounds[1]:
+            raise _OutOfBounds(f"must be at most {bounds[1]}. Received: {result}.")
         return result
     if hint is str and value is None:
         return ""  # the unset value of a text field
@@ -46,7 +50,7 @@ def parse_value(hint: Any, value: Any, minimum: float | None = None) -> Any:
         return plain_value(value)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (Union, types.UnionType):
-        return _union(arguments, value, minimum)
+        return _union(arguments, value, bounds)
     if origin is Literal:
         found = [word for word in arguments if word == value or str(word) == value]
         if found:
@@ -58,12 +62,12 @@ def parse_value(hint: Any, value: Any, minimum: float | None = None) -> Any:
         if not isinstance(value, list | tuple):
             raise ValueError(f"expected a list, e.g. [a, b]. Received: {value!r}.")
         item = arguments[0] if arguments else Any
-        return (origin or hint)(parse_value(item, each, minimum) for each in value)
+        return (origin or hint)(parse_value(item, each, bounds) for each in value)
     if (origin or hint) is dict:
         if not isinstance(value, dict):
             raise ValueError(f"expected names with values, e.g. {{a: 1}}. Received: {value!r}.")
         key_hint, value_hint = arguments or (str, Any)
-        return {parse_value(key_hint, k): parse_value(value_hint, v, minimum) for k, v in value.items()}
+        return {parse_value(key_hint, k): parse_value(value_hint, v, bounds) for k, v in value.items()}
     raise ValueError(f"expected {describe(hint)}. Received: {value!r}.")
 
 
@@ -127,15 +131,15 @@ def _text(value: object) -> str:
 _SCALARS: dict[type, Callable[[Any], Any]] = {bool: _boolean, int: _integer, float: _number, str: _text}
 
 
-def _union(members: tuple, value: Any, minimum: float | None) -> Any:
+def _union(members: tuple, value: Any, bounds: Bounds | None) -> Any:
     """The first member that fits; text is tried last, since it fits everything."""
     if type(None) in members and (value is None or (value == "" and str not in members)):
         return None
     tried = [member for member in members if member is not type(None)]
     for member in sorted(tried, key=lambda member: member is str):
         try:
-            return parse_value(member, value, minimum)
-        except _TooSmall:
+            return parse_value(member, value, bounds)
+        except _OutOfBounds:
             raise
         except ValueError:
             if len(tried) == 1:

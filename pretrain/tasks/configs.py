@@ -5,6 +5,7 @@ from typing import Literal
 
 from nlpdata.errors import UsageError
 from pretrain.settings.schema import (
+    MOST_TOKENS,
     EvalQuestionDataConfig,
     EvalTextDataConfig,
     ModelConfig,
@@ -31,7 +32,7 @@ class PretrainingConfig(TaskConfig):
 class SentencePredictionModelConfig(ModelConfig):
     """Encoder and classifier."""
 
-    num_classes: int | None = at_least(0, None)
+    num_classes: int | None = at_least(0, None, 1 << 20)
     """Classes, or labels of a multilabel task; 1 for regression. Null (or 0): as the records' meta file says."""
     use_encoder_pooler: bool = True
     """Classify the encoder's pooled output; false: that of a dense layer with tanh of the classifier's own."""
@@ -80,9 +81,9 @@ class QuestionAnsweringConfig(TaskConfig):
     validation_data: EvalQuestionDataConfig = field(default_factory=EvalQuestionDataConfig)
     version_2_with_negative: bool | None = None
     """Questions may have no answer (SQuAD 2.0); null: as the records' meta file says."""
-    n_best_size: int = at_least(1, 20)
+    n_best_size: int = at_least(1, 20, 10_000)
     """Answers kept for a question, and starts and ends looked at in a window."""
-    max_answer_length: int = at_least(1, 30)
+    max_answer_length: int = at_least(1, 30, MOST_TOKENS)
     """Tokens of the longest answer."""
     null_score_diff_threshold: float = 0.0
     """A question is left unanswered where that scores better than its best answer by more than this."""

@@ -328,7 +328,10 @@ def test_the_package_is_whole(tmp_path):
         ([*STAGING, "--dry_run"], "no flags of pretrain.run: write them after `--`"),
         ([*STAGING, "--dry_run", "--", *FLAGS, "--params_override=task.modle.x=1"], "Did you mean model"),
         ([*STAGING, "--dry_run", "--", *FLAGS, "--config_file=no_such"], "no_such"),
-        ([*STAGING, "--dry_run", "--", *FLAGS, "--export_formats=savedmodle"], "'savedmodle'. Did you mean savedmodel?"),
+        (
+            [*STAGING, "--dry_run", "--", *FLAGS, "--export_formats=savedmodle"],
+            "'savedmodle'. Did you mean savedmodel?",
+        ),
         ([*STAGING, "--dry_run", "--", *FLAGS, f"--config_file={__file__}"], "is a file on this machine"),
         (
             ["--staging=gs://my-bucket/x", "--display_name=a/b", "--dry_run", "--", *FLAGS],

@@ -61,6 +61,10 @@ def bert_hugging_face() -> list[Row]:
 
 TIED = {"cls.predictions.decoder.weight": WORD_EMBEDDINGS, "cls.predictions.decoder.bias": "masked_lm/output_bias"}
 
+_WIDEST = 1 << 20  # of widths and lengths
+_LAYERS = ("num_hidden_layers", "num_hidden_groups", "inner_group_num", "num_feedforward_networks")
+_MOST = {"vocab_size": 10_000_000, **dict.fromkeys(_LAYERS, 1024)}
+
 
 @dataclass(kw_only=True)
 class BertConfig(Config):
@@ -106,6 +110,8 @@ class BertConfig(Config):
             value = getattr(self, name)
             if type(value) is not int or value < 1:
                 raise UsageError(f"{name} must be a whole number above 0. Received: {value!r}")
+            if value > _MOST.get(name, _WIDEST):
+                raise UsageError(f"{name} must be at most {_MOST.get(name, _WIDEST)}. Received: {value}")
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             if not (_is_number(getattr(self, name)) and 0 <= getattr(self, name) < 1):
                 raise UsageError(f"{name} must be at least 0 and below 1. Received: {getattr(self, name)!r}")

@@ -87,11 +87,13 @@ def test_wrong_value_says_what_is_expected(hint, value, message):
         parse_value(hint, value)
 
 
-def test_minimum_holds_for_numbers_and_not_for_null():
-    assert parse_value(int | None, None, minimum=1) is None
-    assert parse_value(int | None, "1", minimum=1) == 1
-    with pytest.raises(ValueError, match="must be at least 1"):
-        parse_value(int | None, "0", minimum=1)
+def test_bounds_hold_for_numbers_and_not_for_null():
+    assert parse_value(int | None, None, (1, 9)) is None
+    assert [parse_value(int | None, text, (1, 9)) for text in "19"] == [1, 9]
+    with pytest.raises(ValueError, match=r"must be at least 1\. Received: 0\."):
+        parse_value(int | None, "0", (1, 9))
+    with pytest.raises(ValueError, match=r"must be at most 9\. Received: 10\."):
+        parse_value(list[int], ["1", "10"], (1, 9))
 
 
 @given(st.integers())
