@@ -19,6 +19,7 @@ from nlpdata.files.fetching import local_only
 from nlpdata.files.paths import is_remote
 from nlpdata.records.contract import read_meta
 from nlpdata.registry import user_modules
+from pretrain.data.question_files import names_questions
 from pretrain.data.record_set import kind_of
 from pretrain.experiments import experiment_lines
 from pretrain.prediction.at_end import check_tokenizer, file_to_predict, predict_at_end
@@ -170,7 +171,19 @@ def resolve(values: dict, read_checkpoints: bool = True) -> ExperimentConfig:
             own = (source, {"task": {"model": {"encoder": to_tree(encoder)}}})
             layers = [*layers, own] if by_module else [own, *layers]
             config = with_layers(base, layers, quiet=True)  # the first one has logged them
-    return config
+    tokenizer = _tokenizer_of_texts(config, values)
+    return with_layers(base, [*layers, ("--tokenizer", tokenizer)], quiet=True) if tokenizer else config
+
+
+def _tokenizer_of_texts(config: ExperimentConfig, values: dict) -> dict:
+    """A layer with --tokenizer for the data sections that are text, and name none themselves; {} where there are none."""
+    found = {}
+    for name in ("train_data", "validation_data") if "tokenizer" in values else ():
+        section: Any = getattr(config.task, name)
+        is_text = getattr(section, "tfds_name", "") or (hasattr(section, "vocab_file") and names_questions(section))
+        if is_text and not section.vocab_file:
+            found[name] = {"vocab_file": values["tokenizer"]}
+    return {"task": found} if found else {}
 
 
 def _is_by_module(values: dict, layers: list[tuple[str, dict]]) -> bool:

@@ -81,7 +81,7 @@ RUN = (
     Flag("task_name", "GLUE's name of the test set that --do_predict takes, e.g. CoLA."),
     Flag(
         "tokenizer",
-        "Tokenizer of the texts to predict. Default: the one kept with the model.",
+        "Tokenizer of data that is text, and of texts to predict. Default: the one kept with the model.",
         aliases=("spm_model_file", "sp_model_file", "vocab_file"),
     ),
     Flag("seeds", "Number N of runs, seeds 0 to N-1, in model_dir/seed-0, ...; median and spread."),

@@ -264,6 +264,18 @@ def test_the_lines_of_the_fine_tuning_scripts(tmp_path):
     assert config.task.validation_data.global_batch_size == 12
 
 
+def test_the_tokenizer_is_that_of_data_that_is_text():
+    line = "--experiment=bert/squad --input_files=train.tfrecord --eval_files=dev-v1.1.json --vocab_file=vocab.txt"
+    task = config_of(line).task
+    assert (task.train_data.vocab_file, task.validation_data.vocab_file) == ("", "vocab.txt")
+    own = f"{line} --params_override=task.validation_data.vocab_file=own.txt"
+    assert config_of(own).task.validation_data.vocab_file == "own.txt"
+    line = "--experiment=bert/sentence_prediction --params_override=task.train_data.tfds_name=glue/sst2 --tokenizer=a.model"
+    task = config_of(line).task
+    assert (task.train_data.vocab_file, task.validation_data.vocab_file) == ("a.model", "")
+    assert config_of("--experiment=bert/pretraining --input_files=a.tfrecord --tokenizer=a.model").task.train_data
+
+
 def test_an_architecture_file_of_the_other_kind(tmp_path):
     with pytest.raises(UsageError, match="describes an encoder of type 'albert', not 'bert'"):
         config_of(f"--bert_config_file={albert_json(tmp_path)}")
