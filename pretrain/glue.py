@@ -33,7 +33,7 @@ def glue_command(
     input: Annotated[str, typer.Option(help="GLUE folder, with a folder for each task (CoLA, MRPC, ...).")],
     output: Annotated[str, typer.Option("--output", "--model_dir", help="Folder of records, runs and the table.")],
     tasks: Annotated[str, typer.Option(help="Names of tasks, comma-separated, or `all`.")] = "all",
-    seeds: Annotated[int, typer.Option(min=1, help="Runs for each task, with seeds 0 to N-1.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Runs for each task, with seeds 0 to N-1.")] = 1,
     tokenizer: Annotated[
         str | None, typer.Option(help="Tokenizer file.  [default: the one next to the weights]")
     ] = None,

@@ -66,6 +66,17 @@ def test_records_that_were_interrupted_are_completed(tmp_path, monkeypatch):
     assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
 
 
+def test_options_that_only_create_finetuning_has_are_named_as_its_own(base, tmp_path, capsys):
+    """Those of this command are spelled as here."""
+    path = tmp_path / "glue" / "RTE" / "train.tsv"
+    path.write_text(path.read_text() + "9\tw20\tw30\tnetral\n")
+    given = ("--init_checkpoint", base, "--input", tmp_path / "glue", "--output", tmp_path / "out", "--tasks", "rte")
+    assert main([*map(str, given), "--max_seq_length", "32"]) == 1
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert f"{path}:10: unknown label 'netral'" in message
+    assert "--drop-labels netral of nlpdata create-finetuning, or use --on_bad_row=skip" in message
+
+
 @pytest.mark.slow
 def test_a_sweep_of_three_tasks(base, tmp_path, capsys):
     line = ["--init_checkpoint", str(base), "--input", str(tmp_path / "glue"), "--output", str(tmp_path / "sweep")]
