@@ -83,7 +83,7 @@ def glue_command(
         init_checkpoint=init_checkpoint,
         input=input,
         output=output,
-        tasks=None if tasks == "all" else tasks.split(","),
+        tasks=[name for name in tasks.split(",") if name.strip()],
         seeds=seeds,
         tokenizer=tokenizer,
         model_config=model_config,

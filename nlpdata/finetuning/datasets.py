@@ -133,7 +133,7 @@ class Dataset:
 
 def plain_name(name: str) -> str:
     """SST-2, sst_2 and GLUE/sst2 -> sst2."""
-    return re.sub(r"[^a-z0-9]", "", name.lower().removeprefix("glue/"))
+    return re.sub(r"[^a-z0-9]", "", name.strip().lower().removeprefix("glue/"))
 
 
 def find_dataset(given: str) -> str:

@@ -68,8 +68,9 @@ def output_set(output: str, meta: str | None = None, kin: str = "", copy_stem: s
             f"{opt('output')} names the record file, e.g. out/train.tfrecord. Received: {output!r}"
             + (", a folder." if not name else ", which readers' patterns would not match.")
         )
-    if "," in output:
-        return _set_of_names([part.strip() for part in output.split(",") if part.strip()], meta, kin, copy_stem)
+    parts = [part.strip() for part in output.split(",") if part.strip()]
+    if _are_names(output, parts):
+        return _set_of_names(parts, meta, kin, copy_stem)
     if split_shard(output)[2] > 1 or re.search(r"-of-\d{5,}$", name):
         raise UsageError(
             f"{opt('output')} names the set, not one shard of it. Received: {output!r}. Expected: "
@@ -78,6 +79,14 @@ def output_set(output: str, meta: str | None = None, kin: str = "", copy_stem: s
     if path_of(output).is_dir():
         raise UsageError(f"{opt('output')} {output} is a folder. Name the record file in it: {output}/train.tfrecord")
     return OutputSet(output, path_of(meta) if meta else meta_path(output), kin, copy_stem)
+
+
+def _are_names(output: str, parts: list[str]) -> bool:
+    """Whether commas separate names of record files, and are not part of the name of a folder (`q,v/train.tfrecord`)."""
+    if "," not in output or ("," in os.path.dirname(output) and path_of(os.path.dirname(output)).is_dir()):
+        return False
+    one_folder = len({os.path.dirname(part) for part in parts}) == 1
+    return one_folder or all(re.search(_RECORDS + "$", part) for part in parts)
 
 
 def _set_of_names(outputs: list[str], meta: str | None, kin: str, copy_stem: str | None) -> OutputSet:

@@ -4,6 +4,7 @@ For every dataset: records of its folder (nlpdata.create_finetuning), the settin
 run a seed with train_and_eval; a model of MNLI is scored on both of its dev sets. A sweep that was interrupted resumes.
 """
 
+import glob
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from nlpdata.errors import UsageError, closest, opt
 from nlpdata.files import PathName
 from nlpdata.files.fetching import local_only
 from nlpdata.files.json_files import read_object, write_file, write_json
+from nlpdata.finetuning.datasets import SPELLINGS, plain_name
 from nlpdata.registry import user_modules
 from nlpdata.tokenizers import Tokenizer
 from pretrain.settings.overrides import parse_overrides
@@ -60,7 +62,7 @@ class GlueOptions:
       init_checkpoint: weights to start from, as for pretrain.load.
       input: folder that holds those of the datasets (CoLA, MRPC, ...).
       output: folder of records/DATASET, the runs DATASET/seed-N, glue.json and glue.tsv.
-      tasks: names of DATASETS, in any usual spelling; None: all.
+      tasks: names of DATASETS, in any usual spelling; mnli for both of its dev sets; None: all.
       seeds: runs for each dataset, with seeds 0 to seeds - 1.
       tokenizer: tokenizer file; None: the one next to the weights.
       model_config: architecture, a name or a JSON file; None: the checkpoint's.
@@ -91,15 +93,23 @@ class GlueOptions:
     allow_other_tokenizer: bool = False
 
     def names(self) -> list[str]:
-        """The datasets of the sweep. UsageError for one that is unknown."""
-        from nlpdata.finetuning.datasets import plain_name
-
-        known = {plain_name(name): name for name in DATASETS}
-        for name in self.tasks or ():
-            if plain_name(name) not in known:
-                hint = closest(plain_name(name), known)
-                raise UsageError(f"{opt('tasks')}: no task {name!r}.{hint} Known: {', '.join(DATASETS)}.")
-        return list(DATASETS) if self.tasks is None else [known[plain_name(name)] for name in self.tasks]
+        """The datasets of the sweep, each once. UsageError for one that is unknown."""
+        known = {plain_name(name): [name] for name in DATASETS} | {"mnli": ["mnli_matched", "mnli_mismatched"]}
+        known["all"] = list(DATASETS)
+        chosen: dict[str, None] = {}
+        for name in ["all"] if self.tasks is None else self.tasks:
+            plain = plain_name(name)
+            found = known.get(SPELLINGS.get(plain, plain))
+            if found is None:
+                raise UsageError(
+                    f"{opt('tasks')}: no task {name!r}.{closest(plain, known)} Known: {', '.join(DATASETS)}."
+                )
+            chosen |= dict.fromkeys(found)
+        if not chosen:
+            raise UsageError(
+                f"{opt('tasks')} names no task. Known: {', '.join(DATASETS)}; mnli for both of its dev sets."
+            )
+        return list(chosen)
 
     def layers(self) -> list[tuple[str, dict]]:
         """What is over the settings of every dataset, lowest first. UsageError for a file that cannot be read."""
@@ -202,7 +212,7 @@ def make_records(options: GlueOptions, name: str, splits: Sequence[str], tokeniz
 
 def _task_layer(options: GlueOptions, records: Path, dev: str, encoder: Choice) -> dict:
     def data(split: str) -> dict:
-        return {"input_path": f"{records / split}.tfrecord*", "seq_length": options.max_seq_length}
+        return {"input_path": f"{glob.escape(str(records / split))}.tfrecord*", "seq_length": options.max_seq_length}
 
     return {
         "task": {

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, UsageError
 from nlpdata.output import committing
 from nlpdata.records.reader import open_records
 from nlpdata.tokenizers import load_tokenizer
 from pretrain.glue import main
-from pretrain.sweeps.glue import GlueOptions, make_records, table_lines
+from pretrain.sweeps.glue import DATASETS, GlueOptions, make_records, table_lines
 from pretrain.tasks.sentence_prediction import SentencePredictionTask
 from tests.pages import WORDS
 from tests.pretrain.finetuning import records, sentence_experiment
@@ -77,14 +77,38 @@ def test_options_that_only_create_finetuning_has_are_named_as_its_own(base, tmp_
     assert "--drop-labels netral of nlpdata create-finetuning, or use --on_bad_row=skip" in message
 
 
+@pytest.mark.parametrize(
+    ("tasks", "names"),
+    [
+        (None, list(DATASETS)),
+        (["ALL"], list(DATASETS)),
+        (["mnli"], ["mnli_matched", "mnli_mismatched"]),
+        (["MNLI-m", "Mnli_MM", "SST-2", "sts", "CoLA"], ["mnli_matched", "mnli_mismatched", "sst2", "stsb", "cola"]),
+        (["rte", "RTE", " GLUE/rte"], ["rte"]),
+    ],
+)
+def test_names_of_tasks(tasks, names):
+    assert GlueOptions(init_checkpoint="", input="", output="", tasks=tasks).names() == names
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"), [(["mprc"], "no task 'mprc'. Did you mean mrpc"), ([], "names no task. Known: cola, ")]
+)
+def test_names_that_are_no_tasks(tasks, message):
+    with pytest.raises(UsageError, match=message):
+        GlueOptions(init_checkpoint="", input="", output="", tasks=tasks).names()
+
+
 @pytest.mark.slow
 def test_a_sweep_of_three_tasks(base, tmp_path, capsys):
-    line = ["--init_checkpoint", str(base), "--input", str(tmp_path / "glue"), "--output", str(tmp_path / "sweep")]
-    line += ["--tasks", "rte,STS-B,mnli_matched,mnli-mismatched", "--max_seq_length", "32"]
+    sweep = tmp_path / "sweep[1], a"
+    (tmp_path / "sweep1, a").mkdir()  # what a pattern of that name would match
+    line = ["--init_checkpoint", str(base), "--input", str(tmp_path / "glue"), "--output", str(sweep)]
+    line += ["--tasks", "rte,STS-B, MNLI,mnli-mismatched", "--max_seq_length", "32"]
     line += ["--params_override", "trainer.train_steps=2,task.train_data.global_batch_size=4,trainer.tensorboard=false"]
     assert main(line) == 0
-    table = json.loads((tmp_path / "sweep" / "glue.json").read_text())
-    scores = json.loads((tmp_path / "sweep" / "rte" / "seed-0" / "eval_results.json").read_text())
+    table = json.loads((sweep / "glue.json").read_text())
+    scores = json.loads((sweep / "rte" / "seed-0" / "eval_results.json").read_text())
     assert table["runs"]["rte/seed-0"] == scores
     rows = table["table"]
     metrics = [("rte", "accuracy"), ("stsb", "pearson"), ("stsb", "spearman")]
@@ -95,8 +119,8 @@ def test_a_sweep_of_three_tasks(base, tmp_path, capsys):
     assert average == pytest.approx((rte + (pearson + spearman) / 2 + (matched + mismatched) / 2) / 3)
     # One model of MNLI, two dev sets of equal content.
     assert table["runs"]["mnli_mismatched/mnli_matched-seed-0"] == table["runs"]["mnli_matched/seed-0"] | {"step": 0}
-    assert not (tmp_path / "sweep" / "mnli_mismatched" / "mnli_matched-seed-0" / "checkpoints").exists()
-    assert (tmp_path / "sweep" / "glue.tsv").read_text().splitlines()[1].startswith(f"rte\taccuracy\t{rte}")
+    assert not (sweep / "mnli_mismatched" / "mnli_matched-seed-0" / "checkpoints").exists()
+    assert (sweep / "glue.tsv").read_text().splitlines()[1].startswith(f"rte\taccuracy\t{rte}")
     assert f"{100 * rte:8.2f}" in capsys.readouterr().out
 
     assert main(line) == 0
