@@ -12,6 +12,7 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
+from nlpdata.errors import EXTRAS, missing_package
 from pretrain.settings.backend import use_installed
 
 if TYPE_CHECKING:
@@ -32,7 +33,14 @@ __all__ = ["ExperimentConfig", "experiment", "load", "run_experiment"]
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         use_installed(os.environ)
-        return getattr(importlib.import_module(_MODULES[name]), name)
+        try:
+            module = importlib.import_module(_MODULES[name])
+        except ModuleNotFoundError as error:
+            package = (error.name or "").partition(".")[0]
+            if package not in EXTRAS:
+                raise
+            raise missing_package(f"pretrain.{name}", package) from None
+        return getattr(module, name)
     raise AttributeError(f"module 'pretrain' has no attribute {name!r}")
 
 

@@ -12,8 +12,15 @@ import typer
 
 from nlpdata.cli.parameters import with_common
 from nlpdata.errors import UsageError
-from nlpdata.registry import user_modules
-from pretrain.settings.command_line import AllowOtherTokenizer, Format, ImportModules, run_app
+from pretrain.settings.command_line import (
+    AllowOtherTokenizer,
+    DoLowerCase,
+    EncoderOnly,
+    Format,
+    ImportModules,
+    StoredTokenizer,
+    run_app,
+)
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -32,18 +39,9 @@ def convert_command(
             "--model_config", "--model-config", help="Architecture, where the source has none: a name or a JSON file."
         ),
     ] = None,
-    encoder_only: Annotated[
-        bool, typer.Option("--encoder_only", "--encoder-only", help="Leave the heads out.")
-    ] = False,
-    tokenizer: Annotated[
-        str | None, typer.Option(help="Tokenizer file to store with the weights.  [default: the source's]")
-    ] = None,
-    do_lower_case: Annotated[
-        bool | None,
-        typer.Option(
-            "--do_lower_case/--nodo_lower_case", help="Whether the tokenizer lower-cases.  [default: as stored with it]"
-        ),
-    ] = None,
+    encoder_only: EncoderOnly = False,
+    tokenizer: StoredTokenizer = None,
+    do_lower_case: DoLowerCase = None,
     tf_hub_path: Annotated[
         str | None,
         typer.Option("--tf_hub_path", "--weights_path", help="Older form: module, or folder of it, written into."),
@@ -63,10 +61,7 @@ def convert_command(
     allow_other_tokenizer: AllowOtherTokenizer = False,
 ) -> None:
     """Convert a checkpoint to another format."""
-    from pretrain.converters import read_checkpoint
-    from pretrain.converters.convert import convert, convert_hub_module
-    from pretrain.converters.format import checkpoint_format
-    from pretrain.encoders.model_config import read_model_config
+    from pretrain.converters.convert import convert_hub_module, convert_place
 
     if tf_hub_path is not None:
         inner = f"albert_{model}" if weights_type == "tar" else ""
@@ -76,18 +71,17 @@ def convert_command(
     if not (source and dest and format):
         missing = next(name for name, value in (("SOURCE", source), ("DEST", dest), ("--format", format)) if not value)
         raise UsageError(f"{missing} is missing: python -m pretrain.convert SOURCE DEST --format hf")
-    with user_modules(import_module or ()):
-        checkpoint_format(format)  # an unknown one is refused before anything is read
-        checkpoint = read_checkpoint(source, read_model_config(model_config) if model_config else None)
-        convert(
-            checkpoint,
-            dest,
-            format,
-            encoder_only=encoder_only,
-            tokenizer=tokenizer,
-            do_lower_case=do_lower_case,
-            allow_other_tokenizer=allow_other_tokenizer,
-        )
+    convert_place(
+        source,
+        dest,
+        format,
+        model_config,
+        import_module or (),
+        encoder_only=encoder_only,
+        tokenizer=tokenizer,
+        do_lower_case=do_lower_case,
+        allow_other_tokenizer=allow_other_tokenizer,
+    )
     print(f"written: {dest} ({format})")
 
 

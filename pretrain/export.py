@@ -10,8 +10,15 @@ import typer
 from nlpdata.cli.parameters import with_common
 from nlpdata.errors import UsageError
 from nlpdata.files.unpacking import shown
-from nlpdata.registry import user_modules
-from pretrain.settings.command_line import AllowOtherTokenizer, Format, ImportModules, run_app
+from pretrain.settings.command_line import (
+    AllowOtherTokenizer,
+    DoLowerCase,
+    EncoderOnly,
+    Format,
+    ImportModules,
+    StoredTokenizer,
+    run_app,
+)
 from pretrain.tasks.metrics import BETTER
 
 _log = logging.getLogger("pretrain.export")
@@ -26,39 +33,28 @@ def export_command(
     dest: Annotated[str, typer.Argument(help="New folder.")],
     format: Format = "savedmodel",
     which: Annotated[Literal["newest", "best"], typer.Option(help="Checkpoint of the run.")] = "newest",
-    encoder_only: Annotated[
-        bool, typer.Option("--encoder_only", "--encoder-only", help="Leave the heads out.")
-    ] = False,
-    tokenizer: Annotated[
-        str | None, typer.Option(help="Tokenizer file to store with the weights.  [default: the run's]")
-    ] = None,
-    do_lower_case: Annotated[
-        bool | None,
-        typer.Option(
-            "--do_lower_case/--nodo_lower_case", help="Whether the tokenizer lower-cases.  [default: as stored with it]"
-        ),
-    ] = None,
+    encoder_only: EncoderOnly = False,
+    tokenizer: StoredTokenizer = None,
+    do_lower_case: DoLowerCase = None,
     import_module: ImportModules = None,
     allow_other_tokenizer: AllowOtherTokenizer = False,
 ) -> None:
     """Write a run's checkpoint in the format of another tool."""
-    from pretrain.converters import places, read_checkpoint
-    from pretrain.converters.convert import convert
-    from pretrain.converters.format import checkpoint_format
+    from pretrain.converters import places
+    from pretrain.converters.convert import convert_place
 
     folder = find_checkpoint(places.find(model_dir), best=which == "best")
     print(f"checkpoint: {shown(str(folder))}")
-    with user_modules(import_module or ()):
-        checkpoint_format(format)  # an unknown one is refused before anything is read
-        convert(
-            read_checkpoint(str(folder)),
-            dest,
-            format,
-            encoder_only=encoder_only,
-            tokenizer=tokenizer,
-            do_lower_case=do_lower_case,
-            allow_other_tokenizer=allow_other_tokenizer,
-        )
+    convert_place(
+        str(folder),
+        dest,
+        format,
+        import_modules=import_module or (),
+        encoder_only=encoder_only,
+        tokenizer=tokenizer,
+        do_lower_case=do_lower_case,
+        allow_other_tokenizer=allow_other_tokenizer,
+    )
     print(f"written: {dest} ({format})")
 
 

@@ -3,7 +3,6 @@
 A user's own dataset is named as module:function.
 """
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -146,12 +145,9 @@ def find_dataset(given: str) -> str:
     plain = plain_name(given)
     if (name := SPELLINGS.get(plain, plain)) in DATASETS:
         return name
-    near = difflib.get_close_matches(plain, [*DATASETS, *SPELLINGS], n=3, cutoff=0.5)
-    names = dict.fromkeys(SPELLINGS.get(each) or each for each in near)
-    hint = f" Did you mean {' or '.join(names)}?" if near else ""
     raise UsageError(
-        f"{opt('task')}: no dataset {given!r}.{hint} Known: {', '.join(DATASETS)}; others: {opt('tfds', 'NAME')}, or your "
-        "own as module:function."
+        f"{opt('task')}: no dataset {given!r}.{closest(plain, DATASETS, 3)} Known: {', '.join(DATASETS)}; others: "
+        f"{opt('tfds', 'NAME')}, or your own as module:function."
     )
 
 

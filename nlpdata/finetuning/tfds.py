@@ -5,7 +5,6 @@ minutes). Reading goes through tensorflow_datasets, and so TensorFlow, which are
 Examples with a number (`idx`) come in its order, so that GLUE's records are those of its TSV files; others as stored.
 """
 
-import difflib
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nlpdata.errors import EXTRAS, DataError, UsageError, missing_package, opt
+from nlpdata.errors import EXTRAS, DataError, UsageError, closest, missing_package, opt
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, order_labels
 from nlpdata.finetuning.glue import NLI_GLUE, NLI_TFDS
 from nlpdata.finetuning.label_names import given_labels, label_name, sorted_labels
@@ -78,8 +77,8 @@ def find_prepared(folder: Path, name: str) -> Path:
         return found[-1].parent
     there = sorted({path.parents[1].relative_to(folder).as_posix() for path in folder.glob("**/dataset_info.json")})
     below = [item for item in there if item.startswith(f"{plain}/")]
-    near = below or difflib.get_close_matches(plain, there, n=3, cutoff=0.5)
-    hint = f" Did you mean {' or '.join(near)}?" if near else f" Prepared there: {', '.join(there[:8]) or 'nothing'}."
+    hint = f" Did you mean {' or '.join(below)}?" if below else closest(plain, there, 3)
+    hint = hint or f" Prepared there: {', '.join(there[:8]) or 'nothing'}."
     raise DataError(
         f'{opt("tfds")}: {name} is not prepared in {folder}.{hint} Prepare it where there is a network (python -c "import '
         f"tensorflow_datasets as tfds; tfds.builder('{plain}').download_and_prepare()\"), copy it here, and name its folder "

@@ -1,14 +1,18 @@
 """Conversion of a checkpoint to another format, with its tokenizer, and a report of what became of the weights."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from nlpdata.errors import UsageError
+from nlpdata.registry import user_modules
 from pretrain.converters import keras_h5, places, read_checkpoint
 from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.format import checkpoint_format
 from pretrain.converters.heads import encoder_alone, listed
 from pretrain.converters.load import build_model, has_pooled_output
 from pretrain.converters.report import assign
@@ -21,6 +25,30 @@ from pretrain.encoders.model_config import read_model_config
 _log = logging.getLogger(__name__)
 
 _SEED = 12345  # of weights that a module lacks
+
+
+def convert_place(
+    place: str,
+    dest: str,
+    format: str,
+    model_config: str | None = None,
+    import_modules: Sequence[str] = (),
+    **options: Any,
+) -> None:
+    """Reads a checkpoint, and writes it as a new folder.
+
+    Args:
+      place: as for pretrain.converters.read_checkpoint.
+      model_config: the encoder's configuration, where the checkpoint has none: a name or a file.
+      dest, format, options: as for convert.
+      import_modules: modules of the user's own parts.
+
+    Raises UsageError, for an unknown format before anything is read, and DataError.
+    """
+    with user_modules(import_modules):
+        checkpoint_format(format)
+        encoder = read_model_config(model_config) if model_config else None
+        convert(read_checkpoint(place, encoder), dest, format, **options)
 
 
 def convert(

@@ -34,6 +34,22 @@ Format = Annotated[
     ),
 ]
 
+EncoderOnly = Annotated[bool, typer.Option("--encoder_only", "--encoder-only", help="Leave the heads out.")]
+
+StoredTokenizer = Annotated[
+    str | None,
+    typer.Option(
+        "--tokenizer", help="Tokenizer file to store with the weights.  [default: the one that is kept with them]"
+    ),
+]
+
+DoLowerCase = Annotated[
+    bool | None,
+    typer.Option(
+        "--do_lower_case/--nodo_lower_case", help="Whether the tokenizer lower-cases.  [default: as stored with it]"
+    ),
+]
+
 AllowOtherTokenizer = Annotated[
     bool,
     typer.Option(
