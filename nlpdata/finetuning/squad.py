@@ -6,6 +6,7 @@ training, and in dev only counted, since scoring goes by the texts.
 
 import gzip
 import json
+import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from nlpdata.errors import HALF, DataError, UsageError, opt
 from nlpdata.files.compression import DAMAGE
 from nlpdata.files.json_kinds import is_characters
 from nlpdata.files.paths import read_file
-from nlpdata.finetuning.datasets import BadRow, Dataset, Split
+from nlpdata.finetuning.datasets import BadRow, Dataset, Split, plain_name
 from nlpdata.finetuning.options import FinetuningOptions
 
 NEARBY = 100  # characters: an answer's text within this distance of its answer_start is taken for the one that is meant
@@ -85,10 +86,6 @@ def open_squad(name: str, inputs: Sequence[str], options: FinetuningOptions) -> 
             f"{opt('max_query_length', max(options.length // 4, 1))}, or longer sequences."
         )
     files = dict(_files(inputs, options))
-    if not files and inputs:
-        raise UsageError(
-            f"{opt('input')}: {inputs[0]} holds no train*.json, dev*.json or test*.json. Name a file of SQuAD's form."
-        )
     if not files:
         raise UsageError(
             f"{opt('input')} is missing, e.g. {opt('input', 'train-v2.0.json')} {opt('dev_input', 'dev-v2.0.json')}."
@@ -108,14 +105,7 @@ def _files(inputs: Sequence[str], options: FinetuningOptions) -> Iterator[tuple[
     for given in inputs:
         path = Path(given).expanduser()
         if path.is_dir():
-            for split in ("train", "dev", "test"):
-                found = sorted(p for p in path.glob(f"{split}*.json*") if p.name.endswith((".json", ".json.gz")))
-                if len(found) > 1:
-                    raise UsageError(
-                        f"{opt('input')}: {path} holds {', '.join(p.name for p in found)}: name one of them."
-                    )
-                if found:
-                    yield split, found[0]
+            yield from _files_of_folder(path, options).items()
         elif path.exists():
             only = options.splits if options.splits in ("dev", "test") else "train"
             yield only, path
@@ -127,6 +117,42 @@ def _files(inputs: Sequence[str], options: FinetuningOptions) -> Iterator[tuple[
             if not path.is_file():
                 raise UsageError(f"{opt(f'{split}_input')}: {path} does not exist.")
             yield split, path
+
+
+# Files of a folder, by a word of their names: dev-v2.0.json, squad_train.json.gz.
+_SPLITS = {"train": "train(ing)?", "dev": "dev|val|valid|validation", "test": "test"}
+_FILE = r"(?i)({split}.*|(.*[^a-z])?({words})([^a-z].*)?)\.json(\.gz)?"
+
+
+def _files_of_folder(folder: Path, options: FinetuningOptions) -> dict[str, Path]:
+    """split -> its file. Of several the one of the version that --version-2-with-negative or --task (squad2) names."""
+    names = sorted(entry.name for entry in folder.iterdir() if entry.is_file() and not entry.name.startswith("."))
+    files = {}
+    for split, words in _SPLITS.items():
+        found = [name for name in names if re.fullmatch(_FILE.format(split=split, words=words), name)]
+        if len(found) > 1 and (version := _version(options)):
+            found = [name for name in found if re.search(rf"v?{version}(\.\d)?\.json", name)] or found
+        if len(found) > 1:
+            raise UsageError(
+                f"{opt('input')}: {folder} holds {', '.join(found)}: name one of them, or say which version is meant with "
+                f"{opt('version_2_with_negative', True)} or {opt('version_2_with_negative', False)}."
+            )
+        if found:
+            files[split] = folder / found[0]
+    if not files:
+        there = f" It holds {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}." if names else ""
+        raise UsageError(
+            f"{opt('input')}: {folder} holds no train*.json, dev*.json or test*.json.{there} Name a file of SQuAD's form."
+        )
+    return files
+
+
+def _version(options: FinetuningOptions) -> str:
+    """The major version of SQuAD that the options mean: "1", "2", or "" where they say nothing."""
+    if options.version_2_with_negative is not None:
+        return "2" if options.version_2_with_negative else "1"
+    number = re.fullmatch(r"squadv?([12])\d?", plain_name(options.task or ""))
+    return number[1] if number else ""
 
 
 def load_squad(path: Path) -> dict:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nlpdata.errors import UsageError
-from nlpdata.finetuning.squad import locate
+from nlpdata.finetuning.options import FinetuningOptions
+from nlpdata.finetuning.squad import locate, open_squad
 from nlpdata.finetuning.windows import FIRST_ID, max_context, plan_windows
 from nlpdata.records.contract import read_meta
 from nlpdata.tokenizers import load_tokenizer
@@ -224,6 +225,43 @@ def test_gzip_and_folders(tmp_path, make):
     for name in ("train-v1.1.json.gz", "dev-v1.1.json.gz"):
         (folder / name).write_bytes(gzip.compress(source.read_bytes()))
     assert set(make(folder, task="squad", max_seq_length=64, max_query_length=16).files) == {"train", "dev"}
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "chosen"),
+    [
+        ("squad_train.json SQuAD-Dev.json notes.json", {}, "squad_train.json SQuAD-Dev.json"),
+        ("train.json validation.json .train.json", {}, "train.json validation.json"),
+        ("trainset.json constraint.json dev1.json", {}, "trainset.json dev1.json"),
+        ("train-v1.1.json train-v2.0.json dev-v2.0.json", {"task": "squad2"}, "train-v2.0.json dev-v2.0.json"),
+        ("train-v1.1.json train-v2.0.json dev-v1.1.json", {"task": "SQuAD_v1.1"}, "train-v1.1.json dev-v1.1.json"),
+        ("train-v1.1.json train-v2.0.json", {"version_2_with_negative": True}, "train-v2.0.json"),
+    ],
+)
+def test_files_of_a_folder(names, options, chosen, tmp_path):
+    folder = tmp_path / "s[1], a*"
+    folder.mkdir()
+    for name in names.split():
+        (folder / name).write_text("{}")
+    dataset = open_squad("squad", [str(folder)], FinetuningOptions(**{"task": "squad"} | options))
+    assert [split.files for split in dataset.splits] == [(folder / name,) for name in chosen.split()]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (
+            "train-v1.1.json train-v2.0.json",
+            r"holds train-v1.1.json, train-v2.0.json: name one .* version_2_with_negative=True",
+        ),
+        ("xquad.de.json", r"holds no train\*.json, .* It holds xquad.de.json. Name a file"),
+    ],
+)
+def test_folders_that_do_not_say_which_file(names, message, tmp_path):
+    for name in names.split():
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(UsageError, match=message):
+        open_squad("squad", [str(tmp_path)], FinetuningOptions(task="squad"))
 
 
 def test_words_of_chinese_text_are_not_its_sentences(tmp_path, make, records, vocab):
