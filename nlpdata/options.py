@@ -15,6 +15,7 @@ import functools
 import inspect
 import math
 import os
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import Field, asdict, dataclass, field, fields
@@ -29,6 +30,8 @@ MOST_SHARDS = 10_000  # a terabyte at the default size; one of more text has as 
 MOST_WORKERS = 1024
 MOST_TOKENS = 65536  # of an example
 MOST_SEED = (1 << 63) - 1
+_LONGEST_NAME = 255  # bytes, of a file or a folder
+_PATHS = re.compile(r"input|output|tokenizer|meta|(.+_)?(input|output|dir)")
 _ENDLESS = 1 << 40  # a bound that only keeps a number within 64 bits
 
 P = ParamSpec("P")
@@ -183,20 +186,24 @@ def _checked(name: str, value: Any, parameter: inspect.Parameter) -> Any:
     if value is not parameter.default and not _is_of(value, kind):
         kinds = dict.fromkeys(_expected(each) for each in _alternatives(kind))
         raise UsageError(f"{opt(name)} must be {' or '.join(kinds)}. Received: {value!r}.")
-    for text in value if isinstance(value, list | tuple) else [value]:
-        if isinstance(text, str) and ("\0" in text or _is_half(text)):
-            what = "a NUL character" if "\0" in text else HALF
-            raise UsageError(f"{opt(name)} has {what}. Received: {text!r}.")
+    for each in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(each, str | os.PathLike) and (fault := _text_fault(name, os.fspath(each))):
+            raise UsageError(f"{opt(name)} {fault}. Received: {str(each)!r}.")
     return value
 
 
-def _is_half(text: str) -> bool:
-    """Whether a text has half of a surrogate pair; those that stand for the bytes of a file's name are another matter."""
+def _text_fault(name: str, text: str | bytes) -> str | None:
+    """What no file system takes: a text with NUL or half of a surrogate pair; in an option of paths, a name that is too long."""
     try:
-        os.fsencode(text)
-    except UnicodeEncodeError:
-        return True
-    return False
+        raw = os.fsencode(text)
+    except UnicodeEncodeError:  # those that stand for the bytes of a file's name are another matter
+        return f"has {HALF}"
+    if b"\0" in raw:
+        return "has a NUL character"
+    longest = max(map(len, re.split(rb"[/,]", raw)))
+    if longest > _LONGEST_NAME and _PATHS.fullmatch(name) and b"://" not in raw:
+        return f"has a name of {longest} bytes, and file systems take at most {_LONGEST_NAME}"
+    return None
 
 
 def _alternatives(kind: Any) -> tuple[Any, ...]:

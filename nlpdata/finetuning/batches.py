@@ -112,7 +112,7 @@ def label_warnings(dataset: Dataset, split: Split, tally: Tally, options: Finetu
         if len(tally.labels) == 1 and rows > 1:
             found.append(f"all {rows} training rows have the label {names[next(iter(tally.labels))]!r}")
         counts = {names[number]: count for number, count in tally.labels.items()}
-        found += class_warnings(names, counts, rows, given_labels(options.labels))
+        found += class_warnings(names, counts, rows, given_labels(options.labels), options.on_bad_row == "skip")
     return [f"{where}: {line}" for line in found]
 
 

@@ -104,7 +104,9 @@ def _spellings(word: str) -> tuple[str, ...]:
     return word, word.title(), word.upper()
 
 
-def class_warnings(names: Sequence[str], counts: Mapping[str, int], rows: int, confirmed: Collection[str]) -> list[str]:
+def class_warnings(
+    names: Sequence[str], counts: Mapping[str, int], rows: int, confirmed: Collection[str], skips: bool = False
+) -> list[str]:
     """What looks odd about the classes of training rows.
 
     Args:
@@ -112,13 +114,14 @@ def class_warnings(names: Sequence[str], counts: Mapping[str, int], rows: int, c
       counts: name -> rows that have it.
       rows: all of them.
       confirmed: names that the user gave: these are meant.
+      skips: whether bad rows are left out.
     """
     open_names = [name for name in names if counts.get(name) and name not in confirmed]
     markers = [name for name in open_names if _is_marker(name, names, counts[name] / rows)]
     warnings = [
         f"{counts[name]} of {rows} rows ({counts[name] / rows:.2%}) have the label {name!r}, which looks like a marker for "
         f"rows without a label and became a class. Leave them out with {opt('drop_labels', name)}, or name the classes "
-        f"with {opt('labels')} and use {opt('on_bad_row', 'skip')}"
+        f"with {opt('labels')}" + ("" if skips else f" and use {opt('on_bad_row', 'skip')}")
         for name in markers
     ]
     used = sorted(counts[name] for name in names if counts.get(name))

@@ -214,4 +214,18 @@ def test_texts_that_no_file_system_takes(text):
     with pytest.raises(UsageError, match=r"^output has (a NUL character|half of a surrogate pair)"):
         nlpdata.create_pretraining("nothing.txt", text, "x.model")
     with pytest.raises(UsageError, match=r"^input has "):
+        nlpdata.create_pretraining(Path(text), "out", "x.model")
+    with pytest.raises(UsageError, match=r"^input has "):
         nlpdata.create_pretraining(["nothing.txt", text], "out", "x.model")
+
+
+@pytest.mark.parametrize("name", ["input", "output", "tokenizer", "meta", "dev_input", "test_output", "tfds_data_dir"])
+def test_a_name_that_is_too_long_for_a_file_system(name):
+    given = {"input": "x", "output": "out", "tokenizer": "x.model", "task": "mrpc"}
+    for value in ("é" * 128, f"a/{'b' * 256}/c", [f"x,{'y' * 300}"] if name == "input" else "z" * 300):
+        with pytest.raises(
+            UsageError, match=rf"^{name} has a name of (256|300) bytes, and file systems take at most 255"
+        ):
+            nlpdata.create_finetuning(**given | {name: value})
+    with pytest.raises(UsageError, match="does not exist"):
+        nlpdata.create_finetuning(**given, labels="x" * 300)

@@ -79,7 +79,7 @@ def test_weights(here):
     assert [(file.path, file.weight) for file in find_files(["e@2@3"])[0]] == [("e@2", 3.0)]
 
 
-@pytest.mark.parametrize("weight", ["0", "-1", "nan", "inf", "two", ""])
+@pytest.mark.parametrize("weight", ["0", "-1", "nan", "inf", "two", "", "1e9", "1000.5"])
 def test_weight_must_be_positive(here, weight):
     with pytest.raises(UsageError, match="expected a number above 0"):
         find_files([f"a.txt@{weight}"])

@@ -237,3 +237,12 @@ def test_regression_labels(tmp_path, make):
     write(tmp_path / "r.tsv", "text\tlabel", "fox\t1.5", "dog\t-1.0", "a dog\t-1")
     result = make(tmp_path / "r.tsv", task="regression", drop_labels="-1")
     assert nlpdata.open_records(result.files["train"])[:]["label_ids"].tolist() == [[1.5]]
+
+
+@pytest.mark.parametrize("choice", ["fail", "skip"])
+def test_a_marker_is_explained_with_what_is_not_chosen_yet(tmp_path, make, choice):
+    path = tmp_path / "rows.csv"
+    path.write_text("text,label\n" + "".join(f"fox {i},{('a', 'b', '-')[i % 3]}\n" for i in range(30)))
+    (line,) = make(path, task="classification", on_bad_row=choice, max_seq_length=32).warnings
+    assert "Leave them out with drop_labels='-', or name the classes with labels" in line
+    assert ("on_bad_row" in line) == (choice == "fail")
