@@ -94,7 +94,7 @@ CHECKPOINT_FORMATS = Registry(
         "tf1": "pretrain.converters.tensorflow_checkpoint:TensorFlowFormat",
         "h5": "pretrain.converters.keras_h5:KerasH5Format",
         "savedmodel": "pretrain.converters.saved_model:SavedModelFormat",
-        "hub": "pretrain.converters.saved_model:HubFormat",
+        "hub": "pretrain.converters.hub_module:HubFormat",
     },
 )
 EXPERIMENTS = Registry(

@@ -1,4 +1,4 @@
-"""SavedModels: one to serve (signatures over token ids), and one as TF-Hub's TF2 encoders are (callable, trainable).
+"""SavedModels to serve: signatures over token ids and over text. hub_module.py writes those for training elsewhere.
 
 Both answer in a process without this package. Their variables carry our paths, so that we read them back; the encoder's
 configuration is in assets.extra.
@@ -10,7 +10,6 @@ from typing import Any
 
 import keras
 
-from nlpdata.errors import UsageError
 from nlpdata.files.json_files import read_object
 from nlpdata.tokenizers import Tokenizer
 from pretrain.converters import in_tensorflow
@@ -19,13 +18,11 @@ from pretrain.converters.facts import FACTS
 from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.load import has_pooled_output, load_model
 from pretrain.encoders.model import EncoderModel
-from pretrain.layers.dropout import dropout_scope
 from pretrain.settings.schema import Choice
 
 ROOT = "model/"  # before our paths in the names of variables
 _CONFIG = Path("assets.extra") / "encoder.json"
-_INPUTS = ("input_ids", "input_mask", "segment_ids")
-_HUB_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
+INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
 class SavedModelFormat(CheckpointFormat):
@@ -40,29 +37,6 @@ class SavedModelFormat(CheckpointFormat):
         if keras.backend.backend() != "tensorflow":
             return in_tensorflow.write("savedmodel", folder, checkpoint)
         return _write_served(folder, checkpoint)
-
-
-class HubFormat(CheckpointFormat):
-    """An encoder for hub.KerasLayer. Reading one is TensorFlowFormat's part."""
-
-    writes = (
-        "an encoder as TF-Hub's, for `hub.KerasLayer`; its outputs include those of the heads (`logits`, `sentence_logits`), "
-        "and `training=True` drops"
-    )
-    written_with = "tensorflow"
-    any_encoder = True
-    holds = FACTS
-
-    def write(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
-        if not has_pooled_output(checkpoint):
-            raise UsageError(
-                f"{checkpoint.source}: has no pooler, and a module for hub.KerasLayer promises pooled_output. Use --format "
-                "savedmodel."
-            )
-        if keras.backend.backend() != "tensorflow":
-            return in_tensorflow.write("hub", folder, checkpoint)
-        _write_hub(folder, checkpoint)
-        return []
 
 
 def _write_served(folder: Path, checkpoint: Checkpoint) -> list[str]:
@@ -81,9 +55,9 @@ def _write_served(folder: Path, checkpoint: Checkpoint) -> list[str]:
 
     model = load_model(checkpoint)
     heads = [name for name in model.heads if name != "masked_lm"]
-    signatures = {"serving_default": _signature(model, _INPUTS, heads, checkpoint)}
+    signatures = {"serving_default": _signature(model, INPUTS, heads, checkpoint)}
     if "masked_lm" in model.heads:
-        signatures["masked_lm"] = _signature(model, (*_INPUTS, "masked_lm_positions"), list(model.heads), checkpoint)
+        signatures["masked_lm"] = _signature(model, (*INPUTS, "masked_lm_positions"), list(model.heads), checkpoint)
     module, notes = tf.Module(), []
     module.model = model
     if checkpoint.tokenizer is None:
@@ -95,43 +69,8 @@ def _write_served(folder: Path, checkpoint: Checkpoint) -> list[str]:
             signatures |= _text_signatures(
                 signatures["serving_default"], module.tokenizer, checkpoint.tokenizer, checkpoint.sequence_length
             )
-    _save(module, folder, checkpoint, signatures)
+    save_model(module, folder, checkpoint, signatures)
     return notes
-
-
-def _write_hub(folder: Path, checkpoint: Checkpoint) -> None:
-    """Writes an encoder for hub.KerasLayer: called with a dict of input_word_ids, input_mask, input_type_ids.
-
-    It returns pooled_output, sequence_output, pooled_output again as default, and the outputs of the heads (logits,
-    sentence_logits); with training=True after dropout, drawn anew each time. `mlm` takes masked_lm_positions too and adds
-    mlm_logits.
-    """
-    import tensorflow as tf
-
-    model = load_model(checkpoint)
-    heads = [name for name in model.heads if name != "masked_lm"]
-
-    def call(inputs: dict[str, Any], heads: list[str], training: bool) -> dict[str, Any]:
-        renamed = dict(zip(_HUB_INPUTS, _INPUTS, strict=True))
-        inputs = {renamed.get(name, name): value for name, value in inputs.items()}
-        with dropout_scope(tf.random.uniform([2], tf.int32.min, tf.int32.max, tf.int32)):
-            outputs = model(inputs, training=training, heads=heads)
-        return outputs | {"default": outputs["pooled_output"]}
-
-    specs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in _HUB_INPUTS}
-    module = tf.train.Checkpoint(model=model)
-    module.variables = [weight.value for weight in model.weights]
-    module.trainable_variables = module.variables
-    module.regularization_losses = []
-    module.__call__ = tf.function(lambda inputs, training=False: call(inputs, heads, training))
-    if "masked_lm" in model.heads:
-        module.mlm = tf.function(lambda inputs, training=False: call(inputs, [*heads, "masked_lm"], training))
-    positions = {"masked_lm_positions": tf.TensorSpec([None, None], tf.int32, name="masked_lm_positions")}
-    for training in (False, True):
-        module.__call__.get_concrete_function(specs, training=training)
-        if "masked_lm" in model.heads:
-            module.mlm.get_concrete_function(specs | positions, training=training)
-    _save(module, folder, checkpoint, None)
 
 
 def _signature(model: EncoderModel, names: tuple[str, ...], heads: list[str], checkpoint: Checkpoint) -> Any:
@@ -191,7 +130,8 @@ def _text_signatures(of_ids: Any, graph: Any, tokenizer: Tokenizer, longest: int
     }
 
 
-def _save(module: Any, folder: Path, checkpoint: Checkpoint, signatures: dict[str, Any] | None) -> None:
+def save_model(module: Any, folder: Path, checkpoint: Checkpoint, signatures: dict[str, Any]) -> None:
+    """Writes a SavedModel, and next to it the description with which we read it back."""
     import tensorflow as tf
 
     tf.saved_model.save(module, str(folder), signatures=signatures)

@@ -13,7 +13,8 @@ class Encoder(keras.layers.Layer):
     """Token ids to vectors. A kind of encoder is a subclass that builds the parts.
 
     call({"input_ids", "input_mask" (1 on real tokens), "segment_ids"}, int32 (b, L) each) ->
-    {"sequence_output": (b, L, hidden_size), "pooled_output": (b, hidden_size)}
+    {"sequence_output": (b, L, hidden_size), "pooled_output": (b, hidden_size)}; with every_layer also "encoder_outputs", a list of
+    what each layer gives, (b, L, hidden_size) each.
 
     Args:
       embeddings: layer, (input_ids, segment_ids) -> (b, L, width).
@@ -60,15 +61,18 @@ class Encoder(keras.layers.Layer):
         if self.pooler is not None:
             self.pooler.build((None, self.hidden_size))
 
-    def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
+    def call(self, inputs: Mapping[str, Any], training: bool = False, every_layer: bool = False) -> dict[str, Any]:
         x = self.embeddings(inputs["input_ids"], inputs["segment_ids"], training=training)
         if self.embedding_projection is not None:
             x = self.embedding_projection(x)
         mask_adder = attention_mask_adder(inputs["input_mask"])
+        layers = []
         for layer in self.sequence():
             x = layer(x, mask_adder, training=training)
+            layers.append(x)
         first = x[:, 0]
-        return {"sequence_output": x, "pooled_output": first if self.pooler is None else self.pooler(first)}
+        outputs = {"sequence_output": x, "pooled_output": first if self.pooler is None else self.pooler(first)}
+        return outputs | {"encoder_outputs": layers} if every_layer else outputs
 
     def sequence(self) -> list[keras.layers.Layer]:
         """The layers in the order in which they are applied; one may come more than once."""

@@ -27,9 +27,9 @@ class EncoderModel(keras.Model):
       heads: name -> layer with call(encoded, inputs, training) -> dict of outputs. `encoded` holds the encoder's outputs
         and "word_embeddings" (V, E).
 
-    call(inputs, training=False, heads=None): inputs as the encoder's and what the heads read (masked_lm_positions); all
-    heads, or those named. Returns the encoder's outputs and the heads'. UsageError where an input is missing, or longer
-    than the encoder's positions.
+    call(inputs, training=False, heads=None, every_layer=False): inputs as the encoder's and what the heads read
+    (masked_lm_positions); all heads, or those named. Returns the encoder's outputs and the heads'. UsageError where an input is
+    missing, or longer than the encoder's positions.
     """
 
     def __init__(self, encoder: keras.layers.Layer, heads: dict[str, keras.layers.Layer] | None = None) -> None:
@@ -43,15 +43,24 @@ class EncoderModel(keras.Model):
             head.build()
 
     def __call__(
-        self, inputs: Mapping[str, Any], training: bool = False, heads: Iterable[str] | None = None
+        self,
+        inputs: Mapping[str, Any],
+        training: bool = False,
+        heads: Iterable[str] | None = None,
+        every_layer: bool = False,
     ) -> dict[str, Any]:
         self._check(inputs)
-        return super().__call__(inputs, training=training, heads=heads)
+        return super().__call__(inputs, training=training, heads=heads, every_layer=every_layer)
 
     def call(
-        self, inputs: Mapping[str, Any], training: bool = False, heads: Iterable[str] | None = None
+        self,
+        inputs: Mapping[str, Any],
+        training: bool = False,
+        heads: Iterable[str] | None = None,
+        every_layer: bool = False,
     ) -> dict[str, Any]:
-        outputs = self.encoder(inputs, training=training)
+        more = {"every_layer": True} if every_layer else {}  # an encoder of a user's own may not know it
+        outputs = self.encoder(inputs, training=training, **more)
         encoded = {**outputs, "word_embeddings": self.encoder.embeddings.word_embeddings}
         for name in self.heads if heads is None else heads:
             outputs |= self.heads[name](encoded, inputs, training=training)
