@@ -45,8 +45,8 @@ def option(
     affects_bytes: bool = True,
     *,
     flag: str | None = None,
-    least: int | None = None,
-    most: int | None = None,
+    least: float | None = None,
+    most: float | None = None,
 ) -> Any:
     """A field of an options dataclass that has a default; one that must be given is `name: Annotated[type, help]`.
 

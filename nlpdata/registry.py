@@ -82,8 +82,8 @@ def _place(error: Exception, file: str = "") -> str:
     That is the last line of its file, or else that is not of Python's own modules: the definition of a class, not the decorator
     that refuses it.
     """
-    frames = traceback.extract_tb(error.__traceback__)
-    frames = [frame for frame in frames if frame.filename == file] or frames
+    all_frames = list(traceback.extract_tb(error.__traceback__))
+    frames = [frame for frame in all_frames if frame.filename == file] or all_frames
     own = [frame for frame in frames if os.path.dirname(frame.filename) not in (_STANDARD_LIBRARY, "")]
     frame = next(reversed(own or frames), None)
     return f" ({frame.filename}:{frame.lineno})" if frame and not isinstance(error, SyntaxError) else ""

@@ -2,7 +2,18 @@
 
 from importlib import import_module
 
-MODULES = ("tables", "corpus", "tokenizers", "records", "archives", "options", "settings", "checkpoints", "runs")
+MODULES = (
+    "tables",
+    "corpus",
+    "tokenizers",
+    "records",
+    "archives",
+    "options",
+    "settings",
+    "checkpoints",
+    "runs",
+    "pretrain_options",
+)
 
 
 def load_targets() -> None:

@@ -1,6 +1,9 @@
 """Every option of nlpdata's commands with extreme values: the command must run, or refuse them."""
 
+import os
+from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import Any
 
 import nlpdata
 from nlpdata.cli import commands
@@ -39,32 +42,30 @@ def _base(command: str, case: Case) -> list[object]:
     return [given / "r.tfrecord"]
 
 
-def _options(command: str) -> list[tuple[str, bool]]:
-    """(option, whether it is a switch)"""
-    parameters = commands._commands()[command].params
-    return [
+def odd_options(case: Case, parameters: Iterable[Any], never: Collection[str]) -> list[str]:
+    """One to three of a command's options with extreme values; parameters: as Typer's parser has them."""
+    known = [
         (name, bool(each.secondary_opts) or getattr(each, "is_flag", False))
         for each in parameters
         for name in [*each.opts, *each.secondary_opts]
-        if name.startswith("--") and name not in _NEVER
+        if name.startswith("--") and name not in never
     ]
-
-
-def _odd(case: Case, command: str) -> list[str]:
     words = []
-    if command == "verify":  # has none
-        return [mutations.text(case.draw)]
-    for _ in range(case.draw.choice((1, 1, 2, 3))):
-        name, switch = case.draw.choice(_options(command))
+    for _ in range(case.draw.choice((1, 1, 2, 3)) if known else 0):
+        name, switch = case.draw.choice(known)
         value = mutations.number(case.draw) if case.draw.random() < 0.6 else mutations.text(case.draw)
         words += [name] if switch else [f"{name}={value}"]
     return words
 
 
+def _odd(case: Case, command: str) -> list[str]:
+    if command == "verify":  # has none
+        return [mutations.text(case.draw)]
+    return odd_options(case, commands._commands()[command].params, _NEVER)
+
+
 def _at_work(command: str):
     def run(case: Case) -> None:
-        import os
-
         before = os.getcwd()
         os.chdir(case.folder)  # relative names of outputs
         try:
