@@ -9,7 +9,7 @@ import typer
 
 from nlpdata.cli.parameters import with_common
 from nlpdata.errors import UsageError
-from nlpdata.files.unpacking import shown
+from nlpdata.files.unpacking import shown, unpacked
 from pretrain.settings.command_line import (
     AllowOtherTokenizer,
     DoLowerCase,
@@ -43,7 +43,7 @@ def export_command(
     from pretrain.converters import places
     from pretrain.converters.convert import convert_place
 
-    folder = find_checkpoint(places.find(model_dir), best=which == "best")
+    folder = find_checkpoint(unpacked(places.find(model_dir)), best=which == "best")
     print(f"checkpoint: {shown(str(folder))}")
     convert_place(
         str(folder),

@@ -42,19 +42,20 @@ def each_named(text: str, find: Callable[[str], list[T]]) -> list[tuple[str, lis
     """The parts of a text and what `find` finds for each: the text as a whole, or, where that is nothing, its parts between commas.
 
     A comma may be part of a name: a part is as short as it can be, with all that follows found as well. Spaces around a part do
-    not count where only that makes it a name. Where there is no such division: the first part that is nothing, with [].
+    not count where only that makes it a name. Where there is no such division: the part that ends the longest attempt, with [].
     """
     whole = find(text)
     items = text.split(",")
     if whole or len(items) == 1:
         return [(text, whole)]
     chosen: list[tuple[int, str, list[T]]] = []  # (where the part begins, the part, what it names)
-    at, length, failed = 0, 1, ""
+    dead: set[int] = set()  # where no division begins
+    at, length = 0, 1
     while at < len(items):
         part = ",".join(items[at : at + length])
         if length == 1 and not part.strip():
             at += 1
-        elif length <= _MOST_COMMAS and at + length <= len(items):
+        elif at not in dead and length <= _MOST_COMMAS and at + length <= len(items):
             found = find(part) or find(part.strip())
             if found:
                 chosen.append((at, part, found))
@@ -62,9 +63,9 @@ def each_named(text: str, find: Callable[[str], list[T]]) -> list[tuple[str, lis
             else:
                 length += 1
         else:  # nothing begins here: the part before must be longer
-            failed = failed or items[at].strip()
+            dead.add(at)
             if not chosen:
-                return [(failed, [])]
+                return [(items[max(dead)].strip(), [])]
             at, part, _ = chosen.pop()
             length = part.count(",") + 2
     return [(part, found) for _, part, found in chosen]

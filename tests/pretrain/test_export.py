@@ -1,5 +1,6 @@
 """python -m pretrain.export, and the tf2_model.h5 that a pretraining run of ALBERT ends with."""
 
+import shutil
 from dataclasses import asdict
 
 import numpy as np
@@ -90,3 +91,13 @@ def test_where_the_format_has_no_place_for_it_that_is_said(record_sets, tmp_path
     assert any(note.startswith("no tf2_model.h5: ") for note in notes)
     assert not (tmp_path / "run" / "tf2_model.h5").exists()
     assert not (tmp_path / "run" / "config.json").exists()
+
+
+def test_a_run_in_an_archive(tmp_path, capsys):
+    weights = write_step(tmp_path / "run[1], a" / "checkpoints", 3, seed=3)
+    archive = shutil.make_archive(str(tmp_path / "run"), "zip", tmp_path, "run[1], a")
+    assert main([archive, str(tmp_path / "out"), "--format", "native"]) == 0
+    said = "".join(capsys.readouterr())
+    assert f"checkpoint: {archive}/run[1], a/checkpoints/step-00000003\n" in said
+    assert "nlpdata-archive" not in said
+    same(tmp_path / "out", weights)

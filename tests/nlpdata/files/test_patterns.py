@@ -58,6 +58,11 @@ def test_a_long_list_with_a_fault_at_its_end_is_refused_at_once():
     assert len(calls) < 60_000
 
 
+def test_many_ways_to_divide_a_list_with_a_fault_are_not_all_tried():
+    names = {",".join(["a"] * count) for count in range(1, 9)}
+    assert each_named(",".join(["a"] * 60 + ["x"]), finder(*names)) == [("x", [])]
+
+
 @pytest.mark.parametrize("folder", ["s[1]", "q,v", "b*", "what?", "[ab", "x[!a]y/[0-9]"])
 def test_folders_of_the_very_name_are_no_patterns(folder, tmp_path):
     for place in (folder, "s1", "bb", "what1", "xby/5"):

@@ -292,3 +292,22 @@ def test_records_of_kamalkraj():
     records = open_records(shared("oracle", "create_pretraining", "kamalkraj_spm.tfrecord"))
     assert {f.name: f.width for f in records.features}["masked_lm_ids"] == 10
     assert records[::-1]["input_ids"].shape == (len(records), 64)
+
+
+@pytest.mark.parametrize("folder", ["s[1]", "q,v/run", "b*", "a b, c?"])
+def test_names_that_look_like_patterns_or_lists(folder, tmp_path):
+    for place in (folder, "s1", "q", "bb"):
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+        for name in ("x.tfrecord-00000-of-00002", "x.tfrecord-00001-of-00002"):
+            (tmp_path / place / name).write_bytes(b"")
+    shards = [tmp_path / folder / f"x.tfrecord-0000{i}-of-00002" for i in range(2)]
+    start = f"{tmp_path}/{folder}/x.tfrecord"
+    for given in (
+        f"{start}*",
+        [f"{start}*"],
+        f"{start}-00000-of-00002,{start}-00001-of-00002",
+        f"{start}-?000*, {start}-00001*",
+    ):
+        assert find_records(given) == shards, given
+    with pytest.raises(UsageError, match=r"no file matches '"):
+        find_records(f"{start}*,{tmp_path}/{folder}/y.tfrecord*")
