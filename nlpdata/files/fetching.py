@@ -16,7 +16,15 @@ from nlpdata.files.paths import is_remote
 from nlpdata.files.remote import RemotePath
 from nlpdata.files.unpacking import show_as
 
-_SMALL = (".json", ".txt", ".model", ".vocab", ".yaml", ".yml")  # files about weights, which lie next to them
+_SMALL = (
+    ".json",
+    ".txt",
+    ".model",
+    ".vocab",
+    ".yaml",
+    ".yml",
+    ".examples.jsonl.gz",
+)  # about weights or records, next to them
 
 
 def fetched(path: PathName, neighbours: bool = False) -> Path:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from nlpdata.errors import EXTRAS, DataError, UsageError, closest, missing_package, opt
+from nlpdata.files.fetching import local_only
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, order_labels
 from nlpdata.finetuning.glue import NLI_GLUE, NLI_TFDS
 from nlpdata.finetuning.label_names import given_labels, label_name, sorted_labels
@@ -37,7 +38,9 @@ def open_tfds(name: str, inputs: Sequence[str], options: FinetuningOptions) -> D
         raise UsageError(
             f"{opt('input')} and {opt('tfds')} are two sources; give one. Received: {', '.join(inputs)} and {name}."
         )
-    folder = Path(options.tfds_data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
+    given = options.tfds_data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
+    local_only(given, opt("tfds_data_dir"), "Copy the prepared set here, and name the copy.")
+    folder = Path(given).expanduser()
     prepared = find_prepared(folder, name)
     builder = _builder(prepared)
     features = builder.info.features

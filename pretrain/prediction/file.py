@@ -8,6 +8,8 @@ from pathlib import Path
 from nlpdata.errors import DataError, Message, opt
 from nlpdata.execution.executor import Progress
 from nlpdata.files import PathName
+from nlpdata.files.fetching import fetched, local_only
+from nlpdata.files.paths import is_remote
 from nlpdata.finetuning.tables import TableForm
 from nlpdata.registry import user_modules
 from nlpdata.tokenizers import Tokenizer
@@ -80,6 +82,9 @@ def predict(
         checkpoint = read_checkpoint(str(model_dir))
         refuse_headless(checkpoint, str(model_dir))
         facts = facts_of(checkpoint, str(model_dir))
+        local_only(output, opt("output"), "Write to this machine, and copy it.")
+        if is_remote(input):
+            input = fetched(input, neighbours="tfrecord" in str(input))
         path, form = form_of_input(input, options, facts)
         format = format or ("squad" if form.name in (SQUAD, RECORDS) else "tsv")
         check_format(format, facts.head)

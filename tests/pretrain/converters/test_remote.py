@@ -8,18 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import nlpdata
 import pretrain
 from nlpdata.errors import UsageError
 from nlpdata.files import remote
 from pretrain.convert import main as convert
 from pretrain.converters import read_checkpoint, read_encoder
 from pretrain.converters.write import write_checkpoint
+from pretrain.data.tokenizers import tokenizer_of
 from pretrain.encoders.model_config import read_model_config
 from pretrain.export import main as export
 from pretrain.glue import main as glue
+from pretrain.predict import main as predict
 from pretrain.run import find_model_dir
 from pretrain.run import main as run
-from pretrain.settings.schema import registered
+from pretrain.settings.schema import DataConfig, registered
 from pretrain.settings.yaml_files import read_yaml
 from pretrain.training import run_experiment
 from tests.messages import messages
@@ -41,7 +44,8 @@ def no_gcsfs(monkeypatch, tmp_path):
     monkeypatch.setattr(remote, "find_spec", lambda name: None if name == "gcsfs" else find(name))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TFHUB_CACHE_DIR", raising=False)
-    write_checkpoint(tmp_path / "own", make("bert", "encoder"), "hf")
+    write_checkpoint(tmp_path / "own", make("bert", "classifier"), "hf")
+    (tmp_path / "texts.tsv").write_text("text\na fox\n")
 
 
 @pytest.mark.parametrize(
@@ -59,6 +63,10 @@ def no_gcsfs(monkeypatch, tmp_path):
         (convert, f"own out --format hf --tokenizer {URL}/vocab.txt"),
         (convert, f"own out --format hf --model_config {URL}/c.json"),
         (export, f"{URL} out"),
+        (predict, f"--model_dir {URL} --input texts.tsv --output out.tsv"),
+        (predict, f"--model_dir own --input {URL}/a.tsv --output out.tsv"),
+        (predict, f"--model_dir own --input {URL}/a.tfrecord --output out.tsv"),
+        (predict, f"--model_dir own --input texts.tsv --output out.tsv --tokenizer {URL}/vocab.txt"),
         (glue, f"--init_checkpoint {URL} --input in --output out"),
         (glue, f"--init_checkpoint own --input in --output out --tokenizer {URL}/vocab.txt"),
     ],
@@ -86,10 +94,20 @@ def test_a_run_writes_to_this_machine(scheme, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_results_of_a_sweep_are_written_to_this_machine(no_gcsfs, capsys):
-    assert glue(f"--init_checkpoint own --input in --output {URL}".split()) == 2
+@pytest.mark.parametrize(
+    ("main", "line"), [(glue, "--init_checkpoint own --input in"), (predict, "--model_dir own --input texts.tsv")]
+)
+def test_results_are_written_to_this_machine(main, line, no_gcsfs, capsys):
+    assert main([*line.split(), "--output", URL]) == 2
     assert f"--output {URL}: expected a path of this machine" in capsys.readouterr().err
     assert not Path("gs:").exists()
+
+
+def test_a_prepared_set_is_read_from_this_machine():
+    with pytest.raises(
+        UsageError, match=rf"tfds_data_dir {URL}: expected a path of this machine\. Copy the prepared set"
+    ):
+        nlpdata.create_finetuning(output="out", tokenizer="vocab.txt", tfds="glue/sst2", tfds_data_dir=URL)
 
 
 def test_an_unknown_scheme_names_the_known_ones():
@@ -154,6 +172,19 @@ def test_configurations_and_cached_modules(store, tmp_path, monkeypatch):
     store.put("bad.json", b"{")
     with pytest.raises(Exception, match=r"^s3://bucket/bad\.json"):
         read_model_config("s3://bucket/bad.json")
+
+
+def test_the_tokenizer_of_remote_records(store, tmp_path):
+    (tmp_path / "vocab.txt").write_text(
+        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"the fox sat".split()])
+    )
+    text = store.put("text.txt", b"the fox sat\nthe fox sat\n\nfox the sat\nsat the fox\n" * 5)
+    nlpdata.create_pretraining(
+        text, "s3://bucket/records/train.tfrecord", str(tmp_path / "vocab.txt"), max_seq_length=16, workers=1
+    )
+    path, use = tokenizer_of(DataConfig(input_path="s3://bucket/records/train.tfrecord"), "task.train_data")
+    assert path.read_bytes() == (tmp_path / "vocab.txt").read_bytes()
+    assert use["vocab_size"] == 8
 
 
 def test_nothing_of_a_copy_is_left_in_messages(store, tmp_path):
