@@ -82,10 +82,11 @@ def _match(pattern: str, json_lines: bool) -> list[tuple[str, float]]:
     for path, weight in ((pattern, None), _split_weight(pattern)):
         if not path:
             continue
-        paths = [path] if path_of(path).is_dir() else find_paths(path)
-        files = [path for path in paths if not os.path.isdir(path)]
-        if paths and not files:
-            files = [file for folder in paths for file in text_files(folder, json_lines)]
+        is_folder = path_of(path).is_dir()
+        paths = [] if is_folder else find_paths(path)
+        files = [each for each in paths if not os.path.isdir(each)]  # of a remote pattern all are
+        if not files:
+            files = [file for folder in ([path] if is_folder else paths) for file in text_files(folder, json_lines)]
         if files:
             factor = 1.0 if weight is None else _weight(pattern, weight)
             return [(path, factor) for path in files]

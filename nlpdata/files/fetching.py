@@ -6,6 +6,7 @@ shown("/tmp/nlpdata-remote-.../albert/vocab.txt") # gs://bucket/albert/vocab.txt
 
 import atexit
 import functools
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -76,13 +77,20 @@ def _beside(source: RemotePath) -> list[RemotePath]:
     """The files next to a file or prefix that belong to it."""
     if not source.parent.is_dir():
         return []
-    stem = source.name.removesuffix(".index")
     entries = [each for each in source.parent.iterdir() if each.name != source.name]
-    return [
-        each
-        for each in entries
-        if (each.name.startswith(f"{stem}.") or each.name.endswith(_SMALL)) and not each.is_dir()
-    ]
+    return [each for each in entries if belongs(each.name, source.name) and not each.is_dir()]
+
+
+def belongs(name: str, given: str) -> bool:
+    """Whether a file next to the given one, or to the prefix of that name, is read with it.
+
+    Those are the files of one TensorFlow checkpoint, the files of weights that an index lists, and what is said about either.
+    """
+    if given == "checkpoint":  # it names one of the checkpoints next to it
+        return True
+    prefix = re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", given)
+    listed = re.fullmatch(r"(.+)\.(safetensors|bin)\.index(\.\w+)?\.json", given)
+    return name.startswith(f"{prefix}.") or name.endswith(_SMALL) or bool(listed and name.startswith(listed[1]))
 
 
 def _copy_folder(source: RemotePath, place: Path) -> None:

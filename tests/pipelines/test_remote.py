@@ -7,6 +7,8 @@ import pytest
 
 from nlpdata import open_records
 from nlpdata.cli import commands
+from nlpdata.corpus import find_files
+from nlpdata.errors import UsageError
 from nlpdata.files.remote import RemotePath
 from pipelines import finetuning
 from tests.nlpdata.commands import contents, run_command
@@ -124,7 +126,7 @@ def test_vocabulary(store, corpus_folder, tmp_path):
 
 WRONG = {
     "nothing matches": (("s3://bucket/none*", "s3://bucket/x/t"), 2, "matches no file"),
-    "a folder": (("s3://bucket/in", "s3://bucket/x/t"), 2, "is a folder: give a pattern"),
+    "a folder": (("s3://bucket/tok", "s3://bucket/x/t"), 2, "holds no *.txt or *.text: it holds "),
     "no such bucket": (("s3://absent/a.txt", "s3://bucket/x/t"), 2, "'s3://absent/a.txt' matches no file"),
     "no bucket to write": (("s3://bucket/in/*", "s3://absent/t"), 2, "cannot write to s3://absent/"),
     "output is a folder": (("s3://bucket/in/*", "s3://bucket/in"), 2, "is a folder"),
@@ -205,3 +207,13 @@ def test_fine_tuning_by_workers_elsewhere(store, tmp_path, tiny_model, monkeypat
     assert outcome.code == 1
     assert "encoding (" in outcome.err
     assert store.contents(place) == contents(tmp_path / "here")
+
+
+def test_a_folder_of_a_bucket_stands_for_its_text_files(store):
+    for name in ("tree/c.txt", "tree/deep/d.txt.gz", "tree/README.md", "tree/.hidden/e.txt"):
+        store.put(name, gzip.compress(b"a line\n") if name.endswith(".gz") else b"a line\n")
+    expected = ["s3://bucket/tree/c.txt", "s3://bucket/tree/deep/d.txt.gz"]
+    for folder in ("s3://bucket/tree", "s3://bucket/tree/"):
+        assert find_files([folder]) == find_files(expected)
+    with pytest.raises(UsageError, match=r"s3://bucket/tok holds no \*.txt or \*.text: it holds .*\*.model"):
+        find_files(["s3://bucket/tok"])
