@@ -24,7 +24,7 @@ UTF_8 = "utf-8"
 def read_lines(path: Path, encoding: str | None = None) -> Iterator[tuple[int, str] | BadRow]:
     """(line number from 1, text without its end) of every line that is not blank; a BadRow for a blank one before others.
 
-    encoding: of the file; None: UTF-8, or UTF-16 or UTF-32 where its first bytes say so.
+    encoding: of the file; None: UTF-8, or UTF-16 or UTF-32 where its first bytes say so, and no option names another one.
     Raises DataError for a file that is not lines of text.
     """
     waiting: list[BadRow] = []  # blank lines, until another line shows that the file does not end there
@@ -43,9 +43,11 @@ def blank_line(path: Path, line: int) -> BadRow:
 
 def all_lines(path: Path, encoding: str | None = None) -> Iterator[tuple[int, str] | BadRow]:
     """The same, with blank lines as they are."""
+    remedy = "" if encoding is None else f", or name its encoding, e.g. {opt('encoding', 'cp1252')} (Windows, Latin-1)"
     file, encoding = _open(path, encoding)
     with file:
-        lines = _lines(file, path, encoding) if _has_plain_line_ends(encoding) else _wide_lines(file, path, encoding)
+        plain = _has_plain_line_ends(encoding)
+        lines = _lines(file, path, encoding, remedy) if plain else _wide_lines(file, path, encoding)
         for item in lines:
             if not isinstance(item, BadRow) and item[0] == 1:
                 first = item[1].removeprefix("\ufeff")
@@ -88,7 +90,7 @@ def _has_plain_line_ends(encoding: str) -> bool:
     return "a\n".encode(encoding, "replace") == b"a\n"
 
 
-def _lines(file: BufferedReader, path: Path, encoding: str) -> Iterator[tuple[int, str] | BadRow]:
+def _lines(file: BufferedReader, path: Path, encoding: str, remedy: str) -> Iterator[tuple[int, str] | BadRow]:
     number = 0
     while line := _next_line(file, path, number):
         number += 1
@@ -97,7 +99,7 @@ def _lines(file: BufferedReader, path: Path, encoding: str) -> Iterator[tuple[in
         try:
             text = line.decode(encoding)
         except UnicodeError as error:
-            yield _undecodable(path, number, encoding, getattr(error, "start", 0))
+            yield _undecodable(path, number, encoding, getattr(error, "start", 0), remedy)
             continue
         yield number, text.removesuffix("\n").removesuffix("\r")
 
@@ -181,15 +183,11 @@ def _overlong(path: Path, number: int) -> DataError:
     )
 
 
-def _undecodable(path: Path, number: int, encoding: str, start: int) -> BadRow:
+def _undecodable(path: Path, number: int, encoding: str, start: int, remedy: str) -> BadRow:
     where = f"{path}:{number}: byte {start + 1} of the line is not"
     if codecs.lookup(encoding).name != UTF_8:
         return BadRow("invalid_encoding", f"{where} {encoding}. Name the file's {opt('encoding')}")
-    name = opt("encoding", "cp1252")
-    return BadRow(
-        "invalid_utf8",
-        f"{where} UTF-8. Convert the file to UTF-8, name its encoding (e.g. {name} for Windows' or Latin-1)",
-    )
+    return BadRow("invalid_utf8", f"{where} UTF-8. Convert the file to UTF-8{remedy}")
 
 
 def _refuse_other_kinds(path: Path, first: str) -> None:

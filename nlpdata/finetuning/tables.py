@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import NoReturn
 
 from nlpdata.errors import HALF, DataError, closest, missing_package, opt
@@ -39,6 +40,10 @@ class TableForm:
     encoding: str | None = None
 
 
+class MissingColumn(DataError):
+    """A wanted column is not in the header, or twice."""
+
+
 def read_table(path: Path, form: TableForm, wanted: Wanted, header: bool = True) -> Iterator:
     """The rows of a file: (line, values of the wanted columns) or a BadRow.
 
@@ -64,10 +69,10 @@ def _pick(path: Path, header: Sequence[str], wanted: Wanted, line: int = 1) -> l
         elif header.count(column) == 1:
             places.append(header.index(column))
         else:
-            hint = closest(column, header)
-            why = "is twice in" if column in header else "is missing from"
+            twice = column in header
+            hint, why = ("", "is twice in") if twice else (closest(column, header), "is missing from")
             shown = ", ".join(name[:40] for name in header[:12]) + (" ..." if len(header) > 12 else "")
-            raise DataError(f"{path}:{line}: column {column!r} {why} the header, which has: {shown}.{hint}")
+            raise MissingColumn(f"{path}:{line}: column {column!r} {why} the header, which has: {shown}.{hint}")
     return places
 
 
@@ -213,6 +218,11 @@ def read_jsonl(
             yield item
             continue
         line, text = item
+        if empty and text.lstrip().startswith("["):
+            raise DataError(
+                f"{path}:{line}: a JSON array, expected one object a line. Make lines of it: jq -c '.[]' {quote(str(path))} > "
+                "rows.jsonl"
+            )
         empty = False
         try:
             value = json.loads(text)

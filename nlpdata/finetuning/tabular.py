@@ -16,7 +16,7 @@ from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, 
 from nlpdata.finetuning.dialects import recognise
 from nlpdata.finetuning.label_names import given_labels, is_label, label_name, label_parts, sorted_labels
 from nlpdata.finetuning.options import FinetuningOptions
-from nlpdata.finetuning.tables import TableForm, column_names, read_table, text_fault
+from nlpdata.finetuning.tables import MissingColumn, TableForm, column_names, read_table, text_fault
 
 _log = logging.getLogger(__name__)
 
@@ -141,7 +141,20 @@ def _reader(split: str, source: _Source, dataset: str, options: FinetuningOption
 def _rows(
     path: Path, form: TableForm, columns: Sequence[str | int], header: bool, labelled: bool
 ) -> Iterator[Row | BadRow]:
-    for item in read_table(path, form, columns, header):
+    try:
+        yield from _checked(path, columns, read_table(path, form, columns, header), labelled)
+    except MissingColumn as error:
+        row = (
+            f" Or is the first line a row? Then use {opt('header', False)}."
+            if form.name in ("csv", "tsv") and header
+            else ""
+        )
+        named = " or ".join(opt(name) for name in ("text_column", "label_column"))
+        raise DataError(f"{error.message.text} Name it with {named}.{row}") from None
+
+
+def _checked(path: Path, columns: Sequence[str | int], items: Iterator, labelled: bool) -> Iterator[Row | BadRow]:
+    for item in items:
         if isinstance(item, BadRow):
             yield item
             continue

@@ -433,3 +433,39 @@ def test_rows_that_are_left_out_are_not_advised_to_be_left_out(tmp_path, make):
     left_out = [line for line in make.log if line.startswith("left out (")]
     assert len(left_out) == 4
     assert not [line for line in left_out if "on_bad_row" in line or "on-bad-row" in line]
+
+
+def test_the_encoding_of_a_dataset_with_one_form_is_not_asked_for(tmp_path, make):
+    folder = rte(tmp_path / "RTE", *GOOD)
+    (folder / "train.tsv").write_bytes((folder / "train.tsv").read_bytes() + b"9\tcaf\xe9\tfox\tentailment\n")
+    with pytest.raises(DataError, match=r"not UTF-8\. Convert the file to UTF-8, or use on_bad_row='skip'$"):
+        make(folder, task="rte", max_seq_length=32)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        (
+            "a.csv",
+            "a fox,1\na dog,0\n",
+            r"has: a fox, 1\. Name it with text_column or label_column\. Or is the first line a row\? ",
+        ),
+        ("a.csv", "Text,label\nfox,1\n", r"has: Text, label\. Did you mean Text\? Name it with text_column"),
+        (
+            "a.csv",
+            "text,label,text\nfox,1,b\n",
+            r"column 'text' is twice in the header, which has: text, label, text\. Name",
+        ),
+        (
+            "a.json",
+            '[\n {"text": "fox", "label": 1}\n]\n',
+            r"a\.json:1: a JSON array, .*jq -c '\.\[\]' .*a\.json > rows\.jsonl",
+        ),
+        ("a.json", '[{"text": "fox", "label": 1}]', r"a\.json:1: a JSON array, expected one object a line"),
+    ],
+)
+@pytest.mark.parametrize("choice", ["fail", "skip"])
+def test_files_of_another_form(tmp_path, make, name, content, words, choice):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DataError, match=words):
+        make(tmp_path / name, task="classification", on_bad_row=choice)
