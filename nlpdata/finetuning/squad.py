@@ -166,6 +166,8 @@ def load_squad(path: Path) -> dict:
         raise DataError(
             f"{path}:{error.lineno}: not JSON: {error.msg} (column {error.colno}). Expected {_FORM}"
         ) from None
+    except RecursionError:
+        raise DataError(f"{path}: JSON that is nested too deeply. Expected {_FORM}") from None
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: byte {error.start} is not UTF-8. Expected JSON in UTF-8") from None
     except DAMAGE as error:

@@ -53,9 +53,8 @@ class SentencePieceTokenizer(Tokenizer):
         if is_json(content):
             fast = parse_tokenizer_json(spec.path, content)
             content, described = read_unigram(spec.path, fast)
-        self._model = _parse(Path(spec.path), content)
-        self.vocab_size = self._model.get_piece_size()
-        self._all_pieces = self._model.id_to_piece(list(range(self.vocab_size)))
+        self._model, self._all_pieces = _parse(Path(spec.path), content)
+        self.vocab_size = len(self._all_pieces)
         self.notes: list[str] = []
         self.spec = self._complete(spec, described)
         self._find_special_pieces()
@@ -318,23 +317,24 @@ def _digit_comma_table(model: Any, pieces: list[str]) -> _DigitCommaTable | None
     return _DigitCommaTable(len(pieces), replacements) if replacements else None
 
 
-def _parse(path: Path, content: bytes) -> Any:
-    """The loaded processor; UsageError for a .vocab, DataError for anything else but a whole model."""
+def _parse(path: Path, content: bytes) -> tuple[Any, list[str]]:
+    """The loaded processor, and its pieces; UsageError for a .vocab, DataError for anything else but a whole model."""
     refuse_sentencepiece_vocab(path, content[:65536])
     if not content:
         raise DataError(f"{path} is empty, expected a SentencePiece model")
     model = sentencepiece.SentencePieceProcessor()
     try:
         model.LoadFromSerializedProto(content)
-        whole = model.get_piece_size() > 0 and _has_normalizer(content)
-    except RuntimeError:
+        pieces = model.id_to_piece(list(range(model.get_piece_size())))
+        whole = len(pieces) > 0 and _has_normalizer(content)
+    except (RuntimeError, UnicodeDecodeError):
         whole = False
     if not whole:
         raise DataError(
             f"{path} ({len(content)} bytes) is not a SentencePiece model, or it is cut short: copy it again, or train "
             "one with nlpdata train-tokenizer"
         )
-    return model
+    return model, pieces
 
 
 def _has_normalizer(content: bytes) -> bool:

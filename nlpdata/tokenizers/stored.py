@@ -15,6 +15,7 @@ _TOKEN = Kind(
     "text, or an object with content",
     lambda value: is_characters(value.get("content") if isinstance(value, dict) else value),
 )
+_TOKEN_OR_NONE = or_null(Kind("text", is_characters))
 _KINDS = {  # see nlpdata.files.json_kinds.fault
     **{f"{role}_token": or_null(_TOKEN) for role in SPECIAL_ROLES},
     "additional_special_tokens": or_null(LIST),
@@ -74,8 +75,12 @@ def _checked_options(stored: Mapping, source: Path, path: Path, sha256: str) -> 
             raise DataError(f"{source}: {name} is {value!r}, expected true or false")
     special = stored.get("special_tokens")
     if special:
-        if not isinstance(special, list) or not all(isinstance(token, str | None) for token in special):
-            raise DataError(f"{source}: special_tokens is {str(special)[:60]!r}, expected a list of texts")
+        if (
+            not isinstance(special, list)
+            or len(special) < len(SPECIAL_ROLES)
+            or not all(map(_TOKEN_OR_NONE.fits, special))
+        ):
+            raise DataError(f"{source}: special_tokens is {str(special)[:60]!r}, expected a list of five texts or more")
         options["special_tokens"] = tuple(special)
     return options
 

@@ -35,7 +35,7 @@ class Case:
 
     def damaged(self, content: bytes | str) -> bytes:
         return mutations.damaged(
-            self.draw, content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+            self.draw, content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
         )
 
     def write(self, name: str, content: bytes | str) -> Path:

@@ -469,3 +469,9 @@ def test_files_of_another_form(tmp_path, make, name, content, words, choice):
     (tmp_path / name).write_text(content)
     with pytest.raises(DataError, match=words):
         make(tmp_path / name, task="classification", on_bad_row=choice)
+
+
+def test_squad_that_is_nested_too_deeply(tmp_path, make):
+    (tmp_path / "train.json").write_text('{"data": ' + "[" * 100_000)
+    with pytest.raises(DataError, match=r"train\.json: JSON that is nested too deeply"):
+        make(tmp_path / "train.json", task="squad")

@@ -433,3 +433,13 @@ def test_unknown_options(model_path):
         load_tokenizer(model_path, kind="sentencepeice")
     with pytest.raises(DataError, match="names no file"):
         load_tokenizer({"type": "sentencepiece"})
+
+
+def test_a_piece_that_is_not_utf_8(tmp_path, tiny_model):
+    content = tiny_model.read_bytes()
+    piece = load_tokenizer(tiny_model).pieces([150])[0].encode()
+    assert content.count(piece)
+    assert len(piece) > 4
+    (tmp_path / "spm.model").write_bytes(content.replace(piece, piece[:-1] + b"\xff", 1))
+    with pytest.raises(DataError, match=r"spm\.model \(\d+ bytes\) is not a SentencePiece model, or it is cut short"):
+        load_tokenizer(tmp_path / "spm.model")
