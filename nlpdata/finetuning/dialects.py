@@ -17,6 +17,7 @@ from nlpdata.finetuning.tables import DELIMITERS, TableForm, csv_reader, form_of
 _USUAL = {"csv": ",", "tsv": "\t"}
 _NAMES = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|", "space": " "}
 _ROWS = 200  # that tell the delimiter
+_CHARACTERS = 1 << 20  # at most, but for the last line
 _SAME = 0.9  # of them: have as many columns as the first one
 
 
@@ -88,9 +89,16 @@ def _note(path: Path, said: list[str]) -> Message | None:
 
 
 def _sample(path: Path, encoding: str) -> list[str]:
-    """The first lines of a file that are text."""
-    lines = itertools.islice(read_lines(path, encoding), _ROWS)
-    return [item[1] for item in lines if not isinstance(item, BadRow)]
+    """The first lines of a file that are text: _ROWS, or fewer long ones."""
+    lines: list[str] = []
+    size = 0
+    for item in itertools.islice(read_lines(path, encoding), _ROWS):
+        if not isinstance(item, BadRow):
+            lines.append(item[1])
+            size += len(item[1])
+        if size > _CHARACTERS:
+            break
+    return lines
 
 
 def _delimiter(lines: Sequence[str], name: str, wanted: Sequence[str | int]) -> str:
