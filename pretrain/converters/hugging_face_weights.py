@@ -31,7 +31,9 @@ _OTHERS = {
     **dict.fromkeys(("model.onnx", "openvino_model.bin", "rust_model.ot"), "made from a model for another program"),
 }
 _SHARD = re.compile(r"(model|pytorch_model).*-\d+-of-\d+\.(safetensors|bin)")
-_VARIANT = re.compile(r"(?:model|pytorch_model)\..+\.(?:safetensors|bin)|(?:model|pytorch_model).*\.index\..+\.json")
+_OF_TRAINING = re.compile(
+    r"(optimizer|scheduler|scaler|rng_state.*|.*_args)\.(pt|pth|bin)"
+)  # a Trainer's, without weights
 # What torch's wrappers put into the names of the weights of what they wrap, wherever it is in a model.
 _WRAPPERS = r"(?<![^.])(?:module|_orig_mod|_forward_module|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
 
@@ -57,9 +59,11 @@ def explain(place: Path) -> None:
     for name in names:
         if name in _OTHERS:
             raise UsageError(f"{folder / name}: these weights are {_OTHERS[name]}. Read are {weights_files()}.")
-    variants = [name for name in names if _VARIANT.fullmatch(name) and not _SHARD.fullmatch(name)]
-    if place.is_dir() and variants:
-        raise UsageError(f"{place}: holds weights under the name of a variant: name the file {place / variants[-1]}.")
+    named = [name for name in names if is_weights_file(folder / name) and not _OF_TRAINING.fullmatch(name)]
+    if named:
+        raise UsageError(
+            f"{folder}: holds weights under other names than the usual: name one of {', '.join(named[:6])}."
+        )
     if shards := [name for name in names if _SHARD.fullmatch(name)]:
         index = _SHARD.sub(rf"\1.\2{_INDEX}", shards[0])
         where = f"name {folder / index}" if (folder / index).is_file() else f"{index} is not next to it"

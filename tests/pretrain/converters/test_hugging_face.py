@@ -159,9 +159,11 @@ def test_files_of_other_names_are_read_where_they_are_named(name, models, tmp_pa
     else:
         (folder / name).write_bytes((as_stream if name.endswith(".pt") else as_archive)(tensors))
     check(folder / name, weights)
-    if "fp16" in name:
-        with pytest.raises(UsageError, match=rf"under the name of a variant: name the file .*{name}"):
-            read_checkpoint(str(folder))
+    (folder / "training_args.bin").write_bytes(as_archive(tensors))
+    with pytest.raises(
+        UsageError, match=rf"{folder}: holds weights under other names than the usual: name one of {name}\."
+    ):
+        read_checkpoint(str(folder))
 
 
 @pytest.mark.parametrize(
