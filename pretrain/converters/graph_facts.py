@@ -66,7 +66,7 @@ def _facts(parts: list[list]) -> GraphFacts:
     rates = [(name, value) for name, value in constants if _RATE.search(name) and 0 < value < 1]
     own = re.compile(_SELF)
     return GraphFacts(
-        attention_size=round(1 / scale**2) if scale else None,
+        attention_size=round(1 / scale**2) if scale and scale <= 1 else None,
         attentions=max((sum(node.op == "Softmax" for node in part) for part in parts), default=0),
         hidden_act=_activation(operations, [value for _, value in constants]),
         layer_norm_eps=_only(value for name, value in constants if _EPSILON.search(name)),
@@ -84,7 +84,11 @@ def _number(node: Any) -> float | None:
         return None
     from tensorflow.python.framework import tensor_util
 
-    return float(tensor_util.MakeNdarray(tensor))
+    try:
+        value = float(tensor_util.MakeNdarray(tensor))
+    except (TypeError, ValueError):  # damaged
+        return None
+    return value if math.isfinite(value) else None
 
 
 def _only(values: Iterable[float]) -> float | None:

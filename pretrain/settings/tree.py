@@ -102,7 +102,7 @@ def _of_the_garden(cls: type, changes: dict, key: str, here: Place) -> tuple[str
     meaning = garden.meaning(here.path)
     if meaning is None:
         raise here.error(f"{cls.__name__} has no such field.{closest(key, declared)} Known: {_names(cls)}.")
-    if isinstance(meaning, garden.Only) and not meaning.accepts(plain_value(value)):
+    if isinstance(meaning, garden.Only) and not meaning.allows(plain_value(value)):
         raise here.error(f"is {value!r}: {meaning.instead}")
     if not isinstance(meaning, garden.Ours) or meaning.name not in declared:
         if not here.quiet:

@@ -40,6 +40,13 @@ class Only:
     accepts: Callable[[Any], bool]
     instead: str
 
+    def allows(self, value: Any) -> bool:
+        """Whether the field has no effect at a value; what is of another type is none of its values."""
+        try:
+            return self.accepts(value)
+        except (TypeError, ValueError, AttributeError):
+            return False
+
 
 @dataclass(frozen=True)
 class NoEffect:

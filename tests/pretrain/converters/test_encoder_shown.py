@@ -1,5 +1,6 @@
 """Without a configuration the architecture is what the weights and the graph show; what they do not show is asked for."""
 
+import contextlib
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import pretrain
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files.unpacking import unpacked
 from pretrain.converters import read_checkpoint, read_encoder
 from pretrain.converters.architecture import agreeing, encoder_shown, shown_by
 from pretrain.converters.checkpoint import NoConfigurationError
@@ -172,3 +174,22 @@ def test_what_is_not_shown_is_reported_once_with_the_archives_name():
     with messages() as said:
         read_checkpoint(source)
     assert [line.partition(": ")[0] for line in said] == [source, source]
+
+
+def test_damage_to_a_graph_is_reported_or_not_seen(tmp_path):
+    content = (unpacked(shared("oracle", "tfm", "albert_hub_model.tar.gz")) / "saved_model.pb").read_bytes()
+    draw = np.random.default_rng(0)
+    for _ in range(12):
+        damaged = bytearray(content)
+        for at in draw.integers(0, len(content), 40):
+            damaged[at] ^= 1 << int(draw.integers(0, 8))
+        (tmp_path / "saved_model.pb").write_bytes(bytes(damaged[: int(draw.integers(len(content) // 2, len(content)))]))
+        with contextlib.suppress(DataError):
+            assert isinstance(read_graph(tmp_path / "saved_model.pb"), GraphFacts)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (3, 4, 5, 6)])
+def test_shapes_of_damaged_weights_show_nothing(shape):
+    shapes = garden_shapes(tiny("bert"))
+    for name in ("word_embeddings/embeddings", "transformer/layer_0/self_attention/query/kernel"):
+        assert shown_by(shapes | {name: shape}, "tf2", None) is None

@@ -173,6 +173,9 @@ REFUSED = [
     ),
     ("amsgrad", {"trainer": {"optimizer_config": {"optimizer": {"adamw": {"amsgrad": True}}}}}, "not available"),
     ("recovery", {"trainer": {"recovery_max_trials": "3"}}, "the same command resumes"),
+    ("recovery of another type", {"trainer": {"recovery_max_trials": "often"}}, "the same command resumes"),
+    ("cls_heads of another type", {"task": {"model": {"cls_heads": ["next"]}}}, "of two classes"),
+    ("cls_heads as text", {"task": {"model": {"cls_heads": "next"}}}, "of two classes"),
     ("norm_first", {"task": {"model": {"encoder": {"bert": {"norm_first": True}}}}}, "normalise after each sum"),
     ("embedding_size", {"task": {"model": {"encoder": {"bert": {"embedding_size": 128}}}}}, "encoder type albert"),
     (
