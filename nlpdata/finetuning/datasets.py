@@ -220,6 +220,14 @@ def one_input(inputs: Sequence[str], what: str) -> Path:
     return path
 
 
+def refuse_pipe(path: Path) -> None:
+    """UsageError for what can be read only once, or never to its end."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise UsageError(
+            f"{path} is a pipe or a device, and a dataset is read more than once: write what it gives to a file first."
+        )
+
+
 def order_labels(
     labels: Sequence[str], glue: Sequence[str], tfds: Sequence[str], chosen: str | None
 ) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from nlpdata.errors import HALF, DataError, UsageError, opt
 from nlpdata.files.compression import DAMAGE
 from nlpdata.files.json_kinds import is_characters
 from nlpdata.files.paths import read_file
-from nlpdata.finetuning.datasets import BadRow, Dataset, Split, plain_name
+from nlpdata.finetuning.datasets import BadRow, Dataset, Split, plain_name, refuse_pipe
 from nlpdata.finetuning.options import FinetuningOptions
 
 NEARBY = 100  # characters: an answer's text within this distance of its answer_start is taken for the one that is meant
@@ -86,6 +86,8 @@ def open_squad(name: str, inputs: Sequence[str], options: FinetuningOptions) -> 
             f"{opt('max_query_length', max(options.length // 4, 1))}, or longer sequences."
         )
     files = dict(_files(inputs, options))
+    for path in files.values():
+        refuse_pipe(path)
     if not files:
         raise UsageError(
             f"{opt('input')} is missing, e.g. {opt('input', 'train-v2.0.json')} {opt('dev_input', 'dev-v2.0.json')}."
@@ -114,7 +116,7 @@ def _files(inputs: Sequence[str], options: FinetuningOptions) -> Iterator[tuple[
     for split, file in (("dev", options.dev_input), ("test", options.test_input)):
         if file:
             path = Path(file).expanduser()
-            if not path.is_file():
+            if not path.exists():
                 raise UsageError(f"{opt(f'{split}_input')}: {path} does not exist.")
             yield split, path
 

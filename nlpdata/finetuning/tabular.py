@@ -12,7 +12,7 @@ import numpy as np
 from nlpdata import keys
 from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files.json_kinds import is_characters
-from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, refusal
+from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, refusal, refuse_pipe
 from nlpdata.finetuning.dialects import recognise
 from nlpdata.finetuning.label_names import given_labels, is_label, label_name, label_parts, sorted_labels
 from nlpdata.finetuning.options import FinetuningOptions
@@ -55,7 +55,7 @@ def _path(split: str, options: FinetuningOptions) -> Path | None:
     if given is None:
         return None
     path = Path(given).expanduser()
-    if not path.is_file():
+    if not path.exists():
         raise UsageError(f"{opt(f'{split}_input')}: {path} does not exist.")
     return path
 
@@ -81,6 +81,7 @@ class _Source(NamedTuple):
 def _source(path: Path, options: FinetuningOptions) -> _Source:
     if path.is_dir():
         raise UsageError(f"{path} is a folder; expected a file: .csv, .tsv, .jsonl or .parquet.")
+    refuse_pipe(path)
     given = [options.text_column or "text", options.text_b_column, options.label_column or "label"]
     form, note = recognise(
         path,

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 
 import pytest
 
@@ -475,3 +476,16 @@ def test_squad_that_is_nested_too_deeply(tmp_path, make):
     (tmp_path / "train.json").write_text('{"data": ' + "[" * 100_000)
     with pytest.raises(DataError, match=r"train\.json: JSON that is nested too deeply"):
         make(tmp_path / "train.json", task="squad")
+
+
+def test_a_pipe_is_not_a_file_of_rows(tmp_path, make):
+    os.mkfifo(tmp_path / "rows.csv")
+    (tmp_path / "train.csv").write_text("text,label\nfox,1\ndog,0\n")
+    for given in (
+        {"input": tmp_path / "rows.csv"},
+        {"input": tmp_path / "train.csv", "dev_input": str(tmp_path / "rows.csv")},
+    ):
+        for task in ("classification", "squad", "imdb"):
+            if task != "imdb" or len(given) == 1:
+                with pytest.raises(UsageError, match=r"rows\.csv is a pipe or a device, and .* read more than once"):
+                    make(**given, task=task)
