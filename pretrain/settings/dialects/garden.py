@@ -145,6 +145,10 @@ _MODEL: dict[str, Meaning] = {
         _is_pair_head,
         "a pretrained model has one head over sentences, next_sentence or sentence order, of two classes.",
     ),
+    **dict.fromkeys(
+        ("generator_encoder", "discriminator_encoder"),
+        Only(_at(), "there is no second encoder that replaces words; name the one by task.model.encoder."),
+    ),
     **_without_effect("mlm_activation", "mlm_initializer_range", "mlm_output_weights_use_proj"),
 }
 _TASK: dict[str, Meaning] = {

@@ -176,6 +176,7 @@ REFUSED = [
     ("recovery of another type", {"trainer": {"recovery_max_trials": "often"}}, "the same command resumes"),
     ("cls_heads of another type", {"task": {"model": {"cls_heads": ["next"]}}}, "of two classes"),
     ("cls_heads as text", {"task": {"model": {"cls_heads": "next"}}}, "of two classes"),
+    ("electra", {"task": {"model": {"generator_encoder": {"bert": {}}}}}, "no second encoder"),
     ("norm_first", {"task": {"model": {"encoder": {"bert": {"norm_first": True}}}}}, "normalise after each sum"),
     ("embedding_size", {"task": {"model": {"encoder": {"bert": {"embedding_size": 128}}}}}, "encoder type albert"),
     (
