@@ -47,7 +47,7 @@ def glue_command(
         str, typer.Option(help="Registered experiment under the settings.")
     ] = "bert/sentence_prediction",
     max_seq_length: Annotated[
-        int, typer.Option("--max_seq_length", "--max-seq-length", help="Tokens of a record.")
+        int, typer.Option("--max_seq_length", "--max-seq-length", min=8, max=65536, help="Tokens of a record.")
     ] = 128,
     on_bad_row: Annotated[
         Literal["fail", "skip"],

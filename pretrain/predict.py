@@ -102,12 +102,18 @@ def predict_command(
     ] = None,
     max_seq_length: Annotated[
         int | None,
-        typer.Option("--max_seq_length", "--max-seq-length", help="Tokens of an example.  [default: the model's]"),
+        typer.Option(
+            "--max_seq_length",
+            "--max-seq-length",
+            min=8,
+            max=65536,
+            help="Tokens of an example.  [default: the model's]",
+        ),
     ] = None,
     batch_size: Annotated[
-        int, typer.Option("--batch_size", "--batch-size", min=1, help="Examples computed at a time.")
+        int, typer.Option("--batch_size", "--batch-size", min=1, max=65536, help="Examples computed at a time.")
     ] = 32,
-    top_k: Annotated[int, typer.Option("--top_k", "--top-k", min=1, help="Pieces for each [MASK].")] = 5,
+    top_k: Annotated[int, typer.Option("--top_k", "--top-k", min=1, max=1000, help="Pieces for each [MASK].")] = 5,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace earlier predictions, once the new ones are complete.")
     ] = False,

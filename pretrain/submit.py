@@ -64,7 +64,10 @@ def submit_command(
         str, typer.Option("--accelerator_type", "--accelerator-type", help="Accelerator type; empty: none.")
     ] = "NVIDIA_TESLA_A100",
     accelerator_count: Annotated[
-        int, typer.Option("--accelerator_count", "--accelerator-count", min=0, help="Number of accelerators; 0: none.")
+        int,
+        typer.Option(
+            "--accelerator_count", "--accelerator-count", min=0, max=1024, help="Number of accelerators; 0: none."
+        ),
     ] = 1,
     image: Annotated[str, typer.Option(help="Image with Python 3.11 to 3.13 and pip.")] = _IMAGE,
     study: Annotated[
@@ -79,10 +82,13 @@ def submit_command(
         Literal["", "maximize", "minimize"], typer.Option(help="Its goal.  [default: as the task declares it]")
     ] = "",
     max_trials: Annotated[
-        int, typer.Option("--max_trials", "--max-trials", min=0, help="Trials of the tuning, in all.")
+        int, typer.Option("--max_trials", "--max-trials", min=0, max=100_000, help="Trials of the tuning, in all.")
     ] = 0,
     parallel_trials: Annotated[
-        int, typer.Option("--parallel_trials", "--parallel-trials", min=0, help="Trials at a time.  [default: 1]")
+        int,
+        typer.Option(
+            "--parallel_trials", "--parallel-trials", min=0, max=10_000, help="Trials at a time.  [default: 1]"
+        ),
     ] = 0,
     algorithm: Annotated[
         Literal["", "bayesian", "grid", "random"], typer.Option(help="How values are chosen.  [default: bayesian]")

@@ -143,8 +143,8 @@ def _shown(names: Sequence[str]) -> str:
 @with_common
 def inspect_command(
     files: Records,
-    limit: Annotated[int, typer.Option(help="Number of records to show.")] = 3,
-    first: Annotated[int, typer.Option(help="Number of the first record to show, from 0.")] = 0,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Number of records to show.")] = 3,
+    first: Annotated[int, typer.Option(min=0, help="Number of the first record to show, from 0.")] = 0,
     tokenizer: Annotated[str | None, typer.Option(help="Tokenizer file, if there is no meta file.")] = None,
 ) -> None:
     """Show a few records in words."""

@@ -1,5 +1,9 @@
 """Every whole number of a configuration has a bound, with which a greater one is refused before anything is done."""
 
+import inspect
+from importlib import import_module
+from typing import Annotated, get_args, get_origin
+
 import pytest
 
 from nlpdata.errors import UsageError
@@ -38,3 +42,13 @@ def test_every_whole_number_has_a_bound(name):
 def test_an_encoder_of_ten_million(field):
     with pytest.raises(UsageError, match=rf"{field} must be at most \d+\. Received: 20000000"):
         resolve({"experiment": "bert/pretraining", "params_override": [f"task.model.encoder.{field}=20000000"]})
+
+
+@pytest.mark.parametrize("command", ["convert", "export", "glue", "predict", "submit"])
+def test_every_number_of_a_command_has_a_bound(command):
+    (registered,) = import_module(f"pretrain.{command}").app.registered_commands
+    hints = [each.annotation for each in inspect.signature(registered.callback).parameters.values()]
+    annotated = [get_args(hint) for hint in hints if get_origin(hint) is Annotated]
+    numbers = [option for kind, option, *_ in annotated if int in (kind, *get_args(kind))]
+    assert bool(numbers) == (command in ("glue", "predict", "submit"))
+    assert not [option.param_decls for option in numbers if None in (option.min, option.max)]
