@@ -193,3 +193,30 @@ def test_shapes_of_damaged_weights_show_nothing(shape):
     shapes = garden_shapes(tiny("bert"))
     for name in ("word_embeddings/embeddings", "transformer/layer_0/self_attention/query/kernel"):
         assert shown_by(shapes | {name: shape}, "tf2", None) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "heads", "layers", "activation", "epsilon"),
+    [("bert", 4, 3, "relu", 1e-6), ("bert", 2, 1, "gelu", 1e-5), ("albert", 8, 4, "gelu_tanh", 1e-12)],
+)
+def test_a_module_of_another_size_computes_the_same_without_a_configuration(
+    kind, heads, layers, activation, epsilon, tmp_path
+):
+    from tests.pretrain.converters.garden_module import write
+
+    encoder = tiny(kind, num_attention_heads=heads, num_hidden_layers=layers)
+    draw = np.random.default_rng(0)
+    shapes = {name: shape for name, shape in garden_shapes(encoder).items() if "cls" not in name}
+    arrays = {name: draw.normal(0, 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
+    module = write(tmp_path / "module", arrays, layers, activation, epsilon)
+    ids = draw.integers(0, 200, (2, 9)).astype(np.int32)
+    mask, segments = np.array([[1] * 9, [1] * 5 + [0] * 4], np.int32), np.array([[0] * 4 + [1] * 5] * 2, np.int32)
+    theirs = module({"input_word_ids": ids, "input_mask": mask, "input_type_ids": segments})
+    ours = pretrain.load(tmp_path / "module")({"input_ids": ids, "input_mask": mask, "segment_ids": segments})
+    options = read_encoder(str(tmp_path / "module")).options
+    assert (options.num_attention_heads, options.num_hidden_layers, options.hidden_act, options.layer_norm_eps) == (
+        heads, layers, activation, epsilon,
+    )  # fmt: skip
+    real = mask.astype(bool)
+    for name, rows in (("sequence_output", real), ("pooled_output", slice(None))):
+        assert np.abs(np.asarray(ours[name])[rows] - theirs[name].numpy()[rows]).max() < 2e-5
