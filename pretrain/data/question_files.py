@@ -11,6 +11,8 @@ from functools import partial
 from typing import TypeVar
 
 from nlpdata.errors import NlpdataError, UsageError, spelling
+from nlpdata.files.fetching import fetched
+from nlpdata.files.unpacking import named_as_given, shown
 from pretrain.data.texts import as_field
 from pretrain.settings.schema import DataConfig, EvalQuestionDataConfig, QuestionDataConfig
 
@@ -31,9 +33,16 @@ Section = TypeVar("Section", bound=DataConfig)
 
 def names_questions(config: DataConfig) -> bool:
     """Whether a data section names a file of SQuAD's form (.json, .json.gz), not records."""
-    path = config.input_path
-    is_file = isinstance(path, str) and path.endswith((".json", ".json.gz"))
-    return is_file and isinstance(config, QuestionDataConfig | EvalQuestionDataConfig)
+    is_text = isinstance(config, QuestionDataConfig | EvalQuestionDataConfig)
+    return is_text and any(path.endswith((".json", ".json.gz")) for path in _paths(config))
+
+
+def _paths(config: DataConfig) -> list[str]:
+    """The files that a section names, as a list or separated by commas; a file of the very name goes first."""
+    given = config.input_path
+    if not isinstance(given, str):
+        return list(given)
+    return [given] if os.path.exists(given) else [part.strip() for part in given.split(",") if part.strip()]
 
 
 def with_records(config: Section, name: str) -> Section:
@@ -55,12 +64,15 @@ def with_records(config: Section, name: str) -> Section:
         if without := [field for field in without if field != "seq_length"]:
             _log.info(f"{name}: no effect on records, which are made already: {', '.join(without)}")
         return config
-    path = str(config.input_path)
+    path, *others = _paths(config)
+    if others:
+        raise UsageError(f"{name}.input_path: expected one file of questions. Received: {', '.join([path, *others])}.")
     if not config.vocab_file:
         raise UsageError(
             f"{name}.vocab_file is missing: {path} is text, and takes a tokenizer's file. Or name records of "
             "nlpdata create-finetuning --task squad."
         )
+    path = str(fetched(path))
     options = tuple((option, getattr(config, field)) for field, option in _OPTIONS.items())
     version = (os.path.getmtime(path), os.path.getsize(path)) if os.path.exists(path) else ()
     return replace(config, input_path=_made(name, path, version, config.vocab_file, config.is_training, options))
@@ -74,7 +86,7 @@ def _made(name: str, path: str, version: tuple, vocab_file: str, is_training: bo
     folder = tempfile.mkdtemp(prefix="nlpdata-questions-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     split = "train" if is_training else "dev"
-    with spelling(partial(as_field, name)):
+    with named_as_given(), spelling(partial(as_field, name)):
         try:
             made = create_finetuning(
                 path, folder, vocab_file, task="squad", splits=split, workers=1, overwrite=True, **dict(options)
@@ -82,5 +94,5 @@ def _made(name: str, path: str, version: tuple, vocab_file: str, is_training: bo
         except NlpdataError as error:
             raise type(error)(str(error)) from error
     counters = made.counters[split]["counters"]
-    _log.info(f"{name}: {counters['questions']} questions of {path}, tokenized: {counters['examples']} windows")
+    _log.info(f"{name}: {counters['questions']} questions of {shown(path)}, tokenized: {counters['examples']} windows")
     return str(made.files[split][0])

@@ -58,6 +58,11 @@ def no_gcsfs(monkeypatch, tmp_path):
         (run, f"{RUN} --params={URL}/params.yaml"),
         (run, f"{RUN} --model_config={URL}/bert_config.json"),
         (run, f"--experiment=bert/pretraining --model_dir=run --input_files={URL}/a.tfrecord"),
+        (
+            run,
+            f"--experiment=bert/squad --model_dir=run --input_files={URL}/a.json "
+            "--params_override=task.train_data.vocab_file=v.txt",
+        ),
         (convert, f"{URL} out --format hf"),
         (convert, f"own {URL} --format hf"),
         (convert, f"own out --format hf --tokenizer {URL}/vocab.txt"),

@@ -65,6 +65,10 @@ def test_the_tokenizer_is_known(section, vocab):  # noqa: F811
     assert (path, use["do_lower_case"]) == (vocab, True)
 
 
+def test_a_list_of_one_file(section):
+    assert with_records(replace(section, input_path=[section.input_path]), "a") == with_records(section, "a")
+
+
 def test_records_are_made_once(section):
     first, again = (with_records(section, "task.validation_data").input_path for _ in range(2))
     assert first == again
@@ -75,6 +79,12 @@ def test_records_are_made_once(section):
     ("changes", "error", "message"),
     [
         ({"vocab_file": ""}, UsageError, r"task\.validation_data\.vocab_file is missing: .*dev-v2\.0\.json is text"),
+        (
+            {"input_path": "a.json, b.json"},
+            UsageError,
+            r"task\.validation_data\.input_path: expected one file of questions\. Received: a\.json, b\.json",
+        ),
+        ({"input_path": ["a.tfrecord", "b.json"]}, UsageError, r"expected one file of questions"),
         ({"vocab_file": "none.txt"}, UsageError, "none.txt does not exist"),
         ({"input_path": "none.json"}, UsageError, r"task\.validation_data\.input_path: none\.json does not exist"),
         ({"query_length": 18}, UsageError, r"task\.validation_data\.seq_length=20 leaves no room .*\.query_length=5"),
