@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError, opt
+from nlpdata.files.unpacking import unpacked
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, order_labels
 from nlpdata.finetuning.glue import NLI_GLUE, NLI_TFDS
 from nlpdata.finetuning.options import FinetuningOptions
@@ -32,7 +33,7 @@ def _chosen(found: list[str], wanted: str | None, where: Path) -> list[str]:
 
 def open_xnli(name: str, inputs: Sequence[str], options: FinetuningOptions) -> Dataset:
     """multinli/multinli.train.<language>.tsv, xnli.dev.tsv and xnli.test.tsv in one folder."""
-    folder = one_input(inputs, "the folder of XNLI")
+    folder = unpacked(one_input(inputs, "the folder of XNLI"))
     training = {path.name.split(".")[2]: path for path in sorted(folder.glob("multinli/multinli.train.*.tsv"))}
     dev, test = folder / "xnli.dev.tsv", folder / "xnli.test.tsv"
     splits = []
@@ -82,7 +83,7 @@ def _rows(files: tuple[Path, ...], columns: Sequence[str]) -> Iterator[Row | Bad
 
 def open_pawsx(name: str, inputs: Sequence[str], options: FinetuningOptions) -> Dataset:
     """<language>/{train or translated_train,dev_2k,test_2k}.tsv in one folder."""
-    folder = one_input(inputs, "the folder of PAWS-X")
+    folder = unpacked(one_input(inputs, "the folder of PAWS-X"))
     found = sorted(path.name for path in folder.iterdir() if (path / "dev_2k.tsv").exists()) if folder.is_dir() else []
     languages = _chosen(found, options.language, folder)
     columns = ["sentence1", "sentence2", "label"]

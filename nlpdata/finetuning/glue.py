@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError, opt
+from nlpdata.files.unpacking import unpacked
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, order_labels
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.tables import read_tsv
@@ -81,7 +82,7 @@ LAYOUTS = {
 def open_glue(name: str, inputs: Sequence[str], options: FinetuningOptions) -> Dataset:
     """A GLUE dataset; --input is its folder, or the folder that holds it."""
     layout = LAYOUTS[name]
-    folder = _folder(layout, one_input(inputs, f"the folder of {layout.name}"))
+    folder = _folder(layout, unpacked(one_input(inputs, f"the folder of {layout.name}")))
     labels = order_labels(layout.labels, NLI_GLUE, NLI_TFDS, options.label_order) if layout.labels else None
     missing: list[tuple[str, tuple[str, ...]]]
     if name == "mrpc" and not (folder / "train.tsv").exists():

@@ -12,6 +12,7 @@ from tarfile import TarFile, TarInfo
 
 from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files.archives import read_tar
+from nlpdata.files.unpacking import unpacked
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, refuse_pipe
 from nlpdata.finetuning.options import FinetuningOptions
 
@@ -23,6 +24,7 @@ _REVIEW = re.compile(r"(?:^|.*/)(?P<folder>train|test)/(?P<label>neg|pos)/(?P<nu
 def open_imdb(name: str, inputs: Sequence[str], options: FinetuningOptions) -> Dataset:
     """The aclImdb folder, a folder that holds it, or aclImdb_v1.tar.gz."""
     path = one_input(inputs, "the aclImdb folder or its tar file")
+    path = unpacked(path) if path.suffix == ".zip" else path  # a tar file is read as it is
     refuse_pipe(path)
     names: Iterable[str]
     read: Callable[[str], bytes]

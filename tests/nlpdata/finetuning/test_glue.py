@@ -1,5 +1,7 @@
 """GLUE folders, real and small: every row, its text and its label, in order."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from nlpdata.finetuning.datasets import DATASETS, find_dataset, open_dataset
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.records.contract import read_meta
 from nlpdata.tokenizers import load_tokenizer
+from tests.nlpdata.commands import contents
 from tests.nlpdata.finetuning.texts import segments, write
 from tests.shared import shared
 
@@ -258,3 +261,14 @@ def test_labels_of_stsb_are_numbers(tmp_path, make, records):
     assert labels[:, 0].tolist() == [5.0, np.float32(3.8)]
     meta = read_meta(result.meta)
     assert (meta["task_type"], meta["label_type"], meta["num_labels"]) == ("bert_regression", "float", 1)
+
+
+@pytest.mark.parametrize("form", ["zip", "gztar"])
+def test_an_archive_stands_for_the_folder_in_it(form, tmp_path):
+    folder = tmp_path / "glue[1]" / "WNLI"
+    shutil.copytree(shared("data", "glue", "WNLI"), folder)
+    archive = shutil.make_archive(str(tmp_path / "WNLI, 1"), form, tmp_path / "glue[1]")
+    vocabulary = str(shared("data", "models", "vocab", "bert_base_uncased_vocab.txt"))
+    for source, out in ((folder, "a"), (archive, "b")):
+        nlpdata.create_finetuning(source, str(tmp_path / out), vocabulary, task="wnli", max_seq_length=64, workers=1)
+    assert contents(tmp_path / "b") == contents(tmp_path / "a")
