@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nlpdata.errors import UsageError
+from nlpdata.files.unpacking import shown
 from nlpdata.registry import user_modules
 from pretrain.converters import keras_h5, places, read_checkpoint
 from pretrain.converters.checkpoint import Checkpoint
@@ -110,15 +111,14 @@ def _report_tokenizer(checkpoint: Checkpoint) -> None:
     if tokenizer is None:
         _log.info("tokenizer: none next to the source; name one with --tokenizer")
         return
+    place = shown(tokenizer.path)
     entries, own = tokenizer.vocab_size, checkpoint.extras.get("tokenizer_sha256")
     if entries >= rows:
-        _log.info("tokenizer: %s", tokenizer.path)
+        _log.info("tokenizer: %s", place)
     elif own == tokenizer.sha256:  # that of the run's training records
-        _log.info("tokenizer: %s (%d entries; the model has %d)", tokenizer.path, entries, rows)
+        _log.info("tokenizer: %s (%d entries; the model has %d)", place, entries, rows)
     else:
-        _log.warning(
-            "the tokenizer %s has %d entries, the model has %d: is it the model's own?", tokenizer.path, entries, rows
-        )
+        _log.warning("the tokenizer %s has %d entries, the model has %d: is it the model's own?", place, entries, rows)
 
 
 def convert_hub_module(path: str, encoder_only: bool, model_name: str, inner: str = "") -> Path:

@@ -9,6 +9,7 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import read_object
+from nlpdata.files.unpacking import shown
 from pretrain.converters import safetensors, torch_pickle
 from pretrain.encoders.weight_names import WORD_EMBEDDINGS, WeightNames
 
@@ -182,8 +183,8 @@ def with_task_names(
             raise DataError(f"{source}: {renamed[full]} and {name} both mean {full}: is it the file of two models?")
         renamed[full] = name
     left_out = {"".join(re.findall(_WRAPPERS, name)) for name in tensors} | {front}
-    if shown := sorted(left_out - {""}):
-        _log.info("%s: left out of the names of its weights: %s", source, ", ".join(shown))
+    if prefixes := sorted(left_out - {""}):
+        _log.info("%s: left out of the names of its weights: %s", shown(source), ", ".join(prefixes))
     return _Renamed(tensors, renamed)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nlpdata.errors import DataError, NlpdataError, UsageError, opt
 from nlpdata.files import PathName
+from nlpdata.files.unpacking import shown
 from nlpdata.tokenizers import OPTIONS, Tokenizer, load_tokenizer
 from nlpdata.tokenizers.stored import stored_options
 from pretrain.converters import native, places
@@ -59,7 +60,7 @@ def own_tokenizer(source: str, given: PathName | None, allow: bool) -> Tokenizer
         raise UsageError(f"there is no tokenizer next to {source}. Name it with {opt('tokenizer')}.")
     tokenizer = load_tokenizer(path)
     for note in tokenizer.notes:
-        _log.info(note)
+        _log.info(shown(note))
     refuse_other_tokenizer(tokenizer.path, tokenizer.meta(), Path(tokenizer.path), source, allow)
     return tokenizer
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from nlpdata.errors import UsageError
 from nlpdata.files import PathName
 from nlpdata.files.json_files import write_file, write_json
-from nlpdata.files.unpacking import unpacked
+from nlpdata.files.unpacking import shown, unpacked
 from nlpdata.tokenizers import SPECIAL_ROLES, Tokenizer, load_tokenizer
 from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX
 from nlpdata.tokenizers.hf_writing import tokenizer_json
@@ -59,7 +59,7 @@ def load_fitting(path: PathName, checkpoint: Checkpoint, do_lower_case: bool | N
     """
     tokenizer = load_tokenizer(str(path), do_lower_case=do_lower_case)
     for note in tokenizer.notes:
-        _log.info(note)
+        _log.info(shown(note))
     size = checkpoint.known_encoder.options.vocab_size
     if tokenizer.vocab_size > size:
         raise UsageError(

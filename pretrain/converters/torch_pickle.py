@@ -20,6 +20,7 @@ from typing import IO, Any, NamedTuple, TypeGuard
 import numpy as np
 
 from nlpdata.errors import DataError
+from nlpdata.files.unpacking import shown
 
 _log = logging.getLogger(__name__)
 
@@ -162,7 +163,7 @@ def _model_of(stored: object, path: Path) -> dict[str, _Tensor]:
     if len(models) != 1:
         raise pickle.UnpicklingError("it holds more than a dictionary of tensors")
     ((key, model),) = models.items()
-    _log.info("%s: the weights are those under %r; what else it holds is not read", path, key)
+    _log.info("%s: the weights are those under %r; what else it holds is not read", shown(str(path)), key)
     return model
 
 

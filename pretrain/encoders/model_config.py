@@ -201,7 +201,7 @@ def _report_others(others: Set[str], known: Set[str], absent: Set[str], source: 
 @functools.cache
 def _report_once(text: str) -> None:
     """Logs a line that each reading of a file would repeat."""
-    _log.info(text)
+    _log.info(shown(text))
 
 
 def _read(name: str) -> tuple[str, bytes]:

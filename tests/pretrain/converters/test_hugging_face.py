@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -243,3 +244,22 @@ def test_folders_that_transformers_saves(tmp_path):
         outputs = pretrain.load(str(folder))(inputs)
         for theirs, wanted in np.load(Path(folder, "out.npz")).items():
             np.testing.assert_allclose(outputs[NAMES[theirs]], wanted, atol=1e-5, err_msg=f"{folder.name} {theirs}")
+
+
+def test_what_is_read_of_an_archive_is_named_by_it_in_python_too(models, tmp_path, caplog):
+    (tmp_path / "inner").mkdir()
+    folder, tensors, weights = put(tmp_path / "inner", models)
+    (folder / "pytorch_model.bin").write_bytes(
+        as_archive(tensors, nested({f"module.{n}": t for n, t in tensors.items()}, "model", False))
+    )
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"my_note": 1}))
+    archive = shutil.make_archive(str(tmp_path / "model"), "zip", tmp_path, "inner")
+    with caplog.at_level(logging.INFO):
+        check(archive, weights)
+    lines = [line for line in caplog.messages if "inner" in line]
+    assert [line.partition(": ")[0] for line in lines] == [
+        f"{archive}/inner/config.json",
+        f"{archive}/inner/pytorch_model.bin",
+        f"{archive}/inner/pytorch_model.bin",
+    ]
