@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nlpdata.options import check_range
+
 WINDOW = 32
 """Batches read ahead at most, to fill them with equal lengths: what bounds the memory, whatever the length of the input."""
 
@@ -57,6 +59,9 @@ class Batching:
     batch_size: int
     longest: int
     report: Report = lambda done, taken: None
+
+    def __post_init__(self) -> None:
+        check_range("batch_size", self.batch_size, 1, 65536)
 
     def outputs(self, examples: Iterable[Example]) -> Iterator[tuple[Example, Outputs]]:
         """(example, its outputs) in the order of the examples, which are taken only as far as batches need them."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from nlpdata.finetuning.encode import Tokenized
+from nlpdata.options import check_range
 from nlpdata.tokenizers import Tokenizer
 from pretrain.prediction.batching import Batching, Example, Outputs
 from pretrain.prediction.rows import TEXTS, Asked, Row
@@ -34,6 +35,7 @@ class MaskPredictor:
     def __init__(self, batching: Batching, tokenizer: Tokenizer, top_k: int) -> None:
         self._logits, self._batching = batching.compute, replace(batching, compute=self._best)
         self._tokenizer, self._encode = tokenizer, masked_encoder(tokenizer)
+        check_range("top_k", top_k, 1, 1000)
         self._top_k = min(top_k, tokenizer.vocab_size)
         self.counters: Counter = Counter()
 

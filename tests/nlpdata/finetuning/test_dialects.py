@@ -55,7 +55,7 @@ def test_what_others_write_is_recognised(tmp_path, delimiter, name, encoding, qu
 _texts = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\ufeff"), min_size=1, max_size=20)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     rows=st.lists(st.tuples(_texts, st.sampled_from(["a", "b"])), min_size=3, max_size=12),
     delimiter=st.sampled_from(",;|"),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nlpdata.errors import UsageError
 from pretrain.prediction.batching import WINDOW, Batching, Example, padded_length
 
 
@@ -104,3 +105,9 @@ def test_reports_say_what_is_computed_of_what_was_taken():
     batching = Batching(Model(), 4, 128, lambda done, taken: reports.append((done, taken)))
     list(batching.outputs(example(i, 5 if i < 6 else 50) for i in range(9)))
     assert reports == [(4, 4), (6, 9), (9, 9)]
+
+
+@pytest.mark.parametrize("size", [0, -1, 1 << 63])
+def test_a_batch_of_no_size(size):
+    with pytest.raises(UsageError, match=rf"batch_size must be from 1 to 65536\. Received: {size}\."):
+        Batching(Model(), size, 128)
