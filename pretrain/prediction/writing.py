@@ -5,9 +5,9 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from nlpdata.errors import DataError, UsageError, closest, opt
 from nlpdata.files.json_files import json_bytes
@@ -116,17 +116,22 @@ def looks_predicted(path: Path) -> bool:
 def opened(output: Path) -> Iterator[Callable[[str], None]]:
     """Gives what writes lines, which are in place when the block ends without an error: nobody reads half of them.
 
-    To standard output and devices they go at once. DataError where the disk refuses; BrokenPipeError where nobody reads.
+    To standard output and devices they go at once. DataError where the disk refuses; what standard output refuses comes as it is.
     """
+    if is_standard_output(output):
+        with suppress(AttributeError, ValueError):  # of a stream of the caller's own
+            sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
+
+        def show(line: str) -> None:
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+
+        yield show
+        return
+    live = is_device(output)
     try:
         with ExitStack() as stack:
-            file: IO[bytes]
-            live = is_standard_output(output) or is_device(output)
-            if is_standard_output(output):
-                sys.stdout.flush()
-                file = sys.stdout.buffer
-            else:
-                file = stack.enter_context(open(output if live else stack.enter_context(new_file(output)), "wb"))
+            file = stack.enter_context(open(output if live else stack.enter_context(new_file(output)), "wb"))
 
             def write(line: str) -> None:
                 file.write(line.encode("utf-8", "backslashreplace") + b"\n")
@@ -134,8 +139,6 @@ def opened(output: Path) -> Iterator[Callable[[str], None]]:
                     file.flush()
 
             yield write
-    except BrokenPipeError:
-        raise
     except OSError as error:
         raise DataError(f"cannot write {output}: {error.strerror or error}") from None
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nlpdata.cli.streams import OutputRefused, standard_streams
 from nlpdata.errors import NlpdataError, UsageError
 from pretrain.prediction.writing import AnswerFiles, check_output, opened, write_answers
 from tests.nlpdata.commands import contents
@@ -127,3 +128,18 @@ def test_standard_output_also_where_it_is_redirected_to_a_file(tmp_path, monkeyp
             write("é")
             assert (tmp_path / "out").read_text() == "é\n"
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_nobody_reads_standard_output(monkeypatch):
+    """As with `| head`, which the commands end quietly for."""
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    def show():
+        with standard_streams(), opened(Path("-")) as write:
+            write("é")
+
+    with open(writer, "w", encoding="ascii") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        with pytest.raises(OutputRefused):
+            show()
