@@ -34,6 +34,7 @@ from pretrain.training.agreement import (
 from pretrain.training.checkpoints import Checkpoints
 from pretrain.training.checks import check_experiment, check_weights, with_metric
 from pretrain.training.final_export import check_export, export_final
+from pretrain.training.own_tokenizer import with_own_tokenizer
 from pretrain.training.plot import plot_loss
 from pretrain.training.trainer import Trainer
 
@@ -90,7 +91,7 @@ class _Run:
     """One call of run_experiment: its parts are made in the order in which each needs the ones before."""
 
     def __init__(self, config: ExperimentConfig, model_dir: Path, mode: str):
-        self._given, self._config = config, with_toy_records(config, model_dir)
+        self._given, self._config = config, with_own_tokenizer(with_toy_records(config, model_dir), model_dir)
         self._model_dir, self._mode = model_dir, mode
         self._trains = mode not in ("eval", "eval_all")
         self._evaluates = mode in ("eval", "train_and_eval", "eval_all")

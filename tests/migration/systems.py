@@ -1,11 +1,12 @@
 """The systems that have a page in docs/migration."""
 
 from tests.migration.albert_tf2 import SYSTEM as ALBERT_TF2
+from tests.migration.cerebras import SYSTEM as CEREBRAS
 from tests.migration.chain import System
 from tests.migration.gcp_sample import SYSTEM as GCP_SAMPLE
 from tests.migration.model_garden import SYSTEM as MODEL_GARDEN
 
-SYSTEMS: tuple[System, ...] = (MODEL_GARDEN, ALBERT_TF2, GCP_SAMPLE)
+SYSTEMS: tuple[System, ...] = (MODEL_GARDEN, CEREBRAS, ALBERT_TF2, GCP_SAMPLE)
 
 
 def index() -> str:

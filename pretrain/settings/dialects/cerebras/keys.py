@@ -37,6 +37,26 @@ def _only(*values: str) -> Key:
     return Key(only=values)
 
 
+OPTIMIZERS: dict[str, tuple[str, dict, tuple[str, ...]]] = {
+    "adam": (
+        "adamw",
+        {"weight_decay_rate": 0.0, "bias_correction": True},
+        ("beta_1", "beta_2", "epsilon", "exclude_from_weight_decay", "gradient_clip_norm"),
+    ),
+    "adamw": (
+        "adamw",
+        {},
+        (
+            *("beta_1", "beta_2", "epsilon", "exclude_from_weight_decay", "gradient_clip_norm"),
+            *("weight_decay_rate", "bias_correction"),
+        ),
+    ),
+    "sgd": ("sgd", {"momentum": 0.0}, ("gradient_clip_norm",)),
+    "momentum": ("sgd", {}, ("momentum", "gradient_clip_norm")),
+}
+"""Their optimizer_type -> ours, the options that it implies, and those of the section that it takes; it takes no others."""
+
+
 def _not_below_1(otherwise: int) -> Callable[[Any], Any]:
     """Their 0 (or less) means no limit: `otherwise` here."""
     return lambda value: otherwise if parse_value(int, value) < 1 else value
@@ -55,15 +75,15 @@ _INPUT = {
     "seed": _to("task.*.seed"),
     "vocab_size": _to(f"{_ENCODER}.vocab_size"),
     "scale_mlm_weights": _only("true"),
+    "add_special_tokens": _only("true"),
     # the records are made, and batches need neither buckets nor buffers
     **_ignored(
-        "data_processor vocab_file repeat shuffle_buffer use_multiple_workers n_parallel_reads num_workers buckets "
-        "sort_within_batch input_pad_id segment_pad_id mlm_pad_id pad_id add_special_tokens do_lower cache invert_mask "
-        "mask_whole_word document_separator_token disable_eval_metrics mixed_precision prefetch_factor "
-        "persistent_workers drop_last"
+        "repeat shuffle_buffer use_multiple_workers n_parallel_reads num_workers buckets feature_rename_map "
+        "sort_within_batch input_pad_id segment_pad_id mlm_pad_id pad_id cache mask_whole_word "
+        "document_separator_token disable_eval_metrics mixed_precision prefetch_factor persistent_workers drop_last"
     ),
-    "data_dir": Key(),  # see _records
-    "data_file": Key(),
+    # see inputs.py
+    **_ignored("data_processor data_dir data_file vocab_file do_lower invert_mask"),
 }
 KEYS: dict[str, dict[str, Key]] = {
     "train_input": {**_INPUT, "shuffle": _only("true")},
@@ -119,7 +139,8 @@ KEYS: dict[str, dict[str, Key]] = {
         "exclude_from_weight_decay": _to(f"{_OPTIMIZER}.exclude_from_weight_decay"),
         "max_gradient_norm": _to(f"{_OPTIMIZER}.gradient_clip_norm"),
         "max_gradient_value": _only("0", "0.0"),
-        "grad_accum_steps": _only("1"),
+        "momentum": _to(f"{_OPTIMIZER}.momentum"),
+        "grad_accum_steps": Key(),  # see _micro_steps
         "loss_scaling_factor": _to(
             "runtime.loss_scale", convert=lambda v: "dynamic" if v in ("dynamic", "tf_dynamic") else v
         ),
@@ -127,12 +148,13 @@ KEYS: dict[str, dict[str, Key]] = {
         "learning_rate": Key(),
         "disable_lr_steps_reset": Key(),
         **_ignored(
-            "log_summaries log_grads log_hists ws_summary momentum rmsprop_decay rmsprop_momentum initial_loss_scale "
+            "log_summaries log_grads log_hists ws_summary rmsprop_decay rmsprop_momentum initial_loss_scale "
             "steps_per_increase min_loss_scale max_loss_scale overflow_tolerance"
         ),
     },
     "runconfig": {
         "max_steps": _to("trainer.train_steps"),
+        "steps": _to("trainer.steps_a_call"),
         "save_summary_steps": _to("trainer.summary_interval", "trainer.steps_per_loop"),
         # an Estimator evaluates its checkpoints
         "save_checkpoints_steps": _to("trainer.checkpoint_interval", "trainer.validation_interval"),
@@ -141,7 +163,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "tf_random_seed": _to("runtime.seed"),
         **_ignored(
             "throttle_secs predict_steps log_step_count_steps enable_distributed multiple_workers multireplica model_dir "
-            "mode cs_ip num_steps steps"
+            "mode cs_ip num_steps"
         ),
     },
     "csconfig": _ignored("use_cbfloat16"),
@@ -158,6 +180,7 @@ DEFAULTS = {
         "max_gradient_norm": "0",
         "use_bias_correction": "false",
         "loss_scaling_factor": "1.0",
+        "momentum": "0.9",
     },
     "runconfig": {"save_summary_steps": "100", "save_checkpoints_steps": "1000", "keep_checkpoint_max": "5"},
 }

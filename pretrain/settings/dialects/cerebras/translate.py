@@ -5,24 +5,23 @@ from pathlib import Path
 from typing import Any
 
 from nlpdata.errors import UsageError, closest
-from nlpdata.records.contract import find_meta
-from pretrain.settings.dialects.cerebras.keys import DEFAULTS, KEYS
+from pretrain.settings.dialects.cerebras.inputs import SECTIONS, TEXT_SETS, input_fields
+from pretrain.settings.dialects.cerebras.keys import DEFAULTS, KEYS, OPTIMIZERS
 from pretrain.settings.dialects.cerebras.schedule import learning_rate_layer
 from pretrain.settings.values import parse_value
-from pretrain.settings.yaml_files import read_yaml
+from pretrain.settings.yaml_files import find_config, read_yaml
 
 _log = logging.getLogger(__name__)
 
-_RULED = {  # keys that functions below read
-    "data_dir", "data_file", "vocab_file", "embedding_size", "pretrain_params_path", "optimizer_type", "learning_rate",
-    "disable_lr_steps_reset",
+_RULED = {  # keys that functions below and inputs.py read
+    "data_processor", "data_dir", "data_file", "vocab_file", "do_lower", "invert_mask", "embedding_size",
+    "pretrain_params_path", "optimizer_type", "learning_rate", "disable_lr_steps_reset", "grad_accum_steps",
 }  # fmt: skip
 _TASK_FIELDS = {  # fields that only one kind of experiment has
     "task.model.num_classes": "sentence_prediction",
     "task.model.classifier_dropout_prob": "sentence_prediction",
     "task.use_next_sentence_label": "pretraining",
 }
-_SPLITS = {"train_input": ("train",), "eval_input": ("dev", "eval", "val")}  # how names of their records begin
 
 
 def read_params(path: str, experiment: str | None = None) -> tuple[str, dict]:
@@ -48,8 +47,10 @@ class _Params:
                 raise self._error(name, f"no section of theirs is known by this name.{closest(name, KEYS)}")
             if not isinstance(content or {}, dict):
                 raise self._error(name, f"expected names with values. Received: {content!r}")
-        for name in ("train_input", "model", "optimizer", "runconfig"):
+        for name in ("train_input", "eval_input", "model", "optimizer", "runconfig"):
             self._params[name] = dict(self._params.get(name) or {})
+        if not self._params["eval_input"] and self._params["train_input"].get("data_processor") in TEXT_SETS:
+            self._params["eval_input"] = dict(self._params["train_input"])  # as theirs; it reads the validation split
         self._with_pretraining_model()
         self._experiment = experiment or self._find_experiment()
 
@@ -59,11 +60,16 @@ class _Params:
             defaults = {key: value for key, value in DEFAULTS.get(section, {}).items() if given and key not in given}
             for key, value in (defaults | given).items():
                 self._translate_key(section, key, value)
-        for section, ours in (("train_input", "train_data"), ("eval_input", "validation_data")):
-            self._records(section, ours)
-        self._vocabulary()
+        vocab_file = self._vocabulary()
+        for section, ours in SECTIONS.items():
+            for field, value in input_fields(
+                section, self._params[section], vocab_file, f"--params {self._path}"
+            ).items():
+                self._put(f"task.{ours}.{field}", value)
+        self._classes()
         self._model()
         self._optimizer()
+        self._micro_steps()
         if self._without_effect:
             _log.info(f"{self._path}: without effect here: {', '.join(self._without_effect)}")
         return self._experiment, self._layer
@@ -78,13 +84,17 @@ class _Params:
             tree = tree.setdefault(section, {})
         tree[name] = value
 
+    def _places(self, given: str) -> list[Path]:
+        """Where a file may be that this one names: theirs starts from the task's folder, in which the command is run."""
+        here = find_config(self._path).resolve().parent
+        return [folder / given for folder in (here.parent, here, Path.cwd())]
+
     def _with_pretraining_model(self) -> None:
         """Takes the model that pretrain_params_path describes for what this file leaves open, as their code does."""
         given = self._params["model"].get("pretrain_params_path")
         if not given:
             return
-        here = Path(self._path).resolve().parent
-        places = [folder / given for folder in (here.parent, here, Path.cwd())]  # theirs is the task's folder
+        places = self._places(given)
         found = next((place for place in places if place.is_file()), None)
         if found is None:
             raise self._error(
@@ -124,48 +134,30 @@ class _Params:
             except ValueError as error:
                 raise self._error(name, str(error)) from None
 
-    def _records(self, section: str, ours: str) -> None:
-        content = self._params.get(section) or {}
-        given = content.get("data_file") or content.get("data_dir")
-        if given:
-            paths, found = [], []
-            for path in given if isinstance(given, list) else [given]:
-                pattern, files = _record_files(path, "data_file" in content, _SPLITS[section])
-                paths.append(pattern)
-                found += files
-            self._put(f"task.{ours}.input_path", paths)
-            self._check_records(section, ours, paths, found)
-
-    def _vocabulary(self) -> None:
-        """The number of entries, where it takes their vocabulary file to know it."""
+    def _vocabulary(self) -> Path | None:
+        """Their vocabulary file, where it is there: the model's vocab_size is the number of its entries."""
         data = self._params["train_input"]
         given = data.get("vocab_file")
-        if not given or data.get("vocab_size"):
-            return
-        if Path(given).is_file():
-            self._put("task.model.encoder.vocab_size", len(Path(given).read_bytes().splitlines()))
-        else:
-            _log.info(f"{self._path}: train_input.vocab_file: there is no {given}; vocab_size is not changed")
+        if not given:
+            return None
+        found = next((place for place in self._places(given) if place.is_file()), None)
+        if found is None:
+            _log.info(
+                f"{self._path}: train_input.vocab_file: there is no {given}; texts take the checkpoint's vocabulary, and "
+                "vocab_size is not changed"
+            )
+        elif not data.get("vocab_size"):
+            self._put("task.model.encoder.vocab_size", len(found.read_bytes().splitlines()))
+        return found
 
-    def _check_records(self, section: str, ours: str, paths: list[str], found: list[Path]) -> None:
-        """Reports records that are missing; those without a meta file are theirs, with an input_mask that is 1 on padding."""
-        if not found:
-            flag = "--input_files" if ours == "train_data" else "--eval_files"
-            made = (
-                "nlpdata create-pretraining"
-                if self._experiment.endswith("pretraining")
-                else (
-                    "nlpdata create-finetuning, of a folder of TensorFlow Datasets with --tfds glue/sst2 --tfds-data-dir"
-                )
-            )
-            _log.info(
-                f"{self._path}: {section}: no records at {', '.join(paths)}. Name others with {flag} (made by {made})."
-            )
-        elif find_meta(found[0]) is None:
-            self._put(f"task.{ours}.invert_mask", True)
-            _log.info(
-                f"{self._path}: {section}: no meta file next to {found[0]}: read as Cerebras's, with 1 on padding"
-            )
+    def _classes(self) -> None:
+        """The classes of a set of TensorFlow Datasets: their MNLI files say 2, which cannot tell its 3 labels apart."""
+        told = self._params["model"].get("num_cls_classes")
+        name = self._layer.get("task", {}).get("train_data", {}).get("tfds_name")
+        classes = next((each.classes for each in TEXT_SETS.values() if each.name == name), None)
+        if classes and told is not None and parse_value(int, told) != classes:
+            _log.info(f"{self._path}: model.num_cls_classes {told}: {name} has {classes} classes, which are learned")
+            self._put("task.model.num_classes", classes)
 
     def _model(self) -> None:
         model = self._params["model"]
@@ -182,12 +174,16 @@ class _Params:
         if not optimizer:
             return
         kind = str(optimizer.get("optimizer_type", "")).lower()
-        if kind not in ("adam", "adamw"):
-            raise self._error("optimizer.optimizer_type", f"{kind!r} is not there. Use adam or adamw.")
+        if kind not in OPTIMIZERS:
+            raise self._error("optimizer.optimizer_type", f"{kind!r} is not there. Use {', '.join(OPTIMIZERS)}.")
         ours = self._layer["trainer"]["optimizer_config"]
-        ours["optimizer"] = {"type": "adamw", "adamw": ours.get("optimizer", {})}
-        if kind == "adam":
-            ours["optimizer"]["adamw"] |= {"weight_decay_rate": 0.0, "bias_correction": True}
+        name, implied, taken = OPTIMIZERS[kind]
+        given = ours.get("optimizer", {})
+        if "epsilon" not in given:  # theirs depends on the precision
+            mixed = parse_value(bool, self._params["model"].get("mixed_precision", False))
+            given["epsilon"] = "1e-5" if mixed else "1e-8"
+        options = {field: value for field, value in given.items() if field in taken}
+        ours["optimizer"] = {"type": name, name: options | implied}
         if "learning_rate" in optimizer:
             reset = not parse_value(bool, optimizer.get("disable_lr_steps_reset", False))
             try:
@@ -195,14 +191,15 @@ class _Params:
             except ValueError as error:
                 raise self._error("optimizer.learning_rate", str(error)) from None
 
-
-def _record_files(path: str, is_file: bool, beginnings: tuple[str, ...]) -> tuple[str, list[Path]]:
-    """(pattern, files that it matches) of a data_file or data_dir; of a folder with several splits, those of one."""
-    if is_file:
-        return path, [Path(path)] if Path(path).exists() else []
-    for beginning in (*beginnings, ""):
-        pattern = f"{beginning}*.tf*record*"
-        files = sorted(Path(path).glob(pattern))
-        if files or not beginning:
-            break
-    return f"{path.rstrip('/')}/{pattern}", files
+    def _micro_steps(self) -> None:
+        """Their step is grad_accum_steps batches; ours a batch that is cut into so many parts."""
+        try:
+            count = parse_value(int, self._params["optimizer"].get("grad_accum_steps", 1), 1)
+        except ValueError as error:
+            raise self._error("optimizer.grad_accum_steps", str(error)) from None
+        batch_size = self._params["train_input"].get("batch_size")
+        if count > 1 and batch_size:
+            total = count * parse_value(int, batch_size)
+            self._put("trainer.gradient_accumulation_steps", count)
+            self._put("task.train_data.global_batch_size", total)
+            _log.info(f"{self._path}: a step is {count} batches of {batch_size} (grad_accum_steps): {total} examples")

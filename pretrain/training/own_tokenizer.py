@@ -1,0 +1,40 @@
+"""Texts that a run tokenizes itself take the tokenizer of its model where no other is named."""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pretrain.converters.tokenizer_files import find_tokenizer
+from pretrain.data.question_files import names_questions
+from pretrain.settings.schema import DataConfig, EvalTextDataConfig, ExperimentConfig, TextDataConfig
+
+_log = logging.getLogger(__name__)
+
+
+def with_own_tokenizer(config: ExperimentConfig, model_dir: Path) -> ExperimentConfig:
+    """The configuration with a vocab_file in each data section that reads text and names none.
+
+    It is the tokenizer that the model_dir keeps, else that of init_checkpoint; where neither has one, nothing changes.
+    """
+    task = config.task
+    for name in ("train_data", "validation_data"):
+        section: Any = getattr(task, name)
+        if (
+            _reads_text(section)
+            and not section.vocab_file
+            and (found := _tokenizer_of(model_dir, task.init_checkpoint))
+        ):
+            _log.info(f"task.{name}.vocab_file: {found}, which is the model's")
+            task = replace(task, **{name: replace(section, vocab_file=str(found))})
+    return replace(config, task=task)
+
+
+def _reads_text(section: DataConfig) -> bool:
+    of_tfds = isinstance(section, TextDataConfig | EvalTextDataConfig) and bool(section.tfds_name)
+    return of_tfds or names_questions(section)
+
+
+def _tokenizer_of(model_dir: Path, init_checkpoint: str) -> Path | None:
+    own = find_tokenizer(model_dir) if model_dir.is_dir() else None
+    return own or (find_tokenizer(init_checkpoint) if init_checkpoint else None)
