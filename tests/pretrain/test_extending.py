@@ -268,3 +268,34 @@ def test_a_stored_name_needs_its_module_named_in_this_call(own_modules):
         user_modules(["no_such_module_x"]),
     ):
         pass
+
+
+def write_module(name, words, folder, monkeypatch):
+    """A module of the document, on the import path."""
+    (code,) = blocks("python", words)
+    (folder / f"{name}.py").write_text(code)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+@pytest.mark.slow
+def test_the_documented_examples_are_learned_and_measured(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_module("my_data", "def examples(config)", tmp_path, monkeypatch)
+    write_module("my_inputs", "class OwnInputs", tmp_path, monkeypatch)
+    sizes = {name: value for name, value in asdict(bert(vocab_size=200).options).items() if "dropout" not in name}
+    Path("my_sizes.json").write_text(json.dumps(sizes))
+    run_documented("my_data:examples", capsys)
+    results = json.loads(Path("run4/eval_results.json").read_text())
+    assert results["accuracy"] > 0.95
+    assert {"f1", "matthews_corrcoef"} <= results.keys()
+    assert native.read_info(native.locate("run4"))["data"]["label_names"] == ["forty", "forty-one"]
+
+    import my_inputs
+
+    config = pretrain.experiment("bert/sentence_prediction")
+    job = my_inputs.OwnInputs(config.task)
+    batch = job.build_inputs(config.task.train_data).batch(0)
+    assert batch["input_ids"].shape == (32, 4)
+    np.testing.assert_array_equal(batch["label_ids"], batch["input_ids"][:, 2] - 40)
+    assert set(batch["label_ids"].tolist()) == {0, 1}

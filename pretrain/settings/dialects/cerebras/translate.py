@@ -8,6 +8,7 @@ from nlpdata.errors import UsageError, closest
 from pretrain.settings.dialects.cerebras.inputs import SECTIONS, TEXT_SETS, input_fields
 from pretrain.settings.dialects.cerebras.keys import DEFAULTS, KEYS, OPTIMIZERS
 from pretrain.settings.dialects.cerebras.schedule import learning_rate_layer
+from pretrain.settings.schema import MOST_EXAMPLES
 from pretrain.settings.values import parse_value
 from pretrain.settings.yaml_files import find_config, read_yaml
 
@@ -194,7 +195,7 @@ class _Params:
     def _micro_steps(self) -> None:
         """Their step is grad_accum_steps batches; ours a batch that is cut into so many parts."""
         try:
-            count = parse_value(int, self._params["optimizer"].get("grad_accum_steps", 1), 1)
+            count = parse_value(int, self._params["optimizer"].get("grad_accum_steps", 1), (1, MOST_EXAMPLES))
         except ValueError as error:
             raise self._error("optimizer.grad_accum_steps", str(error)) from None
         batch_size = self._params["train_input"].get("batch_size")
