@@ -20,7 +20,7 @@ LEVELS = {
         {"registry", "files", "options", "text"},
         {"corpus", "execution", "records"},
         {"tokenizers", "output"},
-        {"records.inspection"},
+        {"records.inspection", "records.verification"},
         {"tokenizers.training", "pretraining", "finetuning"},
         {"cli"},
         {"__main__"},

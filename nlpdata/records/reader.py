@@ -18,7 +18,7 @@ import numpy as np
 from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.files import PathName, PathNames
 from nlpdata.files.mapping import MappedFile, Spool
-from nlpdata.files.paths import AnyPath, file_checksum, is_remote, path_of
+from nlpdata.files.paths import AnyPath, file_checksum, is_device, is_remote, path_of
 from nlpdata.files.patterns import each_named, find_paths
 from nlpdata.records.contract import Feature, find_meta, read_meta, refuse_while_committing
 from nlpdata.records.decoding import Column, MalformedExample, decode_examples
@@ -76,6 +76,8 @@ class RecordFile:
 
     def __init__(self, path: PathName | AnyPath, spool: Spool | None = None) -> None:
         self.path = path_of(path)
+        if is_device(self.path):  # it is mapped into memory, and never ends
+            raise DataError(f"{self.path}: is a device or a pipe, not a file")
         try:
             with self.path.open("rb") as file:
                 self.compression = "gzip" if _is_gzip(file) else "none"

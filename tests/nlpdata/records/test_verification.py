@@ -1,10 +1,15 @@
 """Verification: a sound set passes, and each broken rule is reported with file, record and values, and nothing else."""
 
+import gzip
+import json
+import os
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import nlpdata
 from nlpdata.errors import DataError, UsageError
 from nlpdata.records.contract import (
     V2_NAMES,
@@ -34,8 +39,10 @@ ONE_SEGMENT = EXAMPLE | {
     "segment_ids": [0] * 12,
     "token_boundary": [1, 1, 1, 1, 1, 1, 0, 1, 1, 0, 0, 0],
 }
+VOCAB = "\n".join("[PAD] [UNK] [CLS] [SEP] [MASK] a b c d e the quick fox jump ##ed high".split()).encode() + b"\n"
 SPECIAL = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
 ROWS = 10
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def batch(example: dict, rows: int = ROWS) -> dict:
@@ -63,7 +70,7 @@ def make_set(folder, shards, objective="sop", masking="static", names="v1", **op
             columns = {V2_NAMES.get(name, name): values for name, values in columns.items()}
         name = f"x.tfrecord-{index:05d}-of-{len(shards):05d}" if len(shards) > 1 else "x.tfrecord"
         entries.append(write(folder / name, features, columns))
-    (folder / "x.tokenizer.model").write_bytes(b"model")
+    (folder / "x.tokenizer.txt").write_bytes(VOCAB)
     meta = {
         "task_type": {"sop": "albert_pretraining", "nsp": "bert_pretraining", "none": "mlm_pretraining"}[objective],
         "label_names": [] if objective == "none" else ["one", "two"],
@@ -73,9 +80,10 @@ def make_set(folder, shards, objective="sop", masking="static", names="v1", **op
         "options": {"objective": objective, "masking": masking, "feature_names": names, **options},
         "shards": entries,
         "tokenizer": {
-            "file": "x.tokenizer.model",
-            "type": "sentencepiece",
-            "sha256": sha256(b"model").hexdigest(),
+            "file": "x.tokenizer.txt",
+            "type": "wordpiece",
+            "do_lower_case": True,
+            "sha256": sha256(VOCAB).hexdigest(),
             "vocab_size": 16,
             "special_ids": SPECIAL,
         },
@@ -220,7 +228,7 @@ def test_records_of_another_shape(tmp_path):
 
 
 def test_missing_and_extra_files(tmp_path):
-    pattern = make_set(tmp_path, [batch(EXAMPLE)] * 3)
+    pattern = make_set(tmp_path, [batch(EXAMPLE, rows) for rows in (10, 10, 9)])
     extra = tmp_path / "x.tfrecord-00003-of-00003"
     (tmp_path / "x.tfrecord-00001-of-00003").rename(extra)
     names = ", ".join(f"x.tfrecord-0000{i}-of-00003" for i in range(3))
@@ -255,7 +263,7 @@ def test_count_and_checksum_of_the_meta_file(tmp_path):
 
 def test_tokenizer(tmp_path):
     pattern = make_set(tmp_path, [batch(EXAMPLE)])
-    file = tmp_path / "x.tokenizer.model"
+    file = tmp_path / "x.tokenizer.txt"
     file.write_bytes(b"another")
     assert verify(pattern).faults == [f"{file}: is not the tokenizer of these records (its sha256 differs)"]
     file.unlink()
@@ -373,8 +381,148 @@ def test_two_sets_and_an_empty_file(tmp_path):
     make_set(tmp_path, [batch(EXAMPLE)])
     (tmp_path / "y.tfrecord").touch()
     report = verify([tmp_path / "x.tfrecord", tmp_path / "y.tfrecord"])
-    assert (report.files, report.records, report.faults) == (2, 10, [])
+    assert (report.files, report.records) == (2, 10)
+    assert report.faults == [f"{tmp_path}/y.tfrecord: holds no records"]
     assert [text.split(":")[0] for text in report.not_checked] == [str(tmp_path / "y.tfrecord")]
+
+
+def test_an_empty_split_that_the_meta_file_promises(tmp_path):
+    make_set(tmp_path, [batch(EXAMPLE, 0)])
+    assert verify(tmp_path / "x.tfrecord").faults == []
+
+
+def test_what_is_not_a_file(tmp_path):
+    os.mkfifo(tmp_path / "fifo.tfrecord")
+    for path in (tmp_path / "fifo.tfrecord", "/dev/zero"):
+        report = verify(path)
+        assert report.faults == [f"{path}: is a device or a pipe, not a file"]
+        with pytest.raises(DataError, match="is a device or a pipe, not a file"):
+            RecordFile(path)
+
+
+@pytest.mark.parametrize("content", ["{}", '{"a": 1}'])
+def test_a_meta_file_that_says_nothing(content, tmp_path):
+    make_set(tmp_path, [batch(EXAMPLE)])
+    (tmp_path / "x.meta.json").write_text(content)
+    report = verify(tmp_path / "x.tfrecord")
+    assert report.counts == {"meta file": 1}
+    assert "is not a meta file of records: it has none of task_type, " in report.faults[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"vocab_size": 17}, "has vocab_size 16, the meta file says 17"),
+        ({"vocab_size": 15}, "has vocab_size 16, the meta file says 15"),
+        (
+            {"special_ids": SPECIAL | {"mask": 5}},
+            "the meta file says {'cls': 2, 'mask': 5, 'pad': 0, 'sep': 3, 'unk': 1}",
+        ),
+    ],
+)
+def test_what_the_tokenizer_itself_says(changes, words, tmp_path):
+    make_set(tmp_path, [batch(EXAMPLE)])
+    meta = read_meta(tmp_path / "x.meta.json")
+    write_meta(tmp_path / "x.meta.json", meta | {"tokenizer": meta["tokenizer"] | changes})
+    faults = verify(tmp_path / "x.tfrecord").faults
+    assert faults[0].startswith(f"{tmp_path}/x.tokenizer.txt: ")
+    assert words in faults[0]
+
+
+def test_numbers_of_the_meta_file_that_disagree(tmp_path):
+    make_set(tmp_path, [batch(EXAMPLE), batch(EXAMPLE, 3)])
+    meta = read_meta(tmp_path / "x.meta.json")
+    write_meta(tmp_path / "x.meta.json", meta | {"split": "train", "train_data_size": 13})
+    assert verify(f"{tmp_path}/x.tfrecord*").faults == []
+    write_meta(tmp_path / "x.meta.json", meta | {"split": "train", "train_data_size": 20})
+    where = f"{tmp_path}/x.tfrecord"
+    assert verify(f"{where}*").faults == [f"{where}: the meta file's train_data_size is 20, its shards have 13 records"]
+
+
+def without_meta(folder, shards):
+    make_set(folder, shards)
+    (folder / "x.meta.json").unlink()
+    return str(folder / "x.tfrecord*")
+
+
+def test_shards_without_a_meta_file(tmp_path):
+    pattern = without_meta(tmp_path, [batch(EXAMPLE, rows) for rows in (3, 4, 3)])
+    (tmp_path / "x.tfrecord-00000-of-00002").write_bytes((tmp_path / "x.tfrecord-00001-of-00003").read_bytes())
+    where = f"{tmp_path}/x.tfrecord"
+    assert verify(pattern).faults == [
+        f"{where}: shards of 2 and 3 files are there; those of one set are left over. Remove them",
+        f"{where}: 1 of 2 shards are there; 00001 is missing",
+        f"{where}-00001-of-00003: has the content of x.tfrecord-00000-of-00002; each shard has its own records",
+        f"{where}-00002-of-00003: has the content of x.tfrecord-00000-of-00003; each shard has its own records",
+    ]
+
+
+def test_records_of_two_settings_without_a_meta_file(tmp_path):
+    """Of two tokenizers, in one file and in two; of two lengths. Records whose texts have no [CLS] are not taken for a mixture."""
+    other = EXAMPLE | {"input_ids": [101, *EXAMPLE["input_ids"][1:8], 102, 0, 0, 0]}
+    both = {name: np.concatenate([batch(EXAMPLE)[name], batch(other)[name]]) for name in EXAMPLE}
+    report = verify(without_meta(tmp_path, [both]))
+    assert report.faults == [
+        "x.tfrecord: texts begin and end with different ids (10 of 2 ... 3, 10 of 101 ... 102): records of different tokenizers"
+    ]
+    for name, example in (("a", EXAMPLE), ("b", other), ("c", EXAMPLE)):
+        without_meta(tmp_path, [batch(example)])
+        (tmp_path / "x.tfrecord").rename(tmp_path / f"{name}.tfrecord")
+    assert verify([tmp_path / "a.tfrecord", tmp_path / "c.tfrecord"]).faults == []
+    assert (
+        "a.tfrecord, b.tfrecord: texts begin and end"
+        in verify([tmp_path / "a.tfrecord", tmp_path / "b.tfrecord"]).faults[0]
+    )
+    write(
+        tmp_path / "d.tfrecord",
+        pretraining_features(12, 4),
+        {n: v[:, :4] if "masked" in n else v for n, v in batch(EXAMPLE).items()},
+    )
+    assert verify([tmp_path / "a.tfrecord", tmp_path / "d.tfrecord"]).faults == [
+        f"{tmp_path}/d.tfrecord: is of another setting than a.tfrecord (masked_lm_ids is int64[4], there int64[5]), and no meta "
+        "file says why. If that is right, verify each by itself"
+    ]
+    free = batch(EXAMPLE, 40)
+    free["input_ids"][:, 0] = np.arange(40) + 5
+    assert verify(without_meta(tmp_path, [free])).faults == []
+
+
+@pytest.fixture
+def questions(tmp_path):
+    """Records of six SQuAD questions with their examples file."""
+    source = ROOT / "tests/nlpdata/golden"
+    article = {"title": "t", "paragraphs": [{"context": "The house is old.", "qas": [
+        {"id": f"q{i}", "question": "What is old?", "answers": [{"text": "house", "answer_start": 4}]} for i in range(6)
+    ]}]}  # fmt: skip
+    (tmp_path / "in").mkdir()
+    for name in ("train-v1.1.json", "dev-v1.1.json"):
+        (tmp_path / "in" / name).write_text(json.dumps({"version": "1.1", "data": [article]}))
+    nlpdata.create_finetuning(
+        task="squad", input=str(tmp_path / "in"), output=str(tmp_path / "out"), tokenizer=source / "vocab.txt",
+        do_lower_case=True, max_seq_length=48, max_query_length=16, doc_stride=16, workers=1,
+    )  # fmt: skip
+    return tmp_path / "out"
+
+
+def test_questions(questions):
+    (file,) = questions.glob("*.examples.jsonl.gz")
+    records = str(questions / "*.tfrecord*")
+    assert verify(records).faults == []
+    lines = gzip.decompress(file.read_bytes()).decode().splitlines(keepends=True)
+    whole = file.read_bytes()
+    for content, words in (
+        (whole[: len(whole) // 2], "cannot be read as questions: EOFError"),
+        (whole[:20] + bytes([whole[20] ^ 255]) + whole[21:], "cannot be read as questions"),
+        (gzip.compress(b"{}\n"), ", after line 1: cannot be read as questions: KeyError: 'example_id'"),
+        (gzip.compress("".join(lines[1:]).encode()), "1 questions of the records, such as 'q0', are not in "),
+        (gzip.compress("".join([*lines, lines[2]]).encode()), f"{file}, line 7: question 'q2' is there twice"),
+    ):
+        file.write_bytes(content)
+        faults = verify(records).faults
+        assert len(faults) == 1
+        assert words in faults[0]
+    file.unlink()
+    assert "cannot be read as questions: No such file or directory" in verify(records).faults[0]
 
 
 def test_damaged_records_raise_nothing(tmp_path):

@@ -1,184 +1,30 @@
-"""Verification of record files: framing, checksums, the meta file's promises, and what every record must hold.
+"""What every record must hold: the meta file's promises, or what the first record has, and the rules of its features.
 
 A check gets the columns of a batch and returns, for each rule, which records break it; all rules are vectorised.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from hashlib import sha256
 
 import numpy as np
 
-from nlpdata.errors import DataError, NlpdataError
-from nlpdata.files import PathNames
-from nlpdata.files.paths import AnyPath
-from nlpdata.records.contract import features_of_meta, find_meta, read_meta, refuse_while_committing, split_shard
-from nlpdata.records.decoding import Column, MalformedExample, decode_examples
-from nlpdata.records.finetuning_checks import Broken, finetuning_faults
-from nlpdata.records.reader import RecordFile, file_crc, find_records
-
-MAX_SHOWN = 20  # faults of one kind that are listed; all are counted
-_BATCH = 1024
+from nlpdata.records.contract import features_of_meta
+from nlpdata.records.decoding import Column
+from nlpdata.records.verification.finetuning import Broken, finetuning_faults
 
 _V1_NAMES = {"input_word_ids": "input_ids", "input_type_ids": "segment_ids"}
+_MOST_ENDS = 1 << 16  # kinds that are counted
 
 
-@dataclass
-class VerifyReport:
-    """What verification found. `faults` is empty where all is well.
+class RecordRules:
+    """What the records of one set must hold: from the meta file, or from the first record where there is none.
 
     Attributes:
-      faults: messages, at most MAX_SHOWN of a kind.
-      counts: faults by kind, all of them.
-      files, records: what was read.
-      not_checked: what could not be checked, and why.
+      shape: feature -> (dtype, width).
+      ends: (first id, last id) of the texts -> records; only where no meta file says what [CLS] and [SEP] are.
+      example_ids: questions that the records name (SQuAD).
     """
-
-    faults: list[str] = field(default_factory=list)
-    counts: Counter = field(default_factory=Counter)
-    files: int = 0
-    records: int = 0
-    not_checked: list[str] = field(default_factory=list)
-
-    def add(self, kind: str, message: str) -> None:
-        self.counts[kind] += 1
-        if self.counts[kind] <= MAX_SHOWN:
-            self.faults.append(message)
-
-    def __str__(self) -> str:
-        lines = list(self.faults)
-        lines += [
-            f"... {count - MAX_SHOWN} more: {kind}" for kind, count in sorted(self.counts.items()) if count > MAX_SHOWN
-        ]
-        lines += [f"not checked: {text}" for text in self.not_checked]
-        total = sum(self.counts.values())
-        lines.append(
-            f"{_count(self.files, 'file')}, {_count(self.records, 'record')}: "
-            + (_count(total, "fault") if total else "no faults")
-        )
-        return "\n".join(lines)
-
-
-def verify(paths: PathNames) -> VerifyReport:
-    """Verifies record files (paths or patterns) against their meta files.
-
-    Record numbers in messages count from 0. Raises UsageError where a pattern matches nothing, DataError where a set is
-    being replaced; every other fault is in the report.
-    """
-    report = VerifyReport()
-    sets: dict[AnyPath, list[AnyPath]] = {}
-    for path in find_records(paths):
-        refuse_while_committing(path)
-        sets.setdefault(split_shard(path)[0], []).append(path)
-    for base, files in sets.items():
-        meta = _read_meta(base, report)
-        if meta is not None:
-            _check_set(base, files, meta, report)
-        if not (meta or {}).get("shards"):
-            _check_numbers(base, files, report)
-        rules = _Rules(meta, files[0].name)  # of the whole set: its files must agree
-        promised = {shard["file"]: shard["records"] for shard in (meta or {}).get("shards", [])}
-        for path in files:
-            _check_file(path, promised.get(path.name), rules, report)
-    return report
-
-
-def _read_meta(base: AnyPath, report: VerifyReport) -> dict | None:
-    try:
-        found = find_meta(base)
-        meta = read_meta(found) if found else None
-    except NlpdataError as error:
-        report.add("meta file", str(error))
-        return None
-    if meta is None or "shards" not in meta:
-        why = "there is no meta file next to it" if meta is None else "its meta file is an older tool's"
-        what = "number of records, file checksums, vocabulary range, special ids, tokenizer"
-        report.not_checked.append(f"{base}: {what} ({why})")
-    return meta
-
-
-def _check_set(base: AnyPath, files: list[AnyPath], meta: dict, report: VerifyReport) -> None:
-    """Files, their counts and checksums, and the tokenizer, against the meta file."""
-    expected = {shard["file"]: shard for shard in meta.get("shards", [])}
-    given = {path.name for path in files}
-    for name in sorted(expected.keys() - given):
-        if not (base.parent / name).exists():
-            report.add("missing file", f"{base.parent / name}: missing; the meta file lists it")
-    for path in files:
-        if expected and path.name not in expected:
-            listed = ", ".join(sorted(expected)[:5]) + (" ..." if len(expected) > 5 else "")
-            report.add("extra file", f"{path}: not in the meta file, which lists {listed}")
-        elif expected:
-            wanted, found = expected[path.name]["crc32c"], file_crc(path)
-            if found != wanted:
-                report.add("file checksum", f"{path}: crc32c is {found}, the meta file says {wanted}")
-    tokenizer = meta.get("tokenizer", {})
-    if "file" in tokenizer and "sha256" in tokenizer:
-        file = base.parent / tokenizer["file"]
-        if not file.exists():
-            report.add("tokenizer", f"{file}: missing; the meta file names it as the tokenizer")
-        elif sha256(file.read_bytes()).hexdigest() != tokenizer["sha256"]:
-            report.add("tokenizer", f"{file}: is not the tokenizer of these records (its sha256 differs)")
-
-
-def _check_numbers(base: AnyPath, files: list[AnyPath], report: VerifyReport) -> None:
-    """Whether all shards are there that their names promise; for sets without a list of them."""
-    for count in sorted({split_shard(path)[2] for path in files} - {1}):
-        present = {split_shard(path)[1] for path in base.parent.iterdir() if split_shard(path)[::2] == (base, count)}
-        if len(present) < count:
-            first = next(i for i in range(count) if i not in present)
-            report.add("missing file", f"{base}: {len(present)} of {count} shards are there; {first:05d} is missing")
-
-
-def _check_file(path: AnyPath, promised: int | None, rules: "_Rules", report: VerifyReport) -> None:
-    """A file's records, of which the meta file may promise a number."""
-    report.files += 1
-    try:
-        file = RecordFile(path)
-    except DataError as error:
-        report.add("framing", str(error))
-        return
-    report.records += len(file)
-    if promised is not None and promised != len(file):
-        report.add("record count", f"{path}: {len(file)} records, the meta file says {promised}")
-    for first in range(0, len(file), _BATCH):
-        stop = min(first + _BATCH, len(file))
-        intact = [i for i in range(first, stop) if file.crc_matches(i)]
-        for i in sorted(set(range(first, stop)) - set(intact)):
-            report.add("record checksum", f"{path}, record {i}: the data fails its checksum")
-        for rows, batch in _decode(file, intact, path, report):
-            for kind, broken, describe in rules.check(batch, len(rows)):
-                for at in np.flatnonzero(broken).tolist():
-                    report.add(kind, f"{path}, record {rows[at]}: {describe(at)}")
-
-
-def _decode(
-    file: RecordFile, rows: list[int], path: AnyPath, report: VerifyReport
-) -> Iterator[tuple[list[int], Mapping[str, Column]]]:
-    """The columns of records; a record that is not an Example is reported and left out."""
-
-    def decode(rows: list[int]) -> Mapping[str, Column]:
-        parts = [file.record(i) for i in rows]
-        stops = np.cumsum([len(part) for part in parts])
-        return decode_examples(b"".join(parts), stops - [len(part) for part in parts], stops)
-
-    while rows:
-        try:
-            yield rows, decode(rows)
-            return
-        except MalformedExample as error:
-            good, rows = rows[: error.record], rows[error.record :]
-            if good:  # those before it are in order; next time it is the first
-                yield good, decode(good)
-                continue
-            report.add("not an Example", f"{path}, record {rows[0]}: {error.reason}")
-            rows = rows[1:]
-
-
-class _Rules:
-    """What the records of one set must hold: from the meta file, or from the first record where there is none."""
 
     def __init__(self, meta: dict | None, file: str) -> None:
         self.meta = meta = meta or {}
@@ -187,6 +33,8 @@ class _Rules:
         self.vocab_size = tokenizer.get("vocab_size")
         features = features_of_meta(meta if "shards" in meta else None, file)
         self.shape = {f.name: (f.dtype, f.width) for f in features or ()}
+        self.ends: Counter[tuple[int, int]] = Counter()
+        self.example_ids: set[bytes] = set()
 
     def check(self, columns: Mapping[str, Column], count: int) -> Iterator[Broken]:
         """Each rule that some record breaks, with those records."""
@@ -252,6 +100,8 @@ class _Rules:
                 (label != 0) & (label != 1),
                 lambda at: f"next_sentence_labels is {label[at]}, expected 0 or 1",
             )
+        if "example_id" in rows and rows["example_id"].dtype == object:
+            self.example_ids.update(rows["example_id"][:, 0])
         yield from finetuning_faults(rows, self.meta)
 
     def _sequence(self, rows: Mapping[str, np.ndarray]) -> Iterator[Broken]:
@@ -271,6 +121,9 @@ class _Rules:
         padded = fine & ((segment == 0) | prefix).all(axis=1)
         ordered = ((segment == 0) | (segment == 1)).all(axis=1) & ~((np.diff(segment) < 0) & prefix[:, 1:]).any(axis=1)
         yield "segment_ids", fine & ~(padded & ordered), lambda at: "segment_ids are not 0 then 1, and 0 on padding"
+        if not self.special and len(self.ends) < _MOST_ENDS:
+            last = ids[np.arange(n), np.maximum(lengths - 1, 0)]
+            self.ends.update(zip(ids[fine, 0].tolist(), last[fine].tolist(), strict=True))
         if self.special:
             pad, cls, sep = (self.special[name] for name in ("pad", "cls", "sep"))
             rest = (ids != pad) & ~prefix & ~outside & fine[:, None]
@@ -362,7 +215,3 @@ def _pick(column: Column, sound: np.ndarray, width: int) -> np.ndarray:
         return column.rows()[sound]
     starts = (np.cumsum(column.counts) - column.counts)[sound]
     return np.asarray(column.values)[starts[:, None] + np.arange(width)]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
