@@ -32,9 +32,9 @@ from nlpdata.registry import user_modules
 from pretrain.run import resolve, run_mode
 from pretrain.settings.command_line import run_app
 from pretrain.settings.flags import FIELDS, Flag, find_flag, parse_flags
-from pretrain.settings.schema import Choice, ExperimentConfig, format_names, own_modules
+from pretrain.settings.schema import Choice, ExperimentConfig, own_modules
 from pretrain.sweeps.study import Study, parameter, study_of_file
-from pretrain.training.checks import check_experiment
+from pretrain.training.checks import check_experiment, format_names
 
 _log = logging.getLogger("pretrain.submit")
 

@@ -252,12 +252,6 @@ class TrainerConfig(Config):
     tensorboard: bool = True
 
 
-def format_names(trainer: TrainerConfig) -> list[str]:
-    """The formats of trainer.export_formats."""
-    given = trainer.export_formats
-    return [part.strip() for part in (given.split(",") if isinstance(given, str) else given) if part.strip()]
-
-
 @dataclass
 class RuntimeConfig(Config):
     """What the run computes on, and in which precision."""

@@ -202,7 +202,7 @@ def as_section(owner: Any, name: str, value: Any) -> Any:
 
     Raises UsageError where the value does not fit.
     """
-    cls = type(owner)
+    cls: type = type(owner)
     field = getattr(cls, "__dataclass_fields__", {}).get(name)
     registry, type_field = (field.metadata.get(key) if field else None for key in ("registry", "type_field"))
     if field is None or (isinstance(value, str) and (not registry or type_field)):
@@ -211,7 +211,7 @@ def as_section(owner: Any, name: str, value: Any) -> Any:
     if not registry and not _section(hint):
         return value
     place, tree = Place(cls.__name__, name), _defaults(cls)
-    if type_field:
+    if registry and type_field:
         tree[type_field] = getattr(owner, type_field)
         if not tree[type_field]:
             raise place.error(f"a dict takes {type_field} too: one of {', '.join(registry.names())}.")
@@ -291,9 +291,9 @@ def _carried_over(before: type, tree: dict, after: type) -> dict:
         if name not in declared or name not in tree or tree[name] == unset.get(name, MISSING):
             continue
         hints = _hints(before)[name], _hints(after)[name]
-        sections = tuple(map(_section, hints))
-        if all(sections) and tree[name] is not None:
-            result[name] = _carried_over(sections[0], tree[name], sections[1])
+        old, new = map(_section, hints)
+        if old and new and tree[name] is not None:
+            result[name] = _carried_over(old, tree[name], new)
         elif hints[0] == hints[1] and declared[name].metadata.get("registry") is field.metadata.get("registry"):
             result[name] = tree[name]
     return result

@@ -158,8 +158,9 @@ class SentencePredictionTask(Task):
             records, once = np.unique(outputs["record"], return_index=True)
             labels, logits = outputs["label"][once], outputs["logits"][once]
             metrics |= self._metrics(labels, logits)
+            part_of = self._part_of(records) if self._part_of else np.empty(0)
             for number, part in enumerate(self.config.parts() if self._part_of else ()):
-                rows = self._part_of(records) == number
+                rows = np.asarray(part_of == number)
                 if rows.any():
                     metrics |= {
                         f"{name}_{part}": value for name, value in self._metrics(labels[rows], logits[rows]).items()

@@ -23,7 +23,7 @@ from pretrain.optimizers.configs import (
 from pretrain.optimizers.curve import curve_of, warmup_length
 from pretrain.optimizers.decay import is_decayed
 from pretrain.registry import CHECKPOINT_FORMATS, TASKS, TRAINERS
-from pretrain.settings.schema import ExperimentConfig, OptimizationConfig, TrainerConfig, format_names
+from pretrain.settings.schema import ExperimentConfig, OptimizationConfig, TrainerConfig
 from pretrain.tasks.metrics import own_name
 
 if TYPE_CHECKING:
@@ -148,6 +148,12 @@ def _best_folder(subdir: str) -> None:
             f"trainer.best_checkpoint_export_subdir is {subdir!r}: it must be a folder of its own inside the model_dir, where "
             "only the best checkpoint stays, e.g. best."
         )
+
+
+def format_names(trainer: TrainerConfig) -> list[str]:
+    """The formats of trainer.export_formats."""
+    given = trainer.export_formats
+    return [part.strip() for part in (given.split(",") if isinstance(given, str) else given) if part.strip()]
 
 
 def _export_formats(trainer: TrainerConfig) -> None:

@@ -292,13 +292,17 @@ class _Run:
             self._report_done(step)
         elif trainer.last_step < self._steps:
             _log.info(f"this call ends after step {trainer.last_step} of {self._steps} (trainer.steps_a_call)")
-        metrics = trainer.train() if self._mode == "train" else trainer.train_and_evaluate()
+        metrics: dict[str, float] = {}
+        if self._mode == "train":
+            trainer.train()
+        else:
+            metrics = trainer.train_and_evaluate()
         if self._engine.host[0] == 0:
             plot_loss(self._model_dir)
             self._task.finish(self._engine.model, self._model_dir)
             if trainer.last_step >= self._steps:
                 export_final(self._config.trainer, self._model_dir)
-        return metrics or {}
+        return metrics
 
     def _keep_config(self) -> None:
         """Saves the configuration in the model_dir; reports in what it differs from the one saved there."""

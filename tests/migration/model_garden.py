@@ -22,6 +22,8 @@ def give(folder: Path) -> None:
     for split, rows in (("train", 300), ("dev_matched", 60), ("dev_mismatched", 60)):
         lines = ["\t".join(_COLUMNS), *(_row(number) for number in range(rows))]
         (mnli / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    sentences = [" ".join(f"w{5 + (7 * number + word) % 60}" for word in range(9)) + "\n" for number in range(160)]
+    (folder / "sample_text.txt").write_text("".join(line + "\n" * (i % 8 == 7) for i, line in enumerate(sentences)))
     give_checkpoint(folder)
     model = folder / "uncased_L-12_H-768_A-12"
     model.mkdir()
@@ -52,6 +54,11 @@ def _learned(folder: Path, output: str) -> None:
     assert (folder / "my_output_dir" / "best_ckpt").is_dir()
 
 
+def _falls(folder: Path, output: str) -> None:
+    losses = [float(found) for found in re.findall(r"^step .* loss ([\d.]+)", output, re.MULTILINE)]
+    assert losses[-1] < losses[0] - 0.1, losses
+
+
 def _named(folder: Path, output: str) -> None:
     rows = [line.split("\t") for line in (folder / "predictions.tsv").read_text().splitlines()]
     assert [row[rows[0].index("prediction")] for row in rows[1:]] == [*_LABELS] * 20
@@ -68,6 +75,7 @@ effect here are named when a run starts.
 """,
     programs={
         "python3 data/create_finetuning_data.py": "nlpdata create-finetuning",
+        "python3 data/create_pretraining_data.py": "nlpdata create-pretraining",
         "python3 train.py": "python -m pretrain.run",
         "blaze run -c opt /official/nlp/train --": "python -m pretrain.run",
     },
@@ -145,6 +153,52 @@ python -m pretrain.predict --model_dir my_output_dir \\
  --input glue/MNLI/dev_mismatched.tsv --output predictions.tsv
 """,
             check=_named,
+        ),
+        Step(
+            heading="Pretraining records",
+            text="Next-sentence records. The corpus may be many files; they are read in parallel.",
+            old="""
+python3 data/create_pretraining_data.py \\
+ --input_file=./sample_text.txt \\
+ --output_file=/tmp/tf_examples.tfrecord \\
+ --vocab_file=${VOCAB_FILE} \\
+ --do_lower_case=True \\
+ --max_seq_length=512 \\
+ --max_predictions_per_seq=76 \\
+ --masked_lm_prob=0.15 \\
+ --random_seed=12345 \\
+ --dupe_factor=5
+""",
+            stand_ins={"/tmp/": "", "seq_length=512": "seq_length=64", "per_seq=76": "per_seq=10"},
+            prints=(r"^examples, train +\d\d+$",),
+            writes=("tf_examples.tfrecord", "tf_examples.meta.json"),
+        ),
+        Step(
+            heading="Pretraining on Wikipedia and books",
+            text="""
+The Garden's file names no data: a second file, or `--params_override`, does. `--gin_file` is refused with what to use
+instead: options of the encoder are fields of the configuration, and an encoder of your own is a module
+([extending](../extending.md)).
+""",
+            old="""
+python3 train.py \\
+ --experiment=bert/pretraining --mode=train_and_eval --model_dir=/tmp/wiki_books \\
+ --config_file=/nlp/bert/experiments/wiki_books_pretrain.yaml \\
+ --params_override=task.train_data.input_path=/tmp/tf_examples.tfrecord,\
+task.validation_data.input_path=/tmp/tf_examples.tfrecord
+""",
+            stand_ins={
+                "/tmp/": "",
+                "task.validation_data.input_path=": "trainer.train_steps=100,trainer.summary_interval=20,"
+                "trainer.validation_interval=100,trainer.optimizer_config.warmup.polynomial.warmup_steps=10,"
+                "trainer.optimizer_config.learning_rate.polynomial.initial_learning_rate=0.003,"
+                "task.train_data={global_batch_size: 16, seq_length: 64, max_predictions_per_seq: 10},"
+                "task.validation_data={global_batch_size: 16, seq_length: 64, max_predictions_per_seq: 10},"
+                "task.model.encoder.bert={vocab_size: 200, hidden_size: 32, num_layers: 1, num_attention_heads: 2,"
+                " intermediate_size: 64, max_position_embeddings: 64},task.validation_data.input_path=",
+            },
+            prints=(r"^step 100/100 +loss \d", r"^evaluation at step 100: .*masked_lm_accuracy"),
+            check=_falls,
         ),
         Step(
             heading="A small experiment on this machine",

@@ -127,7 +127,7 @@ def _question_ids(path: AnyPath, report: VerifyReport) -> set[bytes] | None:
     ids: set[bytes] = set()
     number = 0
     try:
-        with open_binary(path) as raw, gzip.open(raw, "rt", encoding="utf-8") as file:  # type: ignore[arg-type]
+        with open_binary(path) as raw, gzip.open(raw, "rt", encoding="utf-8") as file:
             for number, text in enumerate(file, 1):
                 line = json.loads(text)
                 name = line["example_id"].encode("utf-8", "surrogatepass")
@@ -146,8 +146,8 @@ def _question_ids(path: AnyPath, report: VerifyReport) -> set[bytes] | None:
 def check_mixed(sets: Sequence[tuple[AnyPath, RecordRules]], report: VerifyReport) -> None:
     """Whether sets without a meta file, of one folder, are of one setting: features, lengths, and what texts begin and end with."""
     sets = [each for each in sets if each[1].shape]
-    first, *others = sets or [(None, None)]
-    for base, rules in others:
+    for base, rules in sets[1:]:
+        first = sets[0]
         if rules.shape != first[1].shape:
             what = _difference(first[1].shape, rules.shape)
             report.add(

@@ -75,7 +75,7 @@ def no_gcsfs(monkeypatch, tmp_path):
         (glue, f"--init_checkpoint {URL} --input in --output out"),
         (glue, f"--init_checkpoint own --input in --output out --tokenizer {URL}/vocab.txt"),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__module__", value),
 )
 def test_a_missing_package_is_named_with_the_path_as_given(main, line, no_gcsfs, capsys):
     assert main(line.split()) == 2
