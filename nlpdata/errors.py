@@ -30,7 +30,7 @@ HALF = "half of a surrogate pair, which is not a character"
 _OPTION = re.compile(r"\x1e([A-Za-z]\w*)(?:=([^\x1e\x1f]*))?\x1f")
 _CLOSE = 0.5
 
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _LONGEST = 3000  # characters of a message; what it quotes may be of any length
 
 Spelling = Callable[[str, object], str]
@@ -96,7 +96,10 @@ def _spelled(face: Spelling, found: re.Match[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """A message as one line, whatever it quotes: control characters are escaped, and the middle of a very long one is cut."""
+    """A message as one line of valid text, whatever it quotes.
+
+    Control characters and halves of surrogate pairs are escaped, and the middle of a very long one is cut.
+    """
     text = _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
     half = _LONGEST // 2
     return text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}"

@@ -79,6 +79,11 @@ def test_a_message_is_one_line_without_what_a_terminal_obeys():
     assert str(DataError("no " + "9" * 5000 + " here")) == f"no {'9' * 1497} ... {'9' * 1495} here"
 
 
+def test_a_message_can_be_written_as_utf_8():
+    assert str(DataError("id q1\ud83d, file a\udcff.csv")) == "id q1\\ud83d, file a\\udcff.csv"
+    assert str(Message("left out: \ud83d")) == "left out: \\ud83d"
+
+
 def test_options_of_a_message_may_have_other_names_elsewhere():
     error = UsageError(f"{opt('format', 'tsv')}, {opt('formats')} or {opt('format')}: format")
     assert str(UsageError(error.message.renamed({"format": "input_format"}))) == (
