@@ -7,6 +7,9 @@
     bert-128, bert-512, albert-128   batch 256 x 128 or 64 x 512, bf16, hidden dropout 0.1, attention dropout 0 and (BERT) 0.1
     plain                            the same BERT steps without the fast path
     two-gpus                         BERT on two GPUs, twice the batch, against one
+    packed --records RECORDS         short records: ours in packed rows, transformers padded and grouped by length
+    memory                           largest batches of BERT-large and ALBERT-xxlarge at 512, with gradient_checkpointing too
+    glue --weights MINILM --data GLUE    fine-tuning against transformers on the same card, five seeds (gpu_train_glue.py)
     kernels                          values and gradients of the kernels against plain operations, at those sizes
     curve                            500 steps on records: fast path and plain path, same weights and order, several dropouts
     loader                           batches a second of the loader, dynamic masking, and what the step consumes
@@ -125,11 +128,17 @@ def matmul_ceiling() -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stage", choices=[*SIZES, "plain", "two-gpus", "kernels", "curve", "loader"])
+    parser.add_argument(
+        "stage", choices=[*SIZES, "plain", "two-gpus", "kernels", "curve", "loader", "packed", "memory", "glue"]
+    )
     parser.add_argument("--peer-python", default=sys.executable, help="interpreter with torch and transformers")
     parser.add_argument(
-        "--records", default="", help="records of curve and loader: a pattern, in a folder with their meta file"
+        "--records", default="", help="records of curve, loader and packed: a pattern, in a folder with their meta file"
     )
+    parser.add_argument("--weights", default="", help="glue: folder of a Hugging Face model")
+    parser.add_argument("--data", default="", help="glue: folder of the GLUE tasks")
+    parser.add_argument("--work", default="/tmp/gpu_train_glue", help="glue: folder of records and runs")
+    parser.add_argument("--seeds", type=int, default=5, help="glue: runs of each task")
     options = parser.parse_args()
     print(options.stage, flush=True)
     if options.stage in SIZES:
@@ -140,6 +149,18 @@ def main() -> None:
         two_gpus()
     elif options.stage == "kernels":
         check_kernels()
+    elif options.stage == "packed":
+        import gpu_train_packed
+
+        gpu_train_packed.packed(options.records, options.peer_python)
+    elif options.stage == "memory":
+        import gpu_train_memory
+
+        gpu_train_memory.memory()
+    elif options.stage == "glue":
+        import gpu_train_glue
+
+        gpu_train_glue.glue(options.weights, options.data, options.work, options.seeds)
     else:
         import gpu_train_records
 

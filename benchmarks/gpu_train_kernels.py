@@ -27,7 +27,11 @@ def plain_norm(key, x, h, bias, gamma, beta):
 
 
 def plain_attention(key, query, keys, value, mask):
-    scores = jnp.einsum("blhw,bmhw->bhlm", query, keys) / query.shape[-1] ** 0.5 + mask[:, None, None]
+    if jnp.issubdtype(mask.dtype, jnp.integer):
+        added = jnp.where(mask[:, :, None] == mask[:, None, :], 0.0, -10000.0)[:, None]
+    else:
+        added = mask[:, None, None]
+    scores = jnp.einsum("blhw,bmhw->bhlm", query, keys) / query.shape[-1] ** 0.5 + added
     probs = jax.nn.softmax(scores)
     probs = probs * kept(key, probs.size // probs.shape[-1], probs.shape[-1]).reshape(probs.shape)
     return jnp.einsum("bhlm,bmhw->blhw", probs, value)
@@ -63,6 +67,16 @@ def cases(tokens: int, length: int, hidden: int, inner: int, width: int, dtype, 
     mask = jnp.where(np.arange(length) < lengths[:, None], 0.0, -10000.0).astype(jnp.float32)
     attention = [*(normal(examples, length, heads, width) for _ in range(3)), mask]
     yield "attention", lambda key, *a: attention_kernel.attention(*a, key, RATE, interpret), plain_attention, attention
+    packed = [*attention[:3], sequence_ids(examples, length)]
+    yield "packed", lambda key, *a: attention_kernel.attention(*a, key, RATE, interpret), plain_attention, packed
+
+
+def sequence_ids(rows: int, length: int):
+    """Rows of up to eight examples of random lengths, then padding: int32 (rows, length)."""
+    ends = np.sort(np.random.default_rng(1).integers(1, length + 1, (rows, 8)), axis=1)
+    place = np.arange(length)
+    number = 1 + (place[:, None] >= ends[:, None]).sum(-1)
+    return jnp.asarray(np.where(place < ends[:, -1:], number, 0), jnp.int32)
 
 
 SIZES = {  # of a run -> (tokens, length, hidden, inner, width of a head): BERT-base first, then rows that no power of two divides
@@ -85,7 +99,7 @@ def compare(
     """Prints a line a kernel; returns whether all are equal within the rounding of dtype."""
     good = True
     for name, fused, plain, arguments in cases(tokens, length, hidden, inner, width, dtype, interpret):
-        which = tuple(range(3 if name == "attention" else len(arguments)))
+        which = tuple(range(3 if name in ("attention", "packed") else len(arguments)))
         weight = jax.random.normal(jax.random.key(1), arguments[0].shape)
 
         def results(function, arguments, weight=weight, which=which):
@@ -94,11 +108,13 @@ def compare(
                 return jnp.sum(out * weight), out
 
             # Everything is an argument: the compiler would compute with constants of this size.
-            (_, out), gradients = jax.jit(jax.value_and_grad(loss, has_aux=True))(arguments, KEY, weight)
+            (_, out), gradients = jax.jit(jax.value_and_grad(loss, has_aux=True, allow_int=True))(
+                arguments, KEY, weight
+            )
             return [out, *(gradients[i] for i in which)]
 
         found = results(fused, arguments)
-        expected = results(plain, [argument.astype(jnp.float32) for argument in arguments])
+        expected = results(plain, [_exact(argument) for argument in arguments])
         apart = [
             float(jnp.linalg.norm(a.astype(jnp.float32) - b) / jnp.linalg.norm(b))
             for a, b in zip(found, expected, strict=True)
@@ -111,6 +127,10 @@ def compare(
             flush=True,
         )
     return good
+
+
+def _exact(argument):
+    return argument.astype(jnp.float32) if jnp.issubdtype(argument.dtype, jnp.floating) else argument
 
 
 def compare_all(names) -> bool:

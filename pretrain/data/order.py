@@ -15,6 +15,7 @@ from nlpdata import keys
 
 _ROUNDS = 8
 _SHUFFLE = 0x73687566666C65  # "shuffle": keeps these draws apart from those of masking
+_GROUP = 0x67726F7570  # "group"
 
 
 def shuffled(positions: np.ndarray, n: int, seed: int, epoch: int) -> np.ndarray:
@@ -35,6 +36,38 @@ def shuffled(positions: np.ndarray, n: int, seed: int, epoch: int) -> np.ndarray
     while len(outside := np.flatnonzero(values >= n)):
         values[outside] = _permuted(values[outside], a, b, round_keys)
     return values.reshape(np.shape(positions))
+
+
+def grouped(
+    positions: np.ndarray, lengths: np.ndarray, steps: int, size: int, window: int, seed: int, epoch: int
+) -> np.ndarray:
+    """The examples at `positions` of an epoch whose batches hold examples of about one length.
+
+    The shuffled examples of `window` steps are sorted by length and dealt to as many batches, which come in an order of their own.
+
+    Args:
+      positions: int64 (k,), in [0, n).
+      lengths: of all n examples, integers (n,).
+      steps, size: whole batches of an epoch and examples of a batch; examples behind the whole batches stay where they are.
+      window: steps that are sorted together.
+      seed, epoch: what the order depends on.
+
+    Returns int64 (k,); over all positions, every example in [0, n) once.
+    """
+    n, result = len(lengths), np.empty(len(positions), np.int64)
+    step = positions // size
+    rest = step >= steps
+    result[rest] = shuffled(positions[rest], n, seed, epoch)
+    number = step // window
+    for each in np.unique(number[~rest]).tolist():
+        first, count = each * window, min(window, steps - each * window)
+        examples = shuffled(np.arange(first * size, (first + count) * size), n, seed, epoch)
+        batches = examples[np.argsort(lengths[examples], kind="stable")].reshape(count, size)
+        key = keys.fold_int(keys.fold_int(keys.ROOT, _GROUP), epoch)
+        order = shuffled(np.arange(count), count, seed, keys.draw_int(key, each) % 2**31)
+        here = ~rest & (number == each)
+        result[here] = batches[order[step[here] - first], positions[here] % size]
+    return result
 
 
 def _permuted(values: np.ndarray, a: int, b: int, round_keys: Any) -> np.ndarray:

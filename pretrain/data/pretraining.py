@@ -32,14 +32,15 @@ def pretraining_batches(config: DataConfig, task: TaskConfig) -> Batches:
       task: whose model and objective they must fit; has use_next_sentence_label.
 
     A batch has input_ids, input_mask, segment_ids int32 (b, L); masked_lm_positions, masked_lm_ids int32 (b, P),
-    masked_lm_weights float32 (b, P); next_sentence_labels int32 (b, 1) where the task uses it.
+    masked_lm_weights float32 (b, P); next_sentence_labels int32 (b, 1) where the task uses it. With pack_sequences, see
+    pretrain.data.packing.packed.
 
     Raises UsageError where configuration and records do not fit, DataError where a record file is damaged.
     """
     name = f"task.{'train_data' if config.is_training else 'validation_data'}"
     records, meta = open_record_set(config, name)
     source = _Source(records, meta, config, task, name)
-    return Batches(records, config, source.transform, name, source.facts())
+    return Batches(records, config, source.transform, name, source.facts(), packs=True)
 
 
 class _Source:

@@ -44,7 +44,8 @@ def sentence_batches(config: DataConfig, task: Any) -> tuple[Batches, Labels]:
       task: SentencePredictionConfig whose kind, classes and model they must fit.
 
     A batch has input_ids, input_mask, segment_ids int32 (b, L); label_ids int32 (b,), (b, labels) for multilabel, float32
-    (b,) for regression; record int32 (b,), the number of the record in its files; is_real_example int32 (b,).
+    (b,) for regression; record int32 (b,), the number of the record in its files; is_real_example int32 (b,). With pack_sequences,
+    see pretrain.data.packing.packed.
 
     Raises UsageError where configuration and records do not fit, DataError where a record file is damaged.
     """
@@ -94,7 +95,7 @@ class SentenceData:
 
     def batches(self) -> Batches:
         """As sentence_batches gives them."""
-        return Batches(self.records, self._config, self.transform, self._name, self.facts())
+        return Batches(self.records, self._config, self.transform, self._name, self.facts(), packs=True)
 
     def part_of(self, record: np.ndarray) -> np.ndarray:
         """The number of the file, or split, that each record is of; int64 as `record`, its number in all of them."""

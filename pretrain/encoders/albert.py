@@ -11,6 +11,7 @@ import keras
 from pretrain.encoders.base import Encoder
 from pretrain.encoders.families.albert import AlbertConfig
 from pretrain.layers.embeddings import Embeddings
+from pretrain.layers.tensors import Tensor
 from pretrain.layers.transformer import TransformerLayer
 
 
@@ -93,7 +94,7 @@ class LayerGroup(keras.layers.Layer):
         for layer in self.layers:
             layer.build()
 
-    def call(self, x: Any, mask_adder: Any, training: bool = False) -> Any:
+    def call(self, x: Tensor, mask_adder: Tensor, sequence_ids: Tensor | None = None, training: bool = False) -> Tensor:
         for layer in self.layers:
-            x = layer(x, mask_adder, training=training)
+            x = layer(x, mask_adder, sequence_ids=sequence_ids, training=training)
         return x

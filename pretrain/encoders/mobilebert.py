@@ -16,6 +16,7 @@ class MobileBertEncoder(Encoder):
     """
 
     config_class = MobileBertConfig
+    packs = False  # an embedding reads the words next to it
 
     def __init__(
         self,

@@ -67,6 +67,11 @@ class EncoderModel(keras.Model):
         return outputs
 
     def _check(self, inputs: Mapping[str, Any]) -> None:
+        if "sequence_ids" in inputs and not getattr(self.encoder, "packs", False):
+            raise UsageError(
+                f"{type(self.encoder).__name__} does not read rows of several examples. Set pack_sequences to false in the "
+                "data sections; group_by_length also saves padding."
+            )
         missing = [name for name in _ENCODER_INPUTS if name not in inputs]
         if missing:
             raise UsageError(f"the model needs {', '.join(missing)}. Received: {', '.join(inputs)}")

@@ -16,7 +16,7 @@ class SelfAttention(keras.layers.Layer):
     """layer_norm(x + dropout(output(heads(x)))), as in "Attention Is All You Need" and google-research/bert.
 
     call(x (b, L, hidden), mask_adder (b, 1, 1, L) float32, added to the scores) -> (b, L, hidden). Scores become
-    probabilities in float32.
+    probabilities in float32. For rows of several examples mask_adder is (b, 1, L, L), and sequence_ids (b, L) say the same.
 
     MobileBERT makes query and key of key_input (b, L, key_size) and value of value_input (b, L, value_size) instead of x.
     """
@@ -56,12 +56,13 @@ class SelfAttention(keras.layers.Layer):
         mask_adder: Tensor,
         key_input: Tensor | None = None,
         value_input: Tensor | None = None,
+        sequence_ids: Tensor | None = None,
         training: bool = False,
     ) -> Tensor:
         key_input, value_input = (x if other is None else other for other in (key_input, value_input))
         query, key = (self._split(project(dense, key_input)) for dense in (self.query, self.key))
         value = self._split(project(self.value, value_input))
-        context = attend(query, key, value, mask_adder, self.probs_dropout, training)
+        context = attend(query, key, value, mask_adder, sequence_ids, self.probs_dropout, training)
         if context is None:
             context = self._attend(query, key, value, mask_adder, training)
         context = ops.reshape(context, ops.shape(x))

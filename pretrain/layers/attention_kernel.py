@@ -1,7 +1,7 @@
 """Attention with dropout in one kernel (Pallas on Triton, JAX only): scores and probabilities never reach memory.
 
 FlashAttention (Dao et al., 2022, arXiv 2205.14135). Dropout is drawn inside, from the key and the place of a score, and again in
-the backward pass.
+the backward pass. In rows of several examples, blocks of queries and keys that have no example in common are not computed.
 """
 
 import functools
@@ -20,6 +20,7 @@ from pretrain.layers.tensors import Tensor
 
 # Measured on an H200 at lengths 128 and 512: blocks of 128, or more warps, are slower.
 WARPS, STAGES = 4, 2
+MASKED = -10000.0  # added to the scores of keys that a query does not attend to
 BLOCK = 64  # queries and keys that a program holds at a time; lengths are multiples of it
 
 
@@ -28,23 +29,57 @@ def attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    mask_adder: Tensor,
+    mask: Tensor,
     dropout_key: Tensor,
     rate: float,
     interpret: bool = False,
 ) -> Tensor:
-    """dropout(softmax(query key^T / sqrt(width) + mask_adder)) value, for each head.
+    """dropout(softmax(query key^T / sqrt(width) + mask)) value, for each head.
 
     Args:
       query, key, value: inputs (b, L, heads, width) of one dtype, L a multiple of BLOCK, width a power of two.
-      mask_adder: number added to the scores of each key, float32 (b, L).
+      mask: number added to the scores of each key, float32 (b, L); or number of each token's example, int32 (b, L): tokens attend
+        to their own example.
       dropout_key: key of the dropout, int32 or uint32 (2,) (pretrain.layers.dropout.row_factors).
       rate: share of the probabilities that is dropped.
       interpret: whether to run on the CPU, for tests.
 
     Returns (b, L, heads, width) in the dtype of the inputs.
     """
-    return _forward(query, key, value, mask_adder, dropout_key, rate, interpret)[0]
+    return _forward(query, key, value, mask, dropout_key, rate, interpret)[0]
+
+
+def _spans(mask: Tensor) -> tuple[Tensor, ...]:
+    """(first, stop) of the blocks with which each has an example in common, int32 (b, blocks); () where mask is of keys alone."""
+    if not _is_packed(mask):
+        return ()
+    batch, length = mask.shape
+    blocks = length // BLOCK
+    same = mask[:, :, None] == mask[:, None, :]
+    common = same.reshape(batch, blocks, BLOCK, blocks, BLOCK).any((2, 4))
+    first, last = jnp.argmax(common, axis=2), jnp.argmax(common[:, :, ::-1], axis=2)
+    return first.astype(jnp.int32), (blocks - last).astype(jnp.int32)
+
+
+def _is_packed(mask: Any) -> bool:
+    return jnp.issubdtype(mask.dtype, jnp.integer)
+
+
+def _turns(spans: tuple, length: int) -> tuple[Any, Any]:
+    """From which block to which this program's block is compared with."""
+    if not spans:
+        return 0, length // BLOCK
+    block = pl.program_id(2)
+    return spans[0][block], spans[1][block]
+
+
+def _added(mask_ref: Any, first_query: Any, first_key: Any) -> Tensor:
+    """What is added to the scores of a block of queries and one of keys: broadcasts to (BLOCK queries, BLOCK keys)."""
+    keys = mask_ref[pl.ds(first_key, BLOCK)][None]
+    if not _is_packed(mask_ref):
+        return keys
+    queries = mask_ref[pl.ds(first_query, BLOCK)][:, None]
+    return jnp.where(queries == keys, jnp.float32(0), jnp.float32(MASKED))
 
 
 def _specs(length: int, width: int) -> tuple[pl.BlockSpec, pl.BlockSpec]:
@@ -62,8 +97,13 @@ def _rows(length: int) -> tuple[pl.BlockSpec, pl.BlockSpec]:
 
 
 def _mask(length: int) -> pl.BlockSpec:
-    """All keys of an array (b, L)."""
+    """All tokens of an array (b, L)."""
     return pl.BlockSpec((None, length), lambda b, h, i: (b, 0))
+
+
+def _span_specs(spans: tuple) -> list[pl.BlockSpec]:
+    """All of each array (b, blocks)."""
+    return [_mask(each.shape[1]) for each in spans]
 
 
 _KEY = pl.BlockSpec((2,), lambda b, h, i: (0,))
@@ -108,11 +148,12 @@ def _call(
     )
 
 
-def _forward(query, key, value, mask_adder, dropout_key, rate, interpret):
+def _forward(query, key, value, mask, dropout_key, rate, interpret):
     _, length, heads, width = query.shape
-    scale = _scale(query)
+    scale, spans = _scale(query), _spans(mask)
 
-    def kernel(key_ref, q_ref, k_ref, v_ref, mask_ref, out_ref, log_ref):
+    def kernel(*refs):
+        spans_, (key_ref, q_ref, k_ref, v_ref, mask_ref, out_ref, log_ref) = refs[: len(spans)], refs[len(spans) :]
         q = q_ref[...]
         block = pl.program_id(2)
         first = _first_query(heads, length) + block * BLOCK
@@ -120,7 +161,7 @@ def _forward(query, key, value, mask_adder, dropout_key, rate, interpret):
         def turn(j, carry):
             out, best, total = carry
             at = pl.ds(j * BLOCK, BLOCK)
-            scores = _product(q, k_ref[at, :], 1, 1) * scale + mask_ref[at][None]
+            scores = _product(q, k_ref[at, :], 1, 1) * scale + _added(mask_ref, block * BLOCK, j * BLOCK)
             highest = jnp.maximum(best, jnp.max(scores, axis=1))
             probs = jnp.exp(scores - highest[:, None])
             shrink = jnp.exp(best - highest)
@@ -134,7 +175,7 @@ def _forward(query, key, value, mask_adder, dropout_key, rate, interpret):
             jnp.full((BLOCK,), -1e30, jnp.float32),
             jnp.zeros((BLOCK,), jnp.float32),
         )
-        out, best, total = jax.lax.fori_loop(0, length // BLOCK, turn, start)
+        out, best, total = jax.lax.fori_loop(*_turns(spans_, length), turn, start)
         out_ref[...] = (out / total[:, None]).astype(out_ref.dtype)
         log_ref[...] = best + jnp.log(total)
 
@@ -142,7 +183,7 @@ def _forward(query, key, value, mask_adder, dropout_key, rate, interpret):
     out, logs = _call(
         kernel,
         shape=query.shape,
-        in_specs=[_KEY, block, whole, whole, _mask(length)],
+        in_specs=[*_span_specs(spans), _KEY, block, whole, whole, _mask(length)],
         out_specs=[block, _rows(length)[0]],
         out=[
             jax.ShapeDtypeStruct(query.shape, query.dtype),
@@ -150,82 +191,71 @@ def _forward(query, key, value, mask_adder, dropout_key, rate, interpret):
         ],
         interpret=interpret,
         name="attention",
-    )(dropout_key, query, key, value, mask_adder)
-    return out, (query, key, value, mask_adder, dropout_key, out, logs)
+    )(*spans, dropout_key, query, key, value, mask)
+    return out, (query, key, value, mask, dropout_key, out, logs)
 
 
 def _backward(rate, interpret, saved, upstream):
-    query, key, value, mask_adder, dropout_key, out, logs = saved
+    query, key, value, mask, dropout_key, out, logs = saved
     _, length, heads, width = query.shape
     # Sum over keys of probability x its gradient: the same as the product of output and upstream.
     inner = jnp.einsum("blhw,blhw->bhl", out, upstream, preferred_element_type=jnp.float32)
-    arrays = (dropout_key, query, key, value, mask_adder, upstream, logs, inner)
+    spans = _spans(mask)
+    arrays = (*spans, dropout_key, query, key, value, mask, upstream, logs, inner)
     block, whole = _specs(length, width)
     row, rows = _rows(length)
-    mask_block = pl.BlockSpec((None, BLOCK), lambda b, h, i: (b, i))
+    first = [*_span_specs(spans), _KEY]
+    facts = {"spans": len(spans), "heads": heads, "length": length, "rate": rate}
     like = jax.ShapeDtypeStruct(query.shape, query.dtype)
     to_q = _call(
-        functools.partial(_query_gradient, heads=heads, length=length, rate=rate),
+        functools.partial(_query_gradient, **facts),
         shape=query.shape,
-        in_specs=[_KEY, block, whole, whole, _mask(length), block, row, row],
+        in_specs=[*first, block, whole, whole, _mask(length), block, row, row],
         out_specs=block,
         out=like,
         interpret=interpret,
         name="attention_to_query",
     )(*arrays)
     to_k, to_v = _call(
-        functools.partial(_key_and_value_gradients, heads=heads, length=length, rate=rate),
+        functools.partial(_key_and_value_gradients, **facts),
         shape=query.shape,
-        in_specs=[_KEY, whole, block, block, mask_block, whole, rows, rows],
+        in_specs=[*first, whole, block, block, _mask(length), whole, rows, rows],
         out_specs=[block, block],
         out=[like, like],
         interpret=interpret,
         name="attention_to_key_and_value",
     )(*arrays)
-    return to_q, to_k, to_v, jnp.zeros_like(mask_adder), np.zeros(dropout_key.shape, jax.dtypes.float0)
+    to_mask = np.zeros(mask.shape, jax.dtypes.float0) if spans else jnp.zeros_like(mask)
+    return to_q, to_k, to_v, to_mask, np.zeros(dropout_key.shape, jax.dtypes.float0)
 
 
-def _probs_of(q, k, mask, logs):
+def _probs_of(q, k, added, logs):
     """The probabilities (queries, keys), from the logarithms of their sums, float32 (queries,)."""
-    return jnp.exp(_product(q, k, 1, 1) * _scale(q) + mask[None] - logs[:, None])
+    return jnp.exp(_product(q, k, 1, 1) * _scale(q) + added - logs[:, None])
 
 
-def _query_gradient(
-    key_ref, q_ref, k_ref, v_ref, mask_ref, up_ref, log_ref, inner_ref, out_ref, *, heads: int, length: int, rate: float
-):
+def _query_gradient(*refs, spans: int, heads: int, length: int, rate: float):
     """A kernel: the gradient of a block of queries."""
+    key_ref, q_ref, k_ref, v_ref, mask_ref, up_ref, log_ref, inner_ref, out_ref = refs[spans:]
     q, up, log, inner = q_ref[...], up_ref[...], log_ref[...], inner_ref[...]
-    first = _first_query(heads, length) + pl.program_id(2) * BLOCK
+    block = pl.program_id(2)
+    first = _first_query(heads, length) + block * BLOCK
 
     def turn(j, total):
         at = pl.ds(j * BLOCK, BLOCK)
         k = k_ref[at, :]
         to_probs = _product(up, v_ref[at, :], 1, 1) * _kept(key_ref, rate, first, j * BLOCK)
-        to_scores = _probs_of(q, k, mask_ref[at], log) * (to_probs - inner[:, None])
+        to_scores = _probs_of(q, k, _added(mask_ref, block * BLOCK, j * BLOCK), log) * (to_probs - inner[:, None])
         return total + _product(to_scores.astype(k.dtype), k, 1, 0)
 
-    total = jax.lax.fori_loop(0, length // BLOCK, turn, jnp.zeros(q.shape, jnp.float32))
+    total = jax.lax.fori_loop(*_turns(refs[:spans], length), turn, jnp.zeros(q.shape, jnp.float32))
     out_ref[...] = (total * _scale(q)).astype(out_ref.dtype)
 
 
-def _key_and_value_gradients(
-    key_ref,
-    q_ref,
-    k_ref,
-    v_ref,
-    mask_ref,
-    up_ref,
-    log_ref,
-    inner_ref,
-    to_k_ref,
-    to_v_ref,
-    *,
-    heads: int,
-    length: int,
-    rate: float,
-):
+def _key_and_value_gradients(*refs, spans: int, heads: int, length: int, rate: float):
     """A kernel: the gradients of a block of keys and of their values."""
-    k, v, mask = k_ref[...], v_ref[...], mask_ref[...]
+    key_ref, q_ref, k_ref, v_ref, mask_ref, up_ref, log_ref, inner_ref, to_k_ref, to_v_ref = refs[spans:]
+    k, v = k_ref[...], v_ref[...]
     first, block = _first_query(heads, length), pl.program_id(2)
 
     def turn(i, totals):
@@ -233,13 +263,13 @@ def _key_and_value_gradients(
         at = pl.ds(i * BLOCK, BLOCK)
         q, up = q_ref[at, :], up_ref[at, :]
         kept = _kept(key_ref, rate, first + i * BLOCK, block * BLOCK)
-        probs = _probs_of(q, k, mask, log_ref[at])
+        probs = _probs_of(q, k, _added(mask_ref, i * BLOCK, block * BLOCK), log_ref[at])
         to_v = to_v + _product((probs * kept).astype(up.dtype), up, 0, 0)
         to_scores = probs * (_product(up, v, 1, 1) * kept - inner_ref[at][:, None])
         return to_k + _product(to_scores.astype(q.dtype), q, 0, 0), to_v
 
     zeros = jnp.zeros(k.shape, jnp.float32)
-    to_k, to_v = jax.lax.fori_loop(0, length // BLOCK, turn, (zeros, zeros))
+    to_k, to_v = jax.lax.fori_loop(*_turns(refs[:spans], length), turn, (zeros, zeros))
     to_k_ref[...] = (to_k * _scale(k)).astype(to_k_ref.dtype)
     to_v_ref[...] = to_v.astype(to_v_ref.dtype)
 

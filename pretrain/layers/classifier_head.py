@@ -25,4 +25,4 @@ class ClassifierHead(PooledHead):
     def call(
         self, encoded: Mapping[str, Tensor], inputs: Mapping[str, Tensor], training: bool = False
     ) -> dict[str, Tensor]:
-        return {"logits": self.logits(self.dropout(self.pooled(encoded), training=training))}
+        return {"logits": self.logits(self.dropout(self.pooled(encoded, inputs), training=training))}

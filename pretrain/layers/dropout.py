@@ -10,9 +10,9 @@ TensorFlow, the device's own on JAX, and on JAX's CPU a hash of the counter (low
 
 import contextlib
 import contextvars
-import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -21,22 +21,52 @@ from keras import ops
 
 from pretrain.layers.tensors import Tensor
 
-_scope: contextvars.ContextVar["tuple[Tensor, Iterator[int]] | None"] = contextvars.ContextVar(
-    "dropout_scope", default=None
-)
+_scope: contextvars.ContextVar["_Scope | None"] = contextvars.ContextVar("dropout_scope", default=None)
 _PHILOX = 1  # TensorFlow's number of the algorithm
 _SEED_KEY = 0x02461E293EC8F720  # with which TensorFlow mixes seeds
 _SALTS = (0x9E3779B1, 0x85EBCA6B)  # odd: multiples by different counts differ modulo 2**32
 
 
+@dataclass
+class _Scope:
+    key: Tensor
+    count: int = 0  # dropouts drawn so far
+
+
 @contextlib.contextmanager
 def dropout_scope(key: Tensor) -> Iterator[None]:
     """Everything inside draws its dropout from `key`, int32 or uint32 (2,)."""
-    token = _scope.set((key, itertools.count(1)))
+    with _inside(_Scope(key)):
+        yield
+
+
+@contextlib.contextmanager
+def _inside(scope: _Scope) -> Iterator[None]:
+    token = _scope.set(scope)
     try:
         yield
     finally:
         _scope.reset(token)
+
+
+def redrawn(function: Callable) -> Callable:
+    """The function, which drops the same whenever it is called again, as where its gradient computes it anew.
+
+    What comes after it draws as if it had been called once.
+    """
+    scope = _scope.get()
+    if scope is None:
+        return function
+    begun = scope.count
+
+    def call(*arguments: Any) -> Any:
+        own = _Scope(scope.key, begun)
+        with _inside(own):
+            result = function(*arguments)
+        scope.count = max(scope.count, own.count)
+        return result
+
+    return call
 
 
 class Dropout(keras.layers.Layer):
@@ -63,9 +93,8 @@ def next_key() -> tuple[Tensor, np.ndarray]:
     scope = _scope.get()
     if scope is None:
         raise RuntimeError("training with dropout needs a dropout_scope(key) around the forward pass")
-    key, counter = scope
-    count = next(counter)
-    return key, np.array([count * each % 2**32 for each in _SALTS], np.uint32)
+    scope.count += 1
+    return scope.key, np.array([scope.count * each % 2**32 for each in _SALTS], np.uint32)
 
 
 def _tensorflow_bits(shape: Any, key: Tensor, salt: np.ndarray) -> Tensor:

@@ -11,7 +11,7 @@ from pretrain.layers.tensors import Tensor
 
 
 class Embeddings(keras.layers.Layer):
-    """int32 input_ids and segment_ids (b, L) -> (b, L, embedding_size); positions count from 0.
+    """int32 input_ids and segment_ids (b, L) -> (b, L, embedding_size); positions count from 0, or are position_ids (b, L).
 
     Rows are looked up and summed in float32 and rounded to the model's precision at the end. Segment rows are computed,
     not gathered: a gather's gradient would add the whole batch up into two rows, one element after the other.
@@ -45,9 +45,14 @@ class Embeddings(keras.layers.Layer):
         )
         self.layer_norm.build()
 
-    def call(self, input_ids: Tensor, segment_ids: Tensor, training: bool = False) -> Tensor:
+    def call(
+        self, input_ids: Tensor, segment_ids: Tensor, position_ids: Tensor | None = None, training: bool = False
+    ) -> Tensor:
         words = self._words(input_ids)
-        positions = ops.convert_to_tensor(self.position_embeddings)[: ops.shape(input_ids)[1]]
+        if position_ids is None:
+            positions = ops.convert_to_tensor(self.position_embeddings)[: ops.shape(input_ids)[1]]
+        else:
+            positions = ops.take(self.position_embeddings, position_ids, axis=0)
         return self.dropout(self.layer_norm(words + positions + self._segments(segment_ids)), training=training)
 
     def _words(self, input_ids: Tensor) -> Tensor:

@@ -106,12 +106,19 @@ def add_and_norm(
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, mask_adder: Tensor, dropout: Dropout, training: bool
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask_adder: Tensor,
+    sequence_ids: Tensor | None,
+    dropout: Dropout,
+    training: bool,
 ) -> Tensor | None:
     """Attention of each head by a kernel: (b, L, heads, width) three times -> the same; None where no kernel can do it.
 
     Args:
-      mask_adder: float (b, 1, 1, L), added to the scores: 0 on tokens, far below 0 on padding.
+      mask_adder: float (b, 1, 1, L), added to the scores: 0 on tokens, far below 0 on padding; (b, 1, L, L) for packed rows.
+      sequence_ids: int32 (b, L) of packed rows: tokens attend to those of the same number.
       dropout: the layer that drops probabilities.
       training: whether dropout applies.
     """
@@ -125,16 +132,18 @@ def attend(
 
     rate = dropout.rate if training else 0.0
     length, width = query.shape[1], query.shape[3]
-    if rate or not path.cudnn:
-        if length % attention_kernel.BLOCK or width & (width - 1) or not 16 <= width <= 128:
+    own = not (length % attention_kernel.BLOCK or width & (width - 1) or not 16 <= width <= 128)
+    if rate or not path.cudnn or (sequence_ids is not None and own):
+        if not own:
             return None
         dropout_at = dropout_key() if rate else np.zeros(2, np.uint32)
-        mask = jnp.asarray(mask_adder, jnp.float32)[:, 0, 0]
+        added = jnp.asarray(mask_adder, jnp.float32)[:, 0, 0]
+        mask = added if sequence_ids is None else jnp.asarray(sequence_ids, jnp.int32)
         return attention_kernel.attention(query, key, value, mask, dropout_at, rate, path.interpret)
     if length % 8 or width % 8 or width > 128:
         return None
     real = mask_adder[:, 0] > -1.0
-    if path.prefix_masks:
+    if path.prefix_masks and sequence_ids is None:
         lengths = jnp.maximum(jnp.sum(real[:, 0], axis=-1, dtype=jnp.int32), 1)
         return jax.nn.dot_product_attention(query, key, value, key_value_seq_lengths=lengths, implementation="cudnn")
     mask = jnp.broadcast_to(real[:, None], (query.shape[0], 1, length, length))

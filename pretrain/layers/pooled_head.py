@@ -4,8 +4,21 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+from keras import ops
 
 from pretrain.layers.tensors import Tensor
+
+
+def first_tokens(x: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
+    """The vectors of the first token of each example: (b, L, width) -> (b, width), or (b * S, width) of packed rows.
+
+    Args:
+      inputs: of the model; packed rows have sequence_starts, int32 (b, S).
+    """
+    if "sequence_starts" not in inputs:
+        return x[:, 0]
+    chosen = ops.one_hot(inputs["sequence_starts"], ops.shape(x)[1], dtype=x.dtype)
+    return ops.reshape(ops.matmul(chosen, x), (-1, x.shape[-1]))
 
 
 class PooledHead(keras.layers.Layer):
@@ -31,6 +44,8 @@ class PooledHead(keras.layers.Layer):
             self.pooler.build((None, self.hidden_size))
         self.logits.build((None, self.hidden_size))
 
-    def pooled(self, encoded: Mapping[str, Tensor]) -> Tensor:
-        """(b, hidden_size) of what the encoder returns."""
-        return encoded["pooled_output"] if self.pooler is None else self.pooler(encoded["sequence_output"][:, 0])
+    def pooled(self, encoded: Mapping[str, Tensor], inputs: Mapping[str, Tensor]) -> Tensor:
+        """(examples, hidden_size) of what the encoder returns."""
+        if self.pooler is None:
+            return encoded["pooled_output"]
+        return self.pooler(first_tokens(encoded["sequence_output"], inputs))

@@ -18,4 +18,4 @@ class SentencePairHead(PooledHead):
     def call(
         self, encoded: Mapping[str, Tensor], inputs: Mapping[str, Tensor], training: bool = False
     ) -> dict[str, Tensor]:
-        return {"sentence_logits": self.logits(self.pooled(encoded))}
+        return {"sentence_logits": self.logits(self.pooled(encoded, inputs))}

@@ -10,7 +10,7 @@ from pretrain.layers.tensors import Tensor
 
 
 class TransformerLayer(keras.layers.Layer):
-    """(b, L, hidden), mask_adder (b, 1, 1, L) -> (b, L, hidden). Normalised after each part, as BERT does."""
+    """(b, L, hidden), mask_adder (b, 1, 1, L) -> (b, L, hidden). Normalised after each part, as BERT does. See SelfAttention."""
 
     def __init__(
         self,
@@ -44,5 +44,6 @@ class TransformerLayer(keras.layers.Layer):
         self.attention.build()
         self.feed_forward.build()
 
-    def call(self, x: Tensor, mask_adder: Tensor, training: bool = False) -> Tensor:
-        return self.feed_forward(self.attention(x, mask_adder, training=training), training=training)
+    def call(self, x: Tensor, mask_adder: Tensor, sequence_ids: Tensor | None = None, training: bool = False) -> Tensor:
+        attended = self.attention(x, mask_adder, sequence_ids=sequence_ids, training=training)
+        return self.feed_forward(attended, training=training)

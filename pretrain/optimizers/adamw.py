@@ -29,18 +29,23 @@ class AdamW(keras.optimizers.Optimizer):
         weight_decay_rate: float = 0.01,
         exclude_from_weight_decay: Sequence[str] = (),
         bias_correction: bool = False,
+        momentum_dtype: str = "float32",
         name: str = "adamw",
     ):
         super().__init__(learning_rate=learning_rate, name=name)
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
         self.weight_decay_rate, self.exclude_from_weight_decay = weight_decay_rate, list(exclude_from_weight_decay)
-        self.bias_correction = bias_correction
+        self.bias_correction, self.momentum_dtype = bias_correction, momentum_dtype
 
     def build(self, variables: list[keras.Variable]) -> None:
         if self.built:
             return
         super().build(variables)
-        self._moments, self._velocities = self.add_optimizer_variables(variables, ["momentum", "velocity"])
+        self._moments, self._velocities = [], []
+        for variable in variables:
+            name = f"{variable.path.replace('/', '_')}_momentum"  # as Keras names those of the weight's own dtype
+            self._moments.append(self.add_variable(variable.shape, dtype=self.momentum_dtype, name=name))
+            self._velocities.append(self.add_variable_from_reference(variable, name="velocity"))
         self._decayed = [is_decayed(variable.path, self.exclude_from_weight_decay) for variable in variables]
 
     def update_step(self, gradient: Any, variable: keras.Variable, learning_rate: Any) -> None:
@@ -49,11 +54,11 @@ class AdamW(keras.optimizers.Optimizer):
 
     def _decayed_update(self, gradient: Any, variable: keras.Variable, index: int) -> Any:
         """Moves the moments on; returns what is subtracted from the variable, before the learning rate."""
-        m, v = self._moments[index], self._velocities[index]
+        m, v = ops.cast(self._moments[index], variable.dtype), self._velocities[index]
         gradient = ops.cast(gradient, variable.dtype)
         new_m = m + (1 - self.beta_1) * (gradient - m)
         new_v = v + (1 - self.beta_2) * (ops.square(gradient) - v)
-        self.assign(m, new_m)
+        self.assign(self._moments[index], ops.cast(new_m, self.momentum_dtype))
         self.assign(v, new_v)
         if self.bias_correction:
             step = ops.cast(self.iterations + 1, variable.dtype)
@@ -73,4 +78,5 @@ class AdamW(keras.optimizers.Optimizer):
             "weight_decay_rate": self.weight_decay_rate,
             "exclude_from_weight_decay": self.exclude_from_weight_decay,
             "bias_correction": self.bias_correction,
+            "momentum_dtype": self.momentum_dtype,
         }

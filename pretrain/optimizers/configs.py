@@ -1,6 +1,7 @@
 """Options of optimizers, learning rates and warm-up, without Keras: reading a configuration must not import it."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from pretrain.settings.config import Config
 from pretrain.settings.schema import at_least
@@ -16,6 +17,8 @@ class AdamWConfig(Config):
     """Regular expressions of weights that must not decay, in addition to biases and layer normalisation, which never do."""
     bias_correction: bool = False
     """Divide the moments by 1 - beta ** step, as Adam's paper and most libraries do; BERT does not."""
+    momentum_dtype: Literal["float32", "bfloat16"] = "float32"
+    """Of the first moment: bfloat16 takes 2 bytes a weight, not 4. The second, whose steps are too small for it, is float32."""
     gradient_clip_norm: float | None = 1.0
     """Scale gradients down to this global norm; 0 or null: never."""
 

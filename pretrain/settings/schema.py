@@ -96,6 +96,10 @@ class DataConfig(Config):
     """The input_mask of these (foreign) records is 1 on padding."""
     trim_padding: bool = False
     """Cut each batch to its longest example, up to a multiple of 8, for devices that need no fixed shapes."""
+    group_by_length: bool = False
+    """Training only: batches of examples of about one length, cut as with trim_padding. All lengths are read at the start."""
+    pack_sequences: bool = False
+    """Put the examples of a batch into as few rows as hold them, each attending to itself alone: the same step without padding."""
     prefetch_buffer_size: int = at_least(1, 4, 1 << 16)
     """Batches made ahead, in a thread."""
 
@@ -271,6 +275,8 @@ class RuntimeConfig(Config):
     fused_kernels: Literal["auto"] | bool = "auto"
     """On JAX, in bfloat16 or float16 on NVIDIA GPUs: attention, layer norm, activation and dropout in kernels of their own; auto:
     on the GPUs on which they were compared with the plain path (compute capability 9.0)."""
+    gradient_checkpointing: bool = False
+    """Keep only the input of each layer and compute the layer again for its gradient: larger batches, about a quarter slower."""
     seed: int = at_least(0, 12345, MOST_SEED)
     """Seed of initial weights and dropout."""
 

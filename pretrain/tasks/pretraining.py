@@ -21,7 +21,7 @@ from pretrain.layers.sentence_pair_head import SentencePairHead
 from pretrain.layers.tensors import Tensor
 from pretrain.settings.schema import DataConfig
 from pretrain.tasks.configs import PretrainingConfig
-from pretrain.tasks.task import Task
+from pretrain.tasks.task import Task, is_packed
 
 _log = logging.getLogger(__name__)
 
@@ -67,8 +67,10 @@ class PretrainingTask(Task):
         return pretraining_batches(config, self.config)
 
     def denominators(self, batch: Mapping[str, Tensor]) -> dict[str, np.float32]:
-        real = batch.get("is_real_example", np.ones(len(batch["input_ids"])))
-        predictions = (batch["masked_lm_weights"] * np.reshape(real, (-1, 1))).sum(dtype=np.float64)
+        real, weights = batch.get("is_real_example", np.ones(len(batch["input_ids"]))), batch["masked_lm_weights"]
+        if not is_packed(batch):
+            weights = weights * np.reshape(real, (-1, 1))
+        predictions = weights.sum(dtype=np.float64)
         result = {"masked_lm": np.float32(max(predictions, 1.0))}
         if self.config.use_next_sentence_label:
             result["next_sentence"] = np.float32(max(np.sum(real), 1.0))
@@ -82,7 +84,8 @@ class PretrainingTask(Task):
         examples = ops.ones_like(weights[:, 0])
         if "is_real_example" in batch:
             examples = ops.reshape(ops.cast(batch["is_real_example"], "float32"), (-1,))
-            weights = weights * examples[:, None]
+            if not is_packed(batch):  # packed rows have no predictions of other examples
+                weights = weights * examples[:, None]
         loss, correct = _classification(outputs["mlm_logits"], batch["masked_lm_ids"], weights)
         sums = {"masked_lm": loss}
         statistics = {"masked_lm_correct": correct, "masked_lm_weight": ops.sum(weights)}

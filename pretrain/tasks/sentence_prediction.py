@@ -19,7 +19,7 @@ from pretrain.layers.tensors import Tensor
 from pretrain.settings.schema import DataConfig
 from pretrain.tasks.configs import SentencePredictionConfig
 from pretrain.tasks.metrics import sentence_metrics
-from pretrain.tasks.task import Task
+from pretrain.tasks.task import Task, is_packed
 
 HEAD = "classifier"
 
@@ -101,8 +101,8 @@ class SentencePredictionTask(Task):
         return self._losses(model(batch, training=training)["logits"], batch)
 
     def _losses(self, logits: Tensor, batch: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        logits, labels = ops.cast(logits, "float32"), batch["label_ids"]
-        real = ops.cast(batch["is_real_example"], "float32")
+        logits, labels = ops.cast(logits, "float32"), _by_example(batch, "label_ids")
+        real = ops.cast(_by_example(batch, "is_real_example"), "float32")
         weights, statistics = real, {"examples": ops.sum(real)}
         if self._labels.kind == "regression":
             losses = ops.square(logits[:, 0] - ops.cast(labels, "float32"))
@@ -137,7 +137,7 @@ class SentencePredictionTask(Task):
         """(statistics, {"record" (b,), "label" (b,) or (b, labels), "logits" (b, classes)})."""
         logits = ops.cast(model(batch, training=False)["logits"], "float32")
         sums, statistics = self._losses(logits, batch)
-        outputs = {"record": batch["record"], "label": batch["label_ids"], "logits": logits}
+        outputs = {"record": _by_example(batch, "record"), "label": _by_example(batch, "label_ids"), "logits": logits}
         return {"prediction_loss": sums["prediction"], **statistics}, outputs
 
     def aggregate_logs(
@@ -173,6 +173,12 @@ class SentencePredictionTask(Task):
         if self._labels.kind == "multilabel":
             return multilabel_metrics(labels, (logits > 0).astype(np.int32))
         return classification_metrics(labels, logits.argmax(axis=-1), self._labels.num_classes)
+
+
+def _by_example(batch: Mapping[str, Tensor], name: str) -> Tensor:
+    """What belongs to examples, (examples, ...), also where rows hold several of them."""
+    values = batch[name]
+    return ops.reshape(values, (-1, *values.shape[2:])) if is_packed(batch) else values
 
 
 def _describe(labels: Labels) -> str:

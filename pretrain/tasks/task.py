@@ -23,6 +23,11 @@ from pretrain.settings.schema import DataConfig, TaskConfig
 _log = logging.getLogger(__name__)
 
 
+def is_packed(batch: Mapping[str, Tensor]) -> bool:
+    """Whether the rows of a batch hold several examples each (pretrain.data.packing)."""
+    return "sequence_ids" in batch
+
+
 class Task(ABC):
     """Base class. A subclass has at least build_model, build_inputs, denominators, losses and build_metrics, and declares metrics.
 

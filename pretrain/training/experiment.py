@@ -255,7 +255,8 @@ class _Run:
 
     def _check_only(self) -> dict:
         index, count = self._engine.host
-        batch = self._data.own.for_host(index, count, self._engine.max_lengths).batch(0)
+        parts = self._engine.replicas * self._config.trainer.gradient_accumulation_steps
+        batch = self._data.own.for_host(index, count, self._engine.max_lengths, parts).batch(0)
         denominators = self._task.denominators(batch)
         act = self._engine.trace if self._mode == "validate_only" else self._engine.compile
         act(batch, denominators)

@@ -26,6 +26,7 @@ from pretrain.training.state import (
     named_variables,
     rate_at,
     select_state,
+    stored,
 )
 
 _log = logging.getLogger(__name__)
@@ -200,7 +201,7 @@ class JaxEngine(Engine):
 
     def state(self) -> dict[str, np.ndarray]:
         variables = named_variables(self.model, self._optimizer)
-        named = {name: np.array(variable.value) for name, variable in variables.items()}
+        named = {name: stored(np.array(variable.value)) for name, variable in variables.items()}
         return named | {f"engine/{name}": np.array(value) for name, value in self._engine_state.items()}
 
     def load_state(self, state: Mapping[str, np.ndarray], weights_only: bool = False) -> None:

@@ -22,9 +22,17 @@ def build_model(task: Any, runtime: RuntimeConfig) -> EncoderModel:
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(_PRECISIONS[precision])
     try:
-        return task.build_model(seed=runtime.seed)
+        model = task.build_model(seed=runtime.seed)
     finally:
         keras.config.set_dtype_policy(before)
+    if runtime.gradient_checkpointing:
+        if not hasattr(model.encoder, "gradient_checkpointing"):
+            raise UsageError(
+                f"runtime.gradient_checkpointing is true, but {type(model.encoder).__name__} cannot compute its layers again: it "
+                "has no such attribute. Set it to false."
+            )
+        model.encoder.gradient_checkpointing = True
+    return model
 
 
 def named_variables(model: EncoderModel, optimizer: Any = None) -> dict[str, keras.Variable]:
@@ -35,6 +43,11 @@ def named_variables(model: EncoderModel, optimizer: Any = None) -> dict[str, ker
         assert len(of_optimizer) == len(optimizer.variables), "two optimizer variables of one path"
         named |= of_optimizer
     return named
+
+
+def stored(value: np.ndarray) -> np.ndarray:
+    """An array as checkpoints keep it: bfloat16, which numpy's files do not know, as float32, which holds it exactly."""
+    return value.astype(np.float32) if value.dtype.name == "bfloat16" else value
 
 
 def select_state(own: Mapping, state: Mapping[str, np.ndarray], weights_only: bool) -> dict[str, np.ndarray]:

@@ -24,6 +24,7 @@ from pretrain.training.state import (
     named_variables,
     rate_at,
     select_state,
+    stored,
 )
 
 _log = logging.getLogger(__name__)
@@ -161,7 +162,7 @@ class TensorFlowEngine(Engine):
         return named
 
     def state(self) -> dict[str, np.ndarray]:
-        return {name: np.asarray(value.numpy()) for name, value in self._variables().items()}
+        return {name: stored(np.asarray(value.numpy())) for name, value in self._variables().items()}
 
     def load_state(self, state: Mapping[str, np.ndarray], weights_only: bool = False) -> None:
         own = self._variables()
@@ -247,8 +248,8 @@ class _ReplicaContext:
 
 
 def _micro_shape(shape: Any, count: int) -> list[int]:
-    """A batch's shape cut into `count` parts; one dimension, that of trimmed examples, may be unknown."""
-    return [count, shape[0] // count, *(-1 if size is None else size for size in shape[1:])]
+    """A batch's shape cut into `count` parts; one dimension, that of trimmed examples or of packed rows, may be unknown."""
+    return [count, -1 if shape[0] is None else shape[0] // count, *(-1 if size is None else size for size in shape[1:])]
 
 
 def _sum_over(micro_step: Any, count: int, weights: Any):

@@ -86,8 +86,11 @@ class Trainer:
         self.metrics: dict[str, float] = {}  # of the last evaluation
         self._settings, self._info = config.trainer, dict(info or {})
         self._is_chief = engine.host[0] == 0
-        self._train_data = train_data and train_data.for_host(*engine.host, engine.max_lengths)
-        self._validation_data = validation_data and validation_data.for_host(*engine.host, engine.max_lengths)
+        parts = engine.replicas * config.trainer.gradient_accumulation_steps
+        self._train_data = train_data and train_data.for_host(*engine.host, engine.max_lengths, parts)
+        self._validation_data = validation_data and validation_data.for_host(
+            *engine.host, engine.max_lengths, engine.replicas
+        )
         self._checkpoints = Checkpoints(model_dir, self._settings.max_to_keep, step)
         self._interval: list[dict] = list(interval or [])  # statistics since the last summary, by step
         self._fetched = len(self._interval)  # how many of them are numbers; the others are still on the device
@@ -271,7 +274,7 @@ class Trainer:
             statistics, outputs = self.engine.validation_step(batch)
             real = batch.get("is_real_example")
             if real is not None:
-                outputs = {name: values[real.astype(bool)] for name, values in outputs.items()}
+                outputs = {name: values[real.reshape(-1).astype(bool)] for name, values in outputs.items()}
             statistics = {name: float(value) for name, value in statistics.items()}
             bad = [name for name, value in statistics.items() if not math.isfinite(value)]
             if bad:

@@ -128,10 +128,10 @@ def test_what_no_kernel_can_do_is_done_plainly():
 
     adder = jnp.zeros((2, 1, 1, 30))
     heads = normal(0, 2, 30, 2, 16)
-    assert attend(heads, heads, heads, adder, Dropout(0.1), training=True) is None  # no scope
+    assert attend(heads, heads, heads, adder, None, Dropout(0.1), training=True) is None  # no scope
     with fast_path(FastPath(interpret=True)), dropout_scope(jnp.array([1, 2])):
         assert (
-            attend(heads, heads, heads, adder, Dropout(0.1), training=True) is None
+            attend(heads, heads, heads, adder, None, Dropout(0.1), training=True) is None
         )  # 30 is not a multiple of the block
 
 
@@ -176,6 +176,33 @@ def test_a_jax_without_what_the_kernels_are_written_in(monkeypatch):
     path, why_not = choose_fast_path(RuntimeConfig(mixed_precision_dtype="bfloat16"), Device())
     assert path is None
     assert why_not.startswith(f"JAX {jax.__version__} lacks what they are written in (")
+
+
+def test_attention_of_packed_rows_and_its_gradients():
+    """Blocks without a common example are left out; one row has examples across blocks, the other padding behind one."""
+    from pretrain.layers.attention_kernel import attention
+    from pretrain.layers.dropout import row_factors
+
+    length, heads, width = 256, 2, 16
+    place = np.arange(length)
+    ids = jnp.asarray(np.stack([np.where(place < 230, 1 + (place >= 60) + (place >= 190), 0), place < 5]), jnp.int32)
+    arrays = [normal(seed, 2, length, heads, width) for seed in range(3)]
+    weight, key, rate = normal(3, 2, length, heads, width), jnp.array([1, 2], jnp.uint32), 0.2
+    rows = jnp.arange(2 * heads * length, dtype=jnp.uint32)[:, None]
+    kept = row_factors(rows, jnp.arange(length, dtype=jnp.uint32), key, rate).reshape(2, heads, length, length)
+
+    def plain(query, keys, value):
+        scores = (
+            jnp.einsum("blhw,bmhw->bhlm", query, keys) / 4
+            + jnp.where(ids[:, :, None] == ids[:, None], 0, -1e4)[:, None]
+        )
+        return jnp.einsum("bhlm,bmhw->blhw", jax.nn.softmax(scores) * kept, value)
+
+    def of(function):
+        return jax.jit(jax.value_and_grad(lambda a: jnp.sum(function(*a) * weight)))(arrays)
+
+    expected, found = of(plain), of(lambda *a: attention(*a, ids, key, rate, True))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), expected, found)
 
 
 def test_masks_of_real_tokens_first():

@@ -62,6 +62,19 @@ def decays(path):
     return path.endswith(("kernel", "embeddings"))
 
 
+def test_a_first_moment_in_bfloat16_is_half_as_large_and_learns_nearly_the_same():
+    _, _, exact = train(AdamW(1e-2), bert())
+    optimizer = AdamW(1e-2, momentum_dtype="bfloat16")
+    before, _, found = train(optimizer, bert())
+    kinds = {
+        name: {str(v.dtype) for v in optimizer.variables if v.path.endswith(name)} for name in ("momentum", "velocity")
+    }
+    assert kinds == {"momentum": {"bfloat16"}, "velocity": {"float32"}}
+    for path, value in before.items():
+        moved = np.linalg.norm(exact[path] - value)
+        assert np.linalg.norm(found[path] - exact[path]) < 0.01 * moved
+
+
 @pytest.mark.parametrize("bias_correction", [False, True])
 def test_adamw_equals_numpy(bias_correction):
     schedule = LinearWarmup(Polynomial(1e-2, 10), 2)
@@ -176,6 +189,7 @@ OPTIONS = {
     "weight_decay_rate": 0.3,
     "exclude_from_weight_decay": ["pooler"],
     "bias_correction": True,
+    "momentum_dtype": "bfloat16",
 }
 LAMB_OPTIONS = OPTIONS | {"bias_correction": False, "exclude_from_layer_adaptation": ["embeddings"]}
 
