@@ -276,7 +276,7 @@ class RuntimeConfig(Config):
     """On JAX, in bfloat16 or float16 on NVIDIA GPUs: attention, layer norm, activation and dropout in kernels of their own; auto:
     on the GPUs on which they were compared with the plain path (compute capability 9.0)."""
     gradient_checkpointing: bool = False
-    """Keep only the input of each layer and compute the layer again for its gradient: larger batches, about a quarter slower."""
+    """Keep only the input of each layer and compute the layer again for its gradient: larger batches, slower steps."""
     seed: int = at_least(0, 12345, MOST_SEED)
     """Seed of initial weights and dropout."""
 
