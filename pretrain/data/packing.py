@@ -88,7 +88,7 @@ def plan_rows(
         if room and held[chosen] < most:
             by_room[room].append(chosen)
             rooms |= 1 << room
-    return Plan(*(np.array(values, np.int64) for values in (row, slot, start)), len(used))
+    return Plan(np.array(row, np.int64), np.array(slot, np.int64), np.array(start, np.int64), len(used))
 
 
 def rounded_rows(rows: int, multiple: int, few: bool) -> int:
