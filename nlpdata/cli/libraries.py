@@ -80,7 +80,10 @@ class _QuietImport(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if name not in _TALKATIVE or not _quiet:
             return None
-        found = importlib.machinery.PathFinder.find_spec(name, path, target)
+        others = [
+            finder for finder in sys.meta_path if finder is not self
+        ]  # one may keep a library from being imported
+        found = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
         if found is not None and found.loader is not None:
             loader: Any = found.loader
             loader.exec_module = _held_back(loader.exec_module)

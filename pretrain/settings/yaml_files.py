@@ -1,5 +1,6 @@
 """Configuration files: YAML in and out, and the resolved configuration that a model_dir keeps."""
 
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from nlpdata.files.writing import write_whole
 from nlpdata.registry import user_modules
 from pretrain.settings.schema import ExperimentConfig, own_modules
 from pretrain.settings.tree import Place, differences, merged, to_tree
+
+_log = logging.getLogger(__name__)
 
 SAVED_NAME = "params.yaml"
 _SHIPPED = Path(__file__).parents[1] / "configs"
@@ -57,8 +60,9 @@ _TextLoader.add_constructor("tag:yaml.org,2002:map", _TextLoader.section)
 def find_config(path: str | os.PathLike) -> Path:
     """The configuration file at `path`, or the one of that name that comes with the package.
 
-    `configs/experiments/glue_mrpc.yaml`, `experiments/glue_mrpc` and `glue_mrpc` all name the latter; a file of the
-    user's comes first. UsageError, with the closest names, where there is neither.
+    `configs/experiments/glue_mrpc.yaml`, `experiments/glue_mrpc` and `glue_mrpc` all name the latter, and so does a longer path
+    to it in the folders of the Model Garden, which is reported; a file of the user's comes first. UsageError, with the closest
+    names, where there is neither.
     """
     if is_remote(path):
         return fetched(path)
@@ -71,6 +75,9 @@ def find_config(path: str | os.PathLike) -> Path:
     found = [file for name, file in shipped.items() if asked in (name, Path(name.name))]
     if found:
         return found[0]
+    if (elsewhere := shipped.get(Path(*asked.parts[-2:]))) is not None:
+        _log.info(f"{path} is not there; the {elsewhere.name} that comes with the package is used")
+        return elsewhere
     hint = closest(asked.name, [name.name for name in shipped])
     raise UsageError(f"there is no configuration file {path} (from {os.getcwd()}), nor one of that name here.{hint}")
 

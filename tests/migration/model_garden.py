@@ -14,6 +14,22 @@ _LABELS = ("entailment", "neutral", "contradiction")
 _SENTENCES = ("sentence1_binary_parse", "sentence2_binary_parse", "sentence1_parse", "sentence2_parse")
 _COLUMNS = ("index", "promptID", "pairID", "genre", *_SENTENCES, "sentence1", "sentence2", "label1", "gold_label")
 
+_SMALL = """
+task:
+  model:
+    encoder:
+      bert: {vocab_size: 200, hidden_size: 32, num_layers: 1, num_attention_heads: 2, intermediate_size: 64}
+  train_data: {global_batch_size: 16, seq_length: 64, max_predictions_per_seq: 10}
+  validation_data: {global_batch_size: 16, seq_length: 64, max_predictions_per_seq: 10}
+trainer:
+  train_steps: 100
+  summary_interval: 20
+  validation_interval: 100
+  optimizer_config:
+    learning_rate: {polynomial: {initial_learning_rate: 0.003}}
+    warmup: {polynomial: {warmup_steps: 10}}
+"""
+
 
 def give(folder: Path) -> None:
     """MNLI's folder, with rows whose second text gives the label away and TF-Hub's cache with a small BERT."""
@@ -24,6 +40,7 @@ def give(folder: Path) -> None:
         (mnli / f"{split}.tsv").write_text("\n".join(lines) + "\n")
     sentences = [" ".join(f"w{5 + (7 * number + word) % 60}" for word in range(9)) + "\n" for number in range(160)]
     (folder / "sample_text.txt").write_text("".join(line + "\n" * (i % 8 == 7) for i, line in enumerate(sentences)))
+    (folder / "small.yaml").write_text(_SMALL)
     give_checkpoint(folder)
     model = folder / "uncased_L-12_H-768_A-12"
     model.mkdir()
@@ -189,13 +206,7 @@ task.validation_data.input_path=/tmp/tf_examples.tfrecord
 """,
             stand_ins={
                 "/tmp/": "",
-                "task.validation_data.input_path=": "trainer.train_steps=100,trainer.summary_interval=20,"
-                "trainer.validation_interval=100,trainer.optimizer_config.warmup.polynomial.warmup_steps=10,"
-                "trainer.optimizer_config.learning_rate.polynomial.initial_learning_rate=0.003,"
-                "task.train_data={global_batch_size: 16, seq_length: 64, max_predictions_per_seq: 10},"
-                "task.validation_data={global_batch_size: 16, seq_length: 64, max_predictions_per_seq: 10},"
-                "task.model.encoder.bert={vocab_size: 200, hidden_size: 32, num_layers: 1, num_attention_heads: 2,"
-                " intermediate_size: 64, max_position_embeddings: 64},task.validation_data.input_path=",
+                "wiki_books_pretrain.yaml": "wiki_books_pretrain.yaml --config_file=small.yaml",
             },
             prints=(r"^step 100/100 +loss \d", r"^evaluation at step 100: .*masked_lm_accuracy"),
             check=_falls,

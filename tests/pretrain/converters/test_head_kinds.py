@@ -86,7 +86,7 @@ def test_a_module_for_keras_layer(tmp_path):
     theirs = {"input_word_ids": ids, "input_mask": np.minimum(ids, 1), "input_type_ids": np.zeros_like(ids)}
     inputs = {name: tf.constant(value) for name, value in theirs.items()}
     outputs, wanted = loaded(inputs, training=False), load_model(checkpoint)(ours)
-    assert outputs.keys() == {"sequence_output", "pooled_output", "default", "logits"}
+    assert outputs.keys() == {"sequence_output", "pooled_output", "encoder_outputs", "default", "logits"}
     for name, value in wanted.items():
         np.testing.assert_allclose(outputs[name], np.asarray(value), atol=1e-5)
     np.testing.assert_array_equal(loaded(inputs)["logits"], outputs["logits"])

@@ -72,6 +72,16 @@ def test_a_name_with_a_dot():
         assert find_config(name) == wanted
 
 
+def test_a_path_of_the_model_garden_names_ours_and_this_is_reported(caplog):
+    caplog.set_level("INFO", "pretrain")
+    found = find_config("/nlp/bert/experiments/wiki_books_pretrain.yaml")
+    assert found == CONFIGS / "experiments" / "wiki_books_pretrain.yaml"
+    (line,) = caplog.messages
+    assert line.endswith("is not there; the wiki_books_pretrain.yaml that comes with the package is used")
+    with pytest.raises(UsageError, match=r"no configuration file /mine/wiki_books_pretrain\.yaml"):
+        find_config("/mine/wiki_books_pretrain.yaml")
+
+
 def test_a_miss_names_the_closest():
     with pytest.raises(UsageError, match=r"there is no configuration file glue_mrcp\.yaml .*Did you mean glue_mrpc"):
         find_config("glue_mrcp.yaml")
