@@ -19,7 +19,7 @@ def commands_of_this_environment(folder: Path) -> dict[str, str]:
         (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
         (folder / name).chmod(0o755)
     environment = os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # of a `make test` around this test
+    for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "TF_CPP_MIN_LOG_LEVEL"):  # of a `make test` around this test
         environment.pop(name, None)
     return environment
 

@@ -109,8 +109,13 @@ def here(*words) -> str:
     return done.stdout
 
 
-def test_the_base_prepares_data(environment):
-    printed, files = prepare(environment.ok, environment.folder / "base")
+@pytest.fixture(scope="module")
+def prepared(environment):
+    return prepare(environment.ok, environment.folder / "base")
+
+
+def test_the_base_prepares_data(environment, prepared):
+    printed, files = prepared
     assert re.search(r"vocabulary +1,000", printed[0])
     assert re.search(r"examples, train +[1-9]", printed[1])
     assert "no faults" in printed[2]
@@ -148,7 +153,7 @@ def test_a_missing_extra_is_one_line(environment, command, needs, extra):
     assert needs in last
 
 
-def test_the_extra_jax_trains_predicts_and_exports_without_tensorflow(environment):
+def test_the_extra_jax_trains_predicts_and_exports_without_tensorflow(environment, prepared):
     """Last in this file: the environment is no longer the base afterwards."""
     environment.install(environment.source, "[jax]")
     assert environment.run("-c", "import tensorflow").returncode

@@ -77,7 +77,11 @@ class _Stream:
             self._refused(error)
 
     def _refused(self, error: OSError) -> None:
-        raise NotImplementedError
+        """Leads the stream nowhere: what is left in it would fail again when the process ends, which is exit code 120."""
+        with contextlib.suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -87,15 +91,9 @@ class _Output(_Stream):
     """Standard output: what it refuses ends the command."""
 
     def _refused(self, error: OSError) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._stream.fileno())  # what is left would fail again when the process ends
-            os.close(nowhere)
+        super()._refused(error)
         raise OutputRefused(error) from None
 
 
 class _Unfailing(_Stream):
     """Standard error: where it takes nothing (`| head`, a full disk), messages are lost, and the work is not."""
-
-    def _refused(self, error: OSError) -> None:
-        pass
