@@ -4,7 +4,9 @@ import json
 import os
 import random
 import shlex
+import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,6 +30,24 @@ def stay_on_one_core() -> None:
     """Then commands start no worker processes, which would take most of the time here; README.md runs with them."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {random.choice(sorted(os.sched_getaffinity(0)))})
+
+
+def run_script(
+    text: str, folder: Path, environment: Mapping[str, str], options: str = "", one_core: bool = True
+) -> subprocess.CompletedProcess:
+    """Runs commands of a page as one bash script, which ends at the first that fails; its output holds standard error, too."""
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", *options.split(), "-c", text],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        check=False,
+        preexec_fn=stay_on_one_core if one_core else None,
+    )
 
 
 def give_datasets(folder: Path) -> None:

@@ -4,7 +4,6 @@ The folder has what a reader has: examples/ and, as data/, some text; here it is
 """
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from nlpdata.records.contract import pretraining_features
 from pretrain import convert, export, glue, predict, submit
 from pretrain.converters import native
 from pretrain.settings.flags import FLAGS
-from tests.pages import commands_of_this_environment, give_checkpoint, give_datasets, stay_on_one_core
+from tests.pages import commands_of_this_environment, give_checkpoint, give_datasets, run_script
 from tests.pretrain.runs import lines
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -95,18 +94,7 @@ def test_what_a_page_says_works(page, reader, tokenizer):
     if page.name == "evaluation.md":
         give_checkpoint(folder)
     commands = script(page.read_text(encoding="utf-8"))
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-x", "-c", commands],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-        check=False,
-        preexec_fn=None if page.name == "README.md" else stay_on_one_core,
-    )
+    done = run_script(commands, folder, environment, "-x", one_core=page.name != "README.md")
     assert done.returncode == 0, done.stdout
     if page.name == "README.md":
         assert_learned(folder / "run1")

@@ -80,9 +80,8 @@ class _QuietImport(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if name not in _TALKATIVE or not _quiet:
             return None
-        others = [
-            finder for finder in sys.meta_path if finder is not self
-        ]  # one may keep a library from being imported
+        # The others are asked in their order: one of them may keep a library from being imported.
+        others = [finder for finder in sys.meta_path if finder is not self]
         found = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
         if found is not None and found.loader is not None:
             loader: Any = found.loader

@@ -10,10 +10,10 @@ from nlpdata.corpus.scan import SPACE, Part, Scanner, Window, skip_line
 from nlpdata.corpus.source import Source, place
 from nlpdata.corpus.types import MAX_LINE_BYTES, ByteRange, CorpusFile
 from nlpdata.errors import DataError, opt
+from nlpdata.files.json_kinds import SURROGATE
 
 _LINE = re.compile(rb"[^\r\n]++")
 _LINE_BREAK = re.compile(r"\r\n?|\n")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _open_window(source: Source, start: int) -> Window:
@@ -159,7 +159,7 @@ class JsonDecoder:
 
     def _without_surrogates(self, lines: list[str], offset: int) -> list[str]:
         """An escape such as \\ud800 without its other half is not a character, and could not be written as UTF-8."""
-        halves = [found[0] for line in lines if (found := _SURROGATE.search(line))]
+        halves = [found[0] for line in lines if (found := SURROGATE.search(line))]
         if not halves:
             return lines
         if self.invalid_utf8 == "fail":
@@ -169,9 +169,9 @@ class JsonDecoder:
                 f"text: {opt('invalid_utf8', 'replace')} or {opt('invalid_utf8', 'skip')}",
             )
         if self.invalid_utf8 == "replace":
-            return [_SURROGATE.sub("\ufffd", line) for line in lines]
+            return [SURROGATE.sub("\ufffd", line) for line in lines]
         self.dropped["invalid_utf8"] += len(halves)
-        return [line for line in lines if not _SURROGATE.search(line)]
+        return [line for line in lines if not SURROGATE.search(line)]
 
     def _error(self, offset: int, what: str) -> DataError:
         return DataError(f"{place(self.file, offset)}: {what}")

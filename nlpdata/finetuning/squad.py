@@ -157,6 +157,11 @@ def _version(options: FinetuningOptions) -> str:
     return number[1] if number else ""
 
 
+def is_named_squad(name: str) -> bool:
+    """Whether a file's name is that of SQuAD's JSON: .json or .json.gz."""
+    return name.endswith((".json", ".json.gz"))
+
+
 def load_squad(path: Path) -> dict:
     """The file's JSON. DataError where it is not of SQuAD's form."""
     try:

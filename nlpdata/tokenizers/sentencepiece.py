@@ -1,6 +1,5 @@
 """SentencePiece models, as ALBERT uses them."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -11,6 +10,7 @@ import numpy as np
 import sentencepiece
 
 from nlpdata.errors import DataError, Message, opt
+from nlpdata.files.json_kinds import SURROGATE
 from nlpdata.protobuf import read_varint
 from nlpdata.text.albert import normalize_lines
 from nlpdata.tokenizers import SPECIAL_ROLES, Tokenizer, TokenizerSpec
@@ -24,7 +24,6 @@ from nlpdata.tokenizers.unigram import read_unigram
 
 ALBERT_OPTIONS = {"do_lower_case": True, "keep_accents": False, "digit_comma": True}
 SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class SentencePieceTokenizer(Tokenizer):
@@ -249,7 +248,7 @@ class SentencePieceTokenizer(Tokenizer):
 
 def without_surrogates(line: str) -> str:
     """Lone surrogates, which JSON escapes can hold and UTF-8 cannot, become U+FFFD."""
-    return _SURROGATE.sub("\ufffd", line)
+    return SURROGATE.sub("\ufffd", line)
 
 
 class _DigitCommaTable:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError
+from nlpdata.files.disk import writing
 from nlpdata.files.json_files import parse_object
 from nlpdata.files.temporary import temporary
 
@@ -99,12 +100,9 @@ def write(path: Path, tensors: Mapping[str, np.ndarray], metadata: dict[str, str
         at += size
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    try:
-        with temporary(path) as made:
-            with open(made, "wb") as file:
-                file.write(len(text).to_bytes(8, "little") + text)
-                for name in names:
-                    file.write(np.ascontiguousarray(tensors[name], np.float32).tobytes())
-            os.replace(made, path)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
+    with writing(path), temporary(path) as made:
+        with open(made, "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            for name in names:
+                file.write(np.ascontiguousarray(tensors[name], np.float32).tobytes())
+        os.replace(made, path)

@@ -59,11 +59,11 @@ def grouped(
     rest = step >= steps
     result[rest] = shuffled(positions[rest], n, seed, epoch)
     number = step // window
+    key = keys.fold_int(keys.fold_int(keys.ROOT, _GROUP), epoch)
     for each in np.unique(number[~rest]).tolist():
         first, count = each * window, min(window, steps - each * window)
         examples = shuffled(np.arange(first * size, (first + count) * size), n, seed, epoch)
         batches = examples[np.argsort(lengths[examples], kind="stable")].reshape(count, size)
-        key = keys.fold_int(keys.fold_int(keys.ROOT, _GROUP), epoch)
         order = shuffled(np.arange(count), count, seed, keys.draw_int(key, each) % 2**31)
         here = ~rest & (number == each)
         result[here] = batches[order[step[here] - first], positions[here] % size]

@@ -13,6 +13,7 @@ from typing import TypeVar
 from nlpdata.errors import NlpdataError, UsageError, spelling
 from nlpdata.files.fetching import fetched
 from nlpdata.files.unpacking import named_as_given, shown
+from nlpdata.finetuning.squad import is_named_squad
 from pretrain.data.texts import as_field
 from pretrain.settings.schema import DataConfig, EvalQuestionDataConfig, QuestionDataConfig
 
@@ -34,7 +35,7 @@ Section = TypeVar("Section", bound=DataConfig)
 def names_questions(config: DataConfig) -> bool:
     """Whether a data section names a file of SQuAD's form (.json, .json.gz), not records."""
     is_text = isinstance(config, QuestionDataConfig | EvalQuestionDataConfig)
-    return is_text and any(path.endswith((".json", ".json.gz")) for path in _paths(config))
+    return is_text and any(map(is_named_squad, _paths(config)))
 
 
 def _paths(config: DataConfig) -> list[str]:

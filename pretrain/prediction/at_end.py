@@ -14,7 +14,7 @@ from nlpdata.errors import UsageError
 from nlpdata.files.json_files import read_object, write_file
 from nlpdata.finetuning.datasets import find_dataset
 from nlpdata.finetuning.glue import LAYOUTS
-from nlpdata.finetuning.squad import load_squad
+from nlpdata.finetuning.squad import is_named_squad, load_squad
 from nlpdata.tokenizers import load_tokenizer
 from pretrain.data.tokenizers import tokenizer_entry
 from pretrain.settings.flags import as_flag
@@ -22,7 +22,6 @@ from pretrain.settings.schema import ExperimentConfig
 
 _log = logging.getLogger(__name__)
 
-_QUESTIONS = (".json", ".json.gz")
 _RESULTS, _SUBMISSION = "test_results.tsv", "submit_results.tsv"
 
 
@@ -95,7 +94,7 @@ def predict_at_end(path: Path, model_dir: str, values: Mapping[str, Any], batch_
     from pretrain.prediction.file import predict
 
     modules = [name.strip() for text in values.get("import_module", ()) for name in text.split(",") if name.strip()]
-    is_questions = path.name.endswith(_QUESTIONS)
+    is_questions = is_named_squad(path.name)
     output = Path(model_dir) if is_questions else Path(model_dir, _RESULTS)
     predict(
         model_dir,

@@ -9,7 +9,7 @@ from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files import PathName
 from nlpdata.finetuning.batches import Tally
 from nlpdata.finetuning.datasets import BadRow
-from nlpdata.finetuning.squad import Note, Paragraph, read_squad
+from nlpdata.finetuning.squad import Note, Paragraph, is_named_squad, read_squad
 from nlpdata.finetuning.tables import TableForm, count_rows
 from pretrain.prediction.batching import Example
 from pretrain.prediction.predictor import Facts
@@ -47,7 +47,7 @@ def form_of_input(given: PathName, options: InputOptions, facts: Facts) -> tuple
         path = input_path(given)
         return path, input_form(path, options, TEXTS)
     path = Path(given)
-    is_squad = path.name.endswith((".json", ".json.gz"))
+    is_squad = is_named_squad(path.name)
     if options.input_format is None and (is_squad or not _is_table(path)):
         if options.given:
             what = "SQuAD's JSON" if is_squad else "records"

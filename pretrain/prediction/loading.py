@@ -9,8 +9,9 @@ from typing import Any, Literal
 import keras
 import numpy as np
 
-from nlpdata.errors import UsageError, closest, opt
+from nlpdata.errors import HALF, UsageError, closest, opt
 from nlpdata.files import PathName
+from nlpdata.files.json_kinds import is_characters
 from nlpdata.options import check_range
 from nlpdata.tokenizers import Tokenizer
 from pretrain.converters import read_checkpoint
@@ -205,9 +206,7 @@ def _rows(texts: Any, pairs: bool) -> list[Row]:
             raise UsageError(
                 f"item {number}: expected {expected}. Received: {str(item)[:60]!r} ({type(item).__name__})."
             )
-        if any("\ud800" <= character <= "\udfff" for part in parts for character in part):
-            raise UsageError(
-                f"item {number} has half of a surrogate pair, which is not a character: {ascii(item)[:60]}."
-            )
+        if not all(map(is_characters, parts)):
+            raise UsageError(f"item {number} has {HALF}: {ascii(item)[:60]}.")
         rows.append(Row(str(number), parts[0], parts[1] if len(parts) == 2 else ""))
     return rows

@@ -158,13 +158,18 @@ class SentencePredictionTask(Task):
             records, once = np.unique(outputs["record"], return_index=True)
             labels, logits = outputs["label"][once], outputs["logits"][once]
             metrics |= self._metrics(labels, logits)
-            part_of = self._part_of(records) if self._part_of else np.empty(0)
-            for number, part in enumerate(self.config.parts() if self._part_of else ()):
-                rows = np.asarray(part_of == number)
-                if rows.any():
-                    metrics |= {
-                        f"{name}_{part}": value for name, value in self._metrics(labels[rows], logits[rows]).items()
-                    }
+            if self._part_of:
+                metrics |= self._metrics_of_parts(self._part_of(records), labels, logits)
+        return metrics
+
+    def _metrics_of_parts(self, part_of: np.ndarray, labels: np.ndarray, logits: np.ndarray) -> dict[str, float]:
+        """The metrics of each part of the data by itself; part_of: number of the part of each example, (n,)."""
+        metrics: dict[str, float] = {}
+        for number, part in enumerate(self.config.parts()):
+            rows = np.flatnonzero(part_of == number)
+            if len(rows):
+                of_part = self._metrics(labels[rows], logits[rows])
+                metrics |= {f"{name}_{part}": value for name, value in of_part.items()}
         return metrics
 
     def _metrics(self, labels: Tensor, logits: Tensor) -> dict[str, float]:

@@ -1,13 +1,12 @@
 """The commands of docs/migration run as they stand, step by step in one folder, from text to score."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.migration.systems import SYSTEMS, index
-from tests.pages import commands_of_this_environment, stay_on_one_core
+from tests.pages import commands_of_this_environment, run_script
 
 _OF_LIBRARIES = re.compile(r"^[IWEF]\d{4} |absl::InitializeLog|oneDNN|cuInit", re.MULTILINE)
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "migration"
@@ -31,18 +30,7 @@ def test_a_document_runs_from_data_to_score(system, tmp_path):
     exported.touch()
     for step in system.steps:
         script = f". {exported}\n{system.tried(step)}\nexport -p > {exported}\n"
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", script],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=300,
-            check=False,
-            preexec_fn=stay_on_one_core,
-        )
+        done = run_script(script, folder, environment)
         assert done.returncode == 0, f"{step.heading}: {script}\n{done.stdout}"
         assert not _OF_LIBRARIES.search(done.stdout), f"{step.heading}: lines of a library in\n{done.stdout}"
         for pattern in step.prints:

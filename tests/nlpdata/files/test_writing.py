@@ -2,11 +2,11 @@
 
 import errno
 import os
-from pathlib import Path
 
 import pytest
 
 from nlpdata.files.writing import move, new_file, new_folder, rename_folder, write_whole
+from tests.gcsfuse import refuse_renames_of_folders
 
 
 @pytest.mark.parametrize("durable", [True, False])
@@ -67,15 +67,7 @@ def test_nothing_is_moved_here_from_a_remote_place(tmp_path):
 
 @pytest.fixture(params=[errno.ENOSYS, errno.EOPNOTSUPP, errno.EMFILE])
 def no_rename_of_folders(request, monkeypatch):
-    """As Cloud Storage FUSE: a folder that holds anything cannot be renamed."""
-    rename = os.replace
-
-    def replace(source, target):
-        if Path(source).is_dir() and os.listdir(source):
-            raise OSError(request.param, os.strerror(request.param), str(source))
-        rename(source, target)
-
-    monkeypatch.setattr(os, "replace", replace)
+    refuse_renames_of_folders(monkeypatch, request.param)
 
 
 def test_a_folder_where_folders_cannot_be_renamed(tmp_path, no_rename_of_folders):

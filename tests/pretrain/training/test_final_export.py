@@ -2,7 +2,6 @@
 
 import errno
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from pretrain.registry import CHECKPOINT_FORMATS
 from pretrain.settings.schema import TrainerConfig
 from pretrain.training import final_export
 from pretrain.training.final_export import check_export, export_folders
+from tests.gcsfuse import refuse_renames_of_folders
 from tests.object_store import running_store
 from tests.pretrain.runs import experiment, run
 
@@ -122,14 +122,7 @@ def test_a_run_exports_to_an_object_store(records, tmp_path):
 @pytest.mark.heavy
 def test_a_run_where_folders_cannot_be_renamed(records, tmp_path, monkeypatch):
     """In the model_dir of a job, a bucket that Cloud Storage FUSE mounts: checkpoints, the best one and the export are whole."""
-    rename = os.replace
-
-    def replace(source, target):
-        if Path(source).is_dir() and os.listdir(source):
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(source))
-        rename(source, target)
-
-    monkeypatch.setattr(os, "replace", replace)
+    refuse_renames_of_folders(monkeypatch, errno.EMFILE)
     trainer = {"export_formats": "hf", "train_steps": 2, "checkpoint_interval": 1, "max_to_keep": 1}
     trainer |= {"best_checkpoint_export_subdir": "best", "validation_interval": 1}
     run(experiment(records, eval_path=records, trainer=trainer), tmp_path / "run", "train_and_eval")
