@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 
 from nlpdata.cli import faults
-from tests import light
+from tests import light, repository
 
 # A time limit on each example tells how busy the machine is, not whether the code is right.
 hypothesis.settings.register_profile("no deadline", deadline=None)
@@ -70,6 +70,15 @@ def fault_files(_fault_folder):
     yield take
     left = take()
     assert not left, "a command ended in a fault of the program:\n" + "\n".join(left)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_left():
+    """The tests of a file write into folders of their own: they fail where one leaves a file in the repository."""
+    before = repository.files(repository.ROOT)
+    yield
+    left = repository.files(repository.ROOT) - before
+    assert not left, f"these files are new in the repository since the tests of this file began: {sorted(left)}"
 
 
 @pytest.fixture(autouse=True)

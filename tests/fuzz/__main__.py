@@ -7,7 +7,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from tests.fuzz.cases import TARGETS
@@ -23,7 +22,9 @@ def main() -> int:
     parser.add_argument("--targets", default="", help="beginnings of names, comma-separated; default: all")
     parser.add_argument("--case", help="one case again, TARGET:SEED:NUMBER, with its traceback")
     parser.add_argument("--list", action="store_true", help="the names of the targets")
+    parser.add_argument("--backend", choices=("jax", "tensorflow"), default="jax", help="of Keras; default: jax")
     given = parser.parse_args()
+    os.environ["KERAS_BACKEND"] = given.backend  # no target has imported Keras yet
     load_targets()
     if given.list:
         print("\n".join(TARGETS))

@@ -2,6 +2,7 @@
 
 import logging
 import multiprocessing
+import os
 import random
 import resource
 import shutil
@@ -37,9 +38,10 @@ class _TooSlow(BaseException):
 
 
 def run_case(target: Target, seed: int, number: int, given: Path) -> tuple[str, str]:
-    """(outcome, what to say about a fault) of one case."""
-    folder = Path(tempfile.mkdtemp(prefix="case-", dir=given.parent))
+    """(outcome, what to say about a fault) of one case, whose folder is the current one: outputs may have relative names."""
+    folder, before = Path(tempfile.mkdtemp(prefix="case-", dir=given.parent)), os.getcwd()
     case = Case(random.Random(f"{target.name}:{seed}:{number}"), folder, given)
+    os.chdir(folder)
     signal.signal(signal.SIGALRM, _alarm)
     signal.alarm(SECONDS)
     try:
@@ -59,6 +61,7 @@ def run_case(target: Target, seed: int, number: int, given: Path) -> tuple[str, 
         return FAULT, "\n".join([*case.log, traceback.format_exc()[-3000:]])
     finally:
         signal.alarm(0)
+        os.chdir(before)
         shutil.rmtree(folder, ignore_errors=True)
 
 

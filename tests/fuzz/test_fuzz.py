@@ -29,8 +29,12 @@ def test_settings_and_checkpoints():
 
 
 def test_the_table_counts_what_happens(tmp_path, monkeypatch):
-    """A crash, a hang, an exception and a message of two lines are faults, and the run goes on after each."""
+    """A crash, a hang, an exception and a message of two lines are faults, and the run goes on after each.
+
+    What a case writes under a relative name goes to its folder.
+    """
     import os
+    from pathlib import Path
 
     from nlpdata.errors import DataError
     from tests.fuzz import cases, runner
@@ -38,6 +42,8 @@ def test_the_table_counts_what_happens(tmp_path, monkeypatch):
     def fails(case):
         number = len(list(tmp_path.iterdir()))
         (tmp_path / str(number)).touch()
+        Path("of-a-case").touch()
+        assert (case.folder / "of-a-case").exists()
         if number == 1:
             raise KeyError("x")
         if number == 2:
@@ -53,6 +59,7 @@ def test_the_table_counts_what_happens(tmp_path, monkeypatch):
     tallies = dict(run(["made/up"], 0, 6, 60))
     assert tallies["made/up"].counts == {"accepted": 2, "refused": 1, FAULT: 3}
     assert [name.rpartition(":")[2] for name in tallies["made/up"].faults] == ["1", "3", "4"]
+    assert not Path("of-a-case").exists()
     last = table(tallies).splitlines()[-1].split()
     assert last == ["all", "6", "1", "2", "3"]
 

@@ -1,6 +1,5 @@
 """Every option of nlpdata's commands with extreme values: the command must run, or refuse them."""
 
-import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
@@ -66,12 +65,7 @@ def _odd(case: Case, command: str) -> list[str]:
 
 def _at_work(command: str):
     def run(case: Case) -> None:
-        before = os.getcwd()
-        os.chdir(case.folder)  # relative names of outputs
-        try:
-            case.command(commands.main, command, *_base(command, case), *_odd(case, command))
-        finally:
-            os.chdir(before)
+        case.command(commands.main, command, *_base(command, case), *_odd(case, command))
 
     return run
 

@@ -1,6 +1,5 @@
 """Every option of pretrain's commands that Typer parses, with extreme values. Those of pretrain.run are in settings.py."""
 
-import os
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from tests.fuzz.cases import Case, target
 from tests.fuzz.targets.checkpoints import _give as give_checkpoint
 from tests.fuzz.targets.options import odd_options
-from tests.fuzz.targets.runs import _give_classifier, _give_glue, _give_pretraining
+from tests.fuzz.targets.runs import _give_classifier, _give_glue, _give_pretraining, backend
 
 _NEVER = {"--help", "--import_module", "--import-module"}
 
@@ -22,7 +21,7 @@ def _base(command: str, case: Case) -> list[Any]:
     if command == "predict":
         return ["--model_dir", given / "run", "--input", case.write("a.txt", "the house\n"), "--output", out / "p.tsv"]
     if command == "glue":
-        data = ["--input", given / "glue", "--tasks", "sst2", "--max_seq_length", 16, "--backend", "jax"]
+        data = ["--input", given / "glue", "--tasks", "sst2", "--max_seq_length", 16, "--backend", backend()]
         return [
             "--init_checkpoint",
             given / "run",
@@ -39,13 +38,8 @@ def _at_work(command: str, case: Case) -> None:
 
     module = import_module(f"pretrain.{command}")
     parameters = [each for each in typer.main.get_command(module.app).params if each.param_type_name == "option"]
-    before = os.getcwd()
-    os.chdir(case.folder)  # relative names of outputs
-    try:
-        rest = ["--", "--experiment=bert/pretraining"] if command == "submit" else []
-        case.command(module.main, *_base(command, case), *odd_options(case, parameters, _NEVER), *rest)
-    finally:
-        os.chdir(before)
+    rest = ["--", "--experiment=bert/pretraining"] if command == "submit" else []
+    case.command(module.main, *_base(command, case), *odd_options(case, parameters, _NEVER), *rest)
 
 
 for _command, _give, _cost in (

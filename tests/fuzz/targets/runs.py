@@ -1,6 +1,7 @@
 """Commands of pretrain on damaged files: a run that is resumed, records, what is exported, texts to predict, GLUE, a job."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -15,7 +16,6 @@ _SMALL = (
     )
 )
 _ENCODER = ",".join(f"task.model.encoder.bert.{size}" for size in _SMALL)
-_REST = ["--num_warmup_steps=0", "--backend=jax"]
 _ROWS = [
     (text, label) for text, label in (("the house", "yes"), ("a river", "no"), ("by the house", "yes")) for _ in "12345"
 ]
@@ -27,7 +27,13 @@ def _train(folder: Path, records: str, experiment: str, steps: int) -> list[str]
     vocab = sum(1 for _ in VOCAB.open("rb"))
     sizes = f"{_ENCODER},task.model.encoder.bert.vocab_size={vocab},{data},trainer.tensorboard=false"
     files = [f"--input_files={records}", f"--model_dir={folder}"]
-    return [f"--experiment={experiment}", *files, f"--num_train_steps={steps}", f"--params_override={sizes}", *_REST]
+    rest = ["--num_warmup_steps=0", f"--backend={backend()}"]
+    return [f"--experiment={experiment}", *files, f"--num_train_steps={steps}", f"--params_override={sizes}", *rest]
+
+
+def backend() -> str:
+    """Keras's, which one process cannot change."""
+    return os.environ.get("KERAS_BACKEND", "jax")
 
 
 def _give_pretraining(folder: Path) -> None:
@@ -128,7 +134,7 @@ def _glue(case: Case) -> None:
     from pretrain import glue
 
     arguments = ["--init_checkpoint", case.given / "run", "--input", _hurt(case, "glue"), "--output", case.folder / "s"]
-    arguments += ["--tasks", "sst2", "--max_seq_length", "16", "--backend", "jax"]
+    arguments += ["--tasks", "sst2", "--max_seq_length", "16", "--backend", backend()]
     case.command(glue.main, *arguments, "--params_override=trainer.train_steps=1")
 
 
