@@ -53,10 +53,22 @@ SCHEDULES = Registry(
     {
         "constant": "pretrain.optimizers.schedules:Constant",
         "polynomial": "pretrain.optimizers.schedules:Polynomial",
+        "cosine": "pretrain.optimizers.schedules:Cosine",
+        "exponential": "pretrain.optimizers.schedules:Exponential",
+        "inverse_sqrt": "pretrain.optimizers.schedules:InverseSquareRoot",
+        "power": "pretrain.optimizers.schedules:Power",
+        "stepwise": "pretrain.optimizers.schedules:Stepwise",
+        "wsd": "pretrain.optimizers.schedules:WarmupStableDecay",
     },
     {
         "constant": "pretrain.optimizers.configs:ConstantConfig",
         "polynomial": "pretrain.optimizers.configs:PolynomialConfig",
+        "cosine": "pretrain.optimizers.formulas:CosineConfig",
+        "exponential": "pretrain.optimizers.formulas:ExponentialConfig",
+        "inverse_sqrt": "pretrain.optimizers.formulas:InverseSquareRootConfig",
+        "power": "pretrain.optimizers.formulas:PowerConfig",
+        "stepwise": "pretrain.optimizers.formulas:StepwiseConfig",
+        "wsd": "pretrain.optimizers.formulas:WarmupStableDecayConfig",
     },
 )
 WARMUPS = Registry(

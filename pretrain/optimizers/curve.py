@@ -15,8 +15,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from nlpdata.registry import Registry
 from pretrain.optimizers.configs import ConstantConfig, LinearWarmupConfig, PolynomialConfig
+from pretrain.optimizers.formulas import Formula
 from pretrain.registry import SCHEDULES, WARMUPS
 from pretrain.settings.schema import Choice, OptimizationConfig
 
@@ -28,12 +31,13 @@ class Curve:
     """The rate of every step; of the built-in learning rates and warm-ups.
 
     Attributes:
-      type: constant or polynomial.
+      type: name of the learning rate, e.g. polynomial.
       rate: learning rate before the decay begins.
       warmup_steps, warmup_rate, warmup_power: length of the warm-up, where it starts, how it rises.
       decay_start, decay_end: steps between which the rate falls; None: it never does.
       end_rate, power: where and how it falls.
       rule: what decides on decay_start: AFTER_WARMUP, DECAY_STEPS or OLDER_RUN.
+      formula: computes the rate after warm-up of types other than constant and polynomial, filled in for the run.
     """
 
     type: str
@@ -46,6 +50,7 @@ class Curve:
     end_rate: float | None = None
     power: float | None = None
     rule: str = AFTER_WARMUP
+    formula: Formula | None = None
 
     def at(self, step: int) -> float:
         """The rate of a step."""
@@ -55,11 +60,14 @@ class Curve:
         return self.warmup_rate + (top - self.warmup_rate) * (step / self.warmup_steps) ** self.warmup_power
 
     def peak(self, train_steps: int) -> float:
-        """The highest rate of a run of that many steps. Both parts are monotonic, so their ends decide."""
-        ends = (0, self.warmup_steps - 1, self.warmup_steps, train_steps - 1)
+        """The highest rate of a run of that many steps. All parts are monotonic, so their ends decide."""
+        turns = self.formula.turns() if self.formula else ()
+        ends = (0, self.warmup_steps - 1, self.warmup_steps, train_steps - 1, *turns)
         return max(self.at(min(max(step, 0), train_steps - 1)) for step in ends)
 
     def _decayed(self, step: int) -> float:
+        if self.formula:
+            return float(self.formula.at(float(step), np))
         start, end, last, power = self.decay_start, self.decay_end, self.end_rate, self.power
         if start is None or end is None or last is None or power is None:  # constant
             return self.rate
@@ -84,6 +92,18 @@ def curve_of(config: OptimizationConfig, train_steps: int) -> Curve | None:
     if isinstance(options, ConstantConfig):
         return Curve(config.learning_rate.type, options.learning_rate, **rising)
     filled = resolved(config, train_steps).learning_rate.options
+    if isinstance(filled, Formula):
+        start, end, last = filled.decay() or (None, None, None)
+        return Curve(
+            config.learning_rate.type,
+            filled.given_rate() or 0.0,
+            **rising,
+            decay_start=start,
+            decay_end=end,
+            end_rate=last,
+            rule=DECAY_STEPS if options.counts_from_step_0 else AFTER_WARMUP,
+            formula=filled,
+        )
     return Curve(
         config.learning_rate.type,
         options.initial_learning_rate,
@@ -106,6 +126,9 @@ def warmup_length(config: Any, train_steps: int) -> int:
 def resolved(config: OptimizationConfig, train_steps: int) -> OptimizationConfig:
     """The configuration with the decay's start and length filled in, where it leaves them to the run."""
     options = config.learning_rate.options
+    if isinstance(options, Formula):
+        warmup = warmup_length(config.warmup.options, train_steps) if config.warmup else 0
+        return _with_rate(config, options.for_run(warmup, train_steps))
     if not isinstance(options, PolynomialConfig):
         return config
     start, steps = options.decay_start, options.decay_steps
@@ -123,7 +146,10 @@ def with_older_rule(config: OptimizationConfig, train_steps: int) -> Optimizatio
 
 
 def _with_decay(config: OptimizationConfig, start: int, steps: int) -> OptimizationConfig:
-    options = replace(config.learning_rate.options, decay_start=start, decay_steps=steps)
+    return _with_rate(config, replace(config.learning_rate.options, decay_start=start, decay_steps=steps))
+
+
+def _with_rate(config: OptimizationConfig, options: Any) -> OptimizationConfig:
     return replace(config, learning_rate=replace(config.learning_rate, options=options))
 
 
@@ -135,8 +161,8 @@ def description(config: OptimizationConfig, train_steps: int, older: bool = Fals
       train_steps: length of the run in steps.
       older: the run resumes from a checkpoint that follows the older rule.
 
-    Has `type`, `peak` (the highest rate that the run reaches) and the fields of Curve; of parts of the user's own, their
-    names and options.
+    Has `type`, `peak` (the highest rate that the run reaches) and the fields of Curve, or its warm-up and its formula's options;
+    of parts of the user's own, their names and options.
     """
     followed = with_older_rule(config, train_steps) if older else config
     curve = curve_of(followed, train_steps)
@@ -144,8 +170,12 @@ def description(config: OptimizationConfig, train_steps: int, older: bool = Fals
         parts = {"learning_rate": config.learning_rate, "warmup": config.warmup}
         own = {name: part and {"type": part.type, "options": asdict(part.options)} for name, part in parts.items()}
         return own | {"train_steps": train_steps}
-    rule = OLDER_RUN if followed is not config else curve.rule
-    return {"type": curve.type, "peak": curve.peak(train_steps), **asdict(curve), "rule": rule}
+    peak, fields = curve.peak(train_steps), asdict(curve)
+    formula = fields.pop("formula")
+    if formula is not None:
+        warmup = {name: value for name, value in fields.items() if name.startswith("warmup")}
+        return {"type": curve.type, "peak": peak, **warmup, "formula": formula, "rule": curve.rule}
+    return {"type": curve.type, "peak": peak, **fields, "rule": OLDER_RUN if followed is not config else curve.rule}
 
 
 def in_words(stored: Mapping) -> str:
@@ -163,7 +193,10 @@ def _in_words(stored: Mapping) -> str:
     words = [f"peak {stored['peak']:.4g}"]
     if stored["warmup_steps"]:
         words.append(f"warm-up from {stored['warmup_rate']:.4g} in {stored['warmup_steps']} steps")
-    if stored["decay_start"] is None:
+    if "formula" in stored:
+        options = ", ".join(f"{name} {value}" for name, value in stored["formula"].items())
+        words.append(f"then {stored['type']}: {options}")
+    elif stored["decay_start"] is None:
         words.append("then constant")
     else:
         power = "" if stored["power"] == 1 else f" with power {stored['power']:g}"

@@ -9,6 +9,15 @@ from keras import ops
 from nlpdata.errors import UsageError
 from pretrain.optimizers.configs import ConstantConfig, LinearWarmupConfig, PolynomialConfig, PolynomialWarmupConfig
 from pretrain.optimizers.curve import warmup_length
+from pretrain.optimizers.formulas import (
+    CosineConfig,
+    ExponentialConfig,
+    Formula,
+    InverseSquareRootConfig,
+    PowerConfig,
+    StepwiseConfig,
+    WarmupStableDecayConfig,
+)
 
 
 @keras.saving.register_keras_serializable("pretrain")
@@ -68,6 +77,67 @@ class Polynomial(keras.optimizers.schedules.LearningRateSchedule):
             "power": self.power,
             "decay_start": self.decay_start,
         }
+
+
+class FormulaSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """Base of those below: the rate of a Formula, whose fields are the arguments."""
+
+    config_class: type[Formula]
+
+    def __init__(self, **options: Any):
+        self.formula = self.config_class(**options)
+
+    @classmethod
+    def for_run(cls, config: Formula, train_steps: int) -> "FormulaSchedule":
+        return cls(**asdict(config))
+
+    def __call__(self, step: Any) -> Any:
+        return self.formula.at(ops.cast(step, "float32"), ops)
+
+    def get_config(self) -> dict[str, Any]:
+        return asdict(self.formula)
+
+
+@keras.saving.register_keras_serializable("pretrain")
+class Cosine(FormulaSchedule):
+    """See CosineConfig."""
+
+    config_class = CosineConfig
+
+
+@keras.saving.register_keras_serializable("pretrain")
+class Exponential(FormulaSchedule):
+    """See ExponentialConfig."""
+
+    config_class = ExponentialConfig
+
+
+@keras.saving.register_keras_serializable("pretrain")
+class InverseSquareRoot(FormulaSchedule):
+    """See InverseSquareRootConfig."""
+
+    config_class = InverseSquareRootConfig
+
+
+@keras.saving.register_keras_serializable("pretrain")
+class Power(FormulaSchedule):
+    """See PowerConfig."""
+
+    config_class = PowerConfig
+
+
+@keras.saving.register_keras_serializable("pretrain")
+class Stepwise(FormulaSchedule):
+    """See StepwiseConfig."""
+
+    config_class = StepwiseConfig
+
+
+@keras.saving.register_keras_serializable("pretrain")
+class WarmupStableDecay(FormulaSchedule):
+    """See WarmupStableDecayConfig."""
+
+    config_class = WarmupStableDecayConfig
 
 
 @keras.saving.register_keras_serializable("pretrain")

@@ -12,24 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nlpdata.errors import UsageError, closest
-from pretrain.optimizers.configs import (
-    AdamWConfig,
-    ConstantConfig,
-    LambConfig,
-    LinearWarmupConfig,
-    PolynomialConfig,
-    SgdConfig,
-)
-from pretrain.optimizers.curve import curve_of, warmup_length
+from pretrain.optimizers.configs import AdamWConfig, LambConfig, SgdConfig
 from pretrain.optimizers.decay import is_decayed
 from pretrain.registry import CHECKPOINT_FORMATS, TASKS, TRAINERS
-from pretrain.settings.schema import ExperimentConfig, OptimizationConfig, TrainerConfig
+from pretrain.settings.schema import ExperimentConfig, TrainerConfig
 from pretrain.tasks.metrics import own_name
+from pretrain.training.rate_checks import OPTIMIZATION, check_length, given_rate, refuse_rate, require
 
 if TYPE_CHECKING:
     from pretrain.tasks.task import Task
-
-_OPTIMIZATION = "trainer.optimizer_config"
 
 
 @dataclass(frozen=True)
@@ -59,7 +50,9 @@ def check_experiment(
     _best_folder(config.trainer.best_checkpoint_export_subdir)
     _export_formats(config.trainer)
     trained = mode not in ("eval", "eval_all")
-    for refuse in (_learning_rate, _warmup, _optimizer, _masking, _epochs) if trained else ():
+    if trained:
+        refuse_rate(config.trainer.optimizer_config)
+    for refuse in (_optimizer, _masking, _epochs) if trained else ():
         refuse(run)
     warn = (_length, _decay, _precision, _labels, _evaluation) if trained else (_evaluation,)
     return [warning for check in warn for warning in check(run)]
@@ -116,12 +109,12 @@ def check_weights(config: ExperimentConfig, paths: Iterable[str]) -> list[str]:
     for name in ("exclude_from_weight_decay", "exclude_from_layer_adaptation"):
         for pattern in getattr(options, name, None) or ():
             if not any(re.search(pattern, path) for path in paths):
-                where = f"{_OPTIMIZATION}.optimizer.{name}"
+                where = f"{OPTIMIZATION}.optimizer.{name}"
                 warnings.append(f"{where}: {pattern!r} matches none of the {len(paths)} weights, e.g. {paths[0]}.")
     excluded, rate = getattr(options, "exclude_from_weight_decay", ()), getattr(options, "weight_decay_rate", 0)
     if rate and excluded and not any(is_decayed(path, excluded) for path in paths):
         warnings.append(
-            f"{_OPTIMIZATION}.optimizer: weight_decay_rate {rate:g} has no effect: exclude_from_weight_decay "
+            f"{OPTIMIZATION}.optimizer: weight_decay_rate {rate:g} has no effect: exclude_from_weight_decay "
             f"{list(excluded)} excludes all {len(paths)} weights."
         )
     return warnings
@@ -167,130 +160,26 @@ def _export_formats(trainer: TrainerConfig) -> None:
             )
 
 
-def _require(holds: bool, path: str, value: Any, expected: str) -> None:
-    if not holds:
-        raise UsageError(f"{path} is {value!r}: {expected}")
-
-
-def _learning_rate(run: _Run) -> None:
-    options, path = run.config.trainer.optimizer_config.learning_rate.options, f"{_OPTIMIZATION}.learning_rate"
-    if not isinstance(options, ConstantConfig | PolynomialConfig):
-        return
-    name = "learning_rate" if isinstance(options, ConstantConfig) else "initial_learning_rate"
-    rate = getattr(options, name)
-    learns = "must be a number above 0; at 0 no step changes a weight. Give one, e.g. --learning_rate=1e-4."
-    _require(0 < rate < math.inf, f"{path}.{name}", rate, learns)
-    if isinstance(options, PolynomialConfig):
-        end = options.end_learning_rate
-        below = f"must be at least 0 and at most initial_learning_rate, {rate:g}, the highest rate."
-        _require(0 <= end <= rate, f"{path}.end_learning_rate", end, below)
-        _require(
-            0 < options.power < math.inf, f"{path}.power", options.power, "must be above 0, or the rate never falls."
-        )
-        for name, least in (("decay_steps", 1), ("decay_start", 0)):
-            value = getattr(options, name)
-            _require(value is None or value >= least, f"{path}.{name}", value, f"must be at least {least}, or null.")
-
-
-def _warmup(run: _Run) -> None:
-    optimization, path = run.config.trainer.optimizer_config, f"{_OPTIMIZATION}.warmup"
-    options = optimization.warmup and optimization.warmup.options
-    if not isinstance(options, LinearWarmupConfig):
-        return
-    steps, share = options.warmup_steps, options.warmup_proportion
-    _require(steps is None or steps >= 0, f"{path}.warmup_steps", steps, "warmup_steps must not be negative.")
-    _require(0 <= share < math.inf, f"{path}.warmup_proportion", share, "must be at least 0 and below 1.")
-    rate = _given_rate(optimization)
-    start = options.warmup_learning_rate
-    below = "must be at least 0 and at most the learning rate" + (f", {rate:g}." if rate else ".")
-    _require(0 <= start <= (rate or math.inf), f"{path}.warmup_learning_rate", start, below)
-    power = getattr(options, "power", 1.0)
-    _require(0 < power < math.inf, f"{path}.power", power, "must be above 0, or the rate does not rise.")
-    if steps is None and share >= 1 and not _has_decay_steps(optimization):
-        raise UsageError(
-            f"{path}.warmup_proportion is {share:g}: warm-up would take the whole run, and the learning rate never reach "
-            f"{rate or 0:g}. Give a share below 1, e.g. --warmup_proportion=0.1."
-        )
-
-
 def _length(run: _Run) -> Iterator[str]:
-    """Warm-up and decay against the length of the run."""
-    optimization, steps = run.config.trainer.optimizer_config, run.steps
-    if steps is None or steps < 1:
-        return
-    curve, rate = curve_of(optimization, steps), _given_rate(optimization)
-    yield from _unused_share(optimization)
-    warmup = warmup_length(optimization.warmup.options, steps) if optimization.warmup else 0
-    if warmup >= steps:
-        if not _has_decay_steps(optimization):
-            reached = f" never reach {rate:g}" if rate else " not be reached"
-            raise UsageError(
-                f"{_OPTIMIZATION}.warmup: warm-up takes {warmup} steps, and the run has {steps}: the learning rate would"
-                f"{reached}. Shorten the warm-up (--num_warmup_steps or --warmup_proportion) or lengthen the run "
-                "(--num_train_steps)."
-            )
-        if curve:
-            yield (
-                f"warm-up takes {warmup} steps, and the run has {steps}: the highest learning rate is "
-                f"{curve.peak(steps):.4g}, not {rate:g}. Lower {_OPTIMIZATION}.warmup.warmup_steps or raise train_steps."
-            )
-    if curve is None or curve.decay_start is None or curve.decay_end is None:
-        return
-    if curve.peak(steps) <= 0:
-        raise UsageError(
-            f"{_OPTIMIZATION}: the learning rate is 0 at every step: the decay reaches 0 at step {curve.decay_end} (decay_steps), "
-            f"and warm-up ends at step {curve.warmup_steps}. Raise decay_steps, or lower warmup_steps."
-        )
-    if warmup < steps <= curve.decay_start:
-        yield (
-            f"the learning rate never decays: {_OPTIMIZATION}.learning_rate.decay_start is {curve.decay_start}, and the run has "
-            f"{steps} steps. Lower decay_start, or raise train_steps."
-        )
-    if curve.decay_end < steps and curve.end_rate == 0:
-        yield (
-            f"the learning rate is 0 from step {curve.decay_end} on ({_OPTIMIZATION}.learning_rate.decay_steps), so "
-            f"{steps - curve.decay_end} of {steps} steps change nothing. Leave decay_steps out, or lower train_steps."
-        )
-
-
-def _unused_share(optimization: OptimizationConfig) -> Iterator[str]:
-    options = optimization.warmup and optimization.warmup.options
-    if not isinstance(options, LinearWarmupConfig) or options.warmup_steps is None:
-        return
-    if options.warmup_proportion != LinearWarmupConfig.warmup_proportion:
-        yield (
-            f"{_OPTIMIZATION}.warmup.warmup_steps {options.warmup_steps} decides; warmup_proportion {options.warmup_proportion:g} "
-            "is not used. Give one of them."
-        )
-
-
-def _given_rate(optimization: OptimizationConfig) -> float | None:
-    options = optimization.learning_rate.options
-    return getattr(options, "initial_learning_rate", getattr(options, "learning_rate", None))
-
-
-def _has_decay_steps(optimization: OptimizationConfig) -> bool:
-    return getattr(optimization.learning_rate.options, "decay_steps", None) is not None
+    yield from check_length(run.config.trainer.optimizer_config, run.steps)
 
 
 def _optimizer(run: _Run) -> None:
-    optimization, path = run.config.trainer.optimizer_config, f"{_OPTIMIZATION}.optimizer"
+    optimization, path = run.config.trainer.optimizer_config, f"{OPTIMIZATION}.optimizer"
     options = optimization.optimizer.options
     if isinstance(options, SgdConfig):
-        _require(options.momentum < 1, f"{path}.momentum", options.momentum, "must be below 1, or a step never fades.")
+        require(options.momentum < 1, f"{path}.momentum", options.momentum, "must be below 1, or a step never fades.")
         _clip(options.gradient_clip_norm, path)
     if not isinstance(options, AdamWConfig):
         return
     for name in ("beta_1", "beta_2"):
         value = getattr(options, name)
-        _require(
-            0 <= value < 1, f"{path}.{name}", value, "must be at least 0 and below 1, or its moment never changes."
-        )
-    _require(
+        require(0 <= value < 1, f"{path}.{name}", value, "must be at least 0 and below 1, or its moment never changes.")
+    require(
         0 < options.epsilon < math.inf, f"{path}.epsilon", options.epsilon, "must be above 0, or 0 is divided by 0."
     )
     decay = options.weight_decay_rate
-    _require(0 <= decay < math.inf, f"{path}.weight_decay_rate", decay, "must not be negative.")
+    require(0 <= decay < math.inf, f"{path}.weight_decay_rate", decay, "must not be negative.")
     _clip(options.gradient_clip_norm, path)
     for name in ("exclude_from_weight_decay", "exclude_from_layer_adaptation"):
         for pattern in getattr(options, name, None) or ():
@@ -301,7 +190,7 @@ def _optimizer(run: _Run) -> None:
 
 
 def _clip(norm: float | None, path: str) -> None:
-    _require(
+    require(
         norm is None or 0 <= norm < math.inf,
         f"{path}.gradient_clip_norm",
         norm,
@@ -311,12 +200,12 @@ def _clip(norm: float | None, path: str) -> None:
 
 def _decay(run: _Run) -> Iterator[str]:
     optimization = run.config.trainer.optimizer_config
-    options, rate = optimization.optimizer.options, _given_rate(optimization)
+    options, rate = optimization.optimizer.options, given_rate(optimization)
     if rate and isinstance(options, AdamWConfig) and not isinstance(options, LambConfig):
         decay = options.weight_decay_rate
         if decay * rate >= 1:
             yield (
-                f"{_OPTIMIZATION}.optimizer.weight_decay_rate {decay:g} times the learning rate {rate:g} takes all of a weight "
+                f"{OPTIMIZATION}.optimizer.weight_decay_rate {decay:g} times the learning rate {rate:g} takes all of a weight "
                 "away in one step. Usual is 0.01."
             )
 
@@ -326,7 +215,7 @@ def _precision(run: _Run) -> Iterator[str]:
     scale, dtype = runtime.loss_scale, runtime.mixed_precision_dtype
     if scale == "dynamic" or (scale == 1 and dtype != "float16"):
         return
-    _require(0 < scale < math.inf, "runtime.loss_scale", scale, "must be dynamic or a number above 0.")
+    require(0 < scale < math.inf, "runtime.loss_scale", scale, "must be dynamic or a number above 0.")
     if dtype != "float16":
         yield f"runtime.loss_scale {scale:g} has no effect: only float16 is scaled, and mixed_precision_dtype is {dtype}."
     elif scale <= 1:
@@ -339,14 +228,14 @@ def _precision(run: _Run) -> Iterator[str]:
 def _masking(run: _Run) -> None:
     prob = run.config.task.train_data.masked_lm_prob
     between = "must be above 0 and below 1; usual is 0.15."
-    _require(prob is None or 0 < prob < 1, "task.train_data.masked_lm_prob", prob, between)
+    require(prob is None or 0 < prob < 1, "task.train_data.masked_lm_prob", prob, between)
 
 
 def _epochs(run: _Run) -> None:
     trainer = run.config.trainer
-    _require(trainer.num_train_epochs >= 1, "trainer.num_train_epochs", trainer.num_train_epochs, "must be at least 1.")
+    require(trainer.num_train_epochs >= 1, "trainer.num_train_epochs", trainer.num_train_epochs, "must be at least 1.")
     steps = trainer.train_steps
-    _require(steps is None or steps >= 1, "trainer.train_steps", steps, "must be at least 1, or null.")
+    require(steps is None or steps >= 1, "trainer.train_steps", steps, "must be at least 1, or null.")
 
 
 def _labels(run: _Run) -> Iterator[str]:
@@ -355,7 +244,7 @@ def _labels(run: _Run) -> Iterator[str]:
     weights, smoothing = getattr(task, "class_weights", ()), getattr(task, "label_smoothing", 0)
     if weights:
         usable = all(0 <= weight < math.inf for weight in weights) and any(weights)
-        _require(usable, "task.class_weights", list(weights), "give numbers of at least 0, not all of them 0.")
+        require(usable, "task.class_weights", list(weights), "give numbers of at least 0, not all of them 0.")
     if smoothing and "pearson" in (run.task.metrics() if run.task else ()):
         yield f"task.label_smoothing {smoothing:g} has no effect: the task is regression, which has no classes."
 
@@ -375,7 +264,7 @@ def _evaluation(run: _Run) -> Iterator[str]:
         if idle:
             yield f"mode train evaluates nothing, so {_listed(idle)} has no effect. Use --mode=train_and_eval."
         return
-    _require(settings.validation_steps != 0, "trainer.validation_steps", 0, "no batch to evaluate. -1 takes all.")
+    require(settings.validation_steps != 0, "trainer.validation_steps", 0, "no batch to evaluate. -1 takes all.")
     if run.mode != "train_and_eval":
         return
     path = task.train_data.input_path

@@ -193,6 +193,13 @@ FIELDS: dict[str, dict[str, Meaning]] = {
 _UNSET: dict[str, tuple[str, ...]] = {
     "task.*_data": ("seed", "prefetch_buffer_size", "is_training", "text_fields"),
     "trainer.optimizer_config.optimizer*": ("exclude_from_weight_decay",),
+    "trainer.optimizer_config.learning_rate*": (
+        "initial_learning_rate",
+        "decay_rate",
+        "staircase",
+        "boundaries",
+        "values",
+    ),
     "runtime": ("mixed_precision_dtype", "loss_scale"),
 }
 """Fields of ours in which null means there: not set."""
@@ -200,6 +207,7 @@ _UNSET: dict[str, tuple[str, ...]] = {
 _SAME_TYPE: dict[str, dict[str, str]] = {
     "encoder": {"bert_v2": "bert"},
     "optimizer": {"adamw_experimental": "adamw", "sgd_experimental": "sgd"},
+    "learning rate": {"power_linear": "power", "power_with_offset": "power"},
 }
 _OTHER_TYPES: dict[str, dict[str, str]] = {
     "encoder": dict.fromkeys(
@@ -216,10 +224,7 @@ _OTHER_TYPES: dict[str, dict[str, str]] = {
             f"Use adamw, lamb or sgd. {_OWN_PART}.",
         ),
     },
-    "learning rate": dict.fromkeys(
-        ("stepwise", "exponential", "cosine", "power", "power_linear", "power_with_offset", "step_cosine_with_offset"),
-        f"Use polynomial or constant. {_OWN_PART}.",
-    ),
+    "learning rate": {"step_cosine_with_offset": f"Use cosine, stepwise or wsd. {_OWN_PART}."},
 }
 _RECORDS = "Make records with nlpdata create-pretraining, and use --experiment=bert/pretraining."
 _EXPERIMENTS = {

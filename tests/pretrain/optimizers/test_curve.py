@@ -18,13 +18,23 @@ from pretrain.optimizers.curve import (
     stored_description,
     with_older_rule,
 )
+from pretrain.optimizers.formulas import (
+    CosineConfig,
+    ExponentialConfig,
+    InverseSquareRootConfig,
+    PowerConfig,
+    StepwiseConfig,
+    WarmupStableDecayConfig,
+)
+from pretrain.registry import SCHEDULES
 from pretrain.settings.schema import Choice, OptimizationConfig
+
+NAMES = {SCHEDULES.config_class(name): name for name in SCHEDULES.names()}
 
 
 def optimization(decay, warmup=None) -> OptimizationConfig:
-    names = {ConstantConfig: "constant", PolynomialConfig: "polynomial"}
     kind = "polynomial" if isinstance(warmup, PolynomialWarmupConfig) else "linear"
-    return OptimizationConfig(learning_rate=Choice(names[type(decay)], decay), warmup=warmup and Choice(kind, warmup))
+    return OptimizationConfig(learning_rate=Choice(NAMES[type(decay)], decay), warmup=warmup and Choice(kind, warmup))
 
 
 numbers = st.floats(1e-6, 1.0)
@@ -38,7 +48,19 @@ decays = st.one_of(
         st.none() | st.integers(0, 2000),
         st.floats(0.3, 3),
     ),
-)
+    st.builds(CosineConfig, numbers, st.none() | st.integers(1, 3000), st.none() | st.integers(0, 2000), st.floats(0, 1)),
+    st.builds(ExponentialConfig, numbers, st.none() | st.integers(1, 3000), st.none(), st.floats(0.01, 1), st.booleans()),
+    st.builds(InverseSquareRootConfig, numbers, st.none() | st.integers(1, 3000), st.none() | st.integers(0, 2000)),
+    st.builds(
+        WarmupStableDecayConfig, numbers, st.none() | st.integers(1, 500), st.floats(0, 1),
+        decay_form=st.sampled_from(["linear", "cosine", "sqrt"]),
+    ),
+    st.builds(
+        PowerConfig, numbers, st.floats(-2, 0), st.integers(0, 99), st.none() | numbers, st.none() | st.integers(1, 900),
+        st.floats(0, 1),
+    ),
+    st.builds(StepwiseConfig, st.just([9, 70]), st.lists(numbers, min_size=3, max_size=3), st.integers(0, 50)),
+)  # fmt: skip
 warmups = st.one_of(
     st.none(),
     st.builds(LinearWarmupConfig, st.none() | st.integers(0, 900), st.floats(0, 0.9), st.floats(0, 1e-6)),
@@ -82,6 +104,74 @@ def test_own_decay_steps_count_from_step_0_as_the_garden_does():
     later = replace(config.learning_rate.options, decay_start=100)
     curve = curve_of(optimization(later, LinearWarmupConfig(100)), 1000)
     assert [curve.at(step) for step in (100, 600, 1100)] == pytest.approx([1e-4, 5e-5, 0])
+
+
+# --------------------------------------------------------------------------------------------------------- formulas
+
+
+def rates(decay, warmup_steps, train_steps, steps):
+    curve = curve_of(optimization(decay, LinearWarmupConfig(warmup_steps) if warmup_steps else None), train_steps)
+    return [curve.at(step) for step in steps]
+
+
+@pytest.mark.heavy
+def test_what_keras_has_too_is_equal():
+    keras = pytest.importorskip("keras").optimizers.schedules
+    cosine = keras.CosineDecay(1e-3, 100, alpha=0.1)
+    exponential, stairs = (keras.ExponentialDecay(1e-3, 30, 0.5, staircase=staircase) for staircase in (False, True))
+    stepwise = keras.PiecewiseConstantDecay([20, 50], [3e-3, 1e-3, 2e-3])
+    for ours, theirs in (
+        (CosineConfig(1e-3, 100, alpha=0.1), cosine),
+        (ExponentialConfig(1e-3, 30, decay_rate=0.5), exponential),
+        (ExponentialConfig(1e-3, 30, decay_rate=0.5, staircase=True), stairs),
+        (StepwiseConfig([20, 50], [3e-3, 1e-3, 2e-3]), stepwise),
+    ):
+        steps = [0, 1, 20, 21, 29, 30, 50, 51, 77, 100, 130]
+        assert rates(ours, 0, 200, steps) == pytest.approx([float(theirs(step)) for step in steps], rel=1e-5)
+
+
+def test_a_decay_without_length_begins_where_warmup_ends_and_ends_with_the_run():
+    assert rates(CosineConfig(1e-3, alpha=0.2), 10, 110, [5, 10, 35, 60, 110]) == pytest.approx(
+        [5e-4, 1e-3, 2e-4 + 8e-4 * (1 + 0.5**0.5) / 2, 6e-4, 2e-4]
+    )
+    assert rates(ExponentialConfig(1e-3, decay_rate=0.01), 10, 110, [10, 60, 110]) == pytest.approx([1e-3, 1e-4, 1e-5])
+    config = optimization(CosineConfig(1e-3, decay_steps=100), LinearWarmupConfig(50))  # as the Garden counts
+    assert curve_of(config, 100).at(50) == pytest.approx(5e-4)
+
+
+def test_the_inverse_square_root_falls_as_one_over_the_root_of_the_step():
+    assert rates(InverseSquareRootConfig(1e-3), 100, 9000, [50, 100, 400, 2500]) == pytest.approx(
+        [5e-4, 1e-3, 1e-3 / 2, 1e-3 / 5]
+    )
+    assert rates(InverseSquareRootConfig(1e-3, timescale=30), 10, 99, [10, 40, 100]) == pytest.approx(
+        [1e-3, 1e-3 / 2**0.5, 5e-4]
+    )
+
+
+@pytest.mark.parametrize(("form", "quarter"), [("linear", 0.75), ("cosine", (1 + 0.5**0.5) / 2), ("sqrt", 0.5)])
+def test_a_stable_rate_falls_at_the_end_alone(form, quarter):
+    decay = WarmupStableDecayConfig(1e-3, decay_proportion=0.4, end_learning_rate=1e-4, decay_form=form)
+    expected = [5e-4, 1e-3, 1e-3, 1e-3, 1e-4 + 9e-4 * quarter, 1e-4]
+    assert rates(decay, 10, 100, [5, 10, 30, 60, 70, 100]) == pytest.approx(expected)
+    assert rates(replace(decay, decay_steps=40), 10, 300, [259, 260, 270, 300]) == pytest.approx([1e-3, *expected[3:]])
+
+
+def test_powers_of_the_step_as_in_the_garden():
+    assert rates(PowerConfig(1e-3), 0, 99, [0, 1, 4, 25]) == pytest.approx([1e-3, 1e-3, 5e-4, 2e-4])
+    later = PowerConfig(1e-3, -1.0, decay_start=10, pre_offset_learning_rate=5e-4)
+    assert rates(later, 0, 99, [0, 10, 11, 20]) == pytest.approx([5e-4, 5e-4, 5e-4, 1e-4])
+    linear = PowerConfig(1e-3, total_decay_steps=100, linear_decay_fraction=0.5)
+    assert rates(linear, 0, 99, [25, 64, 100, 120]) == pytest.approx([2e-4, 1e-3 / 8 * 36 / 50, 0, 0])
+
+
+def test_a_formula_describes_itself_to_checkpoints():
+    stored = description(optimization(CosineConfig(1e-3), LinearWarmupConfig(10)), 100)
+    formula = {"initial_learning_rate": 1e-3, "decay_steps": 90, "decay_start": 10, "alpha": 0.0}
+    warmup = {"warmup_steps": 10, "warmup_rate": 0.0, "warmup_power": 1.0}
+    assert stored == {"type": "cosine", "peak": 1e-3, **warmup, "formula": formula, "rule": "after_warmup"}
+    words = "then cosine: initial_learning_rate 0.001, decay_steps 90, decay_start 10, alpha 0.0"
+    assert in_words(stored) == f"peak 0.001, warm-up from 0 in 10 steps, {words}"
+    assert not is_older({"schedule": stored})
 
 
 def test_a_description_is_plain_and_in_words():

@@ -17,6 +17,7 @@ from pretrain.optimizers.lamb import Lamb, LambConfig
 from pretrain.optimizers.schedules import (
     Constant,
     ConstantConfig,
+    Cosine,
     LinearWarmup,
     LinearWarmupConfig,
     Polynomial,
@@ -171,6 +172,7 @@ SCHEDULES = [
     LinearWarmup(Polynomial(1e-2, 10, 1e-3, 2.0, 3), 4, 1e-5),
     PolynomialWarmup(Constant(1e-2), 6, 1e-5, 0.5),
     LinearWarmup(PolynomialWarmup(Constant(1e-2), 6, 1e-5, 0.5), 2),
+    LinearWarmup(Cosine(initial_learning_rate=1e-2, decay_steps=10, decay_start=3, alpha=0.1), 4),
 ]
 
 

@@ -159,6 +159,25 @@ def test_the_offset_of_a_decay_is_where_it_starts():
     assert value_of(experiment("bert/pretraining", layer), f"{_POLYNOMIAL}.decay_start") == 5
 
 
+_RATES = [
+    ("cosine", {"decay_steps": 90, "alpha": 0.1, "offset": 5}, "cosine", {"decay_start": 5}),
+    ("exponential", {"decay_steps": 90, "decay_rate": 0.5, "staircase": None}, "exponential", {"staircase": False}),
+    ("stepwise", {"boundaries": [3, 9], "values": [1e-3, 1e-4, 1e-5], "offset": 2}, "stepwise", {"decay_start": 2}),
+    ("power", {"initial_learning_rate": 1e-3, "power": -0.5}, "power", {"total_decay_steps": None}),
+    ("power_linear", {"total_decay_steps": 80, "linear_decay_fraction": 0.2}, "power", {"total_decay_steps": 80}),
+    ("power_with_offset", {"offset": 8, "pre_offset_learning_rate": 1e6}, "power", {"decay_start": 8}),
+]
+
+
+@pytest.mark.parametrize(("type", "fields", "ours", "expected"), _RATES, ids=[case[0] for case in _RATES])
+def test_learning_rates_of_the_garden(type, fields, ours, expected):
+    layer = {"trainer": {"optimizer_config": {"learning_rate": {"type": type, type: {"name": "Any"} | fields}}}}
+    chosen = experiment("bert/pretraining", layer).trainer.optimizer_config.learning_rate
+    assert chosen.type == ours
+    expected = {name: value for name, value in fields.items() if name != "offset"} | expected
+    assert {name: getattr(chosen.options, name) for name in expected} == expected
+
+
 REFUSED = [
     (
         "cycle",
@@ -190,7 +209,11 @@ REFUSED = [
     ("cores", {"runtime": {"num_cores_per_replica": 2}}, "a replica is one device"),
     ("bigbird", {"task": {"model": {"encoder": {"type": "bigbird", "bigbird": {}}}}}, "Use bert, albert or mobilebert"),
     ("any", {"task": {"model": {"encoder": {"type": "any", "any": {}}}}}, "Use bert, albert or mobilebert"),
-    ("cosine", {"trainer": {"optimizer_config": {"learning_rate": {"type": "cosine"}}}}, "Use polynomial or constant"),
+    (
+        "step_cosine",
+        {"trainer": {"optimizer_config": {"learning_rate": {"type": "step_cosine_with_offset"}}}},
+        "Use cosine, stepwise or wsd",
+    ),
     ("lars", {"trainer": {"optimizer_config": {"optimizer": {"type": "lars"}}}}, "Use adamw, lamb or sgd"),
     ("nesterov", {"trainer": {"optimizer_config": {"optimizer": {"type": "sgd", "nesterov": True}}}}, "not available"),
     ("adam", {"trainer": {"optimizer_config": {"optimizer": {"type": "adam"}}}}, "weight_decay_rate: 0"),

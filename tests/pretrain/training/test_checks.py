@@ -65,6 +65,33 @@ def override(text, name="bert/local"):
             f"--num_train_steps=200 --num_warmup_steps=100 --params_override={OPTIMIZATION}.learning_rate.decay_steps=50",
             "is 0 at every step: the decay reaches 0 at step 50.*warm-up ends at step 100",
         ),
+        *(
+            (
+                f"'--params_override={OPTIMIZATION}.learning_rate={{{rate}}}' --num_train_steps=20 --num_warmup_steps=10",
+                message,
+            )
+            for rate, message in (
+                ("type: cosine, initial_learning_rate: 0", "initial_learning_rate is 0.0: must be a number above 0"),
+                ("type: cosine, alpha: 2", "learning_rate.alpha: must be at most 1"),
+                (
+                    "type: wsd, end_learning_rate: 1",
+                    "end_learning_rate is 1.0: must be at most initial_learning_rate, 0.0001",
+                ),
+                (
+                    "type: wsd, decay_steps: 15",
+                    "the decay starts at step 5, before warm-up ends at step 10.*never reaches 0.0001",
+                ),
+                (
+                    "type: stepwise, boundaries: [9, 3], values: [1, 2, 3]",
+                    r"boundaries is \[9, 3\]: must be steps that rise",
+                ),
+                (
+                    "type: stepwise, boundaries: [3], values: [1]",
+                    r"values is \[1.0\]: must be one more than boundaries, 1 \+ 1",
+                ),
+                ("type: stepwise, boundaries: [-3], values: [1, 2]", "boundaries: must be at least 0"),
+            )
+        ),
         ("--adam_epsilon=0", "epsilon is 0.0: must be above 0"),
         ("--weight_decay=-0.1", "weight_decay_rate is -0.1: must not be negative"),
         (f"--params_override={OPTIMIZATION}.optimizer.beta_2=1", "beta_2 is 1.0: must be at least 0 and below 1"),
@@ -112,6 +139,15 @@ def test_a_pointless_run_is_refused_in_every_mode_and_by_submit(capsys, line, me
     said = capsys.readouterr()
     assert re.search(message, said.err)
     assert not said.out
+
+
+def test_bounds_of_a_learning_rate_from_python():
+    config = config_of(f"--params_override={OPTIMIZATION}.learning_rate.type=cosine")
+    config.trainer.optimizer_config.learning_rate.options.alpha = 3
+    with pytest.raises(
+        UsageError, match=rf"{OPTIMIZATION}\.learning_rate\.alpha is 3: must be at least 0 and at most 1"
+    ):
+        check_experiment(config, "train")
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,17 @@
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from nlpdata.errors import UsageError
 from pretrain.converters import native
 from pretrain.export import main as export
+from pretrain.registry import SCHEDULES
+from pretrain.settings.schema import choose
 from pretrain.tasks.pretraining import PretrainingTask
-from tests.pretrain.runs import changed, experiment, lines, run, tiny
+from tests.pretrain.runs import changed, curve, experiment, lines, run, tiny
 
 
 def rates(model_dir) -> dict[int, float]:
@@ -71,6 +74,28 @@ def test_an_older_checkpoint_keeps_its_rate(whole, config, tmp_path):
     assert now == "peak 0.00075, warm-up from 0 in 2 steps, decay from 0.001 at step 0 to 0 at step 8"
     found = rates(model_dir)
     assert [found[step] for step in (6, 7)] == pytest.approx([1e-3 / 4, 1e-3 / 8], rel=1e-5)
+
+
+def test_a_decay_begins_at_a_checkpoint_of_the_stable_phase(config, tmp_path):
+    """A copied checkpoint, with another length of the run, makes the run that had that length from the start."""
+
+    def of_length(steps, **trainer):
+        rate = choose(SCHEDULES, "wsd", initial_learning_rate=1e-3, decay_steps=2, decay_form="sqrt")
+        optimization = replace(config.trainer.optimizer_config, learning_rate=rate)
+        return changed(config, "trainer", optimizer_config=optimization, train_steps=steps, **trainer)
+
+    run(of_length(5), tmp_path / "direct")
+    run(of_length(90, steps_a_call=3), tmp_path / "stable")
+    stable = Path("checkpoints", "step-00000003")
+    shutil.copytree(tmp_path / "stable" / stable, tmp_path / "decay" / stable)
+    said = run(of_length(5), tmp_path / "decay")
+    assert any(f"resuming from {tmp_path / 'decay' / stable}, after step 3 of 5" in line for line in said)
+    assert any("the learning rate differs. Before:" in line and "decay_start 88" in line for line in said)
+    expected = curve(tmp_path / "direct")
+    assert curve(tmp_path / "decay") == {step: expected[step] for step in (4, 5)}
+    assert rates(tmp_path / "direct") == pytest.approx(
+        {0: 0, 1: 5e-4, 2: 1e-3, 3: 1e-3, 4: 1e-3 * (1 - 0.5**0.5)}, rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("mode", ["train", "validate_only", "compile_only"])
