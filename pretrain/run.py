@@ -24,7 +24,8 @@ from pretrain.data.record_set import kind_of
 from pretrain.experiments import experiment_lines
 from pretrain.prediction.at_end import check_tokenizer, file_to_predict, predict_at_end
 from pretrain.settings.backend import choose_backend, use_installed
-from pretrain.settings.flags import as_flag, fields_of, help_text, notes_of, parse_flags
+from pretrain.settings.face import face_of
+from pretrain.settings.flags import FIELDS, RUN, fields_of, help_text, names_of, notes_of, parse_flags
 from pretrain.settings.overrides import parse_overrides
 from pretrain.settings.schema import Choice, ExperimentConfig, own_modules, registered
 from pretrain.settings.tree import to_tree, with_layers
@@ -56,7 +57,8 @@ _TEXT_FLAGS = {"task_name", "input_data_dir", "do_predict", "classifier_dropout"
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     left = " The same command resumes from the last checkpoint."
-    return run_program("pretrain.run", sys.argv[1:] if argv is None else argv, _main, as_flag, left)
+    face = face_of(names_of((*RUN, *FIELDS)))
+    return run_program("pretrain.run", sys.argv[1:] if argv is None else argv, _main, face, left)
 
 
 def _main(argv: Sequence[str]) -> int:

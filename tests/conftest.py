@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 
 from nlpdata.cli import faults
-from tests import light, repository
+from tests import light, named_options, repository
 
 # A time limit on each example tells how busy the machine is, not whether the code is right.
 hypothesis.settings.register_profile("no deadline", deadline=None)
@@ -70,6 +70,14 @@ def fault_files(_fault_folder):
     yield take
     left = take()
     assert not left, "a command ended in a fault of the program:\n" + "\n".join(left)
+
+
+@pytest.fixture(autouse=True)
+def foreign_options():
+    """The messages of a test's commands that name an option which they lack; the test fails where it leaves one."""
+    with named_options.watched() as foreign:
+        yield foreign
+    assert not foreign, "a message names an option that its reader does not have:\n" + "\n".join(foreign)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -91,11 +91,11 @@ class SentencePieceTokenizer(Tokenizer):
         )
         known = {name: value for name, value in (stored | described).items() if name in ALBERT_OPTIONS}
         if not known and not given.keys() >= {"do_lower_case", "keep_accents"}:
+            assumed = [name for name in ("do_lower_case", "keep_accents") if name not in given]
             note = (
                 f"{spec.path} has no normalisation options next to it, so it is taken as an ALBERT vocabulary: "
                 f"text {_describe(ALBERT_OPTIONS | given)}. "
-                f"Where that is wrong, use {opt('do_lower_case', True)} or {opt('do_lower_case', False)}, and "
-                f"{opt('keep_accents', True)}"
+                f"Where that is wrong, use {' or '.join(opt(name, not ALBERT_OPTIONS[name]) for name in assumed)}"
             )
             self.notes.append(str(Message(note)))
         options = ALBERT_OPTIONS | known | given

@@ -106,7 +106,7 @@ class WordPieceTokenizer(Tokenizer):
                 found = "have capitals, so text is not" if cased else "have no capitals, so text is"
                 note = Message(
                     f"{spec.path} has no normalisation options next to it; its entries {found} lower-cased. Where that is "
-                    f"wrong, use {opt('do_lower_case', True)} or {opt('do_lower_case', False)}"
+                    f"wrong, use {opt('do_lower_case', not lower)}"
                 )
                 self.notes.append(str(note))
         elif lower == cased:

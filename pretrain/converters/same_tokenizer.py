@@ -46,7 +46,7 @@ def refuse_other_tokenizer(
 
 
 def own_tokenizer(source: str, given: PathName | None, allow: bool) -> Tokenizer:
-    """The tokenizer given, else the one kept with a checkpoint.
+    """The tokenizer given, else the one kept with a checkpoint; also where a copy of its file is given, without options next to it.
 
     Args:
       source: the checkpoint, as for read_checkpoint.
@@ -59,6 +59,10 @@ def own_tokenizer(source: str, given: PathName | None, allow: bool) -> Tokenizer
     if path is None:
         raise UsageError(f"there is no tokenizer next to {source}. Name it with {opt('tokenizer')}.")
     tokenizer = load_tokenizer(path)
+    if given and not _stated(tokenizer):
+        kept, _ = _own_tokenizer(source, _stored_checksum(source))
+        if kept is not None and kept.sha256 == tokenizer.sha256:
+            tokenizer = kept
     for note in tokenizer.notes:
         _log.info(shown(note))
     refuse_other_tokenizer(tokenizer.path, tokenizer.meta(), Path(tokenizer.path), source, allow)

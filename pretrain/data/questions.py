@@ -58,12 +58,12 @@ def question_batches(config: DataConfig, task: TaskConfig, labelled: bool = True
     Raises UsageError where configuration and records do not fit, DataError where a record file is damaged.
     """
     name = f"task.{'train_data' if config.is_training else 'validation_data'}"
-    config = with_records(config, name)
-    records, meta = open_record_set(config, name)
-    source = QuestionSource(records, meta, config, task, name, labelled)
+    made = with_records(config, name)
+    records, meta = open_record_set(made, name)
+    source = QuestionSource(records, meta, made, task, name, labelled, of_text=made is not config)
     if not meta:
         _log.info(f"{name}: no meta file next to {records.paths[0]}; length {source.length}")
-    return Batches(records, config, source.transform, name, source.facts()), source
+    return Batches(records, made, source.transform, name, source.facts()), source
 
 
 class QuestionSource:
@@ -74,7 +74,14 @@ class QuestionSource:
     """
 
     def __init__(
-        self, records: Records, meta: Mapping, config: DataConfig, task: Any, name: str, labelled: bool = True
+        self,
+        records: Records,
+        meta: Mapping,
+        config: DataConfig,
+        task: Any,
+        name: str,
+        labelled: bool = True,
+        of_text: bool = False,
     ):
         self._records, self._meta, self._config, self._name = records, meta, config, name
         self._encoder = task.model.encoder.options
@@ -84,7 +91,7 @@ class QuestionSource:
         self._check_features(widths)
         self.length = widths["input_ids"]
         check_length(self.length, config, meta, name)
-        check_fits_model(meta, self.length, self._encoder, name)
+        check_fits_model(meta, self.length, self._encoder, name, of_text)
         ends = ends_of_files(records)
         self.transform(records[ends], ends, 0)
 

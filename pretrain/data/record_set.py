@@ -81,19 +81,28 @@ def check_length(length: int, config: DataConfig, meta: Mapping, name: str) -> N
         )
 
 
-def check_fits_model(meta: Mapping, length: int, encoder: Any, name: str) -> None:
-    """UsageError where ids or positions of the records have no embedding in an encoder of these options."""
-    vocab_size = meta.get("tokenizer", {}).get("vocab_size", 0)
+def check_fits_model(meta: Mapping, length: int, encoder: Any, name: str, of_text: bool = False) -> None:
+    """UsageError where ids or positions of the records have no embedding in an encoder of these options.
+
+    of_text: whether the run itself makes them, of text.
+    """
+    vocab_size, longest = meta.get("tokenizer", {}).get("vocab_size", 0), encoder.max_position_embeddings
     if vocab_size > encoder.vocab_size:
+        whose = "the" if of_text else "the records'"
         raise UsageError(
-            f"{name}: the records' tokenizer has {vocab_size} entries, the model vocab_size {encoder.vocab_size}: ids "
+            f"{name}: {whose} tokenizer has {vocab_size} entries, the model vocab_size {encoder.vocab_size}: ids "
             f"beyond it have no embedding. Set task.model.encoder's vocab_size to {vocab_size}."
         )
-    if length > encoder.max_position_embeddings:
+    if length > longest:
+        field = f"{name}.seq_length"
+        what, remedy = (
+            f"the records have max_seq_length {length}",
+            f"Make records with --max-seq-length {longest} or less",
+        )
+        if of_text:
+            what, remedy = f"{field} is {length}", f"Set it to {longest} or less, e.g. {flag_of(field)}={longest}"
         raise UsageError(
-            f"{name}: the records have max_seq_length {length}, the model max_position_embeddings "
-            f"{encoder.max_position_embeddings}. Make records with --max-seq-length "
-            f"{encoder.max_position_embeddings} or less, or use a model with more positions."
+            f"{name}: {what}, the model max_position_embeddings {longest}. {remedy}, or use a model with more positions."
         )
 
 

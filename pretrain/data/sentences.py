@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from pretrain.data.record_set import (
     sequence_features,
 )
 from pretrain.data.texts import encode_texts
-from pretrain.settings.schema import KINDS, DataConfig, EvalTextDataConfig, TextDataConfig
+from pretrain.settings.schema import KINDS, DataConfig, TextDataConfig
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ def sentence_data(config: DataConfig, task: Any, examples: Examples | None = Non
     records: Any
     if examples is not None:
         records, meta = examples, examples.meta
-    elif isinstance(config, TextDataConfig | EvalTextDataConfig) and config.tfds_name:
+    elif _is_text(config):
         records, meta = encode_texts(config, name)
     else:
         records, meta = open_record_set(config, name)
@@ -67,6 +67,10 @@ def sentence_data(config: DataConfig, task: Any, examples: Examples | None = Non
     if not meta:
         _log.info(f"{name}: no meta file next to {records.paths[0]}; taken as {data.labels.kind}, length {data.length}")
     return data
+
+
+def _is_text(config: DataConfig) -> TypeGuard[TextDataConfig]:
+    return isinstance(config, TextDataConfig) and bool(config.tfds_name)
 
 
 class SentenceData:
@@ -85,7 +89,7 @@ class SentenceData:
         self._check_features()
         self.length = self._features["input_ids"].width
         check_length(self.length, config, meta, name)
-        check_fits_model(meta, self.length, self._encoder, name)
+        check_fits_model(meta, self.length, self._encoder, name, _is_text(config))
         self.labels = self._find_labels(task)
         self._check_label_feature()
         if getattr(config, "on_bad_row", "fail") == "skip":

@@ -82,8 +82,8 @@ class EncoderModel(keras.Model):
         longest = self.encoder.max_position_embeddings
         if shape[1] is not None and shape[1] > longest:
             raise UsageError(
-                f"sequences of {shape[1]} tokens, but the encoder has max_position_embeddings {longest}. Make records with "
-                f"--max-seq-length {longest} or less, or use a model with more positions."
+                f"sequences of {shape[1]} tokens, but the encoder has max_position_embeddings {longest}. Cut them to {longest} "
+                "tokens, or use a model with more positions."
             )
 
 

@@ -3,19 +3,15 @@
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Annotated, Any, cast
 
 import typer
 
 from nlpdata.cli.parsing import call_app
 from nlpdata.cli.program import run_program
-from nlpdata.errors import Spelling
-from nlpdata.errors import as_flag as nlpdata_flag
-from nlpdata.finetuning.options import FinetuningRequest
 from pretrain.registry import CHECKPOINT_FORMATS
 from pretrain.settings.backend import use_installed
-from pretrain.settings.flags import as_flag
+from pretrain.settings.face import face_of
 
 ImportModules = Annotated[
     list[str] | None,
@@ -67,22 +63,13 @@ def run_app(app: typer.Typer, name: str, argv: Sequence[str] | None) -> int:
         use_installed(os.environ)
         call_app(app, given, f"python -m pretrain.{name}")
 
-    code = run_program(f"pretrain.{name}", sys.argv[1:] if argv is None else argv, work, _face(app))
+    code = run_program(f"pretrain.{name}", sys.argv[1:] if argv is None else argv, work, face_of(_names(app)))
     if argv is None:
         sys.exit(code)
     return code
 
 
-def _face(app: typer.Typer) -> Spelling:
-    """Spells options as a command has them. An option of create-finetuning, which makes records for it, that it lacks is that
-    command's."""
+def _names(app: typer.Typer) -> set[str]:
+    """The options of an app, with underscores."""
     options = cast(Any, typer.main.get_command(app)).params
-    own = {name.lstrip("-").replace("-", "_") for each in options for name in (*each.opts, *each.secondary_opts)}
-    theirs = {each.name for each in fields(FinetuningRequest)} - own
-
-    def spelled(field: str, value: object = None) -> str:
-        if field in theirs:
-            return f"{nlpdata_flag(field, value)} of nlpdata create-finetuning"
-        return as_flag(field, value)
-
-    return spelled
+    return {name.lstrip("-").replace("-", "_") for each in options for name in (*each.opts, *each.secondary_opts)}

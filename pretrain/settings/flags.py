@@ -7,7 +7,7 @@ trainer.task of Google Cloud's samples.
 """
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -320,6 +320,11 @@ def as_flag(field: str, value: object = None) -> str:
     if value is None or value is True:
         return f"--{field}"
     return f"--no{field}" if value is False else f"--{field}={value}"
+
+
+def names_of(flags: Iterable[Flag]) -> set[str]:
+    """All spellings of flags, without dashes in front."""
+    return {spelling for flag in flags for spelling in (flag.name, *flag.aliases)}
 
 
 def notes_of(values: dict) -> list[str]:

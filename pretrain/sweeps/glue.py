@@ -151,6 +151,12 @@ def _runs(options: GlueOptions, names: Sequence[str]) -> dict[str, tuple[Experim
     source, folder, above = str(options.init_checkpoint), Path(options.output), options.layers()
     given = read_model_config(options.model_config) if options.model_config else None
     encoder = read_checkpoint(source, given).known_encoder
+    longest = encoder.options.max_position_embeddings
+    if options.max_seq_length > longest:
+        raise UsageError(
+            f"{opt('max_seq_length')} must be {longest} or less, the most tokens that {source} takes. "
+            f"Received: {options.max_seq_length}."
+        )
     confirmed = any(_ALLOW in (tree.get("task") or {}) for _, tree in above)  # the runs check the tokenizer again
     tokenizer = own_tokenizer(source, options.tokenizer, confirmed)
     runs = {}

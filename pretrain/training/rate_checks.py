@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import UsageError, opt
 from pretrain.optimizers.configs import ConstantConfig, LinearWarmupConfig, PolynomialConfig
 from pretrain.optimizers.curve import curve_of, warmup_length
 from pretrain.optimizers.formulas import Formula
 from pretrain.settings.schema import OptimizationConfig
 
 OPTIMIZATION = "trainer.optimizer_config"
-_LEARNS = "must be a number above 0; at 0 no step changes a weight. Give one, e.g. --learning_rate=1e-4."
+_LEARNS = f"must be a number above 0; at 0 no step changes a weight. Give one, e.g. {opt('learning_rate', 1e-4)}."
 
 
 def require(holds: bool, path: str, value: Any, expected: str) -> None:
@@ -91,7 +91,7 @@ def _warmup(optimization: OptimizationConfig, options: Any) -> None:
     if steps is None and share >= 1 and not _has_decay_steps(optimization):
         raise UsageError(
             f"{path}.warmup_proportion is {share:g}: warm-up would take the whole run, and the learning rate never reach "
-            f"{rate or 0:g}. Give a share below 1, e.g. --warmup_proportion=0.1."
+            f"{rate or 0:g}. Give a share below 1, e.g. {opt('warmup_proportion', 0.1)}."
         )
 
 
@@ -107,8 +107,8 @@ def check_length(optimization: OptimizationConfig, steps: int | None) -> Iterato
             reached = f" never reach {rate:g}" if rate else " not be reached"
             raise UsageError(
                 f"{OPTIMIZATION}.warmup: warm-up takes {warmup} steps, and the run has {steps}: the learning rate would"
-                f"{reached}. Shorten the warm-up (--num_warmup_steps or --warmup_proportion) or lengthen the run "
-                "(--num_train_steps)."
+                f"{reached}. Shorten the warm-up ({opt('num_warmup_steps')} or {opt('warmup_proportion')}) or lengthen the run "
+                f"({opt('num_train_steps')})."
             )
         if curve:
             yield (

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import logging
 import os
 import random
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any
 from nlpdata.cli import faults
 from nlpdata.errors import UsageError
 from tests.fuzz import mutations
+from tests.named_options import watched
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -64,11 +66,14 @@ class Case:
         words, out, err = [str(word) for word in argv], StringIO(), StringIO()
         self.log.append(" ".join(words)[:2000])
         os.environ[faults.FOLDER_VARIABLE] = str(self.folder)
-        with redirect_stdout(out), redirect_stderr(err):
+        logging.disable(logging.NOTSET)  # its messages are looked at
+        with redirect_stdout(out), redirect_stderr(err), watched() as foreign:
             try:
                 code = main(words)
             except SystemExit as ended:
                 code = ended.code
+        logging.disable(logging.CRITICAL)
+        assert not foreign, "\n".join(foreign)
         if code in (1, 2):
             lines = err.getvalue().splitlines() or out.getvalue().splitlines() or [""]
             raise UsageError(lines[-1])

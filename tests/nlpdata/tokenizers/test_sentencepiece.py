@@ -295,7 +295,13 @@ def test_bare_model_is_taken_as_alberts_and_says_so(model_path):
     tokenizer = load_tokenizer(str(model_path))
     assert tokenizer.options() == {"do_lower_case": True, "keep_accents": False, "digit_comma": True}
     assert len(tokenizer.notes) == 1
-    for words in (str(model_path), "ALBERT", "lower-cased", "accents stripped", "keep_accents=True"):
+    for words in (
+        str(model_path),
+        "ALBERT",
+        "lower-cased",
+        "accents stripped",
+        "do_lower_case=False or keep_accents=True",
+    ):
         assert words in tokenizer.notes[0]
     assert load_tokenizer(model_path, do_lower_case=False, keep_accents=True).notes == []
     assert "not lower-cased" in load_tokenizer(model_path, do_lower_case=False).notes[0]

@@ -10,7 +10,7 @@ import pytest
 from nlpdata.errors import UsageError
 from nlpdata.tokenizers import load_tokenizer
 from pretrain.converters import native
-from pretrain.converters.same_tokenizer import refuse_other_tokenizer, refuse_unequal_records
+from pretrain.converters.same_tokenizer import own_tokenizer, refuse_other_tokenizer, refuse_unequal_records
 from pretrain.converters.tokenizer_files import keep_tokenizer
 from pretrain.settings.yaml_files import SAVED_NAME
 from tests.messages import messages
@@ -61,6 +61,20 @@ def test_equal_pieces_in_another_file_are_equal(source, tmp_path):
     assert own.sha256 != load_tokenizer(source / "vocab.txt").sha256
     assert check(own, source) == []
     assert check(load_tokenizer(source / "vocab.txt"), tmp_path / "fast") == []
+
+
+def test_a_copy_of_the_own_file_has_its_options(tmp_path):
+    """Nothing is guessed of a file that is known; options next to the copy are the user's word."""
+    cased = vocabulary(tmp_path / "cased" / "vocab.txt", do_lower_case=False)
+    copy = tmp_path / "copy.txt"
+    shutil.copy(cased.path, copy)
+    with messages() as said:
+        found = own_tokenizer(str(tmp_path / "cased"), copy, False)
+    assert not found.options()["do_lower_case"]
+    assert said == []
+    stated = vocabulary(tmp_path / "stated" / "vocab.txt", do_lower_case=True)
+    with pytest.raises(UsageError, match="do_lower_case is True, not False"):
+        own_tokenizer(str(tmp_path / "cased"), stated.path, False)
 
 
 @pytest.mark.parametrize(

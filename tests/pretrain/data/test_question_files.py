@@ -100,6 +100,14 @@ def test_what_is_wrong_is_said_in_words_of_the_configuration(changes, error, mes
         with_records(replace(section, **changes), "task.validation_data")
 
 
+def test_texts_that_are_longer_than_the_model_takes(section):
+    """The section's field is named: there are no records that the user made."""
+    with pytest.raises(
+        UsageError, match=r"task\.validation_data\.seq_length is 600, the model max_pos.*Set it to 512 or less"
+    ):
+        question_batches(replace(section, seq_length=600), experiment("bert/squad").task)
+
+
 def test_of_records_the_options_of_text_are_reported():
     section = EvalQuestionDataConfig(input_path="dev.tfrecord", vocab_file="vocab.txt", doc_stride=64, seq_length=384)
     with messages() as said:

@@ -111,6 +111,11 @@ def test_short_names_of_splits():
             r"task\.train_data\.on_bad_row=skip$",
         ),
         ({"tfds_split": "test", "on_bad_row": "skip"}, DataError, "no example of the train split can be used"),
+        (
+            {"seq_length": 600},
+            UsageError,
+            r"train_data\.seq_length is 600, .*max_position_embeddings 32\. Set it to 32 or less, e\.g\. --max_seq_length=32,",
+        ),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_words_of_the_configuration(changes, kind, message, texts):

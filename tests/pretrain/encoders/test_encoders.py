@@ -167,7 +167,7 @@ def test_layer_norm_computes_in_float32():
 
 
 def test_sequences_longer_than_the_positions_are_refused():
-    with pytest.raises(UsageError, match=r"sequences of 21 tokens.*max_position_embeddings 20.*--max-seq-length 20"):
+    with pytest.raises(UsageError, match=r"sequences of 21 tokens.*max_position_embeddings 20.*Cut them to 20"):
         task(bert()).build_model()(batch(length=21))
     assert task(bert()).build_model()(batch(length=20))["sequence_output"].shape == (5, 20, 16)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -75,6 +76,17 @@ def test_options_that_only_create_finetuning_has_are_named_as_its_own(base, tmp_
     message = capsys.readouterr().err.splitlines()[-1]
     assert f"{path}:10: unknown label 'netral'" in message
     assert "--drop-labels netral of nlpdata create-finetuning, or use --on_bad_row=skip" in message
+
+
+def test_texts_that_are_longer_than_the_model_takes(base, tmp_path, capsys):
+    """Before any record is made."""
+    given = ("--init_checkpoint", base, "--input", tmp_path / "glue", "--output", tmp_path / "out", "--tasks", "rte")
+    assert main([*map(str, given), "--max_seq_length", "4096"]) == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert re.search(
+        r"--max_seq_length must be \d+ or less, the most tokens that .*base takes. Received: 4096", message
+    )
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

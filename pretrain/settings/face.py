@@ -1,0 +1,35 @@
+"""How the messages of this package's commands spell options that they have, and those that they lack."""
+
+import json
+from collections.abc import Collection
+from dataclasses import fields
+
+from nlpdata.errors import Spelling
+from nlpdata.errors import as_flag as nlpdata_flag
+from nlpdata.finetuning.options import FinetuningRequest
+from nlpdata.tokenizers import OPTIONS
+from pretrain.settings.flags import FIELDS, as_flag
+
+
+def face_of(own: Collection[str]) -> Spelling:
+    """Spells options as a command of this package has them.
+
+    Of those that it lacks, the tokenizer's are in a file next to it, others are those of create-finetuning, which makes records
+    for it, and flags of pretrain.run are fields of the configuration.
+
+    Args:
+      own: names of its options, with underscores.
+    """
+    theirs = {each.name for each in fields(FinetuningRequest)}.difference(own)
+    paths = {flag.name: flag.fields[0] for flag in FIELDS if flag.name not in own}
+
+    def spelled(field: str, value: object = None) -> str:
+        if field in theirs and field in OPTIONS:
+            return f'"{field}"{"" if value is None else f": {json.dumps(value)}"} in a tokenizer_config.json next to it'
+        if field in theirs:
+            return f"{nlpdata_flag(field, value)} of nlpdata create-finetuning"
+        if field in paths:
+            return paths[field] if value is None else f"{paths[field]}={value}"
+        return as_flag(field, value)
+
+    return spelled

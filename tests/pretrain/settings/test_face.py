@@ -1,0 +1,16 @@
+"""Options in messages of commands that lack them."""
+
+from nlpdata.errors import UsageError, opt
+from pretrain.settings.face import face_of
+
+
+def test_options_that_a_command_lacks():
+    face = face_of({"batch_size", "keep_accents"})
+    error = UsageError(
+        f"{opt('batch_size', 8)}, {opt('keep_accents', True)}; {opt('do_lower_case', False)}; {opt('doc_stride', 9)}; "
+        f"{opt('num_train_steps', 5)}"
+    )
+    assert error.spelled(face) == (
+        '--batch_size=8, --keep_accents; "do_lower_case": false in a tokenizer_config.json next to it; '
+        "--doc-stride 9 of nlpdata create-finetuning; trainer.train_steps=5"
+    )
