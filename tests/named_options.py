@@ -87,14 +87,16 @@ def _plain(option: str) -> str:
 @cache
 def _names(command: str) -> frozenset[str]:
     """The options of a command, with hyphens, without those in front; none of a command that there is not."""
-    if command == "pretrain.run":
-        switches = {name for flag in FLAGS if flag.kind == "switch" for name in (f"no{flag.name}", f"no_{flag.name}")}
-        return frozenset(map(_plain, names_of(FLAGS) | switches))
-    options = [name for each in _parameters(command) for name in (*each.opts, *each.secondary_opts)]
-    return frozenset(_plain(name.lstrip("-")) for name in options)
+    options = {name.lstrip("-") for each in _parameters(command) for name in (*each.opts, *each.secondary_opts)}
+    if command in ("pretrain.run", "pretrain.submit"):  # which takes a run's behind `--`
+        switches = {flag.name for flag in FLAGS if flag.kind == "switch"}
+        options |= names_of(FLAGS) | {f"{no}{name}" for name in switches for no in ("no", "no_")}
+    return frozenset(map(_plain, options))
 
 
 def _parameters(command: str) -> list[Any]:
+    if command == "pretrain.run":
+        return []
     if command.startswith("pretrain."):
         with contextlib.suppress(ModuleNotFoundError):
             app: Any = typer.main.get_command(import_module(command).app)
