@@ -145,6 +145,12 @@ FIELDS = (
     Flag(
         "steps", "Steps of this call, after those of earlier ones; the run's length stays.", ("trainer.steps_a_call",)
     ),
+    Flag("max_time", "Time of this call, e.g. 2h, its last checkpoint included.", ("trainer.max_time",)),
+    Flag(
+        "preemption_deadline",
+        "Time from SIGTERM to the checkpoint, e.g. 30s.",
+        ("trainer.preemption_deadline",),
+    ),
     Flag("gradient_accumulation_steps", "Micro-steps of a step.", ("trainer.gradient_accumulation_steps",)),
     Flag(
         "learning_rate",

@@ -13,6 +13,7 @@ from nlpdata.registry import users_code
 from pretrain.registry import ENCODERS, EXPERIMENTS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS, Registry
 from pretrain.settings.config import Config
 from pretrain.settings.dialects.garden import other_experiment
+from pretrain.settings.values import parse_duration
 
 KINDS = ("classification", "regression", "multilabel")
 """What a classifier's logits can be: scores of classes, a number, scores of labels of which several may hold."""
@@ -66,6 +67,11 @@ MOST_SEED = (1 << 63) - 1
 def at_least(minimum: float, default: float | None, most: float = MOST) -> Any:
     """A dataclass field for a number of at least `minimum` and at most `most`."""
     return field(default=default, metadata={"bounds": (minimum, most)})
+
+
+def duration(minimum: float, default: float | None) -> Any:
+    """A dataclass field for seconds, of at least `minimum`, which may be given as a time: 90s, 30m, 2h."""
+    return field(default=default, metadata={"bounds": (minimum, MOST), "parse": parse_duration})
 
 
 @dataclass
@@ -227,6 +233,10 @@ class TrainerConfig(Config):
     num_train_epochs: int = at_least(1, 1)
     steps_a_call: int | None = at_least(1, None)
     """Steps that one call takes, at most, before it ends as at the end of the run; null: all that are left."""
+    max_time: float | None = duration(1, None)
+    """Time of one call, e.g. 2h, in which its last checkpoint is written; null: any."""
+    preemption_deadline: float | None = duration(1, None)
+    """Time, e.g. 30s, from SIGTERM to the checkpoint; a run that cannot keep it leaves without one. Null: any."""
     gradient_accumulation_steps: int = at_least(1, 1, MOST_EXAMPLES)
     """Micro-steps a step: the number of parts that a batch is cut into, one after the other."""
     steps_per_loop: int = at_least(1, 10)

@@ -128,7 +128,8 @@ def _merged_field(cls: type, field: Field, tree: dict, value: Any, place: Place)
     if section and (value is not None or section is hint):
         return merged(section, _below(tree.get(field.name), section), value, place)
     try:
-        return to_tree(parse_value(hint, value, field.metadata.get("bounds")))
+        parsed = field.metadata.get("parse", lambda value: value)(value)
+        return to_tree(parse_value(hint, parsed, field.metadata.get("bounds")))
     except ValueError as error:
         raise place.error(str(error)) from None
 
@@ -194,7 +195,7 @@ def _built_field(field: Field, hint: Any, tree: dict, path: str) -> Any:
 
 
 def as_section(owner: Any, name: str, value: Any) -> Any:
-    """What a field becomes when a dict, or a part's name, is assigned to it: the section or the part that it describes.
+    """What a field becomes when a dict or text is assigned to it: the section or the part that it describes, or a time's seconds.
 
     Args:
       owner: the section with the field.
@@ -205,6 +206,8 @@ def as_section(owner: Any, name: str, value: Any) -> Any:
     cls: type = type(owner)
     field = getattr(cls, "__dataclass_fields__", {}).get(name)
     registry, type_field = (field.metadata.get(key) if field else None for key in ("registry", "type_field"))
+    if field is not None and "parse" in field.metadata:
+        return _merged_field(cls, field, {}, value, Place(cls.__name__, name))
     if field is None or (isinstance(value, str) and (not registry or type_field)):
         return value
     hint = _hints(cls)[name]

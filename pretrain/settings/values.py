@@ -18,6 +18,7 @@ _BOOLEANS = {
     **dict.fromkeys(("false", "no", "off", "0", "f", "n"), False),
 }
 _WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")
+_DURATION = re.compile(r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?")
 
 Bounds = tuple[float, float]
 
@@ -97,6 +98,19 @@ def _boolean(value: object) -> bool:
     if isinstance(value, str) and value.lower() in _BOOLEANS:
         return _BOOLEANS[value.lower()]
     raise ValueError(f"expected true or false. Received: {value!r}.")
+
+
+def parse_duration(value: object) -> object:
+    """The seconds of a time such as 90s, 30m, 2h or 1d12h; a number is one already, and null stays. ValueError for other text."""
+    if not isinstance(value, str) or not value:
+        return value
+    parts = _DURATION.fullmatch(value.strip())
+    if parts and any(parts.groups()):
+        return float(sum(int(n or 0) * size for n, size in zip(parts.groups(), (86400, 3600, 60, 1), strict=True)))
+    try:
+        return _number(value)
+    except ValueError:
+        raise ValueError(f"expected seconds, or a time such as 90s, 30m, 2h or 1d12h. Received: {value!r}.") from None
 
 
 def _integer(value: object) -> int:

@@ -80,5 +80,9 @@ class Engine(ABC):
     def compile(self, batch: Mapping[str, np.ndarray], denominators: Mapping[str, float]) -> None:
         """Compiles the training step too; the state is afterwards what it was."""
 
+    def highest(self, number: int) -> int:
+        """The highest of the hosts' numbers, 0 to 63: what one host decides to do, all do. Every host calls it at the same step."""
+        return number
+
     def close(self) -> None:  # noqa: B027 (an engine may have nothing to release)
         """Called once a run has ended: lets go of what would outlive it, so that a sweep's runs do not add up."""

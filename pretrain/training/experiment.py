@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,7 @@ class _Run:
 
     def __init__(self, config: ExperimentConfig, model_dir: Path, mode: str):
         self._given, self._config = config, with_own_tokenizer(with_toy_records(config, model_dir), model_dir)
-        self._model_dir, self._mode = model_dir, mode
+        self._model_dir, self._mode, self._started = model_dir, mode, time.monotonic()
         self._trains = mode not in ("eval", "eval_all")
         self._evaluates = mode in ("eval", "train_and_eval", "eval_all")
 
@@ -280,6 +281,7 @@ class _Run:
             step=step,
             interval=interval,
             info=self._describe(),
+            started=self._started,
         )
 
     def _run(self, step: int, interval: list) -> dict[str, float]:
@@ -301,7 +303,7 @@ class _Run:
         if self._engine.host[0] == 0:
             plot_loss(self._model_dir)
             self._task.finish(self._engine.model, self._model_dir)
-            if trainer.last_step >= self._steps:
+            if trainer.last_step >= self._steps and not trainer.out_of_time:
                 export_final(self._config.trainer, self._model_dir)
         return metrics
 

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import keras
 import numpy as np
+from jax.experimental.multihost_utils import process_allgather
 from jax.sharding import PartitionSpec
 
 from pretrain.layers.dropout import dropout_scope
@@ -117,6 +118,9 @@ class JaxEngine(Engine):
 
     def learning_rate(self, step: int) -> float:
         return rate_at(self._optimizer, step)
+
+    def highest(self, number: int) -> int:
+        return int(process_allgather(np.int32(number)).max()) if self.host[1] > 1 else number
 
     def close(self) -> None:
         self._compiled, self._state = {}, None

@@ -72,6 +72,7 @@ class TensorFlowEngine(Engine):
             tf.config.optimizer.set_jit("autoclustering")
         self._train = tf.function(self._step_on_all, autograph=False, reduce_retracing=True)
         self._validate = tf.function(self._validation_on_all, autograph=False, reduce_retracing=True)
+        self._count_hosts = tf.function(self._count_by_number, autograph=False)
 
     # ------------------------------------------------------------------------------------------------------------ steps
 
@@ -140,12 +141,24 @@ class TensorFlowEngine(Engine):
             denominators = replica.all_reduce(_SUM, {k: v / self._local_replicas for k, v in denominators.items()})
         return self._task.train_step(_ReplicaContext(self, step), batch, denominators)
 
+    def _count_by_number(self, number: Any):
+        def count(number: Any):
+            return tf.distribute.get_replica_context().all_reduce(_SUM, tf.one_hot(number, 64, dtype=tf.int32))
+
+        return self._strategy.run(count, args=(number,))
+
     def _validation_on_all(self, batch: Mapping[str, Any]):
         def validate(batch: Mapping[str, Any]):
             statistics, outputs = self._task.validation_step(self.model, batch)
             return tf.distribute.get_replica_context().all_reduce(_SUM, statistics), outputs
 
         return self._strategy.run(validate, args=(batch,))
+
+    def highest(self, number: int) -> int:
+        if self.host[1] == 1:
+            return number
+        counts = self._strategy.experimental_local_results(self._count_hosts(tf.constant(number)))[0]
+        return int(np.flatnonzero(counts.numpy())[-1])
 
     def close(self) -> None:
         """See Engine. A gradient of tf.custom_gradient stays registered for good, and with it graph, weights and optimizer."""

@@ -18,6 +18,7 @@ from pretrain.data.batches import Batches, example_digest, prefetch
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.tasks.task import Task
 from pretrain.training import hypertune
+from pretrain.training.budget import TimeBudget
 from pretrain.training.checkpoints import BestCheckpoint, Checkpoints
 from pretrain.training.early_stopping import EarlyStopping
 from pretrain.training.engine import Engine
@@ -28,6 +29,7 @@ from pretrain.training.run_logs import RunLogs
 _log = logging.getLogger(__name__)
 
 EVAL_RESULTS = "eval_results.json"
+_OUT_OF_TIME = 1  # below the numbers of the signals that end a run
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,10 @@ class Trainer:
       step: steps that were taken before (a resumed run).
       interval: statistics of the steps since the last line of metrics.jsonl (a resumed run).
       info: facts that every checkpoint keeps in addition to the trainer's own.
+      started: time.monotonic() at the start of the call, from which trainer.max_time counts; None: now.
+
+    Attributes:
+      out_of_time: whether training ended because of trainer.max_time.
     """
 
     def __init__(
@@ -79,6 +85,7 @@ class Trainer:
         step: int = 0,
         interval: list[dict] | None = None,
         info: Mapping | None = None,
+        started: float | None = None,
     ):
         self.config, self.task, self.engine, self.model_dir = config, task, engine, Path(model_dir)
         self.train_steps, self.step = train_steps, step
@@ -96,7 +103,12 @@ class Trainer:
         self._fetched = len(self._interval)  # how many of them are numbers; the others are still on the device
         self._tokens = self._places = self._timed_steps = 0
         self._seconds = 0.0
-        self._signals = SignalWatch()
+        self._since_look: float | None = (
+            None  # seconds of steps; None before the first look, which waits for a compiler
+        )
+        self._signals = SignalWatch(config.trainer.preemption_deadline)
+        self._budget = TimeBudget(config.trainer.max_time, time.monotonic() if started is None else started)
+        self.out_of_time = self._warned_of_deadline = False
         self._saved_step = step
         self._early_stopping = EarlyStopping(self._settings, self.model_dir, step)
         self._stopped = False
@@ -139,15 +151,20 @@ class Trainer:
     def _train_loop(self, evaluating: bool) -> None:
         ahead = self.config.task.train_data.prefetch_buffer_size
         with contextlib.closing(prefetch(self._prepare, range(self.step, self.last_step), ahead)) as steps:
-            while not self.finished():
+            while not self.finished() and not self.out_of_time:
                 started = time.perf_counter()
                 step, prepared = next(steps)
                 self._advance(step, prepared, started)
-                if evaluating and self._evaluation_due():
+                if evaluating and self._evaluation_due() and not self._has_no_time_to_evaluate():
                     self._evaluate_and_log()
                     self._stop_early()
         if self._saved_step != self.step:  # what follows a step, e.g. its evaluation, decided that it was the last
             self._save()
+        if self.out_of_time and self._is_chief:
+            _log.info(
+                f"trainer.max_time: this call ends after step {self.step} of {self.train_steps}. Run the same command again to "
+                "resume."
+            )
 
     def _advance(self, step: int, prepared: Prepared, started: float) -> None:
         """One step, and what is due after it; the wait for its batch began at `started`."""
@@ -156,22 +173,45 @@ class Trainer:
         self._tokens += prepared.tokens
         self._places += prepared.places
         self._timed_steps += 1
-        signal = self._signals.received
-        ending = signal is not None or self.finished()
-        if ending or self.step % self._settings.steps_per_loop == 0:
+        number = self._asked_to_end()
+        ending = bool(number) or self.finished()
+        looking = self.step % self._settings.steps_per_loop == 0
+        if ending or looking:
             self._look()
-        self._seconds += time.perf_counter() - started
+        self._count_seconds(time.perf_counter() - started, looking)
         summary = self._summarize(prepared.digest)
         if ending or self.step % self._settings.checkpoint_interval == 0:
             self._save()
         if summary:
             self.after_summary(summary)
-        if signal is not None:
+        if number not in (0, _OUT_OF_TIME):
             raise Interrupted(
                 f"interrupted after step {self.step} of {self.train_steps}; the checkpoint is saved. Run the same command "
                 "again to resume.",
-                signal,
+                number,
             )
+        self.out_of_time = number == _OUT_OF_TIME and not self.finished()
+
+    def _asked_to_end(self) -> int:
+        """The number of the signal that ends the run here; _OUT_OF_TIME; 0: it continues. The same on all hosts."""
+        number = self._signals.received or (0 if self._budget.allows("loop", "checkpoint") else _OUT_OF_TIME)
+        if self.engine.host[1] == 1:
+            return number
+        return self.engine.highest(number) if self.step % self._settings.steps_per_loop == 0 else 0
+
+    def _has_no_time_to_evaluate(self) -> bool:
+        number = 0 if self._budget.allows("evaluation") else _OUT_OF_TIME
+        self.out_of_time = self.out_of_time or bool(self.engine.highest(number))
+        return self.out_of_time
+
+    def _count_seconds(self, seconds: float, looked: bool) -> None:
+        self._seconds += seconds
+        if self._since_look is not None:
+            self._since_look += seconds
+        if looked:
+            if self._since_look is not None:
+                self._budget.note("loop", self._since_look)
+            self._since_look = 0.0
 
     def _prepare(self, step: int) -> Prepared:
         batch = _given(self._train_data).batch(step)
@@ -227,12 +267,24 @@ class Trainer:
         return self.task.reduce_aggregated_logs(state)
 
     def _save(self) -> None:
+        self._saved_step = self.step
         if not self._is_chief:
             return
         self._look()
+        started = time.monotonic()
         info = {**self._info, "interval": self._interval}
         self._checkpoints.save(self.step, self.engine.state(), info)
-        self._saved_step = self.step
+        self._note_checkpoint(time.monotonic() - started)
+
+    def _note_checkpoint(self, seconds: float) -> None:
+        self._budget.note("checkpoint", seconds)
+        deadline = self._settings.preemption_deadline
+        if deadline is not None and seconds > deadline and not self._warned_of_deadline:
+            self._warned_of_deadline = True
+            _log.warning(
+                f"a checkpoint took {seconds:.1f} seconds, and trainer.preemption_deadline is {deadline:g}: a run that SIGTERM "
+                "ends would lose the steps since its last checkpoint. Raise the deadline, or lower trainer.checkpoint_interval."
+            )
 
     # ------------------------------------------------------------------------------------------------------- evaluation
 
@@ -250,7 +302,9 @@ class Trainer:
         )
 
     def _evaluate_and_log(self) -> dict[str, float]:
+        started = time.monotonic()
         metrics = self.metrics = self._evaluate()
+        self._budget.note("evaluation", time.monotonic() - started)
         if self._is_chief:
             self._logs.end_line()
             _log.info(f"evaluation at step {self.step}: " + "  ".join(f"{k} {v:.6g}" for k, v in metrics.items()))
@@ -284,7 +338,7 @@ class Trainer:
                 )
             state = self.task.aggregate_logs(state, statistics, outputs)
             examples += data.batch_size
-            if self._signals.received is not None:
+            if self._signals.received is not None and self.engine.host[1] == 1:  # others would wait for this host
                 raise Interrupted("interrupted during an evaluation; its results are not kept.", self._signals.received)
         assert state is not None  # there is a batch, or Batches would have refused the data
         return self.task.reduce_aggregated_logs(state) | {"examples": min(examples, data.num_examples)}

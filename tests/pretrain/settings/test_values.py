@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pretrain.settings.values import parse_value
+from pretrain.settings.values import parse_duration, parse_value
 
 
 @pytest.mark.parametrize(
@@ -104,3 +104,27 @@ def test_whole_numbers_survive_as_text(number):
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_numbers_survive_as_text(number):
     assert parse_value(float, repr(number)) == number
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        ("90s", 90),
+        ("30m", 1800),
+        ("2h", 7200),
+        ("1d12h", 129600),
+        ("1h30m5s", 5405),
+        ("90", 90),
+        ("1e2", 100),
+        (7, 7),
+        (None, None),
+    ],
+)
+def test_times(given, seconds):
+    assert parse_duration(given) == seconds
+
+
+@pytest.mark.parametrize("given", ["soon", "2 h", "h", "1m2h", "1:30", "-1h", "9" * 400 + "h", "1.5h"])
+def test_what_is_not_a_time(given):
+    with pytest.raises(ValueError, match=f"expected seconds, or a time such as 90s.* Received: {given[:40]!r}"[:-1]):
+        parse_duration(given)

@@ -1,13 +1,25 @@
 """Replicas, micro-steps, hosts: none of them changes the curve."""
 
 import json
+import os
+import signal
 import socket
 
 import pytest
 
+from pretrain.training.trainer import Trainer
 from tests.pretrain.runs import changed, curve, experiment, finish, lines, max_difference, process, run, tiny
 
 STEPS = 50
+
+
+class Terminated(Trainer):
+    """SIGTERM comes in the eighth step, to the second host alone."""
+
+    def take_step(self, step, prepared):
+        if step == 7 and self.engine.host[0] == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return super().take_step(step, prepared)
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +134,7 @@ def _free_ports(count):
 
 @pytest.mark.slow
 def test_two_hosts_give_the_curve_of_one(record_sets, tmp_path):
-    trainer = {"train_steps": 12, "log_example_digest": True}
+    trainer = {"train_steps": 12, "log_example_digest": True, "validation_interval": 6}
     config = experiment(
         record_sets["static"], eval_path=record_sets["none"], encoder=tiny(dropout=0.0), trainer=trainer
     )
@@ -132,12 +144,15 @@ def test_two_hosts_give_the_curve_of_one(record_sets, tmp_path):
     started = []
     for index in range(2):
         cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
-        job = (two, tmp_path / "two", "train_and_eval")
+        job = (changed(two, "trainer", type=f"{__name__}:Terminated"), tmp_path / "two", "train_and_eval")
         started.append(process(job, TF_CONFIG=json.dumps(cluster)))
     results = [finish(each, 300) for each in started]
-    assert [code for code, _ in results] == [0, 0], results
+    assert [code for code, _ in results] == [143, 143], results  # what one host is told, all do
+    assert all("interrupted after step 8 of 12; the checkpoint is saved" in said for _, said in results)
+    said = run(config, tmp_path / "two", "train_and_eval")
+    assert any("step-00000008, after step 8 of 12" in line for line in said)
     run(config, tmp_path / "one", "train_and_eval")
     assert max_difference(curve(tmp_path / "one"), curve(tmp_path / "two")) < 1e-5
-    one, other = lines(tmp_path / "one", "eval")[-1], lines(tmp_path / "two", "eval")[-1]
-    assert other["examples"] == one["examples"]
-    assert abs(one["loss"] - other["loss"]) < 1e-4
+    for one, other in zip(*(lines(tmp_path / name, "eval") for name in ("one", "two")), strict=True):
+        assert (other["step"], other["examples"]) == (one["step"], one["examples"])
+        assert abs(one["loss"] - other["loss"]) < 1e-4

@@ -11,6 +11,7 @@ import pytest
 from keras import ops
 
 from pretrain.tasks.pretraining import PretrainingTask
+from pretrain.training.trainer import Trainer
 from tests.pretrain.finetuning import records, sentence_experiment, squad_records
 from tests.pretrain.runs import ROOT, changed, curve, experiment, finish, lines, max_difference, process, run, tiny
 from tests.pretrain.training.test_distribution import _free_ports
@@ -29,6 +30,15 @@ class ClippedTask(PretrainingTask):
         (_, statistics), gradients = context.value_and_grad(self.loss, batch, denominators)
         context.apply([ops.clip(gradient, -0.01, 0.01) for gradient in gradients])
         return statistics
+
+
+class Hurried(Trainer):
+    """The second host alone has no time left in the eighth step."""
+
+    def take_step(self, step, prepared):
+        if step == 7 and self.engine.host[0] == 1:
+            self._budget.note("loop", 3600.0)
+        return super().take_step(step, prepared)
 
 
 @pytest.fixture(scope="module")
@@ -169,9 +179,13 @@ def test_two_hosts_give_the_curve_of_one(runs, base, on_jax, tmp_path):
     started = []
     for index in range(2):
         cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
-        started.append(on_jax((two, tmp_path / "two", "train_and_eval"), TF_CONFIG=json.dumps(cluster)))
+        hurried = changed(two, "trainer", type=f"{__name__}:Hurried", max_time="1h")
+        jobs = [(each, tmp_path / "two", "train_and_eval") for each in (hurried, two)]
+        started.append(on_jax(*jobs, TF_CONFIG=json.dumps(cluster)))
     results = [finish(each, 300) for each in started]
     assert [code for code, _ in results] == [0, 0], results
+    assert "max_time: this call ends after step 8 of 50" in results[0][1]  # what the other host decided
+    assert "step-00000008, after step 8 of 50" in results[0][1]
     assert "devices: 2 CPU of 2 hosts, 1 here" in results[0][1]
     assert max_difference(curve(runs / "one"), curve(tmp_path / "two")) < 1e-5
     one, other = lines(runs / "two", "eval")[-1], lines(tmp_path / "two", "eval")[-1]

@@ -1,0 +1,25 @@
+"""The wall-clock time that a call may take: it ends while what it still has to do fits in."""
+
+import math
+import time
+
+
+class TimeBudget:
+    """Knows how long each part of the work took when it was last done.
+
+    Args:
+      seconds: trainer.max_time; None: no limit.
+      started: time.monotonic() at the start of the call.
+    """
+
+    def __init__(self, seconds: float | None, started: float):
+        self._end = math.inf if seconds is None else started + seconds
+        self._lasted: dict[str, float] = {}
+
+    def note(self, part: str, seconds: float) -> None:
+        """The part of that name took so long."""
+        self._lasted[part] = seconds
+
+    def allows(self, *parts: str) -> bool:
+        """Whether there is time for these, if each takes as long as it last did; of one that was never done, any time is enough."""
+        return time.monotonic() + sum(self._lasted.get(part, 0.0) for part in parts) < self._end

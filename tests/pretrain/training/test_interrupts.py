@@ -1,0 +1,104 @@
+"""How a call ends before the run: its time is up, or SIGTERM comes with a deadline."""
+
+import signal
+import time
+
+import pytest
+
+from nlpdata.errors import UsageError
+from pretrain.converters import native
+from pretrain.settings.schema import TrainerConfig
+from pretrain.training.trainer import Trainer
+from tests.pretrain.runs import changed, curve, experiment, finish, lines, process, run
+from tests.pretrain.training.test_resume import _wait_for_step
+
+
+class Slow(Trainer):
+    """Half a second a step; its time counts from here."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options | {"started": time.monotonic()})
+
+    def take_step(self, step, prepared):
+        time.sleep(0.5)
+        return super().take_step(step, prepared)
+
+
+class Stuck(Trainer):
+    """Its sixth step never ends."""
+
+    def take_step(self, step, prepared):
+        if step == 5:
+            while True:
+                time.sleep(1)
+        return super().take_step(step, prepared)
+
+
+@pytest.fixture(scope="module")
+def config(record_sets):
+    return experiment(
+        record_sets["dynamic"],
+        eval_path=record_sets["static"],
+        trainer={
+            "train_steps": 8, "checkpoint_interval": 3, "summary_interval": 2, "validation_interval": 4, "tensorboard": False,
+            "export_formats": "hf",
+        },
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def whole(config, tmp_path_factory):
+    model_dir = tmp_path_factory.mktemp("whole") / "run"
+    run(config, model_dir, "train_and_eval")
+    return model_dir
+
+
+def test_a_call_ends_with_its_time_and_the_next_one_resumes(config, whole, tmp_path):
+    slow = changed(config, "trainer", type=f"{__name__}:Slow", max_time="2s")
+    said = run(slow, tmp_path, "train_and_eval")
+    stopped = native.step_of(native.locate(tmp_path))
+    assert 1 <= stopped < 8
+    assert any(f"max_time: this call ends after step {stopped} of 8" in line for line in said)
+    assert not (tmp_path / "export").exists()
+    assert [line["step"] for line in lines(tmp_path, "eval")] in ([], [4])  # none at the end
+    run(config, tmp_path, "train_and_eval")
+    assert curve(tmp_path) == curve(whole)
+    assert lines(tmp_path, "eval") == lines(whole, "eval")
+    assert (tmp_path / "export").exists()
+
+
+@pytest.mark.slow
+def test_a_step_that_does_not_end_within_the_deadline(config, tmp_path):
+    stuck = changed(config, "trainer", type=f"{__name__}:Stuck", preemption_deadline="1s", export_formats="")
+    started = process((stuck, tmp_path / "run", "train"))
+    _wait_for_step(started, tmp_path / "run", 4)
+    time.sleep(0.5)
+    started.send_signal(signal.SIGTERM)
+    code, said = finish(started, timeout=60)
+    assert code == 143, said
+    assert "could not end within trainer.preemption_deadline, 1 seconds" in said
+    assert native.step_of(native.locate(tmp_path / "run")) == 3
+    assert not list((tmp_path / "run" / "checkpoints").glob(".*"))
+
+
+def test_a_deadline_that_no_checkpoint_keeps_is_reported(config, tmp_path, monkeypatch):
+    write = native.write
+
+    def slowly(*arguments):
+        time.sleep(1.1)
+        write(*arguments)
+
+    monkeypatch.setattr(native, "write", slowly)
+    said = run(changed(config, "trainer", train_steps=4, preemption_deadline=1, checkpoint_interval=2), tmp_path)
+    warned = [line for line in said if "trainer.preemption_deadline is 1" in line]
+    assert len(warned) == 1
+    assert "lower trainer.checkpoint_interval" in warned[0]
+
+
+def test_times_are_checked_where_they_are_given():
+    assert TrainerConfig(max_time="1h30m").max_time == 5400
+    assert TrainerConfig(max_time=None).max_time is None
+    with pytest.raises(UsageError, match=r"max_time: expected seconds, or a time such as 90s.* Received: 'soon'"):
+        TrainerConfig(max_time="soon")
+    with pytest.raises(UsageError, match=r"preemption_deadline: must be at least 1\. Received: 0"):
+        TrainerConfig(preemption_deadline="0s")
