@@ -27,7 +27,8 @@ from pipelines import progress
 from pipelines.commands import main
 from pipelines.faults import marked_faults
 from pipelines.job import describe_job
-from pipelines.runner import find_runner, run_pipeline
+from pipelines.runner import find_runner
+from pipelines.running import run_pipeline
 from pipelines.runs import Elements
 
 

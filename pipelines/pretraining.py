@@ -10,6 +10,7 @@ it works alike on every runner.
 
 import logging
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,12 +22,13 @@ from nlpdata.files.writing import remove_tree, write_whole
 from nlpdata.options import takes
 from nlpdata.output import WorkFolder, check_output, commit, complete, shared_path
 from nlpdata.pretraining.options import BeamPretrainingRequest
-from nlpdata.pretraining.plan import CreationResult, Plan, make_plan, result_warnings
+from nlpdata.pretraining.plan import CreationResult, Plan, make_plan, require_examples, result_warnings
 from nlpdata.records.contract import read_meta
 from pipelines import steps
 from pipelines.commands import main
 from pipelines.job import describe_job
-from pipelines.runner import find_runner, run_pipeline
+from pipelines.runner import find_runner
+from pipelines.running import run_pipeline
 from pipelines.runs import FACTS, labelled
 
 _log = logging.getLogger(__name__)
@@ -54,10 +56,13 @@ def create_pretraining(request: BeamPretrainingRequest) -> CreationResult | dict
     check_output(targets, request.overwrite, plan.key, plan.copies())
     work = WorkFolder(targets, plan.key, resumable=False)
     folder = shared_path(targets[0], plan.key)  # where finished shards wait for the last step
+    counted: dict = {}
     try:
         if work.decided:  # by an equal run, which was interrupted while it put the files in place
             commit(work.decided.sets, plan.key, work.path)
         else:
+            if not plan.portions:  # all files are empty: no step would run
+                require_examples(plan, Counter())
             _write_copies(plan, folder)
             run_pipeline(
                 chosen,
@@ -67,12 +72,13 @@ def create_pretraining(request: BeamPretrainingRequest) -> CreationResult | dict
                 quiet=not request.progress,
             )
             complete(targets, plan.key)
+            counted = (work.result(steps.COUNTED, folder) or {"counters": {}})["counters"]
         metas = {split: read_meta(target.meta) for split, target in plan.targets.items()}
     finally:
         if is_remote(folder):
             remove_tree(folder)
         work.remove()
-    found = result_warnings(plan, metas["train"]["counters"])
+    found = result_warnings(plan, {**counted, **metas["train"]["counters"]})
     for line in found:
         _log.warning(line)
     return plan.result(metas, found)

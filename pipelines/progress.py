@@ -4,14 +4,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from nlpdata.execution.executor import Progress
+from pipelines import watching
 
 _show: Progress | None = None
 _done = 0
 
 
 def report(count: int) -> None:
-    """Adds input bytes that a step has read."""
+    """Adds input bytes that a step has read. Ends the step of a job that is given up."""
     global _done
+    watching.check()
     _done += count
     if _show is not None:
         _show(_done)

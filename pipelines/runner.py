@@ -1,33 +1,26 @@
 """Runners and their options: what can be known to be wrong is reported before anything runs."""
 
 import argparse
-import gc
 import importlib
 import importlib.util
-import logging
 import os
 import re
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import apache_beam as beam
 from apache_beam.options import pipeline_options
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from nlpdata.errors import DataError, UsageError, closest, missing_package, opt
-from nlpdata.execution.executor import Progress
+from nlpdata.errors import UsageError, closest, missing_package, opt
 from nlpdata.files.paths import is_remote
-from pipelines import progress
-from pipelines.faults import fault_in, without_tracebacks
-
-_log = logging.getLogger(__name__)
+from pipelines.endpoints import SECONDS, check_dask_scheduler, check_job_server
+from pipelines.workers import DirectRunner
 
 # DirectRunner means Beam's in-process runner: Beam's own DirectRunner first tries to download another one.
 RUNNERS = {
-    "DirectRunner": "apache_beam.runners.portability.fn_api_runner:FnApiRunner",
+    "DirectRunner": "pipelines.workers:DirectRunner",
     "DaskRunner": "apache_beam.runners.dask.dask_runner:DaskRunner",
     "FlinkRunner": "apache_beam.runners.portability.flink_runner:FlinkRunner",
     "SparkRunner": "apache_beam.runners.portability.spark_runner:SparkRunner",
@@ -75,7 +68,7 @@ class Runner:
         if self.name == "DataflowRunner" and not place.staging_location:
             place.staging_location = f"{place.temp_location.rstrip('/')}/staging"
         try:
-            return beam.Pipeline(runner=FnApiRunner() if offline else self.make(), options=options)
+            return beam.Pipeline(runner=DirectRunner() if offline else self.make(), options=options)
         except ValueError as error:
             lines = [line.strip() for line in str(error).splitlines()[1:] if line.strip()]
             raise UsageError(f"{self.name}: {' '.join(lines) or error}") from None
@@ -155,11 +148,17 @@ def _check_dask(found: dict, dry_run: bool) -> None:
     path = found.get("scheduler_file")
     if path and not os.path.exists(path):
         raise UsageError(f"--dask_scheduler_file {path} does not exist")
+    if found.get("address") is not None and not dry_run:
+        bound = found.get("timeout")
+        check_dask_scheduler(found["address"], min(bound, SECONDS) if isinstance(bound, int) else SECONDS)
 
 
 def _check_job_server(name: str, option: str, default_jar: str) -> Callable[[dict, bool], None]:
     def check(found: dict, dry_run: bool) -> None:
-        if found["job_endpoint"] or dry_run:
+        if dry_run:
+            return
+        if found["job_endpoint"]:
+            check_job_server(found["job_endpoint"], min(found["job_server_timeout"], SECONDS))
             return
         jar = found[option]
         if not jar:
@@ -210,59 +209,3 @@ _CHECKS: dict[str, Callable[[dict, bool], None]] = {
     "SparkRunner": _check_job_server("SparkRunner", "spark_job_server_jar", "beam-runners-spark-3-job-server"),
     "DataflowRunner": _check_dataflow,
 }
-
-
-def run_pipeline(
-    runner: Runner,
-    build: Callable[[beam.Pipeline], object],
-    *,
-    units: int,
-    input_bytes: int,
-    quiet: bool,
-) -> None:
-    """Builds a pipeline and runs it to its end.
-
-    Args:
-      build: adds the steps to a pipeline.
-      units, input_bytes: amount of work, for progress and its division.
-      quiet: show no progress.
-
-    Raises the fault of the user that a worker met, else DataError with the step and the root of the runner's error.
-    """
-    logging.getLogger("distributed").setLevel(logging.ERROR)
-    pipeline = runner.pipeline(units)
-    build(pipeline)
-    _log.info(f"{runner.name}: {units} units of work, {input_bytes / 1e6:.1f} MB")
-    start, result = time.monotonic(), None
-    gc.freeze()  # Beam's modules are 100,000 objects, which every full collection would look at
-    try:
-        with without_tracebacks(), progress.shown(Progress("tokenizing", input_bytes, quiet=quiet)):
-            result = pipeline.run()
-            state = result.wait_until_finish()
-    except Exception as error:
-        raise fault_in(error) or DataError(f"{runner.name} failed: {_root_line(error)}") from error
-    except KeyboardInterrupt:
-        if result is not None:
-            result.cancel()
-        raise
-    finally:
-        gc.unfreeze()
-        _close_dask(result)
-    if state not in (None, "DONE"):
-        raise DataError(f"{runner.name} ended in the state {state}: its log says why")
-    _log.info(f"{runner.name}: done in {time.monotonic() - start:.0f} s")
-
-
-def _root_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
-
-
-def _close_dask(result: Any) -> None:
-    """Ends the cluster that the Dask runner started for this pipeline; leaves one that was there."""
-    client = getattr(result, "client", None)
-    if client is not None:
-        cluster = client.cluster
-        client.close()
-        if cluster is not None:
-            cluster.close()

@@ -20,7 +20,7 @@ from nlpdata.errors import DataError
 from nlpdata.execution.spill import Merge, SpillWriter, read_run, split_run
 from nlpdata.files.paths import AnyPath
 from nlpdata.files.writing import move
-from nlpdata.output import FinishedSet, commit
+from nlpdata.output import FinishedSet, commit, store_result
 from nlpdata.pretraining.buckets import BucketGroup, group_buckets, plan_buckets
 from nlpdata.pretraining.build import build_examples, fill_buckets
 from nlpdata.pretraining.documents import PLACE
@@ -28,10 +28,11 @@ from nlpdata.pretraining.maker import SPLITS, MakerSpec, maker_of
 from nlpdata.pretraining.plan import Plan, refuse_lone_documents, refuse_loss, require_examples
 from nlpdata.pretraining.stages import portion_name, shard_border
 from nlpdata.records.writer import ShardWriter
-from pipelines import progress
+from pipelines import progress, watching
 from pipelines.faults import marked_faults
 from pipelines.runs import Elements, Facts, NamedRun, RunBuilder, sum_facts
 
+COUNTED = "counted"  # the result that the last step leaves in the folder of the shards: all counters, with places
 BUCKET_KINDS = ("documents", "waiting")  # what goes to the buckets
 GROUP_BYTES = 32 << 20  # of the entries of the documents in the buckets that are filled at once
 
@@ -132,6 +133,7 @@ class FillFn(beam.DoFn):
             documents, waiting = (given[kind].merge() for kind in BUCKET_KINDS)
             group = BucketGroup(split, buckets, documents, waiting)
             for item in fill_buckets(group, maker, counters):
+                watching.check()
                 yield from runs.add(item)
             yield from runs.finish(counters)
         _count(counters)
@@ -227,6 +229,7 @@ class ShardFn(beam.DoFn):
             temporary = where / f"{name}.{uuid4().hex}.tmp"
             with ShardWriter(temporary, self._compression) as writer:
                 for _, _, lengths, payload in given.merge().read(low, high):
+                    watching.check()
                     writer.write(payload, len(lengths))
             info = replace(writer.close(), file=name)
             move(temporary, self._folder / name)
@@ -255,6 +258,7 @@ class CommitFn(beam.DoFn):
                 metas[split] = self._plan.meta(split, shards, counters)
                 files = [self._folder / name for name in [*names[split], self._plan.tokenizer_file(split)]]
                 sets.append(FinishedSet(target, files, metas[split]))
+            store_result(self._folder, COUNTED, {"counters": dict(counters)})
             commit(sets, self._plan.key, self._folder if isinstance(self._folder, Path) else None)
         yield metas
 

@@ -33,7 +33,8 @@ from nlpdata.tokenizers.training.train import (
 from pipelines.commands import main
 from pipelines.faults import marked_faults
 from pipelines.job import describe_job
-from pipelines.runner import find_runner, run_pipeline
+from pipelines.runner import find_runner
+from pipelines.running import run_pipeline
 from pipelines.runs import Elements
 
 _SUMS = "sums.json"
@@ -55,6 +56,8 @@ def train_tokenizer(request: BeamTrainingRequest) -> TrainingResult | dict:
     folder = str(first.with_name(f".{first.name}.{uuid4().hex}.work"))
     if request.dry_run:
         return describe_job(chosen, lambda pipeline: build_graph(pipeline, plan, folder))
+    if not plan.portions:  # all files are empty: no step would run
+        require_lines(Counter(), plan.reader.options, plan.files)
     try:
         path_of(folder).mkdir()
         run_pipeline(

@@ -85,8 +85,13 @@ def _lines(error: BaseException, seen: set[int]) -> Iterator[str]:
         yield f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}'
         if frame.line:
             yield f"    {frame.line}"
-    for note in getattr(error, "__notes__", ()):  # a worker's traceback, as text
-        yield from (f'  there: File "{file}", line {line}, in {name}' for file, line, name in _FRAME.findall(note))
+    yield from (f'  there: File "{frame.filename}", line {frame.lineno}, in {frame.name}' for frame in _noted(error))
+
+
+def _noted(error: BaseException) -> list[traceback.FrameSummary]:
+    """The places in the notes of an exception: a worker's traceback, as text."""
+    found = [place for note in getattr(error, "__notes__", ()) for place in _FRAME.findall(note)]
+    return [traceback.FrameSummary(file, int(line), name, lookup_line=False) for file, line, name in found]
 
 
 def _message(error: BaseException) -> str:
@@ -97,8 +102,8 @@ def _message(error: BaseException) -> str:
 
 
 def _last_of_interest(error: BaseException) -> traceback.FrameSummary | None:
-    """The last place in our code or a user's, not in a library that they call."""
-    frames = traceback.extract_tb(error.__traceback__)
+    """The last place in our code or a user's, not in a library that they call; of a worker's fault, the place there."""
+    frames = [*traceback.extract_tb(error.__traceback__), *_noted(error)]
     return next((frame for frame in reversed(frames) if _is_ours(frame.filename) or _is_users(frame.filename)), None)
 
 

@@ -17,6 +17,8 @@ from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
+from nlpdata.cli.streams import standard_error_to
+
 _LOGGERS = ("absl", "jax", "keras", "tensorflow")
 _FATAL_ONLY, _EVERYTHING = "3", "0"
 _LEVEL = "TF_CPP_MIN_LOG_LEVEL"
@@ -67,6 +69,11 @@ def show_libraries() -> None:
         warnings.simplefilter("default")
 
 
+def are_held_back() -> bool:
+    """Whether what libraries write is to be kept off the screen: within quiet_libraries, and without --verbose."""
+    return _quiet
+
+
 def _are_errors() -> bool:
     """Whether warnings are errors, as in tests."""
     return any(action == "error" and category is Warning for action, _, category, *_ in warnings.filters)
@@ -94,19 +101,13 @@ def _held_back(run: Callable[[ModuleType], None]) -> Callable[[ModuleType], None
 
     def held_back(module: ModuleType) -> None:
         with tempfile.TemporaryFile() as written:
-            sys.stderr.flush()
-            screen = os.dup(2)
             try:
-                os.dup2(written.fileno(), 2)
-                run(module)
+                with standard_error_to(written):
+                    run(module)
             except BaseException:
-                os.dup2(screen, 2)
                 written.seek(0)
                 with suppress(OSError):
                     os.write(2, written.read())
                 raise
-            finally:
-                os.dup2(screen, 2)
-                os.close(screen)
 
     return held_back

@@ -7,26 +7,27 @@ or `with on_standard_error():`, shows both.
 
 import contextlib
 import logging
-import sys
 from collections.abc import Iterator
 
+from nlpdata.cli.streams import screen
 from nlpdata.files.unpacking import shown
 
 PACKAGES = ("nlpdata", "pipelines", "pretrain")
 
 
 class _StandardError(logging.Handler):
-    """Writes info and errors as the bare line and a warning as `warning: ...`, to what sys.stderr is at the time."""
+    """Writes info and errors as the bare line and a warning as `warning: ...`, to what the screen is at the time."""
 
     def emit(self, record: logging.LogRecord) -> None:
         line = shown(record.getMessage())
         if record.levelno == logging.WARNING:
             line = f"warning: {line}"
-        encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+        stream = screen()
+        encoding = getattr(stream, "encoding", None) or "utf-8"
         # A file's name may hold bytes that are not UTF-8, and the terminal may not know every letter.
         line = line.encode(encoding, "backslashreplace").decode(encoding)
         with contextlib.suppress(BrokenPipeError):  # nobody reads
-            print(line, file=sys.stderr, flush=True)
+            print(line, file=stream, flush=True)
 
 
 def show_error(text: str) -> None:

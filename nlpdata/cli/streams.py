@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from io import TextIOWrapper
-from typing import Any
+from typing import Any, BinaryIO
 
 
 class OutputRefused(Exception):  # not an OSError, which could be of anything, and which Click takes for its own
@@ -55,6 +55,40 @@ def _open_closed() -> None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
+_screen: Any = None
+
+
+def screen() -> Any:
+    """Where messages for the user go: standard error, also while `standard_error_to` leads that elsewhere."""
+    return sys.stderr if _screen is None else _screen
+
+
+@contextlib.contextmanager
+def standard_error_to(file: BinaryIO) -> Iterator[None]:
+    """While it lasts, what libraries write on standard error goes to a file, as does what processes write that start meanwhile."""
+    global _screen
+    before, outer, copy = sys.stderr, _screen, os.dup(2)
+    before.flush()
+    with open(copy, "w", buffering=1, encoding=before.encoding or "utf-8", errors="backslashreplace") as real:
+        _screen = outer or (_Unfailing(real) if _has_number(before, 2) else before)
+        os.dup2(file.fileno(), 2)
+        # Not closed: a library's log handler may keep it, and writes where the number leads.
+        sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(copy, 2)
+            sys.stderr, _screen = before, outer
+
+
+def _has_number(stream: Any, number: int) -> bool:
+    try:
+        return stream.fileno() == number
+    except (AttributeError, OSError, ValueError):
+        return False
 
 
 class _Stream:

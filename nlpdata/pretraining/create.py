@@ -110,11 +110,13 @@ class _Run:
         self._work.close()
 
     def execute(self) -> CreationResult:
-        sets = self._work.decided.sets if self._work.decided else self._make_sets()
-        commit(sets, self._plan.key, self._work.path, found=self._work.found)
-        self._work.remove()
+        decided = self._work.decided
+        sets = decided.sets if decided else self._make_sets()
         metas = {split: each.meta for split, each in zip(self._plan.targets, sets, strict=True)}
-        found = result_warnings(self._plan, {**self._counters, **metas["train"]["counters"]})
+        noted = decided.notes if decided else []  # they name places, which the meta file does not
+        found = noted or result_warnings(self._plan, {**self._counters, **metas["train"]["counters"]})
+        commit(sets, self._plan.key, self._work.path, found, self._work.found)
+        self._work.remove()
         for line in found:
             _log.warning(line)
         return self._plan.result(metas, found)

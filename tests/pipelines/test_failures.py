@@ -1,6 +1,8 @@
 """Bundles that fail, run twice or lose data; and the faults of users, which must read as they do locally."""
 
 import threading
+import traceback
+import zlib
 from collections import Counter
 from contextlib import suppress
 
@@ -8,8 +10,10 @@ import apache_beam as beam
 import pytest
 
 from nlpdata.cli import commands
+from nlpdata.errors import BEGINS_ANEW
 from nlpdata.output import committing
-from pipelines import runner, steps
+from nlpdata.pretraining import build
+from pipelines import faults, runner, steps
 from tests.nlpdata.commands import contents, create_arguments, run_command, visible
 from tests.pipelines.conftest import arguments
 
@@ -94,17 +98,44 @@ def test_lost_and_repeated_elements_are_found(change, tmp_path, corpus_folder, t
     assert visible(tmp_path) == []
 
 
-def test_unexpected_error_names_step_file_and_cause(tmp_path, corpus_folder, tiny_model, monkeypatch, capsys):
-    def broken(*_):
-        raise KeyError("poison")
+def _without_file(line):
+    return line.partition(", is in ")[0]
 
-    monkeypatch.setattr(steps, "build_examples", broken)
-    outcome = run_command(capsys, *arguments(corpus_folder, tmp_path, tiny_model, "sop", 3, ON_BEAM))
-    assert outcome.code == 1
-    assert "KeyError: 'poison'" in outcome.err
-    assert f"tokenizing ({corpus_folder}/a.txt, bytes 0-20000)" in outcome.err
-    assert "Build examples" in outcome.err
+
+def test_fault_of_the_program_reads_as_it_does_locally(
+    tmp_path, corpus_folder, tiny_model, monkeypatch, capsys, fault_files
+):
+    """One line, exit code 70, and a file with the worker's traceback, which holds nothing of the data."""
+    monkeypatch.setattr(build, "Document", None)  # which is called for each document
+    given = arguments(corpus_folder, tmp_path, tiny_model, "sop", 3)
+    local, beam = (run_command(capsys, *given, more) for more in ("--workers=1", ON_BEAM))
+    assert local.code == beam.code == 70
+    last = [_without_file(outcome.err.splitlines()[-1]) for outcome in (local, beam)]
+    assert last[0] == last[1]
+    assert "TypeError in nlpdata/pretraining/build.py, line " in last[1]
     assert visible(tmp_path) == []
+    for text in fault_files():
+        assert "builtins.TypeError: 'NoneType' object is not callable" in text
+        assert "nlpdata/pretraining/build.py" in text
+
+
+@pytest.mark.parametrize(
+    "error",
+    [KeyError("poison"), UnicodeDecodeError("utf-8", b"poison", 0, 1, "why"), zlib.error("poison"), OSError("poison")],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_a_worker_raises_arrives_through_any_wrapping(error):
+    """As Dataflow has it: the traceback as text, with a prefix to each line, cut to the last lines."""
+    with pytest.raises(faults.WorkerError) as raised, faults.marked_faults("tokenizing", "a.txt"):
+        raise error
+    wrapped = "\n".join(f"  {line}" for line in traceback.format_exception(raised.value)[-3:])
+    found = faults.fault_in(RuntimeError(wrapped))
+    if isinstance(error, OSError):
+        assert str(found) == f"tokenizing (a.txt): poison. Nothing was put in place. {BEGINS_ANEW}"
+    else:
+        assert type(found) is (KeyError if isinstance(error, KeyError) else RuntimeError)
+        assert str(error).strip("'") in str(found)
+        assert "test_failures.py" in found.__notes__[0]
 
 
 BAD = {
