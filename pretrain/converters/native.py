@@ -1,6 +1,6 @@
 """Our own checkpoints: a folder with `state.npz` (arrays) and `state.json` (all else).
 
-    model_dir/checkpoints/step-00001000/state.npz     model/<path> weights, optimizer/<path>, engine/<name>
+    model_dir/checkpoints/step-00001000/state.npz     model/<path> weights, optimizer/<path>, average/<path>, engine/<name>
                                         state.json    step, data facts, encoder, configuration, versions, ...
 
 A folder of that name is whole: it is written under another name, synced and then renamed. state.npz carries a checksum of
@@ -32,6 +32,7 @@ from pretrain.settings.schema import Choice
 
 ARRAYS, INFO = "state.npz", "state.json"
 FORMAT_VERSION = 1
+_AVERAGE = "average/"
 _WORDS_OF_TRAINER = ("best_checkpoint_export_subdir", "best_checkpoint_eval_metric", "best_checkpoint_metric_comp")
 # What reading a damaged archive raises; NotImplementedError where it names an unknown method of compression.
 _DAMAGE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError)
@@ -105,6 +106,20 @@ def stored_trainer(info: Mapping) -> dict:
     config = info.get("config")
     trainer = config.get("trainer") if isinstance(config, dict) else None
     return trainer if isinstance(trainer, dict) else {}
+
+
+def uses_average(info: Mapping) -> bool:
+    """Whether what a checkpoint is evaluated with is the average of its weights, by its configuration."""
+    optimization = stored_trainer(info).get("optimizer_config")
+    ema = optimization.get("ema") if isinstance(optimization, dict) else None
+    return isinstance(ema, dict) and ema.get("evaluate") is True
+
+
+def with_average(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of a checkpoint with the averages, where it has them, in place of the weights."""
+    averages = {name: array for name, array in arrays.items() if name.startswith(_AVERAGE)}
+    kept = {name: array for name, array in arrays.items() if name not in averages}
+    return kept | {f"model/{name.removeprefix(_AVERAGE)}": array for name, array in averages.items()}
 
 
 def read_arrays(folder: Path, prefix: str = "") -> dict[str, np.ndarray]:
@@ -276,5 +291,6 @@ def _read(folder: Path, model_config: Choice | None) -> Checkpoint:
     info = read_info(folder)
     stored = info.get("encoder")
     encoder = None if stored is None else stored_encoder(stored, str(folder / INFO))
-    weights = {name: as_weight(array, name, str(folder)) for name, array in read_arrays(folder, "model/").items()}
+    arrays = read_arrays(folder, "model/") | (read_arrays(folder, _AVERAGE) if uses_average(info) else {})
+    weights = {name: as_weight(array, name, str(folder)) for name, array in arrays.items()}
     return Checkpoint("native", str(folder), encoder or model_config, weights, {}, info.get("data", {}))

@@ -1,4 +1,4 @@
-"""Optimizers, learning rates, weight decay; `build_optimizer` makes what a configuration describes."""
+"""Optimizers, learning rates, weight decay, averages of weights; `build_optimizer` makes what a configuration describes."""
 
 from dataclasses import asdict
 from typing import Any

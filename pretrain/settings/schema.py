@@ -213,12 +213,28 @@ class TaskConfig(Config):
 
 
 @dataclass
+class EmaConfig(Config):
+    """A moving average of the weights over the steps, kept next to them."""
+
+    average_decay: float = at_least(0, 0.99, 1)
+    """Share of the average that stays, each step."""
+    dynamic_decay: bool = True
+    """Lower it in the first steps, to at most (1 + step) / (10 + step)."""
+    start_step: int = at_least(0, 0)
+    """Up to this step the average is the weights themselves."""
+    evaluate: bool = True
+    """Evaluations, the best checkpoint, exports and whatever starts from the run use the average; false: the weights as trained."""
+
+
+@dataclass
 class OptimizationConfig(Config):
     """Optimizer, learning rate by step, and how it warms up (null: not at all)."""
 
     optimizer: Choice = choice(OPTIMIZERS, "adamw")
     learning_rate: Choice = choice(SCHEDULES, "polynomial")
     warmup: Choice | None = choice(WARMUPS, "linear")
+    ema: EmaConfig | None = None
+    """Average the weights over the steps; null: not at all."""
 
 
 @dataclass

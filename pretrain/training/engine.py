@@ -4,7 +4,8 @@ A step, in any engine:
   1. each replica cuts its share of the batch into micro-batches and sums, over them, the gradients of
      task.loss(model, micro_batch, denominators); the denominators are those of the whole step's batch;
   2. gradients and statistics are summed over replicas;
-  3. the summed gradients are clipped by their global norm, and the optimizer applies them.
+  3. the summed gradients are clipped by their global norm, and the optimizer applies them;
+  4. the average of the weights moves, where the run keeps one.
 So neither the number of replicas nor that of micro-steps changes the step, but for rounding. Dropout depends on
 (runtime.seed, step, replica, micro-step) alone: the state of a run is its weights, the optimizer's variables and the step.
 """
@@ -58,7 +59,10 @@ class Engine(ABC):
 
     @abstractmethod
     def validation_step(self, batch: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """(sums of statistics over the whole batch, outputs of this host's examples, in the order of the batch)."""
+        """(sums of statistics over the whole batch, outputs of this host's examples, in the order of the batch).
+
+        Computed with the average of the weights, where the run keeps one for evaluations.
+        """
 
     @abstractmethod
     def learning_rate(self, step: int) -> float:
@@ -66,7 +70,7 @@ class Engine(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:
-        """All that a later process needs to resume: "model/<path>", "optimizer/<path>", "engine/<name>"."""
+        """All that a later process needs to resume: "model/<path>", "optimizer/<path>", "average/<path>", "engine/<name>"."""
 
     @abstractmethod
     def load_state(self, state: Mapping[str, np.ndarray], weights_only: bool = False) -> None:

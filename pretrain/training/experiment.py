@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ from pretrain.training.trainer import Trainer
 
 _log = logging.getLogger(__name__)
 
+_EVALUATE = "trainer.optimizer_config.ema.evaluate"
 MODES = ("train", "eval", "train_and_eval", "eval_all", "validate_only", "compile_only")
 
 
@@ -245,12 +247,20 @@ class _Run:
         refuse_other_labels(info.get("data", {}), self._data.own.facts)
         if self._trains:
             report_changes(info, self._describe())
+        if not self._trains and self._evaluates_average(info):
+            _log.info(f"the average of the weights is evaluated ({_EVALUATE})")
+            arrays = native.with_average(arrays)
         self._engine.load_state(arrays, weights_only=not self._trains)
         if self._trains:
             _log.info(f"resuming from {folder}, after step {info['step']} of {self._steps}")
         elif info["step"] == 0:
             _log.warning(f"{folder} is of step 0: this model was not trained")
         return info["step"], info.get("interval", [])
+
+    def _evaluates_average(self, info: Mapping) -> bool:
+        """Whether a checkpoint is evaluated by its average: as the configuration says, or else as its run did."""
+        ema = self._config.trainer.optimizer_config.ema
+        return native.uses_average(info) if ema is None else ema.evaluate
 
     # ------------------------------------------------------------------------------------------------------------- runs
 

@@ -17,6 +17,7 @@ from jax.sharding import PartitionSpec
 from pretrain.layers.dropout import dropout_scope
 from pretrain.layers.fast_path import FastPath, fast_path
 from pretrain.optimizers import build_optimizer
+from pretrain.optimizers.average import Average
 from pretrain.settings.schema import ExperimentConfig, RuntimeConfig
 from pretrain.training.engine import Engine
 from pretrain.training.jax_devices import AXIS, find_devices
@@ -61,12 +62,15 @@ class JaxEngine(Engine):
         self._micro_steps = config.trainer.gradient_accumulation_steps
         self._model = build_model(task, config.runtime)
         self._optimizer: Any = None
+        self._average: Average | None = None
         self._clip_norm: float | None = None
         self._engine_state: dict[str, Any] = {}
         self._dynamic_scale = config.runtime.loss_scale == "dynamic"
         if train_steps is not None:
             self._optimizer, self._clip_norm = build_optimizer(config.trainer.optimizer_config, train_steps)
             self._optimizer.build(self._model.trainable_variables)
+            if ema := config.trainer.optimizer_config.ema:
+                self._average = Average(ema, self._model.trainable_variables)
             if config.runtime.mixed_precision_dtype == "float16":
                 factor = LOSS_SCALE_START if self._dynamic_scale else float(config.runtime.loss_scale)
                 self._engine_state = {"loss_scale": np.float32(factor), "loss_scale_good_steps": np.int32(0)}
@@ -104,7 +108,8 @@ class JaxEngine(Engine):
 
     def validation_step(self, batch: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         placed, state = self.place(batch), self._taken()
-        weights = {kind: state[kind] for kind in ("trainable", "other")}
+        averaged = self._average is not None and self._average.evaluate
+        weights = {"trainable": state["average" if averaged else "trainable"], "other": state["other"]}
         statistics, outputs = self._compile_lazily("validate", placed.path)(weights, dict(placed))
         return statistics, {name: _local_part(values) for name, values in outputs.items()}
 
@@ -184,6 +189,7 @@ class JaxEngine(Engine):
             "trainable": self._model.trainable_variables,
             "other": self._model.non_trainable_variables,
             "optimizer": [] if self._optimizer is None else self._optimizer.variables,
+            "average": [] if self._average is None else self._average.variables,
         }
 
     def _mapping(self, state) -> list[tuple]:
@@ -204,12 +210,12 @@ class JaxEngine(Engine):
         return jax.make_array_from_callback(value.shape, self._devices.copied(), lambda index: value[index])
 
     def state(self) -> dict[str, np.ndarray]:
-        variables = named_variables(self.model, self._optimizer)
+        variables = named_variables(self.model, self._optimizer, self._average)
         named = {name: stored(np.array(variable.value)) for name, variable in variables.items()}
         return named | {f"engine/{name}": np.array(value) for name, value in self._engine_state.items()}
 
     def load_state(self, state: Mapping[str, np.ndarray], weights_only: bool = False) -> None:
-        own = named_variables(self.model, self._optimizer)
+        own = named_variables(self.model, self._optimizer, self._average)
         engine = {f"engine/{name}": value for name, value in self._engine_state.items()}
         for name, array in select_state(own | engine, state, weights_only).items():
             if name in own:
@@ -336,10 +342,14 @@ class _ReplicaContext:
             factor = clip_norm / jnp.maximum(norm, clip_norm)
             gradients = [gradient * factor for gradient in gradients]
 
-        def update(trainable, optimizer):
-            return engine._optimizer.stateless_apply(optimizer, gradients, trainable)
+        def update(trainable, optimizer, average):
+            trainable, optimizer = engine._optimizer.stateless_apply(optimizer, gradients, trainable)
+            if engine._average is not None:
+                average = engine._average.moved(average, trainable, self._step)
+            return trainable, optimizer, average
 
-        before = self.state["trainable"], self.state["optimizer"]
+        kinds = ("trainable", "optimizer", "average")
+        before = [self.state[kind] for kind in kinds]
         if not own:
             after = update(*before)
         else:
@@ -347,7 +357,7 @@ class _ReplicaContext:
             after = jax.lax.cond(finite, update, lambda *kept: kept, *before)
             if engine._dynamic_scale:
                 self.state["engine"] = _next_scale(own, finite)
-        self.state["trainable"], self.state["optimizer"] = after
+        self.state |= zip(kinds, after, strict=True)
 
 
 def _cut_micro(batch: Mapping, count: int) -> dict:

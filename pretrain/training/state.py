@@ -8,6 +8,7 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.encoders.model import EncoderModel, weights_by_path
+from pretrain.optimizers.average import Average
 from pretrain.settings.schema import RuntimeConfig
 
 _PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
@@ -35,13 +36,19 @@ def build_model(task: Any, runtime: RuntimeConfig) -> EncoderModel:
     return model
 
 
-def named_variables(model: EncoderModel, optimizer: Any = None) -> dict[str, keras.Variable]:
-    """The variables of a model and of its optimizer, "model/<path>" and "optimizer/<path>"."""
+def named_variables(
+    model: EncoderModel, optimizer: Any = None, average: Average | None = None
+) -> dict[str, keras.Variable]:
+    """The variables of a model, its optimizer and the average of its weights: "model/<path>", "optimizer/...", "average/<path>"."""
     named = {f"model/{path}": variable for path, variable in weights_by_path(model).items()}
     if optimizer is not None:
         of_optimizer = {f"optimizer/{variable.path}": variable for variable in optimizer.variables}
         assert len(of_optimizer) == len(optimizer.variables), "two optimizer variables of one path"
         named |= of_optimizer
+    if average is not None:
+        paths = {id(weight): path for path, weight in weights_by_path(model).items()}
+        averaged = zip(model.trainable_variables, average.variables, strict=True)
+        named |= {f"average/{paths[id(weight)]}": value for weight, value in averaged}
     return named
 
 

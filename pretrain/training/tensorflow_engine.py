@@ -1,5 +1,6 @@
 """The engine on TensorFlow, with tf.distribute: one device, several of one host, several hosts, TPU."""
 
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -9,11 +10,13 @@ from typing import Any
 # CPU. Read when TensorFlow makes its first array.
 os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "true")
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from pretrain.layers.dropout import dropout_scope
 from pretrain.optimizers import build_optimizer
+from pretrain.optimizers.average import Average
 from pretrain.settings.schema import ExperimentConfig, RuntimeConfig
 from pretrain.training.distribution import distribute
 from pretrain.training.engine import Engine
@@ -51,12 +54,15 @@ class TensorFlowEngine(Engine):
         with self._strategy.scope():
             self.model = build_model(task, config.runtime)
             self._optimizer: Any = None
+            self._average: Average | None = None
             self._loss_scale: _LossScale | None = None
             if train_steps is not None:
                 self._optimizer, self._clip_norm = build_optimizer(config.trainer.optimizer_config, train_steps)
                 self._optimizer.build(self.model.trainable_variables)
                 # Gradients are summed over replicas before they are clipped, so not by the optimizer again.
                 self._optimizer._all_reduce_sum_gradients = list
+                if ema := config.trainer.optimizer_config.ema:
+                    self._average = Average(ema, self.model.trainable_variables)
                 if config.runtime.mixed_precision_dtype == "float16":
                     self._loss_scale = _LossScale(config.runtime.loss_scale)
         self._may_fall_back = config.runtime.enable_xla == "auto"
@@ -149,7 +155,8 @@ class TensorFlowEngine(Engine):
 
     def _validation_on_all(self, batch: Mapping[str, Any]):
         def validate(batch: Mapping[str, Any]):
-            statistics, outputs = self._task.validation_step(self.model, batch)
+            with self._evaluated_weights():
+                statistics, outputs = self._task.validation_step(self.model, batch)
             return tf.distribute.get_replica_context().all_reduce(_SUM, statistics), outputs
 
         return self._strategy.run(validate, args=(batch,))
@@ -160,6 +167,13 @@ class TensorFlowEngine(Engine):
         counts = self._strategy.experimental_local_results(self._count_hosts(tf.constant(number)))[0]
         return int(np.flatnonzero(counts.numpy())[-1])
 
+    def _evaluated_weights(self) -> contextlib.AbstractContextManager:
+        """In it the model computes with the average of its weights, where evaluations use that."""
+        if self._average is None or not self._average.evaluate:
+            return contextlib.nullcontext()
+        averaged = zip(self.model.trainable_variables, self._average.variables, strict=True)
+        return keras.StatelessScope(state_mapping=[(weight, average.value) for weight, average in averaged])
+
     def close(self) -> None:
         """See Engine. A gradient of tf.custom_gradient stays registered for good, and with it graph, weights and optimizer."""
         registered = _registered_gradients()
@@ -169,7 +183,7 @@ class TensorFlowEngine(Engine):
     # ------------------------------------------------------------------------------------------------------------ state
 
     def _variables(self) -> dict:
-        named = named_variables(self.model, self._optimizer)
+        named = named_variables(self.model, self._optimizer, self._average)
         if self._loss_scale is not None:
             named |= {f"engine/{name}": variable for name, variable in self._loss_scale.variables().items()}
         return named
@@ -241,20 +255,27 @@ class _ReplicaContext:
         if clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, clip_norm, use_norm=norm)
         if engine._loss_scale is None:
-            engine._optimizer.apply(gradients, engine.model.trainable_variables)
+            self._update(gradients)
         else:
             finite = tf.math.is_finite(norm)
             engine._loss_scale.update(finite)
             self._replica.merge_call(self._apply_if, args=(finite, gradients))
 
+    def _update(self, gradients: list[Any]) -> None:
+        """The step itself: weights, then their average."""
+        engine, weights = self._engine, self._engine.model.trainable_variables
+        engine._optimizer.apply(gradients, weights)
+        if engine._average is not None:
+            averages = engine._average.variables
+            before, after = ([variable.value for variable in variables] for variables in (averages, weights))
+            for average, value in zip(averages, engine._average.moved(before, after, self._step), strict=True):
+                average.assign(value)
+
     def _apply_if(self, strategy: Any, finite: Any, gradients: list[Any]):
         # A condition on a replica may hold no merge_call, and apply makes one. So the replicas merge, meet one condition,
         # and part again inside it.
-        def on_replica(gradients: list[Any]):
-            self._engine._optimizer.apply(gradients, self._engine.model.trainable_variables)
-
         def apply() -> bool:
-            strategy.extended.call_for_each_replica(on_replica, args=(gradients,))
+            strategy.extended.call_for_each_replica(self._update, args=(gradients,))
             return True
 
         tf.cond(strategy.experimental_local_results(finite)[0], apply, lambda: False)

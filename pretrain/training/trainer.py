@@ -14,6 +14,7 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import write_json
+from pretrain.converters import native
 from pretrain.data.batches import Batches, example_digest, prefetch
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.tasks.task import Task
@@ -370,7 +371,11 @@ class Trainer:
             _log.info(f"best {name} so far: {metrics[name]:.4f}, kept in {best.folder}")
 
     def _weights(self) -> dict[str, np.ndarray]:
-        return {name: values for name, values in self.engine.state().items() if name.startswith("model/")}
+        """The weights that were evaluated."""
+        state, ema = self.engine.state(), self._settings.optimizer_config.ema
+        if ema is not None and ema.evaluate:
+            state = native.with_average(state)
+        return {name: values for name, values in state.items() if name.startswith("model/")}
 
     def _open_logs(self, step: int | None) -> RunLogs:
         """The logs; lines past `step` are cut, None keeps all."""

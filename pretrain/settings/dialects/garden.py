@@ -157,7 +157,12 @@ _TASK: dict[str, Meaning] = {
     **_without_effect("name", "allow_image_summary", "scale_loss", "use_next_sentence_label"),
     **_without_effect("metric_type"),  # all metrics of the kind of task are computed
 }
-_OPTIMIZATION: dict[str, Meaning] = {"ema": Only(_at(), "weights are not averaged over steps.")}
+_EMA: dict[str, Meaning] = {
+    **dict.fromkeys(
+        ("clipnorm", "clipvalue", "global_clipnorm"), Only(_at(), "clipping is the optimizer's: gradient_clip_norm.")
+    ),
+    **_without_effect("name", "trainable_weights_only"),  # all others stay as they are
+}
 _OPTIMIZER: dict[str, Meaning] = {
     "weight_decay": Ours("weight_decay_rate"),
     "global_clipnorm": Ours("gradient_clip_norm", unset=(None, "")),
@@ -182,7 +187,7 @@ FIELDS: dict[str, dict[str, Meaning]] = {
     "task.model.encoder*": _ENCODER,
     "task.*_data": _DATA,
     "trainer": _TRAINER,
-    "trainer.optimizer_config": _OPTIMIZATION,
+    "trainer.optimizer_config.ema": _EMA,
     "trainer.optimizer_config.optimizer*": _OPTIMIZER,
     "trainer.optimizer_config.learning_rate*": _LEARNING_RATE,
     "trainer.optimizer_config.warmup*": _without_effect("name"),

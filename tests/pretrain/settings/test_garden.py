@@ -159,6 +159,22 @@ def test_the_offset_of_a_decay_is_where_it_starts():
     assert value_of(experiment("bert/pretraining", layer), f"{_POLYNOMIAL}.decay_start") == 5
 
 
+def test_the_average_of_the_garden():
+    fields = {
+        "name": "ExponentialMovingAverage",
+        "trainable_weights_only": True,
+        "average_decay": 0.999,
+        "start_step": 7,
+    }
+    layer = {"trainer": {"optimizer_config": {"ema": fields | {"dynamic_decay": False, "global_clipnorm": None}}}}
+    ema = experiment("bert/pretraining", layer).trainer.optimizer_config.ema
+    assert (ema.average_decay, ema.start_step, ema.dynamic_decay, ema.evaluate) == (0.999, 7, False, True)
+    assert (
+        experiment("bert/pretraining", {"trainer": {"optimizer_config": {"ema": None}}}).trainer.optimizer_config.ema
+        is None
+    )
+
+
 _RATES = [
     ("cosine", {"decay_steps": 90, "alpha": 0.1, "offset": 5}, "cosine", {"decay_start": 5}),
     ("exponential", {"decay_steps": 90, "decay_rate": 0.5, "staircase": None}, "exponential", {"staircase": False}),
@@ -184,7 +200,12 @@ REFUSED = [
         {"trainer": {"optimizer_config": {"learning_rate": {"polynomial": {"cycle": "true"}}}}},
         "a decay ends once",
     ),
-    ("ema", {"trainer": {"optimizer_config": {"ema": {"average_decay": 0.9}}}}, "weights are not averaged"),
+    ("ema", {"trainer": {"optimizer_config": {"ema": {"clipnorm": 0.9}}}}, "clipping is the optimizer's"),
+    (
+        "ema's decay",
+        {"trainer": {"optimizer_config": {"ema": {"average_decay": 1.5}}}},
+        "ema.average_decay: must be at most 1",
+    ),
     (
         "clipnorm",
         {"trainer": {"optimizer_config": {"optimizer": {"adamw": {"clipnorm": 1.0}}}}},
