@@ -1,5 +1,6 @@
 """Optimizers, learning rates, weight decay, averages of weights; `build_optimizer` makes what a configuration describes."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,8 +10,15 @@ from pretrain.registry import OPTIMIZERS, SCHEDULES, WARMUPS
 from pretrain.settings.schema import OptimizationConfig
 
 
-def build_optimizer(config: OptimizationConfig, train_steps: int) -> tuple[Any, float | None]:
+def build_optimizer(
+    config: OptimizationConfig, train_steps: int, variables: Sequence[Any] = ()
+) -> tuple[Any, float | None]:
     """(optimizer, largest global norm of the gradients or None) for a run of that many steps.
+
+    Args:
+      config: what it computes.
+      train_steps: length of the run.
+      variables: all weights of the model, frozen ones too, of whose layers layer_decay and unfreeze_steps speak.
 
     Clipping is the engine's, since gradients must be summed over replicas and micro-steps first.
     """
@@ -23,7 +31,13 @@ def build_optimizer(config: OptimizationConfig, train_steps: int) -> tuple[Any, 
         raise UsageError(
             f"gradient_clip_norm must not be negative; 0 or null switches clipping off. Received: {clip_norm}"
         )
-    return OPTIMIZERS.get(config.optimizer.type)(learning_rate, **options), clip_norm or None
+    optimizer = OPTIMIZERS.get(config.optimizer.type)
+    if config.layer_decay != 1 or config.unfreeze_steps:
+        from pretrain.optimizers.layer_rates import with_layer_rates  # imports Keras, which this package does not
+
+        rates = {"layer_decay": config.layer_decay, "unfreeze_steps": config.unfreeze_steps}
+        optimizer = with_layer_rates(optimizer, [variable.path for variable in variables], **rates)
+    return optimizer(learning_rate, **options), clip_norm or None
 
 
 def build_learning_rate(config: OptimizationConfig, train_steps: int) -> Any:

@@ -235,6 +235,12 @@ class OptimizationConfig(Config):
     warmup: Choice | None = choice(WARMUPS, "linear")
     ema: EmaConfig | None = None
     """Average the weights over the steps; null: not at all."""
+    freeze: list[str] = field(default_factory=list)
+    """Regular expressions of weights that stay as they are, e.g. encoder/embeddings, layer_0/. They take no optimizer state."""
+    layer_decay: float = at_least(0, 1.0, 1)
+    """Learning rate of each layer as a share of that of the layer above it; heads have the rate itself. 1: all have it."""
+    unfreeze_steps: list[int] = field(default_factory=list, metadata={"bounds": (0, MOST)})
+    """Steps at which the layers begin to learn: the highest, the one below it, ...; then those that are left. Empty: at once."""
 
 
 @dataclass

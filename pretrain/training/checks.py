@@ -52,7 +52,7 @@ def check_experiment(
     trained = mode not in ("eval", "eval_all")
     if trained:
         refuse_rate(config.trainer.optimizer_config)
-    for refuse in (_optimizer, _masking, _epochs) if trained else ():
+    for refuse in (_optimizer, _layers, _masking, _epochs) if trained else ():
         refuse(run)
     warn = (_length, _decay, _precision, _labels, _evaluation) if trained else (_evaluation,)
     return [warning for check in warn for warning in check(run)]
@@ -182,11 +182,37 @@ def _optimizer(run: _Run) -> None:
     require(0 <= decay < math.inf, f"{path}.weight_decay_rate", decay, "must not be negative.")
     _clip(options.gradient_clip_norm, path)
     for name in ("exclude_from_weight_decay", "exclude_from_layer_adaptation"):
-        for pattern in getattr(options, name, None) or ():
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise UsageError(f"{path}.{name}: {pattern!r} is not a regular expression: {error}.") from None
+        _patterns(getattr(options, name, None) or (), f"{path}.{name}")
+
+
+def _layers(run: _Run) -> None:
+    """What is trained of a model, and when: freeze, layer_decay, unfreeze_steps."""
+    optimization = run.config.trainer.optimizer_config
+    _patterns(optimization.freeze, f"{OPTIMIZATION}.freeze")
+    decay, steps = optimization.layer_decay, optimization.unfreeze_steps
+    require(
+        0 < decay <= 1,
+        f"{OPTIMIZATION}.layer_decay",
+        decay,
+        "must be above 0 and at most 1; freeze keeps weights as they are.",
+    )
+    path = f"{OPTIMIZATION}.unfreeze_steps"
+    rises = steps == sorted(set(steps)) and all(step >= 0 for step in steps)
+    require(
+        rises, path, steps, "must be steps that rise: that of the highest layer, then that of the one below it, ..."
+    )
+    late = [step for step in steps if run.steps is not None and step >= run.steps]
+    require(
+        not late, path, steps, f"the run has {run.steps} steps: what begins later never learns. Use freeze for that."
+    )
+
+
+def _patterns(patterns: Iterable[str], path: str) -> None:
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UsageError(f"{path}: {pattern!r} is not a regular expression: {error}.") from None
 
 
 def _clip(norm: float | None, path: str) -> None:

@@ -16,7 +16,6 @@ from jax.sharding import PartitionSpec
 
 from pretrain.layers.dropout import dropout_scope
 from pretrain.layers.fast_path import FastPath, fast_path
-from pretrain.optimizers import build_optimizer
 from pretrain.optimizers.average import Average
 from pretrain.settings.schema import ExperimentConfig, RuntimeConfig
 from pretrain.training.engine import Engine
@@ -25,6 +24,7 @@ from pretrain.training.state import (
     LOSS_SCALE_GROWTH_STEPS,
     LOSS_SCALE_START,
     build_model,
+    build_updates,
     named_variables,
     rate_at,
     select_state,
@@ -33,6 +33,7 @@ from pretrain.training.state import (
 
 _log = logging.getLogger(__name__)
 
+_OF_MODEL = ("trainable", "other", "frozen")  # kinds of variables: updated, left by a forward pass, never changed
 _WHOLE, _CUT = PartitionSpec(), PartitionSpec(AXIS)
 # Compute capabilities of the GPUs on which the kernels were compared with the plain path (benchmarks/README.md).
 _SHOWN_ON = ("9.0",)
@@ -63,14 +64,14 @@ class JaxEngine(Engine):
         self._model = build_model(task, config.runtime)
         self._optimizer: Any = None
         self._average: Average | None = None
+        self._frozen: list[Any] = []
         self._clip_norm: float | None = None
         self._engine_state: dict[str, Any] = {}
         self._dynamic_scale = config.runtime.loss_scale == "dynamic"
         if train_steps is not None:
-            self._optimizer, self._clip_norm = build_optimizer(config.trainer.optimizer_config, train_steps)
-            self._optimizer.build(self._model.trainable_variables)
-            if ema := config.trainer.optimizer_config.ema:
-                self._average = Average(ema, self._model.trainable_variables)
+            updates = build_updates(self._model, config.trainer.optimizer_config, train_steps)
+            self._optimizer, self._clip_norm, self._average = updates.optimizer, updates.clip_norm, updates.average
+            self._frozen = updates.frozen
             if config.runtime.mixed_precision_dtype == "float16":
                 factor = LOSS_SCALE_START if self._dynamic_scale else float(config.runtime.loss_scale)
                 self._engine_state = {"loss_scale": np.float32(factor), "loss_scale_good_steps": np.int32(0)}
@@ -109,7 +110,9 @@ class JaxEngine(Engine):
     def validation_step(self, batch: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         placed, state = self.place(batch), self._taken()
         averaged = self._average is not None and self._average.evaluate
-        weights = {"trainable": state["average" if averaged else "trainable"], "other": state["other"]}
+        weights = {kind: state[kind] for kind in _OF_MODEL}
+        if averaged:
+            weights["trainable"] = state["average"]
         statistics, outputs = self._compile_lazily("validate", placed.path)(weights, dict(placed))
         return statistics, {name: _local_part(values) for name, values in outputs.items()}
 
@@ -185,16 +188,18 @@ class JaxEngine(Engine):
 
     def _variables(self) -> dict[str, list]:
         """The variables, by what a step does to them."""
+        frozen = {id(variable) for variable in self._frozen}
         return {
             "trainable": self._model.trainable_variables,
-            "other": self._model.non_trainable_variables,
+            "other": [each for each in self._model.non_trainable_variables if id(each) not in frozen],
+            "frozen": self._frozen,
             "optimizer": [] if self._optimizer is None else self._optimizer.variables,
             "average": [] if self._average is None else self._average.variables,
         }
 
     def _mapping(self, state) -> list[tuple]:
         variables = self._variables()
-        return [pair for kind in ("trainable", "other") for pair in zip(variables[kind], state[kind], strict=True)]
+        return [pair for kind in _OF_MODEL for pair in zip(variables[kind], state[kind], strict=True)]
 
     def _taken(self) -> dict[str, Any]:
         """The state on the devices, taken from the variables where they have it."""
@@ -297,10 +302,10 @@ class _ReplicaContext:
         scale = self.state["engine"].get("loss_scale")
 
         def loss_of(trainable, other, index, micro):
-            mapping = engine._mapping({"trainable": trainable, "other": other})
+            mapping = engine._mapping({"trainable": trainable, "other": other, "frozen": self.state["frozen"]})
             with keras.StatelessScope(state_mapping=mapping) as scope, dropout_scope(self._dropout_key(index)):
                 loss, statistics = fn(engine._model, micro, denominators)
-            after = [scope.get_current_value(variable) for variable in engine._model.non_trainable_variables]
+            after = [scope.get_current_value(variable) for variable in engine._variables()["other"]]
             values = jax.tree.map(lambda value: jnp.asarray(value, jnp.float32), (loss, statistics))
             return loss if scale is None else loss * scale, (values, after)
 

@@ -1,6 +1,7 @@
-"""What engines share: the model in the precision of the run, and its state by name, which is the same on every backend."""
+"""What engines share: the model in the precision of the run, what updates it, and the state of both by name, on every backend."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -8,8 +9,10 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.encoders.model import EncoderModel, weights_by_path
+from pretrain.optimizers import build_optimizer
 from pretrain.optimizers.average import Average
-from pretrain.settings.schema import RuntimeConfig
+from pretrain.optimizers.freezing import freeze
+from pretrain.settings.schema import OptimizationConfig, RuntimeConfig
 
 _PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 LOSS_SCALE_START, LOSS_SCALE_GROWTH_STEPS = 2.0**15, 2000
@@ -34,6 +37,32 @@ def build_model(task: Any, runtime: RuntimeConfig) -> EncoderModel:
             )
         model.encoder.gradient_checkpointing = True
     return model
+
+
+@dataclass(frozen=True)
+class Updates:
+    """What a step does to a model's weights.
+
+    Attributes:
+      optimizer: built for the model's trainable variables.
+      clip_norm: largest global norm of the gradients; None: any.
+      average: of the trainable variables, where the run keeps one.
+      frozen: the weights that stay as they are.
+    """
+
+    optimizer: Any
+    clip_norm: float | None
+    average: Average | None
+    frozen: list
+
+
+def build_updates(model: EncoderModel, config: OptimizationConfig, train_steps: int) -> Updates:
+    """What trains a model in a run of that many steps; freezes the weights that the configuration names."""
+    frozen = freeze(weights_by_path(model), config.freeze)
+    optimizer, clip_norm = build_optimizer(config, train_steps, model.weights)
+    optimizer.build(model.trainable_variables)
+    average = Average(config.ema, model.trainable_variables) if config.ema else None
+    return Updates(optimizer, clip_norm, average, frozen)
 
 
 def named_variables(

@@ -15,7 +15,6 @@ import numpy as np
 import tensorflow as tf
 
 from pretrain.layers.dropout import dropout_scope
-from pretrain.optimizers import build_optimizer
 from pretrain.optimizers.average import Average
 from pretrain.settings.schema import ExperimentConfig, RuntimeConfig
 from pretrain.training.distribution import distribute
@@ -24,6 +23,7 @@ from pretrain.training.state import (
     LOSS_SCALE_GROWTH_STEPS,
     LOSS_SCALE_START,
     build_model,
+    build_updates,
     named_variables,
     rate_at,
     select_state,
@@ -57,12 +57,10 @@ class TensorFlowEngine(Engine):
             self._average: Average | None = None
             self._loss_scale: _LossScale | None = None
             if train_steps is not None:
-                self._optimizer, self._clip_norm = build_optimizer(config.trainer.optimizer_config, train_steps)
-                self._optimizer.build(self.model.trainable_variables)
+                updates = build_updates(self.model, config.trainer.optimizer_config, train_steps)
+                self._optimizer, self._clip_norm, self._average = updates.optimizer, updates.clip_norm, updates.average
                 # Gradients are summed over replicas before they are clipped, so not by the optimizer again.
                 self._optimizer._all_reduce_sum_gradients = list
-                if ema := config.trainer.optimizer_config.ema:
-                    self._average = Average(ema, self.model.trainable_variables)
                 if config.runtime.mixed_precision_dtype == "float16":
                     self._loss_scale = _LossScale(config.runtime.loss_scale)
         self._may_fall_back = config.runtime.enable_xla == "auto"

@@ -103,6 +103,20 @@ def override(text, name="bert/local"):
             f"--params_override='{OPTIMIZATION}.optimizer.exclude_from_weight_decay=[\"(\"]'",
             r"'\(' is not a regular expr",
         ),
+        *(
+            (f"'--params_override={OPTIMIZATION}.{given}' --num_train_steps=20", message)
+            for given, message in (
+                ('freeze=["("]', r"freeze: '\(' is not a regular expression"),
+                ("layer_decay=0", "layer_decay is 0.0: must be above 0 and at most 1"),
+                ("layer_decay=1.1", "layer_decay: must be at most 1"),
+                ("unfreeze_steps=[5, 3]", r"unfreeze_steps is \[5, 3\]: must be steps that rise"),
+                (
+                    "unfreeze_steps=[5, 20]",
+                    r"unfreeze_steps is \[5, 20\]: the run has 20 steps: what begins later never learns",
+                ),
+                ("unfreeze_steps=[-5]", "unfreeze_steps: must be at least 0"),
+            )
+        ),
         ("--params_override=task.train_data.masked_lm_prob=0", "masked_lm_prob is 0.0: must be above 0 and below 1"),
         ("--params_override=task.train_data.masked_lm_prob=1", "masked_lm_prob is 1.0"),
         ("--params_override=runtime.loss_scale=0,runtime.mixed_precision_dtype=float16", "loss_scale is 0.0"),

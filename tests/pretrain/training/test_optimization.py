@@ -1,9 +1,10 @@
-"""What runs make of the average of their weights: checkpoints, evaluation, what starts from them, on both engines."""
+"""Averages of weights, frozen weights and rates by layer in runs: steps, checkpoints, evaluation, on both engines."""
 
 import importlib.util
 import json
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,8 @@ def config(record_sets):
         record_sets["static"], eval_path=record_sets["static"], encoder=tiny("bert", 0.0), trainer=trainer,
         learning_rate=5e-3,
     )  # fmt: skip
-    return optimization(base, ema=EmaConfig(average_decay=0.6, start_step=2))
+    layers = {"freeze": ["token_type", "layer_0/attention/query"], "layer_decay": 0.7, "unfreeze_steps": [1, 3]}
+    return optimization(base, ema=EmaConfig(average_decay=0.6, start_step=2), **layers)
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +62,27 @@ def test_checkpoints_hold_the_average(whole):
     found = arrays(whole, prefix="average/")
     weights = arrays(whole, prefix="model/")
     assert found.keys() <= weights.keys()
-    assert "encoder/layer_0/attention/query/kernel" in found
+    assert "encoder/layer_1/attention/query/kernel" in found
     for path, average in found.items():
         np.testing.assert_allclose(average, expected[path], rtol=1e-5, atol=1e-7, err_msg=path)
     assert max(np.abs(average - weights[path]).max() for path, average in found.items()) > 1e-3
+
+
+def test_frozen_weights_stay_and_layers_begin_to_learn_at_their_steps(whole):
+    """Warm-up begins with a rate of 0; the embeddings and the lower layer learn from step 3 on, the fourth."""
+    history = [arrays(whole, step) for step in range(1, STEPS + 1)]
+    frozen = {name for name in history[0] if "token_type" in name or "layer_0/attention/query" in name}
+    assert frozen == {name for name in frozen if name.startswith("model/")}  # no moments, no average
+    assert len(frozen) == 3
+    moved = {
+        name: [bool((before[name] != after[name]).any()) for before, after in pairwise(history)]
+        for name in history[0] if name.startswith("model/")
+    }  # fmt: skip
+    assert len(moved) > 40
+    for name, steps in moved.items():
+        late = "layer_0/" in name or "encoder/embeddings" in name
+        expected = [False] * 5 if name in frozen else [not late, not late, True, True, True]
+        assert steps == expected or name.endswith(("key/bias", "position_embeddings")), (name, steps)
 
 
 def test_the_average_is_what_is_evaluated_kept_as_best_and_started_from(whole, config, tmp_path):
@@ -123,6 +142,5 @@ def test_replicas_micro_steps_and_engines_agree(whole, config, tmp_path, backend
         found = arrays(tmp_path / name, prefix="average/")
         for path, value in arrays(whole, prefix="average/").items():
             np.testing.assert_allclose(found[path], value, atol=tolerance, err_msg=f"{name}: {path}")
-        assert lines(tmp_path / name, "eval")[-1]["loss"] == pytest.approx(
-            lines(whole, "eval")[-1]["loss"], abs=tolerance
-        )
+    expected, found = (lines(folder, "eval")[-1]["loss"] for folder in (whole, tmp_path / "spread"))
+    assert found == pytest.approx(expected, abs=1e-4)
