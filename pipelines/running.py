@@ -86,7 +86,8 @@ class _Job:
 
     def give_up(self) -> None:
         """Ends it early, also where the runner does not answer."""
-        self.close_workers()
+        if isinstance(self._pipeline.runner, DirectRunner):
+            self._pipeline.runner.end_workers()
         if self._result is not None:
             cancelling = threading.Thread(target=self._cancel, daemon=True)
             cancelling.start()
@@ -96,14 +97,10 @@ class _Job:
         with suppress(Exception):  # some runners cannot
             self._result.cancel()
 
-    def close_workers(self) -> None:
-        """Ends processes of DirectRunner."""
-        if isinstance(self._pipeline.runner, DirectRunner):
-            self._pipeline.runner.release()
-
     def close(self) -> None:
-        """Ends what was started for this pipeline: processes, the cluster of the Dask runner. Leaves a cluster that was there."""
-        self.close_workers()
+        """Ends what was started for this pipeline, such as the cluster of the Dask runner; leaves a cluster that was there."""
+        if isinstance(self._pipeline.runner, DirectRunner):
+            self._pipeline.runner.forget_workers()
         client = getattr(self._result, "client", None)
         if client is not None:
             cluster = client.cluster

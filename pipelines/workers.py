@@ -1,6 +1,6 @@
 """Worker processes of DirectRunner (--direct_running_mode=multi_processing), which end with the job that they belong to.
 
-    python -m pipelines.workers LEASH PARENT
+    python -m pipelines.workers PARENT
 
 Beam's own stay when the command is interrupted or killed, until they have finished their bundle.
 """
@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,40 +24,50 @@ _LOOK_SECONDS = 0.2
 
 
 class DirectRunner(FnApiRunner):
-    """Beam's in-process runner, whose worker processes end when `release` is called, or this process ends."""
+    """Beam's in-process runner, with worker processes that can be ended. (On Windows they are Beam's own.)"""
 
     def __init__(self) -> None:
         super().__init__()
-        self._leash: str | None = None
+        self._ids: Path | None = None  # the file to which workers add their process ids
 
     def run_via_runner_api(self, pipeline_proto: Any, options: Any) -> Any:
         for environment in pipeline_proto.components.environments.values():
-            if environment.urn == python_urns.SUBPROCESS_SDK:
+            if environment.urn == python_urns.SUBPROCESS_SDK and os.name == "posix":
                 environment.payload = self._command().encode()
         return super().run_via_runner_api(pipeline_proto, options)
 
     def _command(self) -> str:
-        descriptor, self._leash = tempfile.mkstemp(prefix="nlpdata-workers-")
+        """For the shell that Beam starts, and that becomes the worker; an interrupt is for the parent to decide about."""
+        descriptor, path = tempfile.mkstemp(prefix="nlpdata-workers-")
         os.close(descriptor)
-        words = [sys.executable, "-m", __name__, self._leash, str(os.getpid())]
-        # The shell that Beam starts becomes the worker: its exit code is the worker's.
-        return f"exec {shlex.join(words)}" if os.name == "posix" else " ".join(words)
+        self._ids, ids = Path(path), shlex.quote(path)
+        worker = shlex.join([sys.executable, "-m", __name__, str(os.getpid())])
+        return f"trap '' INT; [ -e {ids} ] && echo $$ >> {ids} && exec {worker}"
 
-    def release(self) -> None:
+    def end_workers(self) -> None:
         """Ends the worker processes, whatever they are doing."""
-        if self._leash is not None:
-            Path(self._leash).unlink(missing_ok=True)
+        if self._ids is not None and self._ids.exists():
+            ids = self._ids.read_text().split()
+            self.forget_workers()
+            for each in map(int, ids):
+                with suppress(ChildProcessError, ProcessLookupError):
+                    os.waitid(os.P_PID, each, os.WEXITED | os.WNOHANG | os.WNOWAIT)  # only a child of this process
+                    os.kill(each, signal.SIGKILL)
+
+    def forget_workers(self) -> None:
+        """To be called when they have ended."""
+        if self._ids is not None:
+            self._ids.unlink(missing_ok=True)
 
 
-def main(leash: str, parent: str) -> None:
-    """A worker: Beam's, until the file `leash` or the process `parent` is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    threading.Thread(target=_end_with, args=(leash, int(parent)), daemon=True).start()
+def main(parent: str) -> None:
+    """A worker: Beam's, until the process `parent` is gone."""
+    threading.Thread(target=_end_with, args=(int(parent),), daemon=True).start()
     sdk_worker_main.main(sys.argv)
 
 
-def _end_with(leash: str, parent: int) -> None:
-    while os.path.exists(leash) and (os.name != "posix" or os.getppid() == parent):
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
         time.sleep(_LOOK_SECONDS)
     os._exit(1)
 

@@ -53,7 +53,7 @@ def with_common(command: Command) -> Command:
         except BrokenPipeError as error:  # which Click would take for standard output's, and say nothing
             raise DataError(f"{error.strerror or error}: what this command writes to has ended") from error
 
-    option = typer.Option("--verbose", help="Also show what TensorFlow, CUDA and other libraries write.")
+    option = typer.Option("--verbose", help="Also show what TensorFlow, CUDA, Beam and other libraries write.")
     verbose = inspect.Parameter(
         "verbose", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option]
     )

@@ -138,34 +138,6 @@ def test_what_a_worker_raises_arrives_through_any_wrapping(error):
         assert "test_failures.py" in found.__notes__[0]
 
 
-BAD = {
-    "not UTF-8": (b"One line.\nAnother.\n\nbad \xff byte\nSecond.\n", ()),
-    "no examples": (b"Only one sentence.\n\nAnd another.\n", ()),
-    "blank": (b"\n\n  \n", ()),
-    "lone document": (b"First one.\nSecond one.\nThird one.\n", ("--objective", "nsp")),
-    "lone document of a file": (b"First one.\nSecond one.\n", ("--objective", "nsp", "--nsp-scope", "file")),
-    "no such text key": (b'{"body": "One. Two."}\n', ("--text-key", "text")),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_reads_as_it_does_locally(name, tmp_path, tiny_model, capsys, caplog):
-    content, more = BAD[name]
-    text = tmp_path / "bad.txt"
-    text.write_bytes(content)
-    out = tmp_path / "out"
-    given = create_arguments(text, out / "t.tfrecord", tiny_model, *more)
-    at = given.index("--workers")
-    local = run_command(capsys, *given)
-    beam = run_command(capsys, *given[:at], *given[at + 2 :], ON_BEAM)
-    assert local.code == beam.code == 1
-    last = [outcome.err.strip().splitlines()[-1] for outcome in (local, beam)]
-    assert last[0] == last[1]
-    assert last[0].startswith("nlpdata: error: ")
-    assert "Traceback" not in beam.err + caplog.text, "a user's fault is reported in one line"
-    assert visible(out) == []
-
-
 def test_existing_output_is_refused_and_overwritten(tmp_path, corpus_folder, tiny_model, local_files, capsys):
     given = arguments(corpus_folder, tmp_path, tiny_model, "sop", 3, ON_BEAM)
     assert run_command(capsys, *given).code == 0

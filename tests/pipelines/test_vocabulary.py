@@ -41,27 +41,6 @@ def test_runners(name, tmp_path, corpus_folder, small_chunks):
     assert contents(tmp_path / "beam") == contents(tmp_path / "local")
 
 
-BAD = {
-    "not UTF-8": (b"One line.\nAnother.\n\nbad \xff byte\n", ()),
-    "blank": (b"\n\n  \n", ()),
-    "nothing left": ("\u0301\n\u0301\n".encode(), ()),
-    "too few pieces": (b"a b\nb a\n", ()),
-    "vocabulary of specials": (b"a b\n", ("--vocab-size=3",)),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_reads_as_it_does_locally(name, tmp_path, capsys):
-    content, more = BAD[name]
-    (tmp_path / "a.txt").write_bytes(content)
-    local = run_command(capsys, *train_arguments(tmp_path, tmp_path / "out", *more))
-    beam = run_command(capsys, *train_arguments(tmp_path, tmp_path / "out", *more, "--runner=DirectRunner"))
-    assert local.code == beam.code != 0
-    last = [outcome.err.strip().splitlines()[-1] for outcome in (local, beam)]
-    assert last[0] == last[1]
-    assert list((tmp_path / "out").glob("*")) == []
-
-
 def test_input_that_changes_is_noticed(tmp_path, corpus_folder, capsys, monkeypatch):
     select = vocabulary.SampleFn.process
 
