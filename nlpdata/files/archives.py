@@ -20,9 +20,11 @@ from typing import IO, cast
 from nlpdata.errors import DataError, NlpdataError
 from nlpdata.files import Readable
 from nlpdata.files.compression import DAMAGE, FrameStream, detect_compression, open_stream
+from nlpdata.files.pointers import refuse_pointer
 
 _BLOCK = tarfile.BLOCKSIZE
 _STEP = 1 << 20
+_ENCRYPTED = 1  # bit of a member's flags in a .zip
 _NAMES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
 
 
@@ -67,8 +69,12 @@ def read_zip(path: Path, take: Callable[[zipfile.ZipFile, zipfile.ZipInfo], None
     DataError where it is damaged or encrypted, and for a BadZipFile or OSError of `take`.
     """
     try:
+        with open(path, "rb") as raw:
+            refuse_pointer(path, raw.read(32))
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
+                if member.flag_bits & _ENCRYPTED:
+                    raise DataError(f"{path}: {member.filename} in it is encrypted: make an archive without a password")
                 take(archive, member)
     except (
         zipfile.BadZipFile,
@@ -86,11 +92,12 @@ def read_zip(path: Path, take: Callable[[zipfile.ZipFile, zipfile.ZipInfo], None
 
 def _decompressed(raw: BufferedReader, path: str) -> Readable:
     """The unpacked data of an open file, by its first bytes."""
-    head = raw.read(6)
+    head = raw.read(32)
     raw.seek(0)
+    refuse_pointer(path, head)
     if head.startswith(b"BZh"):
         return FrameStream(raw, bz2.BZ2Decompressor, OSError, _STEP)
-    if head == b"\xfd7zXZ\0":
+    if head.startswith(b"\xfd7zXZ\0"):
         return FrameStream(raw, lzma.LZMADecompressor, lzma.LZMAError, _STEP)
     return open_stream(raw, detect_compression(head), path)
 

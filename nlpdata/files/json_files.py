@@ -5,6 +5,7 @@ from pathlib import Path
 
 from nlpdata.errors import DataError
 from nlpdata.files.paths import read_file
+from nlpdata.files.pointers import refuse_pointer
 from nlpdata.files.writing import write_whole
 
 
@@ -22,6 +23,7 @@ def parse_object(raw: bytes, source: str) -> dict:
 
     DataError for anything else, and where a name has two values: readers differ in which one they take.
     """
+    refuse_pointer(source, raw)
     try:
         values = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_once)
     except ValueError as error:

@@ -18,6 +18,8 @@ from nlpdata.files.remote import BLOCK_BYTES, RemoteFile, RemotePath
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
+_LONGEST_NAME = 255  # bytes, in all usual file systems
+
 AnyPath = Path | RemotePath
 
 
@@ -73,12 +75,13 @@ def is_device(path: PathName | AnyPath) -> bool:
 
 
 def is_plain_name(name: object) -> bool:
-    """Whether a name that a file holds is that of a file next to it: text, without a path."""
+    """Whether a name that a file holds is that of a file next to it: text, without a path, as long as names of files may be."""
     return (
         isinstance(name, str)
         and name not in ("", ".", "..")
         and not re.search(r"[/\0]", name)
         and name == os.path.basename(name)
+        and len(name.encode("utf-8", "surrogatepass")) <= _LONGEST_NAME
     )
 
 

@@ -17,6 +17,9 @@ from typing import Any
 
 from nlpdata.errors import NlpdataError
 from nlpdata.files.archives import is_tar, read_tar, read_zip
+from nlpdata.files.paths import is_plain_name
+
+_DEEPEST = 100  # folders, one in the other
 
 _roots: dict[str, str] = {}  # a temporary folder -> the archive that is unpacked there, or what it is a copy of
 
@@ -85,8 +88,8 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) ->
     options: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     if not (member.isreg() or member.isdir()):
         raise tarfile.TarError(f"{member.name} is neither a file nor a folder")
-    if not _is_inside(member.name, folder):
-        raise tarfile.TarError(f"{member.name} is outside of the archive")
+    if fault := _name_fault(member.name, folder):
+        raise tarfile.TarError(fault)
     member.mtime = 0  # it may be beyond all clocks
     archive.extract(member, folder, **options)
 
@@ -98,10 +101,16 @@ def _extract_zipped(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: P
     )  # of Unix's file modes: 8 a file, 4 a folder, 0 where the archive is of another system
     if kind not in (0, 4, 8):
         raise zipfile.BadZipFile(f"{member.filename} is neither a file nor a folder")
-    if not _is_inside(member.filename, folder):
-        raise zipfile.BadZipFile(f"{member.filename} is outside of the archive")
+    if fault := _name_fault(member.filename, folder):
+        raise zipfile.BadZipFile(fault)
     archive.extract(member, folder)
 
 
-def _is_inside(name: str, folder: Path) -> bool:
-    return (folder / name).resolve().is_relative_to(folder.resolve())
+def _name_fault(name: str, folder: Path) -> str | None:
+    """What keeps a member from being unpacked into the folder under its name."""
+    parts = [part for part in name.split("/") if part]
+    if len(parts) > _DEEPEST or not all(part in (".", "..") or is_plain_name(part) for part in parts):
+        return f"{name[:60]}... has a name that a file cannot have: longer than 255 bytes, or in more than {_DEEPEST} folders"
+    if not (folder / name).resolve().is_relative_to(folder.resolve()):
+        return f"{name} is outside of the archive"
+    return None

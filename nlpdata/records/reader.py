@@ -20,6 +20,7 @@ from nlpdata.files import PathName, PathNames
 from nlpdata.files.mapping import MappedFile, Spool
 from nlpdata.files.paths import AnyPath, file_checksum, is_device, is_remote, path_of
 from nlpdata.files.patterns import each_named, find_paths
+from nlpdata.files.pointers import refuse_pointer
 from nlpdata.records.contract import Feature, find_meta, read_meta, refuse_while_committing
 from nlpdata.records.decoding import Column, MalformedExample, decode_examples
 from nlpdata.records.encoding import mask_crcs, masked_crc
@@ -156,6 +157,7 @@ def _index(data: mmap | bytes, begin: int, end: int, path: AnyPath) -> tuple[np.
 
 def _length(header: bytes, path: AnyPath, record: int, at: int) -> int:
     """The length in a record's header; DataError where it fails its checksum."""
+    refuse_pointer(path, header)
     if len(header) < _HEADER:
         what = "is not a TFRecord file" if record == 0 else f"is cut off in record {record} at byte {at}"
         raise DataError(f"{path} {what}: it ends after {at + len(header)} bytes")

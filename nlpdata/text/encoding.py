@@ -29,6 +29,7 @@ _OTHER_FORMATS = {
     b"SQLite format 3\x00": ("an SQLite database", "write its text to a file first"),
     b"\x89PNG": ("a PNG image", "it is not text"),
     b"\x7fELF": ("a program", "it is not text"),
+    b"version https://git-lfs": ("a pointer of Git LFS, not the file itself", "fetch it with `git lfs pull`"),
 }
 
 

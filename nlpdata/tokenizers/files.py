@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.files.paths import is_remote, path_of, read_file
+from nlpdata.files.pointers import refuse_pointer
 from nlpdata.tokenizers.hf import is_json, json_kind
 
 SIDECAR_SUFFIX = ".tokenizer.json"  # what train-tokenizer writes next to a tokenizer file
@@ -129,11 +130,13 @@ def meta_of_copy(path: Path) -> Path | None:
 def read_bytes(path: str | Path) -> bytes:
     """The content of a tokenizer file; UsageError if it is absent, DataError if it cannot be read."""
     try:
-        return read_file(path)
+        content = read_file(path)
     except FileNotFoundError:
         raise UsageError(f"tokenizer file {path} does not exist") from None
     except OSError as error:
         raise DataError(f"tokenizer file {path} cannot be read: {error.strerror}") from None
+    refuse_pointer(path, content)
+    return content
 
 
 def read_checked(path: str | Path, expected: str | None) -> tuple[bytes, str]:

@@ -75,9 +75,8 @@ def _read(path: Path, model_config: Choice | None) -> Checkpoint:
     if "masked_lm" in heads:
         left_out |= untied
     if not weights:
-        raise DataError(
-            f"{file}: no weight has a name of a {encoder.type} model. It holds {', '.join(sorted(tensors)[:4])}, ..."
-        )
+        found = ", ".join([*sorted(tensors)[:4], "..."]) if tensors else "no weight at all"
+        raise DataError(f"{file}: no weight has a name of a {encoder.type} model. It holds {found}")
     weights = {path: array for path, array in weights.items() if array.size}  # an empty one means none
     facts = config.facts(weights["classifier/logits/kernel"].shape[1]) if "classifier/logits/kernel" in weights else {}
     return Checkpoint("hf", str(path), encoder, weights, unused, facts, left_out=left_out)

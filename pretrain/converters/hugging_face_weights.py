@@ -1,6 +1,7 @@
 """The weights of a Hugging Face folder: which file they are in, its shards, and the prefixes that wrappers leave in their names."""
 
 import logging
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -57,6 +58,8 @@ def explain(place: Path) -> None:
     """UsageError for weights of Hugging Face's libraries that are not read, or not without their name."""
     folder = place if place.is_dir() else place.parent
     names = sorted(file.name for file in place.iterdir()) if place.is_dir() else [place.name] if place.is_file() else []
+    for name in (name for name in _FILES if name in names and place.is_dir()):
+        _explain_not_a_file(folder / name)
     for name in names:
         if name in _OTHERS:
             raise UsageError(f"{folder / name}: these weights are {_OTHERS[name]}. Read are {weights_files()}.")
@@ -69,6 +72,17 @@ def explain(place: Path) -> None:
         index = _SHARD.sub(rf"\1.\2{_INDEX}", shards[0])
         where = f"name {folder / index}" if (folder / index).is_file() else f"{index} is not next to it"
         raise UsageError(f"{folder / shards[0]}: one of several files of a model, which an index lists: {where}.")
+
+
+def _explain_not_a_file(path: Path) -> None:
+    """DataError for what has the name of weights and is not a file."""
+    if path.is_symlink() and not path.exists():
+        raise DataError(
+            f"{path}: is a link to {os.readlink(path)}, where nothing is (a cached model, removed or not fetched?). Download the "
+            "model again"
+        )
+    if not path.is_file():
+        raise DataError(f"{path}: is a folder, a device or a pipe, expected a file of weights")
 
 
 def weights_files() -> str:
@@ -107,9 +121,10 @@ class _Sharded(Mapping):
         if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
             raise DataError(f"{path}: not an index of files of weights: weight_map is {str(places)[:40]}")
         folder, files = path.parent, sorted(set(places.values()))
-        absent = [file for file in files if Path(file).name != file or not (folder / file).is_file()]
+        there = {file.name for file in folder.iterdir() if file.is_file()}
+        absent = [file for file in files if file not in there]
         if absent:
-            raise DataError(f"{path}: names {', '.join(absent)}, which is not next to it")
+            raise DataError(f"{path}: names {', '.join(absent)[:200]!r}, which is not a file next to it")
         extra = sorted(
             file.name for file in folder.iterdir() if _is_shard(file.name, path.name) and file.name not in files
         )

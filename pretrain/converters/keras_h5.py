@@ -13,6 +13,7 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.disk import writing
+from nlpdata.files.pointers import refuse_pointer
 from nlpdata.files.temporary import temporary
 from pretrain.converters.checkpoint import Checkpoint, find_model_config
 from pretrain.converters.format import CheckpointFormat
@@ -75,6 +76,8 @@ def _read_tensors(path: Path) -> dict:
             tensors[f"{group}/{name}" if group == "cls" and name == _TIED else name] = item[()]
 
     try:
+        with open(path, "rb") as head:
+            refuse_pointer(path, head.read(32))
         with h5py.File(path, "r") as file:
             file.visititems(visit)
     except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:

@@ -15,6 +15,7 @@ import numpy as np
 from nlpdata.errors import DataError
 from nlpdata.files.disk import writing
 from nlpdata.files.json_files import parse_object
+from nlpdata.files.pointers import refuse_pointer
 from nlpdata.files.temporary import temporary
 
 _DTYPES = {
@@ -34,6 +35,7 @@ class Safetensors(Mapping):
             self._data = np.memmap(path, np.uint8, "r")
         except (OSError, ValueError) as error:
             raise DataError(f"{path}: cannot be read: {error}") from None
+        refuse_pointer(path, self._data[:32].tobytes())
         self._entries, self.metadata = self._read_header()
 
     def _read_header(self) -> tuple[dict, dict]:
@@ -56,7 +58,7 @@ class Safetensors(Mapping):
         shape, dtype = tuple(entry["shape"]), entry["dtype"]
         if dtype not in _DTYPES:
             raise DataError(f"{self.path}: tensor {name} has dtype {dtype!r}. Known: {', '.join(_DTYPES)}")
-        if any(not isinstance(n, int) or n < 0 for n in (begin, end, *shape)):
+        if any(type(n) is not int or n < 0 for n in (begin, end, *shape)):
             raise ValueError(f"tensor {name} has shape {shape} and offsets {begin} to {end}")
         expected = math.prod(shape) * np.dtype(_DTYPES[dtype]).itemsize
         if end - begin != expected or end > size:

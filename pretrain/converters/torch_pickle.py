@@ -20,6 +20,7 @@ from typing import IO, Any, NamedTuple, TypeGuard
 import numpy as np
 
 from nlpdata.errors import DataError
+from nlpdata.files.pointers import refuse_pointer
 from nlpdata.files.unpacking import shown
 
 _log = logging.getLogger(__name__)
@@ -117,6 +118,8 @@ def read_tensors(path: Path) -> dict[str, np.ndarray]:
     """
     try:
         with open(path, "rb") as file:
+            _refuse_part(path, file.read(32))
+            file.seek(0)
             stored, raw = (_read_archive if zipfile.is_zipfile(file) else _read_stream)(file)
             described = _model_of(stored, path)
             _check_total(described.values(), os.fstat(file.fileno()).st_size)
@@ -135,6 +138,15 @@ _FAULTS = (
     *(pickle.UnpicklingError, zipfile.BadZipFile, EOFError, ValueError, TypeError, KeyError, IndexError),
     *(AttributeError, OverflowError, MemoryError, NotImplementedError, RuntimeError),
 )
+
+
+def _refuse_part(path: Path, head: bytes) -> None:
+    """DataError for what is in place of a file that was not fetched as a whole, by its first bytes."""
+    refuse_pointer(path, head)
+    if not head:
+        raise DataError(f"{path}: is empty: fetch it again")
+    if head.startswith(b"PK\x03\x04") and not zipfile.is_zipfile(path):
+        raise DataError(f"{path}: is cut off: its end, which lists what it holds, is not there. Fetch it again")
 
 
 def _read_archive(file: IO[bytes]) -> tuple[object, Callable[[str], bytes]]:

@@ -26,10 +26,13 @@ MOST_LAYERS = 1000  # of an encoder whose layers share weights, so that their nu
 
 
 def as_weight(array: Any, name: str, source: str) -> np.ndarray:
-    """An array as float32 in memory order. DataError for anything but an array of numbers."""
+    """An array as float32 in memory order. DataError for anything but floating-point numbers: integers are of quantised weights,
+    which mean nothing without their scales."""
     array = np.asarray(array)
-    if array.dtype.kind not in "fiub":
-        raise DataError(f"{source}: {name} holds {array.dtype}, not numbers")
+    if array.dtype.kind != "f":
+        raise DataError(
+            f"{source}: {name} holds {array.dtype}, expected floating-point numbers. Of a quantised model, name the original"
+        )
     return np.ascontiguousarray(array, dtype=np.float32)
 
 

@@ -1,5 +1,6 @@
 """BERT's options, and how its models are published: google-research/bert, transformers, TensorFlow Model Garden."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
@@ -116,8 +117,8 @@ class BertConfig(Config):
             if not (_is_number(getattr(self, name)) and 0 <= getattr(self, name) < 1):
                 raise UsageError(f"{name} must be at least 0 and below 1. Received: {getattr(self, name)!r}")
         for name in ("initializer_range", "layer_norm_eps"):
-            if not (_is_number(getattr(self, name)) and getattr(self, name) > 0):
-                raise UsageError(f"{name} must be above 0. Received: {getattr(self, name)!r}")
+            if not (_is_number(getattr(self, name)) and 0 < getattr(self, name) < math.inf):
+                raise UsageError(f"{name} must be a number above 0. Received: {getattr(self, name)!r}")
         activations = get_args(BertConfig.__annotations__["hidden_act"])
         if self.hidden_act not in activations:
             raise UsageError(f"hidden_act must be one of {', '.join(activations)}. Received: {self.hidden_act!r}")

@@ -59,11 +59,15 @@ def test_arrays_that_are_no_archive_or_have_one_name(tmp_path):
         native.read_arrays(tmp_path)
 
 
-def test_safetensors_that_share_bytes(tmp_path):
+def test_safetensors_whose_header_is_damaged(tmp_path):
     entry = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
     for header, message in (
         ({"a": entry, "b": entry}, "a and b share bytes"),
         ({"a": entry, "b": entry | {"data_offsets": [4, 12]}}, "a and b share bytes"),
+        (
+            {"a": entry | {"shape": [True, 2]}},
+            r"tensor a has shape \(True, 2\)",
+        ),  # a number for Python, not for a shape
     ):
         text = json.dumps(header).encode()
         (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(12))

@@ -143,7 +143,7 @@ def test_a_shard_that_is_gone_and_an_index_next_to_a_whole_file(models, tmp_path
     folder, tensors, _ = put(tmp_path, models)
     in_shards(folder, tensors, "bin")
     (folder / "pytorch_model-00002-of-00003.bin").unlink()
-    with pytest.raises(DataError, match=r"names pytorch_model-00002-of-00003.bin, which is not next to it"):
+    with pytest.raises(DataError, match=r"names .pytorch_model-00002-of-00003.bin., which is not a file next to it"):
         read_checkpoint(str(folder))
     (folder / "pytorch_model.bin").write_bytes(as_archive(tensors))
     with pytest.raises(UsageError, match=r"holds pytorch_model.bin and pytorch_model.bin.index.json: which is meant"):
@@ -263,3 +263,54 @@ def test_what_is_read_of_an_archive_is_named_by_it_in_python_too(models, tmp_pat
         f"{archive}/inner/pytorch_model.bin",
         f"{archive}/inner/pytorch_model.bin",
     ]
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 440473133\n"
+
+
+def test_files_that_were_not_fetched_say_so(models, tmp_path):
+    folder, tensors, _ = put(tmp_path, models)
+    for name, content, words in (
+        ("model.safetensors", POINTER, "is a pointer of Git LFS, not the file itself: fetch it with `git lfs pull`"),
+        ("pytorch_model.bin", POINTER, "is a pointer of Git LFS, not the file itself: fetch it with `git lfs pull`"),
+        ("pytorch_model.bin", b"", "is empty: fetch it again"),
+        ("pytorch_model.bin", as_archive(tensors)[:-2000], "is cut off: its end, .* is not there. Fetch it again"),
+    ):
+        (folder / name).write_bytes(content)
+        with pytest.raises(DataError, match=f"{name}: {words}"):
+            read_checkpoint(str(folder))
+        (folder / name).unlink()
+    (folder / "model.safetensors").symlink_to("../../blobs/0123")
+    with pytest.raises(
+        DataError, match=r"model\.safetensors: is a link to \.\./\.\./blobs/0123, where nothing is .*Download"
+    ):
+        read_checkpoint(str(folder))
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").mkdir()
+    with pytest.raises(DataError, match=r"model\.safetensors: is a folder, a device or a pipe, expected a file"):
+        read_checkpoint(str(folder))
+
+
+def test_an_index_that_names_what_no_file_is_called(models, tmp_path):
+    folder, *_ = put(tmp_path, models)
+    for name in ("x" * 300, "../model.safetensors", "a\0b", "", "."):
+        (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}))
+        with pytest.raises(DataError, match=r"index\.json: names .*, which is not a file next to it"):
+            read_checkpoint(str(folder))
+
+
+@pytest.mark.parametrize("dtype", ["I8", "BOOL"])
+def test_quantised_weights_are_refused(dtype, models, tmp_path):
+    folder, tensors, _ = put(tmp_path, models)
+    name = "bert.encoder.layer.0.attention.self.query.weight"
+    write_safetensors(folder / "model.safetensors", {name: tensors[name]}, {})
+    content = (folder / "model.safetensors").read_bytes()
+    size = tensors[name].size
+    header = json.dumps(
+        {name: {"dtype": dtype, "shape": list(tensors[name].shape), "data_offsets": [0, size]}}
+    ).encode()
+    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + content[-size:])
+    with pytest.raises(
+        DataError, match=rf"{name} holds (int8|bool), expected floating-point numbers. Of a quantised model"
+    ):
+        read_checkpoint(str(folder))

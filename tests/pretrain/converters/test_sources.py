@@ -261,7 +261,7 @@ def test_shards_that_contradict_their_index(sharded):
             {name: file for name, file in places.items() if file == files[0]},
             f"{files[1]} is next to it, and it does not",
         ),
-        (places | {names[1]: f"../sharded/{files[0]}"}, "which is not next to it"),
+        (places | {names[1]: f"../sharded/{files[0]}"}, "which is not a file next to it"),
         (places | {names[1]: 3}, "weight_map is"),
     ):
         index(folder, wrong)

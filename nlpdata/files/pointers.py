@@ -1,0 +1,12 @@
+"""Pointers of Git LFS: the few lines of text that a clone without Git LFS leaves in place of a large file."""
+
+from nlpdata.errors import DataError
+
+_MAGIC = b"version https://git-lfs"
+_FEWEST = 12  # bytes that tell: the header of a record has no more
+
+
+def refuse_pointer(path: object, head: bytes) -> None:
+    """DataError where the first bytes of a file are those of a pointer."""
+    if len(head) >= _FEWEST and head.startswith(_MAGIC[: len(head)]):
+        raise DataError(f"{path}: is a pointer of Git LFS, not the file itself: fetch it with `git lfs pull`")
