@@ -85,7 +85,7 @@ def _nothing_left():
     """The tests of a file write into folders of their own: they fail where one leaves a file in the repository."""
     before = repository.files(repository.ROOT)
     yield
-    left = repository.files(repository.ROOT) - before
+    left = repository.without_committed(repository.files(repository.ROOT) - before, repository.ROOT)
     assert not left, f"these files are new in the repository since the tests of this file began: {sorted(left)}"
 
 

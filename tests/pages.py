@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shlex
 import subprocess
 import sys
@@ -13,17 +14,38 @@ ROOT = Path(__file__).resolve().parents[1]
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(5, 200))]
 
 
+_OF_LIBRARIES = re.compile(
+    r"^([IWEF]\d{4} |\d{4}-\d\d-\d\d .*: [IWEF] |WARNING|.*(absl|oneDNN|cuInit|CUDA|AVX2|TF-TRT|[A-Z]\w+Warning:))",
+    re.MULTILINE,
+)
+
+
+def lines_of_libraries(text: str) -> list[str]:
+    """What TensorFlow, absl, CUDA, JAX and Python's warnings have written of their own on a screen."""
+    return [line for line in text.splitlines() if _OF_LIBRARIES.match(line)]
+
+
+def plain_environment() -> dict[str, str]:
+    """The environment of a user who has set nothing about libraries."""
+    of_tests = (
+        "MAKEFLAGS",
+        "MAKELEVEL",
+        "MFLAGS",
+        "TF_CPP_MIN_LOG_LEVEL",
+        "PYTHONWARNINGS",
+        "KERAS_BACKEND",
+    )  # as `make test` has
+    return {name: value for name, value in os.environ.items() if name not in of_tests} | {"PYTHONPATH": str(ROOT)}
+
+
 def commands_of_this_environment(folder: Path) -> dict[str, str]:
-    """An environment in which `nlpdata` and `python` are this environment's, by scripts in a new folder."""
+    """A plain environment in which `nlpdata` and `python` are this environment's, by scripts in a new folder."""
     folder.mkdir()
     python = shlex.quote(sys.executable)
     for name, command in (("nlpdata", f"{python} -m nlpdata"), ("python3", python), ("python", python)):
         (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
         (folder / name).chmod(0o755)
-    environment = os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "TF_CPP_MIN_LOG_LEVEL"):  # of a `make test` around this test
-        environment.pop(name, None)
-    return environment
+    return plain_environment() | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
 def stay_on_one_core() -> None:

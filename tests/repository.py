@@ -1,6 +1,7 @@
 """The files of the repository, without those that tools keep for themselves."""
 
 import os
+import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -14,6 +15,16 @@ def files(root: Path) -> set[str]:
         folders[:] = [name for name in folders if _is_ours(name)]
         found.update(os.path.relpath(os.path.join(folder, name), root) for name in names if _is_ours(name))
     return found
+
+
+def without_committed(names: set[str], root: Path) -> set[str]:
+    """The names that Git does not know, all where there is no Git: a merge or a rebase during the tests is none of theirs."""
+    command = ["git", "-C", str(root), "ls-files", "-z", "--", *names]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return names
+    return names.difference(done.stdout.split("\0"))
 
 
 def _is_ours(name: str) -> bool:

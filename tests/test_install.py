@@ -4,12 +4,14 @@ They need a package index; without one these tests are skipped.
 """
 
 import hashlib
+import importlib.metadata
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,24 @@ def environment(tmp_path_factory):
 
 def digest(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir() if path.is_file()}
+
+
+def test_extras_of_other_packages_exist():
+    """pip only warns of one that does not, and installs less than was meant."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    for line in {line for group in groups for line in group if "[" in line and not line.startswith("nlpdata[")}:
+        name, extras = re.match(r"([\w-]+)\[(.+?)\]", line).groups()
+        known = set(importlib.metadata.metadata(name).get_all("Provides-Extra"))
+        assert known.issuperset(extras.split(",")), line
+
+
+def test_the_version_is_that_of_the_changelog():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    newest, unreleased = re.search(
+        r"^## ([\d.]+)( \(unreleased\))?$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
+    ).groups()
+    assert version == newest + (".dev0" if unreleased else "")
 
 
 def test_the_base_is_small(environment):

@@ -13,6 +13,11 @@ def test_files_are_those_that_no_tool_keeps(tmp_path):
     assert repository.files(tmp_path) == {"a.txt", "b/c.py"}
 
 
+def test_what_a_merge_brings_is_not_left_by_a_test():
+    names = {"pyproject.toml", "tests/test_repository.py", "left.txt"}
+    assert repository.without_committed(names, repository.ROOT) == {"left.txt"}
+
+
 def test_a_file_that_is_left_fails(tmp_path, monkeypatch):
     (tmp_path / "kept").touch()
     monkeypatch.setattr(repository, "ROOT", tmp_path)

@@ -5,7 +5,7 @@ from importlib import metadata
 
 
 def version_line() -> str:
-    """What --version prints, e.g. "nlpdata 0.1.0 (Python 3.11.7)"."""
+    """What --version prints, e.g. "nlpdata 0.2.0 (Python 3.11.7)"."""
     try:
         version = metadata.version("nlpdata")
     except metadata.PackageNotFoundError:

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.migration.systems import SYSTEMS, index
-from tests.pages import commands_of_this_environment, run_script
+from tests.pages import commands_of_this_environment, lines_of_libraries, run_script
 
-_OF_LIBRARIES = re.compile(r"^[IWEF]\d{4} |absl::InitializeLog|oneDNN|cuInit", re.MULTILINE)
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "migration"
 
 
@@ -32,7 +31,7 @@ def test_a_document_runs_from_data_to_score(system, tmp_path):
         script = f". {exported}\n{system.tried(step)}\nexport -p > {exported}\n"
         done = run_script(script, folder, environment)
         assert done.returncode == 0, f"{step.heading}: {script}\n{done.stdout}"
-        assert not _OF_LIBRARIES.search(done.stdout), f"{step.heading}: lines of a library in\n{done.stdout}"
+        assert not lines_of_libraries(done.stdout), f"{step.heading}: lines of a library in\n{done.stdout}"
         for pattern in step.prints:
             assert re.search(pattern, done.stdout, re.MULTILINE), f"{step.heading}: no {pattern!r} in\n{done.stdout}"
         for name in step.writes:

@@ -15,6 +15,7 @@ from nlpdata.errors import UsageError
 from pretrain.run import find_model_dir
 from pretrain.submit import build_package, main, module_sources
 from pretrain.training import hypertune
+from tests.disks import files_up_to
 from tests.pages import give_checkpoint, give_datasets
 from tests.pretrain.runs import ROOT
 
@@ -37,7 +38,7 @@ def test_dry_run_prints_the_job(capsys):
     container = pool["containerSpec"]
     assert container["command"][:2] == ["sh", "-c"]
     assert re.search(
-        r"pip install '?/gcs/my-bucket/nlpdata/source-\w{12}/nlpdata-[\d.]+tar.gz", container["command"][2]
+        r"pip install '?/gcs/my-bucket/nlpdata/source-\w{12}/nlpdata-[\w.]+tar.gz", container["command"][2]
     )
     assert container["args"] == [*FLAGS[:2], "--input_files=/gcs/my-bucket/a.tfrecord,/gcs/my-bucket/b*"]
     assert job["baseOutputDirectory"] == {"outputUriPrefix": "gs://my-bucket/nlpdata/job1"}
@@ -45,6 +46,16 @@ def test_dry_run_prints_the_job(capsys):
     assert copy.startswith("# gcloud storage cp ")
     assert "custom-jobs create --region=europe-west4 --display-name=job1 --config=" in create
     assert create.endswith("--project=p1")
+
+
+def test_a_full_disk(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with files_up_to(10_000):
+        assert main([*STAGING, "--dry_run", "--", *FLAGS]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines()[-1].startswith("pretrain.submit: error: File too large")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from nlpdata import output
 from nlpdata.cli import commands
 from nlpdata.errors import DataError
 from nlpdata.execution.executor import run_units
+from tests.disks import mounted
 from tests.nlpdata.commands import contents, create_arguments, run_command, visible
 from tests.nlpdata.conftest import as_text, random_documents
 
@@ -396,14 +397,8 @@ def test_file_size_limit(tmp_path, text, tiny_model, capsys, workers):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    size = "400k"
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
-    if not shutil.which("mount") or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("cannot mount a tmpfs here")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with mounted(tmp_path / "disk", "size=400k") as folder:
+        yield folder
 
 
 def test_disk_full(small_disk, tmp_path, text, tiny_model, capsys):

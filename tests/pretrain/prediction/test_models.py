@@ -23,8 +23,8 @@ from pretrain.layers.span_head import SpanHead
 from pretrain.predict import main
 from pretrain.prediction.file import predict
 from tests.messages import messages
-from tests.pages import WORDS
-from tests.pretrain.runs import ROOT, tiny
+from tests.pages import WORDS, lines_of_libraries, plain_environment
+from tests.pretrain.runs import tiny
 
 LENGTH, NAMES = 64, ["no", "yes", "maybe"]
 CLS, SEP, MASK = 2, 3, 4
@@ -375,7 +375,7 @@ def test_standard_input_and_output_on_the_other_backend(models, tmp_path):
     table = "text,x\n" + "".join(f"{text},1\n" for text in texts)
     command = [sys.executable, "-m", "pretrain.predict", "--model_dir", str(models["classifier"]), "--input", "-",
                "--input_format", "csv", "--output", "-", "--format", "jsonl"]  # fmt: skip
-    environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": str(ROOT)}
+    environment = plain_environment() | {"KERAS_BACKEND": "jax"}
     done = subprocess.run(
         command, input=table, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False
     )
@@ -387,3 +387,4 @@ def test_standard_input_and_output_on_the_other_backend(models, tmp_path):
         assert one["prediction"] == other["prediction"]
         np.testing.assert_allclose(numbers(one), numbers(other), atol=1e-5)
     assert f"predictions of {len(texts)} rows written: -" in done.stderr
+    assert not lines_of_libraries(done.stderr)

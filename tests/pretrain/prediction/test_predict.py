@@ -21,6 +21,7 @@ from pretrain.prediction.sentences import SentencePredictor, judge
 from pretrain.prediction.writing import check_format, row_lines
 from pretrain.tasks.question_answering import QuestionAnsweringTask
 from pretrain.tasks.sentence_prediction import SentencePredictionTask
+from tests.disks import files_up_to, mounted, names
 from tests.messages import messages
 from tests.pages import WORDS
 from tests.pretrain.finetuning import CLS, LENGTH, SEP, records, sentence_experiment, squad_records
@@ -117,6 +118,34 @@ def test_another_tokenizer_is_refused(classifier, tmp_path, capsys):
     assert not (tmp_path / "out.tsv").exists()
     assert main([*line, "--tokenizer", str(tmp_path / "other.txt"), "--allow_other_tokenizer"]) == 0
     assert "warning: " in capsys.readouterr().err
+
+
+def test_disks_that_refuse(classifier, tmp_path, capsys):
+    """One line, and nothing that looks like predictions."""
+    (tmp_path / "in.txt").write_text("w20 w21\n" * 40)
+    line = [
+        "--model_dir",
+        str(classifier[0]),
+        "--tokenizer",
+        str(classifier[1]),
+        "--input",
+        str(tmp_path / "in.txt"),
+        "--quiet",
+    ]
+    before = names(tmp_path)
+    for size, format in ((0, "tsv"), (300, "tsv"), (300, "jsonl")):
+        with files_up_to(size):
+            assert main([*line, "--output", str(tmp_path / "out"), "--format", format]) == 1
+        said = capsys.readouterr().err.splitlines()
+        assert said[-1] == f"pretrain.predict: error: cannot write {tmp_path / 'out'}: File too large"
+        assert names(tmp_path) == before
+    with mounted(tmp_path / "ro", "ro") as folder:
+        assert main([*line, "--output", str(folder / "out.tsv")]) == 2
+        said = capsys.readouterr().err.splitlines()
+        assert (
+            said[-1]
+            == f"pretrain.predict: error: --output {folder / 'out.tsv'}: cannot be written: Read-only file system."
+        )
 
 
 def test_where_predictions_go_is_looked_at_first(classifier, tmp_path):

@@ -1,7 +1,6 @@
 """python -m pretrain.glue on folders of a few rows: records, runs, table; again, without running anything twice."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -16,7 +15,8 @@ from nlpdata.tokenizers import load_tokenizer
 from pretrain.glue import main
 from pretrain.sweeps.glue import DATASETS, GlueOptions, make_records, table_lines
 from pretrain.tasks.sentence_prediction import SentencePredictionTask
-from tests.pages import WORDS
+from tests.disks import files_up_to, mounted, names
+from tests.pages import WORDS, lines_of_libraries, plain_environment
 from tests.pretrain.finetuning import records, sentence_experiment
 from tests.pretrain.prediction.test_predict import stored
 from tests.pretrain.runs import ROOT, tiny
@@ -76,6 +76,31 @@ def test_options_that_only_create_finetuning_has_are_named_as_its_own(base, tmp_
     message = capsys.readouterr().err.splitlines()[-1]
     assert f"{path}:10: unknown label 'netral'" in message
     assert "--drop-labels netral of nlpdata create-finetuning, or use --on_bad_row=skip" in message
+
+
+def test_disks_that_refuse(base, tmp_path, capsys):
+    """One line, and nothing that looks finished; what a run does whose checkpoint finds no room is tests/pretrain/training's."""
+    line = [
+        "--init_checkpoint",
+        str(base),
+        "--input",
+        str(tmp_path / "glue"),
+        "--tasks",
+        "rte",
+        "--max_seq_length",
+        "32",
+    ]
+    with files_up_to(1500):
+        assert main([*line, "--output", str(tmp_path / "out")]) == 1
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message.startswith("pretrain.glue: error: create-finetuning (")
+    assert "File too large. Nothing was put in place." in message
+    assert not [name for name in names(tmp_path / "out") if ".work" not in name]
+    with mounted(tmp_path / "ro", "ro") as folder:
+        assert main([*line, "--output", str(folder / "out")]) == 2
+        said = capsys.readouterr().err.splitlines()
+        assert said[-1].startswith("pretrain.glue: error: ")
+        assert "Read-only file system" in said[-1]
 
 
 def test_texts_that_are_longer_than_the_model_takes(base, tmp_path, capsys):
@@ -169,11 +194,12 @@ def test_a_sweep_on_jax(base, tmp_path):
         "assert not [name for name in sys.modules if name.split('.')[0] == 'tensorflow']; sys.exit(code)"
     )
     cache = {"JAX_PLATFORMS": "cpu", "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache")}
-    environment = {k: v for k, v in os.environ.items() if k != "KERAS_BACKEND"} | cache
+    environment = plain_environment() | cache
     done = subprocess.run(
         [sys.executable, "-c", code, *line], cwd=ROOT, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "backend: jax (--backend)" in done.stderr
+    assert not lines_of_libraries(done.stderr + done.stdout)
     scores = json.loads((tmp_path / "sweep" / "rte" / "seed-0" / "eval_results.json").read_text())
     assert f"{100 * scores['accuracy']:8.2f}" in done.stdout

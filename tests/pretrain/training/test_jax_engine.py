@@ -12,6 +12,7 @@ from keras import ops
 
 from pretrain.tasks.pretraining import PretrainingTask
 from pretrain.training.trainer import Trainer
+from tests.pages import lines_of_libraries, plain_environment
 from tests.pretrain.finetuning import records, sentence_experiment, squad_records
 from tests.pretrain.runs import ROOT, changed, curve, experiment, finish, lines, max_difference, process, run, tiny
 from tests.pretrain.training.test_distribution import _free_ports
@@ -138,11 +139,12 @@ def test_a_savedmodel_of_a_run_on_jax(runs, tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "pretrain.export", str(runs / "one"), str(tmp_path / "saved"), "--format", "savedmodel"],
         cwd=ROOT,
-        env={**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},
+        env=plain_environment() | {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr[-3000:]
+    assert not lines_of_libraries(done.stdout + done.stderr)
     from pretrain.converters import read_checkpoint
 
     written, own = (read_checkpoint(str(path)).weights for path in (tmp_path / "saved", runs / "one"))
