@@ -66,13 +66,14 @@ class Case:
         words, out, err = [str(word) for word in argv], StringIO(), StringIO()
         self.log.append(" ".join(words)[:2000])
         os.environ[faults.FOLDER_VARIABLE] = str(self.folder)
-        logging.disable(logging.NOTSET)  # its messages are looked at
         with redirect_stdout(out), redirect_stderr(err), watched() as foreign:
+            logging.disable(logging.NOTSET)  # its messages are looked at
             try:
                 code = main(words)
             except SystemExit as ended:
                 code = ended.code
-        logging.disable(logging.CRITICAL)
+            finally:
+                logging.disable(logging.CRITICAL)
         assert not foreign, "\n".join(foreign)
         if code in (1, 2):
             lines = err.getvalue().splitlines() or out.getvalue().splitlines() or [""]
