@@ -22,6 +22,21 @@ ENCODERS = Registry(
         "mobilebert": "pretrain.encoders.families.mobilebert:MobileBertConfig",
     },
 )
+# The two parts of an encoder's layers, by the encoder's options of these names.
+ATTENTIONS = Registry(
+    "attention",
+    {
+        "standard": "pretrain.layers.attention:SelfAttention",
+        "talking_heads": "pretrain.layers.talking_heads:TalkingHeads",
+    },
+)
+FEED_FORWARDS = Registry(
+    "feed-forward part",
+    {
+        "standard": "pretrain.layers.feed_forward:FeedForward",
+        "gated": "pretrain.layers.gated_feed_forward:GatedFeedForward",
+    },
+)
 TASKS = Registry(
     "task",
     {

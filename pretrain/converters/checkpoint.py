@@ -11,7 +11,7 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.tokenizers import Tokenizer
 from pretrain.encoders.model_config import config_files, read_folder_config
 from pretrain.registry import ENCODERS
-from pretrain.settings.schema import Choice
+from pretrain.settings.schema import Choice, check_stored_parts
 
 
 class NoConfigurationError(UsageError):
@@ -131,6 +131,11 @@ def stored_encoder(stored: Any, source: str) -> Choice:
         unknown = options.keys() - {field.name for field in fields(config_class)}
         if unknown:
             raise UsageError(f"{kind} has no option {', '.join(sorted(unknown))}")
-        return Choice(kind, config_class(**options))
+        encoder = Choice(kind, config_class(**options))
     except UsageError as error:
         raise DataError(f"{source}: encoder: {error}") from None
+    try:
+        check_stored_parts(encoder.options)
+    except UsageError as error:
+        raise UsageError(f"{source}: {error}") from None
+    return encoder

@@ -25,7 +25,7 @@ class CheckpointFormat:
     Attributes:
       place: what it recognises, for messages, e.g. "a TensorFlow checkpoint".
       places: the same for a list of all formats, e.g. "TensorFlow checkpoints (prefix or folder)"; "" where it only writes.
-      writes: what it writes, for the documentation; "" where it only reads.
+      writes: what it writes, for the documentation.
       written_with: the package that writing needs and that a run need not have; "": none.
       any_encoder: whether it writes every encoder, not only those that declare names for it.
       holds: the facts about a model that it has a place for. The others are written to nlpdata.json in the same folder
@@ -63,6 +63,10 @@ class CheckpointFormat:
         Returns notes for the user. UsageError where the format has no place for the model.
         """
         raise UsageError(f"{checkpoint.source}: {self.place} is only read, not written. Choose another --format.")
+
+    def is_written(self) -> bool:
+        """Whether it can be written at all."""
+        return type(self).write is not CheckpointFormat.write
 
     def write_tokenizer(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
         """Writes the checkpoint's tokenizer, which it has, next to its files. Returns notes for the user."""

@@ -1,11 +1,10 @@
 """The JSON configuration of google-research/bert and /albert, written for a model of ours."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 from nlpdata.errors import UsageError
-from pretrain.encoders.published import GoogleForm, published_form
+from pretrain.encoders.published import GoogleForm, published_fields, published_form
 from pretrain.settings.schema import Choice
 
 _EPSILON = 1e-12  # of Google's code; its files do not state it
@@ -19,7 +18,7 @@ def write_google_config(path: Path, encoder: Choice) -> None:
       encoder: of a family that has files of google-research (GoogleForm).
     """
     google = google_form(encoder)
-    options = asdict(encoder.options)
+    options = published_fields(encoder)
     epsilon, activation = options.pop("layer_norm_eps", _EPSILON), options.get("hidden_act")
     faults = []
     if activation is not None and activation not in google.written_activations:

@@ -7,7 +7,7 @@ Albert and MobileBert; the names of a bare model lack the prefix "bert.", "alber
 
 import json
 from collections.abc import Collection
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from pretrain.converters.hugging_face_weights import (
 from pretrain.converters.tokenizer_files import write_for_hugging_face
 from pretrain.converters.weights import UNKNOWN, form_of, give, names_of, refuse_unwritten, take
 from pretrain.encoders.model_config import HUGGING_FACE_CONFIG
-from pretrain.encoders.published import HuggingFaceForm
+from pretrain.encoders.published import HuggingFaceForm, published_fields
 from pretrain.encoders.weight_names import WeightNames
 from pretrain.settings.schema import Choice
 
@@ -115,7 +115,7 @@ def _write(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def _config(checkpoint: Checkpoint, form: HuggingFaceForm) -> dict[str, Any]:
-    options = form.to_config(asdict(checkpoint.known_encoder.options))
+    options = form.to_config(published_fields(checkpoint.known_encoder))
     activation = options.get("hidden_act")
     if activation is not None:
         options["hidden_act"] = form.written_activations.get(activation, activation)

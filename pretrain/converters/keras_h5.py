@@ -21,7 +21,7 @@ from pretrain.converters.google_config import write_google_config
 from pretrain.converters.heads import heads_of
 from pretrain.converters.weights import give, refuse_unwritten, take
 from pretrain.encoders.model_config import HUGGING_FACE_CONFIG
-from pretrain.encoders.published import published_form
+from pretrain.encoders.published import published_form, unpublished
 from pretrain.encoders.weight_names import WORD_EMBEDDINGS, WeightNames
 from pretrain.settings.schema import Choice
 
@@ -159,6 +159,8 @@ def _groups(checkpoint: Checkpoint) -> tuple[dict, dict]:
     options = checkpoint.known_encoder.options
     if names is None or (options.num_hidden_groups, options.inner_group_num) != (1, 1):
         raise UsageError(f"{checkpoint.source}: format h5 holds an ALBERT of one shared layer only")
+    if others := unpublished(checkpoint.known_encoder):
+        raise UsageError(f"{checkpoint.source}: format h5 has no place for {' and '.join(others)} of an encoder")
     refuse_unwritten(checkpoint, names, "h5")
     if "encoder/pooler/kernel" not in checkpoint.weights:
         raise UsageError(f"{checkpoint.source}: has no pooler, and format h5 cannot do without")

@@ -10,7 +10,7 @@ import numpy as np
 from nlpdata.errors import DataError, UsageError
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.format import formats_for_any_encoder
-from pretrain.encoders.published import PublishedForm, published_form, published_forms
+from pretrain.encoders.published import PublishedForm, published_form, published_forms, unpublished
 from pretrain.encoders.weight_names import Row, WeightNames, expand
 from pretrain.settings.schema import Choice
 
@@ -44,6 +44,11 @@ def names_of(encoder: Choice, format: str, source: str) -> WeightNames:
         raise UsageError(
             f"{source}: this format has no names for the weights of an encoder of type {encoder.type!r}, only of "
             f"{', '.join(others)}. Formats for any encoder: {formats_for_any_encoder()}."
+        )
+    if others := unpublished(encoder):
+        raise UsageError(
+            f"{source}: this format has no place for {' and '.join(others)} of an encoder. Formats for any encoder: "
+            f"{formats_for_any_encoder()}."
         )
     return form.names[format]
 

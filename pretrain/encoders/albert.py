@@ -13,6 +13,7 @@ from pretrain.encoders.families.albert import AlbertConfig
 from pretrain.layers.embeddings import Embeddings
 from pretrain.layers.tensors import Tensor
 from pretrain.layers.transformer import TransformerLayer
+from pretrain.registry import ATTENTIONS, FEED_FORWARDS
 
 
 class AlbertEncoder(Encoder):
@@ -39,6 +40,8 @@ class AlbertEncoder(Encoder):
         num_hidden_groups: int,
         inner_group_num: int,
         embedding_projection: bool | None,
+        attention: str = "standard",
+        feed_forward: str = "standard",
         name: str = "encoder",
     ) -> None:
         embeddings = Embeddings(
@@ -62,6 +65,8 @@ class AlbertEncoder(Encoder):
             "hidden_dropout_prob": hidden_dropout_prob,
             "attention_probs_dropout_prob": attention_probs_dropout_prob,
             "layer_norm_eps": layer_norm_eps,
+            "attention": ATTENTIONS.get(attention),
+            "feed_forward": FEED_FORWARDS.get(feed_forward),
         }
         super().__init__(
             name=name,

@@ -4,6 +4,7 @@ from pretrain.encoders.base import Encoder
 from pretrain.encoders.families.bert import BertConfig
 from pretrain.layers.embeddings import Embeddings
 from pretrain.layers.transformer import TransformerLayer
+from pretrain.registry import ATTENTIONS, FEED_FORWARDS
 
 
 class BertEncoder(Encoder):
@@ -26,6 +27,8 @@ class BertEncoder(Encoder):
         type_vocab_size: int,
         initializer_range: float,
         layer_norm_eps: float,
+        attention: str = "standard",
+        feed_forward: str = "standard",
         name: str = "encoder",
     ) -> None:
         embeddings = Embeddings(
@@ -46,6 +49,8 @@ class BertEncoder(Encoder):
                 hidden_dropout_prob=hidden_dropout_prob,
                 attention_probs_dropout_prob=attention_probs_dropout_prob,
                 layer_norm_eps=layer_norm_eps,
+                attention=ATTENTIONS.get(attention),
+                feed_forward=FEED_FORWARDS.get(feed_forward),
             )
             for i in range(num_hidden_layers)
         ]

@@ -7,6 +7,7 @@ quantization; on sequences without padding the two are the same.
 from pretrain.encoders.base import Encoder
 from pretrain.encoders.families.mobilebert import MobileBertConfig
 from pretrain.layers.mobile import MobileLayer, TrigramEmbeddings
+from pretrain.registry import ATTENTIONS, FEED_FORWARDS
 
 
 class MobileBertEncoder(Encoder):
@@ -39,6 +40,8 @@ class MobileBertEncoder(Encoder):
         key_query_shared_bottleneck: bool,
         num_feedforward_networks: int,
         classifier_activation: bool,
+        attention: str = "standard",
+        feed_forward: str = "standard",
         name: str = "encoder",
     ) -> None:
         embeddings = TrigramEmbeddings(
@@ -63,6 +66,8 @@ class MobileBertEncoder(Encoder):
                 use_bottleneck_attention=use_bottleneck_attention,
                 key_query_shared_bottleneck=key_query_shared_bottleneck,
                 num_feedforward_networks=num_feedforward_networks,
+                attention=ATTENTIONS.get(attention),
+                feed_forward=FEED_FORWARDS.get(feed_forward),
             )
             for i in range(num_hidden_layers)
         ]

@@ -23,7 +23,7 @@ from nlpdata.files.unpacking import named_as_given, shown
 from pretrain.encoders import hugging_face_config
 from pretrain.encoders.published import PublishedForm, google_config_files, published_forms
 from pretrain.registry import ENCODERS
-from pretrain.settings.schema import Choice
+from pretrain.settings.schema import Choice, check_stored_parts
 
 HUGGING_FACE_CONFIG = "config.json"
 _HUGGING_FACE = {"model_type", "architectures", "transformers_version"}
@@ -139,9 +139,11 @@ def encoder_choice(values: dict[str, Any], source: str) -> Choice:
     if missing:
         raise UsageError(f"{source}: {', '.join(missing)} missing; is it the configuration of an encoder?")
     try:
-        return Choice(kind, config_class(**options))
+        encoder = Choice(kind, config_class(**options))
+        check_stored_parts(encoder.options)
     except UsageError as error:
         raise UsageError(f"{source}: {error}") from None
+    return encoder
 
 
 def _family(values: dict[str, Any], model_type: object, source: str) -> tuple[str, PublishedForm]:

@@ -11,13 +11,14 @@ A subclass does not inherit it: what computes something else is not published un
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from pretrain.encoders.weight_names import WeightNames
 from pretrain.registry import ENCODERS
+from pretrain.settings.schema import Choice
 
 Fields = Mapping[str, Any]
 Weights = Mapping[str, np.ndarray]
@@ -98,6 +99,7 @@ class PublishedForm:
       model_type: its name in a Hugging Face config.json.
       telling: fields that tell the family where a configuration does not name it.
       fixed: fields of configurations that are not options -> the only value that this encoder computes.
+      without: options that the files have no place for -> the only value with which a model can be published.
       counts: options -> placeholder of the tables -> how many layers it stands for, e.g. {"i": 12}.
       names: format ("tf1", "tf2", "hf", "h5", or one of yours) -> what it calls the weights.
       google: its files of google-research; None where there are none.
@@ -107,10 +109,25 @@ class PublishedForm:
     model_type: str
     telling: frozenset[str] = frozenset()
     fixed: Fields = field(default_factory=dict)
+    without: Fields = field(default_factory=lambda: {"attention": "standard", "feed_forward": "standard"})
     counts: Callable[[Any], dict[str, int]] = lambda options: {"i": options.num_hidden_layers}
     names: Mapping[str, WeightNames] = field(default_factory=dict)
     google: GoogleForm | None = None
     hugging_face: HuggingFaceForm | None = None
+
+
+def unpublished(encoder: Choice) -> list[str]:
+    """What an encoder has and no model of its form: "attention 'talking_heads'"; [] where it declares no form."""
+    form = published_form(encoder.type)
+    only = form.without if form else {}
+    values = {name: getattr(encoder.options, name, value) for name, value in only.items()}
+    return [f"{name} {value!r}" for name, value in values.items() if value != only[name]]
+
+
+def published_fields(encoder: Choice) -> dict[str, Any]:
+    """The options that the configuration of a published encoder has a place for."""
+    form = published_form(encoder.type)
+    return {name: value for name, value in asdict(encoder.options).items() if form is None or name not in form.without}
 
 
 def published_form(kind: str) -> PublishedForm | None:

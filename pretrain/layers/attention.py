@@ -19,6 +19,8 @@ class SelfAttention(keras.layers.Layer):
     probabilities in float32. For rows of several examples mask_adder is (b, 1, L, L), and sequence_ids (b, L) say the same.
 
     MobileBERT makes query and key of key_input (b, L, key_size) and value of value_input (b, L, value_size) instead of x.
+
+    A variant overrides `attend`; weights of its own are made in `build`.
     """
 
     def __init__(
@@ -62,14 +64,30 @@ class SelfAttention(keras.layers.Layer):
         key_input, value_input = (x if other is None else other for other in (key_input, value_input))
         query, key = (self._split(project(dense, key_input)) for dense in (self.query, self.key))
         value = self._split(project(self.value, value_input))
-        context = attend(query, key, value, mask_adder, sequence_ids, self.probs_dropout, training)
-        if context is None:
-            context = self._attend(query, key, value, mask_adder, training)
+        context = self.attend(query, key, value, mask_adder, sequence_ids, training)
         context = ops.reshape(context, ops.shape(x))
         return add_and_norm(self.layer_norm, self.dropout, self.output_dense, x, context, training)
 
-    def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask_adder: Tensor, training: bool) -> Tensor:
-        """(b, L, heads, hidden / heads) three times -> the same, by plain operations."""
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask_adder: Tensor,
+        sequence_ids: Tensor | None,
+        training: bool,
+    ) -> Tensor:
+        """What each head takes of the values: (b, L, heads, hidden / heads) three times -> the same.
+
+        Args:
+          mask_adder, sequence_ids: as in call. They say the same, so plain operations need the first alone.
+          training: whether self.probs_dropout applies.
+        """
+        context = attend(query, key, value, mask_adder, sequence_ids, self.probs_dropout, training)
+        return self._plain(query, key, value, mask_adder, training) if context is None else context
+
+    def _plain(self, query: Tensor, key: Tensor, value: Tensor, mask_adder: Tensor, training: bool) -> Tensor:
+        """The same by plain operations."""
         query, key, value = (ops.transpose(each, (0, 2, 1, 3)) for each in (query, key, value))
         query = query * (self.hidden_size // self.heads) ** -0.5
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))

@@ -13,7 +13,10 @@ from pretrain.layers.tensors import Tensor
 
 
 class FeedForward(keras.layers.Layer):
-    """layer_norm(x + dropout(output(activation(intermediate(x))))), (b, L, hidden) -> (b, L, hidden)."""
+    """layer_norm(x + dropout(output(activation(intermediate(x))))), (b, L, hidden) -> (b, L, hidden).
+
+    A variant overrides `inner`; weights of its own are made in `build`.
+    """
 
     def __init__(
         self,
@@ -40,5 +43,8 @@ class FeedForward(keras.layers.Layer):
         self.layer_norm.build()
 
     def call(self, x: Tensor, training: bool = False) -> Tensor:
-        inner = activate(self.intermediate, self.activation, x)
-        return add_and_norm(self.layer_norm, self.dropout, self.output_dense, x, inner, training)
+        return add_and_norm(self.layer_norm, self.dropout, self.output_dense, x, self.inner(x), training)
+
+    def inner(self, x: Tensor) -> Tensor:
+        """What the output layer is applied to: (b, L, hidden) -> (b, L, intermediate)."""
+        return activate(self.intermediate, self.activation, x)

@@ -66,6 +66,7 @@ class MobileLayer(keras.layers.Layer):
         query and key of
       key_query_shared_bottleneck: another narrowed input; else the wide one too.
       num_feedforward_networks: how many of them, one after the other.
+      attention, feed_forward: classes of these parts.
     """
 
     def __init__(
@@ -82,6 +83,8 @@ class MobileLayer(keras.layers.Layer):
         use_bottleneck_attention: bool,
         key_query_shared_bottleneck: bool,
         num_feedforward_networks: int,
+        attention: type[SelfAttention] = SelfAttention,
+        feed_forward: type[FeedForward] = FeedForward,
     ):
         super().__init__(name=name)
         narrow = intra_bottleneck_size
@@ -91,7 +94,7 @@ class MobileLayer(keras.layers.Layer):
         if key_query_shared_bottleneck and not use_bottleneck_attention:
             self.bottleneck_attention = Bottleneck(hidden_size, narrow, "bottleneck_attention")
         wide = narrow if use_bottleneck_attention else hidden_size
-        self.attention = SelfAttention(
+        self.attention = attention(
             hidden_size=narrow,
             num_attention_heads=num_attention_heads,
             hidden_dropout_prob=0.0,
@@ -103,7 +106,7 @@ class MobileLayer(keras.layers.Layer):
         )
         names = [*(f"feed_forward_{k}" for k in range(num_feedforward_networks - 1)), "feed_forward"]
         self.feed_forwards = [
-            FeedForward(
+            feed_forward(
                 hidden_size=narrow,
                 intermediate_size=intermediate_size,
                 hidden_act=hidden_act,

@@ -10,7 +10,11 @@ from pretrain.layers.tensors import Tensor
 
 
 class TransformerLayer(keras.layers.Layer):
-    """(b, L, hidden), mask_adder (b, 1, 1, L) -> (b, L, hidden). Normalised after each part, as BERT does. See SelfAttention."""
+    """(b, L, hidden), mask_adder (b, 1, 1, L) -> (b, L, hidden). Normalised after each part, as BERT does. See SelfAttention.
+
+    Args:
+      attention, feed_forward: classes of the two parts: SelfAttention and FeedForward, or variants of them.
+    """
 
     def __init__(
         self,
@@ -23,16 +27,18 @@ class TransformerLayer(keras.layers.Layer):
         hidden_dropout_prob: float,
         attention_probs_dropout_prob: float,
         layer_norm_eps: float,
+        attention: type[SelfAttention] = SelfAttention,
+        feed_forward: type[FeedForward] = FeedForward,
     ):
         super().__init__(name=name)
-        self.attention = SelfAttention(
+        self.attention = attention(
             hidden_size=hidden_size,
             num_attention_heads=num_attention_heads,
             hidden_dropout_prob=hidden_dropout_prob,
             attention_probs_dropout_prob=attention_probs_dropout_prob,
             layer_norm_eps=layer_norm_eps,
         )
-        self.feed_forward = FeedForward(
+        self.feed_forward = feed_forward(
             hidden_size=hidden_size,
             intermediate_size=intermediate_size,
             hidden_act=hidden_act,

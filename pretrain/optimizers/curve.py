@@ -78,9 +78,9 @@ class Curve:
 def curve_of(config: OptimizationConfig, train_steps: int) -> Curve | None:
     """The rates of a run of that many steps; None where a part of the user's own decides them."""
     options, warmup = config.learning_rate.options, config.warmup and config.warmup.options
-    if config.learning_rate.type not in SCHEDULES.names():
+    if not SCHEDULES.is_built_in(config.learning_rate.type):
         return None
-    if config.warmup and config.warmup.type not in WARMUPS.names():
+    if config.warmup and not WARMUPS.is_built_in(config.warmup.type):
         return None
     rising: dict[str, Any] = {}
     if warmup:
@@ -233,7 +233,7 @@ def stored_description(info: Mapping) -> dict | None:
 
 
 def _part(registry: Registry, stored: Mapping) -> Choice:
-    """A registered part with its stored options: a name in a checkpoint is never imported."""
-    if stored["type"] not in registry.names():
+    """A built-in part with its stored options: a name in a checkpoint is never imported."""
+    if not registry.is_built_in(stored["type"]):
         raise ValueError(stored["type"])
     return Choice(stored["type"], registry.config_class(stored["type"])(**stored["options"]))

@@ -58,6 +58,19 @@ def choice(registry: Registry, type: str, **options: Any) -> Any:
     return field(default_factory=lambda: choose(registry, type, **options), metadata={"registry": registry})
 
 
+def names_part(registry: Registry, default: str) -> Any:
+    """A dataclass field with the name of one of a registry's parts, or module:attribute; the part takes no options of its own."""
+    return field(default=default, metadata={"names_part": registry})
+
+
+def check_stored_parts(options: Any) -> None:
+    """UsageError where options that a file gives name a part that is neither registered nor of a module that the user has named."""
+    for each in fields(options):
+        registry = each.metadata.get("names_part")
+        if isinstance(registry, Registry):
+            registry.check_stored(getattr(options, each.name))
+
+
 MOST = 1 << 53  # of steps, epochs and the like: a float holds every whole number up to it
 MOST_TOKENS = 65536  # of an example
 MOST_EXAMPLES = 1 << 20  # of a batch

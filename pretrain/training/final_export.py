@@ -30,7 +30,7 @@ def export_folders(trainer: TrainerConfig, model_dir: Path) -> dict[str, AnyPath
     formats = format_names(trainer)
     for name in formats:
         chosen = checkpoint_format(name)
-        if not chosen.writes:
+        if not chosen.is_written():
             raise UsageError(f"trainer.export_formats: {name} is only read, not written.")
         if chosen.written_with and not is_installed(chosen.written_with):
             raise missing_package(f"trainer.export_formats {name}", chosen.written_with)

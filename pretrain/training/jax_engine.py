@@ -272,6 +272,8 @@ def describe_fast_path(path: FastPath | None, why_not: str, task: Any, runtime: 
         attention = (
             "our own kernel, with its dropout (plain at lengths that are not multiples of 64)" if rate else "cuDNN"
         )
+        variant = getattr(getattr(encoder, "options", None), "attention", "standard")
+        attention = attention if variant == "standard" else f"plain ({variant} has no kernel)"
         dropout, rest = "a counter hash in the kernels", "layer norm, activation and bias in kernels"
     return f"step: {runtime.mixed_precision_dtype}; attention: {attention}; dropout: {dropout}; fusion: {rest}"
 

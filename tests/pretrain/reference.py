@@ -42,10 +42,17 @@ class Reference:
             for name in ("query", "key", "value")
         )
         scores = np.einsum("bqhd,bkhd->bhqk", query, key) / math.sqrt(hidden // heads)
-        scores = np.where(mask[:, None, None, :] == 1, scores, -np.inf)
-        context = np.einsum("bhqk,bkhd->bqhd", softmax(scores), value).reshape(x.shape)
+        talks = self.config.attention == "talking_heads"
+        if talks:
+            scores = np.einsum("bhqk,hg->bgqk", scores, self.weights[f"{path}/attention/pre_softmax"])
+        probs = softmax(np.where(mask[:, None, None, :] == 1, scores, -np.inf))
+        if talks:
+            probs = np.einsum("bhqk,hg->bgqk", probs, self.weights[f"{path}/attention/post_softmax"])
+        context = np.einsum("bhqk,bkhd->bqhd", probs, value).reshape(x.shape)
         x = self.norm(x + self.dense(context, f"{path}/attention/output"), f"{path}/attention")
         inner = self.act(self.dense(x, f"{path}/feed_forward/intermediate"))
+        if self.config.feed_forward == "gated":
+            inner = inner * self.dense(x, f"{path}/feed_forward/gate")
         return self.norm(x + self.dense(inner, f"{path}/feed_forward/output"), f"{path}/feed_forward")
 
     def layer_paths(self):

@@ -14,16 +14,16 @@ from keras import ops
 import pretrain
 from nlpdata.cli import commands
 from nlpdata.errors import UsageError
-from nlpdata.registry import user_modules
+from nlpdata.registry import Registry, user_modules
 from pretrain import convert, export, predict, run
 from pretrain.converters import native, read_checkpoint
 from pretrain.encoders.model import build_encoder, new_model, weights_by_path
 from pretrain.encoders.model_config import read_model_config
 from pretrain.layers.classifier_head import ClassifierHead
-from pretrain.registry import CHECKPOINT_FORMATS, ENCODERS, TASKS
+from pretrain.registry import ATTENTIONS, CHECKPOINT_FORMATS, ENCODERS, FEED_FORWARDS, TASKS
 from pretrain.settings.schema import Choice, ModelConfig
 from tests.pages import WORDS
-from tests.pretrain.models import batch, bert, randomize
+from tests.pretrain.models import batch, bert, randomize, to_numpy
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "extending.md"
 
@@ -271,11 +271,15 @@ def test_a_stored_name_needs_its_module_named_in_this_call(own_modules):
 
 
 def write_module(name, words, folder, monkeypatch):
-    """A module of the document, on the import path."""
+    """A module of the document, on the import path; afterwards it is forgotten, and what it registered."""
     (code,) = blocks("python", words)
     (folder / f"{name}.py").write_text(code)
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, name, None)
+    del sys.modules[name]
+    for registry in vars(pretrain.registry).values():
+        if isinstance(registry, Registry):
+            monkeypatch.setattr(registry, "_entries", dict(registry._entries))
 
 
 @pytest.mark.slow
@@ -299,3 +303,157 @@ def test_the_documented_examples_are_learned_and_measured(tmp_path, monkeypatch,
     assert batch["input_ids"].shape == (32, 4)
     np.testing.assert_array_equal(batch["label_ids"], batch["input_ids"][:, 2] - 40)
     assert set(batch["label_ids"].tolist()) == {0, 1}
+
+
+def lines_of(model_dir, split="train"):
+    found = [json.loads(line) for line in Path(model_dir, "metrics.jsonl").read_text().splitlines()]
+    return [line for line in found if line["split"] == split]
+
+
+def tagged(seed, count):
+    """Ids (count, 8) padded with 0, and tags that follow from them."""
+    draw = np.random.default_rng(seed)
+    ids = draw.integers(5, 50, (count, 8)) * (np.arange(8) < draw.integers(4, 9, count)[:, None])
+    return {"input_ids": ids, "tag_ids": np.where(ids % 5 == 0, 2, ids % 2) * (ids > 0)}
+
+
+@pytest.mark.slow
+def test_the_documented_task_from_data_to_metrics(tmp_path, monkeypatch, capsys):
+    """On TensorFlow, and in the process on JAX (test_on_jax)."""
+    monkeypatch.chdir(tmp_path)
+    write_module("my_tagging", "class TaggingTask", tmp_path, monkeypatch)
+    np.savez("train.npz", **tagged(0, 160))
+    np.savez("dev.npz", **tagged(1, 41))  # the last batch of an evaluation is filled up
+    run_documented("words/tagging", capsys)
+    evaluations = lines_of("run5", "eval")
+    assert [line["step"] for line in evaluations] == [20, 40]
+    assert evaluations[-1]["examples"] == 41
+    assert evaluations[-1]["macro_f1"] > 0.95
+    assert all(line["gradient_norm"] > 0 for line in lines_of("run5"))
+
+    import my_tagging
+
+    job = my_tagging.TaggingTask(my_tagging.words_tagging().task)
+    assert type(job.config.validation_data) is my_tagging.EvalTagDataConfig
+    job.build_inputs(job.config.train_data)
+    model = job.build_model()
+    job.initialize(model)
+    bias = to_numpy(model.heads["tags"].logits.bias)
+    np.testing.assert_allclose(np.exp(bias), job.frequencies / (160 * 8 + 3), rtol=1e-5)
+    batch = job.build_inputs(job.config.validation_data).batch(2)
+    sums, statistics = job.losses(model, batch, training=False)
+    logits = ops.convert_to_numpy(model(batch)["tag_logits"]).astype(np.float64)
+    words = (batch["input_ids"] > 0) * batch["is_real_example"][:, None]
+    each = np.log(np.exp(logits).sum(-1)) - np.take_along_axis(logits, batch["tag_ids"][..., None], -1)[..., 0]
+    assert float(sums["tag"]) == pytest.approx((each * words).sum(), rel=1e-5)
+    assert (
+        float(statistics["words"]) == float(job.denominators(batch)["tag"]) == words.sum() < batch["input_mask"].sum()
+    )
+    assert float(statistics["correct"]) == ((logits.argmax(-1) == batch["tag_ids"]) * words).sum()
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def test_the_documented_layers_equal_numpy(tmp_path, monkeypatch):
+    """On TensorFlow, and in the process on JAX (test_on_jax)."""
+    write_module("my_layers", "class AddedTalk", tmp_path, monkeypatch)
+    import my_layers
+
+    from pretrain.encoders.base import attention_mask_adder
+
+    draw = np.random.default_rng(0)
+    x, mask = draw.normal(size=(2, 6, 8)).astype(np.float32), np.array([[1] * 6, [1] * 4 + [0] * 2])
+    sizes = {"hidden_size": 8, "hidden_dropout_prob": 0.0, "layer_norm_eps": 1e-12}
+
+    def computed(layer, *arguments):
+        layer.build()
+        weights = {}
+        for weight in layer.weights:
+            weights[weight.path.partition("/")[2]] = value = draw.normal(size=weight.shape).astype(np.float32)
+            weight.assign(value)
+        return (
+            ops.convert_to_numpy(layer(x, *arguments)),
+            lambda x, name: x @ weights[f"{name}/kernel"] + weights[f"{name}/bias"],
+            weights,
+        )
+
+    def normed(x, weights):
+        x = (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
+        return x * weights["layer_norm/gamma"] + weights["layer_norm/beta"]
+
+    layer = my_layers.AddedTalk(num_attention_heads=2, attention_probs_dropout_prob=0.0, **sizes)
+    found, dense, weights = computed(layer, attention_mask_adder(mask))
+    query, key, value = (dense(x, name).reshape(2, 6, 2, 4) for name in ("query", "key", "value"))
+    scores = np.einsum("bqhw,bkhw->bhqk", query, key) / 2
+    scores = scores + np.einsum("bhqk,hg->bgqk", scores, weights["of_scores"])
+    probs = softmax(np.where(mask[:, None, None] == 1, scores, -np.inf))
+    probs = probs + np.einsum("bhqk,hg->bgqk", probs, weights["of_probs"])
+    context = np.einsum("bhqk,bkhw->bqhw", probs, value).reshape(x.shape)
+    np.testing.assert_allclose(found, normed(x + dense(context, "output"), weights), atol=1e-4)
+
+    layer = my_layers.HalfOpen(intermediate_size=12, hidden_act="relu", **sizes)
+    found, dense, weights = computed(layer)
+    inner = np.maximum(dense(x, "intermediate"), 0) * 2 / (1 + np.exp(-dense(x, "gate")))
+    np.testing.assert_allclose(found, normed(x + dense(inner, "output"), weights), atol=1e-4)
+
+
+@pytest.mark.slow
+def test_the_documented_layers_train_resume_and_are_exported(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_module("my_layers", "class AddedTalk", tmp_path, monkeypatch)
+    (sizes,) = blocks("yaml", "talking_gated")
+    Path("talking_gated.yaml").write_text(sizes)
+    run_documented("--config_file=talking_gated.yaml", capsys)
+    assert lines_of("run7")[-1]["step"] == 6
+    info = native.read_info(native.locate("run7"))
+    assert info["encoder"]["options"]["attention"] == "added_talk"
+    weights = weights_of("run7", "my_layers")
+    own = {path: array for path, array in weights.items() if "layer_0" in path and ("/of_" in path or "/gate/" in path)}
+    assert len(own) == 4
+    exported = weights_of("out/talking", "my_layers")
+    for path, array in own.items():
+        np.testing.assert_array_equal(exported[path], array)
+    for format in ("hf", "tf1", "h5"):
+        assert export.main(["run7", f"out-{format}", "--format", format, "--import_module", "my_layers"]) == 2
+    sys.modules.pop("my_layers")
+    for registry, name in ((ENCODERS, "talking_gated"), (ATTENTIONS, "added_talk"), (FEED_FORWARDS, "half_open")):
+        del registry._entries[name]
+    with pytest.raises(UsageError, match="--import_module"):
+        read_checkpoint("run7")
+
+
+@pytest.mark.slow
+def test_short_names_of_every_part_on_the_command_line(tmp_path, monkeypatch, capsys):
+    """Task, optimizer, learning rate, trainer and format, registered by modules that --import_module names."""
+    monkeypatch.chdir(tmp_path)
+    for name, words in (
+        ("my_task", "class WeightedTask"),
+        ("my_optimizer", "class Lion"),
+        ("my_trainer", "class StopAtTarget"),
+        ("my_format", "class NumpyFormat"),
+    ):
+        write_module(name, words, tmp_path, monkeypatch)
+    with Path("my_task.py").open("a") as file:
+        file.write("\nfrom pretrain.registry import TASKS\nTASKS.register('weighted_lm', 'my_task:WeightedTask')\n")
+    with Path("my_trainer.py").open("a") as file:
+        file.write("\nStopAtTarget.target = 100.0  # of any evaluation\n")
+    (command,) = [line for block in blocks("", "--optimizer=lion") for line in block.splitlines()]
+    more = (
+        "--mode=train_and_eval --import_module=my_task,my_trainer --import_module=my_format --export_formats=numpy "
+        "--params_override=task_type=weighted_lm,task.later=0.25,trainer.type=until_target,trainer.validation_interval=3,"
+        "trainer.summary_interval=1,trainer.steps_per_loop=1,task.validation_data.global_batch_size=64,"
+        "trainer.validation_steps=1"
+    )
+    argv = shlex.split(command)[3:] + shlex.split(more)
+    assert run.main(argv) == 0, capsys.readouterr().err
+    train = lines_of("run6")
+    assert [line["learning_rate"] for line in train] == pytest.approx([1e-4, 1e-4, 5e-5])
+    assert [line["step"] for line in train] == [1, 2, 3]  # the trainer's target
+    info = native.read_info(native.locate("run6"))
+    assert (info["config"]["task_type"], info["config"]["task"]["later"]) == ("weighted_lm", 0.25)
+    assert "lion" in "".join(native.read_arrays(native.locate("run6")))
+    for command in (["--print_config"], ["--mode=eval"]):
+        assert run.main([*argv, *command]) == 0, capsys.readouterr().err

@@ -20,7 +20,9 @@ from pretrain.encoders.weight_names import (
     torch_dense,
     torch_norm,
 )
+from pretrain.registry import ATTENTIONS, FEED_FORWARDS
 from pretrain.settings.config import Config
+from pretrain.settings.schema import names_part
 
 
 def bert_tf1() -> list[Row]:
@@ -87,6 +89,10 @@ class BertConfig(Config):
     initializer_range: float = 0.02
     """Standard deviation of the initial weights, a normal distribution cut at two of them."""
     layer_norm_eps: float = 1e-12
+    attention: str = names_part(ATTENTIONS, "standard")
+    """standard, talking_heads, or a SelfAttention of your own as module:attribute."""
+    feed_forward: str = names_part(FEED_FORWARDS, "standard")
+    """standard, gated, or a FeedForward of your own as module:attribute."""
 
     published: ClassVar[PublishedForm] = PublishedForm(
         model_type="bert",
@@ -122,6 +128,10 @@ class BertConfig(Config):
         activations = get_args(BertConfig.__annotations__["hidden_act"])
         if self.hidden_act not in activations:
             raise UsageError(f"hidden_act must be one of {', '.join(activations)}. Received: {self.hidden_act!r}")
+        for name, parts in (("attention", ATTENTIONS), ("feed_forward", FEED_FORWARDS)):
+            if not isinstance(getattr(self, name), str):
+                raise UsageError(f"{name} must be one of {', '.join(parts)}. Received: {getattr(self, name)!r}")
+            parts.target(getattr(self, name))
         width = getattr(self, self.split_over_heads)
         if width % self.num_attention_heads:
             raise UsageError(

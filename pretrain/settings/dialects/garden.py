@@ -75,6 +75,11 @@ def _is_pair_head(value: Any) -> bool:
 _GELU = {"gelu": "gelu_tanh"}  # its gelu is the tanh approximation (official.modeling.activations)
 _OWN_PART = "Name a part of your own as module:attribute (docs/extending.md)"
 _CLIP = Only(_at(), "use gradient_clip_norm, the limit of the norm of all gradients together.")
+_STAGES = Only(
+    _at([], {}),
+    "there is no progressive training. Train in stages, each from the weights of the one before: --init_checkpoint=STAGE1 "
+    "--model_dir=STAGE2, with the records, sizes and steps of that stage.",
+)
 _NO_TFDS = Only(
     _at(),
     "this task learns from records. Make them with nlpdata create-pretraining or create-finetuning, and name them by input_path.",
@@ -129,6 +134,10 @@ _TRAINER: dict[str, Meaning] = {
     **_without_effect("train_tf_while_loop", "train_tf_function", "eval_tf_function", "eval_tf_while_loop"),
     **_without_effect("allow_tpu_summary", "validation_summary_subdir", "continuous_eval_timeout"),
     **_without_effect("preemption_on_demand_checkpoint"),  # always
+    "progressive": _STAGES,
+    # Every checkpoint here is one that later runs start from.
+    **_without_effect("export_checkpoint", "export_checkpoint_interval", "export_max_to_keep"),
+    **_without_effect("export_only_final_stage_ckpt"),
 }
 _RUNTIME: dict[str, Meaning] = {
     "num_gpus": Ours("num_replicas", unset=(None, 0)),
@@ -154,6 +163,11 @@ _MODEL: dict[str, Meaning] = {
 _TASK: dict[str, Meaning] = {
     "hub_module_url": Ours("init_checkpoint"),
     "differential_privacy_config": Only(_at(), "training here is not differentially private."),
+    **dict.fromkeys(("stage_list", "small_train_data"), _STAGES),
+    **dict.fromkeys(
+        ("teacher_model", "student_model"),
+        Only(_at({}), "no model here learns from another. Name the one model by task.model."),
+    ),
     **_without_effect("name", "allow_image_summary", "scale_loss", "use_next_sentence_label"),
     **_without_effect("metric_type"),  # all metrics of the kind of task are computed
 }
@@ -234,7 +248,9 @@ _OTHER_TYPES: dict[str, dict[str, str]] = {
 _RECORDS = "Make records with nlpdata create-pretraining, and use --experiment=bert/pretraining."
 _EXPERIMENTS = {
     "bert/text_wiki_pretraining": f"It masks text of TensorFlow Datasets as it reads. {_RECORDS}",
-    **dict.fromkeys(("bert/tagging", "bert/token_classification"), "There is no task for labels of single words."),
+    **dict.fromkeys(
+        ("bert/tagging", "bert/token_classification"), "There is no task for tags of words; docs/extending.md has one."
+    ),
     **dict.fromkeys(
         ("electra/pretraining", "teams/pretraining"), f"There is no second encoder that replaces words. {_RECORDS}"
     ),

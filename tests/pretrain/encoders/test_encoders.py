@@ -47,8 +47,13 @@ AROUND = {
         ),
         albert(embedding_size=16, type_vocab_size=3),
         albert(embedding_size=16, embedding_projection=True),
+        bert(attention="talking_heads", feed_forward="gated"),
+        albert(attention="talking_heads", num_hidden_layers=3, num_hidden_groups=2),
+        albert(feed_forward="gated"),
     ],
-    ids=lambda encoder: f"{encoder.type}-{encoder.options.hidden_act}",
+    ids=lambda encoder: (
+        f"{encoder.type}-{encoder.options.attention}-{encoder.options.feed_forward}-{encoder.options.hidden_act}"
+    ),
 )
 def test_forward_pass_equals_numpy(encoder):
     model = task(encoder).build_model()

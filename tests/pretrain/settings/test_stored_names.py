@@ -108,6 +108,16 @@ def test_own_modules_are_those_of_all_parts():
     assert own_modules(config) == {"planted"}
 
 
+def test_layers_that_a_checkpoint_names(place):
+    options = asdict(BertConfig(vocab_size=60, hidden_size=24)) | {"attention": "planted:Talk"}
+    write_run(place / "run", {"type": "bert", "options": options})
+    with pytest.raises(UsageError, match=r"state.json: attention 'planted:Talk' .*--import_module planted "):
+        read_encoder(str(place / "run"))
+    assert not (place / "imported").exists()
+    with user_modules(["planted"]):
+        assert read_encoder(str(place / "run")).options.attention == "planted:Talk"
+
+
 def test_unregistered_short_names(place):
     write_run(place / "run", {"type": "scaled", "options": {}})
     with pytest.raises(UsageError, match=r"unknown encoder 'scaled'\. .* is named by --import_module"):
