@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator
 
 from nlpdata.cli.streams import screen
+from nlpdata.errors import printable
 from nlpdata.files.unpacking import shown
 
 PACKAGES = ("nlpdata", "pipelines", "pretrain")
@@ -19,7 +20,7 @@ class _StandardError(logging.Handler):
     """Writes info and errors as the bare line and a warning as `warning: ...`, to what the screen is at the time."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        line = shown(record.getMessage())
+        line = printable(shown(record.getMessage()))
         if record.levelno == logging.WARNING:
             line = f"warning: {line}"
         stream = screen()

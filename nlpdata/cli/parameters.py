@@ -9,10 +9,16 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import typer
 
 from nlpdata.cli.libraries import show_libraries
-from nlpdata.errors import DataError, Message, as_flag
+from nlpdata.errors import DataError, Message, UsageError, as_flag, opt
 from nlpdata.options import help_of, type_of
 
 Command = Callable[..., None]
+
+_PATHS = {
+    *("input", "output", "tokenizer", "meta", "dev_input", "test_input", "train_output", "dev_output", "test_output"),
+    *("tfds_data_dir", "model_dir", "source", "dest", "model_config", "init_checkpoint", "tf_hub_path", "config_file"),
+}
+"""Parameters of commands that name files or folders."""
 
 _MORE = Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="More input files.")]
 
@@ -41,13 +47,14 @@ def with_options(*request_classes: Any) -> Callable[[Command], Command]:
 
 
 def with_common(command: Command) -> Command:
-    """Gives a command the option that all have, `--verbose`."""
+    """Gives a command the option that all have, `--verbose`, and refuses paths that are empty, which would be the current folder."""
     shown = inspect.signature(command)
 
     @wraps(command)
     def run(*args: Any, verbose: bool = False, **given: Any) -> None:
         if verbose:
             show_libraries()
+        _refuse_unnamed(shown, given)
         try:
             command(*args, **given)
         except BrokenPipeError as error:  # which Click would take for standard output's, and say nothing
@@ -61,6 +68,17 @@ def with_common(command: Command) -> Command:
     run.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
+
+
+def _refuse_unnamed(shown: inspect.Signature, given: dict[str, Any]) -> None:
+    """UsageError for an empty path, as an unset variable of a shell leaves it."""
+    for name in _PATHS & given.keys():
+        if given[name] == "" or (isinstance(given[name], list) and "" in given[name]):
+            notes = get_args(shown.parameters[name].annotation)
+            positional = any(isinstance(note, typer.models.ArgumentInfo) for note in notes)
+            raise UsageError(
+                f"{name.upper() if positional else opt(name)}: received '', expected a path (is a shell variable empty?)."
+            )
 
 
 def flag_of(each: "Field[Any]") -> str:

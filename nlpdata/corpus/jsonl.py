@@ -10,6 +10,7 @@ from nlpdata.corpus.scan import SPACE, Part, Scanner, Window, skip_line
 from nlpdata.corpus.source import Source, place
 from nlpdata.corpus.types import MAX_LINE_BYTES, ByteRange, CorpusFile
 from nlpdata.errors import DataError, opt
+from nlpdata.files.json_files import JSON_FAULTS, json_fault
 from nlpdata.files.json_kinds import SURROGATE
 
 _LINE = re.compile(rb"[^\r\n]++")
@@ -134,9 +135,9 @@ class JsonDecoder:
         """`object[text_key]`, checked."""
         try:
             record = json.loads(text)
-        except (ValueError, RecursionError) as error:
+        except JSON_FAULTS as error:
             start = text if len(text) <= 60 else text[:60] + "..."
-            raise self._error(offset, f"not valid JSON ({error}); the line begins {start!r}") from None
+            raise self._error(offset, f"not valid JSON ({json_fault(error)}); the line begins {start!r}") from None
         if not isinstance(record, dict):
             found = type(record).__name__
             raise self._error(offset, f"expected one JSON object with the key {self.text_key!r}, found a {found}")

@@ -8,6 +8,9 @@ from nlpdata.files.paths import read_file
 from nlpdata.files.pointers import refuse_pointer
 from nlpdata.files.writing import write_whole
 
+JSON_FAULTS = (ValueError, RecursionError)
+"""What json.loads raises for what it does not read; see json_fault."""
+
 
 def read_object(path: Path) -> dict:
     """The JSON object in a file. DataError where there is no such file, or something else in it."""
@@ -26,13 +29,18 @@ def parse_object(raw: bytes, source: str) -> dict:
     refuse_pointer(source, raw)
     try:
         values = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_once)
-    except ValueError as error:
-        raise DataError(f"{source}: not JSON: {error}") from None
-    except RecursionError:
-        raise DataError(f"{source}: JSON that is nested too deeply") from None
+    except JSON_FAULTS as error:
+        raise DataError(f"{source}: not JSON: {json_fault(error)}") from None
     if not isinstance(values, dict):
         raise DataError(f"{source}: expected a JSON object, {{...}}, found {raw[:40].decode('utf-8', 'replace')!r}")
     return values
+
+
+def json_fault(error: ValueError | RecursionError) -> str:
+    """Why json.loads refuses a text, without Python's advice to those who write programs."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return "it has a number of thousands of digits" if "int_max_str_digits" in str(error) else str(error)
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict:

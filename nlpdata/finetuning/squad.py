@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 
 from nlpdata.errors import HALF, DataError, UsageError, opt
 from nlpdata.files.compression import DAMAGE
+from nlpdata.files.json_files import JSON_FAULTS, json_fault
 from nlpdata.files.json_kinds import is_characters
 from nlpdata.files.paths import read_file
+from nlpdata.files.pointers import refuse_pointer
 from nlpdata.finetuning.datasets import BadRow, Dataset, Split, plain_name, refuse_pipe
 from nlpdata.finetuning.options import FinetuningOptions
 
@@ -168,21 +170,24 @@ def load_squad(path: Path) -> dict:
         content = read_file(path)
         if content[:2] == b"\x1f\x8b":
             content = gzip.decompress(content)
+        if not content.strip():
+            raise DataError(f"{path}: is empty. Expected {_FORM}")
+        refuse_pointer(path, content)
         value = json.loads(content.decode("utf-8-sig"))
     except json.JSONDecodeError as error:
         raise DataError(
             f"{path}:{error.lineno}: not JSON: {error.msg} (column {error.colno}). Expected {_FORM}"
         ) from None
-    except RecursionError:
-        raise DataError(f"{path}: JSON that is nested too deeply. Expected {_FORM}") from None
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: byte {error.start} is not UTF-8. Expected JSON in UTF-8") from None
     except DAMAGE as error:
         raise DataError(f"{path}: cannot be read: {error}") from None
+    except JSON_FAULTS as error:
+        raise DataError(f"{path}: not JSON: {json_fault(error)}. Expected {_FORM}") from None
     if not isinstance(value, dict) or not isinstance(value.get("data"), list):
-        have = (
-            f"an object with {', '.join(list(value)[:8])}" if isinstance(value, dict) else f"a {type(value).__name__}"
-        )
+        have = "null" if value is None else f"a {type(value).__name__}"
+        if isinstance(value, dict):
+            have = f"an object with {', '.join(list(value)[:8]) or 'nothing in it'}"
         raise DataError(f"{path}: not SQuAD: the file holds {have}. Expected {_FORM}")
     return value
 

@@ -14,6 +14,7 @@ from shlex import quote
 from typing import NoReturn
 
 from nlpdata.errors import HALF, DataError, closest, missing_package, opt
+from nlpdata.files.json_files import JSON_FAULTS, json_fault
 from nlpdata.files.json_kinds import is_characters
 from nlpdata.finetuning.datasets import BadRow
 from nlpdata.finetuning.lines import MAX_LINE_BYTES, all_lines, blank_line, count_lines, read_lines
@@ -226,8 +227,10 @@ def read_jsonl(
         empty = False
         try:
             value = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            yield BadRow("not_json", f"{path}:{line}: not JSON: {error}. Expected one object a line. Correct the row")
+        except JSON_FAULTS as error:
+            yield BadRow(
+                "not_json", f"{path}:{line}: not JSON: {json_fault(error)}. Expected one object a line. Correct the row"
+            )
             continue
         if not isinstance(value, dict):
             kind = type(value).__name__
@@ -321,7 +324,7 @@ def column_names(path: Path, form: TableForm) -> list[str]:
             return item[1].split(form.delimiter)
         try:
             value = json.loads(item[1])
-        except (ValueError, RecursionError):
+        except JSON_FAULTS:
             return []
         return list(value) if isinstance(value, dict) else []
     return []

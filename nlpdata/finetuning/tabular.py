@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nlpdata import keys
-from nlpdata.errors import DataError, UsageError, opt
+from nlpdata.errors import HALF, DataError, UsageError, opt
 from nlpdata.files.json_kinds import is_characters
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, refusal, refuse_pipe
 from nlpdata.finetuning.dialects import recognise
@@ -181,6 +181,8 @@ def _discover(path: Path, rows: Rows, kind: str, options: FinetuningOptions) -> 
     found: Counter[str] = Counter()
     dropped = given_labels(options.drop_labels, "drop_labels")
     odd = bad = None  # the first value that is not a label, and the first row that cannot be used
+    unnamed: str | None = None  # what is wrong with the first label that names no class
+    row: Row | BadRow | None = None
     for row in rows():
         if isinstance(row, BadRow):
             if options.on_bad_row == "fail":
@@ -190,7 +192,10 @@ def _discover(path: Path, rows: Rows, kind: str, options: FinetuningOptions) -> 
         if odd is None and not is_label(row.label):
             odd = row.label
         names = label_parts(row.label, options.label_separator) if kind == "multilabel" else [label_name(row.label)]
+        unnamed = unnamed or next(filter(None, (_unnamed(path, row, name) for name in names)), None)
         found.update(name for name in names if name and name not in dropped and is_characters(name))
+    if row is None:
+        raise DataError(f"{path}: holds no rows")
     column = options.label_column or "label"
     if not found and odd is None and bad is not None:
         raise DataError(f"{path}: no row can be used. The first one: {bad.message}")
@@ -201,6 +206,9 @@ def _discover(path: Path, rows: Rows, kind: str, options: FinetuningOptions) -> 
                 f"{path}: column {column!r} has values such as {str(odd)[:60]} ({type(odd).__name__}), which name no class. "
                 f"Is it the right {opt('label_column')}?{hint}"
             )
+        if unnamed:
+            others = f"only one class, {next(iter(found))!r}," if found else "no label"
+            raise DataError(f"{unnamed}, and the other rows have {others} in column {column!r}. Correct the row")
         what = f"only one class, {next(iter(found))!r}" if found else "no label"
         raise DataError(
             f"{path}: {what} in column {column!r}: there is nothing to learn. Is it the right {opt('label_column')}? "
@@ -214,6 +222,14 @@ def _discover(path: Path, rows: Rows, kind: str, options: FinetuningOptions) -> 
             f"Is it the right {opt('label_column')}? For numbers use {opt('task', 'regression')}"
         )
     return sorted_labels(found)
+
+
+def _unnamed(path: Path, row: Row, name: str | None) -> str | None:
+    """What is wrong with a label that names no class; None where nothing is."""
+    if name and is_characters(name):
+        return None
+    where = f"{path}:{row.where}" if isinstance(row.where, int) else row.where
+    return f"{where}: the label {ascii(name)[:60]} has {HALF}" if name else f"{where}: no label"
 
 
 def _divide(path: Path, rows: Rows, kind: str, options: FinetuningOptions) -> list[Split]:

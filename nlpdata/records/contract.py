@@ -47,6 +47,7 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files import PathName
+from nlpdata.files.json_files import JSON_FAULTS, json_fault
 from nlpdata.files.paths import AnyPath, is_plain_name, open_binary, path_of
 from nlpdata.files.writing import sync_folder, write_whole
 from nlpdata.options import check_range
@@ -316,8 +317,8 @@ def read_meta(path: PathName | AnyPath) -> dict:
         meta = json.loads(path_of(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise DataError(f"{path}: cannot read the meta file: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: not a meta file: {error}") from error
+    except JSON_FAULTS as error:
+        raise DataError(f"{path}: not a meta file: {json_fault(error)}") from error
     if not isinstance(meta, dict):
         raise DataError(f"{path}: not a meta file: received a JSON {type(meta).__name__}, expected an object")
     version = meta.get("format_version", FORMAT_VERSION)

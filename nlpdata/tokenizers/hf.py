@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files.json_files import JSON_FAULTS, json_fault
 from nlpdata.files.json_kinds import CHARACTERS, FLAG, LIST, OBJECT, TEXT, Kind, fault, or_null, whole
 from nlpdata.tokenizers.hf_steps import DROP_CONTROL, FINAL_SIGMA
 from nlpdata.tokenizers.wordpiece_vocabulary import CONTINUATION
@@ -49,8 +50,8 @@ def parse_tokenizer_json(path: str, content: bytes) -> dict:
     """The object in a tokenizer.json; DataError for anything else."""
     try:
         fast = json.loads(content.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} cannot be read as JSON, perhaps it is cut short: {error}") from None
+    except JSON_FAULTS as error:
+        raise DataError(f"{path} cannot be read as JSON, perhaps it is cut short: {json_fault(error)}") from None
     if not isinstance(fast, dict) or not isinstance(fast.get("model"), dict):
         raise DataError(f"{path} is not a tokenizer.json: expected an object with `model`, as Hugging Face writes it")
     found = fault(fast, _KINDS) or (fault(fast, _WORDPIECE) if model_type(fast) == "WordPiece" else None)

@@ -43,7 +43,8 @@ class LoadReport:
 
     def log(self) -> None:
         """Logs the account: its warnings as warnings."""
-        _log.info("\n".join(self._lines()))
+        for line in self._lines():
+            _log.info(line)
         for warning in self.warnings:
             _log.warning(warning)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files.json_files import JSON_FAULTS
 from nlpdata.files.paths import AnyPath, open_binary
 from nlpdata.records.reader import Records
 from pretrain.data.batches import Batches
@@ -175,6 +176,6 @@ def read_questions(path: AnyPath) -> list[Question]:
                 number += 1
                 line = json.loads(text)
                 questions.append(Question(line["example_id"], line["context"], line["answers"] or []))
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+    except (OSError, EOFError, zlib.error, KeyError, TypeError, *JSON_FAULTS) as error:
         raise DataError(f"{path}:{number}: cannot be read as questions: {error}. Make the records again") from None
     return questions

@@ -17,6 +17,7 @@ _BOOLEANS = {
     **dict.fromkeys(("true", "yes", "on", "1", "t", "y"), True),
     **dict.fromkeys(("false", "no", "off", "0", "f", "n"), False),
 }
+_MOST_DIGITS = 4000  # Python reads no more
 _WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")
 _DURATION = re.compile(r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?")
 
@@ -114,7 +115,7 @@ def parse_duration(value: object) -> object:
 
 
 def _integer(value: object) -> int:
-    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
+    if isinstance(value, str) and len(value) < _MOST_DIGITS and _WHOLE.fullmatch(value.strip()):
         return int(value)
     try:
         number = _number(value)

@@ -18,6 +18,7 @@ from pretrain.settings.tree import Place, differences, merged, to_tree
 _log = logging.getLogger(__name__)
 
 SAVED_NAME = "params.yaml"
+_MOST_BYTES = 1 << 19  # PyYAML takes many seconds for more
 _SHIPPED = Path(__file__).parents[1] / "configs"
 _OTHER_NAMES = {"squad_v1": "squad_v1.1"}  # of the Model Garden
 
@@ -64,6 +65,8 @@ def find_config(path: str | os.PathLike) -> Path:
     to it in the folders of the Model Garden, which is reported; a file of the user's comes first. UsageError, with the closest
     names, where there is neither.
     """
+    if str(path) == "":
+        raise UsageError("configuration file '' has no name (is a shell variable empty?).")
     if is_remote(path):
         return fetched(path)
     if Path(path).exists():
@@ -89,9 +92,16 @@ def read_yaml(path: str | os.PathLike) -> Section:
       UsageError: it cannot be read, is not YAML, or has no names at its top; with file and line.
     """
     try:
-        text = read_file(find_config(path)).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"configuration file {path} cannot be read: {error}.") from None
+        content = read_file(find_config(path))
+        if len(content) > _MOST_BYTES:
+            raise UsageError(
+                f"{path}: has {len(content)} bytes, more than a configuration file may have ({_MOST_BYTES}). Is it another file?"
+            )
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"configuration file {path} is not UTF-8 text (byte {error.start}).") from None
+    except OSError as error:
+        raise UsageError(f"configuration file {path} cannot be read: {error.strerror or error}.") from None
     try:
         tree = yaml.load(text, Loader=_TextLoader)
     except yaml.MarkedYAMLError as error:

@@ -124,7 +124,7 @@ class BertConfig(Config):
                 raise UsageError(f"{name} must be at least 0 and below 1. Received: {getattr(self, name)!r}")
         for name in ("initializer_range", "layer_norm_eps"):
             if not (_is_number(getattr(self, name)) and 0 < getattr(self, name) < math.inf):
-                raise UsageError(f"{name} must be a number above 0. Received: {getattr(self, name)!r}")
+                raise UsageError(f"{name} must be above 0. Received: {getattr(self, name)!r}")
         activations = get_args(BertConfig.__annotations__["hidden_act"])
         if self.hidden_act not in activations:
             raise UsageError(f"hidden_act must be one of {', '.join(activations)}. Received: {self.hidden_act!r}")

@@ -82,6 +82,26 @@ def test_wrong_options(create, tmp_path, flags, words):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["create-pretraining", "a.txt", "--tokenizer", "", "--output", "o"], "--tokenizer"),
+        (["create-pretraining", "a.txt", "--tokenizer", "t", "--output", ""], "--output"),
+        (["create-pretraining", "a.txt", "--tokenizer", "t", "--output", "o", "--meta", ""], "--meta"),
+        (["create-finetuning", "--task", "cola", "--input", "", "--tokenizer", "t", "--output", "o"], "--input"),
+        (["train-tokenizer", "a.txt", "--output", ""], "--output"),
+        (["inspect", "a.tfrecord", "--tokenizer", ""], "--tokenizer"),
+    ],
+)
+def test_an_empty_path_is_not_the_current_folder(words, named, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("a\n")
+    outcome = run_command(capsys, *words)
+    assert outcome.code == 2
+    assert f"{named}: received '', expected a path (is a shell variable empty?)" in outcome.err
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
 @pytest.mark.parametrize("left_out", ["--input", "--output", "--tokenizer"])
 def test_missing_options(tmp_path, text, tiny_model, capsys, left_out):
     arguments = create_arguments(text, tmp_path / "out" / "x", tiny_model)

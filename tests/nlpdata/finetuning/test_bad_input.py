@@ -463,6 +463,17 @@ def test_the_encoding_of_a_dataset_with_one_form_is_not_asked_for(tmp_path, make
             r"a\.json:1: a JSON array, .*jq -c '\.\[\]' .*a\.json > rows\.jsonl",
         ),
         ("a.json", '[{"text": "fox", "label": 1}]', r"a\.json:1: a JSON array, expected one object a line"),
+        ("a.csv", "text,label\n", r"a\.csv: holds no rows"),
+        (
+            "a.jsonl",
+            '{"text": "fox", "label": "n"}\n{"text": "fox", "label": "p\\ud800"}\n',
+            r"a\.jsonl:2: the label 'p\\ud800' has half of a surrogate pair, .*, and the other rows have only one class, 'n',",
+        ),
+        (
+            "a.jsonl",
+            '{"text": "fox", "label": NaN}\n{"text": "fox", "label": 1}\n',
+            r"a\.jsonl:1: no label, and the other",
+        ),
     ],
 )
 @pytest.mark.parametrize("choice", ["fail", "skip"])
@@ -472,9 +483,19 @@ def test_files_of_another_form(tmp_path, make, name, content, words, choice):
         make(tmp_path / name, task="classification", on_bad_row=choice)
 
 
-def test_squad_that_is_nested_too_deeply(tmp_path, make):
-    (tmp_path / "train.json").write_text('{"data": ' + "[" * 100_000)
-    with pytest.raises(DataError, match=r"train\.json: JSON that is nested too deeply"):
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('{"data": ' + "[" * 100_000, "not JSON: it is nested too deeply"),
+        ('{"data": ' + "9" * 5000 + "}", "not JSON: it has a number of thousands of digits"),
+        ("", "is empty"),
+        ("{}", "not SQuAD: the file holds an object with nothing in it"),
+        ("null", "not SQuAD: the file holds null"),
+    ],
+)
+def test_squad_that_is_not_squad(tmp_path, make, content, words):
+    (tmp_path / "train.json").write_text(content)
+    with pytest.raises(DataError, match=rf"train\.json: {words}"):
         make(tmp_path / "train.json", task="squad")
 
 

@@ -51,8 +51,15 @@ def test_missing_and_binary_files(tmp_path):
     with pytest.raises(UsageError, match="there is no configuration file"):
         read_yaml(tmp_path / "none.yaml")
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match=r"b\.yaml is not UTF-8 text \(byte 0\)"):
         read_yaml(tmp_path / "b.yaml")
+    (tmp_path / "corpus.txt").write_bytes(b"word " * 150_000)
+    with pytest.raises(
+        UsageError, match=r"corpus\.txt: has 750000 bytes, more than a configuration file may have .* another file"
+    ):
+        read_yaml(tmp_path / "corpus.txt")
+    with pytest.raises(UsageError, match="configuration file '' has no name"):
+        read_yaml("")
     with pytest.raises(UsageError, match="cannot be read"):
         read_yaml(tmp_path)
 
