@@ -36,9 +36,8 @@ class WorkerError(Exception):
 @contextmanager
 def marked_faults(step: str, what: object) -> Iterator[None]:
     """Marks the errors of a step. Those of the disk and the memory become the user's, and name the step and its work."""
-    watching.check()
     try:
-        with disk_errors(step, what, BEGINS_ANEW):
+        with watching.step(), disk_errors(step, what, BEGINS_ANEW):
             yield
     except NlpdataError as error:
         kind = UsageError if isinstance(error, UsageError) else DataError
@@ -75,17 +74,13 @@ def _of_the_program(kind: str, text: str, at: str) -> Exception:
     return fault
 
 
-@contextmanager
-def without_tracebacks() -> Iterator[None]:
-    """Keeps Beam from logging a marked fault with its traceback: who called reports it."""
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    for logger in loggers:
-        logger.addFilter(_is_not_marked)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(_is_not_marked)
+def log_no_marked_faults() -> None:
+    """Keeps Beam from logging a marked fault with its traceback, from now on: who called reports it.
+
+    For good, since steps of a job that was given up may end after it.
+    """
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_is_not_marked)
 
 
 def _is_not_marked(record: logging.LogRecord) -> bool:

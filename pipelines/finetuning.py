@@ -54,13 +54,17 @@ def create_finetuning(request: BeamFinetuningRequest) -> FinetuningResult | dict
         try:
             units = run.read()
             setup = _for_workers(plan, run)
-            run_pipeline(
-                chosen,
-                lambda pipeline: build_graph(pipeline, setup, units),
-                units=len(units),
-                input_bytes=sum(unit.size for unit in units),
-                quiet=not request.progress,
-            )
+            try:
+                run_pipeline(
+                    chosen,
+                    lambda pipeline: build_graph(pipeline, setup, units),
+                    units=len(units),
+                    input_bytes=sum(unit.size for unit in units),
+                    quiet=not request.progress,
+                )
+            except BaseException:
+                run.work.remove()  # the same command begins anew
+                raise
             return run.finish(units)
         finally:
             if is_remote(folder):

@@ -10,12 +10,13 @@ from contextlib import suppress
 from typing import Any
 
 import apache_beam as beam
+import grpc
 
 from nlpdata.cli.streams import screen
 from nlpdata.errors import BEGINS_ANEW, DataError
 from nlpdata.execution.executor import Progress
 from pipelines import progress
-from pipelines.faults import fault_in, without_tracebacks
+from pipelines.faults import fault_in, log_no_marked_faults
 from pipelines.quiet import held_back
 from pipelines.runner import Runner
 from pipelines.watching import WorkerDied, run_watched
@@ -44,6 +45,7 @@ def run_pipeline(
     Raises the fault that a worker met, else DataError with the root of the runner's error.
     """
     logging.getLogger("distributed").setLevel(logging.ERROR)
+    log_no_marked_faults()
     gc.freeze()  # Beam's modules are 100,000 objects, which every full collection would look at
     try:
         with held_back() as keep_log:
@@ -54,7 +56,7 @@ def run_pipeline(
             job = _Job(pipeline)
             shown = Progress("tokenizing", input_bytes, quiet=quiet, stream=screen())
             try:
-                with without_tracebacks(), progress.shown(shown):
+                with progress.shown(shown):
                     state = run_watched(job.run, job.give_up)
             except WorkerDied as death:
                 raise DataError(f"{runner.name}: {_how_it_ended(death.code)}{keep_log()}. {BEGINS_ANEW}") from None
@@ -110,6 +112,8 @@ class _Job:
 
 
 def _root_line(error: BaseException) -> str:
+    if isinstance(error, grpc.RpcError):
+        return f"the job server does not answer any more: {error.details()}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
 

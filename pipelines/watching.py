@@ -14,6 +14,8 @@ _END_SECONDS = 3  # for a job that is given up: the time of a block. Beam may wa
 _POLL_SECONDS = 0.5
 
 _given_up = threading.Event()
+_idle = threading.Condition()
+_steps = 0  # at work in this process
 
 
 class GivenUp(Exception):
@@ -36,6 +38,21 @@ def check() -> None:
     """To be called in steps: raises GivenUp where the job in this process is to end."""
     if _given_up.is_set():
         raise GivenUp
+
+
+@contextmanager
+def step() -> Iterator[None]:
+    """Around each step: run_watched waits for its end, so that no thread is in compiled code when the process ends."""
+    global _steps
+    check()
+    with _idle:
+        _steps += 1
+    try:
+        yield
+    finally:
+        with _idle:
+            _steps -= 1
+            _idle.notify_all()
 
 
 def run_watched(work: Callable[[], Any], give_up: Callable[[], None]) -> Any:
@@ -64,10 +81,12 @@ def run_watched(work: Callable[[], Any], give_up: Callable[[], None]) -> Any:
                 raise error
             return result
         except BaseException:
+            _given_up.set()  # some steps may be in other threads than the job
             if thread.is_alive():
-                _given_up.set()
                 give_up()
                 thread.join(_END_SECONDS)
+            with _idle:
+                _idle.wait_for(lambda: not _steps, _END_SECONDS)
             raise
 
 

@@ -19,6 +19,7 @@ from pretrain.settings.flags import FLAGS, names_of
 _COMMAND = re.compile(r"(nlpdata [a-z]+(?:-[a-z]+)?|pretrain\.[a-z]+)")
 _OF_ANOTHER = re.compile(rf"[^;,]*? of (?:python -m )?{_COMMAND.pattern}")
 _RECORDS = re.compile(r"\b[Mm]ake (them|records)\b")  # with any command that makes them
+_OF_PIP = re.compile(r"`pip [^`]*$")
 _OPTION = re.compile(r"(?<![\w-])--([A-Za-z][\w-]*)")
 _EVERYWHERE = {"help", "version"}
 
@@ -64,6 +65,8 @@ def foreign_options(name: str, argv: Sequence[str], message: str) -> list[str]:
     for option in _OPTION.finditer(message):
         own, owners = _plain(option[1]), _owners(message, option) or [command]
         known = [names for owner in owners if (names := _names(owner))]
+        if known and any(word.startswith("--runner") for word in argv):  # which takes Beam's options behind `--`
+            known.append(_of_beam())
         if known and own not in given | _EVERYWHERE and not any(own in names for names in known):
             found.append(f"--{option[1]} is not an option of {' or '.join(owners)}")
     return found
@@ -71,6 +74,8 @@ def foreign_options(name: str, argv: Sequence[str], message: str) -> list[str]:
 
 def _owners(message: str, option: re.Match[str]) -> list[str]:
     """The commands that the sentence of an option names for it."""
+    if _OF_PIP.search(message[: option.start()]):
+        return ["pip"]
     if after := _OF_ANOTHER.match(message[option.end() :]):
         return [after[1]]
     sentence = re.split(r"[.;] |: error: ", message[: option.start()])[-1]
@@ -92,6 +97,14 @@ def _names(command: str) -> frozenset[str]:
         switches = {flag.name for flag in FLAGS if flag.kind == "switch"}
         options |= names_of(FLAGS) | {f"{no}{name}" for name in switches for no in ("no", "no_")}
     return frozenset(map(_plain, options))
+
+
+@cache
+def _of_beam() -> frozenset[str]:
+    """Beam's options; none without Beam."""
+    with contextlib.suppress(ImportError):
+        return frozenset(_plain(name.lstrip("-")) for name in import_module("pipelines.runner").BeamParser().options)
+    return frozenset()
 
 
 def _parameters(command: str) -> list[Any]:

@@ -17,6 +17,7 @@ from tests.named_options import foreign_options as foreign_in
         ("verify", "Make records with --max-seq-length 128.", []),
         ("verify", "Use --max-seq-length 128 of nlpdata create-finetuning.", []),
         ("verify", "Use --given-by-the-user.", []),
+        ("verify", "Make a wheel with `pip wheel --no-deps .`; --no-deps", ["--no-deps"]),
         ("inspect", "Run `nlpdata create-pretraining --dupe-factor 3`. Or --limit 3; --dupe-factor 3", ["--dupe-factor"]),
         ("inspect", "python -m pretrain.run --mode=eval_all, or python -m pretrain.glue --mode", ["--mode"]),
     ],

@@ -8,12 +8,13 @@ from contextlib import suppress
 
 import apache_beam as beam
 import pytest
+from apache_beam.runners.dataflow.dataflow_runner import DataflowRuntimeException
 
 from nlpdata.cli import commands
 from nlpdata.errors import BEGINS_ANEW
 from nlpdata.output import committing
 from nlpdata.pretraining import build
-from pipelines import faults, runner, steps
+from pipelines import faults, runner, steps, watching
 from tests.nlpdata.commands import contents, create_arguments, run_command, visible
 from tests.pipelines.conftest import arguments
 
@@ -125,11 +126,18 @@ def test_fault_of_the_program_reads_as_it_does_locally(
     ids=lambda error: type(error).__name__,
 )
 def test_what_a_worker_raises_arrives_through_any_wrapping(error):
-    """As Dataflow has it: the traceback as text, with a prefix to each line, cut to the last lines."""
-    with pytest.raises(faults.WorkerError) as raised, faults.marked_faults("tokenizing", "a.txt"):
-        raise error
+    """As Dataflow has it: the traceback as text in an exception of its own, indented, cut to the last lines."""
+
+    def step():
+        with faults.marked_faults("tokenizing", "a.txt"):
+            raise error
+
+    with pytest.raises(faults.WorkerError) as raised:
+        watching.run_watched(step, lambda: None)
     wrapped = "\n".join(f"  {line}" for line in traceback.format_exception(raised.value)[-3:])
-    found = faults.fault_in(RuntimeError(wrapped))
+    found = faults.fault_in(
+        DataflowRuntimeException(f"Dataflow pipeline failed. State: FAILED, Error:\n{wrapped}\n", None)
+    )
     if isinstance(error, OSError):
         assert str(found) == f"tokenizing (a.txt): poison. Nothing was put in place. {BEGINS_ANEW}"
     else:

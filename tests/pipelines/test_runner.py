@@ -96,12 +96,13 @@ def test_job_is_submitted_to_the_job_server(name, job_server, tmp_path, corpus_f
     assert contents(tmp_path / "out") == local_files("nsp", 3)
 
 
-def test_fault_comes_back_from_the_job_server(job_server, tmp_path, tiny_model, capsys):
+def test_fault_comes_back_from_the_job_server(job_server, tmp_path, tiny_model, capfd):
     (tmp_path / "a.txt").write_bytes(b"One.\nTwo \xff.\n")
     more = ("--runner=FlinkRunner", "--", f"--job_endpoint={job_server}", "--environment_type=LOOPBACK")
-    assert commands.main(arguments(tmp_path, tmp_path / "out", tiny_model, "sop", 1, *more)) == 1
-    last = capsys.readouterr().err.strip().splitlines()[-1]
-    assert last.startswith(f"nlpdata: error: {tmp_path}/a.txt:2")
+    outcome = run_command(capfd, *arguments(tmp_path, tmp_path / "out", tiny_model, "sop", 1, *more))
+    assert outcome.code == 1
+    (line,) = outcome.err.splitlines()[1:]
+    assert line.startswith(f"nlpdata: error: {tmp_path}/a.txt:2")
 
 
 @pytest.mark.parametrize("objective", ["sop", "nsp"])

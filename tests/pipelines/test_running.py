@@ -6,6 +6,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,33 @@ def test_a_signal_ends_the_job_of_this_process(signum, tmp_path, corpus_folder, 
     assert outcome.err.splitlines()[1:] == [f"nlpdata: {how}. {ANEW}."]
     assert ended.is_set()
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_steps_in_other_threads_have_ended_when_a_job_has():
+    """Else the process may end while one is in compiled code, which aborts it."""
+    at_work, order = threading.Event(), []
+
+    def step():
+        with suppress(watching.GivenUp), watching.step():
+            at_work.set()
+            while True:
+                watching.check()
+                order.append("step")
+                time.sleep(0.01)
+        order.append("end")
+
+    def job():
+        threading.Thread(target=step, daemon=True).start()
+        at_work.wait()
+        raise RuntimeError("the runner fails")
+
+    with pytest.raises(RuntimeError, match="the runner fails"):
+        watching.run_watched(job, lambda: None)
+    time.sleep(0.05)
+    assert order[-1] == "end"
+    assert order.count("end") == 1
+    assert watching.run_watched(lambda: "done", lambda: None) == "done"
+    watching.check()
 
 
 def _workers():
