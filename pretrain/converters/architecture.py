@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, opt
 from pretrain.converters.checkpoint import NoConfigurationError
 from pretrain.converters.graph_facts import GraphFacts
 from pretrain.encoders.model_config import published_shapes
@@ -154,7 +154,7 @@ def _not_whole(shown: Shown, source: str) -> str:
     )
     return (
         f"{source}: holds no model configuration, and its weights ({shown.type}, {sizes}) do not show "
-        f"{', '.join(shown.missing)}. Name the configuration with --model_config: a file, or a name such as "
+        f"{', '.join(shown.missing)}. Name the configuration with {opt('model_config')}: a file, or a name such as "
         f"bert_base_uncased.{hint}"
     )
 
@@ -176,7 +176,7 @@ def agreeing(shown: Shown, known: Choice, source: str, stored: bool = False) -> 
             )
         raise UsageError(
             f"{source}: its weights show {name} {there!r}, the configuration says {here!r}. Name the configuration of these "
-            "weights with --model_config."
+            f"weights with {opt('model_config')}."
         )
     own = {name: shown.options[name] for name in _AS_USUAL if name in shown.options}
     kept = {each.name: getattr(known.options, each.name) for each in fields(known.options)}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.tokenizers import Tokenizer
 from pretrain.encoders.model_config import config_files, read_folder_config
 from pretrain.registry import ENCODERS
@@ -58,7 +58,9 @@ class Checkpoint:
     def known_encoder(self) -> Choice:
         """Its encoder. UsageError where it names none."""
         if self.encoder is None:
-            raise UsageError(f"{self.source}: does not say of which encoder it is. Name one with --model_config.")
+            raise UsageError(
+                f"{self.source}: does not say of which encoder it is. Name one with {opt('model_config')}."
+            )
         return self.encoder
 
     @property
@@ -103,7 +105,7 @@ def find_model_config(given: Choice | None, folders: list[Path], source: str, ow
         return found
     raise NoConfigurationError(
         f"{source}: holds no model configuration, and weights alone do not tell it (number of heads, activation, ...). "
-        f"Name one with --model_config: a file, or a name such as bert_base_uncased. Expected next to the weights: "
+        f"Name one with {opt('model_config')}: a file, or a name such as bert_base_uncased. Expected next to the weights: "
         f"{', '.join(config_files())}."
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import UsageError, opt
 from nlpdata.files.unpacking import shown
 from nlpdata.registry import user_modules
 from pretrain.converters import keras_h5, places, read_checkpoint
@@ -102,7 +102,7 @@ def _refuse_left_out(checkpoint: Checkpoint) -> None:
     if checkpoint.left_out:
         raise UsageError(
             f"{checkpoint.source}: has a head that cannot be used. {listed(checkpoint.left_out)}. Write the encoder alone "
-            "with --encoder_only."
+            f"with {opt('encoder_only')}."
         )
 
 

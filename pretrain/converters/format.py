@@ -12,7 +12,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import ClassVar
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import UsageError, opt
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.tokenizer_files import keep_tokenizer
 from pretrain.registry import CHECKPOINT_FORMATS
@@ -62,7 +62,9 @@ class CheckpointFormat:
 
         Returns notes for the user. UsageError where the format has no place for the model.
         """
-        raise UsageError(f"{checkpoint.source}: {self.place} is only read, not written. Choose another --format.")
+        raise UsageError(
+            f"{checkpoint.source}: {self.place} is only read, not written. Choose another one with {opt('format')}."
+        )
 
     def is_written(self) -> bool:
         """Whether it can be written at all."""

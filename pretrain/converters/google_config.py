@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import UsageError, opt
 from pretrain.encoders.published import GoogleForm, published_fields, published_form
 from pretrain.settings.schema import Choice
 
@@ -27,7 +27,9 @@ def write_google_config(path: Path, encoder: Choice) -> None:
         faults.append(f"layer_norm_eps {epsilon}: its own is {_EPSILON}")
     faults += [fault for fault in [google.lacks(encoder.options)] if fault]
     if faults:
-        raise UsageError(f"Google's code, which reads this format, has no {faults[0]}. Use --format hf or native.")
+        raise UsageError(
+            f"Google's code, which reads this format, has no {faults[0]}. Use {opt('format', 'hf')} or native."
+        )
     if activation is not None:
         options["hidden_act"] = google.written_activations[activation]
     path.write_text(json.dumps(google.to_config(options), indent=2, sort_keys=True) + "\n", encoding="utf-8")
@@ -38,6 +40,7 @@ def google_form(encoder: Choice) -> GoogleForm:
     form = published_form(encoder.type)
     if form is None or form.google is None:
         raise UsageError(
-            f"an encoder of type {encoder.type!r} declares no files of google-research (PublishedForm.google). Use --format native."
+            f"an encoder of type {encoder.type!r} declares no files of google-research (PublishedForm.google). Use "
+            f"{opt('format', 'native')}."
         )
     return form.google

@@ -14,7 +14,7 @@ from typing import Any
 
 import keras
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import UsageError, opt
 from nlpdata.tokenizers.sentencepiece import SentencePieceTokenizer
 from pretrain.converters import in_tensorflow
 from pretrain.converters.checkpoint import Checkpoint
@@ -41,8 +41,8 @@ class HubFormat(CheckpointFormat):
     def write(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
         if not has_pooled_output(checkpoint):
             raise UsageError(
-                f"{checkpoint.source}: has no pooler, and a module for hub.KerasLayer promises pooled_output. Use --format "
-                "savedmodel."
+                f"{checkpoint.source}: has no pooler, and a module for hub.KerasLayer promises pooled_output. Use "
+                f"{opt('format', 'savedmodel')}."
             )
         if keras.backend.backend() != "tensorflow":
             return in_tensorflow.write("hub", folder, checkpoint)

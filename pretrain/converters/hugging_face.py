@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, opt
 from pretrain.converters import safetensors
 from pretrain.converters.checkpoint import Checkpoint, find_model_config
 from pretrain.converters.format import CheckpointFormat
@@ -93,7 +93,7 @@ def _of_heads(names: WeightNames, heads: Collection[str | None]) -> WeightNames:
 def _refuse(form: HuggingFaceForm, encoder: Choice, source: str) -> None:
     """UsageError for a model that transformers cannot compute."""
     if refusal := form.refusal(encoder.options):
-        raise UsageError(f"{source}: {refusal}. Use --format tf1 or native.")
+        raise UsageError(f"{source}: {refusal}. Use {opt('format', 'tf1')} or native.")
 
 
 def _write(folder: Path, checkpoint: Checkpoint) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files.json_files import read_object
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import heads_of
@@ -141,7 +141,7 @@ def hugging_face_form(encoder: Choice) -> HuggingFaceForm:
     if form is None or form.hugging_face is None:
         raise UsageError(
             f"an encoder of type {encoder.type!r} declares no folders of transformers (PublishedForm.hugging_face). Use "
-            "--format native."
+            f"{opt('format', 'native')}."
         )
     return form.hugging_face
 
@@ -162,7 +162,7 @@ def architecture_of(checkpoint: Checkpoint) -> str:
     if end is None or end in form.absent_classes:
         raise UsageError(
             f"{checkpoint.source}: transformers has no class of {form.classes} with the heads {', '.join(sorted(heads))}. Write "
-            "the encoder alone with --encoder_only, or use another --format."
+            f"the encoder alone with {opt('encoder_only')}, or choose another {opt('format')}."
         )
     return form.classes + end
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files.disk import writing
 from nlpdata.files.pointers import refuse_pointer
 from nlpdata.files.temporary import temporary
@@ -111,7 +111,7 @@ def _write(folder: Path, checkpoint: Checkpoint) -> None:
     if found and not heads:
         raise UsageError(
             f"{checkpoint.source}: has the heads {', '.join(sorted(found))}; a file of format h5 has both masked_lm and "
-            "sentence_pair, or none. Write the encoder alone with --encoder_only, or use another --format."
+            f"sentence_pair, or none. Write the encoder alone with {opt('encoder_only')}, or choose another {opt('format')}."
         )
     write_google_config(folder / "config.json", checkpoint.known_encoder)
     _write_file(folder / "tf2_model.h5", _ENCODER_LAYERS, {"albert_model": encoder})

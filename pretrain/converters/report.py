@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, opt
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import HEADS, head_of, heads_of, listed, poolers_among
 from pretrain.converters.weights import UNKNOWN
@@ -77,7 +77,7 @@ def _differences(model: Choice | None, checkpoint: Checkpoint) -> list[str]:
     if model.type != checkpoint.encoder.type:
         raise UsageError(
             f"{checkpoint.source} holds an encoder of type {checkpoint.encoder.type}, the model's is {model.type}. Name "
-            "the checkpoint's configuration with --model_config."
+            f"the checkpoint's configuration with {opt('model_config')}."
         )
     own, theirs = model.options, checkpoint.encoder.options
     pairs = [(name, getattr(theirs, name, None), getattr(own, name, None)) for name in _INVISIBLE]

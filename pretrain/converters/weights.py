@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, opt
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.format import formats_for_any_encoder
 from pretrain.encoders.published import PublishedForm, published_form, published_forms, unpublished
@@ -162,5 +162,5 @@ def refuse_unwritten(checkpoint: Checkpoint, names: WeightNames, format: str) ->
     if left:
         raise UsageError(
             f"{checkpoint.source}: format {format} has no place for {', '.join(left[:3])}{', ...' if len(left) > 3 else ''}. "
-            "Choose another --format, e.g. native."
+            f"Choose another format, e.g. {opt('format', 'native')}."
         )

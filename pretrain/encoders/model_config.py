@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from nlpdata.errors import DataError, UsageError, closest
+from nlpdata.errors import DataError, UsageError, closest, opt
 from nlpdata.files.fetching import fetched
 from nlpdata.files.json_files import parse_object
 from nlpdata.files.unpacking import named_as_given, shown
@@ -97,7 +97,7 @@ def read_folder_config(folder: Path, own: Collection[str] = ()) -> Choice:
             if not own or field == "type" or (None not in stated and stated[0] != stated[1]):
                 raise UsageError(
                     f"{folder}: {chosen} says {field} {ours!r}, {other} says {theirs!r}. Remove the file that is not this "
-                    "model's, or name the right one with --model_config from another folder."
+                    f"model's, or name the right one with {opt('model_config')} from another folder."
                 )
     return choices[chosen]
 

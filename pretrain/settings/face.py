@@ -10,12 +10,14 @@ from nlpdata.finetuning.options import FinetuningRequest
 from nlpdata.tokenizers import OPTIONS
 from pretrain.settings.flags import FIELDS, as_flag
 
+_OF_CONVERT = ("encoder_only", "model_config")
+
 
 def face_of(own: Collection[str]) -> Spelling:
     """Spells options as a command of this package has them.
 
     Of those that it lacks, the tokenizer's are in a file next to it, others are those of create-finetuning, which makes records
-    for it, and flags of pretrain.run are fields of the configuration.
+    for it, or of pretrain.convert, which makes a checkpoint that says all; flags of pretrain.run are fields of the configuration.
 
     Args:
       own: names of its options, with underscores.
@@ -24,10 +26,14 @@ def face_of(own: Collection[str]) -> Spelling:
     paths = {flag.name: flag.fields[0] for flag in FIELDS if flag.name not in own}
 
     def spelled(field: str, value: object = None) -> str:
+        if field == "format" and "export_formats" in own:
+            return as_flag("export_formats", value)
         if field in theirs and field in OPTIONS:
             return f'"{field}"{"" if value is None else f": {json.dumps(value)}"} in a tokenizer_config.json next to it'
         if field in theirs:
             return f"{nlpdata_flag(field, value)} of nlpdata create-finetuning"
+        if field in _OF_CONVERT and field not in own:
+            return f"{as_flag(field, value)} of python -m pretrain.convert"
         if field in paths:
             return paths[field] if value is None else f"{paths[field]}={value}"
         return as_flag(field, value)

@@ -50,7 +50,7 @@ class SentencePredictionTask(Task):
         if self._built not in (None, labels):
             raise UsageError(
                 f"{batches.name}: its labels are {_describe(labels)}, those of the training data {_describe(self._labels)}: "
-                "the ids mean other classes. Make both from one create-finetuning, or with the same --labels."
+                "the ids mean other classes. Make them with one nlpdata create-finetuning, or with the same --labels."
             )
         self._built = labels
         weights = self.config.class_weights

@@ -128,7 +128,7 @@ def refuse_other_labels(before: Mapping, now: Mapping) -> None:
         if old and new and old != new:
             raise UsageError(
                 f"the model was trained with {what} {_listed(old)}, the records have {_listed(new)}: its predictions mean "
-                "something else. Make the records with the same task, labels and --label-order."
+                "something else. Make records with the same task, labels and --label-order."
             )
 
 

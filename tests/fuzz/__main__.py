@@ -24,6 +24,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="the names of the targets")
     parser.add_argument("--backend", choices=("jax", "tensorflow"), default="jax", help="of Keras; default: jax")
     given = parser.parse_args()
+    sys.stdout.reconfigure(errors="backslashreplace")  # faults may quote what no encoding has
     os.environ["KERAS_BACKEND"] = given.backend  # no target has imported Keras yet
     load_targets()
     if given.list:

@@ -111,7 +111,7 @@ def test_what_a_place_nearly_is_decides_the_message(tmp_path, own):
 
 
 def test_a_format_that_is_only_read_refuses_to_write(tmp_path, own):
-    with pytest.raises(UsageError, match=r"a signed folder is only read, not written\. Choose another --format"):
+    with pytest.raises(UsageError, match=r"a signed folder is only read, not written\. Choose another one with format"):
         write_checkpoint(tmp_path / "out", make("bert", "encoder"), "signed")
     assert not list(tmp_path.iterdir())
 

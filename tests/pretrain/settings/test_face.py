@@ -8,9 +8,13 @@ def test_options_that_a_command_lacks():
     face = face_of({"batch_size", "keep_accents"})
     error = UsageError(
         f"{opt('batch_size', 8)}, {opt('keep_accents', True)}; {opt('do_lower_case', False)}; {opt('doc_stride', 9)}; "
-        f"{opt('num_train_steps', 5)}"
+        f"{opt('num_train_steps', 5)}; {opt('model_config')}"
     )
     assert error.spelled(face) == (
         '--batch_size=8, --keep_accents; "do_lower_case": false in a tokenizer_config.json next to it; '
-        "--doc-stride 9 of nlpdata create-finetuning; trainer.train_steps=5"
+        "--doc-stride 9 of nlpdata create-finetuning; trainer.train_steps=5; --model_config of python -m pretrain.convert"
     )
+
+
+def test_the_format_of_a_run_is_an_export_format():
+    assert UsageError(f"Use {opt('format', 'hf')}.").spelled(face_of({"export_formats"})) == "Use --export_formats=hf."
