@@ -47,7 +47,7 @@ def with_options(*request_classes: Any) -> Callable[[Command], Command]:
 
 
 def with_common(command: Command) -> Command:
-    """Gives a command the option that all have, `--verbose`, and refuses paths that are empty, which would be the current folder."""
+    """Gives a command the option that all have, `--verbose`, and refuses empty paths, which would be the current folder."""
     shown = inspect.signature(command)
 
     @wraps(command)
