@@ -7,6 +7,7 @@ stops nothing, since some corpora are of code, tables or markup.
 import csv
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -25,7 +26,9 @@ _MARKED = 0.3  # of the lines: a file with more tags is markup
 _LONG_LINE = 1000  # characters on average: longer lines are not sentences
 _MOJIBAKE = re.compile("[\u00c3\u00c2\u00e2][\u0080-\u00bf\u20ac\u2122]")
 _COMMA, _COMMA_APART = re.compile(r"[,.](?=\s)"), re.compile(r"\s[,.](?=\s)")
-_FEW_MARKS = 50  # commas and full stops: fewer tell nothing
+_FEW_MARKS = 50  # commas and full stops, or signs of letters: fewer tell nothing
+_SCRIPTS = re.compile("[\u0900-\u17ff\u3099\u309a]")  # Devanagari to Khmer, voicing of kana: parts of letters
+_MANY_SIGNS = 0.01  # of the characters
 _HEADER_NAME = re.compile(r"[\w .#/-]{1,30}")
 
 
@@ -39,6 +42,7 @@ class _Sample:
     is_whole: bool
     pairs: bool  # whether long lines are cut to pairs
     unigram: bool  # whether it trains a unigram vocabulary
+    normalize: Callable[[Sequence[str]], list[str]] | None
 
 
 def look_at(
@@ -48,6 +52,7 @@ def look_at(
     text_key: str | None,
     pairs: bool = False,
     unigram: bool = False,
+    normalize: Callable[[Sequence[str]], list[str]] | None = None,
 ) -> list[str]:
     """What looks wrong about the text, one line for each kind.
 
@@ -56,10 +61,11 @@ def look_at(
       invalid_utf8, text_key: the options of the command.
       pairs: whether the text becomes pairs of sentences.
       unigram: whether a unigram vocabulary is trained on it.
+      normalize: what drops accents from lines, where the command may be told to keep them.
     """
     found: dict[Callable, list[tuple[str, str]]] = {}
     for file in files[:: max(1, -(-len(files) // FILES))]:
-        sample = _sample(file, invalid_utf8, text_key, pairs, unigram)
+        sample = _sample(file, invalid_utf8, text_key, pairs, unigram, normalize)
         if sample is None or not sample.lines:
             continue
         for kind in _KINDS if text_key is None else _KINDS_OF_TEXT:
@@ -73,7 +79,8 @@ def look_at(
     ]
 
 
-def _sample(file: CorpusFile, invalid_utf8: str, text_key: str | None, pairs: bool, unigram: bool) -> _Sample | None:
+def _sample(file: CorpusFile, invalid_utf8: str, text_key: str | None, *about: Any) -> _Sample | None:
+    """Of a file; None where nothing can be read. `about`: the other attributes."""
     stop = min(file.size, BYTES) if file.compression == "none" else None
     try:
         blocks = read_blocks(
@@ -86,7 +93,7 @@ def _sample(file: CorpusFile, invalid_utf8: str, text_key: str | None, pairs: bo
         return None
     lines = block.lines[:_LINES]
     whole = not block.ends_inside and (stop is None or file.size <= BYTES)
-    return _Sample(file.name, lines, len(block.line_counts), whole, pairs, unigram)
+    return _Sample(file.name, lines, len(block.line_counts), whole, *about)
 
 
 def _share(sample: _Sample, is_such: Callable[[str], object]) -> float:
@@ -234,5 +241,37 @@ def _tokenized(sample: _Sample) -> str | None:
     )
 
 
-_KINDS_OF_TEXT = (_markup, _markdown_table, _damaged, _documents_as_lines, _tokenized)
+def _lost_signs(sample: _Sample) -> str | None:
+    """Text of a script whose signs are parts of letters, and are dropped as if they were accents."""
+    if sample.normalize is None:
+        return None
+    before = _signs("\n".join(sample.lines))
+    if before < _FEW_MARKS:
+        return None
+    lost, characters = before - _signs("\n".join(sample.normalize(sample.lines))), sum(map(len, sample.lines))
+    if lost < max(_FEW_MARKS, _MANY_SIGNS * characters):
+        return None
+    return (
+        f"normalisation drops accents, and with them {lost:,} signs of its {characters:,} characters ({lost / characters:.1%}) "
+        f"that are not accents{_example(sample)}. Keep them with {opt('keep_accents')}"
+    )
+
+
+def _signs(text: str) -> int:
+    return sum(unicodedata.category(sign) == "Mn" for sign in _SCRIPTS.findall(unicodedata.normalize("NFD", text)))
+
+
+def _example(sample: _Sample) -> str:
+    """A letter with a sign that is lost, and without it."""
+    assert sample.normalize is not None
+    text = unicodedata.normalize("NFD", "\n".join(sample.lines))
+    letters = (text[found.start() - 1 : found.end()] for found in _SCRIPTS.finditer(text) if found.start())
+    for letter in dict.fromkeys(letters):
+        (without,) = sample.normalize([letter])
+        if _signs(without) < _signs(letter):
+            return f": {unicodedata.normalize('NFC', letter)!r} becomes {without!r}"
+    return ""
+
+
+_KINDS_OF_TEXT = (_markup, _markdown_table, _damaged, _documents_as_lines, _tokenized, _lost_signs)
 _KINDS = (_json, _table, *_KINDS_OF_TEXT)

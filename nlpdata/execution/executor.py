@@ -5,6 +5,7 @@ The function of a stage is called as `function(unit, report)` in a worker that h
 this process. Where the parent is interrupted, the workers end; a worker whose parent is gone ends by itself.
 """
 
+import math
 import os
 import signal
 import sys
@@ -281,7 +282,7 @@ class Progress:
             text = f"{self._stage}: {counted:,}  {rate}"
         else:
             left = (self._total - done) * elapsed / done if done else 0
-            text = f"{self._stage}: {min(done / self._total, 1):4.0%}  {rate}  {_clock(max(left, 0))} left"
+            text = f"{self._stage}: {min(done / self._total, 1):4.0%}  {rate}  {duration(left)} left"
         return text + (f"  {self.note}" if self.note else "")
 
     def close(self) -> None:
@@ -290,7 +291,10 @@ class Progress:
             self._stream.flush()
 
 
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+def duration(seconds: float) -> str:
+    """5s, 3m05s, 2h04m, 3d02h."""
+    seconds = math.ceil(max(seconds, 0))
+    for unit, size, part, part_size in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}{seconds % size // part_size:02d}{part}"
+    return f"{seconds}s"

@@ -160,4 +160,4 @@ class _Names:
     @property
     def stem(self) -> str:
         """The stem of the tokenizer's copy."""
-        return "" if self._meta == self._folder / "meta.json" else self._meta.stem
+        return "" if self._meta == self._folder / "meta.json" else self._meta.name.removesuffix(".json")

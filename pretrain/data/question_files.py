@@ -70,7 +70,7 @@ def with_records(config: Section, name: str) -> Section:
         raise UsageError(f"{name}.input_path: expected one file of questions. Received: {', '.join([path, *others])}.")
     if not config.vocab_file:
         raise UsageError(
-            f"{name}.vocab_file is missing: {path} is text, and takes a tokenizer's file. Or name records of "
+            f"{name}.vocab_file is missing: {path} is text. Name a tokenizer's file, or a checkpoint that has one; or records of "
             "nlpdata create-finetuning --task squad."
         )
     path = str(fetched(path))

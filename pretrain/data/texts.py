@@ -38,7 +38,9 @@ def encode_texts(config: TextDataConfig, name: str) -> tuple[EncodedSplit, dict]
     if config.input_path:
         raise UsageError(f"{name}.input_path and {name}.tfds_name are two sources of examples; give one.")
     if not config.vocab_file:
-        raise UsageError(f"{name}.vocab_file is missing: {config.tfds_name} is text, and takes a tokenizer's file.")
+        raise UsageError(
+            f"{name}.vocab_file is missing: {config.tfds_name} is text. Name a tokenizer's file, or a checkpoint that has one."
+        )
     if len(config.text_fields) > 2:
         raise UsageError(f"{name}.text_fields: an example has one text or two. Received: {config.text_fields}.")
     splits = config.tfds_splits

@@ -4,9 +4,12 @@ One difference: SciPy gives nan for a correlation with something constant; here 
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+_FEW = 10  # examples: fewer may well be of one class
 
 
 def classification_metrics(labels: np.ndarray, predictions: np.ndarray, num_classes: int) -> dict[str, float]:
@@ -20,6 +23,35 @@ def classification_metrics(labels: np.ndarray, predictions: np.ndarray, num_clas
         "f1": float(per_class[1]) if num_classes == 2 else _macro(confusion, per_class),
         "matthews_corrcoef": matthews_corrcoef(confusion),
     }
+
+
+def only_label(labels: np.ndarray, names: Sequence[str]) -> str | None:
+    """What to tell of class ids (n,) that are all the same, with which scores say little; None where they are not.
+
+    Args:
+      names: of the classes; () where they have none.
+    """
+    if len(labels) < _FEW or labels.min() < labels.max():
+        return None
+    return (
+        f"all {len(labels):,} examples are of class {_name(names, labels[0])}, so that the scores say nothing of the others. In a "
+        "file that is sorted by class the first batches are of one: evaluate on all of it (trainer.validation_steps=-1)"
+    )
+
+
+def only_prediction(labels: np.ndarray, predictions: np.ndarray, names: Sequence[str]) -> str | None:
+    """What to tell of predictions (n,) that are all the same where the labels (n,) are not; None where they are not."""
+    if len(labels) < _FEW or predictions.min() < predictions.max() or labels.min() == labels.max():
+        return None
+    share = float(np.mean(labels == predictions[0]))
+    return (
+        f"all {len(labels):,} predictions are {_name(names, predictions[0])}, which {share:.0%} of the examples are: the model "
+        "does not tell the classes apart. If that stays, train longer, or with another learning rate"
+    )
+
+
+def _name(names: Sequence[str], number: int) -> str:
+    return repr(names[number]) if names else str(number)
 
 
 def multilabel_metrics(labels: np.ndarray, predictions: np.ndarray) -> dict[str, float]:

@@ -192,7 +192,8 @@ def _in_words(stored: Mapping) -> str:
         return f"{' after '.join(parts)}, {stored.get('train_steps')} steps"
     words = [f"peak {stored['peak']:.4g}"]
     if stored["warmup_steps"]:
-        words.append(f"warm-up from {stored['warmup_rate']:.4g} in {stored['warmup_steps']} steps")
+        steps = stored["warmup_steps"]
+        words.append(f"warm-up from {stored['warmup_rate']:.4g} in {steps} step{'s' if steps > 1 else ''}")
     if "formula" in stored:
         options = ", ".join(f"{name} {value}" for name, value in stored["formula"].items())
         words.append(f"then {stored['type']}: {options}")

@@ -24,7 +24,15 @@ from pretrain.prediction.inputs import RECORDS, SQUAD, Input, form_of_input, ope
 from pretrain.prediction.predictor import Facts, Predictor, facts_of, length_of, make_predictor, refuse_headless
 from pretrain.prediction.questions import QuestionPredictor, answer_options
 from pretrain.prediction.rows import Asked, InputOptions, Row
-from pretrain.prediction.writing import AnswerFiles, check_format, check_output, opened, row_lines, write_answers
+from pretrain.prediction.writing import (
+    AnswerFiles,
+    check_format,
+    check_output,
+    is_standard_output,
+    opened,
+    row_lines,
+    write_answers,
+)
 from pretrain.settings.schema import EvalDataConfig
 
 _log = logging.getLogger(__name__)
@@ -120,7 +128,9 @@ def _write(source: Input, predictor: Predictor, format: str, output: Path, shown
         count = _write_rows(_results(source, predictor), predictor, format, output)
     shown.close()
     took = time.monotonic() - start
-    _log.info(f"predictions of {count:,} rows written: {output} ({took:.1f} s, {count / max(took, 1e-9):,.0f} rows/s)")
+    rows = f"{count:,} row{'s' if count != 1 else ''}"
+    place = "standard output" if is_standard_output(output) else output
+    _log.info(f"predictions of {rows} written: {place} ({took:.1f} s, {count / max(took, 1e-9):,.0f} rows/s)")
 
 
 class _Shown:

@@ -247,9 +247,10 @@ class _Columns:
 
     def _missing(self, option: str, known: Sequence[str], header: Sequence[str]) -> UsageError:
         have = ", ".join(name[:40] for name in header[:12]) or "no columns"
+        row = f" Or is the first line a row? Then use {opt('header', False)}." if self._form in ("csv", "tsv") else ""
         return UsageError(
             f"{self._path}: no column of {self._kind.what}: none is called {', '.join(known)}. It has {have}. Name one with "
-            f"{opt(option)}."
+            f"{opt(option)}.{row}"
         )
 
 

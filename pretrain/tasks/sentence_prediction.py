@@ -1,6 +1,7 @@
 """A class, several labels or a number for a text or a pair of texts: GLUE, IMDB, own data."""
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -13,13 +14,21 @@ from pretrain.data.batches import Batches
 from pretrain.data.examples import Examples
 from pretrain.data.sentences import Labels, sentence_data
 from pretrain.encoders.model import EncoderModel, build_encoder, new_model
-from pretrain.evaluation.sentence import classification_metrics, multilabel_metrics, regression_metrics
+from pretrain.evaluation.sentence import (
+    classification_metrics,
+    multilabel_metrics,
+    only_label,
+    only_prediction,
+    regression_metrics,
+)
 from pretrain.layers.classifier_head import ClassifierHead
 from pretrain.layers.tensors import Tensor
 from pretrain.settings.schema import DataConfig
 from pretrain.tasks.configs import SentencePredictionConfig
 from pretrain.tasks.metrics import sentence_metrics
 from pretrain.tasks.task import Task, is_packed
+
+_log = logging.getLogger(__name__)
 
 HEAD = "classifier"
 
@@ -158,6 +167,8 @@ class SentencePredictionTask(Task):
             records, once = np.unique(outputs["record"], return_index=True)
             labels, logits = outputs["label"][once], outputs["logits"][once]
             metrics |= self._metrics(labels, logits)
+            if self._labels.kind == "classification":
+                _tell_of_one_class(labels, logits.argmax(axis=-1), self._labels.names)
             if self._part_of:
                 metrics |= self._metrics_of_parts(self._part_of(records), labels, logits)
         return metrics
@@ -178,6 +189,13 @@ class SentencePredictionTask(Task):
         if self._labels.kind == "multilabel":
             return multilabel_metrics(labels, (logits > 0).astype(np.int32))
         return classification_metrics(labels, logits.argmax(axis=-1), self._labels.num_classes)
+
+
+def _tell_of_one_class(labels: np.ndarray, predictions: np.ndarray, names: Sequence[str]) -> None:
+    if about := only_label(labels, names):
+        _log.warning(f"evaluation: {about}")
+    elif about := only_prediction(labels, predictions, names):
+        _log.info(f"evaluation: {about}")
 
 
 def _by_example(batch: Mapping[str, Tensor], name: str) -> Tensor:

@@ -1,7 +1,6 @@
 """metrics.jsonl, and the line that shows a run's progress."""
 
 import json
-import math
 import os
 import sys
 from collections.abc import Mapping
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 from nlpdata.errors import DataError
+from nlpdata.execution.executor import duration
 from nlpdata.files.writing import write_whole
 
 METRICS = "metrics.jsonl"
@@ -97,12 +97,3 @@ class LiveLine:
             self._stream.write("\n")
             self._stream.flush()
             self._open = False
-
-
-def duration(seconds: float) -> str:
-    """5s, 3m05s, 2h04m, 3d02h."""
-    seconds = math.ceil(max(seconds, 0))
-    for unit, size, part, part_size in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
-        if seconds >= size:
-            return f"{seconds // size}{unit}{seconds % size // part_size:02d}{part}"
-    return f"{seconds}s"

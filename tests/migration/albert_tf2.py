@@ -195,7 +195,11 @@ spm_train \\
         ),
         Step(
             heading="The published weights",
-            text="As there, a published module has no weights for sentence order: they start at random, which is reported.",
+            text="""
+As there, a published module has no weights for sentence order: they start at random, which is reported. `--model_type=albert`
+writes `tf2_model_full.h5`, with all heads, for pretraining; `albert_encoder` writes `tf2_model.h5`, from which fine-tuning below
+starts.
+""",
             old="""
 export MODEL_DIR=base
 wget https://storage.googleapis.com/tfhub-modules/google/albert_base/2.tar.gz

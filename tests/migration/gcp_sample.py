@@ -85,7 +85,8 @@ your shell as it was, whether it succeeds or fails.
 `trainer/task.py` is `python -m pretrain.run`: `--batch-size`, `--num-epochs`, `--seed`, `--learning-rate` and `--weight-decay` are
 the same; `--job-dir` is the run's folder; `--hp-tune=y` reports the accuracy of every evaluation to the tuning service, in the file
 that cloudml-hypertune writes, without that package; `--model-name` is the folder in it for the trained model, which is written at
-the end in Hugging Face's format (`--export_formats=hf,savedmodel` adds TensorFlow's). The test split is evaluated, as there.
+the end in Hugging Face's format, into its folder `hf` (`--export_formats=hf,savedmodel` adds TensorFlow's, in `savedmodel`). The
+test split is evaluated, as there.
 """,
     programs={
         "source ./scripts/train-local.sh": "source pretrain/train-local.sh",

@@ -110,8 +110,13 @@ def make_plan(request: TrainingRequest) -> TrainingPlan:
     paths = writing.prepare_output(request.output, trainer.suffixes, request.overwrite, key)
     if any(file.weight != 1 for file in files):
         warnings = [*warnings, "weights (GLOB@2) have no effect on vocabulary training: every line counts once"]
-    unigram = request.options.type == "unigram"
-    warnings += look_at(files, invalid_utf8=request.invalid_utf8, text_key=request.text_key, unigram=unigram)
+    warnings += look_at(
+        files,
+        invalid_utf8=request.invalid_utf8,
+        text_key=request.text_key,
+        unigram=request.options.type == "unigram",
+        normalize=None if request.options.keep_accents else trainer.normalize,
+    )
     for warning in warnings:
         _log.warning(warning)
     return TrainingPlan(

@@ -8,6 +8,8 @@ import pytest
 
 from nlpdata.corpus import find_files
 from nlpdata.corpus.look import look_at
+from nlpdata.text.albert import normalize_lines
+from nlpdata.text.bert import BasicTokenizer
 from tests.shared import shared
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -78,6 +80,19 @@ def test_tokenized_text_of_a_unigram_vocabulary(tmp_path):
     assert look(tmp_path / "a.txt", apart) == []
     assert look(tmp_path / "a.txt", TEXT, unigram=True) == []
     assert look(tmp_path / "a.txt", "\n".join(apart.splitlines()[:10]), unigram=True) == []  # too little to tell
+
+
+def test_signs_that_are_dropped_like_accents(tmp_path):
+    japanese, hindi = "サービスの プログラム\n" * 20, "हिन्दी में कल्पना\n" * 20
+    (found,) = look(tmp_path / "a.txt", japanese, normalize=normalize_lines)
+    assert "drops accents, and with them 60 signs of its 220 characters (27.3%)" in found
+    assert "'ビ' becomes 'ヒ'. Keep them with keep_accents" in found
+    (found,) = look(tmp_path / "a.txt", hindi, normalize=BasicTokenizer(do_lower_case=True, keep_accents=False).lines)
+    assert "'न्' becomes 'न'" in found
+    assert look(tmp_path / "a.txt", japanese) == []  # no accents are dropped
+    assert look(tmp_path / "a.txt", japanese[:60], normalize=normalize_lines) == []  # too little to tell
+    for text in ("é è ü Ångström\n" * 60, "שָׁלוֹם مُحَمَّد\n" * 60, "한국어 텍스트\n" * 60, "น้ำ\n" * 5):
+        assert look(tmp_path / "a.txt", text, normalize=normalize_lines) == [], text
 
 
 def test_ordinary_text(tmp_path):

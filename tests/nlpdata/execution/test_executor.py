@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from nlpdata.errors import DataError
-from nlpdata.execution.executor import run_stage, run_units
+from nlpdata.execution.executor import duration, run_stage, run_units
 from tests.nlpdata.conftest import random_sentences
 from tests.nlpdata.execution import worker_units
 
@@ -258,3 +258,10 @@ def test_killed_worker_of_the_vocabulary_trainer(trainer):
     (line,) = [line for line in ended().splitlines() if "error" in line]
     assert parent.returncode == 1
     assert line.startswith("nlpdata: error: counting lines: a worker process was killed by SIGKILL while it worked on ")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0s"), (59.2, "1m00s"), (7440, "2h04m"), (266400, "3d02h"), (-1, "0s")]
+)
+def test_duration(seconds, text):
+    assert duration(seconds) == text

@@ -284,7 +284,7 @@ def test_the_scripts_write_the_splits_that_are_named(tmp_path, vocab, capsys):
     out = tmp_path / "out"
     for name, folder, more in (
         ("a", "MRPC", ()),
-        ("b", "mine/MRPC", (f"--test_data_output_path={out}/b_test.tf_record",)),
+        ("b_v1.1", "mine/MRPC", (f"--test_data_output_path={out}/b_v1.1_test.tf_record",)),
     ):
         outcome = run_command(
             capsys,
@@ -299,8 +299,9 @@ def test_the_scripts_write_the_splits_that_are_named(tmp_path, vocab, capsys):
             *more,
         )
         assert outcome.code == 0, outcome.err
-    files = {"a_train.tf_record", "a_eval.tf_record", "b_train.tf_record", "b_eval.tf_record", "b_test.tf_record"}
-    metas = {f"{name}_meta_data{suffix}" for name in "ab" for suffix in ("", ".tokenizer.txt")}
+    files = {f"a_{split}.tf_record" for split in ("train", "eval")}
+    files |= {f"b_v1.1_{split}.tf_record" for split in ("train", "eval", "test")}
+    metas = {f"{name}_meta_data{suffix}" for name in ("a", "b_v1.1") for suffix in ("", ".tokenizer.txt")}
     assert set(visible(out)) == files | metas
 
 

@@ -312,6 +312,15 @@ def test_weights_are_said_to_have_no_effect(corpus, tmp_path):
     assert sha256(result.path) == sha256(expected.path)
 
 
+def test_signs_that_are_lost_with_accents_are_reported(tmp_path):
+    path = write(tmp_path / "ja.txt", [f"サービス {i} の プログラム" for i in range(60)])
+    options = {"hard_vocab_limit": False}
+    for kind in ("unigram", "wordpiece"):
+        (warning,) = train(path, tmp_path / kind, type=kind, **options).warnings
+        assert "Keep them with keep_accents" in warning
+    assert train(path, tmp_path / "kept", keep_accents=True, **options).warnings == []
+
+
 # --- errors -----------------------------------------------------------------------------------------------------
 
 

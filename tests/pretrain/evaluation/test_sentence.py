@@ -11,6 +11,8 @@ from pretrain.evaluation.sentence import (
     classification_metrics,
     matthews_corrcoef,
     multilabel_metrics,
+    only_label,
+    only_prediction,
     ranks,
     regression_metrics,
 )
@@ -27,6 +29,18 @@ def test_one_class_only_has_no_correlation():
     assert metrics["matthews_corrcoef"] == 0
     assert metrics["f1"] == pytest.approx(0.8)
     assert classification_metrics(np.array([0, 0]), np.array([0, 0]), 2)["f1"] == 0
+
+
+def test_labels_or_predictions_of_one_class_are_told():
+    mixed, zeros, ones, names = np.arange(12) % 3, np.zeros(12, int), np.ones(12, int), ("neg", "pos", "x")
+    assert only_label(zeros, names).startswith("all 12 examples are of class 'neg', so that the scores say nothing")
+    assert only_prediction(mixed, ones, names).startswith("all 12 predictions are 'pos', which 33% of the examples are")
+    assert "predictions are 1, which" in only_prediction(mixed, ones, ())
+    assert only_label(mixed, names) is None
+    assert only_label(zeros[:9], names) is None  # few may well be of one class
+    assert only_label(zeros[:0], names) is None
+    for labels, predictions in ((mixed, mixed[::-1]), (ones, ones), (mixed[:9], ones[:9]), (mixed[:0], ones[:0])):
+        assert only_prediction(labels, predictions, names) is None
 
 
 def test_ranks_share_ties():

@@ -183,6 +183,7 @@ def test_a_description_is_plain_and_in_words():
     words = "peak 0.001, warm-up from 0 in 10 steps, decay with power 2 from 0.001 at step 10 to 1e-05 at step 100"
     assert in_words(description(config, 100)) == words
     assert in_words(description(optimization(ConstantConfig(0.5)), 9)) == "peak 0.5, then constant"
+    assert "warm-up from 0 in 1 step, " in in_words(description(config, 10))
 
 
 def test_parts_of_ones_own_are_described_by_their_options():

@@ -386,5 +386,5 @@ def test_standard_input_and_output_on_the_other_backend(models, tmp_path):
     for one, other in zip(found, expected, strict=True):
         assert one["prediction"] == other["prediction"]
         np.testing.assert_allclose(numbers(one), numbers(other), atol=1e-5)
-    assert f"predictions of {len(texts)} rows written: -" in done.stderr
+    assert f"predictions of {len(texts)} rows written: standard output (" in done.stderr
     assert not lines_of_libraries(done.stderr)

@@ -60,9 +60,11 @@ def test_columns_that_are_not_named_are_found(tmp_path):
     ):
         rows(write(tmp_path / "q.csv", "question,x\nwho?,he\n"), QUESTIONS)
     with pytest.raises(
-        UsageError, match=r"no column of texts: none is called text, .* It has a, b\. Name one with text_column"
+        UsageError, match=r"none is called text, .* It has a, b\. Name one with text_column\. Or is the first"
     ):
         rows(write(tmp_path / "a.tsv", "a\tb\n1\t2\n"))
+    with pytest.raises(UsageError, match=r"It has a\. Name one with text_column\.$"):
+        rows(write(tmp_path / "a.jsonl", '{"a": "x"}\n'))
     with pytest.raises(
         DataError, match=r"a\.tsv:1: column 'B' is missing from the header, which has: a, b\. Did you mean b\?"
     ):

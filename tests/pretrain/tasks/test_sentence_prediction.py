@@ -192,6 +192,26 @@ def test_examples_count_once(tmp_path):
     assert task.reduce_aggregated_logs(state)["accuracy"] == pytest.approx(2 / 3)
 
 
+def test_labels_and_predictions_of_one_class_are_told(tmp_path, caplog):
+    task = task_of(sentence_experiment(records(tmp_path / "a.tfrecord", 16, classes=2)))
+    statistics = {"prediction_loss": 1.0, "weight": 16.0, "examples": 16, "correct": 8}
+
+    def told(labels, predictions):
+        caplog.clear()
+        outputs = {"record": np.arange(16), "label": labels, "logits": np.eye(2)[predictions]}
+        with caplog.at_level("INFO"):
+            task.reduce_aggregated_logs(task.aggregate_logs(None, statistics, outputs))
+        return [(record.levelname, record.message.partition(",")[0]) for record in caplog.records]
+
+    mixed, zeros = np.arange(16) % 2, np.zeros(16, int)
+    (warning,), (info,) = told(zeros, mixed), told(mixed, zeros)
+    assert warning[0] == "WARNING"
+    assert warning[1].startswith("evaluation: all 16 examples are of class")
+    assert info[0] == "INFO"
+    assert info[1].startswith("evaluation: all 16 predictions are")
+    assert told(mixed, mixed) == []
+
+
 # ------------------------------------------------------------------------------------------------------- pooler and start
 
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from nlpdata.errors import DataError
-from pretrain.training.logs import LiveLine, MetricsLog, duration, read_lines
+from pretrain.training.logs import LiveLine, MetricsLog, read_lines
 from pretrain.training.plot import plot_loss
 from pretrain.training.tensorboard import TensorBoardLog
 from tests.messages import messages
@@ -80,13 +80,6 @@ def test_live_line_on_a_terminal_stays_one_line():
     line.end()
     assert stream.getvalue().count("\n") == 1
     assert stream.getvalue().count("\r") == 2
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0s"), (59.2, "1m00s"), (7440, "2h04m"), (266400, "3d02h"), (-1, "0s")]
-)
-def test_duration(seconds, text):
-    assert duration(seconds) == text
 
 
 def test_loss_plot(tmp_path):
