@@ -21,6 +21,7 @@ from nlpdata.errors import EXTRAS, DataError, NlpdataError, Spelling, missing_pa
 from nlpdata.files.disk import disk_fault
 
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+_NO_ROOM = ("RESOURCE_EXHAUSTED", "ResourceExhaustedError")  # JAX and TensorFlow
 NOBODY_READS = 128 + 13  # SIGPIPE, which Windows does not have
 
 
@@ -85,6 +86,10 @@ def _for_the_user(name: str, error: Exception) -> NlpdataError | None:
         return missing_package(f"`{f'python -m {name}' if '.' in name else name}`", error.name)
     if isinstance(error, MemoryError):
         return DataError("memory ran out")
+    if any(words in f"{type(error).__name__} {error}" for words in _NO_ROOM):
+        return DataError(
+            "memory ran out where the model is computed: use smaller batches, shorter sequences or a smaller model"
+        )
     reason = disk_fault(error)  # of a place that no step expects to fail
     if reason is None:
         return None

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files.fetching import local_only
 from nlpdata.registry import user_modules
 from pretrain.converters import native, places
@@ -64,6 +64,10 @@ def run_experiment(config: ExperimentConfig, model_dir: str | os.PathLike, mode:
     if mode not in MODES:
         raise UsageError(f"mode is {mode!r}, expected one of {', '.join(MODES)}.")
     local_only(os.fspath(model_dir), "model_dir", "Train into a local folder, and copy it.")
+    if os.path.lexists(model_dir) and not os.path.isdir(model_dir):
+        raise UsageError(
+            f"{opt('model_dir')}: {os.fspath(model_dir)} is not a folder. Name a new folder, or that of a run."
+        )
     with user_modules(own_modules(config)):
         check_experiment(config, mode)  # before anything is read or written; its warnings come once the data is known
         if mode in ("train", "train_and_eval"):

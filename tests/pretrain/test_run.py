@@ -385,6 +385,14 @@ def test_wrong_options_exit_2(capsys, no_backend, line, message):
     assert message in failure(capsys, line)
 
 
+def test_a_model_dir_that_is_not_a_folder(tmp_path, capsys, no_backend):
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("file", "loop"):
+        assert main(["--experiment=bert/local", f"--model_dir={tmp_path / name}"]) == 2
+        assert f"{tmp_path / name} is not a folder. Name a new folder, or that of a run." in capsys.readouterr().err
+
+
 def test_a_listing_has_the_users_experiments_with_and_without_docstrings(tmp_path, monkeypatch, capsys, no_backend):
     (tmp_path / "own_experiments.py").write_text(
         "from functools import partial\n\nimport pretrain\nfrom pretrain.registry import EXPERIMENTS\n\n\n"

@@ -82,7 +82,9 @@ def _read_meta(base: AnyPath, report: VerifyReport) -> dict | None:
         report.add("meta file", f"{found}: is not a meta file of records: it has none of {', '.join(_KEYS)}")
         return None
     if meta is None or "shards" not in meta:
-        why = "there is no meta file next to it" if meta is None else "its meta file is an older tool's"
+        folder = base.parent / "meta.json"
+        none = f"{folder} does not list it" if folder.exists() else "there is no meta file next to it"
+        why = none if meta is None else "its meta file is an older tool's"
         what = "number of records, file checksums, vocabulary range, special ids, tokenizer"
         report.not_checked.append(f"{base}: {what} ({why})")
     return meta

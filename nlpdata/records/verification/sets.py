@@ -15,6 +15,9 @@ from nlpdata.records.verification.report import VerifyReport
 from nlpdata.records.verification.rules import RecordRules
 from nlpdata.tokenizers import load_tokenizer
 
+_SEQUENCES = ("input_ids", "input_word_ids")
+_SIZES = {"train_data_size": "train", "eval_data_size": "dev", "test_data_size": "test"}
+"""Key of the meta file -> the first word of the names of the splits of that kind."""
 _MOST_SETTINGS = 4
 _THEIR_SHARE = 0.9
 """Texts of so few pairs of ends have [CLS] and [SEP]; more are of records that have none."""
@@ -36,6 +39,7 @@ def check_set(base: AnyPath, files: Sequence[AnyPath], meta: Mapping, report: Ve
             if found != wanted:
                 report.add("file checksum", f"{path}: crc32c is {found}, the meta file says {wanted}")
     _check_sums(base, meta, report)
+    _check_statements(base, meta, report)
     _check_tokenizer(base, meta.get("tokenizer", {}), report)
 
 
@@ -53,6 +57,26 @@ def _check_sums(base: AnyPath, meta: Mapping, report: VerifyReport) -> None:
             report.add(
                 "record count", f"{base}: the meta file's {key} is {number}, its shards have {sums[name]} records"
             )
+
+
+def _check_statements(base: AnyPath, meta: Mapping, report: VerifyReport) -> None:
+    """Whether what the meta file says twice, as older tools read it and as ours do, is the same."""
+    found = []
+    names, labels, length = meta.get("label_names", []), meta.get("num_labels"), meta.get("max_seq_length")
+    if len(set(names)) < len(names):
+        found.append(f"label_names {', '.join(names)} names a class twice")
+    if names and labels is not None and labels != len(names):
+        found.append(f"num_labels is {labels}, its label_names are {len(names)}")
+    for split, own in meta.get("splits", {}).items():
+        widths = {width for name, _, width in own.get("features", []) if name in _SEQUENCES}
+        if length is not None and widths - {length}:
+            found.append(f"max_seq_length is {length}, its splits.{split}.features have {max(widths - {length})}")
+    for key, kind in _SIZES.items():
+        sizes = [own.get("records") for name, own in meta.get("splits", {}).items() if name.split("_")[0] == kind]
+        if key in meta and None not in sizes and sizes and meta[key] not in sizes:
+            found.append(f"{key} is {meta[key]}, its splits have {', '.join(map(str, sizes))} records")
+    for text in found:
+        report.add("contradiction", f"{base}: the meta file's {text}")
 
 
 def _check_tokenizer(base: AnyPath, entry: Mapping, report: VerifyReport) -> None:

@@ -36,6 +36,8 @@ def end(error, argv=()):
         (OSError(errno.ENOSPC, "No space left on device", "out/x"), 1, "error: No space left on device (out/x)"),
         (OSError(errno.EXDEV, "Invalid link", "a", None, "b"), 1, "error: Invalid link (a -> b)"),
         (MemoryError(), 1, "error: memory ran out"),
+        (RuntimeError("RESOURCE_EXHAUSTED: Out of memory"), 1, "error: memory ran out where the model is computed: use smaller "
+         "batches, shorter sequences or a smaller model"),
         (ModuleNotFoundError("no", name="keras"), 2, f"error: {missing_package('`nlpdata`', 'keras')}"),
         (BrokenPipeError(errno.EPIPE, "Broken pipe"), 1, "error: Broken pipe"),
     ],

@@ -101,7 +101,7 @@ def test_meta_faults(tmp_path):
         ('{"format_version": "one"}', "format_version is 'one'"),
         ('{"shards": [{"records": 1}]}', "shards is .* expected a list of objects with file, records, crc32c"),
         ('{"tokenizer": "spm.model"}', "tokenizer is spm.model, expected an object"),
-        ("[" * 100_000, "not a meta file: maximum recursion depth"),
+        ("[" * 100_000, "not a meta file: it is nested too deeply"),
         ('{"max_seq_length": 1e9}', "max_seq_length is 1000000000.0, expected a whole number from 0 to 1048576"),
         ('{"num_labels": true}', "num_labels is True, expected a whole number"),
         ('{"label_names": {"0": "a"}}', "label_names is .*, expected a list of texts"),

@@ -439,6 +439,27 @@ def test_numbers_of_the_meta_file_that_disagree(tmp_path):
     assert verify(f"{where}*").faults == [f"{where}: the meta file's train_data_size is 20, its shards have 13 records"]
 
 
+def test_what_the_meta_file_says_twice(tmp_path):
+    (tmp_path / "a.csv").write_text("text,label\n" + "the house,yes\na river,no\n" * 5)
+    vocab = ROOT / "tests/nlpdata/golden/vocab.txt"
+    options = {"task": "classification", "max_seq_length": 8, "workers": 1, "accept_loss": True}
+    nlpdata.create_finetuning(input=tmp_path / "a.csv", output=tmp_path / "ft", tokenizer=vocab, **options)
+    file, path = tmp_path / "ft/train.tfrecord", tmp_path / "ft/meta.json"
+    assert verify(file).faults == []
+    meta = read_meta(path)
+    for changes, words in (
+        ({"num_labels": 3}, "num_labels is 3, its label_names are 2"),
+        ({"label_names": ["no"]}, "num_labels is 2, its label_names are 1"),
+        ({"label_names": ["no", "no"]}, "label_names no, no names a class twice"),
+        ({"max_seq_length": 16}, "max_seq_length is 16, its splits.train.features have 8"),
+        ({"train_data_size": 9}, "train_data_size is 9, its splits have 10 records"),
+    ):
+        write_meta(path, meta | changes)
+        assert verify(file).faults == [f"{file}: the meta file's {words}"]
+    write_meta(path, meta | {"shards": [meta["shards"][0] | {"file": "other.tfrecord"}]})
+    assert verify(file).not_checked[0].endswith(f"tokenizer ({path} does not list it)")
+
+
 def without_meta(folder, shards):
     make_set(folder, shards)
     (folder / "x.meta.json").unlink()
