@@ -80,7 +80,7 @@ def test_records_and_jobs(folder):
 
 @pytest.mark.slow
 def test_verbose_shows_what_libraries_write(folder):
-    words = "-m pretrain.convert base verbose --format savedmodel --verbose".split()
+    words = "-m pretrain.convert base verbose --format native --verbose".split()
     assert lines_of_libraries(screen(folder, "", *words))
 
 
