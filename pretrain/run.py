@@ -31,18 +31,13 @@ from pretrain.settings.schema import Choice, ExperimentConfig, own_modules, regi
 from pretrain.settings.tree import to_tree, with_layers
 from pretrain.settings.values import parse_value
 from pretrain.settings.yaml_files import dump_yaml, read_yaml
-from pretrain.training.checks import check_experiment
+from pretrain.training.checks import EVALUATIONS, check_experiment, refuse_shared_export
 from pretrain.training.cluster import is_chief
 
 _log = logging.getLogger("pretrain.run")
 
-MODES = ("train", "eval", "train_and_eval", "eval_all", "predict", "train_and_predict")
-_AFTERWARDS = "--mode=eval_all evaluates every checkpoint of a model_dir, also while another process trains"
-_ABSENT_MODES = {
-    "continuous_eval": f"{_AFTERWARDS}; run it again for the newer ones.",
-    "continuous_train_and_eval": "--mode=train_and_eval evaluates every trainer.validation_interval steps in the same "
-    f"process; {_AFTERWARDS}.",
-}
+_CONTINUOUS = ("continuous_eval", "continuous_train_and_eval")
+MODES = ("train", "eval", "train_and_eval", "eval_all", *_CONTINUOUS, "predict", "train_and_predict")
 _ARCHITECTURE_FLAGS = {"albert_config_file": "albert", "bert_config_file": "bert"}
 _QUESTION_FLAGS = {
     "predict_file",
@@ -88,6 +83,8 @@ def _main(argv: Sequence[str]) -> int:
 
 
 def _run(values: dict, mode: str, about_backend: str) -> int:
+    if mode in _CONTINUOUS and not values.get("print_config"):
+        _wait_for_run(values, mode)
     config = resolve(values)
     if values.get("print_config"):
         print(dump_yaml(config), end="")
@@ -111,10 +108,21 @@ def _run(values: dict, mode: str, about_backend: str) -> int:
     return 0
 
 
+def _wait_for_run(values: dict, mode: str) -> None:
+    """Until the run that is followed has a checkpoint, which says what model it is of."""
+    from pretrain.training.waiting import wait_for_checkpoint
+
+    config = resolve(values, read_checkpoints=False)
+    own = mode == "continuous_eval"
+    followed = find_model_dir(values.get("model_dir"), os.environ) if own else config.task.init_checkpoint
+    if followed:
+        wait_for_checkpoint(Path(followed), config.trainer.continuous_eval_timeout)
+
+
 def _resumed(values: dict, mode: str) -> Path | None:
     """The folder of the run that this command would resume."""
     folder = values.get("model_dir") or os.environ.get("AIP_MODEL_DIR")
-    if mode in ("eval", "eval_all") or not folder or is_remote(folder):
+    if mode in EVALUATIONS or not folder or is_remote(folder):
         return None
     runs = sorted(Path(folder).glob("seed-*")) if "seeds" in values else []
     return runs[0] if runs else Path(folder)
@@ -129,11 +137,7 @@ def _run_seeds(config: ExperimentConfig, model_dir: str, mode: str, values: dict
         raise UsageError(f"--seeds compares scores: it needs --mode=train_and_eval. Received: {mode}.")
     if "seed" in values:
         raise UsageError(f"--seeds runs seeds 0 to {count - 1}; leave --seed out.")
-    place = config.trainer.export_dir
-    if config.trainer.export_formats and (os.path.isabs(place) or "://" in place):
-        raise UsageError(
-            f"--seeds makes several models, and --export_dir={place} holds one. Name a folder in the model_dir."
-        )
+    refuse_shared_export(config.trainer, "--seeds")
     from pretrain.sweeps.seeds import run_seeds, summary_lines
 
     summary = run_seeds(config, model_dir, count)
@@ -226,8 +230,6 @@ def run_mode(values: dict) -> str:
     if len(only) == 2:
         raise UsageError("--validate_only and --compile_only exclude each other; --compile_only does both.")
     mode = values.get("mode") or _older_mode(values)
-    if mode in _ABSENT_MODES:
-        raise UsageError(f"--mode={mode} is not available here. {_ABSENT_MODES[mode]}")
     if mode not in MODES:
         raise UsageError(f"--mode must be one of {', '.join(MODES)}. Received: {mode!r}.{closest(mode, MODES)}")
     if mode == "train_and_predict":

@@ -28,7 +28,7 @@ from pretrain.converters.facts import FACTS
 from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.heads import check_facts
 from pretrain.converters.weights import as_weight
-from pretrain.settings.schema import Choice
+from pretrain.settings.schema import MOST, Choice
 
 ARRAYS, INFO = "state.npz", "state.json"
 FORMAT_VERSION = 1
@@ -80,7 +80,8 @@ def _sync(file: IO) -> None:
 def read_info(folder: Path) -> dict:
     """The content of state.json. DataError where it is missing or damaged."""
     info = read_object(Path(folder) / INFO)
-    version, trainer, interval = info.get("format_version", 0), stored_trainer(info), info.get("interval", [])
+    version, trainer = info.get("format_version", 0), stored_trainer(info)
+    interval, recoveries = info.get("interval", []), info.get("recoveries", [])
     for name, value, kind in (
         ("step", info.get("step"), int),
         ("format_version", version, int),
@@ -89,16 +90,28 @@ def read_info(folder: Path) -> dict:
         ("schedule", info.get("schedule"), dict | None),
         ("interval", interval, list),
         *((f"interval[{at}]", each, dict) for at, each in enumerate(interval if isinstance(interval, list) else ())),
+        ("recoveries", recoveries, list),
         *((f"config.trainer.{name}", trainer.get(name), str | None) for name in _WORDS_OF_TRAINER),
     ):
         if not isinstance(value, kind) or isinstance(value, bool):
             raise DataError(f"{folder} is damaged: {INFO}: {name} is {str(value)[:40]}")
+    for at, each in enumerate(recoveries):
+        if not _is_recovery(each):
+            raise DataError(f"{folder} is damaged: {INFO}: recoveries[{at}] is {str(each)[:40]}")
     check_facts(info.get("data", {}), str(folder / INFO))
     if step_of(Path(folder)) not in (None, info["step"]):
         raise DataError(f"{folder} is damaged: {INFO} is of step {info['step']}")
     if version > FORMAT_VERSION:
         raise LaterFormatError(f"{folder} was written by a later version (format {version}): update nlpdata")
     return info
+
+
+def _is_recovery(value: object) -> bool:
+    """Whether a value is {"step": a, "diverged_at": b}, whole numbers with 0 <= a < b."""
+    if not isinstance(value, dict) or value.keys() != {"step", "diverged_at"}:
+        return False
+    start, end = value["step"], value["diverged_at"]
+    return all(type(number) is int for number in (start, end)) and 0 <= start < end <= MOST
 
 
 def stored_trainer(info: Mapping) -> dict:

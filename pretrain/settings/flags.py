@@ -49,7 +49,8 @@ RUN = (
     Flag("experiment", "Registered experiment, or module:attribute; `--experiment=help` lists them."),
     Flag(
         "mode",
-        "What the run does: train, eval, train_and_eval, eval_all; with questions predict, train_and_predict. Default: train.",
+        "What the run does: train, eval, train_and_eval, eval_all, continuous_eval, continuous_train_and_eval; with questions "
+        "predict, train_and_predict. Default: train.",
         aliases=("m",),
     ),
     Flag(
@@ -185,6 +186,13 @@ FIELDS = (
         ("checkpoint_interval",),
     ),
     Flag(
+        "async_checkpoints",
+        "Write checkpoints while training continues.",
+        ("trainer.async_checkpoints",),
+        ("enable_async_checkpointing",),
+        kind="switch",
+    ),
+    Flag(
         "keep_checkpoint_max",
         "Number of checkpoints to keep, the newest ones.",
         ("trainer.max_to_keep",),
@@ -251,6 +259,7 @@ ACCEPTED = (
     Flag("logtostderr", kind="switch"),
     Flag("verbosity", aliases=("v",)),
     Flag("stderrthreshold"),
+    Flag("pretrain_steps", note="the checkpoints of a run say how many steps it has"),
     Flag("custom_training_loop", note="there is one training loop", kind="switch"),
     Flag("do_lower_case", note="the tokenizer's own options count, which the records' meta file has", kind="switch"),
     Flag("predict_data_path", note="the test set needs no records"),

@@ -279,15 +279,26 @@ class TrainerConfig(Config):
     summary_interval: int = at_least(1, 10)
     """Steps between two lines of metrics.jsonl and TensorBoard; a multiple of steps_per_loop."""
     checkpoint_interval: int = at_least(1, 1000)
+    async_checkpoints: bool = False
+    """Write checkpoints while training continues; a copy of weights and optimizer waits in memory meanwhile."""
     max_to_keep: int = at_least(1, 5)
     validation_interval: int = at_least(1, 1000)
     validation_steps: int = at_least(-1, -1)
     """Batches of an evaluation; -1: all."""
+    loss_upper_bound: float | None = at_least(0, None)
+    """Highest loss of a step; one above it is as one that is not a number. Null: any."""
+    recovery_begin_steps: int = at_least(0, 0)
+    """The first step for which loss_upper_bound counts."""
+    recovery_max_trials: int = at_least(-1, 0, 1000)
+    """How often the run may return to a checkpoint because of its loss, and skip the batches since then; 0: it ends with an error;
+    -1: as 0, and loss_upper_bound does not count."""
     best_checkpoint_export_subdir: str = ""
     """Separate folder in the model_dir for the best checkpoint alone; empty: none is kept."""
     best_checkpoint_eval_metric: str = "loss"
     best_checkpoint_metric_comp: Literal["higher", "lower"] | None = None
     """Which value of the metric is better; null: as the task declares it."""
+    continuous_eval_timeout: float = duration(1, 3600.0)
+    """Time, e.g. 1h, without a new checkpoint after which the modes continuous_eval and continuous_train_and_eval end."""
     early_stopping_patience: int | None = at_least(1, None)
     """Stop after this many evaluations in a row without a better best_checkpoint_eval_metric; null: never."""
     hypertune_metric: str = ""

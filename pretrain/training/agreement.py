@@ -11,6 +11,7 @@ from typing import Any
 import keras
 
 from nlpdata.errors import UsageError
+from pretrain.converters import native
 from pretrain.converters.same_tokenizer import refuse_other_tokenizer, refuse_unequal_records
 from pretrain.data.batches import Batches
 from pretrain.data.tokenizers import tokenizer_entry
@@ -67,6 +68,18 @@ def describe_run(config: ExperimentConfig, data: RunData, replicas: int, schedul
         "seed": config.runtime.seed,
         "versions": _versions("keras", keras.backend.backend(), "numpy"),
     }
+
+
+def stored_steps(info: Mapping) -> int | None:
+    """The length in steps of the run that has written a checkpoint, as count_steps has it; None where it does not say."""
+    trainer, data = native.stored_trainer(info), info.get("data", {})
+    numbers = (data.get("num_examples"), data.get("batch_size"), trainer.get("num_train_epochs"))
+    if trainer.get("train_steps") is not None:
+        numbers = (trainer["train_steps"], 1, 1)
+    if not all(isinstance(number, int) and number > 0 for number in numbers):
+        return None
+    examples, batch, epochs = numbers
+    return examples // batch * epochs
 
 
 def report_changes(before: Mapping, now: Mapping) -> None:

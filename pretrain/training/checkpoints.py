@@ -53,6 +53,38 @@ class Checkpoints:
             return None
         return native.read_newest(folders, lambda f: (f, native.read_info(f), native.read_arrays(f)))
 
+    def before(self, step: int, unusable: int | None = None) -> tuple[Path, dict, dict[str, np.ndarray]]:
+        """As newest, of the checkpoints of earlier steps that hold no nan, but for that of the step `unusable`.
+
+        DataError where there is none.
+        """
+        steps = {folder: native.step_of(folder) for folder in native.finished(self.folder)}
+        folders = [folder for folder, at in steps.items() if at is not None and at < step and at != unusable]
+        if not folders:
+            raise DataError(
+                f"training has diverged at step {step}, and {self.folder} holds no checkpoint from which the run could recover. "
+                "Raise trainer.max_to_keep, and lower the learning rate."
+            )
+        return native.read_newest(folders, _read_sound)
+
+    def remove_after(self, step: int) -> None:
+        """Removes the checkpoints of later steps: the run has returned to this one."""
+        for folder in native.finished(self.folder):
+            if (native.step_of(folder) or 0) > step:
+                remove_tree(folder)
+
+
+def with_nan(arrays: Mapping[str, np.ndarray]) -> str | None:
+    """The name of the first array that holds nan; None where none does."""
+    return next((name for name, array in arrays.items() if array.dtype.kind == "f" and np.isnan(array).any()), None)
+
+
+def _read_sound(folder: Path) -> tuple[Path, dict, dict[str, np.ndarray]]:
+    info, arrays = native.read_info(folder), native.read_arrays(folder)
+    if name := with_nan(arrays):
+        raise DataError(f"{folder}: {name} holds nan")
+    return folder, info, arrays
+
 
 class BestCheckpoint:
     """The best checkpoint so far by a metric of the evaluation, as `<folder>/step-00000010/`.

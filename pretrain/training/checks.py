@@ -5,6 +5,7 @@ warm-up as long as the run, a rate of 0, a metric that the task does not have. W
 """
 
 import math
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,9 @@ from pretrain.training.rate_checks import OPTIMIZATION, check_length, given_rate
 
 if TYPE_CHECKING:
     from pretrain.tasks.task import Task
+
+
+EVALUATIONS = ("eval", "eval_all", "continuous_eval")  # modes that do not train
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,11 @@ def check_experiment(
     better_metric(config, task)
     _best_folder(config.trainer.best_checkpoint_export_subdir)
     _export_formats(config.trainer)
-    trained = mode not in ("eval", "eval_all")
+    trained = mode not in EVALUATIONS
+    if mode.startswith("continuous") and config.runtime.distribution_strategy == "multi_worker_mirrored":
+        raise UsageError(
+            f"mode {mode} follows a run on one host. Use another runtime.distribution_strategy, e.g. mirrored."
+        )
     if trained:
         refuse_rate(config.trainer.optimizer_config)
     for refuse in (_optimizer, _layers, _masking, _epochs) if trained else ():
@@ -158,6 +166,15 @@ def _export_formats(trainer: TrainerConfig) -> None:
                 f"trainer.export_formats: unknown checkpoint format {name!r}.{closest(name, known)} Known: {', '.join(known)}, "
                 "or module:attribute."
             )
+
+
+def refuse_shared_export(trainer: TrainerConfig, what: str) -> None:
+    """UsageError where several runs would export their models to one place outside their model_dir."""
+    place = trainer.export_dir
+    if trainer.export_formats and (os.path.isabs(place) or "://" in place):
+        raise UsageError(
+            f"{what} makes several models, and --export_dir={place} holds one. Name a folder in the model_dir."
+        )
 
 
 def _length(run: _Run) -> Iterator[str]:

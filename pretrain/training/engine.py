@@ -70,7 +70,10 @@ class Engine(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:
-        """All that a later process needs to resume: "model/<path>", "optimizer/<path>", "average/<path>", "engine/<name>"."""
+        """All that a later process needs to resume: "model/<path>", "optimizer/<path>", "average/<path>", "engine/<name>".
+
+        No later step changes the arrays.
+        """
 
     @abstractmethod
     def load_state(self, state: Mapping[str, np.ndarray], weights_only: bool = False) -> None:

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,16 +34,22 @@ from pretrain.training.agreement import (
     report_changes,
 )
 from pretrain.training.checkpoints import Checkpoints
-from pretrain.training.checks import check_experiment, check_weights, with_metric
+from pretrain.training.checks import EVALUATIONS, check_experiment, check_weights, with_metric
+from pretrain.training.continuous import train_on_each
 from pretrain.training.final_export import check_export, export_final
+from pretrain.training.following import CheckpointFeed, Found
 from pretrain.training.own_tokenizer import with_own_tokenizer
 from pretrain.training.plot import plot_loss
+from pretrain.training.recovery import Diverged
 from pretrain.training.trainer import Trainer
 
 _log = logging.getLogger(__name__)
 
 _EVALUATE = "trainer.optimizer_config.ema.evaluate"
-MODES = ("train", "eval", "train_and_eval", "eval_all", "validate_only", "compile_only")
+MODES = (
+    *("train", "eval", "train_and_eval", "eval_all", "continuous_eval", "continuous_train_and_eval"),
+    *("validate_only", "compile_only"),
+)
 
 
 def run_experiment(config: ExperimentConfig, model_dir: str | os.PathLike, mode: str = "train") -> dict[str, float]:
@@ -54,8 +60,9 @@ def run_experiment(config: ExperimentConfig, model_dir: str | os.PathLike, mode:
       model_dir: the run's folder. If it holds checkpoints, the run resumes from the newest whole one, step for step as if
         it had not been interrupted.
       mode: train; eval; train_and_eval (evaluates on the way and at the end); eval_all (evaluates every checkpoint that the run
-        has kept, oldest first); validate_only (builds, traces, checks data,
-        labels and checkpoint names; takes no step and writes nothing); compile_only (compiles too).
+        has kept, oldest first); continuous_eval (evaluates each new checkpoint of a run that another process trains, until the
+        last step's or trainer.continuous_eval_timeout); continuous_train_and_eval (see train_on_each); validate_only (builds,
+        traces, checks data, labels and checkpoint names; takes no step and writes nothing); compile_only (compiles too).
 
     Returns the metrics of the last evaluation ({} where there was none).
 
@@ -69,6 +76,9 @@ def run_experiment(config: ExperimentConfig, model_dir: str | os.PathLike, mode:
             f"{opt('model_dir')}: {os.fspath(model_dir)} is not a folder. Name a new folder, or that of a run."
         )
     with user_modules(own_modules(config)):
+        if mode == "continuous_train_and_eval":
+            train_on_each(config, Path(model_dir))
+            return {}
         check_experiment(config, mode)  # before anything is read or written; its warnings come once the data is known
         if mode in ("train", "train_and_eval"):
             check_export(config.trainer, Path(model_dir))
@@ -100,8 +110,9 @@ class _Run:
     def __init__(self, config: ExperimentConfig, model_dir: Path, mode: str):
         self._given, self._config = config, with_own_tokenizer(with_toy_records(config, model_dir), model_dir)
         self._model_dir, self._mode, self._started = model_dir, mode, time.monotonic()
-        self._trains = mode not in ("eval", "eval_all")
-        self._evaluates = mode in ("eval", "train_and_eval", "eval_all")
+        self._trains = mode not in EVALUATIONS
+        self._evaluates = mode in (*EVALUATIONS, "train_and_eval")
+        self._feed = CheckpointFeed(model_dir / "checkpoints", model_dir, config.trainer.continuous_eval_timeout)
 
     def execute(self) -> dict[str, float]:
         config = self._config
@@ -110,7 +121,14 @@ class _Run:
         self._data = RunData(train_data, self._build_validation_data())
         refuse_records_of_two_tokenizers(config.task, self._data)
         self._steps = self._check_steps()
-        found = self._named_of_own() or Checkpoints(self._model_dir).newest()
+        following = iter(self._feed if self._mode == "continuous_eval" else ())
+        if self._mode == "continuous_eval":
+            found = next(following, None)
+            if found is None:
+                _log.info(f"nothing to do: every checkpoint in {self._model_dir} is evaluated")
+                return {}
+        else:
+            found = self._named_of_own() or Checkpoints(self._model_dir).newest()
         if found and self._mode == "train" and found[1]["step"] >= self._steps:
             self._report_done(found[1]["step"])
             export_final(config.trainer, self._model_dir)
@@ -125,12 +143,14 @@ class _Run:
                     config, (weight.path for weight in self._engine.model.trainable_variables)
                 ):
                     _log.warning(warning)
-            step, interval = self._restore(found) if found else self._start()
+            info = self._restore(found) if found else self._start()
             if self._mode in ("validate_only", "compile_only"):
                 return self._check_only()
+            if self._mode == "continuous_eval":
+                return self._follow(info, following)
             if self._mode == "eval_all" and found:
                 return self._evaluate_all(found)
-            return self._run(step, interval)
+            return self._run(info)
 
     def _build_validation_data(self) -> Batches | None:
         data = self._config.task.validation_data
@@ -193,8 +213,8 @@ class _Run:
 
     # ---------------------------------------------------------------------------------------------------------- weights
 
-    def _start(self) -> tuple[int, list]:
-        """A run without checkpoints: initial weights, or those of init_checkpoint."""
+    def _start(self) -> dict:
+        """A run without checkpoints: initial weights, or those of init_checkpoint. Returns what a checkpoint would say of it."""
         start = self._config.task.init_checkpoint
         if not self._trains and not start:
             raise UsageError(
@@ -214,7 +234,7 @@ class _Run:
             _log.warning(f"step 0: {self._model_dir} holds no checkpoint; {start} is evaluated, as it was loaded")
         elif report is not None:
             _log.info(f"step 0, from the weights of {start}")
-        return 0, []
+        return {"step": 0}
 
     def _named_of_own(self) -> tuple[Path, dict, dict[str, np.ndarray]] | None:
         """The checkpoint in the model_dir that init_checkpoint names for an evaluation; None where it names none of the run's."""
@@ -238,11 +258,24 @@ class _Run:
             except DataError as error:
                 _log.warning(f"{error}; it is skipped")
                 continue
-            step, interval = self._restore(found)
-            metrics = self._new_trainer(step, interval).evaluate()
+            metrics = self._new_trainer(self._restore(found)).evaluate()
         return metrics
 
-    def _restore(self, found: tuple[Path, dict, dict[str, np.ndarray]]) -> tuple[int, list]:
+    def _follow(self, info: dict, following: Iterator[Found]) -> dict[str, float]:
+        """Evaluates the checkpoint whose weights are loaded, and those that follow; returns the last metrics."""
+        metrics: dict[str, float] = {}
+        while True:
+            try:
+                metrics = self._new_trainer(info).evaluate()
+            except Diverged as error:
+                self._feed.set_aside(info["step"], str(error))
+            found = next(following, None)
+            if found is None:
+                return metrics
+            info = self._restore(found)
+
+    def _restore(self, found: tuple[Path, dict, dict[str, np.ndarray]]) -> dict:
+        """Loads a checkpoint; returns what it says of the run."""
         folder, info, arrays = found
         if self._config.task.init_checkpoint:
             instead = "the run resumes from" if self._trains else "the run has its own, evaluated is"
@@ -259,7 +292,7 @@ class _Run:
             _log.info(f"resuming from {folder}, after step {info['step']} of {self._steps}")
         elif info["step"] == 0:
             _log.warning(f"{folder} is of step 0: this model was not trained")
-        return info["step"], info.get("interval", [])
+        return info
 
     def _evaluates_average(self, info: Mapping) -> bool:
         """Whether a checkpoint is evaluated by its average: as the configuration says, or else as its run did."""
@@ -283,7 +316,7 @@ class _Run:
         )
         return {}
 
-    def _new_trainer(self, step: int, interval: list) -> Trainer:
+    def _new_trainer(self, info: dict) -> Trainer:
         return TRAINERS.get(self._config.trainer.type)(
             self._config,
             self._task,
@@ -292,14 +325,15 @@ class _Run:
             train_data=self._data.train,
             validation_data=self._data.validation,
             train_steps=self._steps,
-            step=step,
-            interval=interval,
+            step=info["step"],
+            interval=info.get("interval", []),
+            recoveries=info.get("recoveries", []),
             info=self._describe(),
             started=self._started,
         )
 
-    def _run(self, step: int, interval: list) -> dict[str, float]:
-        trainer = self._new_trainer(step, interval)
+    def _run(self, info: dict) -> dict[str, float]:
+        trainer, step = self._new_trainer(info), info["step"]
         if not self._trains:
             return trainer.evaluate()
         if self._engine.host[0] == 0:

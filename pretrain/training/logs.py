@@ -19,26 +19,33 @@ class MetricsLog:
 
     Args:
       model_dir: folder of the run.
-      step: the run resumes after this step; lines past it are cut, as is half a line of a killed run. None keeps all.
+      step: the run resumes after this step; lines past it are cut, as is half a line of a killed run. None only appends: another
+        process may be writing the file, too.
     """
 
     def __init__(self, model_dir: str | os.PathLike, step: int | None = None):
         self.path = Path(model_dir, METRICS)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            kept = [line for line in read_lines(self.path) if step is None or line["step"] <= step]
-            write_whole(self.path, "".join(json.dumps(line) + "\n" for line in kept).encode())
-            self._file = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 (closed in close)
+            if step is not None:
+                kept = [line for line in read_lines(self.path) if line["step"] <= step]
+                write_whole(self.path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+            self._file = open(self.path, "a+b")  # noqa: SIM115 (closed in close)
+            if self._file.seek(0, os.SEEK_END) and (self._file.seek(-1, os.SEEK_END), self._file.read(1))[1] != b"\n":
+                self._append("\n")  # half a line of a killed process
         except OSError as error:
             raise DataError(f"cannot write {self.path}: {error.strerror or error}") from None
 
     def write(self, step: int, split: str, values: Mapping) -> None:
         """Appends a line, all of it at once."""
         try:
-            self._file.write(json.dumps({"step": step, "split": split, **values}) + "\n")
-            self._file.flush()
+            self._append(json.dumps({"step": step, "split": split, **values}) + "\n")
         except OSError as error:
             raise DataError(f"cannot write {self.path}: {error.strerror or error}") from None
+
+    def _append(self, text: str) -> None:
+        self._file.write(text.encode())
+        self._file.flush()
 
     def close(self) -> None:
         self._file.close()

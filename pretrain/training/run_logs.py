@@ -23,14 +23,25 @@ class RunLogs:
     def __init__(
         self, model_dir: str | os.PathLike, train_steps: int, step: int | None, tensorboard: bool, is_chief: bool
     ):
+        self._model_dir, self._tensorboard = Path(model_dir), tensorboard
         self._lines: MetricsLog | None = None
-        self._live: LiveLine | None = None
+        self._live = LiveLine(train_steps) if is_chief else None
         self._boards: dict[str, TensorBoardLog] = {}
         if is_chief:
-            self._lines, self._live = MetricsLog(model_dir, step), LiveLine(train_steps)
-            if tensorboard:
-                folder = Path(model_dir) / "tensorboard"
-                self._boards = {split: TensorBoardLog(folder / split, step or 0) for split in ("train", "eval")}
+            self._open(step)
+
+    def _open(self, step: int | None) -> None:
+        self._lines = MetricsLog(self._model_dir, step)
+        if self._tensorboard:
+            folder = self._model_dir / "tensorboard"
+            self._boards = {split: TensorBoardLog(folder / split, step or 0) for split in ("train", "eval")}
+
+    def cut(self, step: int) -> None:
+        """Takes back what was written of later steps."""
+        self.end_line()
+        if self._lines is not None:
+            self._close()
+            self._open(step)
 
     def __enter__(self) -> "RunLogs":
         return self
@@ -39,6 +50,9 @@ class RunLogs:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.end_line()
+        self._close()
+
+    def _close(self) -> None:
         if self._lines is not None:
             self._lines.close()
         for board in self._boards.values():

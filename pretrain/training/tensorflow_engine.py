@@ -187,7 +187,7 @@ class TensorFlowEngine(Engine):
         return named
 
     def state(self) -> dict[str, np.ndarray]:
-        return {name: stored(np.asarray(value.numpy())) for name, value in self._variables().items()}
+        return {name: stored(np.array(value.numpy())) for name, value in self._variables().items()}
 
     def load_state(self, state: Mapping[str, np.ndarray], weights_only: bool = False) -> None:
         own = self._variables()

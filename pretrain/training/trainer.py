@@ -5,14 +5,14 @@ import logging
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import UsageError
 from nlpdata.files.json_files import write_json
 from pretrain.converters import native
 from pretrain.data.batches import Batches, example_digest, prefetch
@@ -20,12 +20,15 @@ from pretrain.settings.schema import ExperimentConfig
 from pretrain.tasks.task import Task
 from pretrain.training import hypertune
 from pretrain.training.budget import TimeBudget
-from pretrain.training.checkpoints import BestCheckpoint, Checkpoints
+from pretrain.training.checkpoints import BestCheckpoint, Checkpoints, with_nan
 from pretrain.training.early_stopping import EarlyStopping
 from pretrain.training.engine import Engine
 from pretrain.training.interrupts import Interrupted, SignalWatch
+from pretrain.training.interval import Interval
 from pretrain.training.logs import METRICS, read_lines
+from pretrain.training.recovery import Diverged, Recoveries
 from pretrain.training.run_logs import RunLogs
+from pretrain.training.writer import CheckpointWriter
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +69,7 @@ class Trainer:
       train_steps: length of the run in steps.
       step: steps that were taken before (a resumed run).
       interval: statistics of the steps since the last line of metrics.jsonl (a resumed run).
+      recoveries: see Recoveries (a resumed run).
       info: facts that every checkpoint keeps in addition to the trainer's own.
       started: time.monotonic() at the start of the call, from which trainer.max_time counts; None: now.
 
@@ -84,7 +88,8 @@ class Trainer:
         validation_data: Batches | None = None,
         train_steps: int = 0,
         step: int = 0,
-        interval: list[dict] | None = None,
+        interval: Sequence[Mapping] = (),
+        recoveries: Sequence[Mapping[str, int]] = (),
         info: Mapping | None = None,
         started: float | None = None,
     ):
@@ -100,10 +105,9 @@ class Trainer:
             *engine.host, engine.max_lengths, engine.replicas
         )
         self._checkpoints = Checkpoints(model_dir, self._settings.max_to_keep, step)
-        self._interval: list[dict] = list(interval or [])  # statistics since the last summary, by step
-        self._fetched = len(self._interval)  # how many of them are numbers; the others are still on the device
-        self._tokens = self._places = self._timed_steps = 0
-        self._seconds = 0.0
+        self._writer = CheckpointWriter(self._checkpoints, self._settings.async_checkpoints, self._note_checkpoint)
+        self._recoveries = Recoveries(config.trainer, recoveries)
+        self._interval = Interval(interval)
         self._since_look: float | None = (
             None  # seconds of steps; None before the first look, which waits for a compiler
         )
@@ -133,7 +137,7 @@ class Trainer:
     # --------------------------------------------------------------------------------------------------------- training
 
     def train(self) -> None:
-        """Trains to the end. Interrupted (after saving) on SIGTERM or SIGINT; DataError where the loss is not a number."""
+        """Trains to the end. Interrupted (after saving) on SIGTERM or SIGINT; Diverged where the loss is not a number."""
         self._run(evaluating=False)
 
     def train_and_evaluate(self) -> dict[str, float]:
@@ -142,14 +146,22 @@ class Trainer:
         return self.metrics
 
     def _run(self, evaluating: bool) -> None:
-        with self._open_logs(self.step) as self._logs, self._signals:
-            if evaluating and self.step and self._evaluation_due() and not self._evaluated():
-                self._evaluate_and_log()  # the run was interrupted between the checkpoint and this evaluation
-            if evaluating:
-                self._stop_early()  # a run that did so before does so again
-            self._train_loop(evaluating)
+        with self._open_logs(self.step) as self._logs, self._signals, self._writer:
+            if self._recoveries.wanted and self.step == 0 and not native.finished(self._checkpoints.folder):
+                self._save()  # to which it can return
+            while True:
+                try:
+                    self._train_loop(evaluating)
+                    return
+                except Diverged as error:
+                    diverged = error
+                self._recover(diverged)
 
     def _train_loop(self, evaluating: bool) -> None:
+        if evaluating and self.step and self._evaluation_due() and not self._evaluated():
+            self._evaluate_and_log()  # the run was interrupted between the checkpoint and this evaluation
+        if evaluating:
+            self._stop_early()  # a run that did so before does so again
         ahead = self.config.task.train_data.prefetch_buffer_size
         with contextlib.closing(prefetch(self._prepare, range(self.step, self.last_step), ahead)) as steps:
             while not self.finished() and not self.out_of_time:
@@ -169,11 +181,8 @@ class Trainer:
 
     def _advance(self, step: int, prepared: Prepared, started: float) -> None:
         """One step, and what is due after it; the wait for its batch began at `started`."""
-        self._interval.append(self.take_step(step, prepared))
+        self._interval.add(self.take_step(step, prepared), prepared.tokens, prepared.places)
         self.step = step + 1
-        self._tokens += prepared.tokens
-        self._places += prepared.places
-        self._timed_steps += 1
         number = self._asked_to_end()
         ending = bool(number) or self.finished()
         looking = self.step % self._settings.steps_per_loop == 0
@@ -185,7 +194,9 @@ class Trainer:
             self._save()
         if summary:
             self.after_summary(summary)
+        self._writer.check()
         if number not in (0, _OUT_OF_TIME):
+            self._writer.wait()
             raise Interrupted(
                 f"interrupted after step {self.step} of {self.train_steps}; the checkpoint is saved. Run the same command "
                 "again to resume.",
@@ -206,7 +217,7 @@ class Trainer:
         return self.out_of_time
 
     def _count_seconds(self, seconds: float, looked: bool) -> None:
-        self._seconds += seconds
+        self._interval.add_seconds(seconds)
         if self._since_look is not None:
             self._since_look += seconds
         if looked:
@@ -215,7 +226,7 @@ class Trainer:
             self._since_look = 0.0
 
     def _prepare(self, step: int) -> Prepared:
-        batch = _given(self._train_data).batch(step)
+        batch = _given(self._train_data).batch(self._recoveries.batch_of(step))
         mask = batch.get("input_mask")
         return Prepared(
             self.engine.place(batch),
@@ -227,18 +238,39 @@ class Trainer:
 
     def _look(self) -> None:
         """Waits for the device, and stops where a statistic is not a number."""
-        for at in range(self._fetched, len(self._interval)):
-            values = {name: float(value) for name, value in self._interval[at].items()}
-            self._interval[at] = values
-            bad = [name for name, value in values.items() if not math.isfinite(value)]
-            if bad:
-                step = self.step - len(self._interval) + at + 1
-                raise DataError(
-                    f"{bad[0]} is {values[bad[0]]} at step {step}: training has diverged, and nothing since the last "
-                    "checkpoint is saved. Lower the learning rate, lengthen the warm-up, or check gradient_clip_norm"
-                    + (" and the loss scale." if self.config.runtime.mixed_precision_dtype == "float16" else ".")
-                )
-        self._fetched = len(self._interval)
+        for steps_ago, values in self._interval.fetch():
+            step = self.step - steps_ago
+            fault = self._recoveries.fault(step, values, self._loss_of)
+            if fault:
+                raise Diverged(f"{fault}: {self._advice()}", step)
+
+    def _loss_of(self, statistics: dict) -> float:
+        return self._reduce([statistics])["loss"]
+
+    def _advice(self) -> str:
+        return (
+            "training has diverged, and nothing since the last checkpoint is saved. Lower the learning rate, lengthen the "
+            "warm-up, or check gradient_clip_norm"
+            + (" and the loss scale." if self.config.runtime.mixed_precision_dtype == "float16" else ".")
+        )
+
+    def _recover(self, diverged: Diverged) -> None:
+        """Returns to a checkpoint before the step that diverged, and skips the batches since then."""
+        self._recoveries.refuse(diverged)
+        self._writer.wait()
+        self.engine.highest(0)  # all hosts are here: the checkpoints are written
+        _, info, arrays = self._checkpoints.before(diverged.step, self._recoveries.unusable(diverged))
+        self.engine.load_state(arrays)
+        self.engine.highest(0)  # all have read it
+        self.step = self._saved_step = info["step"]
+        self._interval = Interval(info.get("interval", []))
+        self._logs.cut(self.step)
+        what = self._recoveries.add(self.step, diverged)
+        if self._is_chief:
+            self._checkpoints.remove_after(self.step)
+            _log.warning(f"{diverged} {what}.")
+        self._early_stopping = EarlyStopping(self._settings, self.model_dir, self.step)
+        self._stopped = False
 
     def _summarize(self, digest: str | None) -> dict | None:
         """Writes the metrics of the steps since the last summary, where one is due."""
@@ -248,16 +280,13 @@ class Trainer:
                 self._logs.write(self.step, "train", {}, extra)
             return None
         self._look()
-        values = self._reduce(self._interval) | {"learning_rate": self.engine.learning_rate(self.step - 1)}
-        self._interval, self._fetched = [], 0
-        seconds_a_step = self._seconds / max(self._timed_steps, 1)
-        if self._places:
-            values["tokens_per_second"] = self._tokens * self.engine.host[1] / max(self._seconds, 1e-9)
-            values["padding"] = 1 - self._tokens / self._places
-        self._tokens = self._places = self._timed_steps = 0
-        self._seconds = 0.0
+        interval, self._interval = self._interval, Interval()
+        values = self._reduce(interval.statistics) | {"learning_rate": self.engine.learning_rate(self.step - 1)}
+        values |= interval.speed(self.engine.host[1])
+        if self._recoveries.stored:
+            values["recoveries"] = len(self._recoveries.stored)
         self._logs.write(self.step, "train", values, extra)
-        self._logs.show(self.step, values, seconds_a_step)
+        self._logs.show(self.step, values, interval.seconds_a_step)
         return values
 
     def _reduce(self, statistics: list[dict]) -> dict[str, float]:
@@ -268,14 +297,21 @@ class Trainer:
         return self.task.reduce_aggregated_logs(state)
 
     def _save(self) -> None:
+        self._look()
         self._saved_step = self.step
+        if not self._is_chief and not self._recoveries.wanted:
+            return
+        self._writer.wait()  # so that one copy of the state is in memory
+        started = time.monotonic()
+        arrays = self.engine.state()
+        if self._recoveries.wanted and (name := with_nan(arrays)):
+            raise Diverged(f"{name} is nan after step {self.step}: {self._advice()}", self.step + 1)
         if not self._is_chief:
             return
-        self._look()
-        started = time.monotonic()
-        info = {**self._info, "interval": self._interval}
-        self._checkpoints.save(self.step, self.engine.state(), info)
-        self._note_checkpoint(time.monotonic() - started)
+        info = {**self._info, "interval": list(self._interval.statistics)}
+        if self._recoveries.stored:
+            info["recoveries"] = list(self._recoveries.stored)
+        self._writer.save(self.step, arrays, info, started)
 
     def _note_checkpoint(self, seconds: float) -> None:
         self._budget.note("checkpoint", seconds)
@@ -333,9 +369,10 @@ class Trainer:
             statistics = {name: float(value) for name, value in statistics.items()}
             bad = [name for name, value in statistics.items() if not math.isfinite(value)]
             if bad:
-                raise DataError(
+                raise Diverged(
                     f"evaluation: {bad[0]} is {statistics[bad[0]]} in batch {step + 1}: the weights are damaged, or training has "
-                    "diverged. Evaluate an earlier checkpoint, or train with a lower learning rate."
+                    "diverged. Evaluate an earlier checkpoint, or train with a lower learning rate.",
+                    self.step,
                 )
             state = self.task.aggregate_logs(state, statistics, outputs)
             examples += data.batch_size

@@ -330,6 +330,8 @@ def test_the_encoder_is_that_of_the_checkpoint_unless_named(tmp_path, monkeypatc
         ("--mode=train_and_predict", "train"),
         ("--mode=train --validate_only", "validate_only"),
         ("--mode=train --compile_only", "compile_only"),
+        ("--mode=continuous_eval", "continuous_eval"),
+        ("--mode=continuous_train_and_eval", "continuous_train_and_eval"),
     ],
 )
 def test_modes(line, mode):
@@ -340,8 +342,6 @@ def test_modes(line, mode):
     ("line", "message"),
     [
         ("--mode=trian", "Received: 'trian'. Did you mean train"),
-        ("--mode=continuous_eval", "is not available here. --mode=eval_all evaluates every checkpoint"),
-        ("--mode=continuous_train_and_eval", "--mode=train_and_eval evaluates every trainer.validation_interval steps"),
         ("--nodo_train", "nothing to do"),
         ("--validate_only --compile_only", "exclude each other"),
     ],

@@ -126,13 +126,8 @@ _DATA: dict[str, Meaning] = {
     **_without_effect("doc_stride", "query_length", "do_lower_case", "version_2_with_negative"),
 }
 _TRAINER: dict[str, Meaning] = {
-    "recovery_max_trials": Only(
-        lambda value: value is None or value <= 0,
-        "a run whose loss is not a number stops, and the same command resumes from its last checkpoint.",
-    ),
-    **_without_effect("loss_upper_bound", "recovery_begin_steps"),
     **_without_effect("train_tf_while_loop", "train_tf_function", "eval_tf_function", "eval_tf_while_loop"),
-    **_without_effect("allow_tpu_summary", "validation_summary_subdir", "continuous_eval_timeout"),
+    **_without_effect("allow_tpu_summary", "validation_summary_subdir"),
     **_without_effect("preemption_on_demand_checkpoint"),  # always
     "progressive": _STAGES,
     # Every checkpoint here is one that later runs start from.

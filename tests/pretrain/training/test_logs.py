@@ -37,7 +37,28 @@ def test_lines_past_the_restored_step_are_cut(tmp_path):
 def test_metrics_that_cannot_be_read(tmp_path):
     (tmp_path / "metrics.jsonl").mkdir()
     with pytest.raises(DataError, match=r"metrics\.jsonl: cannot be read: Is a directory"):
+        MetricsLog(tmp_path, 1)
+    with pytest.raises(DataError, match=r"cannot write .*metrics\.jsonl: Is a directory"):
         MetricsLog(tmp_path)
+
+
+def test_two_processes_append_to_one_log(tmp_path):
+    trains = MetricsLog(tmp_path, 0)
+    trains.write(1, "train", {"loss": 1.0})
+    evaluates = MetricsLog(tmp_path)
+    trains.write(2, "train", {"loss": 2.0})  # not into a file that was replaced
+    evaluates.write(1, "eval", {"loss": 3.0})
+    trains.close()
+    evaluates.close()
+    assert [(line["step"], line["split"]) for line in read_lines(tmp_path / "metrics.jsonl")] == [
+        (1, "train"), (2, "train"), (1, "eval"),
+    ]  # fmt: skip
+    with open(tmp_path / "metrics.jsonl", "a") as file:
+        file.write('{"step": 3, "split": "tr')
+    again = MetricsLog(tmp_path)
+    again.write(2, "eval", {"loss": 4.0})
+    again.close()
+    assert read_lines(tmp_path / "metrics.jsonl")[-1] == {"step": 2, "split": "eval", "loss": 4.0}
 
 
 @pytest.mark.slow
