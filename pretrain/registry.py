@@ -56,11 +56,13 @@ OPTIMIZERS = Registry(
         "adamw": "pretrain.optimizers.adamw:AdamW",
         "lamb": "pretrain.optimizers.lamb:Lamb",
         "sgd": "pretrain.optimizers.sgd:Sgd",
+        "adafactor": "pretrain.optimizers.adafactor:Adafactor",
     },
     {
         "adamw": "pretrain.optimizers.configs:AdamWConfig",
         "lamb": "pretrain.optimizers.configs:LambConfig",
         "sgd": "pretrain.optimizers.configs:SgdConfig",
+        "adafactor": "pretrain.optimizers.configs:AdafactorConfig",
     },
 )
 SCHEDULES = Registry(

@@ -40,6 +40,23 @@ class SgdConfig(Config):
 
 
 @dataclass
+class AdafactorConfig(Config):
+    decay_rate: float = at_least(0, 0.8, 1)
+    """The second moments of step t keep the share 1 - t ** -decay_rate of what they were."""
+    epsilon_1: float = at_least(0, 1e-30)
+    """Added to squares of gradients."""
+    epsilon_2: float = at_least(0, 1e-3)
+    """Least root mean square of a weight, to which its steps are relative."""
+    clip_threshold: float = at_least(0, 1.0)
+    """Largest root mean square of a step, before the learning rate."""
+    weight_decay_rate: float = at_least(0, 0.0)
+    exclude_from_weight_decay: list[str] = field(default_factory=list)
+    """Regular expressions of weights that must not decay, in addition to biases and layer normalisation, which never do."""
+    gradient_clip_norm: float | None = None
+    """Scale gradients down to this global norm; 0 or null: never."""
+
+
+@dataclass
 class ConstantConfig(Config):
     learning_rate: float = at_least(0, 1e-4)
     """Rate of every step after warm-up."""

@@ -172,7 +172,7 @@ FIELDS = (
     ),
     Flag(
         "optimizer",
-        "Optimizer: adamw, lamb, sgd, or module:attribute.",
+        "Optimizer: adamw, lamb, sgd, adafactor, or module:attribute.",
         (f"{_OPTIMIZER}.type",),
         ("optimizer_type",),
         words={"AdamW": "adamw", "LAMB": "lamb"},

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nlpdata.errors import UsageError, closest
-from pretrain.optimizers.configs import AdamWConfig, LambConfig, SgdConfig
+from pretrain.optimizers.configs import AdafactorConfig, AdamWConfig, LambConfig, SgdConfig
 from pretrain.optimizers.decay import is_decayed
 from pretrain.registry import CHECKPOINT_FORMATS, TASKS, TRAINERS
 from pretrain.settings.schema import ExperimentConfig, TrainerConfig
@@ -187,6 +187,15 @@ def _optimizer(run: _Run) -> None:
     if isinstance(options, SgdConfig):
         require(options.momentum < 1, f"{path}.momentum", options.momentum, "must be below 1, or a step never fades.")
         _clip(options.gradient_clip_norm, path)
+    if isinstance(options, AdafactorConfig):
+        for name in ("decay_rate", "epsilon_1", "epsilon_2", "clip_threshold"):
+            require(0 < getattr(options, name) < math.inf, f"{path}.{name}", getattr(options, name), "must be above 0.")
+    if isinstance(options, AdafactorConfig | AdamWConfig):
+        decay = options.weight_decay_rate
+        require(0 <= decay < math.inf, f"{path}.weight_decay_rate", decay, "must not be negative.")
+        _clip(options.gradient_clip_norm, path)
+        for name in ("exclude_from_weight_decay", "exclude_from_layer_adaptation"):
+            _patterns(getattr(options, name, None) or (), f"{path}.{name}")
     if not isinstance(options, AdamWConfig):
         return
     for name in ("beta_1", "beta_2"):
@@ -195,11 +204,6 @@ def _optimizer(run: _Run) -> None:
     require(
         0 < options.epsilon < math.inf, f"{path}.epsilon", options.epsilon, "must be above 0, or 0 is divided by 0."
     )
-    decay = options.weight_decay_rate
-    require(0 <= decay < math.inf, f"{path}.weight_decay_rate", decay, "must not be negative.")
-    _clip(options.gradient_clip_norm, path)
-    for name in ("exclude_from_weight_decay", "exclude_from_layer_adaptation"):
-        _patterns(getattr(options, name, None) or (), f"{path}.{name}")
 
 
 def _layers(run: _Run) -> None:

@@ -71,13 +71,22 @@ def named_variables(
     """The variables of a model, its optimizer and the average of its weights: "model/<path>", "optimizer/...", "average/<path>"."""
     named = {f"model/{path}": variable for path, variable in weights_by_path(model).items()}
     if optimizer is not None:
-        of_optimizer = {f"optimizer/{variable.path}": variable for variable in optimizer.variables}
-        assert len(of_optimizer) == len(optimizer.variables), "two optimizer variables of one path"
-        named |= of_optimizer
+        named |= _named_of_optimizer(optimizer.variables)
     if average is not None:
         paths = {id(weight): path for path, weight in weights_by_path(model).items()}
         averaged = zip(model.trainable_variables, average.variables, strict=True)
         named |= {f"average/{paths[id(weight)]}": value for weight, value in averaged}
+    return named
+
+
+def _named_of_optimizer(variables: list[keras.Variable]) -> dict[str, keras.Variable]:
+    """By path; of several with one path, as Keras's Adafactor has, the second and further ones get their number."""
+    named: dict[str, keras.Variable] = {}
+    for variable in variables:
+        name, number = f"optimizer/{variable.path}", 1
+        while name in named:
+            name, number = f"optimizer/{variable.path}_{number}", number + 1
+        named[name] = variable
     return named
 
 

@@ -180,6 +180,17 @@ _OPTIMIZER: dict[str, Meaning] = {
     "nesterov": Only(_at(False), f"it is not available. {_OWN_PART}."),
     "decay": Only(_at(0), "use trainer.optimizer_config.learning_rate.decay_steps."),
     "amsgrad": Only(_at(False), f"it is not available. {_OWN_PART}."),
+    # Of Adafactor.
+    "epsilon1": Ours("epsilon_1"),
+    "epsilon2": Ours("epsilon_2"),
+    "clipping_threshold": Ours("clip_threshold"),
+    "factored": Only(_at(True), "every matrix is factored. Leave it out."),
+    "min_dim_size_to_factor": Only(
+        lambda value: value <= 2, "every matrix is factored, of whatever size. Leave it out."
+    ),
+    "multiply_by_parameter_scale": Only(_at(True), "steps are relative to the size of a weight. Leave it out."),
+    "beta1": Only(_at(), "there is no first moment. Use adamw or lamb."),
+    "step_offset": Only(_at(0), "steps are counted from 0."),
     "include_in_weight_decay": Only(_at([]), "list what must not decay by exclude_from_weight_decay."),
     **_without_effect("name", "jit_compile"),
 }
@@ -234,9 +245,10 @@ _OTHER_TYPES: dict[str, dict[str, str]] = {
             "Use {type: adamw, weight_decay_rate: 0, bias_correction: true, gradient_clip_norm: null}, which computes Adam.",
         ),
         **dict.fromkeys(
-            ("rmsprop", "lars", "adagrad", "slide", "adafactor", "adafactor_keras"),
-            f"Use adamw, lamb or sgd. {_OWN_PART}.",
+            ("rmsprop", "lars", "adagrad", "slide"),
+            f"Use adamw, lamb, sgd or adafactor. {_OWN_PART}.",
         ),
+        "adafactor_keras": "Use {type: adafactor}, whose decay_rate is -beta_2_decay.",
     },
     "learning rate": {"step_cosine_with_offset": f"Use cosine, stepwise or wsd. {_OWN_PART}."},
 }

@@ -11,6 +11,7 @@ from keras import ops
 from nlpdata.errors import UsageError
 from pretrain.encoders.model import weights_by_path
 from pretrain.optimizers import build_optimizer
+from pretrain.optimizers.adafactor import Adafactor
 from pretrain.optimizers.adamw import AdamW, AdamWConfig
 from pretrain.optimizers.decay import is_decayed
 from pretrain.optimizers.lamb import Lamb, LambConfig
@@ -96,6 +97,34 @@ def test_sgd_equals_numpy(momentum):
             velocity = momentum * velocity + gradient
             expected = expected - rate * velocity
         np.testing.assert_allclose(after[path], expected, rtol=1e-5, atol=1e-6, err_msg=path)
+
+
+def adafactor_steps(weight, gradients, rate, decay):
+    """Algorithms 4 and 5 of the paper in float64: relative steps, factored matrices, updates clipped to a norm of 1."""
+    weight, row, column, moment = weight.astype(np.float64), 0.0, 0.0, 0.0
+    for step, gradient in enumerate(gradients.astype(np.float64), 1):
+        keep, square = 1 - step**-0.8, gradient**2 + 1e-30
+        if weight.ndim >= 2:
+            row = keep * row + (1 - keep) * square.sum(-1)
+            column = keep * column + (1 - keep) * square.sum(-2)
+            moment = row[..., :, None] * column[..., None, :] / row.sum(-1)[..., None, None]
+        else:
+            moment = keep * moment + (1 - keep) * square
+        update = gradient / np.sqrt(moment)
+        update = update / max(1.0, np.sqrt(np.mean(update**2)))
+        relative = max(1e-3, np.sqrt(np.mean(weight**2))) * min(rate, step**-0.5)
+        weight = weight - relative * update - rate * decay * weight
+    return weight
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+def test_adafactor_equals_numpy(decay):
+    optimizer = Adafactor(Constant(0.05), weight_decay_rate=decay, exclude_from_weight_decay=["pooler"])
+    before, gradients, after = train(optimizer, bert())
+    for path, value in before.items():
+        rate = decay if decays(path) and "pooler" not in path else 0.0
+        expected = adafactor_steps(value, gradients[path], 0.05, rate)
+        np.testing.assert_allclose(after[path], expected, rtol=1e-4, atol=1e-5, err_msg=path)
 
 
 @pytest.mark.parametrize("bias_correction", [False, True])
@@ -196,7 +225,20 @@ OPTIONS = {
 LAMB_OPTIONS = OPTIONS | {"bias_correction": False, "exclude_from_layer_adaptation": ["embeddings"]}
 
 
-@pytest.mark.parametrize(("optimizer", "options"), [(AdamW, OPTIONS), (Lamb, LAMB_OPTIONS), (Sgd, {"momentum": 0.7})])
+ADAFACTOR_OPTIONS = {
+    "decay_rate": 0.7,
+    "epsilon_1": 1e-20,
+    "epsilon_2": 1e-2,
+    "clip_threshold": 2.0,
+    "weight_decay_rate": 0.1,
+    "exclude_from_weight_decay": ["pooler"],
+}
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "options"),
+    [(AdamW, OPTIONS), (Lamb, LAMB_OPTIONS), (Sgd, {"momentum": 0.7}), (Adafactor, ADAFACTOR_OPTIONS)],
+)
 def test_an_optimizer_is_made_again_from_its_configuration(optimizer, options):
     """None of its options is left out, and none is at its default here."""
     defaults = {field.name: field for field in fields(optimizer.config_class)}

@@ -194,7 +194,31 @@ def test_learning_rates_of_the_garden(type, fields, ours, expected):
     assert {name: getattr(chosen.options, name) for name in expected} == expected
 
 
+def test_adafactor_of_the_garden():
+    fields = {
+        "name": "Adafactor",
+        "factored": True,
+        "multiply_by_parameter_scale": True,
+        "beta1": None,
+        "decay_rate": 0.7,
+    }
+    fields |= {"step_offset": 0, "clipping_threshold": 2.0, "epsilon1": 1e-20, "epsilon2": 1e-2, "weight_decay": 0.1}
+    optimizer = {"type": "adafactor", "adafactor": fields}
+    chosen = experiment("bert/pretraining", {"trainer": {"optimizer_config": {"optimizer": optimizer}}})
+    found = chosen.trainer.optimizer_config.optimizer
+    assert found.type == "adafactor"
+    expected = (0.7, 2.0, 1e-20, 1e-2, 0.1)
+    names = ("decay_rate", "clip_threshold", "epsilon_1", "epsilon_2", "weight_decay_rate")
+    assert tuple(getattr(found.options, name) for name in names) == expected
+
+
 REFUSED = [
+    (
+        "factored",
+        {"trainer": {"optimizer_config": {"optimizer": {"type": "adafactor", "min_dim_size_to_factor": 128}}}},
+        "every matrix is factored",
+    ),
+    ("adafactor_keras", {"trainer": {"optimizer_config": {"optimizer": {"type": "adafactor_keras"}}}}, "-beta_2_decay"),
     (
         "cycle",
         {"trainer": {"optimizer_config": {"learning_rate": {"polynomial": {"cycle": "true"}}}}},
@@ -238,7 +262,7 @@ REFUSED = [
         {"trainer": {"optimizer_config": {"learning_rate": {"type": "step_cosine_with_offset"}}}},
         "Use cosine, stepwise or wsd",
     ),
-    ("lars", {"trainer": {"optimizer_config": {"optimizer": {"type": "lars"}}}}, "Use adamw, lamb or sgd"),
+    ("lars", {"trainer": {"optimizer_config": {"optimizer": {"type": "lars"}}}}, "Use adamw, lamb, sgd or adafactor"),
     ("nesterov", {"trainer": {"optimizer_config": {"optimizer": {"type": "sgd", "nesterov": True}}}}, "not available"),
     ("adam", {"trainer": {"optimizer_config": {"optimizer": {"type": "adam"}}}}, "weight_decay_rate: 0"),
 ]

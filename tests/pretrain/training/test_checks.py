@@ -100,6 +100,14 @@ def override(text, name="bert/local"):
         (f"--optimizer=sgd --params_override={OPTIMIZATION}.optimizer.gradient_clip_norm=-1", "must not be negative"),
         (f"--optimizer=sgd --params_override={OPTIMIZATION}.optimizer.momentum=1", "momentum is 1"),
         (
+            f"--optimizer=adafactor --params_override={OPTIMIZATION}.optimizer.clip_threshold=0",
+            "clip_threshold is 0.0: must be above 0",
+        ),
+        (
+            f"--optimizer=adafactor --params_override={OPTIMIZATION}.optimizer.decay_rate=2",
+            "decay_rate: must be at most 1",
+        ),
+        (
             f"--params_override='{OPTIMIZATION}.optimizer.exclude_from_weight_decay=[\"(\"]'",
             r"'\(' is not a regular expr",
         ),
