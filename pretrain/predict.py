@@ -36,7 +36,8 @@ def predict_command(
     format: Annotated[
         str | None,
         typer.Option(
-            help="Format of the predictions: tsv, jsonl, glue or squad.  [default: tsv; for SQuAD's .json and records squad]"
+            help="Format of the predictions: tsv, jsonl, glue or squad.  [default: tsv, or jsonl by the name of the output; for "
+            "SQuAD's .json and records squad]"
         ),
     ] = None,
     input_format: Annotated[

@@ -28,6 +28,7 @@ from pretrain.prediction.writing import (
     AnswerFiles,
     check_format,
     check_output,
+    format_of_name,
     is_standard_output,
     opened,
     row_lines,
@@ -70,7 +71,8 @@ def predict(
         `nlpdata create-finetuning --task squad`. For a pretrained model texts with [MASK].
       output: file of predictions, "-" for standard output; with format squad a folder, which gets predictions.json,
         nbest_predictions.json and null_odds.json.
-      format: tsv, jsonl, glue or squad; default: squad for SQuAD's .json and for records, else tsv.
+      format: tsv, jsonl, glue or squad; default: squad for SQuAD's .json and for records, else jsonl for an output of that
+        name, else tsv.
       input_format, text_column, text_b_column, index_column, delimiter, encoding, header, on_bad_row: see InputOptions.
       tokenizer: tokenizer file; default: the one kept with the model.
       max_seq_length: tokens of an example; default: that of the model's training.
@@ -94,7 +96,7 @@ def predict(
         if is_remote(input):
             input = fetched(input, neighbours="tfrecord" in str(input))
         path, form = form_of_input(input, options, facts)
-        format = format or ("squad" if form.name in (SQUAD, RECORDS) else "tsv")
+        format = format or ("squad" if form.name in (SQUAD, RECORDS) else format_of_name(output))
         check_format(format, facts.head)
         check_output(path, Path(output), format == "squad", overwrite)
         length = length_of(facts, max_seq_length)

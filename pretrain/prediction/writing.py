@@ -1,15 +1,19 @@
 """Where predictions go: checked before the work, written as they come, in place once they are complete."""
 
+import errno
 import json
+import logging
 import os
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from nlpdata.errors import DataError, UsageError, closest, opt
+from nlpdata.files import PathName
 from nlpdata.files.json_files import json_bytes
 from nlpdata.files.paths import is_device
 from nlpdata.files.temporary import temporary
@@ -17,6 +21,11 @@ from nlpdata.files.writing import new_file, sync_folder, write_durably
 from pretrain.prediction.predictor import Predictor
 from pretrain.prediction.sentences import SentencePredictor
 
+_log = logging.getLogger(__name__)
+
+_SECONDS, _SAYS_AFTER = 10.0, 1.0  # to wait for a reader of a FIFO
+_OTHER_FILES = (".bz2", ".gz", ".parquet", ".xz", ".zip", ".zst")
+"""Endings of the names of files that are not text: predictions are."""
 FORMATS = ("tsv", "jsonl", "glue", "squad")
 _STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 
@@ -36,6 +45,11 @@ class AnswerFiles(NamedTuple):
 
 
 ANSWER_FILES = tuple(f"{name}.json" for name in AnswerFiles._fields)
+
+
+def format_of_name(output: PathName) -> str:
+    """The format of a file of predictions by its name: jsonl, else tsv."""
+    return "jsonl" if str(output).lower().endswith((".jsonl", ".ndjson")) else "tsv"
 
 
 def check_format(format: str, head: str) -> None:
@@ -68,6 +82,11 @@ def check_output(input: Path, output: Path, is_folder: bool, overwrite: bool) ->
     """
     if (is_device(output) or is_standard_output(output)) and not is_folder:
         return
+    if not is_folder and output.suffix.lower() in _OTHER_FILES:
+        raise UsageError(
+            f"{opt('output')} {output}: predictions are written as text, not as {output.suffix}. Name a .tsv or .jsonl file, and "
+            "compress or convert it."
+        )
     expected = "a folder" if is_folder else "a file"
     if output.exists() and output.is_dir() != is_folder:
         raise UsageError(
@@ -131,7 +150,8 @@ def opened(output: Path) -> Iterator[Callable[[str], None]]:
     live = is_device(output)
     try:
         with ExitStack() as stack:
-            file = stack.enter_context(open(output if live else stack.enter_context(new_file(output)), "wb"))
+            place = _awaited(output) if live else stack.enter_context(new_file(output))
+            file = stack.enter_context(open(place, "wb"))
 
             def write(line: str) -> None:
                 file.write(line.encode("utf-8", "backslashreplace") + b"\n")
@@ -141,6 +161,27 @@ def opened(output: Path) -> Iterator[Callable[[str], None]]:
             yield write
     except OSError as error:
         raise DataError(f"cannot write {output}: {error.strerror or error}") from None
+
+
+def _awaited(output: Path) -> Path | int:
+    """What is opened to write to a device: itself, or a descriptor of a FIFO that somebody reads. DataError where nobody does."""
+    if not output.is_fifo():
+        return output
+    started, told = time.monotonic(), False
+    while (waited := time.monotonic() - started) < _SECONDS:
+        try:
+            descriptor = os.open(output, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # nobody has opened it for reading
+                raise
+        else:
+            os.set_blocking(descriptor, True)
+            return descriptor
+        if waited > _SAYS_AFTER and not told:
+            _log.info(f"{output} is a FIFO; waiting for somebody who reads it")
+            told = True
+        time.sleep(0.1)
+    raise DataError(f"{output}: is a FIFO (a named pipe), and nobody read from it in {_SECONDS:.0f} seconds")
 
 
 def row_lines(predictor: Predictor, format: str) -> tuple[str | None, Callable[[str, dict], Iterator[str]]]:
@@ -160,17 +201,23 @@ def row_lines(predictor: Predictor, format: str) -> tuple[str | None, Callable[[
         columns, cells = ("index", "prediction"), predictor.glue_cells
     else:
         columns, cells = ("index", *predictor.columns), predictor.cells
+    for name in predictor.columns:
+        _refuse_breaks("class", name)
 
     def lines(name: str, result: dict) -> Iterator[str]:
-        if any(c in name for c in "\t\r\n"):
-            raise UsageError(
-                f"the id {name!r} has tabs or line breaks, which a table cannot hold. Use {opt('format', 'jsonl')}."
-            )
+        _refuse_breaks("id", name)
         if format == "glue" and result["prediction"] is None:
             raise UsageError(f"a GLUE submission needs a prediction for every row; row {name} has an empty text.")
         return ("\t".join([name, *values]) for values in cells(result))
 
     return "\t".join(columns), lines
+
+
+def _refuse_breaks(what: str, name: str) -> None:
+    if any(c in name for c in "\t\r\n"):
+        raise UsageError(
+            f"the {what} {name!r} has tabs or line breaks, which a table cannot hold. Use {opt('format', 'jsonl')}."
+        )
 
 
 def write_answers(folder: Path, answers: AnswerFiles) -> None:

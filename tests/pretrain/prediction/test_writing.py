@@ -1,6 +1,7 @@
 """Where predictions go: what is refused, and files that are replaced whole."""
 
 import json
+import logging
 import os
 import shutil
 import sys
@@ -9,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from nlpdata.cli.streams import OutputRefused, standard_streams
-from nlpdata.errors import NlpdataError, UsageError
-from pretrain.prediction.writing import AnswerFiles, check_output, opened, write_answers
+from nlpdata.errors import DataError, NlpdataError, UsageError
+from pretrain.converters.checkpoint import Head
+from pretrain.prediction import writing
+from pretrain.prediction.sentences import SentencePredictor
+from pretrain.prediction.writing import AnswerFiles, check_output, format_of_name, opened, row_lines, write_answers
 from tests.nlpdata.commands import contents
 from tests.nlpdata.interruptions import run_failing, run_killed
 
@@ -29,6 +33,38 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     os.close(reader)
     assert pipe.is_fifo()
     assert os.listdir(tmp_path) == ["pipe"]
+
+
+def test_a_pipe_that_nobody_reads_is_not_waited_for_without_end(tmp_path, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr(writing, "_SECONDS", 0.3)
+    monkeypatch.setattr(writing, "_SAYS_AFTER", 0.0)
+    with (
+        pytest.raises(DataError, match=r"pipe: is a FIFO \(a named pipe\), and nobody read from it"),
+        opened(tmp_path / "pipe"),
+    ):
+        pass
+    assert caplog.messages == [f"{tmp_path}/pipe is a FIFO; waiting for somebody who reads it"]
+
+
+def test_names_of_files_that_are_not_text(tmp_path):
+    for name in ("p.gz", "p.tsv.zst", "p.PARQUET"):
+        with pytest.raises(
+            UsageError, match=r"predictions are written as text, not as \.(gz|zst|PARQUET)\. Name a \.tsv or"
+        ):
+            check_output(tmp_path / "in.txt", tmp_path / name, False, False)
+    assert [format_of_name(name) for name in ("p.jsonl", tmp_path / "p.tsv", "-")] == ["jsonl", "tsv", "tsv"]
+
+
+@pytest.mark.parametrize("format", ["tsv", "glue"])
+def test_names_of_classes_that_a_table_cannot_hold(format):
+    predictor = SentencePredictor(None, Head("classification", ("a", "b\tc")), None)
+    with pytest.raises(
+        UsageError, match=r"the class 'b\\tc' has tabs or line breaks, which a table cannot hold. Use format='jsonl'"
+    ):
+        row_lines(predictor, format)
+    row_lines(predictor, "jsonl")
 
 
 ANSWERS = AnswerFiles({"q": -1.5}, {"q": [{"text": "old"}]}, {"q": "old"})
