@@ -109,6 +109,7 @@ EXTRAS = {
     "apache_beam": "beam",
     "distributed": "dask",
     "gcsfs": "gcp",
+    "gin": "gin",
     "google.cloud.storage": "gcp",
     "jax": "jax",
     "keras": "train",

@@ -24,6 +24,7 @@ from pretrain.data.record_set import kind_of
 from pretrain.experiments import experiment_lines
 from pretrain.prediction.at_end import check_tokenizer, file_to_predict, predict_at_end
 from pretrain.settings.backend import choose_backend, use_installed
+from pretrain.settings.dialects.gin_files import GinBindings, gin_layers, read_gin
 from pretrain.settings.face import face_of
 from pretrain.settings.flags import FIELDS, RUN, fields_of, help_text, names_of, notes_of, parse_flags
 from pretrain.settings.overrides import parse_overrides
@@ -78,7 +79,7 @@ def _main(argv: Sequence[str]) -> int:
     os.environ["KERAS_BACKEND"] = backend
     if "tfhub_cache_dir" in values:
         os.environ["TFHUB_CACHE_DIR"] = values["tfhub_cache_dir"]
-    with user_modules(values.get("import_module", ())):
+    with user_modules([*values.get("import_module", ()), *gin_of(values).modules]):
         return _run(values, mode, f"backend: {backend} ({why})")
 
 
@@ -146,10 +147,10 @@ def _run_seeds(config: ExperimentConfig, model_dir: str, mode: str, values: dict
 
 
 def resolve(values: dict, read_checkpoints: bool = True) -> ExperimentConfig:
-    """The configuration that flags describe: experiment < --params < config files in order < flags < overrides.
+    """The configuration that flags describe: experiment < --params < config files in order < gin < flags < overrides.
 
     Args:
-      values: as parse_flags returns them.
+      values: as parse_flags returns them; the modules that gin files import have been imported.
       read_checkpoints: where only the experiment names an encoder, or task.hub_module_url a module, take the encoder of the run's
         checkpoints or of init_checkpoint.
     """
@@ -162,6 +163,7 @@ def resolve(values: dict, read_checkpoints: bool = True) -> ExperimentConfig:
     if "export_dir" in values:  # who names a place wants a model there; files and flags may name other formats
         layers.append(("--export_dir", {"trainer": {"export_formats": "hf"}}))
     layers += [(path, read_yaml(path)) for path in values.get("config_file", ())]
+    layers += gin_layers(gin_of(values))
     layers += _flag_layers(values)
     layers += [("--params_override", parse_overrides(text)) for text in values.get("params_override", ())]
     base = _experiment(name, values)
@@ -179,6 +181,11 @@ def resolve(values: dict, read_checkpoints: bool = True) -> ExperimentConfig:
             config = with_layers(base, layers, quiet=True)  # the first one has logged them
     tokenizer = _tokenizer_of_texts(config, values)
     return with_layers(base, [*layers, ("--tokenizer", tokenizer)], quiet=True) if tokenizer else config
+
+
+def gin_of(values: dict) -> GinBindings:
+    """What --gin_file and --gin_params bind."""
+    return read_gin(values.get("gin_file", ()), values.get("gin_params", ()))
 
 
 def _tokenizer_of_texts(config: ExperimentConfig, values: dict) -> dict:

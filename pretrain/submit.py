@@ -29,7 +29,7 @@ import yaml
 from nlpdata.cli.parameters import with_common
 from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.registry import user_modules
-from pretrain.run import resolve, run_mode
+from pretrain.run import gin_of, resolve, run_mode
 from pretrain.settings.command_line import run_app
 from pretrain.settings.flags import FIELDS, Flag, find_flag, parse_flags
 from pretrain.settings.schema import Choice, ExperimentConfig, own_modules
@@ -151,16 +151,19 @@ def submit_command(
         _run(commands)
 
 
+_FILES = ("config_file", "gin_file")  # flags that name files of the configuration
+
+
 def _check(flags: Sequence[str], quiet: bool = False) -> tuple[set[str], ExperimentConfig]:
     """(modules of the user's own parts, configuration) of a job. UsageError for flags that pretrain.run would refuse."""
     values = parse_flags(flags)
     mode = run_mode(values)
     if mode == "predict":
         raise UsageError("a job trains or evaluates; predictions are made here: python -m pretrain.predict.")
-    for path in values.get("config_file", ()):
-        if Path(path).exists():
+    for flag in _FILES:
+        if local := [path for path in values.get(flag, ()) if Path(path).exists()]:
             raise UsageError(
-                f"--config_file={path} is a file on this machine, which the job cannot read. Copy it to the bucket and name it "
+                f"--{flag}={local[0]} is a file on this machine, which the job cannot read. Copy it to the bucket and name it "
                 "there (gs://...), or name a file that comes with the package."
             )
     if not {"experiment", "params", "albert_config_file", "bert_config_file"} & set(values):
@@ -168,8 +171,9 @@ def _check(flags: Sequence[str], quiet: bool = False) -> tuple[set[str], Experim
             "no flags of pretrain.run: write them after `--`, e.g. -- --experiment=bert/local --mode=train."
         )
     here = {name: value for name, value in values.items() if not str(value).startswith("gs://")}
-    here["config_file"] = [path for path in values.get("config_file", ()) if not path.startswith("gs://")]
+    here |= {flag: [path for path in values.get(flag, ()) if not path.startswith("gs://")] for flag in _FILES}
     named = {part.strip() for text in values.get("import_module", ()) for part in text.split(",") if part.strip()}
+    named |= set(gin_of(here).modules)
     with user_modules(named):
         config = resolve(here, read_checkpoints=False)
         warnings = check_experiment(config, mode)

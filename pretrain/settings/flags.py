@@ -31,7 +31,6 @@ class Flag:
       aliases: other spellings.
       kind: a switch needs no value; many may be given several times.
       words: value -> value of the field, where they differ.
-      instead: for what cannot run here: what to use. Giving the flag is an error with this text.
       note: for what has no effect here: why. Giving the flag is reported with this text.
     """
 
@@ -41,7 +40,6 @@ class Flag:
     aliases: tuple[str, ...] = ()
     kind: Literal["value", "switch", "many"] = "value"
     words: dict[str, str] = field(default_factory=dict)
-    instead: str = ""
     note: str = ""
 
 
@@ -60,6 +58,8 @@ RUN = (
     ),
     Flag("config_file", "YAML file over the experiment; several in order.", kind="many"),
     Flag("params", "YAML file of Cerebras's BERT, translated; it implies the experiment.", aliases=("p",)),
+    Flag("gin_file", "Gin file over these: layers, optimizer and rates by class; several in order.", kind="many"),
+    Flag("gin_params", "The same as text, e.g. 'AdamW.beta_2 = 0.98'; several in order.", kind="many"),
     Flag("params_override", "Fields over everything else, e.g. a.b=1,c=[x,y]; several in order.", kind="many"),
     Flag(
         "import_module",
@@ -272,15 +272,7 @@ ACCEPTED = (
     Flag("multireplica", note="--strategy_type and --num_gpus choose devices", kind="switch"),
     Flag("end_n_top", note="every start and end is scored: --n_best_size is how many answers stay"),
 )
-_FIELDS_INSTEAD = (
-    "use --params_override for single fields, and your own part by module:attribute, e.g. "
-    "--params_override=task.model.encoder.type=my_module:MyEncoder"
-)
-REFUSED = (
-    Flag("gin_file", instead=_FIELDS_INSTEAD, kind="many"),
-    Flag("gin_params", instead=_FIELDS_INSTEAD, kind="many"),
-)
-FLAGS = (*RUN, *FIELDS, *ACCEPTED, *REFUSED)
+FLAGS = (*RUN, *FIELDS, *ACCEPTED)
 _BY_SPELLING = {spelling: flag for flag in FLAGS for spelling in (flag.name, *flag.aliases)}
 
 
@@ -309,8 +301,6 @@ def parse_flags(argv: Sequence[str]) -> dict[str, Any]:
             raise UsageError(
                 f"no flag --{name}.{closest(name, (f'--{known}' for known in _BY_SPELLING))} `--help` lists them."
             )
-        if flag.instead:
-            raise UsageError(f"--{name} has no meaning here: {flag.instead}.")
         if flag.kind == "switch":
             values[flag.name] = _switch(name, value) if equals else True
             continue
@@ -370,8 +360,8 @@ def help_text() -> str:
     """What --help prints."""
     blocks = [
         "usage: python -m pretrain.run --experiment=NAME --model_dir=DIR [flags]",
-        "Trains and evaluates encoders. The configuration is the experiment's, then --config_file in order, then flags,\n"
-        "then --params_override.",
+        "Trains and evaluates encoders. The configuration is the experiment's, then --config_file in order, then\n"
+        "--gin_file and --gin_params, then flags, then --params_override.",
         *(f"{title}:\n" + "\n".join(map(_help_line, flags)) for title, flags in (("The run", RUN), ("Fields", FIELDS))),
         textwrap.fill(f"Accepted, without effect: {', '.join('--' + flag.name for flag in ACCEPTED)}.", _WIDTH),
     ]

@@ -193,14 +193,15 @@ python3 data/create_pretraining_data.py \\
         Step(
             heading="Pretraining on Wikipedia and books",
             text="""
-The Garden's file names no data: a second file, or `--params_override`, does. `--gin_file` is refused with what to use
-instead: options of the encoder are fields of the configuration, and an encoder of your own is a module
-([extending](../extending.md)).
+The Garden's file names no data: a second file, or `--params_override`, does. Its page names a gin file without showing it; the
+one of that name here chooses talking heads and gated feed-forward parts
+([--gin_file](../pretraining.md#--gin_file-and---gin_params)).
 """,
             old="""
 python3 train.py \\
  --experiment=bert/pretraining --mode=train_and_eval --model_dir=/tmp/wiki_books \\
  --config_file=/nlp/bert/experiments/wiki_books_pretrain.yaml \\
+ --gin_file=/nlp/gin/talking_gated_encoder.gin \\
  --params_override=task.train_data.input_path=/tmp/tf_examples.tfrecord,\
 task.validation_data.input_path=/tmp/tf_examples.tfrecord
 """,

@@ -149,8 +149,10 @@ def test_garden_params_override_line():
     assert (config.task.train_data.input_path, config.task.init_checkpoint) == ("/some/path", "/some/tfhub")
 
 
-def test_garden_gin_line(capsys, no_backend):
-    assert "--gin_file has no meaning here" in failure(capsys, "--gin_file=/nlp/gin/talking_gated_encoder.gin")
+def test_garden_gin_line():
+    values = parse_flags(["--gin_file=/nlp/gin/talking_gated_encoder.gin"])
+    encoder = resolve({"experiment": "bert/pretraining", **values}, read_checkpoints=False).task.model.encoder.options
+    assert (encoder.attention, encoder.feed_forward) == ("talking_heads", "gated")
 
 
 def test_garden_local_line():
@@ -374,7 +376,7 @@ def test_wrong_modes(line, message):
             "--experiment=bert/local --model_dir=x --params_override=trainer.type=defualt",
             "trainer.type: unknown trainer 'defualt'. Did you mean default?",
         ),
-        ("--experiment=bert/local --gin_params=a=1", "--gin_params has no meaning here: use --params_override"),
+        ("--experiment=bert/local --gin_params=a.b=1", "--gin_params 'a.b=1': there is no class a here."),
         ("--experiment=bert/local --num_train_steps=0", "trainer.train_steps: must be at least 1. Received: 0."),
         ("--experiment=bert/local --backend=jaxx", "--backend=jaxx"),
         ("--experiment=json:loads", "experiment 'json:loads' fails: TypeError: loads() missing"),

@@ -344,6 +344,7 @@ def test_the_package_is_whole(tmp_path):
             "'savedmodle'. Did you mean savedmodel?",
         ),
         ([*STAGING, "--dry_run", "--", *FLAGS, f"--config_file={__file__}"], "is a file on this machine"),
+        ([*STAGING, "--dry_run", "--", *FLAGS, f"--gin_file={__file__}"], "is a file on this machine"),
         (
             ["--staging=gs://my-bucket/x", "--display_name=a/b", "--dry_run", "--", *FLAGS],
             "--display_name names a folder too",

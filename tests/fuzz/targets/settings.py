@@ -75,6 +75,26 @@ def _flags(case: Case) -> None:
     _resolved(case, *words)
 
 
+GIN = """
+include 'talking_gated_encoder.gin'
+RATE = 0.25
+OptimizationConfig.optimizer = @Lamb
+Lamb.exclude_from_weight_decay = ['a', 'b']
+TransformerScaffold:
+  attention_cls = @TalkingHeadsAttention
+  dropout_rate = %RATE
+Polynomial.power = 2.0
+"""
+
+
+@target("settings/gin", heavy=True)
+def _gin(case: Case) -> None:
+    path = case.write("a.gin", case.damaged(GIN.encode()))
+    value = mutations.number(case.draw) if case.draw.random() < 0.6 else mutations.text(case.draw)
+    name = case.draw.choice(("AdamW.epsilon", "BertEncoder.hidden_act", "TransformerScaffold.attention_cls", "RATE"))
+    _resolved(case, "--experiment=bert/pretraining", f"--gin_file={path}", f"--gin_params={name} = {value}")
+
+
 @target("settings/model-config", heavy=True)
 def _model_config(case: Case) -> None:
     name = case.draw.choice(("albert_base_v2", "bert_tiny", "mobilebert_uncased"))

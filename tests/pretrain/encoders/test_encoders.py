@@ -65,6 +65,26 @@ def test_forward_pass_equals_numpy(encoder):
         np.testing.assert_allclose(ops.convert_to_numpy(outputs[name]), value, atol=2e-5, err_msg=name)
 
 
+def test_talking_heads_keep_the_examples_of_a_row_apart():
+    model = task(bert(attention="talking_heads", feed_forward="gated")).build_model()
+    randomize(model)
+    ids = np.arange(1, 10, dtype=np.int32)[None]
+    apart = []
+    for part in (ids[:, :5], ids[:, 5:]):
+        alone = {"input_ids": part, "input_mask": np.ones_like(part), "segment_ids": np.zeros_like(part)}
+        apart.append(ops.convert_to_numpy(model(alone, heads=())["sequence_output"]))
+    row = {
+        "input_ids": ids,
+        "input_mask": np.ones_like(ids),
+        "segment_ids": np.zeros_like(ids),
+        "position_ids": np.array([[0, 1, 2, 3, 4, 0, 1, 2, 3]], np.int32),
+        "sequence_ids": np.array([[0] * 5 + [1] * 4], np.int32),
+        "sequence_starts": np.array([[0, 5]], np.int32),
+    }
+    together = ops.convert_to_numpy(model(row, heads=())["sequence_output"])
+    np.testing.assert_allclose(together, np.concatenate(apart, axis=1), atol=1e-5)
+
+
 def test_weights_of_bert_by_path():
     model = task(bert()).build_model()
     weights = weights_by_path(model)

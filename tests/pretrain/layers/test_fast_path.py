@@ -17,6 +17,9 @@ from pretrain.encoders.model import build_encoder, masked_lm_head, new_model
 from pretrain.layers import activations, kernels
 from pretrain.layers.dropout import dropout_scope
 from pretrain.layers.fast_path import FastPath, attend, fast_path
+from pretrain.layers.gated_feed_forward import GatedFeedForward
+from pretrain.layers.talking_heads import TalkingHeads
+from pretrain.layers.transformer import TransformerLayer
 from pretrain.settings.schema import RuntimeConfig
 from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
 from pretrain.training.jax_engine import _is_prefix, choose_fast_path, describe_fast_path
@@ -79,6 +82,34 @@ def test_a_model_and_its_gradients_with_dropout(kind):
     for variable, one, other in zip(variables, gradients, others, strict=True):
         atol = 1e-6 + 1e-4 * float(jnp.abs(one).max())  # the gradient of the key's bias is 0
         np.testing.assert_allclose(other, one, rtol=1e-4, atol=atol, err_msg=variable.path)
+
+
+def test_a_layer_of_talking_heads_and_gates():
+    """No kernel computes its attention; what surrounds it takes the fast path."""
+    layer = TransformerLayer(
+        name="layer",
+        hidden_size=32,
+        num_attention_heads=2,
+        intermediate_size=64,
+        hidden_act="gelu",
+        hidden_dropout_prob=0.1,
+        attention_probs_dropout_prob=0.1,
+        layer_norm_eps=1e-12,
+        attention=TalkingHeads,
+        feed_forward=GatedFeedForward,
+    )
+    layer.build()
+    for at, weight in enumerate(layer.weights):
+        weight.assign(normal(at, *weight.shape) * 0.3)
+    x, mask_adder = normal(1, 2, LENGTH, 32), jnp.where(jnp.arange(LENGTH) < 40, 0.0, -10000.0)[None, None, None]
+
+    def computed(path):
+        with dropout_scope(jnp.array([3, 4], jnp.int32)), fast_path(path):
+            return np.asarray(layer(x, mask_adder, training=True))
+
+    expected = computed(None)
+    np.testing.assert_allclose(computed(FastPath(cudnn=False, interpret=True)), expected, rtol=1e-4, atol=1e-4)
+    assert np.abs(expected).max() > 0.5
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from nlpdata.errors import UsageError
 from pretrain.registry import EXPERIMENTS
-from pretrain.settings.flags import ACCEPTED, FIELDS, FLAGS, REFUSED, RUN, fields_of, help_text, notes_of, parse_flags
+from pretrain.settings.flags import ACCEPTED, FIELDS, FLAGS, RUN, fields_of, help_text, notes_of, parse_flags
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.tree import Place, merged, to_tree
 
@@ -47,8 +47,6 @@ def test_forms(argv, values):
         (["--model_dir", "--mode=eval"], "--model_dir needs a value"),
         (["--do_train=maybe"], "--do_train: expected true or false. Received: 'maybe'"),
         (["--nomodel_dir"], "no flag --nomodel_dir"),
-        (["--gin_file=x.gin"], "use --params_override for single fields"),
-        (["--gin_params=x=1"], "use --params_override for single fields"),
     ],
 )
 def test_faults(argv, message):
@@ -116,8 +114,8 @@ def test_every_field_flag_sets_fields_that_exist():
 def test_help_names_every_flag():
     text = help_text()
     for flag in FLAGS:
-        assert f"--{flag.name}" in text or flag in REFUSED, flag.name
-    assert all(flag.help for flag in FLAGS if flag not in (*ACCEPTED, *REFUSED))
+        assert f"--{flag.name}" in text, flag.name
+    assert all(flag.help for flag in FLAGS if flag not in ACCEPTED)
     assert all(len(line) <= 120 for line in text.splitlines())
 
 
@@ -127,5 +125,5 @@ def test_the_guide_has_every_flag_with_its_fields():
         also = ", ".join(f"`--{alias}`" for alias in flag.aliases)
         row = f"| `--{flag.name}` | {also} | {flag.help} | {', '.join(f'`{path}`' for path in flag.fields)} |"
         assert row in guide, row
-    assert all(f"`--{flag.name}`" in guide for flag in (*ACCEPTED, *REFUSED))
+    assert all(f"`--{flag.name}`" in guide for flag in ACCEPTED)
     assert all(f"`{name}`" in guide for name in EXPERIMENTS.names())
