@@ -294,7 +294,7 @@ def _answer(
         )
         return None, _bad(kind, _where(place, name), wrong)
     if found != (start, start + len(text)):
-        what = f"the answer {text[:60]!r} is not at {start}; taken at {found[0]}"
+        what = f"the answer {text[:60]!r} is not at {start}; taken at {found[0]}: {context[slice(*found)][:60]!r}"
         return found, Note("answer_moved", f"{_where(place, name)}: {what}")
     if not context.startswith(text, start):
         what = f"the answer {text[:60]!r} reads {context[slice(*found)][:60]!r} in the context"

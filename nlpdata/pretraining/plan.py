@@ -242,6 +242,8 @@ def require_examples(plan: Plan, counters: Counter) -> None:
         if other:  # the text is fine, its division is not
             advice = f"{opt('eval_fraction', fraction)} gave it {counters[f'documents_{split}']} documents: "
             advice += "raise it, or drop it" if split == "eval" else "lower it"
+        elif counters["dropped/weight_below_one"] == counters["sentences"] > 0:
+            advice = "The weights behind @ chose none of the documents: raise them"
         else:
             advice = "Expected one sentence a line and a blank line between documents"
             if plan.objective.advice:

@@ -13,9 +13,11 @@ from nlpdata.files.unpacking import shown
 from nlpdata.tokenizers import OPTIONS, Tokenizer, load_tokenizer
 from nlpdata.tokenizers.stored import stored_options
 from pretrain.converters import native, places
-from pretrain.converters.tokenizer_files import find_tokenizer
+from pretrain.converters.tokenizer_files import find_tokenizer, refuse_larger
 
 _log = logging.getLogger(__name__)
+
+_PADDING = 127  # rows that embeddings have more than entries, to be a multiple of 128 at most
 
 
 def refuse_other_tokenizer(
@@ -45,15 +47,16 @@ def refuse_other_tokenizer(
     _refuse(line, "Use the tokenizer of the weights; if another one is meant", allow)
 
 
-def own_tokenizer(source: str, given: PathName | None, allow: bool) -> Tokenizer:
+def own_tokenizer(source: str, given: PathName | None, allow: bool, rows: int | None = None) -> Tokenizer:
     """The tokenizer given, else the one kept with a checkpoint; also where a copy of its file is given, without options next to it.
 
     Args:
       source: the checkpoint, as for read_checkpoint.
       given: tokenizer file; None: the one next to the checkpoint.
       allow: only report that it differs from that of the checkpoint.
+      rows: of the model's embedding, where that is known: many more than entries are reported.
 
-    Raises UsageError where there is none, or where it differs.
+    Raises UsageError where there is none, where it differs, or has more entries than rows.
     """
     path = given or find_tokenizer(source)
     if path is None:
@@ -66,6 +69,13 @@ def own_tokenizer(source: str, given: PathName | None, allow: bool) -> Tokenizer
     for note in tokenizer.notes:
         _log.info(shown(note))
     refuse_other_tokenizer(tokenizer.path, tokenizer.meta(), Path(tokenizer.path), source, allow)
+    if rows is not None:
+        refuse_larger(tokenizer, rows)
+        if rows - tokenizer.vocab_size > _PADDING and tokenizer.sha256 != _stored_checksum(source):
+            _log.warning(
+                "the tokenizer %s has %d entries, the model has %d: is it cut off, or another model's?",
+                *(shown(tokenizer.path), tokenizer.vocab_size, rows),
+            )
     return tokenizer
 
 

@@ -60,12 +60,17 @@ def load_fitting(path: PathName, checkpoint: Checkpoint, do_lower_case: bool | N
     tokenizer = load_tokenizer(str(path), do_lower_case=do_lower_case)
     for note in tokenizer.notes:
         _log.info(shown(note))
-    size = checkpoint.known_encoder.options.vocab_size
-    if tokenizer.vocab_size > size:
-        raise UsageError(
-            f"{path} has {tokenizer.vocab_size} entries, the model's vocab_size is {size}: it is another model's tokenizer"
-        )
+    refuse_larger(tokenizer, checkpoint.known_encoder.options.vocab_size)
     return tokenizer
+
+
+def refuse_larger(tokenizer: Tokenizer, rows: int) -> None:
+    """UsageError where a tokenizer has more entries than the model's embedding has rows: their ids mean nothing to the model."""
+    if tokenizer.vocab_size > rows:
+        raise UsageError(
+            f"{tokenizer.path} has {tokenizer.vocab_size} entries, the model's vocab_size is {rows}: it is another model's "
+            "tokenizer"
+        )
 
 
 def keep_tokenizer(folder: Path, path: Path, use: Mapping) -> None:

@@ -115,7 +115,7 @@ def predict(
 def _tokenizer(facts: Facts, path: Path, form: TableForm, given: PathName | None, allow: bool) -> Tokenizer | None:
     """The tokenizer to predict with; of records only whether they were made with the model's is checked."""
     if form.name != RECORDS:
-        return own_tokenizer(facts.source, given, allow)
+        return own_tokenizer(facts.source, given, allow, facts.rows)
     file, use = tokenizer_entry(EvalDataConfig(input_path=str(path)), "input")
     refuse_other_tokenizer(str(path), use, file, facts.source, allow)
     return None

@@ -91,7 +91,7 @@ class PretrainedModel(EncoderModel):
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The checkpoint's tokenizer. UsageError where there is none, or where the one given is another."""
-        return own_tokenizer(self._facts.source, self._given, self._allow_other)
+        return own_tokenizer(self._facts.source, self._given, self._allow_other, self._facts.rows)
 
     def predict(
         self,

@@ -40,6 +40,11 @@ class Facts:
     extras: dict
     encoder: Choice
 
+    @property
+    def rows(self) -> int:
+        """Of the embedding of words."""
+        return self.encoder.options.vocab_size
+
 
 def facts_of(checkpoint: Checkpoint, source: str) -> Facts:
     """What a checkpoint says about predictions. UsageError where it names no encoder."""

@@ -147,7 +147,7 @@ def test_moved_answers_are_listed_and_counted(tmp_path, make, records, vocab):
     path = squad(tmp_path / "train.json", (CONTEXT, ("q1", "who ?", [("lazy", 31)], False)))
     result = make(path, task="squad", max_seq_length=64, max_query_length=16)
     assert read_meta(result.meta)["splits"]["train"]["counters"]["notes"] == {"answer_moved": 1}
-    assert any("(id q1)" in line and "taken at 29" in line for line in make.log)
+    assert any("(id q1)" in line and "taken at 29: '" in line for line in make.log)
     record = records()[0]
     tokens = record["input_ids"][record["start_positions"][0] : record["end_positions"][0] + 1]
     assert load_tokenizer(vocab, do_lower_case=True).pieces(tokens) == ["lazy"]

@@ -113,6 +113,11 @@ def test_a_folder_gives_the_records_of_its_pattern(create, tmp_path):
     assert len(records(tmp_path, "by[folder]/x.tfrecord*")) > 0
 
 
+def test_weights_that_choose_nothing(refused, tmp_path):
+    path = write(tmp_path / "text.txt", "a b c\nd e f\n")
+    refused(1, ["2 weight below one. The weights behind @ chose none of the documents: raise them"], f"{path}@0.0001")
+
+
 def test_a_folder_without_text_as_input(refused, tmp_path):
     (tmp_path / "corpus").mkdir()
     write(tmp_path / "corpus" / "text.md", TEXT)

@@ -105,6 +105,19 @@ def test_differences_are_refused_unless_confirmed(source, tmp_path, words, optio
         assert check(other, source, options=False) == []
 
 
+def test_a_vocabulary_of_another_size_than_the_embedding(source, tmp_path, caplog):
+    own = own_tokenizer(str(source), None, False)
+    for rows, warned in ((own.vocab_size, False), (own.vocab_size + 127, False), (own.vocab_size + 128, True)):
+        caplog.clear()
+        own_tokenizer(str(source), None, False, rows)
+        assert ("is it cut off, or another model's?" in caplog.text) == warned
+    size = own.vocab_size
+    with pytest.raises(
+        UsageError, match=f"has {size} entries, the model's vocab_size is {size - 1}: it is another model's"
+    ):
+        own_tokenizer(str(source), None, True, size - 1)
+
+
 def test_a_source_that_does_not_state_its_casing_is_not_asked_for_it(tmp_path):
     """The vocabulary of a TensorFlow checkpoint is there alone."""
     vocabulary(tmp_path / "tf1" / "vocab.txt")
