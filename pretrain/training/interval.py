@@ -1,10 +1,21 @@
 """What a train line of metrics.jsonl is about: the steps since the line before."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass
+class _Speed:
+    tokens: int = 0
+    seconds: float = 0.0
+    steps: int = 0
 
 
 class Interval:
     """Statistics and speed of some steps.
+
+    The speed is that of the steps whose shapes were seen before. The others compile, which says nothing of the steps to come; where
+    there are no others, theirs is all that is known.
 
     Args:
       statistics: of those that a run took before it resumed, whose time does not count.
@@ -16,19 +27,22 @@ class Interval:
     def __init__(self, statistics: Sequence[Mapping] = ()):
         self.statistics = [dict(each) for each in statistics]
         self._fetched = len(self.statistics)
-        self._tokens = self._places = self._timed_steps = 0
-        self._seconds = 0.0
+        self._tokens = self._places = 0
+        self._compiling, self._compiled = _Speed(), _Speed()
+        self._last = self._compiled  # where the time of the step that was added last belongs
 
-    def add(self, statistics: Mapping, tokens: int, places: int) -> None:
-        """Adds a step, with its numbers of real tokens and of positions."""
+    def add(self, statistics: Mapping, tokens: int, places: int, compiles: bool = False) -> None:
+        """Adds a step, with its numbers of real tokens and of positions, and whether it is the first one of its shapes."""
         self.statistics.append(dict(statistics))
         self._tokens += tokens
         self._places += places
-        self._timed_steps += 1
+        self._last = self._compiling if compiles else self._compiled
+        self._last.tokens += tokens
+        self._last.steps += 1
 
     def add_seconds(self, seconds: float) -> None:
-        """Adds time to that of the steps."""
-        self._seconds += seconds
+        """Adds time to that of the step that was added last."""
+        self._last.seconds += seconds
 
     def fetch(self) -> Iterator[tuple[int, dict[str, float]]]:
         """Waits for the device; yields (how many steps before the last one, numbers) of each step that was not fetched before."""
@@ -39,14 +53,18 @@ class Interval:
             yield len(self.statistics) - at - 1, values
 
     @property
+    def _speed(self) -> _Speed:
+        return self._compiled if self._compiled.steps else self._compiling
+
+    @property
     def seconds_a_step(self) -> float:
-        return self._seconds / max(self._timed_steps, 1)
+        return self._speed.seconds / max(self._speed.steps, 1)
 
     def speed(self, hosts: int) -> dict[str, float]:
         """tokens_per_second over all hosts, and padding, the share of positions without a token; {} where neither is known."""
         if not self._places:
             return {}
         return {
-            "tokens_per_second": self._tokens * hosts / max(self._seconds, 1e-9),
+            "tokens_per_second": self._speed.tokens * hosts / max(self._speed.seconds, 1e-9),
             "padding": 1 - self._tokens / self._places,
         }

@@ -78,12 +78,11 @@ class LiveLine:
         self._train_steps, self._stream = train_steps, stream or sys.stderr
         self._open = False
 
-    def show(self, step: int, values: Mapping, seconds_a_step: float) -> None:
-        left = (self._train_steps - step) * seconds_a_step
+    def show(self, step: int, values: Mapping, seconds_left: float) -> None:
         parts = [f"step {step}/{self._train_steps}", f"loss {values['loss']:.4f}", f"lr {values['learning_rate']:.3g}"]
         if "tokens_per_second" in values:
             parts += [f"{values['tokens_per_second']:,.0f} tokens/s", f"{values['padding']:.0%} padding"]
-        parts.append(f"{duration(left)} left")
+        parts.append(f"{duration(seconds_left)} left")
         text = "  ".join(parts)
         if self._stream.isatty():
             self.note(text)

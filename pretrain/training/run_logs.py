@@ -65,10 +65,10 @@ class RunLogs:
         if values and self._boards:
             self._boards[split].write(step, values)
 
-    def show(self, step: int, values: Mapping, seconds_a_step: float) -> None:
-        """Shows a step on the live line."""
+    def show(self, step: int, values: Mapping, seconds_left: float) -> None:
+        """Shows a step on the live line, and how long the call still takes."""
         if self._live is not None:
-            self._live.show(step, values, seconds_a_step)
+            self._live.show(step, values, seconds_left)
 
     def note(self, text: str) -> None:
         """Shows a text in place of the live line, on a terminal only."""

@@ -108,6 +108,7 @@ class Trainer:
         self._writer = CheckpointWriter(self._checkpoints, self._settings.async_checkpoints, self._note_checkpoint)
         self._recoveries = Recoveries(config.trainer, recoveries)
         self._interval = Interval(interval)
+        self._seen: set[int] = set()  # numbers of positions of the steps of this call, by which their shapes differ
         self._since_look: float | None = (
             None  # seconds of steps; None before the first look, which waits for a compiler
         )
@@ -181,7 +182,9 @@ class Trainer:
 
     def _advance(self, step: int, prepared: Prepared, started: float) -> None:
         """One step, and what is due after it; the wait for its batch began at `started`."""
-        self._interval.add(self.take_step(step, prepared), prepared.tokens, prepared.places)
+        compiles = prepared.places not in self._seen
+        self._seen.add(prepared.places)
+        self._interval.add(self.take_step(step, prepared), prepared.tokens, prepared.places, compiles)
         self.step = step + 1
         number = self._asked_to_end()
         ending = bool(number) or self.finished()
@@ -286,7 +289,7 @@ class Trainer:
         if self._recoveries.stored:
             values["recoveries"] = len(self._recoveries.stored)
         self._logs.write(self.step, "train", values, extra)
-        self._logs.show(self.step, values, interval.seconds_a_step)
+        self._logs.show(self.step, values, (self.last_step - self.step) * interval.seconds_a_step)
         return values
 
     def _reduce(self, statistics: list[dict]) -> dict[str, float]:

@@ -1,12 +1,14 @@
 """A run in several calls of some steps each, and evaluations of all its checkpoints, or of one that is named."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 
 import pytest
 
 from pretrain.converters import native
+from pretrain.training.interval import Interval
 from tests.pretrain.runs import curve, experiment, lines, run
 
 
@@ -30,9 +32,12 @@ def whole(config, tmp_path_factory):
     return model_dir
 
 
-def test_calls_of_some_steps_are_one_run(config, whole, tmp_path):
-    model_dir = tmp_path / "run"
+def test_calls_of_some_steps_are_one_run(config, whole, tmp_path, capsys, monkeypatch):
+    model_dir, compiles, add = tmp_path / "run", [], Interval.add
+    monkeypatch.setattr(Interval, "add", lambda *args: compiles.append(args[-1]) or add(*args))
     said = run(in_calls_of(config, 4), model_dir)
+    assert compiles == [True, False, False, False]
+    assert re.search(r"^step 4/6 .* 0s left$", capsys.readouterr().err, re.MULTILINE)  # of this call
     assert "this call ends after step 4 of 6 (trainer.steps_a_call)" in said
     assert native.step_of(native.locate(model_dir)) == 4
     said = run(in_calls_of(config, 4), model_dir)

@@ -87,7 +87,7 @@ def test_live_line():
     stream = io.StringIO()
     line = LiveLine(1000, stream)
     values = {"loss": 7.12345, "learning_rate": 1e-4, "tokens_per_second": 12345.6, "padding": 0.083}
-    line.show(400, values, 0.5)
+    line.show(400, values, 300)
     assert stream.getvalue() == "step 400/1000  loss 7.1235  lr 0.0001  12,346 tokens/s  8% padding  5m00s left\n"
 
 
