@@ -7,6 +7,7 @@ import pytest
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.converters import Checkpoint, read_checkpoint
+from pretrain.converters.checkpoint import stored_encoder
 from pretrain.converters.write import write_checkpoint
 from pretrain.encoders.model import build_encoder, new_model
 from pretrain.encoders.model_config import read_model_config
@@ -37,6 +38,11 @@ def test_they_come_back_in_our_own_format_and_others_refuse_them(kind, tmp_path)
         with pytest.raises(UsageError, match=f"has no place for {odd} of an encoder"):
             write_checkpoint(tmp_path / format, whole, format)
         assert not (tmp_path / format).exists()
+
+
+def test_a_checkpoint_that_does_not_mention_the_layers_has_the_standard_ones():
+    stored = {"type": "bert", "options": dict(SMALL)}
+    assert stored_encoder(stored, "state.json") == bert(attention="standard", feed_forward="standard")
 
 
 def test_published_configurations_do_not_mention_the_layers(tmp_path):

@@ -110,6 +110,9 @@ def test_a_layer_of_talking_heads_and_gates():
     expected = computed(None)
     np.testing.assert_allclose(computed(FastPath(cudnn=False, interpret=True)), expected, rtol=1e-4, atol=1e-4)
     assert np.abs(expected).max() > 0.5
+    job = PretrainingTask(PretrainingConfig(model={"encoder": {"type": "bert", "attention": "talking_heads"}}))
+    line = describe_fast_path(FastPath(), "", job, RuntimeConfig(mixed_precision_dtype="bfloat16"), "gpu")
+    assert "attention: plain (talking_heads has no kernel)" in line
 
 
 @pytest.mark.parametrize(
