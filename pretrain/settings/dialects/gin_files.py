@@ -66,11 +66,13 @@ class GinBindings:
       modules: the user's modules that they import.
       aliases: name in references -> module, where `import` gives one.
       bindings: in their order; a later one of the same argument counts.
+      notes: what the user should know of the files.
     """
 
     modules: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
     bindings: tuple[Binding, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,8 @@ def read_gin(files: Sequence[str], params: Sequence[str]) -> GinBindings:
     if not files and not params:
         return GinBindings()
     modules, aliases, statements = [], {}, []
-    for statement, place in _statements(files, params):
+    notes: list[str] = []
+    for statement, place in _statements(files, params, notes):
         if hasattr(statement, "arg_name"):
             statements.append((statement, place))
         elif hasattr(statement, "module"):
@@ -161,7 +164,7 @@ def read_gin(files: Sequence[str], params: Sequence[str]) -> GinBindings:
             raise UsageError(f"{place}: {each.scope}/ is a scope; there are none here. Bind {each.selector} itself.")
         if each.arg_name:
             bindings.append(Binding(place, each.selector, each.arg_name, _expanded(each.value, macros, place)))
-    return GinBindings(tuple(modules), aliases, tuple(bindings))
+    return GinBindings(tuple(modules), aliases, tuple(bindings), tuple(notes))
 
 
 def gin_layers(gin: GinBindings) -> list[tuple[str, dict]]:
@@ -171,6 +174,8 @@ def gin_layers(gin: GinBindings) -> list[tuple[str, dict]]:
 
     UsageError, with file and line, for a class or an argument that there is not, and for a value that is not available here.
     """
+    for note in gin.notes:
+        _log.info(note)
     chosen: list[tuple[str, dict]] = []
     others: list[tuple[str, dict]] = []
     for binding in gin.bindings:
@@ -188,10 +193,10 @@ def gin_layers(gin: GinBindings) -> list[tuple[str, dict]]:
     return [*chosen, *others]
 
 
-def _statements(files: Sequence[str], params: Sequence[str]) -> Iterator[tuple[Any, str]]:
-    """(statement, its place) of files, of those that they include, and of lines."""
+def _statements(files: Sequence[str], params: Sequence[str], notes: list[str]) -> Iterator[tuple[Any, str]]:
+    """(statement, its place) of files, of those that they include, and of lines; adds to the notes."""
     seen = 0
-    todo = [(_found(path), path) for path in files]
+    todo = [(_found(path, notes), path) for path in files]
     while todo:
         place, shown = todo.pop(0)
         seen += 1
@@ -206,7 +211,7 @@ def _statements(files: Sequence[str], params: Sequence[str]) -> Iterator[tuple[A
             if hasattr(statement, "filename"):
                 path = statement.filename
                 near = place.parent / path
-                included.append((near if near.is_file() else _found(path), path))
+                included.append((near if near.is_file() else _found(path, notes), path))
             else:
                 yield statement, f"{shown}:{line}"
         todo = included + todo
@@ -215,14 +220,14 @@ def _statements(files: Sequence[str], params: Sequence[str]) -> Iterator[tuple[A
             yield statement, f"--gin_params {text!r}"
 
 
-def _found(path: str) -> Path:
-    """The file at a path, or the one of that name that comes with the package, which is reported."""
+def _found(path: str, notes: list[str]) -> Path:
+    """The file at a path, or the one of that name that comes with the package, which is noted."""
     if is_remote(path) or Path(path).exists():
         return fetched(path)
     shipped = _SHIPPED / Path(path).name
     if shipped.is_file():
         if path != shipped.name:
-            _log.info(f"{path} is not there; the {shipped.name} that comes with the package is used")
+            notes.append(f"{path} is not there; the {shipped.name} that comes with the package is used")
         return shipped
     names = [file.name for file in _SHIPPED.glob("*.gin")]
     raise UsageError(f"there is no gin file {path}.{closest(Path(path).name, names)}")

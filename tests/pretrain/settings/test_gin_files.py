@@ -136,4 +136,4 @@ def test_a_run_prints_the_configuration_that_a_gin_file_makes(folder, capsys):
     said = capsys.readouterr()
     assert "attention: talking_heads\n" in said.out
     assert "feed_forward: gated\n" in said.out
-    assert "the talking_gated_encoder.gin that comes with the package is used" in said.err
+    assert said.err.count("the talking_gated_encoder.gin that comes with the package is used") == 1
