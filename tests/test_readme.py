@@ -28,6 +28,7 @@ SUBSTITUTIONS = {
     "--eval-fraction 0.05\n": "--eval-fraction 0.2 --max-seq-length 64\n",  # what the tiny model takes
     "--model_config=albert_base_v2 --mode": "--config_file=pretrain/configs/tiny_albert.yaml --mode",
     "--num_train_epochs=3\n": "--num_train_epochs=3 --print_config\n",  # other pages train
+    "--model_dir=layers ": "--model_dir=layers --print_config ",  # likewise
     "--model_dir=run0\n": "--model_dir=run0 --print_config\n",
     "--num_train_steps=400 ": "--num_train_steps=30 --train_batch_size=16 --params_override=trainer.summary_interval=10 ",
     "--num_train_epochs=20 ": "--num_train_epochs=4 ",

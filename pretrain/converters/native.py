@@ -304,6 +304,8 @@ def _read(folder: Path, model_config: Choice | None) -> Checkpoint:
     info = read_info(folder)
     stored = info.get("encoder")
     encoder = None if stored is None else stored_encoder(stored, str(folder / INFO))
-    arrays = read_arrays(folder, "model/") | (read_arrays(folder, _AVERAGE) if uses_average(info) else {})
+    averages = read_arrays(folder, _AVERAGE) if uses_average(info) else {}
+    arrays = read_arrays(folder, "model/") | averages
+    notes = ("the average of its weights is read (trainer.optimizer_config.ema.evaluate)",) if averages else ()
     weights = {name: as_weight(array, name, str(folder)) for name, array in arrays.items()}
-    return Checkpoint("native", str(folder), encoder or model_config, weights, {}, info.get("data", {}))
+    return Checkpoint("native", str(folder), encoder or model_config, weights, {}, info.get("data", {}), notes=notes)

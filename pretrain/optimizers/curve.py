@@ -195,8 +195,8 @@ def _in_words(stored: Mapping) -> str:
         steps = stored["warmup_steps"]
         words.append(f"warm-up from {stored['warmup_rate']:.4g} in {steps} step{'s' if steps > 1 else ''}")
     if "formula" in stored:
-        options = ", ".join(f"{name} {value}" for name, value in stored["formula"].items())
-        words.append(f"then {stored['type']}: {options}")
+        options = ", ".join(f"{name} {str(value)[:40]}" for name, value in stored["formula"].items())
+        words.append(f"then {stored['type']}: {options}"[:400])
     elif stored["decay_start"] is None:
         words.append("then constant")
     else:

@@ -13,6 +13,8 @@ from nlpdata.errors import UsageError
 from pretrain.settings.config import Config
 from pretrain.settings.schema import MOST, at_least
 
+_MOST_VALUES = 1000  # of a stepwise rate: each is an operation of a step
+
 
 @dataclass
 class Formula(Config):
@@ -225,6 +227,8 @@ class StepwiseConfig(Formula):
         return [self.decay_start + boundary + after for boundary in self.boundaries for after in (0, 1)]
 
     def faults(self) -> Iterator[tuple[str, Any, str]]:
+        if len(self.boundaries) > _MOST_VALUES:
+            yield "boundaries", f"{len(self.boundaries)} steps", f"must be at most {_MOST_VALUES}."
         if len(self.values) != len(self.boundaries) + 1:
             yield "values", self.values, f"must be one more than boundaries, {len(self.boundaries)} + 1 rates."
         if self.boundaries != sorted(set(self.boundaries)):

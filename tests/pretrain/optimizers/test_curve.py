@@ -238,6 +238,12 @@ def test_what_an_older_checkpoint_does_not_say_is_not_made_up(damage):
     assert stored_description(info) is None
 
 
+def test_a_stored_formula_is_quoted_in_part():
+    stored = description(optimization(CosineConfig(1e-3)), 100)
+    assert len(in_words(stored | {"formula": {"x" * 9000: "y" * 9000}})) < 500
+    assert in_words(stored | {"formula": [1]}).startswith("not understood: {")
+
+
 @pytest.mark.parametrize("damage", [{"peak": None}, {"peak": "x"}, {"rate": [1]}, {"end_rate": {}}])
 def test_a_stored_rate_that_is_not_understood_is_quoted(damage):
     stored = description(optimization(PolynomialConfig(1e-3)), 10)

@@ -9,10 +9,10 @@ import pytest
 from nlpdata.errors import UsageError
 from pretrain.optimizers.configs import AdamWConfig, LambConfig
 from pretrain.optimizers.curve import curve_of
-from pretrain.registry import EXPERIMENTS, TASKS
+from pretrain.registry import EXPERIMENTS, SCHEDULES, TASKS
 from pretrain.run import main, resolve
 from pretrain.settings.flags import parse_flags
-from pretrain.settings.schema import Choice
+from pretrain.settings.schema import Choice, choose
 from pretrain.settings.tree import with_layers
 from pretrain.settings.yaml_files import read_yaml
 from pretrain.submit import main as submit
@@ -161,6 +161,16 @@ def test_a_pointless_run_is_refused_in_every_mode_and_by_submit(capsys, line, me
     said = capsys.readouterr()
     assert re.search(message, said.err)
     assert not said.out
+
+
+def test_a_rate_of_thousands_of_values_is_refused():
+    config = config_of()
+    steps = list(range(2000))
+    config.trainer.optimizer_config.learning_rate = choose(
+        SCHEDULES, "stepwise", boundaries=steps, values=[0.1, *steps]
+    )
+    with pytest.raises(UsageError, match=r"boundaries is '2000 steps': must be at most 1000"):
+        check_experiment(config, "train")
 
 
 def test_bounds_of_a_learning_rate_from_python():

@@ -107,6 +107,7 @@ def test_the_average_is_what_is_evaluated_kept_as_best_and_started_from(whole, c
         assert (read[path] == value).all()
     said = run(changed(without, "task", init_checkpoint=str(whole)), tmp_path / "next", "eval")
     assert any("is evaluated, as it was loaded" in line for line in said)
+    assert any("the average of its weights is read (trainer.optimizer_config.ema.evaluate)" in line for line in said)
     loss = json.loads((tmp_path / "next" / "eval_results.json").read_text())["loss"]
     assert loss == pytest.approx(at_end, rel=1e-6)
 
