@@ -28,7 +28,7 @@ def write_checkpoint(folder: str | os.PathLike, checkpoint: Checkpoint, format: 
     if is_remote(folder):
         return _send(path_of(folder), checkpoint, format)
     folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} already exists. Name a new folder.")
     with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)

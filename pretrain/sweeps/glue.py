@@ -159,13 +159,16 @@ def _runs(options: GlueOptions, names: Sequence[str]) -> dict[str, tuple[Experim
         )
     confirmed = any(_ALLOW in (tree.get("task") or {}) for _, tree in above)  # the runs check the tokenizer again
     tokenizer = own_tokenizer(source, options.tokenizer, confirmed)
+    splits = {name: _splits_of(name, names) for name in names}
+    for name in names:  # before the first records, which may take long
+        _check_input(options, name, splits[name])
+        with_layers(registered(options.experiment), [_settings(name), *above])
     runs = {}
     for name in names:
-        _, settings, dev = DATASETS[name]
-        trained = _SAME_MODEL.get(name, "")
-        trained = trained if trained in names else ""  # the dataset whose model is scored
-        records = make_records(options, name, [dev] if trained else ["train", dev], tokenizer)
-        layers = [(settings, read_yaml(settings)), ("", _task_layer(options, records, dev, encoder))]
+        dev = DATASETS[name][2]
+        trained = "" if "train" in splits[name] else _SAME_MODEL[name]  # the dataset whose model is scored
+        records = make_records(options, name, splits[name], tokenizer)
+        layers = [_settings(name), ("", _task_layer(options, records, dev, encoder))]
         config = with_layers(registered(options.experiment), [*layers, *above])
         if not trained:
             check_before_sweep(config, "train_and_eval")
@@ -175,6 +178,32 @@ def _runs(options: GlueOptions, names: Sequence[str]) -> dict[str, tuple[Experim
             else:
                 runs[f"{name}/{seed}"] = each, "train_and_eval"
     return runs
+
+
+def _settings(name: str) -> tuple[str, dict]:
+    """The settings of a dataset, with the name of their file."""
+    settings = DATASETS[name][1]
+    return settings, read_yaml(settings)
+
+
+def _splits_of(name: str, names: Sequence[str]) -> list[str]:
+    """The splits that records are made of: of a dataset on which the model of another one is scored the dev split alone."""
+    dev = DATASETS[name][2]
+    return [dev] if _SAME_MODEL.get(name) in names else ["train", dev]
+
+
+def _check_input(options: GlueOptions, name: str, splits: Sequence[str]) -> None:
+    """UsageError, DataError where a dataset is not in the input, unless its records are there already."""
+    from nlpdata.finetuning.datasets import choose_splits, open_dataset
+    from nlpdata.finetuning.options import FinetuningOptions
+
+    if not (_records(options, name) / "meta.json").exists():
+        wanted = ",".join(splits)
+        choose_splits(open_dataset([str(options.input)], FinetuningOptions(task=name, splits=wanted)), wanted)
+
+
+def _records(options: GlueOptions, name: str) -> Path:
+    return Path(options.output) / "records" / name
 
 
 def _scored(config: ExperimentConfig, run: Path) -> ExperimentConfig:
@@ -189,7 +218,7 @@ def make_records(options: GlueOptions, name: str, splits: Sequence[str], tokeniz
     from nlpdata.output import is_unfinished
     from nlpdata.records.contract import read_meta
 
-    folder = Path(options.output) / "records" / name
+    folder = _records(options, name)
     meta_path = folder / "meta.json"
     if not meta_path.exists() or any(is_unfinished(str(folder / f"{split}.tfrecord")) for split in splits):
         _log.info(f"{name}: making records: {folder}")

@@ -115,6 +115,31 @@ def test_texts_that_are_longer_than_the_model_takes(base, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--tasks=rte,cola"], "glue holds MNLI, RTE, STS-B; expected the folder of CoLA"),
+        (
+            ["--tasks=rte", "--params_override=trainer.train_stps=1"],
+            "trainer.train_stps: TrainerConfig has no such field",
+        ),
+    ],
+)
+def test_what_is_wrong_is_found_before_any_record_is_made(more, message, base, tmp_path, capsys):
+    given = (
+        "--init_checkpoint",
+        base,
+        "--input",
+        tmp_path / "glue",
+        "--output",
+        tmp_path / "out",
+        "--max_seq_length=32",
+    )
+    assert main([*map(str, given), *more]) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
     ("tasks", "names"),
     [
         (None, list(DATASETS)),
