@@ -21,14 +21,14 @@ from nlpdata.records.contract import read_meta
 from nlpdata.registry import user_modules
 from pretrain.data.question_files import names_questions
 from pretrain.data.record_set import kind_of
-from pretrain.experiments import experiment_lines
+from pretrain.experiments import encoder_layer, experiment_lines, names_sizes, stored_encoder
 from pretrain.prediction.at_end import check_tokenizer, file_to_predict, predict_at_end
 from pretrain.settings.backend import choose_backend, use_installed
 from pretrain.settings.dialects.gin_files import GinBindings, gin_layers, read_gin
 from pretrain.settings.face import face_of
 from pretrain.settings.flags import FIELDS, RUN, fields_of, help_text, names_of, notes_of, parse_flags
 from pretrain.settings.overrides import parse_overrides
-from pretrain.settings.schema import Choice, ExperimentConfig, own_modules, registered
+from pretrain.settings.schema import ExperimentConfig, registered
 from pretrain.settings.tree import to_tree, with_layers
 from pretrain.settings.values import parse_value
 from pretrain.settings.yaml_files import dump_yaml, read_yaml
@@ -169,14 +169,14 @@ def resolve(values: dict, read_checkpoints: bool = True) -> ExperimentConfig:
     base = _experiment(name, values)
     config = with_layers(base, layers)
     by_module = _is_by_module(values, layers)
-    if read_checkpoints and (by_module or not any(_names_sizes(tree) for _, tree in layers)):
-        with user_modules(own_modules(config)):
-            source, encoder = _stored_encoder(config, values)
+    if read_checkpoints and (by_module or not any(names_sizes(tree) for _, tree in layers)):
+        source = _weights_of(config, values)
+        encoder = stored_encoder(config, source)
         if encoder is not None:
             _log.info(
                 f"the model is of type {encoder.type}, with the sizes of {source}; --model_config names another one"
             )
-            own = (source, {"task": {"model": {"encoder": to_tree(encoder)}}})
+            own = (source, encoder_layer(encoder))
             layers = [*layers, own] if by_module else [own, *layers]
             config = with_layers(base, layers, quiet=True)  # the first one has logged them
     tokenizer = _tokenizer_of_texts(config, values)
@@ -205,30 +205,16 @@ def _is_by_module(values: dict, layers: list[tuple[str, dict]]) -> bool:
     return named and not {"model_config", *_ARCHITECTURE_FLAGS} & values.keys()
 
 
-def _names_sizes(tree: Mapping) -> bool:
-    """Whether a layer sets the size of the encoder."""
-    encoder = ((tree.get("task") or {}).get("model") or {}).get("encoder") or {}
-    if isinstance(encoder, str):  # the type alone
-        return False
-    parts = [encoder, *(part for part in encoder.values() if isinstance(part, Mapping))]
-    return any("hidden_size" in part for part in parts)
-
-
-def _stored_encoder(config: ExperimentConfig, values: dict) -> tuple[str, Choice | None]:
-    """(checkpoint, encoder) of the run's newest checkpoint, else of init_checkpoint; None where the configuration has it."""
-    model: Any = getattr(config.task, "model", None)
-    if not hasattr(model, "encoder"):
-        return "", None
-    from pretrain.converters import native, read_encoder
+def _weights_of(config: ExperimentConfig, values: dict) -> str:
+    """Where the run's weights come from: its folder with the newest checkpoint, else init_checkpoint, which may be ""."""
+    from pretrain.converters import native
 
     own = []
     with contextlib.suppress(UsageError):  # no model_dir: reported later, where it is needed
         folder = Path(find_model_dir(values.get("model_dir"), os.environ))
         places = [folder, *(sorted(folder.glob("seed-*")) if "seeds" in values else [])]
         own = [place for place in places if native.finished(place / "checkpoints")]
-    source = str(own[-1]) if own else config.task.init_checkpoint
-    encoder = read_encoder(source, model.encoder) if source else model.encoder
-    return source, None if encoder == model.encoder else encoder
+    return str(own[-1]) if own else config.task.init_checkpoint
 
 
 def run_mode(values: dict) -> str:
