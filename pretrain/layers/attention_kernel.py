@@ -2,11 +2,15 @@
 
 FlashAttention (Dao et al., 2022, arXiv 2205.14135). Dropout is drawn inside, from the key and the place of a score, and again in
 the backward pass. In rows of several examples, blocks of queries and keys that have no example in common are not computed.
+
+Probabilities are powers of 2, so that scores are scaled once: by log2(e) / sqrt(width). What dropout divides by, and what
+the gradients of scores are scaled by, is left out of the loops and multiplied with their sums.
 """
 
 import functools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -15,13 +19,33 @@ import numpy as np
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-from pretrain.layers.dropout import row_factors
+from pretrain.layers.dropout import keep_factor, keeps, row_start
 from pretrain.layers.tensors import Tensor
 
-# Measured on an H200 at lengths 128 and 512: blocks of 128, or more warps, are slower.
-WARPS, STAGES = 4, 2
-MASKED = -10000.0  # added to the scores of keys that a query does not attend to
-BLOCK = 64  # queries and keys that a program holds at a time; lengths are multiples of it
+MASKED = -10000.0  # the score of keys that a query does not attend to, in rows of several examples
+BLOCK = 64  # lengths are multiples of it
+_LOG2_E = math.log2(math.e)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What a program holds at a time: `own` of the rows that it is for, and `other` of those that it goes through; its warps and
+    stages of Triton's pipeline."""
+
+    own: int
+    other: int
+    warps: int
+    stages: int
+
+    def at(self, length: int, width: int) -> "Tile":
+        """The tile for sequences of that length and heads of that width: of BLOCK own rows where they do not fit."""
+        return replace(self, own=BLOCK) if length % self.own or width > BLOCK else self
+
+
+# Measured on an H200 at length 512, in rows of several examples.
+_FORWARD = Tile(128, 64, 4, 4)
+_TO_QUERY = Tile(64, 64, 4, 3)
+_TO_KEY_AND_VALUE = Tile(128, 32, 4, 4)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
@@ -49,69 +73,142 @@ def attention(
     return _forward(query, key, value, mask, dropout_key, rate, interpret)[0]
 
 
-def _spans(mask: Tensor) -> tuple[Tensor, ...]:
-    """(first, stop) of the blocks with which each has an example in common, int32 (b, blocks); () where mask is of keys alone."""
+def _forward(query, key, value, mask, dropout_key, rate, interpret):
+    _, length, _, width = query.shape
+    call = _Call(_FORWARD.at(length, width), mask, query.shape, rate, interpret)
+    out, logs = call(
+        _forward_kernel,
+        (dropout_key, query, key, value, mask),
+        [call.own, call.all, call.all, call.tokens],
+        [(call.own, query.dtype), (call.own_rows, jnp.float32)],
+        "attention",
+    )
+    return out, (query, key, value, mask, dropout_key, out, logs)
+
+
+def _backward(rate, interpret, saved, upstream):
+    query, key, value, mask, dropout_key, out, logs = saved
+    _, length, _, width = query.shape
+    # Sum over keys of probability x its gradient: the same as the product of output and upstream.
+    inner = jnp.einsum("blhw,blhw->bhl", out, upstream, preferred_element_type=jnp.float32) / keep_factor(rate)
+    arrays = (dropout_key, query, key, value, mask, upstream, logs, inner)
+    call = _Call(_TO_QUERY.at(length, width), mask, query.shape, rate, interpret)
+    (to_q,) = call(
+        _query_gradient,
+        arrays,
+        [call.own, call.all, call.all, call.tokens, call.own, call.own_rows, call.own_rows],
+        [(call.own, query.dtype)],
+        "attention_to_query",
+    )
+    call = _Call(_TO_KEY_AND_VALUE.at(length, width), mask, query.shape, rate, interpret)
+    to_k, to_v = call(
+        _key_and_value_gradients,
+        arrays,
+        [call.all, call.own, call.own, call.tokens, call.all, call.all_rows, call.all_rows],
+        [(call.own, key.dtype), (call.own, value.dtype)],
+        "attention_to_key_and_value",
+    )
+    to_mask = np.zeros(mask.shape, jax.dtypes.float0) if _is_packed(mask) else jnp.zeros_like(mask)
+    return to_q, to_k, to_v, to_mask, np.zeros(dropout_key.shape, jax.dtypes.float0)
+
+
+attention.defvjp(_forward, _backward)
+
+
+# ------------------------------------------------------------------------------------------------------------- programs
+
+
+class _Call:
+    """A kernel's programs (example, head, tile of its own rows), and the parts of the arrays that each is given.
+
+    Attributes:
+      own, all: one tile of an array (b, L, heads, width), and all of its rows.
+      own_rows, all_rows: the same of an array (b, heads, L).
+      tokens: all of an array (b, L).
+    """
+
+    def __init__(self, tile: Tile, mask: Tensor, shape: tuple[int, ...], rate: float, interpret: bool):
+        _, length, _, width = shape
+        self._tile, self._shape, self._rate, self._interpret = tile, shape, rate, interpret
+        self._spans = _spans(mask, tile)
+        self.own = pl.BlockSpec((None, tile.own, None, width), lambda b, h, i: (b, i, h, 0))
+        self.all = pl.BlockSpec((None, length, None, width), lambda b, h, i: (b, 0, h, 0))
+        self.own_rows = pl.BlockSpec((None, None, tile.own), lambda b, h, i: (b, h, i))
+        self.all_rows = pl.BlockSpec((None, None, length), lambda b, h, i: (b, h, 0))
+        self.tokens = pl.BlockSpec((None, length), lambda b, h, i: (b, 0))
+
+    def __call__(self, kernel: Callable, arrays: tuple, parts: list, results: list, name: str) -> Any:
+        """The results of the kernel: `parts` of the arrays behind the dropout's key, (part, dtype) of each result."""
+        (batch, length, heads, _), tile = self._shape, self._tile
+        shapes = {id(self.own): self._shape, id(self.own_rows): (batch, heads, length)}
+        spans = [pl.BlockSpec((None, each.shape[1]), lambda b, h, i: (b, 0)) for each in self._spans]
+
+        def body(*refs):
+            block = pl.program_id(2)
+            turns = (refs[0][block], refs[1][block]) if spans else (0, length // tile.other)
+            row = (pl.program_id(0) * heads + pl.program_id(1)) * length
+            place = _Place(tile, row, block * tile.own, turns, self._rate)
+            kernel(place, *refs[len(spans) :])
+
+        return pl.pallas_call(
+            body,
+            grid=(batch, heads, length // tile.own),
+            in_specs=[*spans, pl.BlockSpec((2,), lambda b, h, i: (0,)), *parts],
+            out_specs=[part for part, _ in results],
+            out_shape=[jax.ShapeDtypeStruct(shapes[id(part)], dtype) for part, dtype in results],
+            interpret=self._interpret,
+            compiler_params=None
+            if self._interpret
+            else triton.CompilerParams(num_warps=tile.warps, num_stages=tile.stages),
+            name=name,
+        )(*self._spans, *arrays)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a program is: the first of its own rows, counted over all examples and heads (`row` is that of its head, `first` from
+    there), and the tiles of other rows that it goes through, from the first of `turns` to the second."""
+
+    tile: Tile
+    row: Any
+    first: Any
+    turns: tuple[Any, Any]
+    rate: float
+
+    def sum_over(self, turn: Callable, start: Any) -> Any:
+        """`start`, to which turn(total, first row of a tile, its slice) has been applied for every tile of other rows."""
+        size = self.tile.other
+        return jax.lax.fori_loop(*self.turns, lambda j, total: turn(total, j * size, pl.ds(j * size, size)), start)
+
+    def queries(self, key_ref: Any, first: Any, count: int) -> Tensor:
+        """Where dropout starts in each row of scores, uint32 (count,); None without dropout."""
+        row = (self.row + first).astype(jnp.uint32) + jnp.arange(count, dtype=jnp.uint32)
+        return row_start(row, key_ref[0], key_ref[1]) if self.rate else None
+
+    def kept(self, starts: Tensor, first_key: Any, count: int, transposed: bool = False) -> Tensor | None:
+        """Which scores dropout keeps, bool (queries, keys) or, transposed, (keys, queries); None without dropout."""
+        if not self.rate:
+            return None
+        keys = first_key.astype(jnp.uint32) + jnp.arange(count, dtype=jnp.uint32)
+        starts, keys = (starts[None], keys[:, None]) if transposed else (starts[:, None], keys[None])
+        return keeps(starts, keys, self.rate)
+
+
+def _spans(mask: Tensor, tile: Tile) -> tuple[Tensor, ...]:
+    """(first, stop) of the tiles of other rows with which each tile of own rows has an example in common, int32 (b, tiles of own
+    rows); () where mask is of keys alone."""
     if not _is_packed(mask):
         return ()
     batch, length = mask.shape
-    blocks = length // BLOCK
     same = mask[:, :, None] == mask[:, None, :]
-    common = same.reshape(batch, blocks, BLOCK, blocks, BLOCK).any((2, 4))
+    count = length // tile.other
+    common = same.reshape(batch, length // tile.own, tile.own, count, tile.other).any((2, 4))
     first, last = jnp.argmax(common, axis=2), jnp.argmax(common[:, :, ::-1], axis=2)
-    return first.astype(jnp.int32), (blocks - last).astype(jnp.int32)
+    return first.astype(jnp.int32), (count - last).astype(jnp.int32)
 
 
 def _is_packed(mask: Any) -> bool:
     return jnp.issubdtype(mask.dtype, jnp.integer)
-
-
-def _turns(spans: tuple, length: int) -> tuple[Any, Any]:
-    """From which block to which this program's block is compared with."""
-    if not spans:
-        return 0, length // BLOCK
-    block = pl.program_id(2)
-    return spans[0][block], spans[1][block]
-
-
-def _added(mask_ref: Any, first_query: Any, first_key: Any) -> Tensor:
-    """What is added to the scores of a block of queries and one of keys: broadcasts to (BLOCK queries, BLOCK keys)."""
-    keys = mask_ref[pl.ds(first_key, BLOCK)][None]
-    if not _is_packed(mask_ref):
-        return keys
-    queries = mask_ref[pl.ds(first_query, BLOCK)][:, None]
-    return jnp.where(queries == keys, jnp.float32(0), jnp.float32(MASKED))
-
-
-def _specs(length: int, width: int) -> tuple[pl.BlockSpec, pl.BlockSpec]:
-    """(one block of an array (b, L, heads, width), all of it) for a grid (b, heads, blocks)."""
-    block = pl.BlockSpec((None, BLOCK, None, width), lambda b, h, i: (b, i, h, 0))
-    whole = pl.BlockSpec((None, length, None, width), lambda b, h, i: (b, 0, h, 0))
-    return block, whole
-
-
-def _rows(length: int) -> tuple[pl.BlockSpec, pl.BlockSpec]:
-    """(one block of an array (b, heads, L), all of it)."""
-    block = pl.BlockSpec((None, None, BLOCK), lambda b, h, i: (b, h, i))
-    whole = pl.BlockSpec((None, None, length), lambda b, h, i: (b, h, 0))
-    return block, whole
-
-
-def _mask(length: int) -> pl.BlockSpec:
-    """All tokens of an array (b, L)."""
-    return pl.BlockSpec((None, length), lambda b, h, i: (b, 0))
-
-
-def _span_specs(spans: tuple) -> list[pl.BlockSpec]:
-    """All of each array (b, blocks)."""
-    return [_mask(each.shape[1]) for each in spans]
-
-
-_KEY = pl.BlockSpec((2,), lambda b, h, i: (0,))
-
-
-def _scale(x: Tensor) -> float:
-    """The factor of the scores of queries or keys (..., width)."""
-    return 1 / math.sqrt(x.shape[-1])
 
 
 def _product(a: Tensor, b: Tensor, axis_a: int, axis_b: int) -> Tensor:
@@ -119,159 +216,89 @@ def _product(a: Tensor, b: Tensor, axis_a: int, axis_b: int) -> Tensor:
     return jax.lax.dot_general(a, b, (((axis_a,), (axis_b,)), ((), ())), preferred_element_type=jnp.float32)
 
 
-def _kept(key_ref, rate, first_query, first_key):
-    """The factors of the probabilities (BLOCK queries, BLOCK keys); first_query counts over examples and heads."""
-    index = jnp.arange(BLOCK, dtype=jnp.uint32)
-    row = first_query.astype(jnp.uint32) + index
-    column = first_key.astype(jnp.uint32) + index
-    return row_factors(row[:, None], column[None], key_ref, rate)
+def _where(kept: Tensor | None, values: Tensor) -> Tensor:
+    """The values that are kept, zeros elsewhere; all for None."""
+    return values if kept is None else jnp.where(kept, values, 0.0)
 
 
-def _first_query(heads: int, length: int) -> Tensor:
-    """Number of this program's first row in an array of scores (b, heads, L, L), before its block."""
-    return (pl.program_id(0) * heads + pl.program_id(1)) * length
+def _scale(x: Tensor) -> float:
+    """The factor of the scores of queries or keys (..., width)."""
+    return 1 / math.sqrt(x.shape[-1])
 
 
-def _call(
-    kernel: Callable, *, shape: tuple[int, ...], in_specs: list, out_specs: Any, out: Any, interpret: bool, name: str
-) -> Callable:
-    batch, length, heads, _ = shape
-    return pl.pallas_call(
-        kernel,
-        grid=(batch, heads, length // BLOCK),
-        in_specs=in_specs,
-        out_specs=out_specs,
-        out_shape=out,
-        interpret=interpret,
-        compiler_params=None if interpret else triton.CompilerParams(num_warps=WARPS, num_stages=STAGES),
-        name=name,
-    )
+def _scores(q: Tensor, k: Tensor, mask_ref: Any, first_query: Any, first_key: Any, transposed: bool = False) -> Tensor:
+    """log2(e) times the masked scores, (queries, keys) or, transposed, (keys, queries)."""
+    queries, keys = len(q), len(k)
+    scores = (_product(k, q, 1, 1) if transposed else _product(q, k, 1, 1)) * (_scale(q) * _LOG2_E)
+    of_keys = mask_ref[pl.ds(first_key, keys)]
+    of_keys = of_keys[:, None] if transposed else of_keys[None]
+    if not _is_packed(mask_ref):
+        return scores + of_keys * _LOG2_E
+    of_queries = mask_ref[pl.ds(first_query, queries)]
+    return jnp.where((of_queries[None] if transposed else of_queries[:, None]) == of_keys, scores, MASKED)
 
 
-def _forward(query, key, value, mask, dropout_key, rate, interpret):
-    _, length, heads, width = query.shape
-    scale, spans = _scale(query), _spans(mask)
-
-    def kernel(*refs):
-        spans_, (key_ref, q_ref, k_ref, v_ref, mask_ref, out_ref, log_ref) = refs[: len(spans)], refs[len(spans) :]
-        q = q_ref[...]
-        block = pl.program_id(2)
-        first = _first_query(heads, length) + block * BLOCK
-
-        def turn(j, carry):
-            out, best, total = carry
-            at = pl.ds(j * BLOCK, BLOCK)
-            scores = _product(q, k_ref[at, :], 1, 1) * scale + _added(mask_ref, block * BLOCK, j * BLOCK)
-            highest = jnp.maximum(best, jnp.max(scores, axis=1))
-            probs = jnp.exp(scores - highest[:, None])
-            shrink = jnp.exp(best - highest)
-            total = total * shrink + jnp.sum(probs, axis=1)
-            probs = probs * _kept(key_ref, rate, first, j * BLOCK)
-            v = v_ref[at, :]
-            return out * shrink[:, None] + _product(probs.astype(v.dtype), v, 1, 0), highest, total
-
-        start = (
-            jnp.zeros((BLOCK, width), jnp.float32),
-            jnp.full((BLOCK,), -1e30, jnp.float32),
-            jnp.zeros((BLOCK,), jnp.float32),
-        )
-        out, best, total = jax.lax.fori_loop(*_turns(spans_, length), turn, start)
-        out_ref[...] = (out / total[:, None]).astype(out_ref.dtype)
-        log_ref[...] = best + jnp.log(total)
-
-    block, whole = _specs(length, width)
-    out, logs = _call(
-        kernel,
-        shape=query.shape,
-        in_specs=[*_span_specs(spans), _KEY, block, whole, whole, _mask(length)],
-        out_specs=[block, _rows(length)[0]],
-        out=[
-            jax.ShapeDtypeStruct(query.shape, query.dtype),
-            jax.ShapeDtypeStruct((query.shape[0], heads, length), jnp.float32),
-        ],
-        interpret=interpret,
-        name="attention",
-    )(*spans, dropout_key, query, key, value, mask)
-    return out, (query, key, value, mask, dropout_key, out, logs)
+# -------------------------------------------------------------------------------------------------------------- kernels
 
 
-def _backward(rate, interpret, saved, upstream):
-    query, key, value, mask, dropout_key, out, logs = saved
-    _, length, heads, width = query.shape
-    # Sum over keys of probability x its gradient: the same as the product of output and upstream.
-    inner = jnp.einsum("blhw,blhw->bhl", out, upstream, preferred_element_type=jnp.float32)
-    spans = _spans(mask)
-    arrays = (*spans, dropout_key, query, key, value, mask, upstream, logs, inner)
-    block, whole = _specs(length, width)
-    row, rows = _rows(length)
-    first = [*_span_specs(spans), _KEY]
-    facts = {"spans": len(spans), "heads": heads, "length": length, "rate": rate}
-    like = jax.ShapeDtypeStruct(query.shape, query.dtype)
-    to_q = _call(
-        functools.partial(_query_gradient, **facts),
-        shape=query.shape,
-        in_specs=[*first, block, whole, whole, _mask(length), block, row, row],
-        out_specs=block,
-        out=like,
-        interpret=interpret,
-        name="attention_to_query",
-    )(*arrays)
-    to_k, to_v = _call(
-        functools.partial(_key_and_value_gradients, **facts),
-        shape=query.shape,
-        in_specs=[*first, whole, block, block, _mask(length), whole, rows, rows],
-        out_specs=[block, block],
-        out=[like, like],
-        interpret=interpret,
-        name="attention_to_key_and_value",
-    )(*arrays)
-    to_mask = np.zeros(mask.shape, jax.dtypes.float0) if spans else jnp.zeros_like(mask)
-    return to_q, to_k, to_v, to_mask, np.zeros(dropout_key.shape, jax.dtypes.float0)
+def _forward_kernel(place: _Place, key_ref, q_ref, k_ref, v_ref, mask_ref, out_ref, log_ref):
+    """out and, for the backward pass, log2 of the sums of the probabilities' numerators."""
+    q = q_ref[...]
+    starts = place.queries(key_ref, place.first, len(q))
+
+    def turn(carry, first_key, at):
+        out, best, total = carry
+        scores = _scores(q, k_ref[at, :], mask_ref, place.first, first_key)
+        highest = jnp.maximum(best, jnp.max(scores, axis=1))
+        probs = jnp.exp2(scores - highest[:, None])
+        shrink = jnp.exp2(best - highest)
+        total = total * shrink + jnp.sum(probs, axis=1)
+        v = v_ref[at, :]
+        probs = _where(place.kept(starts, first_key, len(v)), probs).astype(v.dtype)
+        return out * shrink[:, None] + _product(probs, v, 1, 0), highest, total
+
+    rows = (len(q),)
+    start = jnp.zeros(q.shape, jnp.float32), jnp.full(rows, -1e30, jnp.float32), jnp.zeros(rows, jnp.float32)
+    out, best, total = place.sum_over(turn, start)
+    out_ref[...] = (out * (keep_factor(place.rate) / total)[:, None]).astype(out_ref.dtype)
+    log_ref[...] = best + jnp.log2(total)
 
 
-def _probs_of(q, k, added, logs):
-    """The probabilities (queries, keys), from the logarithms of their sums, float32 (queries,)."""
-    return jnp.exp(_product(q, k, 1, 1) * _scale(q) + added - logs[:, None])
-
-
-def _query_gradient(*refs, spans: int, heads: int, length: int, rate: float):
-    """A kernel: the gradient of a block of queries."""
-    key_ref, q_ref, k_ref, v_ref, mask_ref, up_ref, log_ref, inner_ref, out_ref = refs[spans:]
+def _query_gradient(place: _Place, key_ref, q_ref, k_ref, v_ref, mask_ref, up_ref, log_ref, inner_ref, out_ref):
+    """The gradient of the program's queries."""
     q, up, log, inner = q_ref[...], up_ref[...], log_ref[...], inner_ref[...]
-    block = pl.program_id(2)
-    first = _first_query(heads, length) + block * BLOCK
+    starts = place.queries(key_ref, place.first, len(q))
 
-    def turn(j, total):
-        at = pl.ds(j * BLOCK, BLOCK)
+    def turn(total, first_key, at):
         k = k_ref[at, :]
-        to_probs = _product(up, v_ref[at, :], 1, 1) * _kept(key_ref, rate, first, j * BLOCK)
-        to_scores = _probs_of(q, k, _added(mask_ref, block * BLOCK, j * BLOCK), log) * (to_probs - inner[:, None])
+        probs = jnp.exp2(_scores(q, k, mask_ref, place.first, first_key) - log[:, None])
+        to_probs = _where(place.kept(starts, first_key, len(k)), _product(up, v_ref[at, :], 1, 1))
+        to_scores = probs * (to_probs - inner[:, None])
         return total + _product(to_scores.astype(k.dtype), k, 1, 0)
 
-    total = jax.lax.fori_loop(*_turns(refs[:spans], length), turn, jnp.zeros(q.shape, jnp.float32))
-    out_ref[...] = (total * _scale(q)).astype(out_ref.dtype)
+    total = place.sum_over(turn, jnp.zeros(q.shape, jnp.float32))
+    out_ref[...] = (total * (_scale(q) * keep_factor(place.rate))).astype(out_ref.dtype)
 
 
-def _key_and_value_gradients(*refs, spans: int, heads: int, length: int, rate: float):
-    """A kernel: the gradients of a block of keys and of their values."""
-    key_ref, q_ref, k_ref, v_ref, mask_ref, up_ref, log_ref, inner_ref, to_k_ref, to_v_ref = refs[spans:]
+def _key_and_value_gradients(
+    place: _Place, key_ref, q_ref, k_ref, v_ref, mask_ref, up_ref, log_ref, inner_ref, to_k_ref, to_v_ref
+):
+    """The gradients of the program's keys and of their values. Scores are (keys, queries), as the products take them."""
     k, v = k_ref[...], v_ref[...]
-    first, block = _first_query(heads, length), pl.program_id(2)
 
-    def turn(i, totals):
+    def turn(totals, first_query, at):
         to_k, to_v = totals
-        at = pl.ds(i * BLOCK, BLOCK)
         q, up = q_ref[at, :], up_ref[at, :]
-        kept = _kept(key_ref, rate, first + i * BLOCK, block * BLOCK)
-        probs = _probs_of(q, k, _added(mask_ref, i * BLOCK, block * BLOCK), log_ref[at])
-        to_v = to_v + _product((probs * kept).astype(up.dtype), up, 0, 0)
-        to_scores = probs * (_product(up, v, 1, 1) * kept - inner_ref[at][:, None])
-        return to_k + _product(to_scores.astype(q.dtype), q, 0, 0), to_v
+        starts = place.queries(key_ref, first_query, len(q))
+        probs = jnp.exp2(_scores(q, k, mask_ref, first_query, place.first, transposed=True) - log_ref[at][None])
+        kept = place.kept(starts, place.first, len(k), transposed=True)
+        to_v = to_v + _product(_where(kept, probs).astype(up.dtype), up, 1, 0)
+        to_probs = _where(kept, _product(v, up, 1, 1))
+        to_scores = probs * (to_probs - inner_ref[at][None])
+        return to_k + _product(to_scores.astype(q.dtype), q, 1, 0), to_v
 
     zeros = jnp.zeros(k.shape, jnp.float32)
-    to_k, to_v = jax.lax.fori_loop(*_turns(refs[:spans], length), turn, (zeros, zeros))
-    to_k_ref[...] = (to_k * _scale(k)).astype(to_k_ref.dtype)
-    to_v_ref[...] = to_v.astype(to_v_ref.dtype)
-
-
-attention.defvjp(_forward, _backward)
+    to_k, to_v = place.sum_over(turn, (zeros, zeros))
+    factor = keep_factor(place.rate)
+    to_k_ref[...] = (to_k * (_scale(k) * factor)).astype(to_k_ref.dtype)
+    to_v_ref[...] = (to_v * factor).astype(to_v_ref.dtype)

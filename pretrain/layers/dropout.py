@@ -83,9 +83,8 @@ class Dropout(keras.layers.Layer):
         if not training or self.rate == 0:
             return inputs
         key, salt = next_key()
-        dropped = round(self.rate * 65536)
-        kept = _GENERATORS[keras.backend.backend()](ops.shape(inputs), key, salt) >= dropped
-        return inputs * (ops.cast(kept, inputs.dtype) * (65536 / (65536 - dropped)))
+        kept = _GENERATORS[keras.backend.backend()](ops.shape(inputs), key, salt) >= _dropped(self.rate)
+        return inputs * (ops.cast(kept, inputs.dtype) * keep_factor(self.rate))
 
 
 def next_key() -> tuple[Tensor, np.ndarray]:
@@ -143,8 +142,25 @@ def row_bits(row: Tensor, column: Tensor, first: Tensor, second: Tensor) -> Tens
 
     What is mixed for a row, with both parts of the key, is the start of a sequence over its columns.
     """
-    start = _mix(_mix(row ^ _mix(first)) + second)
-    return _mix(start + column * np.uint32(_SALTS[0]))
+    return _mix(row_start(row, first, second) + column * np.uint32(_SALTS[0]))
+
+
+def row_start(row: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """The part of row_bits that depends on the row alone: uint32."""
+    return _mix(_mix(row ^ _mix(first)) + second)
+
+
+def keeps(start: Tensor, column: Tensor, rate: float) -> Tensor:
+    """Whether dropout keeps each column of the rows of row_start, on JAX: bool; uint32 shapes that broadcast.
+
+    Only the upper half of row_bits decides, which the last step of the mixing leaves as it is.
+    """
+    return _mixed_above(start + column * np.uint32(_SALTS[0])) >= np.uint32(_dropped(rate) << 16)
+
+
+def keep_factor(rate: float) -> float:
+    """What dropout multiplies with what it keeps: about 1 / (1 - rate)."""
+    return 65536 / (65536 - _dropped(rate))
 
 
 def row_factors(row: Tensor, column: Tensor, key: Tensor, rate: float) -> Tensor:
@@ -156,16 +172,24 @@ def row_factors(row: Tensor, column: Tensor, key: Tensor, rate: float) -> Tensor
     """
     import jax.numpy as jnp
 
-    dropped = round(rate * 65536)
-    bits = row_bits(row, column, key[0], key[1])
-    return jnp.where(bits >= np.uint32(dropped << 16), np.float32(65536 / (65536 - dropped)), np.float32(0))
+    kept = keeps(row_start(row, key[0], key[1]), column, rate)
+    return jnp.where(kept, np.float32(keep_factor(rate)), np.float32(0))
+
+
+def _dropped(rate: float) -> int:
+    return round(rate * 65536)
 
 
 def _mix(x: Tensor) -> Tensor:
     """lowbias32 on uint32."""
-    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
-    x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)
+    x = _mixed_above(x)
     return x ^ (x >> np.uint32(16))
+
+
+def _mixed_above(x: Tensor) -> Tensor:
+    """_mix without its last step: the upper 16 bits are the same."""
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
+    return (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)
 
 
 _GENERATORS = {"tensorflow": _tensorflow_bits, "jax": _jax_bits}
