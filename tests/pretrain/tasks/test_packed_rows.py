@@ -43,14 +43,14 @@ def steps_of(config, packed, count=2):
     return found, rows, state, task.reduce_aggregated_logs(evaluation)
 
 
-def agree(config):
+def agree(config, of_scores=1e-6):
     (one, plain_rows, weights, scores), (other, rows, others, packed_scores) = (
         steps_of(config, p) for p in (False, True)
     )
     assert all(few < many for few, many in zip(rows, plain_rows, strict=True))
     for expected, found in zip(one, other, strict=True):
         assert found == pytest.approx(expected, rel=2e-5, abs=1e-6)
-    assert packed_scores == pytest.approx(scores, rel=2e-5, abs=1e-6)
+    assert packed_scores == pytest.approx(scores, rel=2e-5, abs=of_scores)
     for name, values in weights.items():
         np.testing.assert_allclose(others[name], values, rtol=1e-4, atol=2e-6, err_msg=name)
 
@@ -89,7 +89,8 @@ def test_pretraining(short_records, encoder, masking, options):
 
 
 @pytest.mark.parametrize(
-    ("kind", "options"), [("classification", {"class_weights": [1.0, 2.0, 0.5]}), ("multilabel", {})]
+    ("kind", "options"),
+    [("classification", {"class_weights": [1.0, 2.0, 0.5]}), ("multilabel", {}), ("regression", {})],
 )
 def test_sentence_prediction(tmp_path, kind, options):
     path = records(tmp_path / "train.tfrecord", 70, kind)
@@ -105,7 +106,7 @@ def test_sentence_prediction(tmp_path, kind, options):
     config = changed(
         config, "trainer", optimizer_config=replace(config.trainer.optimizer_config, optimizer=optimizer, warmup=None)
     )
-    agree(config)
+    agree(config, 1e-3 if kind == "regression" else 1e-6)  # rounding may swap neighbours in Spearman's ranks
 
 
 def test_an_encoder_that_cannot(short_records):
