@@ -9,6 +9,7 @@
     two-gpus                         BERT on two GPUs, twice the batch, against one
     packed --records RECORDS         short records: ours in packed rows, transformers padded and grouped by length
     memory                           largest batches of BERT-large and ALBERT-xxlarge at 512, with gradient_checkpointing too
+    albert --records RECORDS --held-out RECORDS    a small ALBERT pretrained for equal time, three seeds (gpu_train_albert.py)
     glue --weights MINILM --data GLUE    fine-tuning against transformers on the same card, five seeds (gpu_train_glue.py)
     kernels                          values and gradients of the kernels against plain operations, at those sizes
     curve                            500 steps on records: fast path and plain path, same weights and order, several dropouts
@@ -129,16 +130,21 @@ def matmul_ceiling() -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "stage", choices=[*SIZES, "plain", "two-gpus", "kernels", "curve", "loader", "packed", "memory", "glue"]
+        "stage",
+        choices=[*SIZES, "plain", "two-gpus", "kernels", "curve", "loader", "packed", "memory", "albert", "glue"],
     )
     parser.add_argument("--peer-python", default=sys.executable, help="interpreter with torch and transformers")
     parser.add_argument(
-        "--records", default="", help="records of curve, loader and packed: a pattern, in a folder with their meta file"
+        "--records",
+        default="",
+        help="records of curve, loader, packed and albert: a pattern, in a folder with their meta file",
     )
+    parser.add_argument("--held-out", default="", help="albert: records to evaluate on")
+    parser.add_argument("--seconds", type=float, default=180, help="albert: time of each run")
     parser.add_argument("--weights", default="", help="glue: folder of a Hugging Face model")
     parser.add_argument("--data", default="", help="glue: folder of the GLUE tasks")
     parser.add_argument("--work", default="/tmp/gpu_train_glue", help="glue: folder of records and runs")
-    parser.add_argument("--seeds", type=int, default=5, help="glue: runs of each task")
+    parser.add_argument("--seeds", type=int, help="runs of each task of glue (5), or of each side of albert (3)")
     options = parser.parse_args()
     print(options.stage, flush=True)
     if options.stage in SIZES:
@@ -157,10 +163,16 @@ def main() -> None:
         import gpu_train_memory
 
         gpu_train_memory.memory()
+    elif options.stage == "albert":
+        import gpu_train_albert
+
+        gpu_train_albert.albert(
+            options.records, options.held_out, options.peer_python, options.seconds, options.seeds or 3
+        )
     elif options.stage == "glue":
         import gpu_train_glue
 
-        gpu_train_glue.glue(options.weights, options.data, options.work, options.seeds)
+        gpu_train_glue.glue(options.weights, options.data, options.work, options.seeds or 5)
     else:
         import gpu_train_records
 
