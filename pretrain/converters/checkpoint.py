@@ -1,5 +1,6 @@
 """A checkpoint in memory: what every reader returns and every writer takes."""
 
+import logging
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -7,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from nlpdata.errors import DataError, UsageError, opt
+from nlpdata.errors import DataError, Message, UsageError, opt
 from nlpdata.tokenizers import Tokenizer
 from pretrain.encoders.model_config import config_files, read_folder_config
 from pretrain.registry import ENCODERS
 from pretrain.settings.schema import Choice, check_stored_parts
+
+_log = logging.getLogger(__name__)
 
 
 class NoConfigurationError(UsageError):
@@ -108,6 +111,13 @@ def find_model_config(given: Choice | None, folders: list[Path], source: str, ow
         f"Name one with {opt('model_config')}: a file, or a name such as bert_base_uncased. Expected next to the weights: "
         f"{', '.join(config_files())}."
     )
+
+
+def report_ignored(checkpoint: Checkpoint, given: Choice | None) -> None:
+    """Warns where the configuration that the user named is not used, because the checkpoint has another one of its own."""
+    if given is not None and checkpoint.encoder != given:
+        own = "has a configuration of its own, which is used. Not used is"
+        _log.warning(Message(f"{checkpoint.source}: {own} {opt('model_config')}, which differs"))
 
 
 def encoder_fields(encoder: Choice) -> dict[str, Any]:

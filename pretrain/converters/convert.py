@@ -12,7 +12,7 @@ from nlpdata.errors import UsageError, opt
 from nlpdata.files.unpacking import shown
 from nlpdata.registry import user_modules
 from pretrain.converters import keras_h5, places, read_checkpoint
-from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.checkpoint import Checkpoint, report_ignored
 from pretrain.converters.format import checkpoint_format
 from pretrain.converters.heads import encoder_alone, listed
 from pretrain.converters.load import build_model, has_pooled_output
@@ -49,7 +49,9 @@ def convert_place(
     with user_modules(import_modules):
         checkpoint_format(format)
         encoder = read_model_config(model_config) if model_config else None
-        convert(read_checkpoint(place, encoder), dest, format, **options)
+        checkpoint = read_checkpoint(place, encoder)
+        report_ignored(checkpoint, encoder)
+        convert(checkpoint, dest, format, **options)
 
 
 def convert(

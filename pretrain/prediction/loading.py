@@ -15,6 +15,7 @@ from nlpdata.files.json_kinds import is_characters
 from nlpdata.options import check_range
 from nlpdata.tokenizers import Tokenizer
 from pretrain.converters import read_checkpoint
+from pretrain.converters.checkpoint import report_ignored
 from pretrain.converters.load import load_model
 from pretrain.converters.same_tokenizer import own_tokenizer
 from pretrain.encoders.model import EncoderModel
@@ -60,6 +61,7 @@ def load(
     if model_config is not None and not isinstance(model_config, Choice):
         model_config = read_model_config(os.fspath(model_config))
     checkpoint = read_checkpoint(str(path), model_config, import_modules)
+    report_ignored(checkpoint, model_config)
     facts = facts_of(checkpoint, str(path))
     make = partial(PretrainedModel, facts=facts, tokenizer=tokenizer, allow_other=allow_other_tokenizer)
     model = load_model(checkpoint, make)

@@ -144,13 +144,16 @@ def run_glue(options: GlueOptions) -> list[dict]:
 def _runs(options: GlueOptions, names: Sequence[str]) -> dict[str, tuple[ExperimentConfig, str]]:
     """Name -> configuration and mode of every run; the records are made, and the settings checked."""
     from pretrain.converters import read_checkpoint
+    from pretrain.converters.checkpoint import report_ignored
     from pretrain.converters.same_tokenizer import own_tokenizer
     from pretrain.encoders.model_config import read_model_config
     from pretrain.training.experiment import check_before_sweep
 
     source, folder, above = str(options.init_checkpoint), Path(options.output), options.layers()
     given = read_model_config(options.model_config) if options.model_config else None
-    encoder = read_checkpoint(source, given).known_encoder
+    checkpoint = read_checkpoint(source, given)
+    report_ignored(checkpoint, given)
+    encoder = checkpoint.known_encoder
     longest = encoder.options.max_position_embeddings
     if options.max_seq_length > longest:
         raise UsageError(

@@ -79,6 +79,21 @@ def test_user_mistakes(source, argv, code, message, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_model_config_that_is_not_used_is_said(source, tmp_path, capsys):
+    words = (source, tmp_path / "out", "--format", "native", "--model_config")
+    code, _, err = run(*words, "albert_base_v2", capsys=capsys)
+    said = "source has a configuration of its own, which is used. Not used is --model_config, which differs"
+    assert (code, said in err.replace("source:", "source")) == (0, True), err
+    code, _, err = run(source, tmp_path / "same", *words[2:], source / "albert_config.json", capsys=capsys)
+    assert (code, "Not used" in err) == (0, False), err
+
+
+def test_the_new_folder_may_not_be_a_link_to_nothing(source, tmp_path, capsys):
+    (tmp_path / "link").symlink_to("nowhere")
+    code, _, err = run(source, tmp_path / "link", "--format", "native", capsys=capsys)
+    assert (code, "link already exists. Name a new folder" in err) == (2, True)
+
+
 def test_a_wrong_size_of_model_is_said(source, tmp_path, capsys):
     config = json.loads((source / "albert_config.json").read_text())
     (source / "albert_config.json").write_text(json.dumps(config | {"hidden_size": 32}))
