@@ -69,7 +69,8 @@ class Source:
         return data
 
     def _broken(self, error: Exception) -> DataError:
-        what = "is cut off" if isinstance(error, EOFError) else f"is corrupt ({error})"
+        reason = str(error).removeprefix(f"{self.path}: cannot be read: ")
+        what = "is cut off" if isinstance(error, EOFError) else f"is corrupt ({reason})"
         return DataError(
             f"{self.path}: the {self.compression} data {what}, after {self.decompressed} or more decompressed bytes "
             f"and near byte {self.disk_position()} of {file_size(self.path)} on disk: fetch or compress it again"

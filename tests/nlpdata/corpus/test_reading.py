@@ -330,6 +330,10 @@ def test_corrupt_gzip(tmp_path):
     data[len(data) // 2 : len(data) // 2 + 20] = bytes(20)
     with pytest.raises(DataError, match=r"a\.txt\.gz: the gzip data is corrupt"):
         documents(write(tmp_path / "a.txt.gz", data))
+    with pytest.raises(
+        DataError, match=r"^\S+b\.txt\.gz: the gzip data is corrupt \(Not a gzipped file \(b'ju'\)\), after"
+    ):
+        documents(write(tmp_path / "b.txt.gz", gzip.compress(b"a\n") + b"junk"))
 
 
 def test_zstd(tmp_path):
