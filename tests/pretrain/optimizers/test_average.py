@@ -34,4 +34,5 @@ def test_the_decay_rises_from_the_step_at_which_it_starts():
 
     assert decays(0, 1, 8, 2000) == pytest.approx([0, 3 / 12, 10 / 19, 0.99])
     assert decays(0, 1, 8, average_decay=0.5, dynamic_decay=False) == [0, 0.5, 0.5]
-    assert decays(0, 8, 9, 29, start_step=10) == pytest.approx([0, 0, 1 / 10, 21 / 30])
+    assert decays(0, 3, 8, 9, 29, start_step=10) == pytest.approx([0, 0, 0, 1 / 10, 21 / 30])
+    assert decays(3, 8, 9, start_step=10, dynamic_decay=False) == pytest.approx([0, 0, 0.99])
