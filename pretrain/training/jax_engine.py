@@ -215,9 +215,17 @@ class JaxEngine(Engine):
         return jax.make_array_from_callback(value.shape, self._devices.copied(), lambda index: value[index])
 
     def state(self) -> dict[str, np.ndarray]:
-        variables = named_variables(self.model, self._optimizer, self._average)
-        named = {name: stored(np.array(variable.value)) for name, variable in variables.items()}
-        return named | {f"engine/{name}": np.array(value) for name, value in self._engine_state.items()}
+        taken = self._state or {}  # read where it is: the next step then need not take it from the variables again
+        values = {
+            id(variable): value
+            for kind, variables in self._variables().items()
+            for variable, value in zip(variables, taken.get(kind, ()), strict=bool(taken))
+        }
+        variables = named_variables(self._model, self._optimizer, self._average)
+        named = {name: stored(np.array(values.get(id(each), each.value))) for name, each in variables.items()}
+        return named | {
+            f"engine/{name}": np.array(value) for name, value in taken.get("engine", self._engine_state).items()
+        }
 
     def load_state(self, state: Mapping[str, np.ndarray], weights_only: bool = False) -> None:
         own = named_variables(self.model, self._optimizer, self._average)

@@ -7,6 +7,7 @@ import pytest
 
 from nlpdata.errors import UsageError
 from pretrain.converters import native
+from pretrain.run import main
 from tests.pretrain.runs import changed, experiment, finish, lines, process, run
 
 
@@ -99,3 +100,12 @@ def test_what_is_refused(config, tmp_path, monkeypatch, trainer, task, runtime, 
     wrong = changed(changed(changed(config, "trainer", **trainer), "task", **task), "runtime", **runtime)
     with pytest.raises(UsageError, match=message):
         run(wrong, tmp_path, "continuous_train_and_eval")
+
+
+def test_a_command_that_waits_in_vain(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
+    flags = ["--experiment=bert/local", "--mode=continuous_eval", f"--model_dir={tmp_path / 'run'}"]
+    assert main([*flags, "--params_override=trainer.continuous_eval_timeout=1s"]) == 1
+    said = capsys.readouterr().err
+    assert f"waiting for the first checkpoint in {tmp_path / 'run' / 'checkpoints'}" in said
+    assert "within 1s (trainer.continuous_eval_timeout). Is it the model_dir of the run" in said
