@@ -21,10 +21,17 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    _keep_bytecode()
     if config.getoption("--light"):
         sys.modules.update(
             dict.fromkeys(light.BLOCKED)
         )  # importing one fails: a test that needs it must be marked `heavy`
+
+
+def _keep_bytecode():
+    """Compiles each module once, not in every process of the tests: hundreds start, with most of our modules each."""
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_ignore_collect(collection_path, config):
