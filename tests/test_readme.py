@@ -3,6 +3,7 @@
 The folder has what a reader has: examples/ and, as data/, some text; here it is the demo corpus.
 """
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -43,6 +44,8 @@ SUBSTITUTIONS = {
 GIVEN_TOKENIZER = {"beam.md", "corpus.md", "differences.md", "finetuning.md"}
 # Pages that use more of a reader's own.
 GIVEN_DATASETS = {"evaluation.md", "finetuning.md"}
+# Pages that run on the default, as those in docs/migration do, or write its formats; others on JAX, which starts in half the time.
+ON_TENSORFLOW = {"README.md", "checkpoints.md"}
 
 _BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SHOWN = re.compile(r"^```console\n.*?^```$", re.MULTILINE | re.DOTALL)
@@ -94,6 +97,8 @@ def test_what_a_page_says_works(page, reader, tokenizer):
         give_datasets(folder)
     if page.name == "evaluation.md":
         give_checkpoint(folder)
+    if page.name not in ON_TENSORFLOW and importlib.util.find_spec("jax"):
+        environment["KERAS_BACKEND"] = "jax"
     commands = script(page.read_text(encoding="utf-8"))
     done = run_script(commands, folder, environment, "-x", one_core=page.name != "README.md")
     assert done.returncode == 0, done.stdout
