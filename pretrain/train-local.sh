@@ -3,7 +3,7 @@
 #   INPUT=aclImdb_v1.tar.gz INIT_CHECKPOINT=base OUTPUT=out/imdb pretrain/train-local.sh
 # TASK and CONFIG name another data set (nlpdata create-finetuning --task) and its settings, STEPS how many steps are taken. What
 # follows goes to pretrain.run. It may be sourced: all happens in a subshell, so that your shell keeps its options, variables and
-# folder, and goes on whatever fails here.
+# folder, and stays open whatever fails here.
 (
     [ "${INPUT:-}" ] || { echo "train-local.sh: set INPUT to the data, e.g. aclImdb_v1.tar.gz" >&2; exit 2; }
     [ "${INIT_CHECKPOINT:-}" ] || {

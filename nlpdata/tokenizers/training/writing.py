@@ -7,12 +7,13 @@ fit the sidecar, and refuses. `.spm.tokenizer.committing` exists meanwhile, so t
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
-from nlpdata.errors import DataError, NlpdataError, UsageError, opt
+from nlpdata.errors import UsageError, opt
 from nlpdata.files import PathName
+from nlpdata.files.disk import writing
 from nlpdata.files.paths import AnyPath, is_remote, path_of
 from nlpdata.files.temporary import temporary
 from nlpdata.files.writing import move, sync_folder, write_durably, write_whole
@@ -41,7 +42,7 @@ def prepare_output(output: PathName, suffixes: tuple[str, ...], overwrite: bool,
     paths = [path_of(prefix + suffix) for suffix in (*suffixes, SIDECAR_SUFFIX)]
     if _marked_key(_marker(paths)) != key:
         _refuse_existing(paths, overwrite)
-    with _writing(paths[0]):
+    with writing(paths[0]):
         for path in paths:
             if path.is_dir():
                 raise UsageError(f"{path} is a folder; a file is written there. Name another {opt('output')}")
@@ -108,18 +109,18 @@ def write(paths: Sequence[AnyPath], files: Mapping[str, bytes], sidecar: dict, k
     with ExitStack() as stack:
         staged = {}
         for path in reversed(paths):
-            with _writing(path):
+            with writing(path):
                 staged[path] = _staged(stack, path, contents[path])
-        with _writing(_marker(paths)):
+        with writing(_marker(paths)):
             write_whole(_marker(paths), json.dumps({"key": key}).encode())
         for path, made in staged.items():
-            with _writing(path):
+            with writing(path):
                 if made is None:
                     path.write_bytes(contents[path])
                 else:
                     move(made, path)
         sync_folder(paths[0].parent)
-        with _writing(_marker(paths)):
+        with writing(_marker(paths)):
             _marker(paths).unlink(missing_ok=True)
 
 
@@ -130,13 +131,3 @@ def _staged(stack: ExitStack, path: AnyPath, content: bytes) -> AnyPath | None:
     made = stack.enter_context(temporary(path))
     write_durably(made, content)
     return made
-
-
-@contextmanager
-def _writing(path: AnyPath) -> Iterator[None]:
-    try:
-        yield
-    except NlpdataError:
-        raise
-    except OSError as error:
-        raise DataError(f"{path} cannot be written: {error.strerror} ({error.filename or path.parent})") from None

@@ -455,7 +455,7 @@ def test_interrupted_at_any_file_operation(tmp_path, monkeypatch, how, old):
 
 def test_output_that_cannot_be_written(corpus, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"spm\.model cannot be written"):
+    with pytest.raises(DataError, match=r"spm\.model: cannot be written"):
         train(corpus, tmp_path / "file" / "spm")
     with pytest.raises(UsageError, match="must be a path and a file name"):
         train(corpus, tmp_path)
