@@ -89,5 +89,15 @@ def _export(source: Path, name: str, folder: AnyPath) -> None:
     remove_tree(new)
     convert(read_checkpoint(str(source)), str(new), name)
     (new / _MARK).touch()
-    remove_tree(folder)
+    _remove_export(folder)
     rename_folder(new, folder)
+
+
+def _remove_export(folder: Path) -> None:
+    """Removes an earlier export, its mark last: what a killed run leaves of it may be replaced, too."""
+    for path in folder.iterdir() if folder.is_dir() and not folder.is_symlink() else ():
+        if path.is_dir():
+            remove_tree(path)
+        elif path.name != _MARK:
+            path.unlink()
+    remove_tree(folder)

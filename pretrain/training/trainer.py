@@ -348,11 +348,11 @@ class Trainer:
         if self._is_chief:
             self._logs.end_line()
             _log.info(f"evaluation at step {self.step}: " + "  ".join(f"{k} {v:.6g}" for k, v in metrics.items()))
-            self._logs.write(self.step, "eval", metrics)
             write_json(self.model_dir / EVAL_RESULTS, {"step": self.step, **metrics})
             if self._settings.hypertune_metric:
                 hypertune.report(self._settings.hypertune_metric, metrics, self.step)
             self._offer_as_best(metrics)
+            self._logs.write(self.step, "eval", metrics)  # last: a run that was killed before it evaluates again
         if self._settings.early_stopping_patience is not None:
             self._early_stopping.add(self.step, metrics[self._best_metric(metrics)])
         self.after_evaluation(metrics)

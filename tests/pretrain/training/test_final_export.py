@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +102,30 @@ def test_a_run_exports_its_last_weights(records, tmp_path):
     with pytest.raises(UsageError, match=r"the model is trained, but not exported.*python -m pretrain\.export .*h5"):
         run(own, tmp_path / "other")
     assert native.locate(tmp_path / "other").name == "step-00000002"
+
+
+@pytest.mark.parametrize("removed", range(4))
+def test_what_a_kill_leaves_of_an_earlier_export_is_replaced(tmp_path, monkeypatch, removed):
+    """The removal ends after some files, whichever they are; the next call must not take the rest for somebody else's."""
+    place = tmp_path / "export" / "savedmodel"
+    (place / "variables").mkdir(parents=True)
+    for name in (".exported", "a.json", "variables/data", "z.pb"):
+        (place / name).touch()
+    unlink, calls = os.unlink, []
+
+    def killed(*args, **options):
+        calls.append(args)
+        if len(calls) > removed:
+            raise KeyboardInterrupt
+        unlink(*args, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", killed)
+        with pytest.raises(KeyboardInterrupt):
+            final_export._remove_export(place)
+    check_export(TrainerConfig(export_formats="savedmodel"), tmp_path)
+    final_export._remove_export(place)
+    assert not place.exists()
 
 
 @pytest.mark.slow

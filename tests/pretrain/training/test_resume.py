@@ -8,7 +8,9 @@ import time
 
 import pytest
 
-from tests.pretrain.runs import curve, experiment, finish, lines, process, tiny
+from pretrain.converters import native
+from pretrain.training.checkpoints import BestCheckpoint
+from tests.pretrain.runs import curve, experiment, finish, lines, process, run, tiny
 
 STEPS = 60
 
@@ -101,3 +103,20 @@ def test_resume_at_the_end_of_a_long_run_skips_nothing(record_sets, tmp_path):
     started = time.monotonic()
     batches.batch(10**9)
     assert time.monotonic() - started < 1
+
+
+def test_a_kill_before_the_best_checkpoint_is_written_does_not_lose_it(record_sets, tmp_path, monkeypatch):
+    """The evaluation is made again: its line is written once all that follows from it is on the disk."""
+    trainer = {"train_steps": 1, "best_checkpoint_export_subdir": "best"}
+    config = experiment(record_sets["static"], eval_path=record_sets["static"], trainer=trainer)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BestCheckpoint, "offer", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run(config, tmp_path, "train_and_eval")
+    run(config, tmp_path, "train_and_eval")
+    assert native.locate(tmp_path / "best").name == "step-00000001"
+    assert [line["step"] for line in lines(tmp_path, "eval")] == [1]
