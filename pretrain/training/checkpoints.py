@@ -62,8 +62,8 @@ class Checkpoints:
         folders = [folder for folder, at in steps.items() if at is not None and at < step and at != unusable]
         if not folders:
             raise DataError(
-                f"training has diverged at step {step}, and {self.folder} holds no checkpoint from which the run could recover. "
-                "Raise trainer.max_to_keep, and lower the learning rate."
+                f"{self.folder} holds no checkpoint from which the run could recover: each one is damaged, of step {step} or "
+                "later, or diverged at once when it was tried. trainer.max_to_keep keeps more of them."
             )
         return native.read_newest(folders, _read_sound)
 

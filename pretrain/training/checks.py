@@ -62,7 +62,7 @@ def check_experiment(
         refuse_rate(config.trainer.optimizer_config)
     for refuse in (_optimizer, _layers, _masking, _epochs) if trained else ():
         refuse(run)
-    warn = (_length, _decay, _precision, _labels, _evaluation) if trained else (_evaluation,)
+    warn = (_length, _decay, _average, _recovery, _precision, _labels, _evaluation) if trained else (_evaluation,)
     return [warning for check in warn for warning in check(run)]
 
 
@@ -255,6 +255,32 @@ def _decay(run: _Run) -> Iterator[str]:
                 f"{OPTIMIZATION}.optimizer.weight_decay_rate {decay:g} times the learning rate {rate:g} takes all of a weight "
                 "away in one step. Usual is 0.01."
             )
+
+
+def _average(run: _Run) -> Iterator[str]:
+    ema, path = run.config.trainer.optimizer_config.ema, f"{OPTIMIZATION}.ema"
+    if ema is None:
+        return
+    decay = ema.average_decay
+    require(
+        0 <= decay <= 1, f"{path}.average_decay", decay, "must be at least 0 and at most 1; usual is 0.99 to 0.9999."
+    )
+    if ema.average_decay == 1 and not ema.dynamic_decay:
+        yield f"{path}.average_decay 1: the average stays what it is after the first step. Usual is 0.99 to 0.9999."
+    if run.steps is not None and ema.start_step >= run.steps:
+        yield (
+            f"{path} has no effect: up to start_step {ema.start_step} the average is the weights themselves, and the run has "
+            f"{run.steps} steps. Lower start_step."
+        )
+
+
+def _recovery(run: _Run) -> Iterator[str]:
+    trainer = run.config.trainer
+    if trainer.recovery_max_trials > 0 and trainer.max_to_keep < 2:
+        yield (
+            f"trainer.max_to_keep is {trainer.max_to_keep}: where training diverges again after the one checkpoint that is kept, "
+            "there is none before it to return to, and the run ends. Keep two at least."
+        )
 
 
 def _precision(run: _Run) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from nlpdata.errors import UsageError, opt
 from pretrain.optimizers.configs import ConstantConfig, LinearWarmupConfig, PolynomialConfig
 from pretrain.optimizers.curve import curve_of, warmup_length
-from pretrain.optimizers.formulas import Formula
+from pretrain.optimizers.formulas import Formula, WarmupStableDecayConfig
 from pretrain.settings.schema import OptimizationConfig
 
 OPTIMIZATION = "trainer.optimizer_config"
@@ -127,6 +127,12 @@ def check_length(optimization: OptimizationConfig, steps: int | None) -> Iterato
             f"{OPTIMIZATION}.learning_rate: the decay starts at step {curve.decay_start}, before warm-up ends at step {warmup}, so "
             f"the learning rate never reaches {rate:g}. Shorten the decay or the warm-up, or lengthen the run of {steps} steps."
         )
+    if _ends_too_early(optimization, curve.decay_end, steps):
+        yield (
+            f"the learning rate falls to {curve.at(steps - 1):.4g}, not to {curve.end_rate:g}: the decay takes "
+            f"{curve.decay_end - curve.decay_start} steps, and the run has {steps}. Lower "
+            f"{OPTIMIZATION}.learning_rate.decay_steps, or raise train_steps."
+        )
     if warmup < steps <= curve.decay_start:
         yield (
             f"the learning rate never decays: {OPTIMIZATION}.learning_rate.decay_start is {curve.decay_start}, and the run has "
@@ -137,6 +143,12 @@ def check_length(optimization: OptimizationConfig, steps: int | None) -> Iterato
             f"the learning rate is 0 from step {curve.decay_end} on ({OPTIMIZATION}.learning_rate.decay_steps), so "
             f"{steps - curve.decay_end} of {steps} steps change nothing. Leave decay_steps out, or lower train_steps."
         )
+
+
+def _ends_too_early(optimization: OptimizationConfig, decay_end: int, steps: int) -> bool:
+    """Whether a decay that ends with the run, by its definition, is longer than the run."""
+    options = optimization.learning_rate.options
+    return isinstance(options, WarmupStableDecayConfig) and options.decay_start is None and decay_end > steps
 
 
 def _unused_share(optimization: OptimizationConfig) -> Iterator[str]:

@@ -63,10 +63,11 @@ class Recoveries:
         if bound is None or self._settings.recovery_max_trials < 0 or step < begin:
             return None
         value = loss(statistics)
+        if value <= bound:
+            return None
         return (
-            f"the loss is {value:.6g} at step {step}, above trainer.loss_upper_bound {bound:g}"
-            if value > bound
-            else None
+            f"the loss is {value:.6g} at step {step}, above trainer.loss_upper_bound {bound:g} (raise it where such a loss is "
+            "usual)"
         )
 
     def unusable(self, diverged: Diverged) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import write_json
 from pretrain.converters import native
 from pretrain.data.batches import Batches, example_digest, prefetch
@@ -262,7 +262,10 @@ class Trainer:
         self._recoveries.refuse(diverged)
         self._writer.wait()
         self.engine.highest(0)  # all hosts are here: the checkpoints are written
-        _, info, arrays = self._checkpoints.before(diverged.step, self._recoveries.unusable(diverged))
+        try:
+            _, info, arrays = self._checkpoints.before(diverged.step, self._recoveries.unusable(diverged))
+        except DataError as error:
+            raise DataError(f"{diverged} {error}") from None
         self.engine.load_state(arrays)
         self.engine.highest(0)  # all have read it
         self.step = self._saved_step = info["step"]

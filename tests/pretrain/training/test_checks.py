@@ -12,7 +12,7 @@ from pretrain.optimizers.curve import curve_of
 from pretrain.registry import EXPERIMENTS, SCHEDULES, TASKS
 from pretrain.run import main, resolve
 from pretrain.settings.flags import parse_flags
-from pretrain.settings.schema import Choice, choose
+from pretrain.settings.schema import Choice, EmaConfig, choose
 from pretrain.settings.tree import with_layers
 from pretrain.settings.yaml_files import read_yaml
 from pretrain.submit import main as submit
@@ -210,6 +210,7 @@ def test_every_shipped_file_is_in_order(path):
     assert better_metric(config) == ("higher" if config.trainer.best_checkpoint_export_subdir else "lower")
 
 
+NO_WARMUP = "--num_train_steps=50 --num_warmup_steps=0"
 GARDEN = f"{OPTIMIZATION}.learning_rate.decay_steps=1000,{OPTIMIZATION}.learning_rate.initial_learning_rate=1e-4"
 
 
@@ -223,6 +224,13 @@ GARDEN = f"{OPTIMIZATION}.learning_rate.decay_steps=1000,{OPTIMIZATION}.learning
          "warmup_steps 5 decides; warmup_proportion 0.3 is not used"),
         (f"--num_train_steps=50 --params_override={OPTIMIZATION}.learning_rate.decay_start=50", "train",
          "never decays: .*decay_start is 50, and the run has 50 steps"),
+        (f"{NO_WARMUP} --params_override={OPTIMIZATION}.learning_rate='{{type: wsd, decay_steps: 100}}'", "train",
+         r"falls to 5\.1e-05, not to 0: the decay takes 100 steps, and the run has 50"),
+        (f"--num_train_steps=50 --params_override={OPTIMIZATION}.ema.start_step=50", "train",
+         "ema has no effect: up to start_step 50"),
+        (f"--params_override={OPTIMIZATION}.ema.average_decay=1,{OPTIMIZATION}.ema.dynamic_decay=false", "train",
+         "average_decay 1: the average stays"),
+        ("--params_override=trainer.recovery_max_trials=2,trainer.max_to_keep=1", "train", "max_to_keep is 1: .*two at least"),
         ("--weight_decay=600", "train", "weight_decay_rate 600 times the learning rate 0.002"),
         ("--params_override=runtime.loss_scale=64", "train", "loss_scale 64 has no effect.*is float32"),
         ("--dtype=fp16 --params_override=runtime.loss_scale=1", "train", "loss_scale 1 does not scale"),
@@ -267,6 +275,9 @@ def test_values_from_python_are_checked_too():
         broken = replace(optimization, learning_rate=replace(optimization.learning_rate, options=rate))
         with pytest.raises(UsageError, match=r"initial_learning_rate is .*: must be a number above 0"):
             check_experiment(changed(config, "trainer", optimizer_config=broken), "train")
+    averaged = replace(config.trainer.optimizer_config, ema=EmaConfig(average_decay=1.5))
+    with pytest.raises(UsageError, match=r"average_decay is 1\.5: must be at least 0 and at most 1"):
+        check_experiment(changed(config, "trainer", optimizer_config=averaged), "train")
     with pytest.raises(UsageError, match=r"num_train_epochs is 0: must be at least 1"):
         check_experiment(changed(config, "trainer", num_train_epochs=0), "train")
 

@@ -126,9 +126,15 @@ def test_the_same_on_jax(config, whole, tmp_path):
 def test_trials_are_counted_and_a_bound_is_one_cause(config, tmp_path):
     low = changed(config, "trainer", loss_upper_bound=0.5, recovery_begin_steps=2, recovery_max_trials=1, train_steps=3)
     with pytest.raises(
-        DataError, match=r"above trainer\.loss_upper_bound 0\.5: training has diverged.* No recovery is left of 1"
+        DataError,
+        match=r"above trainer\.loss_upper_bound 0\.5 \(raise it .*: training has diverged.* No recovery is left of 1",
     ):
         run(low, tmp_path)
+    at_once = changed(low, "trainer", recovery_begin_steps=0, recovery_max_trials=3)
+    with pytest.raises(
+        DataError, match=r"loss_upper_bound 0\.5 .* holds no checkpoint from which the run could recover: "
+    ):
+        run(at_once, tmp_path)
     assert native.step_of(native.locate(tmp_path)) == 0
 
 
@@ -151,7 +157,10 @@ def test_what_is_a_fault():
     assert fault(5, 10.0, **bound) is None
     assert fault(4, 11.0, **bound) is None
     assert fault(5, 11.0, recovery_max_trials=-1, **bound) is None
-    assert fault(5, 11.0, **bound) == "the loss is 11 at step 5, above trainer.loss_upper_bound 10"
+    assert (
+        fault(5, 11.0, **bound)
+        == "the loss is 11 at step 5, above trainer.loss_upper_bound 10 (raise it where such a loss is usual)"
+    )
 
 
 def test_a_checkpoint_after_which_two_tries_diverge_at_once_is_left():
