@@ -66,6 +66,25 @@ def _returned(argv: list[str], work: Callable[[list[str]], int | None]) -> int:
         return INTERRUPTED
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else int(error.code is not None)
+    except NlpdataError:
+        raise
+    except Exception as error:
+        code = _interruption(error)
+        if code is None:
+            raise
+        return code
+
+
+def _interruption(error: Exception) -> int | None:
+    """The exit code of the interruption that an error hides, e.g. of an archive that was being written; None: it hides none."""
+    hidden = error.__context__
+    while hidden is not None:
+        if isinstance(hidden, KeyboardInterrupt):
+            return INTERRUPTED
+        if isinstance(hidden, SystemExit) and hidden.code == TERMINATED:
+            return TERMINATED
+        hidden = hidden.__context__
+    return None
 
 
 def _shown(name: str, argv: list[str], error: Exception) -> int:

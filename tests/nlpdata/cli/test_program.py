@@ -193,6 +193,20 @@ def test_an_encoding_that_lacks_a_character(encoding, records):
         assert shell(f"nlpdata {command} é€.tfrecord", records, PYTHONIOENCODING=encoding)[0] == 0
 
 
+@pytest.mark.parametrize(("end", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+def test_an_interruption_that_an_error_of_cleaning_up_hides(capsys, end, code):
+    """As when numpy closes the archive that it was writing."""
+
+    def work(given):
+        try:
+            raise end
+        finally:
+            raise ValueError("seek of closed file")
+
+    assert run_program("nlpdata", [], work, as_flag) == code
+    assert "seek of closed file" not in capsys.readouterr().err
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="needs signals")
 def test_a_terminated_command_leaves_the_handler_as_it_was():
     before = signal.getsignal(signal.SIGTERM)
