@@ -378,7 +378,7 @@ def test_vocab_instead_of_model(model_path, tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"hello\nworld\n", b"\n\n\n", bytes(range(256)), b'{"model": 1}', b"version https://git-lfs\n"]
+    "content", [b"", b"hello\nworld\n", b"\n\n\n", bytes(range(256)), b'{"model": 1}', b"version 1\n"]
 )
 def test_no_model(tmp_path, content):
     path = tmp_path / "x.model"

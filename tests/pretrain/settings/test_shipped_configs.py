@@ -90,4 +90,5 @@ def test_a_miss_names_the_closest():
 def test_the_files_are_package_data():
     root = CONFIGS.parents[1]
     data = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
-    assert data["pretrain"] == ["configs/**/*.yaml", "py.typed"]
+    assert data["pretrain"] == ["configs/**/*.gin", "configs/**/*.yaml", "py.typed"]
+    assert {file.suffix for file in CONFIGS.rglob("*") if file.is_file()} == {".gin", ".yaml"}
