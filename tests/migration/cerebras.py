@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.migration.chain import Step, System
@@ -17,6 +15,8 @@ _THERE = {"<path/to/yaml>": "path/to/yaml", "</path/to/model_dir>": "path/to/mod
 
 def give(folder: Path) -> None:
     """Prepared sets of TensorFlow Datasets, the YAML with a small model and few steps, and a checkpoint in TensorFlow's files."""
+    from pretrain.converters.convert import convert_place
+
     (folder / "prepared").mkdir()
     prepare(folder / "prepared", ["sst2", "mnli"])[1].rename(folder / "tfds")
     words = [*WORDS[:5], *_WORDS, *WORDS[5 + len(_WORDS) :]]
@@ -24,9 +24,8 @@ def give(folder: Path) -> None:
     (folder / "texts.txt").write_text("a good fox 3\na bad dog 5\n")
     give_checkpoint(folder)
     place = folder / "path" / "to"
-    convert = [sys.executable, "-m", "pretrain.convert", str(folder / "base"), str(place / "tf1"), "--format", "tf1"]
     place.mkdir(parents=True)
-    subprocess.run(convert, check=True, capture_output=True)
+    convert_place(str(folder / "base"), str(place / "tf1"), "tf1")
     for file in (place / "tf1").glob("bert_model.ckpt.*"):
         file.rename(place / file.name.replace("bert_model.ckpt", "pretrained_checkpoint.mdl"))
     shipped = Path(__file__).resolve().parents[2] / "pretrain" / "configs" / "cerebras"

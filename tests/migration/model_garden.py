@@ -2,8 +2,6 @@
 
 import hashlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.migration.chain import Step, System
@@ -33,6 +31,8 @@ trainer:
 
 def give(folder: Path) -> None:
     """MNLI's folder, with rows whose second text gives the label away and TF-Hub's cache with a small BERT."""
+    from pretrain.converters.convert import convert_place
+
     mnli = folder / "glue" / "MNLI"
     mnli.mkdir(parents=True)
     for split, rows in (("train", 300), ("dev_matched", 60), ("dev_mismatched", 60)):
@@ -46,11 +46,7 @@ def give(folder: Path) -> None:
     model.mkdir()
     (model / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     module = folder / "my_output_dir" / "hub_cache" / hashlib.sha1(_HUB.encode()).hexdigest()
-    subprocess.run(
-        [sys.executable, "-m", "pretrain.convert", str(folder / "base"), str(module), "--format", "hub"],
-        check=True,
-        capture_output=True,
-    )
+    convert_place(str(folder / "base"), str(module), "hub")
 
 
 def _row(number: int) -> str:
