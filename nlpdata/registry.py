@@ -97,7 +97,6 @@ class Registry:
       entries: name -> "module:attribute".
       configs: name -> "module:attribute" of the dataclass of its options, where that is lighter to import than the part.
       by_path: whether a part may also be named as "module:attribute". False where names come from files.
-      absent: names of other systems' parts that are not here -> what to use instead.
     """
 
     def __init__(
@@ -107,14 +106,12 @@ class Registry:
         configs: Mapping[str, str] | None = None,
         *,
         by_path: bool = True,
-        absent: Mapping[str, str] | None = None,
     ) -> None:
         self.kind = kind
         self._entries = dict(entries)
         self._built_in = frozenset(entries)
         self._configs = dict(configs or {})
         self._by_path = by_path
-        self._absent = dict(absent or {})
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
@@ -157,8 +154,6 @@ class Registry:
         target = self._entries.get(name, name if self._by_path and ":" in name else None)
         if target is not None:
             return target
-        if name in self._absent:
-            raise UsageError(f"{self.kind} {name!r} is not available here. {self._absent[name]}")
         own = "; or name your own as module:attribute" if self._by_path else ""
         raise UsageError(
             f"unknown {self.kind} {name!r}.{closest(name, self._entries, 3)} Known: {', '.join(self.names())}{own}."

@@ -101,10 +101,9 @@ WARMUPS = Registry(
 )
 TRAINERS = Registry(
     "trainer",
-    {"default": "pretrain.training.trainer:Trainer"},
-    absent={
-        "progressive": "Train in stages, each from the weights of the one before: --init_checkpoint=STAGE1 --model_dir=STAGE2 "
-        "with other records, e.g. longer ones; or write a trainer of your own (docs/extending.md)."
+    {
+        "default": "pretrain.training.trainer:Trainer",
+        "progressive": "pretrain.training.progressive:ProgressiveTrainer",
     },
 )
 ENGINES = Registry(

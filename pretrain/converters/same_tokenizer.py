@@ -83,6 +83,7 @@ def refuse_unequal_records(
     train: tuple[Path | None, Mapping],
     validation: tuple[Path | None, Mapping],
     allow: bool,
+    names: tuple[str, str] = ("task.train_data", "task.validation_data"),
 ) -> None:
     """UsageError where validation records were made with another tokenizer than the training records.
 
@@ -90,12 +91,13 @@ def refuse_unequal_records(
       train: file and description of the training records, as pretrain.data.tokenizers.tokenizer_entry gives them.
       validation: the same of the validation records. Records without a description are not compared.
       allow: only report a difference.
+      names: what the two are called.
     """
     found = _between(train, validation)
     if not found:
         return
     line = (
-        "the records of task.validation_data were made with another tokenizer than those of task.train_data, so that ids mean "
+        f"the records of {names[1]} were made with another tokenizer than those of {names[0]}, so that ids mean "
         f"other words: {'; '.join(found)}"
     )
     _refuse(line, "Make both with one tokenizer; if this is meant", allow)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from nlpdata.registry import user_modules
@@ -43,6 +44,8 @@ def names_sizes(layer: Mapping) -> bool:
 def stored_encoder(config: ExperimentConfig, source: str) -> Choice | None:
     """The encoder of a checkpoint; None where the configuration has it, or has no encoder, or `source` is "".
 
+    Where the stages of the run say how many layers it has, its depth is the configuration's.
+
     Raises UsageError, DataError where there is no such checkpoint, or it cannot be read.
     """
     model: Any = getattr(config.task, "model", None)
@@ -52,6 +55,10 @@ def stored_encoder(config: ExperimentConfig, source: str) -> Choice | None:
 
     with user_modules(own_modules(config)):
         encoder = read_encoder(source, model.encoder)
+    depths = [stage.num_hidden_layers for stage in config.trainer.stages]
+    if encoder is not None and encoder.type == model.encoder.type and any(depths):
+        own = replace(encoder.options, num_hidden_layers=model.encoder.options.num_hidden_layers)
+        encoder = replace(encoder, options=own)
     return None if encoder == model.encoder else encoder
 
 

@@ -5,7 +5,7 @@ class MyConfig(TaskConfig):
     margin: float = 0.5
 
 What is assigned to a field that holds a section, in the constructor or later, may be a dict with some of its fields; the
-others keep the field's defaults. For a part of a registry it may also be the part's name.
+others keep the field's defaults. For a part of a registry it may also be the part's name; for a list of sections, a list of dicts.
 """
 
 import copy
@@ -28,7 +28,7 @@ class Config:
         return hash(type(self))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, Mapping | str):
+        if isinstance(value, Mapping | str | list):
             from pretrain.settings.tree import as_section
 
             value = as_section(self, name, value)

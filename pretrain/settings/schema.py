@@ -42,9 +42,13 @@ def own_modules(config: object) -> set[str]:
     if isinstance(config, Choice):
         named = {config.type.partition(":")[0]} if ":" in config.type else set()
         return named | own_modules(config.options)
+    if isinstance(config, list):
+        return {module for item in config for module in own_modules(item)}
     if not is_dataclass(config):
         return set()
     found = set()
+    if isinstance(config, StageConfig) and ":" in str(function := config.train_data.get("input_function", "")):
+        found.add(str(function).partition(":")[0])
     for each in fields(config):
         value = getattr(config, each.name)
         if each.metadata.get("names_part") and ":" in value:
@@ -75,6 +79,7 @@ MOST = 1 << 53  # of steps, epochs and the like: a float holds every whole numbe
 MOST_TOKENS = 65536  # of an example
 MOST_EXAMPLES = 1 << 20  # of a batch
 MOST_SEED = (1 << 63) - 1
+MOST_LAYERS = 1 << 10
 
 
 def at_least(minimum: float, default: float | None, most: float = MOST) -> Any:
@@ -257,6 +262,22 @@ class OptimizationConfig(Config):
 
 
 @dataclass
+class StageConfig(Config):
+    """A part of a run with data or a depth of its own."""
+
+    train_steps: int | None = at_least(1, None)
+    """Steps of the stage; null: int(examples / global_batch_size) * num_train_epochs, of its own data."""
+    num_train_epochs: int | None = at_least(1, None)
+    """Null: trainer.num_train_epochs."""
+    train_data: dict[str, Any] = field(default_factory=dict)
+    """What differs from task.train_data: input_path, global_batch_size, seq_length, masked_lm_prob, ..."""
+    gradient_accumulation_steps: int | None = at_least(1, None, MOST_EXAMPLES)
+    """Null: trainer.gradient_accumulation_steps."""
+    num_hidden_layers: int | None = at_least(1, None, MOST_LAYERS)
+    """Layers of the encoder; a stage with more than the one before stacks copies of its layers. Null: as task.model has it."""
+
+
+@dataclass
 class TrainerConfig(Config):
     """How long to train, and what to do between steps."""
 
@@ -266,6 +287,8 @@ class TrainerConfig(Config):
     train_steps: int | None = at_least(1, None)
     """Steps in all; null: int(examples / global_batch_size) * num_train_epochs."""
     num_train_epochs: int = at_least(1, 1)
+    stages: list[StageConfig] = field(default_factory=list)
+    """Parts of the run, one after the other, each with data or a depth of its own; empty: it is one."""
     steps_a_call: int | None = at_least(1, None)
     """Steps that one call takes, at most, before it ends as at the end of the run; null: all that are left."""
     max_time: float | None = duration(1, None)

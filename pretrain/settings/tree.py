@@ -47,6 +47,10 @@ class Place:
     def at(self, name: str) -> "Place":
         return dataclasses.replace(self, path=f"{self.path}.{name}" if self.path else str(name))
 
+    def item(self, number: int) -> "Place":
+        """The place of an item of the list that is here, from 0."""
+        return dataclasses.replace(self, path=f"{self.path}[{number}]")
+
     def on_line_of(self, changes: Mapping, key: str) -> "Place":
         """The place with the line of that key, where the layer knows lines (files do)."""
         return dataclasses.replace(self, line=getattr(changes, "lines", {}).get(key, self.line))
@@ -127,11 +131,21 @@ def _merged_field(cls: type, field: Field, tree: dict, value: Any, place: Place)
     section = _section(hint)
     if section and (value is not None or section is hint):
         return merged(section, _below(tree.get(field.name), section), value, place)
+    if item := _item_section(hint):
+        return _merged_items(item, value, place)
     try:
         parsed = field.metadata.get("parse", lambda value: value)(value)
         return to_tree(parse_value(hint, parsed, field.metadata.get("bounds")))
     except ValueError as error:
         raise place.error(str(error)) from None
+
+
+def _merged_items(section: type, value: Any, place: Place) -> list[dict]:
+    """The items of a list of sections, each over the section's defaults: a list is given as a whole."""
+    if not isinstance(value, list | tuple):
+        raise place.error(f"is a list of sections with names in them: {_names(section)}. Received: {value!r}.")
+    items = (to_tree(each) if isinstance(each, section) else each for each in value)
+    return [merged(section, _defaults(section), each, place.item(number)) for number, each in enumerate(items)]
 
 
 def _merged_choice(registry: Registry, hint: Any, tree: dict | None, value: Any, place: Place) -> dict | None:
@@ -189,6 +203,8 @@ def _built_field(field: Field, hint: Any, tree: dict, path: str) -> Any:
         return Choice(kind, build(registry.config_class(kind), value[kind], f"{path}.{kind}"))
     if section and value is not None:
         return build(section, value, path)
+    if item := _item_section(hint):
+        return [build(item, each, f"{path}[{number}]") for number, each in enumerate(value)]
     if isinstance(value, list) and (typing.get_origin(hint) or hint) is tuple:
         return tuple(value)
     return value
@@ -211,7 +227,7 @@ def as_section(owner: Any, name: str, value: Any) -> Any:
     if field is None or (isinstance(value, str) and (not registry or type_field)):
         return value
     hint = _hints(cls)[name]
-    if not registry and not _section(hint):
+    if not registry and not (_item_section(hint) if isinstance(value, list) else _section(hint)):
         return value
     place, tree = Place(cls.__name__, name), _defaults(cls)
     if registry and type_field:
@@ -227,8 +243,9 @@ def with_layers(config: ExperimentConfig, layers: list[tuple[str, dict]], quiet:
 
     Args:
       config: what the layers change.
-      layers: (name for messages, tree) each. One that sets trainer.num_train_epochs and not trainer.train_steps clears
-        the steps that a layer below has set; one that names the source of a data section clears those of layers below.
+      layers: (name for messages, tree) each. One that sets trainer.num_train_epochs or trainer.stages, and not
+        trainer.train_steps, clears the steps that a layer below has set; one that names the source of a data section clears
+        those of layers below.
       quiet: do not log fields without effect.
     """
     tree = to_tree(config)
@@ -236,17 +253,20 @@ def with_layers(config: ExperimentConfig, layers: list[tuple[str, dict]], quiet:
         changes = garden.with_lifted(layer)
         tree = merged(ExperimentConfig, tree, changes, Place(name, quiet=quiet))
         trainer = changes.get("trainer") or {}
-        if "num_train_epochs" in trainer and "train_steps" not in trainer:
+        if {"num_train_epochs", "stages"} & trainer.keys() and "train_steps" not in trainer:
             tree["trainer"]["train_steps"] = None
-        _keep_one_source(tree["task"], changes.get("task") or {})
+        for name in ("train_data", "validation_data"):
+            section, given = (each.get(name) for each in (tree["task"], changes.get("task") or {}))
+            if isinstance(section, dict) and isinstance(given, dict):
+                tree["task"][name] = of_one_source(section, given)
     return build(ExperimentConfig, tree)
 
 
-def _keep_one_source(task: dict, changes: dict) -> None:
-    for name in ("train_data", "validation_data"):
-        section, given = task.get(name), changes.get(name)
-        if isinstance(section, dict) and isinstance(given, dict) and any(given.get(source) for source in _SOURCES):
-            task[name] = section | {each: "" for each in _SOURCES if each in section and not given.get(each)}
+def of_one_source(section: dict, changes: dict) -> dict:
+    """The tree of a data section over which `changes` were put, without the sources that they do not name, where they name one."""
+    if not any(changes.get(source) for source in _SOURCES):
+        return section
+    return section | {each: "" for each in _SOURCES if each in section and not changes.get(each)}
 
 
 def differences(before: dict, after: dict, path: str = "") -> list[str]:
@@ -268,10 +288,16 @@ def _hints(cls: type) -> dict:
 
 def _section(hint: Any) -> type | None:
     """The dataclass that a field holds, if it holds one (or null)."""
-    for each in (hint, *typing.get_args(hint)):
+    of_several = typing.get_origin(hint) in (list, tuple, dict)
+    for each in () if of_several else (hint, *typing.get_args(hint)):
         if isinstance(each, type) and is_dataclass(each) and each is not Choice:
             return each
     return None
+
+
+def _item_section(hint: Any) -> type | None:
+    """The dataclass of which a field holds a list, if it holds one."""
+    return _section(typing.get_args(hint)[0]) if typing.get_origin(hint) is list else None
 
 
 def _defaults(cls: type) -> dict:

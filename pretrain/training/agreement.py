@@ -122,6 +122,14 @@ def refuse_records_of_two_tokenizers(task: TaskConfig, data: RunData) -> None:
         refuse_unequal_records(train, validation, getattr(task, "allow_other_tokenizer", False))
 
 
+def refuse_other_stage(first: TaskConfig, task: TaskConfig, before: RunData, data: RunData) -> None:
+    """UsageError where the records of a stage have another tokenizer, or other labels, than those of the first one."""
+    own, other = (tokenizer_entry(each.train_data, found.own.name) for each, found in ((first, before), (task, data)))
+    allow = getattr(task, "allow_other_tokenizer", False)
+    refuse_unequal_records(own, other, allow, names=("the first stage", "task.train_data"))
+    refuse_other_labels(before.own.facts, data.own.facts)
+
+
 def refuse_tokenizer_of_other_weights(task: TaskConfig, data: RunData, source: str) -> None:
     """UsageError where the records' tokenizer is not that of the checkpoint `source`."""
     for name, each in data.sections():

@@ -53,13 +53,15 @@ class Checkpoints:
             return None
         return native.read_newest(folders, lambda f: (f, native.read_info(f), native.read_arrays(f)))
 
-    def before(self, step: int, unusable: int | None = None) -> tuple[Path, dict, dict[str, np.ndarray]]:
-        """As newest, of the checkpoints of earlier steps that hold no nan, but for that of the step `unusable`.
+    def before(
+        self, step: int, unusable: int | None = None, first: int = 0
+    ) -> tuple[Path, dict, dict[str, np.ndarray]]:
+        """As newest, of the checkpoints of earlier steps, from `first` on, that hold no nan, but for that of the step `unusable`.
 
         DataError where there is none.
         """
         steps = {folder: native.step_of(folder) for folder in native.finished(self.folder)}
-        folders = [folder for folder, at in steps.items() if at is not None and at < step and at != unusable]
+        folders = [folder for folder, at in steps.items() if at is not None and first <= at < step and at != unusable]
         if not folders:
             raise DataError(
                 f"{self.folder} holds no checkpoint from which the run could recover: each one is damaged, of step {step} or "

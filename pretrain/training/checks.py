@@ -19,6 +19,7 @@ from pretrain.registry import CHECKPOINT_FORMATS, TASKS, TRAINERS
 from pretrain.settings.schema import ExperimentConfig, TrainerConfig
 from pretrain.tasks.metrics import own_name
 from pretrain.training.rate_checks import OPTIMIZATION, check_length, given_rate, refuse_rate, require
+from pretrain.training.stages import declared_steps, of_stage, stage_configs
 
 if TYPE_CHECKING:
     from pretrain.tasks.task import Task
@@ -43,12 +44,15 @@ def check_experiment(
     Args:
       config: the whole configuration.
       mode: as in run_experiment.
-      train_steps: length of the run; None: trainer.train_steps, and where that is unset too, no check that needs it.
+      train_steps: length of the run; None: as the configuration says, and where it does not, no check that needs it.
       task: the Task, which knows its labels once it has its data; None: what its configuration declares.
 
     Raises UsageError, with the dotted path, for what makes the run pointless or wrong.
     """
-    run = _Run(config, mode, config.trainer.train_steps if train_steps is None else train_steps, task)
+    run = _Run(config, mode, declared_steps(config) if train_steps is None else train_steps, task)
+    for number, each in enumerate(stage_configs(config)):
+        with of_stage(number, each, mode not in EVALUATIONS):
+            _masking(each)
     _trainer(config.trainer.type)
     better_metric(config, task)
     _best_folder(config.trainer.best_checkpoint_export_subdir)
@@ -60,7 +64,7 @@ def check_experiment(
         )
     if trained:
         refuse_rate(config.trainer.optimizer_config)
-    for refuse in (_optimizer, _layers, _masking, _epochs) if trained else ():
+    for refuse in (_optimizer, _layers, _epochs) if trained else ():
         refuse(run)
     warn = (_length, _decay, _average, _recovery, _precision, _labels, _evaluation) if trained else (_evaluation,)
     return [warning for check in warn for warning in check(run)]
@@ -298,8 +302,8 @@ def _precision(run: _Run) -> Iterator[str]:
         )
 
 
-def _masking(run: _Run) -> None:
-    prob = run.config.task.train_data.masked_lm_prob
+def _masking(config: ExperimentConfig) -> None:
+    prob = config.task.train_data.masked_lm_prob
     between = "must be above 0 and below 1; usual is 0.15."
     require(prob is None or 0 < prob < 1, "task.train_data.masked_lm_prob", prob, between)
 

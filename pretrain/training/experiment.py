@@ -1,6 +1,6 @@
 """run_experiment: from a configuration to a trained, evaluated or checked model."""
 
-import contextlib
+import gc
 import logging
 import os
 import time
@@ -18,7 +18,6 @@ from nlpdata.registry import user_modules
 from pretrain.converters import native, places
 from pretrain.converters.report import refuse_missing
 from pretrain.converters.tokenizer_files import keep_tokenizer
-from pretrain.data.batches import Batches
 from pretrain.data.tokenizers import tokenizer_of
 from pretrain.data.toy import with_toy_records
 from pretrain.optimizers.curve import description, in_words, is_older, with_older_rule
@@ -26,21 +25,22 @@ from pretrain.registry import ENGINES, TASKS, TRAINERS
 from pretrain.settings.schema import ExperimentConfig, own_modules
 from pretrain.settings.yaml_files import compare_saved, save
 from pretrain.training.agreement import (
-    RunData,
     describe_run,
     refuse_other_labels,
-    refuse_records_of_two_tokenizers,
     refuse_tokenizer_of_other_weights,
     report_changes,
 )
+from pretrain.training.built_stages import Stage, build_stages, check_batch_sizes
 from pretrain.training.checkpoints import Checkpoints
-from pretrain.training.checks import EVALUATIONS, check_experiment, check_weights, with_metric
+from pretrain.training.checks import EVALUATIONS, check_experiment, check_weights
 from pretrain.training.continuous import train_on_each
 from pretrain.training.final_export import check_export, export_final
 from pretrain.training.following import CheckpointFeed, Found
 from pretrain.training.own_tokenizer import with_own_tokenizer
 from pretrain.training.plot import plot_loss
 from pretrain.training.recovery import Diverged
+from pretrain.training.stacking import refuse_unstackable
+from pretrain.training.stages import count_steps, of_stage, spans, stage_configs, stored_depth
 from pretrain.training.trainer import Trainer
 
 _log = logging.getLogger(__name__)
@@ -87,40 +87,30 @@ def run_experiment(config: ExperimentConfig, model_dir: str | os.PathLike, mode:
 
 def check_before_sweep(config: ExperimentConfig, mode: str) -> None:
     """UsageError where run_experiment would refuse the settings against the length of the run, which its data decides."""
-    data = TASKS.get(config.task_type)(config.task).build_inputs(config.task.train_data)
-    check_experiment(config, mode, count_steps(config, data))
-
-
-def count_steps(config: ExperimentConfig, data: Batches) -> int:
-    """Steps of the run: trainer.train_steps, or int(examples / batch) * epochs. UsageError where that is 0."""
-    trainer = config.trainer
-    whole = data.num_examples // data.batch_size
-    steps = trainer.train_steps if trainer.train_steps is not None else whole * trainer.num_train_epochs
-    if steps < 1:
-        raise UsageError(
-            f"0 steps: {data.num_examples} examples, global_batch_size {data.batch_size}, num_train_epochs "
-            f"{trainer.num_train_epochs}, train_steps {trainer.train_steps}."
-        )
-    return steps
+    steps = []
+    for number, each in enumerate(stage_configs(config)):
+        with of_stage(number, config):
+            data = TASKS.get(each.task_type)(each.task).build_inputs(each.task.train_data)
+            steps.append(count_steps(each, data))
+    check_experiment(config, mode, spans(config, steps)[-1].end)
 
 
 class _Run:
     """One call of run_experiment: its parts are made in the order in which each needs the ones before."""
 
     def __init__(self, config: ExperimentConfig, model_dir: Path, mode: str):
-        self._given, self._config = config, with_own_tokenizer(with_toy_records(config, model_dir), model_dir)
-        self._model_dir, self._mode, self._started = model_dir, mode, time.monotonic()
+        self._given, self._model_dir, self._mode, self._started = config, model_dir, mode, time.monotonic()
         self._trains = mode not in EVALUATIONS
-        self._evaluates = mode in (*EVALUATIONS, "train_and_eval")
+        self._configs = [
+            with_own_tokenizer(with_toy_records(each, model_dir), model_dir) for each in stage_configs(config)
+        ]
+        if not self._trains:
+            self._configs = self._configs[-1:]
         self._feed = CheckpointFeed(model_dir / "checkpoints", model_dir, config.trainer.continuous_eval_timeout)
 
     def execute(self) -> dict[str, float]:
-        config = self._config
-        self._task = TASKS.get(config.task_type)(config.task)
-        train_data = self._task.build_inputs(config.task.train_data) if self._trains else None
-        self._data = RunData(train_data, self._build_validation_data())
-        refuse_records_of_two_tokenizers(config.task, self._data)
-        self._steps = self._check_steps()
+        self._stages = build_stages(self._given, self._configs, self._mode)
+        self._steps = self._stages[-1].span.end
         following = iter(self._feed if self._mode == "continuous_eval" else ())
         if self._mode == "continuous_eval":
             found = next(following, None)
@@ -131,18 +121,14 @@ class _Run:
             found = self._named_of_own() or Checkpoints(self._model_dir).newest()
         if found and self._mode == "train" and found[1]["step"] >= self._steps:
             self._report_done(found[1]["step"])
-            export_final(config.trainer, self._model_dir)
+            export_final(self._given.trainer, self._model_dir)
             return {}
         self._is_older = found is not None and self._trains and is_older(found[1])
-        engine = ENGINES.get(keras.backend.backend())
-        self._engine = engine(self._task, self._engine_config(), self._steps or None)
-        with contextlib.closing(self._engine):
-            self._check_batch_sizes()
+        self._open(self._stage_of(found[1] if found else {"step": 0}))
+        try:
+            check_batch_sizes(self._stages, self._engine.replicas)
             if self._trains:
-                for warning in check_weights(
-                    config, (weight.path for weight in self._engine.model.trainable_variables)
-                ):
-                    _log.warning(warning)
+                self._check_weights()
             info = self._restore(found) if found else self._start()
             if self._mode in ("validate_only", "compile_only"):
                 return self._check_only()
@@ -151,29 +137,31 @@ class _Run:
             if self._mode == "eval_all" and found:
                 return self._evaluate_all(found)
             return self._run(info)
+        finally:
+            self._engine.close()
 
-    def _build_validation_data(self) -> Batches | None:
-        data = self._config.task.validation_data
-        if self._evaluates or (self._mode != "train" and data.is_given):
-            return self._task.build_inputs(data)
-        return None
+    def _stage_of(self, info: Mapping[str, Any]) -> Stage:
+        """The stage that has written a checkpoint; of an evaluation, the stage with its model."""
+        if self._trains:
+            return next((stage for stage in self._stages if info["step"] <= stage.span.end), self._stages[-1])
+        before = self._stages[0].config
+        config = stored_depth(before, info)
+        if config != before:
+            self._stages = build_stages(self._given, [config], self._mode)
+        return self._stages[0]
 
-    def _check_steps(self) -> int:
-        """The length of the run in steps, once the settings were checked against it; 0 where it does not train."""
-        data = self._data.train
-        steps = count_steps(self._config, data) if data is not None else None
-        for warning in check_experiment(self._config, self._mode, steps, self._task):
-            _log.warning(warning)
-        self._config = with_metric(self._config, self._task)
-        trainer = self._config.trainer
-        if data is not None:
-            epochs = trainer.num_train_epochs
-            _log.info(
-                f"{data.num_examples} examples, {data.steps_per_epoch} steps of {data.batch_size} an epoch; {steps} steps in all"
-            )
-            if trainer.train_steps is not None and epochs != 1:
-                _log.info(f"trainer.train_steps {steps} decides; trainer.num_train_epochs {epochs} is not used")
-        return steps or 0
+    def _open(self, stage: Stage) -> None:
+        """Makes the engine of a stage, whose weights are its initial ones."""
+        self._stage, self._config, self._task, self._data = stage, stage.config, stage.task, stage.data
+        engine = ENGINES.get(keras.backend.backend())
+        self._engine = engine(self._task, self._engine_config(), self._steps or None)
+
+    def _reopen(self, stage: Stage) -> None:
+        """The same in place of the engine that is open, whose memory is given back first."""
+        self._engine.close()
+        del self._engine
+        gc.collect()  # model and graphs refer to each other
+        self._open(stage)
 
     def _schedule(self) -> dict:
         """The learning rate of the run, for its checkpoints."""
@@ -197,19 +185,12 @@ class _Run:
             "steps. Raise train_steps (or num_train_epochs) to train further, or use another model_dir."
         )
 
-    def _check_batch_sizes(self) -> None:
-        replicas, micro_steps = self._engine.replicas, self._config.trainer.gradient_accumulation_steps
-        for data, parts, what in (
-            (self._data.train, replicas * micro_steps, f"{replicas} replicas x {micro_steps} micro-steps"),
-            (self._data.validation, replicas, f"{replicas} replicas"),
-        ):
-            if data is not None and data.batch_size % parts:
-                below, above = data.batch_size // parts * parts, -(-data.batch_size // parts) * parts
-                near = f"{below} or {above}" if below else f"{above}"
-                raise UsageError(
-                    f"{data.name}.global_batch_size {data.batch_size} cannot be split over {what}. Use a multiple of {parts}, "
-                    f"e.g. {near}."
-                )
+    def _check_weights(self) -> None:
+        for warning in check_weights(self._config, (weight.path for weight in self._engine.model.trainable_variables)):
+            _log.warning(warning)
+        layers = self._stage.span.num_hidden_layers
+        if layers is not None:
+            refuse_unstackable(self._engine.state(), layers)
 
     # ---------------------------------------------------------------------------------------------------------- weights
 
@@ -238,13 +219,16 @@ class _Run:
 
     def _named_of_own(self) -> tuple[Path, dict, dict[str, np.ndarray]] | None:
         """The checkpoint in the model_dir that init_checkpoint names for an evaluation; None where it names none of the run's."""
-        named = self._config.task.init_checkpoint
+        stage = self._stages[0]
+        named = stage.config.task.init_checkpoint
         if self._mode != "eval" or not named or not Path(named).exists():
             return None
         own = native.locate(named)
         if own is None or self._model_dir.resolve() not in own.resolve().parents:
             return None
-        self._config = replace(self._config, task=replace(self._config.task, init_checkpoint=""))
+        self._stages = [
+            replace(stage, config=replace(stage.config, task=replace(stage.config.task, init_checkpoint="")))
+        ]
         return own, native.read_info(own), native.read_arrays(own)
 
     def _evaluate_all(self, newest: tuple[Path, dict, dict[str, np.ndarray]]) -> dict[str, float]:
@@ -277,6 +261,8 @@ class _Run:
     def _restore(self, found: tuple[Path, dict, dict[str, np.ndarray]]) -> dict:
         """Loads a checkpoint; returns what it says of the run."""
         folder, info, arrays = found
+        if (stage := self._stage_of(info)) is not self._stage:  # an evaluation of a model with fewer or more layers
+            self._reopen(stage)
         if self._config.task.init_checkpoint:
             instead = "the run resumes from" if self._trains else "the run has its own, evaluated is"
             _log.info(f"init_checkpoint {self._config.task.init_checkpoint} is not used: {instead} {folder}")
@@ -302,6 +288,13 @@ class _Run:
     # ------------------------------------------------------------------------------------------------------------- runs
 
     def _check_only(self) -> dict:
+        for stage in self._stages:
+            if stage is not self._stage:
+                self._reopen(stage)
+            self._check_stage()
+        return {}
+
+    def _check_stage(self) -> None:
         index, count = self._engine.host
         parts = self._engine.replicas * self._config.trainer.gradient_accumulation_steps
         batch = self._data.own.for_host(index, count, self._engine.max_lengths, parts).batch(0)
@@ -314,9 +307,10 @@ class _Run:
             f"{'validated' if self._mode == 'validate_only' else 'validated and compiled'}; no step was taken. "
             f"{weights:,} weights, {self._steps} steps, {self._engine.replicas} replicas; a batch: {shapes}"
         )
-        return {}
 
-    def _new_trainer(self, info: dict) -> Trainer:
+    def _new_trainer(self, info: Mapping[str, Any], end: int = 0) -> Trainer:
+        """The trainer of the stage whose engine is open, to step `end` at most."""
+        span = self._stage.span
         return TRAINERS.get(self._config.trainer.type)(
             self._config,
             self._task,
@@ -325,6 +319,7 @@ class _Run:
             train_data=self._data.train,
             validation_data=self._data.validation,
             train_steps=self._steps,
+            span=replace(span, end=min(span.end, end)),
             step=info["step"],
             interval=info.get("interval", []),
             recoveries=info.get("recoveries", []),
@@ -333,27 +328,46 @@ class _Run:
         )
 
     def _run(self, info: dict) -> dict[str, float]:
-        trainer, step = self._new_trainer(info), info["step"]
         if not self._trains:
-            return trainer.evaluate()
+            return self._new_trainer(info).evaluate()
         if self._engine.host[0] == 0:
             self._keep_config()
             self._keep_tokenizer()
+        step, calls = info["step"], self._given.trainer.steps_a_call
+        end = min(self._steps, step + calls) if calls else self._steps
         if step >= self._steps:
             self._report_done(step)
-        elif trainer.last_step < self._steps:
-            _log.info(f"this call ends after step {trainer.last_step} of {self._steps} (trainer.steps_a_call)")
-        metrics: dict[str, float] = {}
-        if self._mode == "train":
-            trainer.train()
-        else:
-            metrics = trainer.train_and_evaluate()
+        elif end < self._steps:
+            _log.info(f"this call ends after step {end} of {self._steps} (trainer.steps_a_call)")
+        trainer = self._train_through(info, max(end, step))
         if self._engine.host[0] == 0:
             plot_loss(self._model_dir)
             self._task.finish(self._engine.model, self._model_dir)
-            if trainer.last_step >= self._steps and not trainer.out_of_time:
+            if end >= self._steps and not trainer.out_of_time:
                 export_final(self._config.trainer, self._model_dir)
-        return metrics
+        return trainer.metrics
+
+    def _train_through(self, info: Mapping[str, Any], end: int) -> Trainer:
+        """Trains stage after stage, from the one whose engine is open, to step `end`; returns the trainer of the last one."""
+        trainer: Trainer | None = None
+        for stage in self._stages[self._stages.index(self._stage) :]:
+            if trainer is not None:
+                info, trainer = {"step": trainer.step, "recoveries": trainer.recoveries}, None  # it holds the engine
+                arrays = self._engine.state()
+                self._reopen(stage)
+                self._engine.load_state(stage.span.enter(arrays))
+            if stage.config.trainer.stages and info["step"] < stage.span.end:
+                number = self._stages.index(stage) + 1
+                _log.info(f"stage {number} of {len(self._stages)}, from step {info['step'] + 1} to {stage.span.end}")
+            trainer = self._new_trainer(info, end)
+            if self._mode == "train":
+                trainer.train()
+            else:
+                trainer.train_and_evaluate()
+            if trainer.out_of_time or trainer.step < stage.span.end or trainer.step >= end:
+                break
+        assert trainer is not None  # a run has a stage
+        return trainer
 
     def _keep_config(self) -> None:
         """Saves the configuration in the model_dir; reports in what it differs from the one saved there."""

@@ -29,10 +29,11 @@ class Recoveries:
     Args:
       settings: the trainer's settings.
       done: of a resumed run: what its checkpoint stores (see `stored`).
+      start: steps of the run before those that are taken now, from which their batches are counted (a stage's start).
     """
 
-    def __init__(self, settings: TrainerConfig, done: Sequence[Mapping[str, int]] = ()):
-        self._settings = settings
+    def __init__(self, settings: TrainerConfig, done: Sequence[Mapping[str, int]] = (), start: int = 0):
+        self._settings, self._start = settings, start
         self._done = [dict(each) for each in done]
 
     @property
@@ -46,8 +47,9 @@ class Recoveries:
         return self._settings.recovery_max_trials > 0
 
     def batch_of(self, step: int) -> int:
-        """The number of the batch that a step (counted from 0) takes: its own, and as many later as were skipped."""
-        return step + sum(each["diverged_at"] - each["step"] for each in self._done if each["step"] <= step)
+        """The number of the batch that a step (counted from 0) takes: its own, and as many later as were skipped in its stage."""
+        here = (each for each in self._done if self._start <= each["step"] <= step)
+        return step - self._start + sum(each["diverged_at"] - each["step"] for each in here)
 
     def fault(self, step: int, statistics: dict[str, float], loss: Callable[[dict], float]) -> str | None:
         """What is wrong with the statistics of a step (counted from 1); None: nothing.

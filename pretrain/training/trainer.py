@@ -6,16 +6,14 @@ import math
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import write_json
 from pretrain.converters import native
-from pretrain.data.batches import Batches, example_digest, prefetch
+from pretrain.data.batches import Batches, prefetch
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.tasks.task import Task
 from pretrain.training import hypertune
@@ -26,32 +24,16 @@ from pretrain.training.engine import Engine
 from pretrain.training.interrupts import Interrupted, SignalWatch
 from pretrain.training.interval import Interval
 from pretrain.training.logs import METRICS, read_lines
+from pretrain.training.prepared import Prepared
 from pretrain.training.recovery import Diverged, Recoveries
 from pretrain.training.run_logs import RunLogs
+from pretrain.training.stages import Span
 from pretrain.training.writer import CheckpointWriter
 
 _log = logging.getLogger(__name__)
 
 EVAL_RESULTS = "eval_results.json"
 _OUT_OF_TIME = 1  # below the numbers of the signals that end a run
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A step's input, made in the prefetching thread.
-
-    Attributes:
-      batch: this host's part of it, on its way to the devices.
-      denominators: see Task.denominators.
-      digest: of the batch, where the configuration wants it.
-      tokens, places: numbers of real tokens and of positions (0 where a batch has no input_mask).
-    """
-
-    batch: Mapping
-    denominators: Mapping[str, Any]
-    digest: str | None
-    tokens: int
-    places: int
 
 
 class Trainer:
@@ -67,6 +49,7 @@ class Trainer:
       model_dir: folder of the run.
       train_data, validation_data: Batches; None where the mode does not use them.
       train_steps: length of the run in steps.
+      span: the steps of the run that this trainer takes; None: all.
       step: steps that were taken before (a resumed run).
       interval: statistics of the steps since the last line of metrics.jsonl (a resumed run).
       recoveries: see Recoveries (a resumed run).
@@ -87,6 +70,7 @@ class Trainer:
         train_data: Batches | None = None,
         validation_data: Batches | None = None,
         train_steps: int = 0,
+        span: Span | None = None,
         step: int = 0,
         interval: Sequence[Mapping] = (),
         recoveries: Sequence[Mapping[str, int]] = (),
@@ -95,7 +79,8 @@ class Trainer:
     ):
         self.config, self.task, self.engine, self.model_dir = config, task, engine, Path(model_dir)
         self.train_steps, self.step = train_steps, step
-        self.last_step = min(train_steps, step + (config.trainer.steps_a_call or train_steps))  # of this call
+        self._span = span or Span(0, train_steps)
+        self.last_step = min(self._span.end, step + (config.trainer.steps_a_call or train_steps))  # of this trainer
         self.metrics: dict[str, float] = {}  # of the last evaluation
         self._settings, self._info = config.trainer, dict(info or {})
         self._is_chief = engine.host[0] == 0
@@ -106,7 +91,7 @@ class Trainer:
         )
         self._checkpoints = Checkpoints(model_dir, self._settings.max_to_keep, step)
         self._writer = CheckpointWriter(self._checkpoints, self._settings.async_checkpoints, self._note_checkpoint)
-        self._recoveries = Recoveries(config.trainer, recoveries)
+        self._recoveries = Recoveries(config.trainer, recoveries, self._span.start)
         self._interval = Interval(interval)
         self._seen: set[int] = set()  # numbers of positions of the steps of this call, by which their shapes differ
         self._since_look: float | None = (
@@ -118,6 +103,11 @@ class Trainer:
         self._saved_step = step
         self._early_stopping = EarlyStopping(self._settings, self.model_dir, step)
         self._stopped = False
+
+    @property
+    def recoveries(self) -> Sequence[Mapping[str, int]]:
+        """The recoveries of the run so far, as its checkpoints have them."""
+        return self._recoveries.stored
 
     # -------------------------------------------------------------------------------------------------- what may change
 
@@ -205,7 +195,8 @@ class Trainer:
                 "again to resume.",
                 number,
             )
-        self.out_of_time = number == _OUT_OF_TIME and not self.finished()
+        at_next_stage = self.step == self._span.end < self.train_steps
+        self.out_of_time = number == _OUT_OF_TIME and (at_next_stage or not self.finished())
 
     def _asked_to_end(self) -> int:
         """The number of the signal that ends the run here; _OUT_OF_TIME; 0: it continues. The same on all hosts."""
@@ -230,14 +221,8 @@ class Trainer:
 
     def _prepare(self, step: int) -> Prepared:
         batch = _given(self._train_data).batch(self._recoveries.batch_of(step))
-        mask = batch.get("input_mask")
-        return Prepared(
-            self.engine.place(batch),
-            self.task.denominators(batch),
-            example_digest(batch) if self._settings.log_example_digest else None,
-            0 if mask is None else int(mask.sum()),
-            0 if mask is None else mask.size,
-        )
+        digests = self._settings.log_example_digest
+        return Prepared.of(batch, self.engine.place(batch), self.task.denominators(batch), digests)
 
     def _look(self) -> None:
         """Waits for the device, and stops where a statistic is not a number."""
@@ -263,10 +248,12 @@ class Trainer:
         self._writer.wait()
         self.engine.highest(0)  # all hosts are here: the checkpoints are written
         try:
-            _, info, arrays = self._checkpoints.before(diverged.step, self._recoveries.unusable(diverged))
+            _, info, arrays = self._checkpoints.before(
+                diverged.step, self._recoveries.unusable(diverged), self._span.start
+            )
         except DataError as error:
             raise DataError(f"{diverged} {error}") from None
-        self.engine.load_state(arrays)
+        self.engine.load_state(self._span.enter(arrays))
         self.engine.highest(0)  # all have read it
         self.step = self._saved_step = info["step"]
         self._interval = Interval(info.get("interval", []))

@@ -369,8 +369,12 @@ def test_wrong_modes(line, message):
         ),
         ("--experiment=bert/local --params_override=trainer.train_stps=1", "--params_override: trainer.train_stps:"),
         (
-            "--experiment=bert/local --model_dir=x --params_override=trainer.type=progressive",
-            "trainer.type: trainer 'progressive' is not available here. Train in stages",
+            "--experiment=bert/local --model_dir=x --params_override=trainer.stages=[{train_steps:few}]",
+            "--params_override: trainer.stages[0].train_steps: expected a whole number",
+        ),
+        (
+            "--experiment=bert/local --model_dir=x --params_override=trainer.stages=[{},{train_data:{seq_len:8}}]",
+            "trainer.stages[1].train_data.seq_len: DataConfig has no such field. Did you mean seq_length?",
         ),
         (
             "--experiment=bert/local --model_dir=x --params_override=trainer.type=defualt",

@@ -75,10 +75,11 @@ def _is_pair_head(value: Any) -> bool:
 _GELU = {"gelu": "gelu_tanh"}  # its gelu is the tanh approximation (official.modeling.activations)
 _OWN_PART = "Name a part of your own as module:attribute (docs/extending.md)"
 _CLIP = Only(_at(), "use gradient_clip_norm, the limit of the norm of all gradients together.")
-_STAGES = Only(
-    _at([], {}),
-    "there is no progressive training. Train in stages, each from the weights of the one before: --init_checkpoint=STAGE1 "
-    "--model_dir=STAGE2, with the records, sizes and steps of that stage.",
+_ONE_RATE = Only(
+    _at(), "one learning rate runs over all stages. Give it once, by trainer.optimizer_config, and leave this out."
+)
+_OF_STAGES = Only(
+    _at([], {}), "stages are a list in trainer.stages, each with its train_data, train_steps and num_hidden_layers."
 )
 _NO_TFDS = Only(
     _at(),
@@ -129,7 +130,7 @@ _TRAINER: dict[str, Meaning] = {
     **_without_effect("train_tf_while_loop", "train_tf_function", "eval_tf_function", "eval_tf_while_loop"),
     **_without_effect("allow_tpu_summary", "validation_summary_subdir"),
     **_without_effect("preemption_on_demand_checkpoint"),  # always
-    "progressive": _STAGES,
+    "progressive": _OF_STAGES,  # with a stage_list it is lifted
     # Every checkpoint here is one that later runs start from.
     **_without_effect("export_checkpoint", "export_checkpoint_interval", "export_max_to_keep"),
     **_without_effect("export_only_final_stage_ckpt"),
@@ -158,13 +159,21 @@ _MODEL: dict[str, Meaning] = {
 _TASK: dict[str, Meaning] = {
     "hub_module_url": Ours("init_checkpoint"),
     "differential_privacy_config": Only(_at(), "training here is not differentially private."),
-    **dict.fromkeys(("stage_list", "small_train_data"), _STAGES),
+    **dict.fromkeys(("stage_list", "small_train_data"), _OF_STAGES),  # a stage_list is lifted
     **dict.fromkeys(
         ("teacher_model", "student_model"),
         Only(_at({}), "no model here learns from another. Name the one model by task.model."),
     ),
     **_without_effect("name", "allow_image_summary", "scale_loss", "use_next_sentence_label"),
     **_without_effect("metric_type"),  # all metrics of the kind of task are computed
+}
+_STAGE: dict[str, Meaning] = {
+    "num_steps": Ours("train_steps"),
+    "override_train_data": Ours("train_data"),
+    **dict.fromkeys(("num_layers", "num_encoder_layers", "override_num_layers"), Ours("num_hidden_layers")),
+    **dict.fromkeys(("warmup_steps", "initial_learning_rate", "end_learning_rate", "decay_steps", "power"), _ONE_RATE),
+    "override_valid_data": Only(_at({}), "all stages are evaluated on task.validation_data."),
+    "small_encoder_config": Only(_at({}), "stages differ in their number of layers alone: num_hidden_layers."),
 }
 _EMA: dict[str, Meaning] = {
     **dict.fromkeys(
@@ -207,6 +216,8 @@ FIELDS: dict[str, dict[str, Meaning]] = {
     "task.model.encoder*": _ENCODER,
     "task.*_data": _DATA,
     "trainer": _TRAINER,
+    "trainer.stages[[]*.train_data": _DATA,
+    "trainer.stages[[]*]": _STAGE,
     "trainer.optimizer_config.ema": _EMA,
     "trainer.optimizer_config.optimizer*": _OPTIMIZER,
     "trainer.optimizer_config.learning_rate*": _LEARNING_RATE,
@@ -215,8 +226,10 @@ FIELDS: dict[str, dict[str, Meaning]] = {
 }
 """Pattern of a section -> names there that are not ours -> what they mean here."""
 
+_UNSET_DATA = ("seed", "prefetch_buffer_size", "is_training", "text_fields")
 _UNSET: dict[str, tuple[str, ...]] = {
-    "task.*_data": ("seed", "prefetch_buffer_size", "is_training", "text_fields"),
+    "task.*_data": _UNSET_DATA,
+    "trainer.stages[[]*.train_data": _UNSET_DATA,
     "trainer.optimizer_config.optimizer*": ("exclude_from_weight_decay",),
     "trainer.optimizer_config.learning_rate*": (
         "initial_learning_rate",
@@ -301,10 +314,15 @@ def other_experiment(name: str) -> str | None:
 
 
 def with_lifted(layer: dict) -> dict:
-    """The layer with what the Garden's files say of the training data, and ours of the task, where ours say it.
+    """The layer with what the Garden's files say elsewhere where ours say it.
 
-    Training data without next_sentence_labels learns from masked words alone: task.use_next_sentence_label is false.
+    Training data without next_sentence_labels learns from masked words alone: task.use_next_sentence_label is false. The
+    stages of its progressive trainer (trainer.progressive.stage_list, or task.stage_list) are trainer.stages.
     """
+    return _with_lifted_stages(_with_lifted_label(layer))
+
+
+def _with_lifted_label(layer: dict) -> dict:
     name, task = "use_next_sentence_label", layer.get("task")
     if not isinstance(task, dict) or name in task:
         return layer
@@ -315,6 +333,20 @@ def with_lifted(layer: dict) -> dict:
     if isinstance(getattr(data, "lines", None), dict):
         changed.lines[name] = data.lines.get(name)  # type: ignore[attr-defined]
     return _copied(layer, {"task": changed})
+
+
+def _with_lifted_stages(layer: dict) -> dict:
+    task, trainer = (layer.get(name, {}) for name in ("task", "trainer"))
+    if not isinstance(task, dict) or not isinstance(trainer, dict) or trainer.get("stages"):
+        return layer
+    progressive = trainer.get("progressive")
+    if isinstance(progressive, dict) and progressive.keys() == {"stage_list"}:
+        stages, trainer = progressive["stage_list"], _copied(trainer, {}, without="progressive")
+    elif task.get("stage_list"):
+        stages, task = task["stage_list"], _copied(task, {}, without="stage_list")
+    else:
+        return layer
+    return _copied(layer, {"task": task, "trainer": _copied(trainer, {"stages": stages})})
 
 
 def _copied(section: dict, changes: dict, without: str = "") -> Any:

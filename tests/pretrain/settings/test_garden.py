@@ -10,6 +10,7 @@ from pretrain.settings.schema import registered
 from pretrain.settings.tree import with_layers
 from pretrain.settings.yaml_files import read_yaml
 from pretrain.training.checks import check_experiment
+from pretrain.training.stages import stage_configs
 from tests.messages import messages
 from tests.pretrain.settings import garden_files as garden
 
@@ -91,6 +92,25 @@ def value_of(config, path):
     for name in path.split("."):
         config = getattr(config, name)
     return config
+
+
+def test_the_stages_of_the_progressive_trainer():
+    stages = [
+        {"num_layers": 3, "num_steps": "10", "override_train_data": {"masking_rate": "0.2", "shuffle_buffer_size": 9}},
+        {"num_encoder_layers": 6, "num_steps": 20},
+    ]
+    base = registered("bert/pretraining")
+    base.trainer.train_steps = 7
+    for layer in (
+        {"trainer": {"type": "progressive", "progressive": {"stage_list": stages}}},
+        {"task": {"stage_list": stages}},
+    ):
+        config = with_layers(base, [("a", copy.deepcopy(layer))])
+        found = config.trainer.stages
+        assert [(stage.train_steps, stage.num_hidden_layers) for stage in found] == [(10, 3), (20, 6)]
+        assert config.trainer.train_steps is None  # of a layer below
+        assert [each.task.train_data.masked_lm_prob for each in stage_configs(config)] == [0.2, None]
+    assert with_layers(base, [("a", {"trainer": {"progressive": {}}})]).trainer.stages == []
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -239,9 +259,18 @@ REFUSED = [
     ("recovery of another type", {"trainer": {"recovery_max_trials": "often"}}, "expected a whole number"),
     ("cls_heads of another type", {"task": {"model": {"cls_heads": ["next"]}}}, "of two classes"),
     ("cls_heads as text", {"task": {"model": {"cls_heads": "next"}}}, "of two classes"),
-    ("progressive", {"trainer": {"progressive": {"stage_list": [{"num_layers": 3}]}}}, "Train in stages"),
-    ("stage_list", {"task": {"stage_list": [{"num_encoder_layers": 3, "num_steps": 4}]}}, "Train in stages"),
-    ("small_train_data", {"task": {"small_train_data": {"seq_length": 128}}}, "--init_checkpoint=STAGE1"),
+    (
+        "a stage's rate",
+        {"trainer": {"progressive": {"stage_list": [{"num_layers": 3, "initial_learning_rate": 1e-4}]}}},
+        r"trainer\.stages\[0\]\.initial_learning_rate: is 0.0001: one learning rate runs over all stages",
+    ),
+    (
+        "a stage's validation",
+        {"task": {"stage_list": [{"override_valid_data": {"seq_length": 3}}]}},
+        "all stages are evaluated",
+    ),
+    ("stages that are no list", {"trainer": {"stages": 3}}, "trainer.stages: is a list of sections with names in them"),
+    ("small_train_data", {"task": {"small_train_data": {"seq_length": 128}}}, "stages are a list in trainer.stages"),
     ("teacher", {"task": {"teacher_model": {"cls_heads": []}}}, "no model here learns from another"),
     ("electra", {"task": {"model": {"generator_encoder": {"bert": {}}}}}, "no second encoder"),
     ("norm_first", {"task": {"model": {"encoder": {"bert": {"norm_first": True}}}}}, "normalise after each sum"),

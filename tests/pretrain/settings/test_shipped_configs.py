@@ -23,7 +23,7 @@ def experiment_of(path: Path) -> str:
         return "bert/squad"
     if "albert" in path.stem:
         return "albert/pretraining"
-    return "bert/pretraining" if path.stem.startswith(("tiny", "wiki")) else "bert/sentence_prediction"
+    return "bert/pretraining" if path.stem.startswith(("tiny", "wiki", "bert_128")) else "bert/sentence_prediction"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
