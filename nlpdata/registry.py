@@ -16,9 +16,11 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from nlpdata.errors import NlpdataError, UsageError, closest
+
+T = TypeVar("T")
 
 _STANDARD_LIBRARY = os.path.dirname(os.__file__)
 
@@ -171,6 +173,15 @@ class Registry:
                 f"{self.kind} {name!r} cannot be imported: {error}. It must be module:attribute, with the module on the "
                 "import path (PYTHONPATH)."
             ) from None
+
+    def get_class(self, name: str, base: type[T]) -> type[T]:
+        """As get, a subclass of `base`. UsageError for anything else."""
+        part = self.get(name)
+        if not (isinstance(part, type) and issubclass(part, base)):
+            raise UsageError(
+                f"{self.kind} {name!r} is not a subclass of {base.__module__}.{base.__qualname__}: {part!r}."
+            )
+        return part
 
     def check_stored(self, name: str) -> None:
         """UsageError for a name that a file gives, unless it is registered or of a module that the user has named."""

@@ -79,12 +79,7 @@ class CheckpointFormat:
 
 def checkpoint_format(name: str) -> CheckpointFormat:
     """The format of that name, or at that module:attribute. UsageError where there is none."""
-    part = CHECKPOINT_FORMATS.get(name)
-    if not (isinstance(part, type) and issubclass(part, CheckpointFormat)):
-        raise UsageError(
-            f"checkpoint format {name!r} is not a subclass of pretrain.converters.format.CheckpointFormat: {part!r}."
-        )
-    return part()
+    return CHECKPOINT_FORMATS.get_class(name, CheckpointFormat)()
 
 
 def format_of(place: Path) -> CheckpointFormat | None:

@@ -10,7 +10,9 @@ import keras
 
 from pretrain.encoders.base import Encoder
 from pretrain.encoders.families.albert import AlbertConfig
+from pretrain.layers.attention import SelfAttention
 from pretrain.layers.embeddings import Embeddings
+from pretrain.layers.feed_forward import FeedForward
 from pretrain.layers.tensors import Tensor
 from pretrain.layers.transformer import TransformerLayer
 from pretrain.registry import ATTENTIONS, FEED_FORWARDS
@@ -65,8 +67,8 @@ class AlbertEncoder(Encoder):
             "hidden_dropout_prob": hidden_dropout_prob,
             "attention_probs_dropout_prob": attention_probs_dropout_prob,
             "layer_norm_eps": layer_norm_eps,
-            "attention": ATTENTIONS.get(attention),
-            "feed_forward": FEED_FORWARDS.get(feed_forward),
+            "attention": ATTENTIONS.get_class(attention, SelfAttention),
+            "feed_forward": FEED_FORWARDS.get_class(feed_forward, FeedForward),
         }
         super().__init__(
             name=name,

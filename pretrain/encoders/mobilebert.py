@@ -6,6 +6,8 @@ quantization; on sequences without padding the two are the same.
 
 from pretrain.encoders.base import Encoder
 from pretrain.encoders.families.mobilebert import MobileBertConfig
+from pretrain.layers.attention import SelfAttention
+from pretrain.layers.feed_forward import FeedForward
 from pretrain.layers.mobile import MobileLayer, TrigramEmbeddings
 from pretrain.registry import ATTENTIONS, FEED_FORWARDS
 
@@ -66,8 +68,8 @@ class MobileBertEncoder(Encoder):
                 use_bottleneck_attention=use_bottleneck_attention,
                 key_query_shared_bottleneck=key_query_shared_bottleneck,
                 num_feedforward_networks=num_feedforward_networks,
-                attention=ATTENTIONS.get(attention),
-                feed_forward=FEED_FORWARDS.get(feed_forward),
+                attention=ATTENTIONS.get_class(attention, SelfAttention),
+                feed_forward=FEED_FORWARDS.get_class(feed_forward, FeedForward),
             )
             for i in range(num_hidden_layers)
         ]

@@ -311,7 +311,7 @@ class _Run:
     def _new_trainer(self, info: Mapping[str, Any], end: int = 0) -> Trainer:
         """The trainer of the stage whose engine is open, to step `end` at most."""
         span = self._stage.span
-        return TRAINERS.get(self._config.trainer.type)(
+        return TRAINERS.get_class(self._config.trainer.type, Trainer)(
             self._config,
             self._task,
             self._engine,

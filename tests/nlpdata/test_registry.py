@@ -68,6 +68,14 @@ def test_an_unknown_name_is_refused_with_the_closest():
         parts().get(f"{HERE}:Other")
 
 
+def test_a_part_of_another_class_is_refused():
+    registry = parts()
+    assert registry.get_class("collections:OrderedDict", dict).__name__ == "OrderedDict"
+    for name in ("collections:deque", "os:system"):
+        with pytest.raises(UsageError, match=rf"part '{name}' is not a subclass of builtins\.dict: <"):
+            registry.get_class(name, dict)
+
+
 def test_a_table_whose_names_come_from_files_imports_only_what_is_registered(tmp_path, monkeypatch):
     (tmp_path / "part_of_a_file.py").write_text("Part = 1\n")
     monkeypatch.syspath_prepend(tmp_path)

@@ -10,8 +10,10 @@ from keras import ops
 from nlpdata.errors import UsageError
 from pretrain.encoders.albert import AlbertConfig
 from pretrain.encoders.bert import BertConfig
-from pretrain.encoders.model import weights_by_path
+from pretrain.encoders.model import build_encoder, weights_by_path
 from pretrain.layers.layer_norm import LayerNorm
+from pretrain.registry import ENCODERS
+from pretrain.settings.schema import choose
 from tests.pretrain.models import albert, batch, bert, randomize, task, to_numpy
 from tests.pretrain.reference import Reference
 
@@ -227,3 +229,13 @@ def test_inputs_of_wrong_shape_or_missing_are_refused():
 def test_impossible_shapes_are_refused(config_class, options, message):
     with pytest.raises(UsageError, match=message):
         config_class(**options)
+
+
+def test_parts_of_a_layer_that_are_none_are_refused():
+    for options in ({"attention": "os:system"}, {"feed_forward": "keras.layers:Dense"}):
+        for encoder in ("bert", "albert", "mobilebert"):
+            chosen = choose(ENCODERS, encoder, **options)
+            with pytest.raises(
+                UsageError, match=rf"{next(iter(options.values()))}' is not a subclass of pretrain\.layers"
+            ):
+                build_encoder(chosen)
