@@ -1,5 +1,6 @@
 """Devices: from the runtime's configuration to a tf.distribute strategy."""
 
+import functools
 import logging
 import os
 from dataclasses import dataclass
@@ -74,7 +75,11 @@ def make_logical_cpus(count: int) -> None:
 
 def _multi_worker(runtime: RuntimeConfig) -> Distribution:
     cluster = read_cluster(os.environ)
-    index, count = cluster.index, len(cluster.hosts)
+    return _join(cluster.index, len(cluster.hosts))
+
+
+@functools.cache  # TensorFlow joins a cluster once in a process; the stages of a run have an engine each
+def _join(index: int, count: int) -> Distribution:
     gpus = tf.config.list_physical_devices("GPU")
     implementation = tf.distribute.experimental.CommunicationImplementation
     options = tf.distribute.experimental.CommunicationOptions(

@@ -101,6 +101,7 @@ class _Run:
     def __init__(self, config: ExperimentConfig, model_dir: Path, mode: str):
         self._given, self._model_dir, self._mode, self._started = config, model_dir, mode, time.monotonic()
         self._trains = mode not in EVALUATIONS
+        self._engine: Any = None  # the one that is open
         self._configs = [
             with_own_tokenizer(with_toy_records(each, model_dir), model_dir) for each in stage_configs(config)
         ]
@@ -138,7 +139,8 @@ class _Run:
                 return self._evaluate_all(found)
             return self._run(info)
         finally:
-            self._engine.close()
+            if self._engine is not None:
+                self._engine.close()
 
     def _stage_of(self, info: Mapping[str, Any]) -> Stage:
         """The stage that has written a checkpoint; of an evaluation, the stage with its model."""
@@ -159,7 +161,7 @@ class _Run:
     def _reopen(self, stage: Stage) -> None:
         """The same in place of the engine that is open, whose memory is given back first."""
         self._engine.close()
-        del self._engine
+        self._engine = None
         gc.collect()  # model and graphs refer to each other
         self._open(stage)
 

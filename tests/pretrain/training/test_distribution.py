@@ -134,7 +134,8 @@ def _free_ports(count):
 
 @pytest.mark.slow
 def test_two_hosts_give_the_curve_of_one(record_sets, tmp_path):
-    trainer = {"train_steps": 12, "log_example_digest": True, "validation_interval": 6}
+    stages = [{"train_steps": 4}, {"train_steps": 8}]  # an engine each
+    trainer = {"train_steps": None, "stages": stages, "log_example_digest": True, "validation_interval": 6}
     config = experiment(
         record_sets["static"], eval_path=record_sets["none"], encoder=tiny(dropout=0.0), trainer=trainer
     )
