@@ -19,7 +19,7 @@ import tarfile
 import tempfile
 import tomllib
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -100,10 +100,17 @@ def submit_command(
     """Train on Vertex AI. What follows `--` are flags of pretrain.run."""
     if not _BUCKET.fullmatch(staging):
         raise UsageError(f"--staging must be gs://BUCKET/FOLDER, with a bucket of yours. Received: {staging}")
-    if not re.fullmatch(r"[\w.-]+", display_name):
+    if not re.fullmatch(r"[\w.-]+", display_name) or not display_name.strip("."):
         raise UsageError(
             f"--display_name names a folder too: letters, digits, '.', '_' and '-'. Received: {display_name!r}"
         )
+    _refuse_no_names(
+        region=region,
+        project=project,
+        machine_type=machine_type,
+        accelerator_type=accelerator_type or None,
+        image=image,
+    )
     if not dry_run and shutil.which("gcloud") is None:
         raise UsageError("gcloud is not installed (https://cloud.google.com/sdk). --dry_run prints what it would do.")
     flags = list(context.args)
@@ -151,6 +158,13 @@ def submit_command(
         _run(commands)
 
 
+def _refuse_no_names(**options: str | None) -> None:
+    """UsageError for an option that cannot be a name in Google Cloud; None: it is not given."""
+    for option, name in options.items():
+        if name is not None and not re.fullmatch(r"\w[\w.:/@-]*", name):
+            raise UsageError(f"--{option} must be a name, without blanks. Received: {name!r}")
+
+
 _FILES = ("config_file", "gin_file")  # flags that name files of the configuration
 
 
@@ -176,13 +190,31 @@ def _check(flags: Sequence[str], quiet: bool = False) -> tuple[set[str], Experim
     named |= set(gin_of(here).modules)
     with user_modules(named):
         config = resolve(here, read_checkpoints=False)
-        warnings = check_experiment(config, mode)
+        warnings = [*check_experiment(config, mode), *_relative_paths(config, here.get("model_dir", ""))]
         for warning in () if quiet else warnings:
             _log.warning(warning)
         named |= own_modules(config)
     experiment = values.get("experiment", "")
     named |= {experiment.partition(":")[0]} if ":" in experiment else set()
     return named, config
+
+
+def _relative_paths(config: ExperimentConfig, model_dir: str) -> Iterator[str]:
+    """Warnings about places that a job does not share with this machine."""
+    task = config.task
+    places = {
+        "--model_dir": model_dir,
+        "task.init_checkpoint": task.init_checkpoint,
+        "task.train_data.input_path": task.train_data.input_path,
+        "task.validation_data.input_path": task.validation_data.input_path,
+    }
+    for name, given in places.items():
+        for path in given.split(",") if isinstance(given, str) else given:
+            if path and ":" not in path and not Path(path.strip()).is_absolute():
+                yield (
+                    f"{name} {path.strip()}: a job starts in a folder of its own, which has nothing of this machine and is gone "
+                    "at its end. Name a place in a bucket, gs://..."
+                )
 
 
 def _tuning(

@@ -326,6 +326,18 @@ def test_the_package_is_whole(tmp_path):
     assert "pretrain/configs/experiments/glue_mrpc.yaml" in names
 
 
+def test_places_that_a_job_does_not_share_are_reported(capsys):
+    def reported(*flags):
+        assert main([*STAGING, "--accelerator_type=", "--dry_run", "--", *FLAGS[:2], *flags]) == 0
+        return [row for row in capsys.readouterr().err.splitlines() if "a job starts in a folder of its own" in row]
+
+    assert reported("--input_files=gs://my-bucket/a,/gcs/my-bucket/b", "--model_dir=gs://my-bucket/run") == []
+    found = reported("--input_files=out/b*, gs://my-bucket/a", "--model_dir=run1", "--init_checkpoint=bert")
+    assert [re.search(r"(\S+ \S+): a job", row)[1] for row in found] == [
+        "--model_dir run1", "task.init_checkpoint bert", "task.train_data.input_path out/b*",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -349,6 +361,9 @@ def test_the_package_is_whole(tmp_path):
             ["--staging=gs://my-bucket/x", "--display_name=a/b", "--dry_run", "--", *FLAGS],
             "--display_name names a folder too",
         ),
+        (["--staging=gs://my-bucket/x", "--display_name=..", "--dry_run", "--", *FLAGS], "names a folder too"),
+        ([*STAGING, "--machine_type=", "--dry_run", "--", *FLAGS], "--machine_type must be a name"),
+        ([*STAGING, "--project=my project", "--dry_run", "--", *FLAGS], "--project must be a name"),
     ],
 )
 def test_faults(line, message, capsys, monkeypatch):
