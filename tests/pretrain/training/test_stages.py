@@ -10,6 +10,7 @@ from pretrain.converters import native
 from pretrain.data import example_digest, pretraining_batches
 from pretrain.experiments import stored_encoder
 from pretrain.settings.schema import OptimizationConfig
+from pretrain.training.budget import TimeBudget
 from pretrain.training.stages import Span, declared_steps, spans, stage_configs
 from pretrain.training.trainer import Trainer
 from tests.pretrain.runs import changed, curve, experiment, lines, run, tiny
@@ -153,6 +154,15 @@ def test_recovery_at_the_start_of_a_stage(config, whole, tmp_path):
     found, expected = curve(tmp_path), curve(whole[0])
     assert [found[step][2] for step in range(6, 10)] == [example_digest(data.batch(step)) for step in range(1, 5)]
     assert {step: found[step] for step in range(1, 6)} == {step: expected[step] for step in range(1, 6)}
+
+
+def test_no_stage_is_begun_without_time(record_sets, tmp_path, monkeypatch):
+    monkeypatch.setattr(TimeBudget, "allows", lambda budget, *parts: "loop" not in parts)
+    trainer = {"train_steps": None, "tensorboard": False, "stages": [{"train_steps": 1}, {"train_steps": 1}]}
+    said = run(experiment(record_sets["dynamic"], encoder=tiny("bert"), trainer=trainer), tmp_path)
+    assert "trainer.max_time: this call ends after step 1 of 2. Run the same command again to resume." in said
+    assert native.step_of(native.locate(tmp_path)) == 1
+    assert not [line for line in said if line.startswith("stage 2 of 2, from")]
 
 
 # ------------------------------------------------------------------------------------------------------------- the rules
