@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nlpdata.errors import DataError
+from nlpdata.files.pointers import refuse_pointer_at
 
 _SELF = r"(self_attention|attention(_1)?/self)/"
 _SCALE = re.compile(_SELF + r"Mul/y$")
@@ -44,6 +45,7 @@ def read_graph(path: Path) -> GraphFacts:
 
     model = saved_model_pb2.SavedModel()
     try:
+        refuse_pointer_at(path)
         model.ParseFromString(path.read_bytes())
     except (DecodeError, OSError) as error:
         raise DataError(f"{path}: cannot be read as a SavedModel: {error}") from None

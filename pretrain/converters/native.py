@@ -22,6 +22,7 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import read_object
+from nlpdata.files.pointers import refuse_pointer_at
 from nlpdata.files.writing import new_folder, sync_folder
 from pretrain.converters.checkpoint import Checkpoint, encoder_fields, stored_encoder
 from pretrain.converters.facts import FACTS
@@ -139,6 +140,7 @@ def read_arrays(folder: Path, prefix: str = "") -> dict[str, np.ndarray]:
     """The arrays whose name starts with `prefix`, which is cut off. DataError where the file is missing or damaged."""
     path = Path(folder) / ARRAYS
     try:
+        refuse_pointer_at(path)
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
             _check_sizes(members, path.stat().st_size)

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files.pointers import refuse_pointer_at
 from pretrain.converters.architecture import agreeing, encoder_shown, shown_by
 from pretrain.converters.checkpoint import Checkpoint, find_model_config, stored_model_config
 from pretrain.converters.format import CheckpointFormat
@@ -70,6 +71,7 @@ def _latest(folder: Path, found: list[Path]) -> str:
 
     path = folder / "checkpoint"
     try:
+        refuse_pointer_at(path)
         named = text_format.Parse(path.read_bytes(), CheckpointState()).model_checkpoint_path
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read as TensorFlow's list of checkpoints: {_first_line(error)}") from None
@@ -101,6 +103,16 @@ def _index(path: Path) -> Path:
     return prefix.parent / f"{prefix.name}.index"  # `with_name` has none for "."
 
 
+def _refuse_pointers(prefix: Path) -> None:
+    """DataError where one of a checkpoint's files is a pointer of Git LFS, or cannot be read."""
+    for path in sorted(prefix.parent.glob(f"{glob.escape(prefix.name)}.*")):
+        if _PART.search(path.name):
+            try:
+                refuse_pointer_at(path)
+            except OSError as error:
+                raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
 class _Tensors(Mapping):
     """Tensors of a checkpoint by the name of their variable, read when asked for."""
 
@@ -108,6 +120,7 @@ class _Tensors(Mapping):
         import tensorflow as tf
 
         self._prefix = prefix
+        _refuse_pointers(prefix)
         self._place = str(prefix) if _MAGIC.isdisjoint(str(prefix)) else self._linked(prefix)
         try:
             self._reader = tf.train.load_checkpoint(self._place)

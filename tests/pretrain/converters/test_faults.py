@@ -11,8 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from nlpdata.errors import DataError
 from pretrain.convert import main
 from pretrain.converters import safetensors
+from pretrain.converters.graph_facts import read_graph
 from pretrain.converters.write import write_checkpoint
 from tests.pretrain.converters.damage import cut, entry, fields, flip, h5, header, member, npz, tarred, text, zipped
 from tests.pretrain.converters.test_round_trips import make
@@ -312,6 +314,31 @@ def test_damaged_files_are_refused(case, sources, tmp_path, capsys):
     damaged = case.damage(file.read_bytes())
     file.unlink() if damaged is None else file.write_bytes(damaged)
     assert str(folder) in refused(place_of(case.source, folder), tmp_path, capsys)
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 440473133\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "file"),
+    [
+        ("tf1", "bert_model.ckpt.index"),
+        ("tf1", "bert_model.ckpt.data-00000-of-00001"),
+        ("tf1", "checkpoint"),
+        ("native", "state.npz"),
+    ],
+)
+def test_pointers_of_git_lfs_are_named(source, file, sources, tmp_path, capsys):
+    folder = tmp_path / "source"
+    shutil.copytree(sources / source, folder)
+    (folder / file).write_bytes(POINTER)
+    assert f"{folder / file}: is a pointer of Git LFS" in refused(folder, tmp_path, capsys)
+
+
+def test_a_pointer_in_place_of_a_graph(tmp_path):
+    (tmp_path / "saved_model.pb").write_bytes(POINTER)
+    with pytest.raises(DataError, match=r"saved_model\.pb: is a pointer of Git LFS"):
+        read_graph(tmp_path / "saved_model.pb")
 
 
 OTHERS = {
