@@ -275,12 +275,22 @@ class _Run:
         if not self._trains and self._evaluates_average(info):
             _log.info(f"the average of the weights is evaluated ({_EVALUATE})")
             arrays = native.with_average(arrays)
-        self._engine.load_state(arrays, weights_only=not self._trains)
+        self._load(arrays)
         if self._trains:
             _log.info(f"resuming from {folder}, after step {info['step']} of {self._steps}")
         elif info["step"] == 0:
             _log.warning(f"{folder} is of step 0: this model was not trained")
         return info
+
+    def _load(self, arrays: dict[str, np.ndarray]) -> None:
+        """Gives the engine the state of a checkpoint. DataError where it does not fit, with the changes of the configuration."""
+        try:
+            self._engine.load_state(arrays, weights_only=not self._trains)
+        except DataError as error:
+            changes = compare_saved(self._given, self._model_dir)
+            if not changes:
+                raise
+            raise DataError(f"{error}. Changed since the run began: {'; '.join(changes)}") from None
 
     def _evaluates_average(self, info: Mapping) -> bool:
         """Whether a checkpoint is evaluated by its average: as the configuration says, or else as its run did."""

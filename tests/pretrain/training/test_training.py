@@ -212,7 +212,10 @@ def test_a_checkpoint_that_matches_nothing_is_an_error(config, tmp_path):
 
 def test_a_run_of_another_model_is_not_resumed(finished, config, tmp_path):
     bigger = changed(config, "task", model=replace(config.task.model, encoder=tiny(hidden_size=48)))
-    with pytest.raises(DataError, match=r"does not fit this model(.|\n)*in the checkpoint \(32, 32\)"):
+    with pytest.raises(
+        DataError,
+        match=r"does not fit this model(.|\n)*in the checkpoint \(32, 32\)(.|\n)*Changed since the run began: .*hidden_size",
+    ):
         run(changed(bigger, "trainer", train_steps=8), finished[0])
 
 
