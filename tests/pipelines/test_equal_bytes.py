@@ -35,7 +35,13 @@ def need(name):
 @pytest.mark.parametrize("shards", [None, 3])
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in RUNNERS]
+    "name",
+    [
+        pytest.param(
+            name, marks=[pytest.mark.thorough] if name == "Dask" else [pytest.mark.slow] if name in SLOW else []
+        )
+        for name in RUNNERS
+    ],
 )
 def test_runner_gives_the_local_files(name, objective, shards, tmp_path, corpus_folder, tiny_model, local_files):
     need(name)

@@ -73,7 +73,7 @@ def no_gcsfs(monkeypatch, tmp_path):
         (predict, f"--model_dir own --input {URL}/a.tfrecord --output out.tsv"),
         (predict, f"--model_dir own --input texts.tsv --output out.tsv --tokenizer {URL}/vocab.txt"),
         (glue, f"--init_checkpoint {URL} --input in --output out"),
-        (glue, f"--init_checkpoint own --input in --output out --tokenizer {URL}/vocab.txt"),
+        (glue, f"--init_checkpoint own --input in --output out --max_seq_length 16 --tokenizer {URL}/vocab.txt"),
     ],
     ids=lambda value: getattr(value, "__module__", value),
 )
