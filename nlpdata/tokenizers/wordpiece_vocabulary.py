@@ -106,7 +106,7 @@ def ordinary_ids(entries: list[str], reserved: set[int]) -> np.ndarray:
     keep = [
         i
         for i, entry in enumerate(entries)
-        if not (entry[0] in "[<" and _UNUSED.fullmatch(entry)) and i not in reserved and not entry.isspace()
+        if not (entry[:1] in ("[", "<") and _UNUSED.fullmatch(entry)) and i not in reserved and not entry.isspace()
     ]
     return np.array(keep, dtype=np.int32)
 

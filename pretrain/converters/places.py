@@ -48,7 +48,7 @@ def _hub_module(url: str) -> Path:
     raise UsageError(
         f"{url}: this module is not in {tfhub_cache()}, and nothing is downloaded. Fetch {handle}?tf-hub-format=compressed "
         f"on a machine with a network, then name that .tar.gz here, or unpack it into {places[-1]}. Another folder of "
-        "modules: --tfhub_cache_dir, or TFHUB_CACHE_DIR."
+        "modules: the environment variable TFHUB_CACHE_DIR."
     )
 
 

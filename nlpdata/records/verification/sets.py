@@ -47,7 +47,7 @@ def _check_sums(base: AnyPath, meta: Mapping, report: VerifyReport) -> None:
     """Whether the meta file's numbers of records agree with each other."""
     sums: Counter[str] = Counter()
     for shard in meta.get("shards", []):
-        sums[shard.get("split", meta.get("split", ""))] += shard["records"]
+        sums[str(shard.get("split", meta.get("split", "")))] += shard["records"]
     stated = {f"splits.{name}.records": (name, own.get("records")) for name, own in meta.get("splits", {}).items()}
     split = meta.get("split")
     if split in ("train", "eval") and "splits" not in meta:

@@ -31,7 +31,7 @@ def test_a_module_that_is_not_there(caches):
     with pytest.raises(UsageError) as error:
         read_checkpoint(URL)
     digest = hashlib.sha1(URL.encode()).hexdigest()
-    for word in (f"{URL}?tf-hub-format=compressed", str(caches / "hub" / digest), "--tfhub_cache_dir"):
+    for word in (f"{URL}?tf-hub-format=compressed", str(caches / "hub" / digest), "TFHUB_CACHE_DIR"):
         assert word in str(error.value)
 
 
