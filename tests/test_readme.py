@@ -20,13 +20,8 @@ from tests.pretrain.runs import lines
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-THOROUGH = (
-    "checkpoints.md",
-    "evaluation.md",
-    "extending.md",
-    "optimization.md",
-    "training.md",
-)  # their commands train for long
+# Their commands train for long.
+THOROUGH = ("checkpoints.md", "evaluation.md", "extending.md", "optimization.md", "training.md")
 TEXTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]  # those two have no commands to run
 
 # What the test puts in place of what a page says; each must occur in some page.

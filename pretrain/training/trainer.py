@@ -94,9 +94,8 @@ class Trainer:
         self._recoveries = Recoveries(config.trainer, recoveries, self._span.start)
         self._interval = Interval(interval)
         self._seen: set[int] = set()  # numbers of positions of the steps of this call, by which their shapes differ
-        self._since_look: float | None = (
-            None  # seconds of steps; None before the first look, which waits for a compiler
-        )
+        # Seconds of steps; None before the first look, which waits for a compiler.
+        self._since_look: float | None = None
         self._signals = SignalWatch(config.trainer.preemption_deadline)
         self._budget = TimeBudget(config.trainer.max_time, time.monotonic() if started is None else started)
         self.out_of_time = self._warned_of_deadline = False
