@@ -5,6 +5,7 @@ exist; 70 a fault of the program; 130 interrupted; 141 nobody reads the output a
 """
 
 import contextlib
+import os
 import signal
 import sys
 import threading
@@ -17,7 +18,7 @@ from nlpdata.cli.libraries import quiet_libraries
 from nlpdata.cli.messages import on_standard_error, show_error
 from nlpdata.cli.streams import OutputRefused, standard_streams
 from nlpdata.cli.version import version_line
-from nlpdata.errors import EXTRAS, DataError, NlpdataError, Spelling, missing_package, spelling
+from nlpdata.errors import EXTRAS, HALF, DataError, NlpdataError, Spelling, UsageError, missing_package, spelling
 from nlpdata.files.disk import disk_fault
 
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
@@ -60,6 +61,9 @@ def _exit_code(name: str, argv: list[str], work: Callable[[list[str]], int | Non
 
 def _returned(argv: list[str], work: Callable[[list[str]], int | None]) -> int:
     """The exit code that a command returns or exits with."""
+    for word in argv:
+        if not _is_encodable(word):  # only a caller from Python has such a word: no shell does
+            raise UsageError(f"the argument {word!r} has {HALF}. Correct it.")
     try:
         return (print(version_line()) if argv == ["--version"] else work(argv)) or 0
     except KeyboardInterrupt:
@@ -73,6 +77,15 @@ def _returned(argv: list[str], work: Callable[[list[str]], int | None]) -> int:
         if code is None:
             raise
         return code
+
+
+def _is_encodable(word: str) -> bool:
+    """Whether an argument can be a name of a file: halves of surrogate pairs that stand for bytes of one can."""
+    try:
+        os.fsencode(word)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _interruption(error: Exception) -> int | None:

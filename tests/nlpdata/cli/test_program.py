@@ -48,6 +48,15 @@ def test_what_a_user_can_cause_is_one_line(error, code, line, capsys):
     assert capsys.readouterr().err == f"nlpdata: {line}\n"
 
 
+def test_an_argument_that_no_file_can_be_named_by(capsys):
+    ran = []
+    assert run_program("nlpdata", ["--output=\ud800"], ran.append, as_flag) == 2
+    assert not ran
+    what = r"the argument '--output=\ud800' has half of a surrogate pair, which is not a character. Correct it."
+    assert capsys.readouterr().err == f"nlpdata: error: {what}\n"
+    assert run_program("nlpdata", ["--output=\udc80"], ran.append, as_flag) == 0  # stands for a byte of a file's name
+
+
 def test_what_the_work_returns_or_exits_with_is_the_code(capsys):
     assert run_program("nlpdata", [], lambda given: None, as_flag) == 0
     assert run_program("nlpdata", ["a"], lambda given: len(given), as_flag) == 1
