@@ -19,8 +19,8 @@ from nlpdata.files.fetching import local_only
 from nlpdata.files.paths import is_remote
 from nlpdata.records.contract import read_meta
 from nlpdata.registry import user_modules
-from pretrain.data.question_files import names_questions
 from pretrain.data.record_set import kind_of
+from pretrain.data.tokenizers import reads_text
 from pretrain.experiments import encoder_layer, experiment_lines, names_sizes, stored_encoder
 from pretrain.prediction.at_end import check_tokenizer, file_to_predict, predict_at_end
 from pretrain.settings.backend import choose_backend, use_installed
@@ -193,8 +193,7 @@ def _tokenizer_of_texts(config: ExperimentConfig, values: dict) -> dict:
     found = {}
     for name in ("train_data", "validation_data") if "tokenizer" in values else ():
         section: Any = getattr(config.task, name)
-        is_text = getattr(section, "tfds_name", "") or (hasattr(section, "vocab_file") and names_questions(section))
-        if is_text and not section.vocab_file:
+        if reads_text(section) and not section.vocab_file:
             found[name] = {"vocab_file": values["tokenizer"]}
     return {"task": found} if found else {}
 

@@ -168,6 +168,11 @@ def split_shard(path: PathName | AnyPath) -> tuple[AnyPath, int, int]:
     return path.with_name(match["base"]), int(match["index"]), int(match["count"])
 
 
+def is_record_name(path: PathName | AnyPath) -> bool:
+    """Whether a file's name is that of records: `X.tfrecord`, `X.tf_record`, or a shard of one."""
+    return split_shard(path)[0].name.endswith(_SUFFIXES)
+
+
 def record_stem(output: PathName | AnyPath) -> AnyPath:
     """The name without shard and record suffix: `a/X.tfrecord-00001-of-00003`, `a/X.tf_record`, `a/X` -> `a/X`."""
     path = split_shard(output)[0]

@@ -121,6 +121,24 @@ def _is_gzip(file: Any) -> bool:
     return head[:2] == b"\x1f\x8b" and (len(head) < 12 or masked_crc(head[:8]) != struct.unpack("<I", head[8:])[0])
 
 
+def is_record_file(path: PathName | AnyPath) -> bool:
+    """Whether a file begins as TFRecords do, plain or gzip. DataError where it cannot be read."""
+    try:
+        with path_of(path).open("rb") as file:
+            if _is_gzip(file):
+                with gzip.GzipFile(fileobj=file) as source:
+                    return _is_header(source.read(_HEADER))
+            return _is_header(file.read(_HEADER))
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        return False
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def _is_header(head: bytes) -> bool:
+    return len(head) == _HEADER and masked_crc(head[:8]) == _HEAD.unpack(head)[1]
+
+
 def _copied(file: Any, path: AnyPath, compression: str, spool: Spool) -> tuple[int, int]:
     """Where the decompressed content of an open file begins and ends in the spool."""
     if compression == "none":
@@ -161,8 +179,8 @@ def _length(header: bytes, path: AnyPath, record: int, at: int) -> int:
     if len(header) < _HEADER:
         what = "is not a TFRecord file" if record == 0 else f"is cut off in record {record} at byte {at}"
         raise DataError(f"{path} {what}: it ends after {at + len(header)} bytes")
-    length, stored = _HEAD.unpack(header)
-    if masked_crc(header[:8]) != stored:
+    length = _HEAD.unpack(header)[0]
+    if not _is_header(header):
         what = "is not a TFRecord file" if record == 0 else f"is damaged at record {record}, byte {at}"
         raise DataError(f"{path} {what}: the length there fails its checksum (bytes {header.hex(' ')})")
     return length

@@ -5,15 +5,16 @@ from pathlib import Path
 from nlpdata.records.contract import read_meta
 from nlpdata.tokenizers import load_tokenizer
 from nlpdata.tokenizers.files import fetch
+from pretrain.data.corpus import names_corpus
 from pretrain.data.question_files import names_questions
 from pretrain.data.record_set import find_paths, meta_of
-from pretrain.settings.schema import (
-    DataConfig,
-    EvalQuestionDataConfig,
-    EvalTextDataConfig,
-    QuestionDataConfig,
-    TextDataConfig,
-)
+from pretrain.settings.schema import DataConfig, PretrainingDataConfig, QuestionDataConfig, TextDataConfig
+
+
+def reads_text(config: DataConfig) -> bool:
+    """Whether a run tokenizes the examples of a data section itself, with the section's vocab_file."""
+    of_tfds = isinstance(config, TextDataConfig) and bool(config.tfds_name)
+    return of_tfds or names_questions(config) or names_corpus(config)
 
 
 def tokenizer_of(config: DataConfig, name: str) -> tuple[Path, dict] | None:
@@ -28,9 +29,8 @@ def tokenizer_of(config: DataConfig, name: str) -> tuple[Path, dict] | None:
 
 def tokenizer_entry(config: DataConfig, name: str) -> tuple[Path | None, dict]:
     """The same, with the description also where the file is missing; (None, {}) where there is none."""
-    of_tfds = isinstance(config, TextDataConfig | EvalTextDataConfig) and config.tfds_name
-    if of_tfds or names_questions(config):
-        assert isinstance(config, TextDataConfig | EvalTextDataConfig | QuestionDataConfig | EvalQuestionDataConfig)
+    if reads_text(config):
+        assert isinstance(config, TextDataConfig | QuestionDataConfig | PretrainingDataConfig)
         tokenizer = load_tokenizer(config.vocab_file, do_lower_case=config.do_lower_case)
         return Path(tokenizer.path), tokenizer.meta()
     if not config.input_path:

@@ -5,11 +5,11 @@ from dataclasses import replace
 from pretrain.data.toy import SEQ_LENGTH, toy_vocabulary
 from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS
 from pretrain.settings.schema import (
-    DataConfig,
-    EvalDataConfig,
+    EvalPretrainingDataConfig,
     ExperimentConfig,
     ModelConfig,
     OptimizationConfig,
+    PretrainingDataConfig,
     RuntimeConfig,
     TrainerConfig,
     choose,
@@ -50,8 +50,8 @@ def bert_local() -> ExperimentConfig:
         task_type="pretraining",
         task=TASKS.config_class("pretraining")(
             model=ModelConfig(encoder=encoder),
-            train_data=DataConfig(input_path="toy:nsp", global_batch_size=32),
-            validation_data=EvalDataConfig(input_path="toy:nsp", global_batch_size=32),
+            train_data=PretrainingDataConfig(input_path="toy:nsp", global_batch_size=32),
+            validation_data=EvalPretrainingDataConfig(input_path="toy:nsp", global_batch_size=32),
         ),
         trainer=TrainerConfig(
             optimizer_config=_optimization("adamw", 2e-3),
@@ -68,8 +68,8 @@ def _pretraining(encoder: str, optimization: OptimizationConfig, batch_size: int
         task_type="pretraining",
         task=TASKS.config_class("pretraining")(
             model=ModelConfig(encoder=choose(ENCODERS, encoder)),
-            train_data=DataConfig(global_batch_size=batch_size),
-            validation_data=EvalDataConfig(global_batch_size=batch_size),
+            train_data=PretrainingDataConfig(global_batch_size=batch_size),
+            validation_data=EvalPretrainingDataConfig(global_batch_size=batch_size),
         ),
         trainer=TrainerConfig(optimizer_config=optimization),
     )

@@ -93,13 +93,13 @@ RUN = (
 FIELDS = (
     Flag(
         "input_files",
-        "Training records: paths or patterns, comma-separated.",
+        "Training records, or text to pretrain on: paths or patterns, comma-separated.",
         ("task.train_data.input_path",),
         ("input_file", "train_files", "train_data_path"),
     ),
     Flag(
         "eval_files",
-        "Records to evaluate on: paths or patterns, comma-separated.",
+        "Records, or text of pretraining, to evaluate on: paths or patterns, comma-separated.",
         ("task.validation_data.input_path",),
         ("eval_input_files", "eval_data_path"),
     ),

@@ -111,11 +111,11 @@ class DataConfig(Config):
     seed: int = at_least(0, 12345, MOST_SEED)
     """Seed of the order and of dynamic masking."""
     seq_length: int | None = at_least(1, None, MOST_TOKENS)
-    """Expected length of the records; null takes what they have."""
+    """Expected length of the records, null: theirs; of text, the length to make (512)."""
     max_predictions_per_seq: int | None = at_least(1, None, MOST_TOKENS)
     """Expected predictions a record; with dynamic masking, how many to make. Null takes the meta file's."""
     masked_lm_prob: float | None = at_least(0, None, 1)
-    """Dynamic masking only: share of the tokens to predict. Null takes the meta file's; evaluation uses 0.15."""
+    """Text and dynamic masking only: share of the tokens to predict. Null takes the meta file's; evaluation uses 0.15."""
     invert_mask: bool = False
     """The input_mask of these (foreign) records is 1 on padding."""
     trim_padding: bool = False
@@ -180,6 +180,27 @@ class TextDataConfig(DataConfig):
 
 @dataclass
 class EvalTextDataConfig(EvalDataConfig, TextDataConfig):
+    """The same to evaluate on."""
+
+
+@dataclass
+class PretrainingDataConfig(DataConfig):
+    """Records, or a corpus of text, of which the run makes records in its model_dir first."""
+
+    vocab_file: str = ""
+    """Tokenizer for its text: a SentencePiece model or a vocab.txt."""
+    do_lower_case: bool | None = None
+    """Lower-case its text; null: as stored with the tokenizer."""
+    text_key: str = ""
+    """Key of its text, where it is JSON lines, one document a line."""
+    objective: Literal["sop", "nsp", "none"] | None = None
+    """Sentence pairs to make of it; null: the encoder's own (ALBERT sop, others nsp), none without use_next_sentence_label."""
+    masking: Literal["static", "dynamic"] = "static"
+    """static: ten copies of the text, masked once each; dynamic: one, masked anew each epoch."""
+
+
+@dataclass
+class EvalPretrainingDataConfig(EvalDataConfig, PretrainingDataConfig):
     """The same to evaluate on."""
 
 

@@ -6,9 +6,11 @@ from typing import Literal
 from nlpdata.errors import UsageError
 from pretrain.settings.schema import (
     MOST_TOKENS,
+    EvalPretrainingDataConfig,
     EvalQuestionDataConfig,
     EvalTextDataConfig,
     ModelConfig,
+    PretrainingDataConfig,
     QuestionDataConfig,
     TaskConfig,
     TextDataConfig,
@@ -19,6 +21,8 @@ from pretrain.tasks.metrics import Better, part_names, pretraining_metrics, ques
 
 @dataclass
 class PretrainingConfig(TaskConfig):
+    train_data: PretrainingDataConfig = field(default_factory=PretrainingDataConfig)
+    validation_data: EvalPretrainingDataConfig = field(default_factory=EvalPretrainingDataConfig)
     use_next_sentence_label: bool = True
     """Learn from next_sentence_labels too (next sentence or sentence order); false where records have none."""
     init_heads: bool = True

@@ -36,6 +36,7 @@ from pretrain.training.checks import EVALUATIONS, check_experiment, check_weight
 from pretrain.training.continuous import train_on_each
 from pretrain.training.final_export import check_export, export_final
 from pretrain.training.following import CheckpointFeed, Found
+from pretrain.training.own_records import with_own_records
 from pretrain.training.own_tokenizer import with_own_tokenizer
 from pretrain.training.plot import plot_loss
 from pretrain.training.recovery import Diverged
@@ -107,6 +108,7 @@ class _Run:
         ]
         if not self._trains:
             self._configs = self._configs[-1:]
+        self._configs = with_own_records(self._configs, model_dir, mode)
         self._feed = CheckpointFeed(model_dir / "checkpoints", model_dir, config.trainer.continuous_eval_timeout)
 
     def execute(self) -> dict[str, float]:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from pretrain.converters.tokenizer_files import find_tokenizer
-from pretrain.data.question_files import names_questions
-from pretrain.settings.schema import DataConfig, EvalTextDataConfig, ExperimentConfig, TextDataConfig
+from pretrain.data.tokenizers import reads_text
+from pretrain.settings.schema import ExperimentConfig
 
 _log = logging.getLogger(__name__)
 
@@ -20,19 +20,10 @@ def with_own_tokenizer(config: ExperimentConfig, model_dir: Path) -> ExperimentC
     task = config.task
     for name in ("train_data", "validation_data"):
         section: Any = getattr(task, name)
-        if (
-            _reads_text(section)
-            and not section.vocab_file
-            and (found := _tokenizer_of(model_dir, task.init_checkpoint))
-        ):
+        if reads_text(section) and not section.vocab_file and (found := _tokenizer_of(model_dir, task.init_checkpoint)):
             _log.info(f"task.{name}.vocab_file: {found}, which is the model's")
             task = replace(task, **{name: replace(section, vocab_file=str(found))})
     return replace(config, task=task)
-
-
-def _reads_text(section: DataConfig) -> bool:
-    of_tfds = isinstance(section, TextDataConfig | EvalTextDataConfig) and bool(section.tfds_name)
-    return of_tfds or names_questions(section)
 
 
 def _tokenizer_of(model_dir: Path, init_checkpoint: str) -> Path | None:

@@ -155,6 +155,8 @@ class AlbertConfig(BertConfig):
             completed=_with_projection,
         ),
     )
+    sentence_objective: ClassVar[str] = "sop"
+
     sizes: ClassVar[tuple[str, ...]] = (*BertConfig.sizes, "embedding_size", "num_hidden_groups", "inner_group_num")
 
     def __post_init__(self) -> None:

@@ -109,6 +109,9 @@ class BertConfig(Config):
         *("max_position_embeddings", "type_vocab_size"),
     )
     """The fields that must be whole numbers above 0."""
+    sentence_objective: ClassVar[str] = "nsp"
+    """What such models learn of sentence pairs: the objective of records that a run makes of text."""
+
     split_over_heads: ClassVar[str] = "hidden_size"
     """The field whose width the attention heads share."""
 

@@ -12,7 +12,14 @@ from pretrain.settings import schema
 
 PACKAGE = Path(schema.__file__).parents[1]
 SECTIONS = (
-    *(schema.TextDataConfig, schema.ModelConfig, schema.TaskConfig, schema.OptimizationConfig, schema.TrainerConfig),
+    *(
+        schema.TextDataConfig,
+        schema.PretrainingDataConfig,
+        schema.ModelConfig,
+        schema.TaskConfig,
+        schema.OptimizationConfig,
+        schema.TrainerConfig,
+    ),
     *(schema.RuntimeConfig, schema.ExperimentConfig, schema.StageConfig),
 )
 # What only moves configurations around reads no field.

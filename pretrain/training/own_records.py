@@ -1,0 +1,127 @@
+"""Records that a run makes of text, in its model_dir, before it trains or evaluates on them."""
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nlpdata.errors import UsageError
+from nlpdata.output import digest
+from pretrain.converters import native
+from pretrain.data.corpus import (
+    Corpus,
+    changes,
+    damaged_files,
+    find_corpus,
+    make_records,
+    names_corpus,
+    record_files,
+    with_records,
+)
+from pretrain.settings.schema import ExperimentConfig
+from pretrain.training.checks import EVALUATIONS
+from pretrain.training.cluster import is_chief
+from pretrain.training.stages import of_stage
+from pretrain.training.waiting import POLL_SECONDS
+
+_log = logging.getLogger(__name__)
+
+FOLDER = "records"  # in the model_dir
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """The records that a data section (`field` of the task) of stage `number` needs."""
+
+    number: int
+    field: str
+    corpus: Corpus
+
+
+def with_own_records(configs: Sequence[ExperimentConfig], model_dir: Path, mode: str) -> list[ExperimentConfig]:
+    """The configurations of a run's stages with records in the place of text; makes those that are missing.
+
+    The first host makes them, and others wait. Sections of equal text and options share a set.
+
+    Args:
+      configs: of the stages.
+      model_dir: folder of the run; the records are in its folder `records`.
+      mode: as in run_experiment: which sections are used.
+
+    Raises UsageError, DataError; UsageError where a run with checkpoints would train on other text than before.
+    """
+    wanted = []
+    for number, config in enumerate(configs):
+        with of_stage(number, config, mode not in EVALUATIONS):
+            wanted += [_Wanted(number, field, _corpus(config, field)) for field in _texts(config, mode)]
+    made: dict[str, list[str]] = {}
+    found = list(configs)
+    for each in wanted:
+        config, key = found[each.number], digest(each.corpus.facts)
+        if key not in made:
+            stage = f"-stage-{each.number + 1}" if each.number and each.field == "train_data" else ""
+            stem = model_dir / FOLDER / f"{each.field.removesuffix('_data')}{stage}"
+            with of_stage(each.number, config, mode not in EVALUATIONS):
+                made[key] = _records(each, stem, model_dir, is_chief(config.runtime, os.environ))
+        section = with_records(each.corpus, made[key])
+        found[each.number] = replace(config, task=replace(config.task, **{each.field: section}))
+    return found
+
+
+def _corpus(config: ExperimentConfig, field: str) -> Corpus:
+    return find_corpus(getattr(config.task, field), config.task, f"task.{field}")
+
+
+def _texts(config: ExperimentConfig, mode: str) -> list[str]:
+    """The fields of the task whose sections the mode uses, and that name text."""
+    fields = [*(() if mode in EVALUATIONS else ("train_data",)), *(() if mode == "train" else ("validation_data",))]
+    return [field for field in fields if names_corpus(getattr(config.task, field))]
+
+
+def _records(wanted: _Wanted, stem: Path, model_dir: Path, makes: bool) -> list[str]:
+    """The record files of a text at `stem`, once they are there."""
+    corpus = wanted.corpus
+    if not makes:
+        _wait(wanted, stem, model_dir)
+        return record_files(stem)
+    found = changes(corpus, stem)
+    damaged = damaged_files(stem) if found == [] else []
+    if found == [] and not damaged:
+        _log.info(f"{corpus.name}: {stem}.tfrecord was made before, of the same text")
+        return record_files(stem)
+    if found:
+        _refuse_other_text(wanted, stem, model_dir, found)
+        _log.warning(f"{corpus.name}: {stem}.tfrecord is made again: {_listed(found)}")
+    if damaged:
+        _log.warning(f"{corpus.name}: {stem}.tfrecord is made again: {_listed(damaged)} is damaged")
+    make_records(corpus, stem)
+    return record_files(stem)
+
+
+def _refuse_other_text(wanted: _Wanted, stem: Path, model_dir: Path, found: list[str]) -> None:
+    """UsageError where the run has trained on the records that the text would replace."""
+    if wanted.field == "train_data" and native.finished(model_dir / "checkpoints"):
+        raise UsageError(
+            f"{wanted.corpus.name}: the run in {model_dir} was trained on {stem}.tfrecord, and the text is not as it was when "
+            f"that was made: {_listed(found)}. Restore it, or use another model_dir; to continue this run on the new text all the "
+            f"same, remove {stem.parent}."
+        )
+
+
+def _wait(wanted: _Wanted, stem: Path, model_dir: Path) -> None:
+    """Returns when the first host has made the records."""
+    said = False
+    while (found := changes(wanted.corpus, stem)) != []:
+        if found:
+            _refuse_other_text(wanted, stem, model_dir, found)
+        if not said:
+            _log.info(f"{wanted.corpus.name}: waiting for the first host to make {stem}.tfrecord")
+        said = True
+        time.sleep(POLL_SECONDS)
+
+
+def _listed(lines: Sequence[str], most: int = 5) -> str:
+    more = f"; and {len(lines) - most} more" if len(lines) > most else ""
+    return "; ".join(lines[:most]) + more

@@ -1,0 +1,142 @@
+"""A run that names text makes its records once, in its model_dir, and never trains on others unasked."""
+
+import json
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import nlpdata.pretraining.create
+from nlpdata.errors import UsageError
+from pretrain.data import example_digest, pretraining_batches
+from pretrain.data.toy import toy_text, toy_vocabulary
+from pretrain.settings.schema import EvalPretrainingDataConfig, PretrainingDataConfig
+from pretrain.training import own_records
+from pretrain.training.own_records import with_own_records
+from pretrain.training.stages import stage_configs
+from tests.messages import messages
+from tests.pretrain.runs import changed, curve, experiment, run, tiny
+
+
+@pytest.fixture
+def config(tmp_path):
+    (tmp_path / "text.txt").write_text(toy_text(documents=30))
+    (tmp_path / "held.txt").write_text(toy_text(documents=12, seed=1))
+    (tmp_path / "vocab.txt").write_text("\n".join(toy_vocabulary()) + "\n")
+    given = experiment(
+        "", encoder=tiny("bert"), trainer={"train_steps": 4, "tensorboard": False, "checkpoint_interval": 2}
+    )
+    fields = {
+        "vocab_file": str(tmp_path / "vocab.txt"),
+        "do_lower_case": True,
+        "seq_length": 32,
+        "global_batch_size": 16,
+    }
+    task = replace(
+        given.task,
+        train_data=PretrainingDataConfig(str(tmp_path / "text.txt"), masking="dynamic", **fields),
+        validation_data=EvalPretrainingDataConfig(str(tmp_path / "held.txt"), **fields),
+    )
+    return replace(given, task=task)
+
+
+def made(config, model_dir, mode="train", configs=None):
+    """(paths of the records of each stage's training data, what was said)"""
+    with messages() as said:
+        found = with_own_records(configs or [config], model_dir, mode)
+    return [each.task.train_data.input_path for each in found], "\n".join(said)
+
+
+def test_records_are_made_once_and_damaged_ones_again(config, tmp_path):
+    (first,), said = made(config, tmp_path / "run")
+    assert "task.train_data: making records of" in said
+    assert first == [str(tmp_path / "run" / "records" / "train.tfrecord")]
+    path = Path(first[0])
+    content, when = path.read_bytes(), path.stat().st_mtime_ns
+    (again,), said = made(config, tmp_path / "run")
+    assert (again, path.stat().st_mtime_ns) == (first, when)
+    assert "was made before, of the same text" in said
+    path.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
+    _, said = made(config, tmp_path / "run")
+    assert f"is made again: {path} is damaged" in said
+    assert path.read_bytes() == content
+
+
+def test_an_interrupted_making_resumes(config, tmp_path, monkeypatch):
+    shard = nlpdata.pretraining.create.make_shard
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(nlpdata.pretraining.create, "make_shard", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        made(config, tmp_path / "run")
+    monkeypatch.setattr(nlpdata.pretraining.create, "make_shard", shard)
+    (paths,), said = made(config, tmp_path / "run")
+    assert "was left by an equal run; its finished parts are used" in said
+    assert nlpdata.verify(paths).faults == []
+
+
+def test_other_text_is_taken_before_the_first_checkpoint_only(config, tmp_path):
+    made(config, tmp_path / "run", "train_and_eval")
+    (tmp_path / "text.txt").write_text(toy_text(documents=29))
+    (tmp_path / "held.txt").write_text(toy_text(documents=11, seed=1))
+    _, said = made(config, tmp_path / "run", "train_and_eval")
+    assert "train.tfrecord is made again: text.txt has other content" in said
+    (tmp_path / "run" / "checkpoints" / "step-00000002").mkdir(parents=True)
+    before = (tmp_path / "run" / "records" / "train.tfrecord").read_bytes()
+    (tmp_path / "held.txt").write_text(toy_text(documents=12, seed=1))
+    _, said = made(config, tmp_path / "run", "eval")  # what is evaluated may change
+    assert "validation.tfrecord is made again: held.txt has other content" in said
+    longer = changed(config, "task.train_data", seq_length=24)
+    with pytest.raises(UsageError, match=r"was trained on .*: options.max_seq_length: 32 -> 24.*remove .*run/records"):
+        made(longer, tmp_path / "run")
+    assert (tmp_path / "run" / "records" / "train.tfrecord").read_bytes() == before
+
+
+def test_stages_of_equal_text_and_options_share_records(config, tmp_path):
+    staged = changed(config, "trainer", train_steps=None, stages=[
+        {"train_steps": 2}, {"train_steps": 1, "train_data": {"global_batch_size": 8}},
+        {"train_steps": 1, "train_data": {"seq_length": 24}},
+    ])  # fmt: skip
+    paths, _ = made(staged, tmp_path / "run", configs=stage_configs(staged))
+    assert [Path(each[0]).name for each in paths] == ["train.tfrecord", "train.tfrecord", "train-stage-3.tfrecord"]
+    unfit = changed(
+        staged, "trainer", stages=[{"train_steps": 2}, {"train_steps": 1, "train_data": {"seq_length": 64}}]
+    )
+    with pytest.raises(UsageError, match=r"trainer.stages\[1\]: task.train_data: .*seq_length is 64"):
+        made(unfit, tmp_path / "other", configs=stage_configs(unfit))
+    assert not (tmp_path / "other").exists()
+
+
+def test_hosts_other_than_the_first_wait_for_its_records(config, tmp_path, monkeypatch):
+    monkeypatch.setattr(own_records, "POLL_SECONDS", 0.02)
+    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+    several, found = changed(config, "runtime", distribution_strategy="multi_worker_mirrored"), []
+    waiting = threading.Thread(target=lambda: found.append(made(several, tmp_path / "run")))
+    waiting.start()
+    waiting.join(0.3)
+    assert waiting.is_alive()
+    assert not (tmp_path / "run").exists()
+    (paths,), _ = made(config, tmp_path / "run")  # as the first host
+    waiting.join(20)
+    ((others,), said) = found[0]
+    assert others == paths
+    assert "waiting for the first host to make" in said
+
+
+def test_a_run_on_text_is_the_run_on_its_records(config, tmp_path):
+    run(changed(config, "trainer", log_example_digest=True), tmp_path / "run")
+    path = str(tmp_path / "run" / "records" / "train.tfrecord")
+    records = pretraining_batches(changed(config, "task.train_data", input_path=path).task.train_data, config.task)
+    digests = [digest for _, _, digest in curve(tmp_path / "run").values()]
+    assert digests == [example_digest(records.batch(step)) for step in range(4)]
+    facts = json.loads((tmp_path / "run" / "checkpoints" / "step-00000004" / "state.json").read_text())["data"]
+    assert facts | records.facts == facts
+    assert facts["num_examples"] == records.num_examples
+    assert (tmp_path / "run" / "vocab.txt").read_bytes() == (tmp_path / "vocab.txt").read_bytes()
+    (tmp_path / "text.txt").write_text(toy_text(documents=29))
+    with pytest.raises(UsageError, match=r"task.train_data: the run in .* text.txt has other content"):
+        run(changed(config, "trainer", train_steps=6), tmp_path / "run")
