@@ -9,7 +9,7 @@ copies within the store, then removes. Every error other than "there is no such 
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +19,7 @@ from uuid import uuid4
 from nlpdata.errors import DataError, NlpdataError, UsageError, closest, missing_package
 
 BACKENDS = {"gs": ("gcsfs", "gcp"), "s3": ("s3fs", "s3"), "hdfs": ("pyarrow", "hdfs")}  # scheme -> package, extra
+_MARKS = ("generation", "ETag", "etag", "mtime")  # of a file's content: the names that the backends have for it
 BLOCK_BYTES = 1 << 20  # read at a time: more would be read in vain where only the start of a file is needed
 
 
@@ -84,6 +85,17 @@ class RemotePath:
         """Bytes of the file; None where there is none."""
         info = self._info()
         return None if info is None else info["size"]
+
+    def state(self) -> tuple[int, str]:
+        """(bytes, the store's mark of the content) of the file: what differs once it is written again.
+
+        FileNotFoundError where there is none.
+        """
+        info = self._info()
+        if info is None or info.get("type") == "directory":
+            raise FileNotFoundError(f"{self}: no such file")
+        marks = (str(info[name]) for name in _MARKS if info.get(name))
+        return info["size"], next(marks, "")
 
     def _info(self) -> dict | None:
         with self._system() as (system, path):
@@ -168,6 +180,38 @@ class RemotePath:
         """The file system and the path on it, for a block whose errors become DataErrors with the path."""
         with _faults_of(self):
             yield _file_system(self._scheme, self._url)
+
+
+def read_ranges(ranges: Sequence[tuple[RemotePath, int, int]]) -> list[bytes]:
+    """The bytes [start, stop) of files, (path, start, stop) each, fetched side by side.
+
+    DataError, with the path, where one cannot be read, or has fewer bytes.
+    """
+    found = [b""] * len(ranges)
+    by_system: dict[int, tuple[Any, list[tuple[int, str]]]] = {}
+    for number, (path, _, _) in enumerate(ranges):
+        with path._system() as (system, place):
+            by_system.setdefault(id(system), (system, []))[1].append((number, place))
+    for system, places in by_system.values():
+        numbers = [number for number, _ in places]
+        starts, stops = ([ranges[number][i] for number in numbers] for i in (1, 2))
+        with _faults_of(ranges[numbers[0]][0]):
+            parts = system.cat_ranges([place for _, place in places], starts, stops, on_error="return")
+        for number, part in zip(numbers, parts, strict=True):
+            found[number] = _whole(part, *ranges[number])
+    return found
+
+
+def _whole(part: bytes | Exception, path: RemotePath, start: int, stop: int) -> bytes:
+    """What was fetched of a file. DataError for an error, or fewer bytes than asked for."""
+    if isinstance(part, FileNotFoundError):
+        raise DataError(f"{path}: no such file")
+    if isinstance(part, Exception):
+        with _faults_of(path):
+            raise part
+    if len(part) != stop - start:
+        raise DataError(f"{path}: received {len(part)} of the {stop - start} bytes from byte {start} on")
+    return part
 
 
 @contextmanager

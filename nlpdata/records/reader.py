@@ -9,7 +9,6 @@ import os
 import struct
 import zlib
 from collections.abc import Sequence
-from mmap import mmap
 from typing import Any, NoReturn
 
 import google_crc32c
@@ -20,14 +19,15 @@ from nlpdata.files import PathName, PathNames
 from nlpdata.files.mapping import MappedFile, Spool
 from nlpdata.files.paths import AnyPath, file_checksum, is_device, is_remote, path_of
 from nlpdata.files.patterns import each_named, find_paths
-from nlpdata.files.pointers import refuse_pointer
+from nlpdata.files.ranges import BlockCache
+from nlpdata.files.remote import RemotePath
 from nlpdata.records.contract import Feature, find_meta, read_meta, refuse_while_committing
 from nlpdata.records.decoding import Column, MalformedExample, decode_examples
 from nlpdata.records.encoding import mask_crcs, masked_crc
+from nlpdata.records.framing import FOOTER, HEADER, Framing, is_header
+from nlpdata.records.remote import CACHE_GIGABYTES, remote_records
 
 _BATCH = 256  # records decoded at a time
-_HEAD = struct.Struct("<QI")  # before a record: its length and the length's CRC; the data's CRC follows the data
-_HEADER, _FOOTER = _HEAD.size, 4
 
 
 def find_records(paths: PathNames) -> list[AnyPath]:
@@ -61,11 +61,14 @@ def _closest_file(pattern: str) -> str:
 
 
 class RecordFile:
-    """One TFRecord file, plain or gzip, mapped into memory with an index of its records; a remote one is copied first.
+    """One TFRecord file, plain or gzip, mapped into memory with an index of its records.
+
+    A remote one is copied first; with a cache for its blocks only if it is compressed.
 
     Args:
       path: the file.
       spool: where the content of a compressed or remote file goes; default: a new one.
+      cache: through which a remote file is read in parts.
 
     Attributes:
       path: the file.
@@ -75,13 +78,16 @@ class RecordFile:
     Raises DataError, with file and record, where the framing is broken.
     """
 
-    def __init__(self, path: PathName | AnyPath, spool: Spool | None = None) -> None:
+    def __init__(self, path: PathName | AnyPath, spool: Spool | None = None, cache: BlockCache | None = None) -> None:
         self.path = path_of(path)
+        self.part: int | None = None  # its number in the cache, where it is read in parts
         if is_device(self.path):  # it is mapped into memory, and never ends
             raise DataError(f"{self.path}: is a device or a pipe, not a file")
         try:
+            if cache is not None and isinstance(self.path, RemotePath) and self._opens_in_parts(self.path, cache):
+                return
             with self.path.open("rb") as file:
-                self.compression = "gzip" if _is_gzip(file) else "none"
+                self.compression = "gzip" if _is_gzip(_head(file)) else "none"
                 if self.compression == "gzip" or is_remote(self.path):
                     self._source: Spool | MappedFile = (spool := spool or Spool())
                     self._begin, end = _copied(file, self.path, self.compression, spool)
@@ -90,7 +96,18 @@ class RecordFile:
                     end = file.seek(0, os.SEEK_END)
         except OSError as error:
             raise DataError(f"cannot read {self.path}: {error.strerror or error}") from None
-        self.starts, self.stops = _index(self._source.data(), self._begin, end, self.path)
+        framing = Framing(self.path)
+        framing.look(self._source.data(), -self._begin, end - self._begin)
+        self.starts, self.stops = framing.records(end - self._begin)
+
+    def _opens_in_parts(self, path: RemotePath, cache: BlockCache) -> bool:
+        """False for a compressed file, which cannot be read so."""
+        part = cache.open(path)
+        if _is_gzip(cache.read([(part, 0, min(HEADER, cache.state(part)[0]))])[0]):
+            return False
+        self.compression, self.part, self._cache = "none", part, cache
+        self.starts, self.stops = remote_records(path, part, cache)
+        return True
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -105,38 +122,41 @@ class RecordFile:
     def stored_crc(self, index: int) -> bytes:
         """A record's checksum as stored: 4 bytes, little-endian."""
         stop = int(self.stops[index])
-        return self._bytes(stop, stop + _FOOTER)
+        return self._bytes(stop, stop + FOOTER)
 
     def _bytes(self, start: int, stop: int) -> bytes:
+        if self.part is not None:
+            return self._cache.read([(self.part, int(start), int(stop))])[0]
         return self._source.data()[self._begin + start : self._begin + stop]
 
     def __reduce__(self) -> tuple:
         return RecordFile, (self.path,)
 
 
-def _is_gzip(file: Any) -> bool:
-    head = file.read(12)
+def _head(file: Any) -> bytes:
+    """The first bytes of an open file, which is then at its beginning again."""
+    head = file.read(HEADER)
     file.seek(0)
+    return head
+
+
+def _is_gzip(head: bytes) -> bool:
     # A record of 0x..8b1f bytes begins the same; its length checksum decides.
-    return head[:2] == b"\x1f\x8b" and (len(head) < 12 or masked_crc(head[:8]) != struct.unpack("<I", head[8:])[0])
+    return head[:2] == b"\x1f\x8b" and not is_header(head)
 
 
 def is_record_file(path: PathName | AnyPath) -> bool:
     """Whether a file begins as TFRecords do, plain or gzip. DataError where it cannot be read."""
     try:
         with path_of(path).open("rb") as file:
-            if _is_gzip(file):
+            if _is_gzip(_head(file)):
                 with gzip.GzipFile(fileobj=file) as source:
-                    return _is_header(source.read(_HEADER))
-            return _is_header(file.read(_HEADER))
+                    return is_header(source.read(HEADER))
+            return is_header(file.read(HEADER))
     except (EOFError, gzip.BadGzipFile, zlib.error):
         return False
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from None
-
-
-def _is_header(head: bytes) -> bool:
-    return len(head) == _HEADER and masked_crc(head[:8]) == _HEAD.unpack(head)[1]
 
 
 def _copied(file: Any, path: AnyPath, compression: str, spool: Spool) -> tuple[int, int]:
@@ -150,47 +170,17 @@ def _copied(file: Any, path: AnyPath, compression: str, spool: Spool) -> tuple[i
         raise DataError(f"{path}: damaged gzip file ({error})") from None
 
 
-def _index(data: mmap | bytes, begin: int, end: int, path: AnyPath) -> tuple[np.ndarray, np.ndarray]:
-    """Where the data of the records in data[begin:end] start and stop, counted from `begin`: int64 (n,) each."""
-    firsts: list[int] = []
-    sizes: list[int] = []
-    known: dict[bytes, int] = {}  # header -> length; a file has few distinct ones
-    at = begin
-    while at < end:
-        header = data[at : min(at + _HEADER, end)]
-        length = known.get(header)
-        if length is None:
-            length = known[header] = _length(header, path, len(firsts), at - begin)
-        firsts.append(at + _HEADER)
-        sizes.append(length)
-        at += _HEADER + length + _FOOTER
-    if at > end:
-        raise DataError(
-            f"{path}: record {len(firsts) - 1} at byte {firsts[-1] - _HEADER - begin} is cut off: "
-            f"{at - end} of its bytes are missing"
-        )
-    starts = np.array(firsts, np.int64) - begin
-    return starts, starts + np.array(sizes, np.int64)
-
-
-def _length(header: bytes, path: AnyPath, record: int, at: int) -> int:
-    """The length in a record's header; DataError where it fails its checksum."""
-    refuse_pointer(path, header)
-    if len(header) < _HEADER:
-        what = "is not a TFRecord file" if record == 0 else f"is cut off in record {record} at byte {at}"
-        raise DataError(f"{path} {what}: it ends after {at + len(header)} bytes")
-    length = _HEAD.unpack(header)[0]
-    if not _is_header(header):
-        what = "is not a TFRecord file" if record == 0 else f"is damaged at record {record}, byte {at}"
-        raise DataError(f"{path} {what}: the length there fails its checksum (bytes {header.hex(' ')})")
-    return length
-
-
 class Records:
     """Records of several files as one sequence.
 
     records[i] -> name -> array (width,); records[a:b] or records[array of ints] -> name -> array (n, width). int64,
     float32, or object (bytes). Pickles as its paths.
+
+    Remote files are read in parts (nlpdata.files.ranges), compressed ones copied first.
+
+    Args:
+      paths: the files.
+      cache_gigabytes: of remote files that stay on this machine's disk, 2**30 bytes each.
 
     Attributes:
       paths: the files.
@@ -198,14 +188,15 @@ class Records:
       features: of the first record, in its order.
     """
 
-    def __init__(self, paths: Sequence[AnyPath]) -> None:
+    def __init__(self, paths: Sequence[AnyPath], cache_gigabytes: float = CACHE_GIGABYTES) -> None:
         self.paths = list(paths)
+        self._cache_gigabytes = cache_gigabytes
         for path in self.paths:
             refuse_while_committing(path)
         meta = find_meta(self.paths[0])
         self.meta = read_meta(meta) if meta else None
-        spool = Spool()
-        self._files = [RecordFile(path, spool) for path in self.paths]
+        spool, self._cache = Spool(), BlockCache(int(cache_gigabytes * (1 << 30)))
+        self._files = [RecordFile(path, spool, self._cache) for path in self.paths]
         self._refuse_other_meta(meta)
         self._offsets = np.cumsum([0, *(len(file) for file in self._files)])
         self._first: dict[str, tuple[str, int]] = {}
@@ -280,8 +271,9 @@ class Records:
     def _decode(self, index: np.ndarray) -> dict[str, Column]:
         file = np.searchsorted(self._offsets, index, "right") - 1
         local = index - self._offsets[file]
-        parts = [self._files[f].record(i) for f, i in zip(file.tolist(), local.tolist(), strict=True)]
-        self._check(parts, file, local, index)
+        files = [self._files[f] for f in file.tolist()]
+        parts, crcs = self._read(files, local.tolist())
+        self._check(parts, crcs, files, index)
         stops = np.cumsum([len(part) for part in parts])
         starts = np.concatenate([[0], stops[:-1]])
         try:
@@ -289,18 +281,37 @@ class Records:
         except MalformedExample as error:
             raise DataError(f"{self.where(int(index[error.record]))}: {error.reason}") from None
 
-    def _check(self, parts: list[bytes], file: np.ndarray, local: np.ndarray, index: np.ndarray) -> None:
+    def _read(self, files: list[RecordFile], rows: list[int]) -> tuple[list[bytes], list[bytes]]:
+        """The data of records and their checksums as stored; of remote files in few requests."""
+        remote = [n for n, file in enumerate(files) if file.part is not None]
+        if not remote:
+            pairs = [(file.record(row), file.stored_crc(row)) for file, row in zip(files, rows, strict=True)]
+            return [data for data, _ in pairs], [crc for _, crc in pairs]
+        found: list[bytes] = [b""] * len(rows)
+        ranges = [
+            (files[n].part or 0, int(files[n].starts[rows[n]]), int(files[n].stops[rows[n]]) + FOOTER) for n in remote
+        ]
+        for n, raw in zip(remote, self._cache.read(ranges), strict=True):
+            found[n] = raw
+        for n, (file, row) in enumerate(zip(files, rows, strict=True)):
+            if file.part is None:
+                found[n] = file.record(row) + file.stored_crc(row)
+        return [raw[:-FOOTER] for raw in found], [raw[-FOOTER:] for raw in found]
+
+    def _check(self, parts: list[bytes], crcs: list[bytes], files: list[RecordFile], index: np.ndarray) -> None:
         """DataError for the first record whose data fails its checksum."""
         found = mask_crcs(np.array([google_crc32c.value(part) for part in parts], np.uint32))
-        stored = [self._files[f].stored_crc(i) for f, i in zip(file.tolist(), local.tolist(), strict=True)]
-        wrong = np.flatnonzero(found != np.frombuffer(b"".join(stored), "<u4"))
+        wrong = np.flatnonzero(found != np.frombuffer(b"".join(crcs), "<u4"))
         if len(wrong):
+            part = files[int(wrong[0])].part
+            if part is not None:
+                self._cache.check(part)  # a better reason, if it is one
             raise DataError(
                 f"{self.where(int(index[wrong[0]]))}: the data fails its checksum: the file is damaged. Copy or make it again"
             )
 
     def __reduce__(self) -> tuple:
-        return Records, (self.paths,)
+        return Records, (self.paths, self._cache_gigabytes)
 
 
 def open_records(paths: PathNames) -> Records:

@@ -28,7 +28,7 @@ def open_record_set(config: DataConfig, name: str) -> tuple[Records, dict]:
     if config.input_function:
         examples: Any = own_examples(config, name)
         return examples, examples.meta
-    records = Records(find_paths(config, name))
+    records = Records(find_paths(config, name), config.remote_cache_gb)
     if not len(records):
         raise DataError(f"{name}: no examples in {', '.join(map(str, records.paths[:5]))}")
     return records, _read_metas(config, records, name)

@@ -124,6 +124,8 @@ class DataConfig(Config):
     """Training only: batches of examples of about one length, cut as with trim_padding. All lengths are read at the start."""
     pack_sequences: bool = False
     """Put the examples of a batch into as few rows as hold them, each attending to itself alone: the same step without padding."""
+    remote_cache_gb: float = at_least(0.01, 8.0, 1 << 20)
+    """Gigabytes (2**30 bytes) of records on gs:// or s3:// that stay on this machine's disk, at most."""
     prefetch_buffer_size: int = at_least(1, 4, 1 << 16)
     """Batches made ahead, in a thread."""
 
