@@ -198,14 +198,23 @@ def _facts_file(stem: Path) -> Path:
 
 def record_files(stem: Path) -> list[str]:
     """The record files of a finished set."""
-    return [str(stem.with_name(shard["file"])) for shard in read_meta(meta_path(stem))["shards"]]
+    return [str(stem.with_name(shard["file"])) for shard in _shards(stem)]
 
 
 def damaged_files(stem: Path) -> list[str]:
     """Those that are missing, or not as they were written."""
-    shards = read_meta(meta_path(stem))["shards"]
-    expected = dict(zip(record_files(stem), (shard["crc32c"] for shard in shards), strict=True))
+    expected = {str(stem.with_name(shard["file"])): shard["crc32c"] for shard in _shards(stem)}
     return [path for path, crc in expected.items() if not os.path.exists(path) or file_crc(path) != crc]
+
+
+def _shards(stem: Path) -> list[dict[str, Any]]:
+    path = meta_path(stem)
+    shards = read_meta(path).get("shards")
+    if not shards:
+        raise DataError(
+            f"{path}: lists no record files, so it is damaged. Remove {path.parent}, and the records are made again"
+        )
+    return shards
 
 
 def make_records(corpus: Corpus, stem: Path) -> None:
