@@ -11,8 +11,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nlpdata.corpus.splitting.plan import SplittingResult
-    from nlpdata.corpus.splitting.run import split_sentences
     from nlpdata.errors import DataError, NlpdataError, UsageError
     from nlpdata.finetuning.create import create_finetuning
     from nlpdata.finetuning.plan import FinetuningResult
@@ -29,7 +27,6 @@ _MODULES = {
     "FinetuningResult": "nlpdata.finetuning.plan",
     "NlpdataError": "nlpdata.errors",
     "Records": "nlpdata.records.reader",
-    "SplittingResult": "nlpdata.corpus.splitting.plan",
     "Tokenizer": "nlpdata.tokenizers.interface",
     "TrainingResult": "nlpdata.tokenizers.training.train",
     "UsageError": "nlpdata.errors",
@@ -38,7 +35,6 @@ _MODULES = {
     "create_pretraining": "nlpdata.pretraining.create",
     "load_tokenizer": "nlpdata.tokenizers.interface",
     "open_records": "nlpdata.records.reader",
-    "split_sentences": "nlpdata.corpus.splitting.run",
     "train_tokenizer": "nlpdata.tokenizers.training.train",
     "verify": "nlpdata.records.verification",
 }
@@ -48,7 +44,6 @@ __all__ = [
     "FinetuningResult",
     "NlpdataError",
     "Records",
-    "SplittingResult",
     "Tokenizer",
     "TrainingResult",
     "UsageError",
@@ -57,7 +52,6 @@ __all__ = [
     "create_pretraining",
     "load_tokenizer",
     "open_records",
-    "split_sentences",
     "train_tokenizer",
     "verify",
 ]

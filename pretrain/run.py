@@ -117,7 +117,8 @@ def _wait_for_run(values: dict, mode: str) -> None:
     own = mode == "continuous_eval"
     followed = find_model_dir(values.get("model_dir"), os.environ) if own else config.task.init_checkpoint
     if followed:
-        wait_for_checkpoint(Path(followed), config.trainer.continuous_eval_timeout)
+        name = "--model_dir" if own else "task.init_checkpoint"
+        wait_for_checkpoint(Path(followed), config.trainer.continuous_eval_timeout, name)
 
 
 def _resumed(values: dict, mode: str) -> Path | None:

@@ -22,7 +22,6 @@ LEVELS = {
         {"tokenizers", "output"},
         {"records.inspection", "records.verification"},
         {"tokenizers.training", "pretraining", "finetuning"},
-        {"corpus.splitting"},
         {"cli"},
         {"__main__"},
     ),

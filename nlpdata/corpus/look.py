@@ -7,12 +7,13 @@ stops nothing, since some corpora are of code, tables or markup.
 import csv
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from nlpdata.corpus.accents import ACCENTS, SIGNS, LostMarks, Normalize, lost_marks
+from nlpdata.corpus.marks import continued, inner_ends
 from nlpdata.corpus.reading import read_blocks
 from nlpdata.corpus.types import Block, ByteRange, CorpusFile
 from nlpdata.errors import Message, NlpdataError, opt
@@ -24,11 +25,16 @@ _MOST = 0.9
 _TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9:-]*(?:\s[^<>]*)?/?>|<!--|<!DOCTYPE|<\?xml", re.IGNORECASE)
 _MARKED = 0.3  # of the lines: a file with more tags is markup
 _LONG_LINE = 1000  # characters on average: longer lines are not sentences
+_INNER_ENDS, _FEW_ENDS = 0.7, 10  # sentences that end inside a line, on average; in sentences of corpora below 0.1
+_CONTINUED, _FEW_WRAPPED = 0.3, 20  # of the lines; lines: fewer may be wrapped by chance
+_MARKDOWN = re.compile(r"#{1,6} \S|```|~~~|(?:[-*+]|\d{1,3}[.)]) \S|> ?\S|\[[^\]]+\]: ")
+_MARKED_DOWN = 0.1  # of the lines, of which two are headings
 _MOJIBAKE = re.compile("[\u00c3\u00c2\u00e2][\u0080-\u00bf\u20ac\u2122]")
 _COMMA, _COMMA_APART = re.compile(r"[,.](?=\s)"), re.compile(r"\s[,.](?=\s)")
 _FEW_MARKS = 50  # commas and full stops, or signs of letters: fewer tell nothing
-_SCRIPTS = re.compile("[\u0900-\u17ff\u3099\u309a]")  # Devanagari to Khmer, voicing of kana: parts of letters
-_MANY_SIGNS = 0.01  # of the characters
+_MANY_SIGNS, _MANY_ACCENTS = 0.01, 0.001  # of the characters
+_SPLIT = "nlpdata split-sentences"
+_EXTRACT = f"{_SPLIT} extracts its text"
 _HEADER_NAME = re.compile(r"[\w .#/-]{1,30}")
 
 
@@ -39,10 +45,10 @@ class _Sample:
     name: str
     lines: Sequence[str]
     documents: int
-    is_whole: bool
-    pairs: bool  # whether long lines are cut to pairs
-    unigram: bool  # whether it trains a unigram vocabulary
-    normalize: Callable[[Sequence[str]], list[str]] | None
+    sentences: bool = False  # whether a line should be one
+    pairs: bool = False  # whether long lines are cut to pairs
+    unigram: bool = False  # whether it trains a unigram vocabulary
+    normalize: Normalize | None = None
 
 
 def look_at(
@@ -50,22 +56,24 @@ def look_at(
     *,
     invalid_utf8: str,
     text_key: str | None,
+    sentences: bool = True,
     pairs: bool = False,
     unigram: bool = False,
-    normalize: Callable[[Sequence[str]], list[str]] | None = None,
+    normalize: Normalize | None = None,
 ) -> list[str]:
     """What looks wrong about the text, one line for each kind.
 
     Args:
       files: the corpus.
       invalid_utf8, text_key: the options of the command.
+      sentences: whether a line should be a sentence.
       pairs: whether the text becomes pairs of sentences.
       unigram: whether a unigram vocabulary is trained on it.
       normalize: what drops accents from lines, where the command may be told to keep them.
     """
     found: dict[Callable, list[tuple[str, str]]] = {}
-    for file in files[:: max(1, -(-len(files) // FILES))]:
-        sample = _sample(file, invalid_utf8, text_key, pairs, unigram, normalize)
+    for file in _chosen(files):
+        sample = _sample(file, invalid_utf8, text_key, sentences, pairs, unigram, normalize)
         if sample is None or not sample.lines:
             continue
         for kind in _KINDS if text_key is None else _KINDS_OF_TEXT:
@@ -77,6 +85,11 @@ def look_at(
         f"{Message(entries[0][1])}"
         for entries in found.values()
     ]
+
+
+def _chosen(files: Sequence[CorpusFile]) -> Sequence[CorpusFile]:
+    """Files from all parts of the corpus."""
+    return files[:: max(1, -(-len(files) // FILES))]
 
 
 def _sample(file: CorpusFile, invalid_utf8: str, text_key: str | None, *about: Any) -> _Sample | None:
@@ -91,9 +104,7 @@ def _sample(file: CorpusFile, invalid_utf8: str, text_key: str | None, *about: A
         return None  # the command itself meets it, and reports where
     if block is None:
         return None
-    lines = block.lines[:_LINES]
-    whole = not block.ends_inside and (stop is None or file.size <= BYTES)
-    return _Sample(file.name, lines, len(block.line_counts), whole, *about)
+    return _Sample(file.name, block.lines[:_LINES], len(block.line_counts), *about)
 
 
 def _share(sample: _Sample, is_such: Callable[[str], object]) -> float:
@@ -171,10 +182,10 @@ def _is_separator(sample: _Sample, rows: list[list[str]], mark: str) -> bool:
 def _markup(sample: _Sample) -> str | None:
     share = _share(sample, _TAG.search)
     if share < _MARKED and re.match(r"\s*(<!doctype|<html|<\?xml)", sample.lines[0], re.IGNORECASE):
-        return f"it begins {sample.lines[0].strip()[:30]!r}: its tags are read as text. Extract its text first"
+        return f"it begins {sample.lines[0].strip()[:30]!r}: its tags are read as text. {_EXTRACT}"
     if share >= _MARKED:
         kind = "XML" if sample.lines[0].lstrip().startswith("<?xml") else "HTML or XML"
-        return f"it is {kind}: {share:.0%} of its lines have tags, which are read as text. Extract its text first"
+        return f"it is {kind}: {share:.0%} of its lines have tags, which are read as text. {_EXTRACT}"
     if sample.lines[0].startswith("<doc id="):
         return (
             "it has the <doc> marks of WikiExtractor, which are read as text. Use its --json, and "
@@ -217,11 +228,44 @@ def _documents_as_lines(sample: _Sample) -> str | None:
     mean = sum(map(len, sample.lines)) / len(sample.lines)
     if mean < _LONG_LINE or len(sample.lines) < _FEW:
         return None
-    remedy = "Split them into sentences, one a line, with a blank line between documents"
-    if sample.pairs:
-        remedy += f"; or use {opt('objective', 'none')}, which cuts nothing"
+    remedy = _split_remedy(sample)
     blank = "there is no blank line, and " if sample.documents == 1 else ""
     return f"{blank}its lines have {mean:,.0f} characters on average. Is each line a whole document? {remedy}"
+
+
+def _split_remedy(sample: _Sample) -> str:
+    other = f"; or use {opt('objective', 'none')}, which takes text as it is" if sample.pairs else ""
+    return f"{_SPLIT} makes sentences of text, one a line, with a blank line between documents{other}"
+
+
+def _paragraphs(sample: _Sample) -> str | None:
+    """Lines that hold several sentences each."""
+    ends = sum(map(inner_ends, sample.lines)) if sample.sentences else 0
+    if ends < max(_FEW_ENDS, _INNER_ENDS * len(sample.lines)):
+        return None
+    return (
+        f"its lines hold {1 + ends / len(sample.lines):.1f} sentences on average, and a line should be one. "
+        f"{_split_remedy(sample)}"
+    )
+
+
+def _wrapped(sample: _Sample) -> str | None:
+    """Lines that end where a page was full."""
+    share = continued(sample.lines) if sample.sentences and len(sample.lines) >= _FEW_WRAPPED else 0.0
+    if share < _CONTINUED:
+        return None
+    return (
+        f"{share:.0%} of its lines go on in the next one: sentences are wrapped over lines, and a line should be one. "
+        f"{_split_remedy(sample)}"
+    )
+
+
+def _markdown(sample: _Sample) -> str | None:
+    headings = sum(bool(re.match(r"#{1,6} \S", line)) for line in sample.lines)
+    share = _share(sample, _MARKDOWN.match)
+    if headings < 2 or share < _MARKED_DOWN:
+        return None
+    return f"it is Markdown: {share:.0%} of its lines begin with its marks, which are read as text. {_EXTRACT}"
 
 
 def _tokenized(sample: _Sample) -> str | None:
@@ -243,35 +287,42 @@ def _tokenized(sample: _Sample) -> str | None:
 
 def _lost_signs(sample: _Sample) -> str | None:
     """Text of a script whose signs are parts of letters, and are dropped as if they were accents."""
-    if sample.normalize is None:
-        return None
-    before = _signs("\n".join(sample.lines))
-    if before < _FEW_MARKS:
-        return None
-    lost, characters = before - _signs("\n".join(sample.normalize(sample.lines))), sum(map(len, sample.lines))
-    if lost < max(_FEW_MARKS, _MANY_SIGNS * characters):
+    lost = None if sample.normalize is None else lost_marks(sample.lines, sample.normalize, SIGNS)
+    if lost is None or lost.count < max(_FEW_MARKS, _MANY_SIGNS * lost.characters):
         return None
     return (
-        f"normalisation drops accents, and with them {lost:,} signs of its {characters:,} characters ({lost / characters:.1%}) "
-        f"that are not accents{_example(sample)}. Keep them with {opt('keep_accents')}"
+        f"normalisation drops accents, and with them {lost.count:,} signs of its {lost.characters:,} characters "
+        f"({lost.count / lost.characters:.1%}) that are not accents{_example(lost)}. Keep them with {opt('keep_accents')}"
     )
 
 
-def _signs(text: str) -> int:
-    return sum(unicodedata.category(sign) == "Mn" for sign in _SCRIPTS.findall(unicodedata.normalize("NFD", text)))
+def _example(lost: LostMarks) -> str:
+    return f": {lost.letter!r} becomes {lost.without!r}" if lost.letter else ""
 
 
-def _example(sample: _Sample) -> str:
-    """A letter with a sign that is lost, and without it."""
-    assert sample.normalize is not None
-    text = unicodedata.normalize("NFD", "\n".join(sample.lines))
-    letters = (text[found.start() - 1 : found.end()] for found in _SCRIPTS.finditer(text) if found.start())
-    for letter in dict.fromkeys(letters):
-        (without,) = sample.normalize([letter])
-        if _signs(without) < _signs(letter):
-            return f": {unicodedata.normalize('NFC', letter)!r} becomes {without!r}"
-    return ""
+def dropped_accents(
+    files: Sequence[CorpusFile], normalize: Normalize, *, invalid_utf8: str, text_key: str | None
+) -> str | None:
+    """What a tokenizer's normalisation drops of the accents of a corpus, in one line; None where it has few, or keeps them."""
+    samples = [_sample(file, invalid_utf8, text_key) for file in _chosen(files)]
+    lost = lost_marks([line for sample in samples if sample for line in sample.lines], normalize, ACCENTS)
+    if lost is None or lost.count < max(_FEW_MARKS, _MANY_ACCENTS * lost.characters):
+        return None
+    return (
+        f"the tokenizer drops accents, {lost.count:,} in the {lost.characters:,} characters that were looked at{_example(lost)}. "
+        f"nlpdata train-tokenizer {opt('keep_accents', True)} makes a vocabulary that has them"
+    )
 
 
-_KINDS_OF_TEXT = (_markup, _markdown_table, _damaged, _documents_as_lines, _tokenized, _lost_signs)
+_KINDS_OF_TEXT = (
+    _markup,
+    _markdown_table,
+    _markdown,
+    _damaged,
+    _documents_as_lines,
+    _paragraphs,
+    _wrapped,
+    _tokenized,
+    _lost_signs,
+)
 _KINDS = (_json, _table, *_KINDS_OF_TEXT)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nlpdata.corpus import CorpusFile, Portion, find_files, fingerprint, plan_portions
-from nlpdata.corpus.look import look_at
-from nlpdata.errors import DataError, UsageError, opt
+from nlpdata.corpus.look import dropped_accents, look_at
+from nlpdata.errors import DataError, Message, UsageError, opt
 from nlpdata.execution.executor import default_workers
 from nlpdata.output import OutputSet, digest, output_set, set_files
 from nlpdata.pretraining.buckets import MAX_FILES, Bucket, BucketWork, file_index
@@ -156,14 +156,15 @@ def make_plan(request: PretrainingRequest) -> Plan:
         _log.warning(line)
     for note in loaded.notes:
         _log.info(note)
-    odd = look_at(
-        files, invalid_utf8=chosen.invalid_utf8, text_key=chosen.text_key, pairs=find_objective(chosen.objective).pairs
-    )
+    pairs, invalid, key = find_objective(chosen.objective).pairs, chosen.invalid_utf8, chosen.text_key
+    odd = look_at(files, invalid_utf8=invalid, text_key=key, sentences=pairs, pairs=pairs)
     for line in odd:
         _log.warning(line)
+    if dropped := dropped_accents(files, loaded.normalize, invalid_utf8=invalid, text_key=key):
+        _log.info(Message(dropped))
     warnings += odd
     portions = plan_portions(files, size, chosen.text_key, chosen.limit_documents)
-    key = {
+    about = {
         "format": FORMAT_VERSION,
         "options": chosen.affecting_bytes(),
         "tokenizer": loaded.meta(),
@@ -176,7 +177,7 @@ def make_plan(request: PretrainingRequest) -> Plan:
     }
     entry = {**loaded.meta(), "source": loaded.path}
     return Plan(
-        targets, files, portions, list_inputs(files), chosen, loaded, entry, request.num_shards, digest(key), warnings
+        targets, files, portions, list_inputs(files), chosen, loaded, entry, request.num_shards, digest(about), warnings
     )
 
 

@@ -19,7 +19,7 @@ from pretrain.converters.load import build_model, has_pooled_output
 from pretrain.converters.report import assign
 from pretrain.converters.same_tokenizer import refuse_other_tokenizer
 from pretrain.converters.tokenizer_files import find_tokenizer, load_fitting
-from pretrain.converters.write import write_checkpoint
+from pretrain.converters.write import refuse_existing, write_checkpoint
 from pretrain.encoders.model import initialize_weights, weights_by_path
 from pretrain.encoders.model_config import read_model_config
 
@@ -44,10 +44,11 @@ def convert_place(
       dest, format, options: as for convert.
       import_modules: modules of the user's own parts.
 
-    Raises UsageError, for an unknown format before anything is read, and DataError.
+    Raises UsageError, for an unknown format and a folder that exists before anything is read, and DataError.
     """
     with user_modules(import_modules):
         checkpoint_format(format)
+        refuse_existing(dest)
         encoder = read_model_config(model_config) if model_config else None
         checkpoint = read_checkpoint(place, encoder)
         report_ignored(checkpoint, encoder)

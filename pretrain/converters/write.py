@@ -25,11 +25,10 @@ def write_checkpoint(folder: str | os.PathLike, checkpoint: Checkpoint, format: 
     content; DataError where the disk refuses.
     """
     chosen = checkpoint_format(format)
+    refuse_existing(folder)
     if is_remote(folder):
         return _send(path_of(folder), checkpoint, format)
     folder = Path(folder)
-    if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} already exists. Name a new folder.")
     with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with new_folder(folder) as made:
@@ -40,10 +39,19 @@ def write_checkpoint(folder: str | os.PathLike, checkpoint: Checkpoint, format: 
     return notes
 
 
+def refuse_existing(folder: str | os.PathLike) -> None:
+    """UsageError where a folder to write, local or remote, has content."""
+    place = path_of(folder) if is_remote(folder) else Path(folder)
+    if isinstance(place, Path):
+        is_taken = os.path.lexists(place) and (not place.is_dir() or any(place.iterdir()))
+    else:
+        is_taken = place.exists()
+    if is_taken:
+        raise UsageError(f"{place} already exists. Name a new folder.")
+
+
 def _send(target: AnyPath, checkpoint: Checkpoint, format: str) -> list[str]:
     """Writes a checkpoint as a new folder of a remote file system."""
-    if target.exists():
-        raise UsageError(f"{target} already exists. Name a new folder.")
     with tempfile.TemporaryDirectory(prefix="nlpdata-export-") as scratch:
         made = Path(scratch, "model")
         notes = write_checkpoint(made, checkpoint, format)

@@ -147,6 +147,7 @@ class _Source:
             prob = EVALUATION_PROB
         prob = options.get("masked_lm_prob", 0.15) if prob is None else prob
         made = self._config.max_predictions_per_seq or self._meta.get("max_predictions_per_seq")
+        self._report_fewer(made, math.ceil(self._length * prob))
         special = tokenizer["special_ids"]
         return MaskingRule(
             masked_lm_prob=prob,
@@ -157,6 +158,17 @@ class _Source:
             mask_id=special["mask"],
             special_ids=tuple({special[role] for role in ("pad", "cls", "sep", "mask")}),
             ordinary_ids=np.concatenate([np.arange(a, b, dtype=np.int32) for a, b in tokenizer["ordinary_ids"]]),
+        )
+
+    def _report_fewer(self, made: int | None, wanted: int) -> None:
+        """Tells where examples get fewer predictions than the section's masked_lm_prob asks for."""
+        if self._config.masked_lm_prob is None or not made or made >= wanted:
+            return
+        field = f"{self._name}.max_predictions_per_seq"
+        whose = field if self._config.max_predictions_per_seq else "max_predictions_per_seq of the records' meta file"
+        _log.warning(
+            f"{self._name}.masked_lm_prob {self._config.masked_lm_prob:g} of {self._length} tokens are {wanted} predictions, but "
+            f"an example gets {made} at most ({whose}). Set {field}={wanted}."
         )
 
     def transform(self, rows: dict[str, np.ndarray], examples: np.ndarray, epoch: int) -> dict[str, np.ndarray]:

@@ -43,6 +43,7 @@ class Question:
     id: str
     context: str
     answers: list[dict]
+    text: str = ""
 
 
 def question_batches(config: DataConfig, task: TaskConfig, labelled: bool = True) -> tuple[Batches, "QuestionSource"]:
@@ -175,7 +176,8 @@ def read_questions(path: AnyPath) -> list[Question]:
             for text in file:
                 number += 1
                 line = json.loads(text)
-                questions.append(Question(line["example_id"], line["context"], line["answers"] or []))
+                text = str(line.get("question", ""))
+                questions.append(Question(line["example_id"], line["context"], line["answers"] or [], text))
     except (OSError, EOFError, zlib.error, KeyError, TypeError, *JSON_FAULTS) as error:
         raise DataError(f"{path}:{number}: cannot be read as questions: {error}. Make the records again") from None
     return questions

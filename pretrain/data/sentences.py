@@ -10,6 +10,7 @@ import numpy as np
 from nlpdata.errors import DataError, UsageError
 from pretrain.data.batches import Batches
 from pretrain.data.chosen import Chosen, usable
+from pretrain.data.decoded import decoded, decoding_tokenizer
 from pretrain.data.examples import Examples
 from pretrain.data.record_set import (
     RENAME,
@@ -105,6 +106,23 @@ class SentenceData:
         """The number of the file, or split, that each record is of; int64 as `record`, its number in all of them."""
         records = self.records.all if isinstance(self.records, Chosen) else self.records
         return np.searchsorted(np.cumsum(records.counts), record, side="right")
+
+    def shown(self, record: np.ndarray) -> list[dict[str, Any]]:
+        """The records of these numbers, int64 (n,), for people.
+
+        Each has its number as record; id, the number of its row in the source, where records have it; and, where their tokenizer
+        is known, text and text_b, decoded from the pieces.
+        """
+        at = np.searchsorted(self.records.numbers, record) if isinstance(self.records, Chosen) else record
+        rows = {RENAME.get(name, name): values for name, values in self.records[at].items()}
+        entries: list[dict[str, Any]] = [{"record": int(number)} for number in record]
+        if (ids := rows.get("example_id")) is not None and ids.dtype.kind == "i":
+            entries = [{**entry, "id": int(id)} for entry, id in zip(entries, ids[:, 0], strict=True)]
+        tokenizer = decoding_tokenizer(self._config, self._name) if len(record) else None
+        if tokenizer is None:
+            return entries
+        texts = decoded(self.transform(rows, at, 0), tokenizer)
+        return [{**entry, "text": a, "text_b": b} for entry, (a, b) in zip(entries, texts, strict=True)]
 
     def facts(self) -> dict:
         """What must not change between the runs of one model."""

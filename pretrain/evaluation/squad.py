@@ -63,19 +63,10 @@ def squad_metrics(
     Raises DataError for an answer whose odds are absent or nan.
     """
     if null_odds is None:
-        return _means({key: _scores_1(golds[key], answers.get(key)) for key in golds}, golds)
+        return _means(question_scores(golds, answers), golds)
+    raw = _raw_scores(golds, answers, null_odds)
+    final = _final_scores(raw, golds, answers, null_odds, null_threshold)
     answered = [key for key in golds if key in answers]
-    for key in answered:
-        if math.isnan(null_odds.get(key, math.nan)):
-            raise DataError(
-                f"question {key}: the odds of no answer are {null_odds.get(key)}, expected a number: the model's scores "
-                "are damaged, or training has diverged"
-            )
-    raw = {key: _scores(golds[key], answers.get(key)) for key in golds}
-    final = dict(raw)
-    for key in answered:
-        if null_odds[key] > null_threshold:
-            final[key] = (float(not golds[key]),) * 2
     result = _means(final, golds)
     groups = {"HasAns": [key for key in golds if golds[key]], "NoAns": [key for key in golds if not golds[key]]}
     for prefix, keys in groups.items():
@@ -88,6 +79,46 @@ def squad_metrics(
         best, threshold = best_threshold(unanswered, gains)
         result |= {f"best_{name}": _percent(best, len(golds)), f"best_{name}_thresh": threshold}
     return result
+
+
+def question_scores(
+    golds: Mapping[str, Sequence[str]],
+    answers: Mapping[str, str],
+    null_odds: Mapping[str, float] | None = None,
+    null_threshold: float = 0.0,
+) -> dict[str, tuple[float, float]]:
+    """question id -> (exact match, F1), 0 to 1, of what squad_metrics takes the mean of; arguments and errors as there."""
+    if null_odds is None:
+        return {key: _scores_1(golds[key], answers.get(key)) for key in golds}
+    return _final_scores(_raw_scores(golds, answers, null_odds), golds, answers, null_odds, null_threshold)
+
+
+def _raw_scores(
+    golds: Mapping[str, Sequence[str]], answers: Mapping[str, str], null_odds: Mapping[str, float]
+) -> dict[str, tuple[float, float]]:
+    """(exact match, F1) of the best answer that is not empty. DataError for one whose odds are absent or nan."""
+    for key in golds:
+        if key in answers and math.isnan(null_odds.get(key, math.nan)):
+            raise DataError(
+                f"question {key}: the odds of no answer are {null_odds.get(key)}, expected a number: the model's scores "
+                "are damaged, or training has diverged"
+            )
+    return {key: _scores(golds[key], answers.get(key)) for key in golds}
+
+
+def _final_scores(
+    raw: Mapping[str, tuple[float, float]],
+    golds: Mapping[str, Sequence[str]],
+    answers: Mapping[str, str],
+    null_odds: Mapping[str, float],
+    null_threshold: float,
+) -> dict[str, tuple[float, float]]:
+    """The same, where odds above the threshold make an answer the empty one."""
+    final = dict(raw)
+    for key in golds:
+        if key in answers and null_odds[key] > null_threshold:
+            final[key] = (float(not golds[key]),) * 2
+    return final
 
 
 def best_threshold(unanswered: float, gains: Iterable[tuple[float, float]]) -> tuple[float, float]:

@@ -331,6 +331,8 @@ class TrainerConfig(Config):
     validation_interval: int = at_least(1, 1000)
     validation_steps: int = at_least(-1, -1)
     """Batches of an evaluation; -1: all."""
+    evaluation_errors: int = at_least(0, 100, 10_000)
+    """Examples that the report of an evaluation lists: the most certain of the wrong ones, or those that are farthest off."""
     loss_upper_bound: float | None = at_least(0, None)
     """Highest loss of a step; one above it is as one that is not a number. Null: any."""
     recovery_begin_steps: int = at_least(0, 0)

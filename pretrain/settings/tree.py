@@ -162,6 +162,8 @@ def _merged_choice(registry: Registry, hint: Any, tree: dict | None, value: Any,
     given, chosen = chosen, _own_type(registry, chosen, place.on_line_of(value, "type").at("type"))
     part = _options_class(registry, chosen, place.on_line_of(value, "type").at("type"))
     options = tree[chosen] if tree and chosen == before else _defaults(part)
+    if tree and chosen != before and not value.keys() - {"type"}:
+        _report_dropped(registry, tree, chosen, options, place)
     for key, changes in value.items():
         if key in (chosen, given):
             options = merged(part, options, {} if changes is None else changes, place.on_line_of(value, key).at(key))
@@ -176,6 +178,21 @@ def _merged_choice(registry: Registry, hint: Any, tree: dict | None, value: Any,
         flat = _with_lines(flat, value)
         options = merged(part, options, flat, place)
     return {"type": chosen, chosen: options}
+
+
+def _report_dropped(registry: Registry, tree: dict, chosen: str, options: dict, place: Place) -> None:
+    """Tells what a layer that names another type, and none of its options, drops of those that were set for the type before."""
+    before = tree["type"]
+    usual = _defaults(_options_class(registry, before, place))
+    dropped = [
+        f"{name} {value}" + (f" (now {options[name]})" if name in options else "")
+        for name, value in tree[before].items()
+        if value != usual.get(name) and options.get(name, usual) != value
+    ]
+    if dropped and not place.quiet:
+        _log.warning(
+            f"{place}: {chosen!r} begins with its own defaults. Set for {before!r}, and dropped: {', '.join(dropped)}"
+        )
 
 
 def build(cls: type, tree: dict, path: str = "") -> Any:
@@ -248,17 +265,25 @@ def with_layers(config: ExperimentConfig, layers: list[tuple[str, dict]], quiet:
         those of layers below.
       quiet: do not log fields without effect.
     """
-    tree = to_tree(config)
+    tree, epochs = to_tree(config), ""  # epochs: the layer that gave them
     for name, layer in layers:
         changes = garden.with_lifted(layer)
         tree = merged(ExperimentConfig, tree, changes, Place(name, quiet=quiet))
         trainer = changes.get("trainer") or {}
         if {"num_train_epochs", "stages"} & trainer.keys() and "train_steps" not in trainer:
             tree["trainer"]["train_steps"] = None
-        for name in ("train_data", "validation_data"):
-            section, given = (each.get(name) for each in (tree["task"], changes.get("task") or {}))
+        if "num_train_epochs" in trainer:
+            epochs = name
+        for data in ("train_data", "validation_data"):
+            section, given = (each.get(data) for each in (tree["task"], changes.get("task") or {}))
             if isinstance(section, dict) and isinstance(given, dict):
-                tree["task"][name] = of_one_source(section, given)
+                tree["task"][data] = of_one_source(section, given)
+    length = tree["trainer"]
+    if epochs and length["train_steps"] is not None and not length["stages"] and not quiet:
+        _log.info(
+            f"trainer.train_steps {length['train_steps']} decides; trainer.num_train_epochs {length['num_train_epochs']} "
+            f"({epochs}) is not used"
+        )
     return build(ExperimentConfig, tree)
 
 

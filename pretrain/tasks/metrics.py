@@ -23,7 +23,8 @@ _SQUAD_WITH_NEGATIVE = (
 def pretraining_metrics(pairs: bool) -> dict[str, Better]:
     """Of masked words, and of sentence pairs where they are learned."""
     terms = ["masked_lm", "next_sentence"] if pairs else ["masked_lm"]
-    return _declared((f"{term}_accuracy" for term in terms), *(f"{term}_loss" for term in terms))
+    lower = [*(f"{term}_loss" for term in terms), "masked_lm_perplexity"]
+    return _declared((f"{term}_accuracy" for term in terms), *lower)
 
 
 def sentence_metrics(kind: str | None, parts: Sequence[str] = ()) -> dict[str, Better]:

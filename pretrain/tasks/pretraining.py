@@ -1,6 +1,7 @@
 """Masked language model and, unless switched off, sentence pairs: next sentence (BERT) or sentence order (ALBERT)."""
 
 import logging
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +25,8 @@ from pretrain.tasks.configs import PretrainingConfig
 from pretrain.tasks.task import Task, is_packed
 
 _log = logging.getLogger(__name__)
+
+_LARGEST_LOSS = 700.0  # nats whose exp a float still holds
 
 
 class PretrainingTask(Task):
@@ -120,6 +123,11 @@ class PretrainingTask(Task):
         names = ["masked_lm", "next_sentence"] if self.config.use_next_sentence_label else ["masked_lm"]
         metrics = {f"{name}_accuracy": (f"{name}_correct", f"{name}_weight") for name in names}
         return metrics | {f"{name}_loss": (f"{name}_loss", f"{name}_weight") for name in names}
+
+    def reduce_aggregated_logs(self, state: Mapping) -> dict[str, float]:
+        """As every task; masked_lm_perplexity is exp(masked_lm_loss), as in RoBERTa (Liu et al., 2019, table 3)."""
+        metrics = super().reduce_aggregated_logs(state)
+        return metrics | {"masked_lm_perplexity": math.exp(min(metrics["masked_lm_loss"], _LARGEST_LOSS))}
 
 
 def _classification(logits: Tensor, labels: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:

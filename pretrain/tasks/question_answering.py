@@ -7,10 +7,12 @@ import numpy as np
 from keras import ops
 
 from pretrain.data.batches import Batches
-from pretrain.data.questions import PLACES, QuestionSource, question_batches
+from pretrain.data.questions import PLACES, Question, QuestionSource, question_batches
 from pretrain.encoders.model import EncoderModel, build_encoder, new_model
-from pretrain.evaluation.squad import squad_metrics
-from pretrain.evaluation.squad_answers import Answers, Window, find_answers
+from pretrain.evaluation.mistakes import worst_answers
+from pretrain.evaluation.report import Report
+from pretrain.evaluation.squad import question_scores, squad_metrics
+from pretrain.evaluation.squad_answers import Answers, Window, final_answers, find_answers
 from pretrain.layers.span_head import SpanHead
 from pretrain.layers.tensors import Tensor
 from pretrain.settings.schema import DataConfig
@@ -20,6 +22,7 @@ from pretrain.tasks.task import Task
 
 _READ_AT_ONCE = 256
 _MASKED = -1e9
+_COLUMNS = ("id", "question", "answers", "prediction", "exact_match", "f1", "probability")  # of the table of errors
 
 
 class QuestionAnsweringTask(Task):
@@ -94,6 +97,7 @@ class QuestionAnsweringTask(Task):
     ) -> dict[str, Any]:
         state = super().aggregate_logs(state, statistics)
         if outputs:
+            state.pop("results", None)
             columns = (np.asarray(outputs[name]) for name in ("record", "start_logits", "end_logits"))
             for record, start, end in zip(*columns, strict=True):
                 state.setdefault("outputs", {})[int(record)] = (start, end)
@@ -103,12 +107,46 @@ class QuestionAnsweringTask(Task):
         metrics = super().reduce_aggregated_logs(state)
         if "outputs" not in state:
             return metrics
-        answers = self.answers(state["outputs"])
-        questions = self._source.questions()
-        golds = {key: [gold["text"] for gold in questions[key].answers] for key in answers}
-        odds = {key: each.null_odds for key, each in answers.items()} if self.with_negative() else None
-        texts = {key: each.text for key, each in answers.items()}
-        return metrics | squad_metrics(golds, texts, odds, self.config.null_score_diff_threshold)
+        return metrics | squad_metrics(**self._results(state)[2])
+
+    def report(self, state: Mapping[str, Any], most: int) -> Report | None:
+        if "outputs" not in state:
+            return None
+        questions, answers, scored = self._results(state)
+        scores = question_scores(**scored)
+        final = final_answers(answers, self.with_negative(), self.config.null_score_diff_threshold)
+        certain = {
+            key: next((entry["probability"] for entry in each.nbest if entry["text"] == final[key]), 0.0)
+            for key, each in answers.items()
+        }
+        errors = [
+            {
+                "id": key,
+                "question": questions[key].text,
+                "answers": list(dict.fromkeys(scored["golds"][key])),
+                "prediction": final[key],
+                "exact_match": scores[key][0],
+                "f1": scores[key][1],
+                "probability": certain[key],
+                "context": questions[key].context,
+            }
+            for key in worst_answers(scores, certain, most)
+        ]
+        return Report("squad", _COLUMNS, errors)
+
+    def _results(self, state: Mapping[str, Any]) -> tuple[dict[str, Question], dict[str, Answers], dict[str, Any]]:
+        """(questions, their answers, the arguments of squad_metrics and question_scores) of an evaluation, found once."""
+        if "results" not in state:
+            assert isinstance(state, dict)
+            answers, questions = self.answers(state["outputs"]), self._source.questions()
+            scored = {
+                "golds": {key: [gold["text"] for gold in questions[key].answers] for key in answers},
+                "answers": {key: each.text for key, each in answers.items()},
+                "null_odds": {key: each.null_odds for key, each in answers.items()} if self.with_negative() else None,
+                "null_threshold": self.config.null_score_diff_threshold,
+            }
+            state["results"] = questions, answers, scored
+        return state["results"]
 
     def answers(self, outputs: dict[int, tuple[np.ndarray, np.ndarray]]) -> dict[str, Answers]:
         """question id -> its answers, from record -> (start logits, end logits)."""

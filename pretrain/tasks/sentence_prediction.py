@@ -1,7 +1,7 @@
 """A class, several labels or a number for a text or a pair of texts: GLUE, IMDB, own data."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -12,8 +12,11 @@ from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import leave_out, with_pooler
 from pretrain.data.batches import Batches
 from pretrain.data.examples import Examples
-from pretrain.data.sentences import Labels, sentence_data
+from pretrain.data.sentences import Labels, SentenceData, sentence_data
 from pretrain.encoders.model import EncoderModel, build_encoder, new_model
+from pretrain.evaluation.class_report import class_report, label_report
+from pretrain.evaluation.mistakes import largest_errors, wrong_classes, wrong_labels
+from pretrain.evaluation.report import Report
 from pretrain.evaluation.sentence import (
     classification_metrics,
     multilabel_metrics,
@@ -42,7 +45,7 @@ class SentencePredictionTask(Task):
     def __init__(self, config: SentencePredictionConfig):
         super().__init__(config)
         self._built: Labels | None = None  # known once inputs are built
-        self._part_of: Callable[[np.ndarray], np.ndarray] | None = None  # of the data to evaluate on
+        self._evaluated: SentenceData | None = None  # the data to evaluate on
 
     def build_inputs(self, config: DataConfig) -> Batches:
         return self.batches(config)
@@ -55,7 +58,7 @@ class SentencePredictionTask(Task):
         data = sentence_data(config, self.config, examples)
         batches, labels = data.batches(), data.labels
         if not config.is_training:
-            self._part_of = data.part_of
+            self._evaluated = data
         if self._built not in (None, labels):
             raise UsageError(
                 f"{batches.name}: its labels are {_describe(labels)}, those of the training data {_describe(self._labels)}: "
@@ -163,15 +166,32 @@ class SentencePredictionTask(Task):
     def reduce_aggregated_logs(self, state: Mapping[str, Any]) -> dict[str, float]:
         metrics = super().reduce_aggregated_logs(state)
         if "outputs" in state:
-            outputs = {name: np.concatenate(parts) for name, parts in state["outputs"].items()}
-            records, once = np.unique(outputs["record"], return_index=True)
-            labels, logits = outputs["label"][once], outputs["logits"][once]
+            records, labels, logits = _outputs(state)
             metrics |= self._metrics(labels, logits)
             if self._labels.kind == "classification":
                 _tell_of_one_class(labels, logits.argmax(axis=-1), self._labels.names)
-            if self._part_of:
-                metrics |= self._metrics_of_parts(self._part_of(records), labels, logits)
+            if self._evaluated:
+                metrics |= self._metrics_of_parts(self._evaluated.part_of(records), labels, logits)
         return metrics
+
+    def report(self, state: Mapping[str, Any], most: int) -> Report | None:
+        if "outputs" not in state:
+            return None
+        records, labels, logits = _outputs(state)
+        kind, names = self._labels.kind, self._labels.names or tuple(map(str, range(self._labels.num_classes)))
+        classes: dict[str, Any] = {}
+        if kind == "regression":
+            mistakes, told = largest_errors(labels, logits[:, 0], most), ["label", "prediction", "error"]
+        elif kind == "multilabel":
+            classes = label_report(labels, (logits > 0).astype(np.int32), names)
+            mistakes, told = wrong_labels(labels, logits, names, most), ["label", "prediction", "wrong", "probability"]
+        else:
+            classes = class_report(labels, logits.argmax(axis=-1), names)
+            mistakes, told = wrong_classes(labels, logits, names, most), ["label", "prediction", "probability"]
+        numbers = records[np.array([row for row, _ in mistakes], np.int64)].astype(np.int64)
+        shown = self._evaluated.shown(numbers) if self._evaluated else [{"record": int(number)} for number in numbers]
+        errors = [{**entry, **about} for entry, (_, about) in zip(shown, mistakes, strict=True)]
+        return Report(kind, ("record", "id", *told, "text", "text_b"), errors, classes)
 
     def _metrics_of_parts(self, part_of: np.ndarray, labels: np.ndarray, logits: np.ndarray) -> dict[str, float]:
         """The metrics of each part of the data by itself; part_of: number of the part of each example, (n,)."""
@@ -189,6 +209,13 @@ class SentencePredictionTask(Task):
         if self._labels.kind == "multilabel":
             return multilabel_metrics(labels, (logits > 0).astype(np.int32))
         return classification_metrics(labels, logits.argmax(axis=-1), self._labels.num_classes)
+
+
+def _outputs(state: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(numbers of the records, ascending; their labels; their logits) of an evaluation, each record once."""
+    outputs = {name: np.concatenate(parts) for name, parts in state["outputs"].items()}
+    records, once = np.unique(outputs["record"], return_index=True)
+    return records, outputs["label"][once], outputs["logits"][once]
 
 
 def _tell_of_one_class(labels: np.ndarray, predictions: np.ndarray, names: Sequence[str]) -> None:

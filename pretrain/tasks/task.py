@@ -17,6 +17,7 @@ from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.report import LoadReport
 from pretrain.data.batches import Batches
 from pretrain.encoders.model import EncoderModel
+from pretrain.evaluation.report import Report
 from pretrain.layers.tensors import Tensor
 from pretrain.settings.schema import DataConfig, TaskConfig
 
@@ -138,6 +139,10 @@ class Task(ABC):
             for metric, (above, below) in self.build_metrics().items()
         }
         return {"loss": sum(value for name, value in metrics.items() if name.endswith("_loss"))} | metrics
+
+    def report(self, state: Mapping, most: int) -> Report | None:
+        """What the evaluation in `state` tells besides its metrics: scores of classes, and `most` errors; None: nothing."""
+        return None
 
 
 def _with_loss_statistics(sums: Mapping[str, Tensor], statistics: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -82,15 +82,12 @@ def _with_spans(run: ExperimentConfig, stages: list[Stage]) -> tuple[list[Stage]
 
 
 def _report_length(run: ExperimentConfig, stages: list[Stage]) -> None:
-    steps, epochs = stages[-1].span.end, run.trainer.num_train_epochs
     amounts = [
         f"{data.num_examples} examples, {data.steps_per_epoch} steps of {data.batch_size} an epoch"
         for data in (stage.data.own for stage in stages)
     ]
     if not run.trainer.stages:
-        _log.info(f"{amounts[0]}; {steps} steps in all")
-        if run.trainer.train_steps is not None and epochs != 1:
-            _log.info(f"trainer.train_steps {steps} decides; trainer.num_train_epochs {epochs} is not used")
+        _log.info(f"{amounts[0]}; {stages[-1].span.end} steps in all")
         return
     for number, (stage, amount) in enumerate(zip(stages, amounts, strict=True), 1):
         length, layers = stage.data.own.facts.get("seq_length"), stage.span.num_hidden_layers

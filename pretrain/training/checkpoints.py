@@ -76,15 +76,18 @@ class Checkpoints:
                 remove_tree(folder)
 
 
-def with_nan(arrays: Mapping[str, np.ndarray]) -> str | None:
-    """The name of the first array that holds nan; None where none does."""
-    return next((name for name, array in arrays.items() if array.dtype.kind == "f" and np.isnan(array).any()), None)
+def not_finite(arrays: Mapping[str, np.ndarray]) -> str | None:
+    """What is wrong with the first array that holds nan or inf, e.g. "model/a is nan"; None where none does."""
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            return f"{name} is {'nan' if np.isnan(array).any() else 'inf'}"
+    return None
 
 
 def _read_sound(folder: Path) -> tuple[Path, dict, dict[str, np.ndarray]]:
     info, arrays = native.read_info(folder), native.read_arrays(folder)
-    if name := with_nan(arrays):
-        raise DataError(f"{folder}: {name} holds nan")
+    if fault := not_finite(arrays):
+        raise DataError(f"{folder}: {fault}")
     return folder, info, arrays
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO
@@ -12,6 +13,7 @@ from nlpdata.execution.executor import duration
 from nlpdata.files.writing import write_whole
 
 METRICS = "metrics.jsonl"
+_NOTE_SECONDS = 10.0  # between notes where they are not on a terminal, as of nlpdata's progress
 
 
 class MetricsLog:
@@ -19,12 +21,13 @@ class MetricsLog:
 
     Args:
       model_dir: folder of the run.
-      step: the run resumes after this step; lines past it are cut, as is half a line of a killed run. None only appends: another
-        process may be writing the file, too.
+      step: the run resumes after this step; lines past it are cut, as is half a line of a killed run. None only appends what is
+        not there yet: another process may be writing the file, too.
     """
 
     def __init__(self, model_dir: str | os.PathLike, step: int | None = None):
         self.path = Path(model_dir, METRICS)
+        self._only_new = step is None
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if step is not None:
@@ -36,12 +39,16 @@ class MetricsLog:
         except OSError as error:
             raise DataError(f"cannot write {self.path}: {error.strerror or error}") from None
 
-    def write(self, step: int, split: str, values: Mapping) -> None:
-        """Appends a line, all of it at once."""
+    def write(self, step: int, split: str, values: Mapping) -> bool:
+        """Appends a line, all of it at once. False where it was there already: an evaluation that is repeated says nothing new."""
+        line = json.dumps({"step": step, "split": split, **values})
+        if self._only_new and any(json.dumps(each) == line for each in read_lines(self.path) if each["step"] == step):
+            return False
         try:
-            self._append(json.dumps({"step": step, "split": split, **values}) + "\n")
+            self._append(f"{line}\n")
         except OSError as error:
             raise DataError(f"cannot write {self.path}: {error.strerror or error}") from None
+        return True
 
     def _append(self, text: str) -> None:
         self._file.write(text.encode())
@@ -77,6 +84,7 @@ class LiveLine:
     def __init__(self, train_steps: int, stream: TextIO | None = None):
         self._train_steps, self._stream = train_steps, stream or sys.stderr
         self._open = False
+        self._noted: float | None = None  # when the last note was due, since the last line
 
     def show(self, step: int, values: Mapping, seconds_left: float) -> None:
         parts = [f"step {step}/{self._train_steps}", f"loss {values['loss']:.4f}", f"lr {values['learning_rate']:.3g}"]
@@ -87,18 +95,29 @@ class LiveLine:
         if self._stream.isatty():
             self.note(text)
         else:
-            self._stream.write(f"{text}\n")
-            self._stream.flush()
+            self._write_line(text)
 
     def note(self, text: str) -> None:
-        """Shows a text in place of the line, on a terminal only."""
+        """Shows a text in place of the line on a terminal; else as a line, where the last one was ten seconds ago."""
+        now = time.monotonic()
         if self._stream.isatty():
             self._stream.write(f"\r{text}\033[K")
             self._stream.flush()
             self._open = True
+        elif self._noted is None:
+            self._noted = now
+        elif now - self._noted >= _NOTE_SECONDS:
+            self._write_line(text)
+            self._noted = now
+
+    def _write_line(self, text: str) -> None:
+        self._stream.write(f"{text}\n")
+        self._stream.flush()
+        self._noted = None
 
     def end(self) -> None:
         """Leaves the line, so that what follows is printed below it."""
+        self._noted = None
         if self._open:
             self._stream.write("\n")
             self._stream.flush()

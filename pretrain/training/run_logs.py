@@ -60,9 +60,8 @@ class RunLogs:
 
     def write(self, step: int, split: str, values: Mapping, more: Mapping | None = None) -> None:
         """Writes the metrics of a step; `more`: what only metrics.jsonl keeps."""
-        if self._lines is not None:
-            self._lines.write(step, split, {**values, **(more or {})})
-        if values and self._boards:
+        is_new = self._lines is not None and self._lines.write(step, split, {**values, **(more or {})})
+        if is_new and values and self._boards:
             self._boards[split].write(step, values)
 
     def show(self, step: int, values: Mapping, seconds_left: float) -> None:
@@ -71,7 +70,7 @@ class RunLogs:
             self._live.show(step, values, seconds_left)
 
     def note(self, text: str) -> None:
-        """Shows a text in place of the live line, on a terminal only."""
+        """Shows a text in place of the live line (LiveLine.note)."""
         if self._live is not None:
             self._live.note(text)
 

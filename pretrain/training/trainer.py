@@ -14,11 +14,12 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import write_json
 from pretrain.converters import native
 from pretrain.data.batches import Batches, prefetch
+from pretrain.evaluation.report import Report, write_report
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.tasks.task import Task
 from pretrain.training import hypertune
 from pretrain.training.budget import TimeBudget
-from pretrain.training.checkpoints import BestCheckpoint, Checkpoints, with_nan
+from pretrain.training.checkpoints import BestCheckpoint, Checkpoints, not_finite
 from pretrain.training.early_stopping import EarlyStopping
 from pretrain.training.engine import Engine
 from pretrain.training.interrupts import Interrupted, SignalWatch
@@ -101,7 +102,7 @@ class Trainer:
         self.out_of_time = self._warned_of_deadline = False
         self._saved_step = step
         self._early_stopping = EarlyStopping(self._settings, self.model_dir, step)
-        self._stopped = False
+        self._stopped = self._reported = False
 
     @property
     def recoveries(self) -> Sequence[Mapping[str, int]]:
@@ -296,8 +297,8 @@ class Trainer:
         self._writer.wait()  # so that one copy of the state is in memory
         started = time.monotonic()
         arrays = self.engine.state()
-        if self._recoveries.wanted and (name := with_nan(arrays)):
-            raise Diverged(f"{name} is nan after step {self.step}: {self._advice()}", self.step + 1)
+        if self._recoveries.wanted and (fault := not_finite(arrays)):
+            raise Diverged(f"{fault} after step {self.step}: {self._advice()}", self.step + 1)
         if not self._is_chief:
             return
         info = {**self._info, "interval": list(self._interval.statistics)}
@@ -332,12 +333,15 @@ class Trainer:
 
     def _evaluate_and_log(self) -> dict[str, float]:
         started = time.monotonic()
-        metrics = self.metrics = self._evaluate()
+        self.metrics, report = self._evaluate()
+        metrics = self.metrics
         self._budget.note("evaluation", time.monotonic() - started)
         if self._is_chief:
             self._logs.end_line()
             _log.info(f"evaluation at step {self.step}: " + "  ".join(f"{k} {v:.6g}" for k, v in metrics.items()))
             write_json(self.model_dir / EVAL_RESULTS, {"step": self.step, **metrics})
+            if report is not None:
+                self._write_report(report)
             if self._settings.hypertune_metric:
                 hypertune.report(self._settings.hypertune_metric, metrics, self.step)
             self._offer_as_best(metrics)
@@ -347,7 +351,13 @@ class Trainer:
         self.after_evaluation(metrics)
         return metrics
 
-    def _evaluate(self) -> dict[str, float]:
+    def _write_report(self, report: Report) -> None:
+        paths = write_report(self.model_dir, self.step, report)
+        if not self._reported:
+            _log.info(f"report of the evaluation (scores of classes, errors): {', '.join(map(str, paths))}")
+        self._reported = True
+
+    def _evaluate(self) -> tuple[dict[str, float], Report | None]:
         data, limit = _given(self._validation_data), self._settings.validation_steps
         count = data.steps_per_epoch if limit < 0 else min(limit, data.steps_per_epoch)
         state, examples = None, 0
@@ -371,7 +381,8 @@ class Trainer:
             if self._signals.received is not None and self.engine.host[1] == 1:  # others would wait for this host
                 raise Interrupted("interrupted during an evaluation; its results are not kept.", self._signals.received)
         assert state is not None  # there is a batch, or Batches would have refused the data
-        return self.task.reduce_aggregated_logs(state) | {"examples": min(examples, data.num_examples)}
+        metrics = self.task.reduce_aggregated_logs(state) | {"examples": min(examples, data.num_examples)}
+        return metrics, self.task.report(state, self._settings.evaluation_errors)
 
     def _best_metric(self, metrics: Mapping[str, float]) -> str:
         """The name of the metric by which checkpoints are compared. UsageError where the evaluation has none of that name."""

@@ -2,12 +2,15 @@
 
 import gzip
 import json
+import textwrap
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from nlpdata.corpus import find_files
-from nlpdata.corpus.look import look_at
+from nlpdata.corpus.look import dropped_accents, look_at
+from nlpdata.errors import opt
 from nlpdata.text.albert import normalize_lines
 from nlpdata.text.bert import BasicTokenizer
 from tests.shared import shared
@@ -51,9 +54,36 @@ ODD = {
         "3 columns with a comma",
     ),
     "TSV": ("a.txt", "\n".join(f"{s}\t{i}" for i, s in enumerate(SENTENCES)), "2 columns with a tab"),
-    "HTML": ("a.txt", "<!DOCTYPE html>\n<html>\n" + "\n".join(f"<p>{s}</p>" for s in SENTENCES), "Extract its text"),
+    "HTML": (
+        "a.txt",
+        "<!DOCTYPE html>\n<html>\n" + "\n".join(f"<p>{s}</p>" for s in SENTENCES),
+        "split-sentences extracts its text",
+    ),
     "HTML without a head": ("a.txt", "\n".join(f"{s} <br/>" for s in SENTENCES), "100% of its lines have tags"),
     "XML": ("a.txt", '<?xml version="1.0"?>\n' + "\n".join(f"<s>{s}</s>" for s in SENTENCES), "it is XML"),
+    "Markdown": (
+        "a.txt",
+        "# Foxes\n\n" + "\n".join(f"## Fox {i}\n\n- {s}\n- {s} [more](x.md)\n" for i, s in enumerate(SENTENCES)),
+        "100% of its lines begin with its marks, which are read as text. nlpdata split-sentences",
+    ),
+    "paragraphs": (
+        "a.txt",
+        "\n\n".join(" ".join(SENTENCES[i : i + 4]) for i in range(0, 60, 4)).replace("dog", "hound"),
+        "its lines hold 4.0 sentences on average, and a line should be one. nlpdata split-sentences makes",
+    ),
+    "one paragraph": ("a.txt", " ".join(SENTENCES[:12]).replace("dog", "hound"), "12.0 sentences"),
+    "tokenized paragraphs": (
+        "a.txt",
+        "\n".join(" ".join(SENTENCES[i : i + 4]) for i in range(0, 60, 4)).replace("dog.", "hound ."),
+        "its lines hold 4.0 sentences",
+    ),
+    "paragraphs in Chinese": ("a.txt", "\n".join(["狐狸跳過了懶狗。牠笑了！「為什麼？」牠問。"] * 9), "4.0 sentences"),
+    "paragraphs in Hindi": ("a.txt", "\n".join(["यह एक लोमड़ी है। वह भूरी है। वह कूदी।"] * 9), "3.0 sentences"),
+    "wrapped lines": (
+        "a.txt",
+        textwrap.fill(" ".join(SENTENCES), 72),
+        "of its lines go on in the next one: sentences are wrapped over lines",
+    ),
     "WikiExtractor": ("a.txt", '<doc id="1" url="u" title="t">\n' + TEXT + "\n</doc>", "--json"),
     "Markdown tables": ("a.txt", "\n".join(f"| {i} | {s} |" for i, s in enumerate(SENTENCES)), "rows of tables"),
     "a document a line": ("a.txt", LONG, "there is no blank line, and its lines have 2,"),
@@ -95,6 +125,31 @@ def test_signs_that_are_dropped_like_accents(tmp_path):
         assert look(tmp_path / "a.txt", text, normalize=normalize_lines) == [], text
 
 
+def test_lines_of_an_objective_that_takes_text_as_it_is(tmp_path):
+    for what in ("paragraphs", "wrapped lines"):
+        assert look(tmp_path / "a.txt", ODD[what][1], sentences=False, pairs=False) == []
+    (line,) = look(tmp_path / "a.txt", ODD["paragraphs"][1])
+    assert line.endswith("; or use objective='none', which takes text as it is")
+    assert "objective=" not in look(tmp_path / "a.txt", ODD["paragraphs"][1], pairs=False)[0]
+
+
+def test_accents_that_a_tokenizer_drops(tmp_path):
+    french = "".join(f"Les élèves numéro {i} ont mangé la crème à midi.\n" for i in range(40))
+
+    def dropped(text, normalize=normalize_lines):
+        (tmp_path / "a.txt").write_text(text)
+        return dropped_accents(find_files([str(tmp_path / "a.txt")])[0], normalize, invalid_utf8="fail", text_key=None)
+
+    assert dropped(french) == (
+        f"the tokenizer drops accents, 240 in the {len(french) - 40:,} characters that were looked at: 'é' becomes 'e'. nlpdata "
+        f"train-tokenizer {opt('keep_accents', True)} makes a vocabulary that has them"
+    )
+    assert "'न्' becomes 'न'" in dropped("हिन्दी में कल्पना\n" * 60)
+    assert dropped(french, partial(normalize_lines, keep_accents=True)) is None
+    assert dropped(TEXT * 50 + french[:900]) is None  # a few names
+    assert dropped("한국어 텍스트\n" * 60) is None
+
+
 def test_ordinary_text(tmp_path):
     fine = {
         "text": TEXT,
@@ -103,6 +158,12 @@ def test_ordinary_text(tmp_path):
         "mathematics": "\n".join(f"{i} < {i + 1} and b > a" for i in range(40)),
         "Chinese": "狐狸跳過了懶狗。\n" * 50,
         "nothing": "",
+        "abbreviations": "Mr. Fox and Mrs. A. B. Fox, of the U.S. Navy, met Dr. Hare at 5 p.m. On we go.\n" * 50,
+        "short answers": "Yes. No. Why not?\n" * 50,
+        "dialogues in Chinese": "「狐狸跳過了懶狗。」\n" * 50,
+        "titles of one length": "A fox of the old forest\nA hare in the new garden\n" * 20,
+        "small letters": textwrap.fill(" ".join(SENTENCES).lower(), 72),  # nothing tells sentences from lines
+        "a list": "".join(f"- {s}\n" for s in SENTENCES),
         "one long line": "a " * 5000,
     }
     found = {name: look(tmp_path / "a.txt", content) for name, content in fine.items()}
@@ -138,3 +199,19 @@ def test_real_text_in_several_languages():
     folder = shared("data", "ospl")
     for path in [*sorted(Path(folder).glob("debian*.gz")), shared("data", "corpus_en", "bert_sample_text.txt")]:
         assert look_at(find_files([str(path)])[0], invalid_utf8="fail", text_key=None, unigram=True) == []
+
+
+def test_real_text_one_sentence_a_line_and_as_paragraphs(tmp_path):
+    """Recognised as what it is, in every language that is there; tokenized text, too."""
+    files = sorted(Path(shared("data", "ospl")).glob("*.gz"))
+    assert files
+    for path in files:
+        assert look_at(find_files([str(path)])[0], invalid_utf8="fail", text_key=None, pairs=True) == [], path.name
+        lines = gzip.decompress(path.read_bytes()).decode().split("\n")[:2000]
+        glue = "" if any(language in path.name for language in ("ja-JP", "zh-CN")) else " "
+        for paragraphs in (
+            "\n".join(glue.join(lines[at : at + 5]) for at in range(0, len(lines), 5)),
+            glue.join(lines),
+        ):
+            (line,) = look(tmp_path / "a.txt", paragraphs)
+            assert "sentences on average" in line or "characters on average" in line, path.name

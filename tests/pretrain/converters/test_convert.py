@@ -65,6 +65,11 @@ def test_encoder_only(source, tmp_path, capsys):
         (["{source}", "{out}"], 2, "--format is missing"),
         (["{source}"], 2, "DEST is missing"),
         (["{source}", "{source}", "--format", "hf"], 2, "already exists. Name a new folder"),
+        (
+            ["nowhere", "{source}", "--format", "hf"],
+            2,
+            "already exists. Name a new folder",
+        ),  # before the source is read
         (["{empty}", "{out}", "--format", "hf"], 2, "no checkpoint in this folder. It holds nothing"),
         (["{source}", "{out}", "--format", "hf", "--model_config", "albert_base_v3"], 2, "Did you mean albert_base_v2"),
         (["{source}", "{out}", "--format", "hf", "--tokenizer", "{big}"], 2, "it is another model's tokenizer"),

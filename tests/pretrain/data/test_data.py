@@ -200,6 +200,13 @@ def test_training_may_mask_more_but_evaluation_always_15_percent(record_sets):
     batch = more.batch(0)
     assert batch["masked_lm_weights"].sum() / batch["input_mask"].sum() == pytest.approx(0.38, abs=0.03)
     with messages() as said:
+        pretraining_batches(train(record_sets["dynamic"], masked_lm_prob=0.4), task())
+        pretraining_batches(train(record_sets["dynamic"], masked_lm_prob=0.1), task())
+    assert said == [
+        "warning: task.train_data.masked_lm_prob 0.4 of 32 tokens are 13 predictions, but an example gets 5 at most "
+        "(max_predictions_per_seq of the records' meta file). Set task.train_data.max_predictions_per_seq=13."
+    ]
+    with messages() as said:
         pretraining_batches(train(record_sets["static"], masked_lm_prob=0.4), task())
     assert said[0].startswith(
         "warning: task.train_data.masked_lm_prob 0.4 has no effect: the records are masked already"

@@ -78,6 +78,31 @@ def test_a_bare_name_chooses_with_defaults():
     assert encoder_of(over({"task": {"model": {"encoder": "large"}}})) == Choice("large", LargeConfig())
 
 
+def test_what_a_type_alone_drops_is_told():
+    set_before = {"task": {"model": {"encoder": {"hidden_size": 8, "rate": 0.5, "num_hidden_layers": 2}}}}
+    with messages() as said:
+        over(set_before, {"task": {"model": {"encoder": {"type": "large"}}}})
+    assert said == [
+        "warning: layer 1: task.model.encoder: 'large' begins with its own defaults. Set for 'small', and dropped: "
+        "hidden_size 8 (now 256), rate 0.5"
+    ]
+    with messages() as said:
+        over(set_before, {"task": {"model": {"encoder": {"type": "large", "hidden_size": 8}}}})  # gives its own
+        over(set_before, {"task": {"model": {"encoder": {"type": "small"}}}})  # is the same
+        over({"task": {"model": {"encoder": "large"}}})  # nothing was set
+    assert said == []
+
+
+def test_epochs_that_do_not_count_are_told_where_somebody_gave_them():
+    with messages() as said:
+        over({"trainer": {"train_steps": 9}}, base=experiment(num_train_epochs=3))
+        over({"trainer": {"train_steps": 9}}, {"trainer": {"num_train_epochs": 2}})  # clears the steps
+    assert said == []
+    with messages() as said:
+        over({"trainer": {"num_train_epochs": 2}}, {"trainer": {"train_steps": 9}})
+    assert said == ["trainer.train_steps 9 decides; trainer.num_train_epochs 2 (layer 0) is not used"]
+
+
 def test_the_same_type_keeps_what_lower_layers_set():
     config = over(
         {"task": {"model": {"encoder": {"hidden_size": 8}}}},

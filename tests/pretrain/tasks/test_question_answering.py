@@ -74,6 +74,27 @@ def test_the_labels_as_scores_give_full_marks(tmp_path, with_negative):
     assert ("NoAns_f1" in metrics) == with_negative
 
 
+def test_the_report_has_the_worst_answers(tmp_path):
+    config = squad_experiment(squad_records(tmp_path, 30))
+    task = QuestionAnsweringTask(config.task)
+    batches = task.build_inputs(config.task.validation_data)
+    state = perfect(task, batches)
+    assert task.report(state, 100).errors == []
+    for record, (start, end) in state["outputs"].items():
+        if task._source.places(np.array([record]))["example_id"] in (["q7"], ["q8"]):
+            state["outputs"][record] = np.roll(start, -1) if start.argmax() else start, end  # one word too many
+    state = {name: value for name, value in state.items() if name != "results"}
+    metrics, report = task.reduce_aggregated_logs(state), task.report(state, 100)
+    assert {error["id"] for error in report.errors} <= {"q7", "q8"}
+    lost = sum(1 - error["f1"] for error in report.errors)
+    assert metrics["f1"] == pytest.approx(100 * (30 - lost) / 30)
+    assert task.report(state, 1).errors == report.errors[:1]
+    worst = report.errors[0]
+    assert worst["prediction"] in worst["context"]
+    assert worst["prediction"] not in worst["answers"]
+    assert worst["question"] == "?"
+
+
 def refused(config, match, error=UsageError):
     with pytest.raises(error, match=match):
         QuestionAnsweringTask(config.task).build_inputs(config.task.validation_data)

@@ -66,6 +66,18 @@ def test_the_score_depends_neither_on_the_batch_nor_on_replicas(trained, tmp_pat
     assert 0.3 < scores[0]["f1"] < 1
     for score in scores[1:]:
         assert score == pytest.approx(scores[0], rel=1e-5)
+    report = json.loads((model_dir / "eval_report.json").read_text())
+    assert report["step"] == 150
+    assert sum(each["support"] for each in report["classes"]) == 50
+    assert report["macro"]["f1"] == pytest.approx(scores[0]["f1"], rel=1e-5)
+    assert len(report["errors"]) == 50 - round(50 * scores[0]["accuracy"])
+    assert all(error["label"] != error["prediction"] for error in report["errors"])
+    labels = examples(50, seed=5)["label_ids"][:, 0]
+    assert [error["label"] for error in report["errors"]] == [
+        ("no", "yes", "maybe")[labels[error["record"]]] for error in report["errors"]
+    ]
+    by_two = json.loads((tmp_path / "run" / "eval_report.json").read_text())
+    assert [error["id"] for error in by_two["errors"]] == [error["id"] for error in report["errors"]]
 
 
 @pytest.mark.slow
@@ -76,7 +88,19 @@ def test_other_kinds_learn_too_and_are_known_again(tmp_path, kind, metric):
     metrics = run_experiment(config, tmp_path / "run", "train_and_eval")
     assert metrics[metric] > 0.97
     assert config.task.kind is None
-    assert run_experiment(config, tmp_path / "run", "eval") == pytest.approx(metrics, rel=1e-6)
+    few = changed(config, "trainer", evaluation_errors=3)
+    with messages() as said:
+        assert run_experiment(few, tmp_path / "run", "eval") == pytest.approx(metrics, rel=1e-6)
+    assert any(line.startswith("report of the evaluation") and "eval_errors.tsv" in line for line in said)
+    report = json.loads((tmp_path / "run" / "eval_report.json").read_text())
+    assert report["kind"] == kind
+    if kind == "regression":
+        assert [len(report["errors"]), "classes" in report] == [3, False]
+        found = [abs(error["error"]) for error in report["errors"]]
+        assert found == sorted(found, reverse=True)
+        assert found[0] ** 2 > metrics["mean_squared_error"]
+    else:
+        assert report["micro"]["f1"] == pytest.approx(metrics["f1"])
     checkpoint = read_checkpoint(str(tmp_path / "run"))
     assert checkpoint.head.kind == kind
     model, columns = pretrain.load(str(tmp_path / "run")), examples(48, kind)

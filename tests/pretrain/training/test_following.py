@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, UsageError
 from pretrain.converters import native
 from pretrain.training import following, waiting
 from pretrain.training.agreement import stored_steps
@@ -133,11 +133,29 @@ def test_timeouts(checkpoints, tmp_path, caplog):
 
 
 def test_waiting_for_the_first(checkpoints, tmp_path):
-    wait_for_checkpoint(tmp_path, 0.05)  # in vain
+    wait_for_checkpoint(tmp_path, 0.05, "--model_dir")  # in vain
     threading.Timer(0.2, save, (checkpoints, 2)).start()
-    wait_for_checkpoint(tmp_path, 60)
+    wait_for_checkpoint(tmp_path, 60, "--model_dir")
     assert native.finished(checkpoints.folder)
     assert checkpoints_folder(tmp_path) == checkpoints_folder(checkpoints.folder) == checkpoints.folder
+
+
+def test_what_is_not_a_run_is_not_waited_for(tmp_path, caplog):
+    caplog.set_level("INFO")
+    other = tmp_path / "base"
+    other.mkdir()
+    (other / "config.json").write_text("{}")
+    with pytest.raises(
+        UsageError, match=r"--init_checkpoint: .*base is not the folder of a run: it holds config\.json"
+    ):
+        wait_for_checkpoint(other, 60, "--init_checkpoint")
+    with pytest.raises(UsageError, match=r"config\.json is a file\. Name the model_dir"):
+        wait_for_checkpoint(other / "config.json", 60, "--init_checkpoint")
+    wait_for_checkpoint(tmp_path / "bas", 0.05, "--init_checkpoint")
+    assert caplog.messages[-2].endswith("bas/checkpoints, at most 1s (trainer.continuous_eval_timeout)")
+    assert caplog.messages[-1].endswith("bas yet. Is a run to begin there? Did you mean base?")
+    (other / "params.yaml").write_text("")  # a run has begun
+    wait_for_checkpoint(other, 0.05, "--init_checkpoint")
 
 
 def test_the_length_of_a_run_as_its_checkpoints_say_it():

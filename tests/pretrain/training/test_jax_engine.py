@@ -1,6 +1,7 @@
 """The engine on JAX against the one on TensorFlow, each in its own processes: curves, checkpoints, hosts, and no TensorFlow."""
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -126,6 +127,8 @@ def test_weights_and_state_cross_over(runs, base, tmp_path):
     """A run of one backend is evaluated and resumed on the other."""
     on_tensorflow = json.loads((runs / "eval_results.json").read_text())
     found = json.loads((runs / "tensorflow" / "eval_results.json").read_text())  # of its weights, on JAX
+    for metrics in (found, on_tensorflow):
+        assert metrics.pop("masked_lm_perplexity") == pytest.approx(math.exp(metrics["masked_lm_loss"]))
     assert found == pytest.approx(on_tensorflow, rel=1e-5)
     shutil.copytree(runs / "two", tmp_path / "run")
     longer = changed(base, "trainer", train_steps=STEPS + 2)

@@ -2,12 +2,17 @@
 
 import io
 import json
+import sys
+import time
+import types
 
 import pytest
 
 from nlpdata.errors import DataError
+from pretrain.training import logs
 from pretrain.training.logs import LiveLine, MetricsLog, read_lines
 from pretrain.training.plot import plot_loss
+from pretrain.training.run_logs import RunLogs
 from pretrain.training.tensorboard import TensorBoardLog
 from tests.messages import messages
 
@@ -61,6 +66,21 @@ def test_two_processes_append_to_one_log(tmp_path):
     assert read_lines(tmp_path / "metrics.jsonl")[-1] == {"step": 2, "split": "eval", "loss": 4.0}
 
 
+def test_an_evaluation_that_is_repeated_says_nothing_new(tmp_path):
+    trains = RunLogs(tmp_path, 4, 0, True, True)
+    trains.write(2, "train", {"loss": 1.0})
+    for loss in (2.0, 2.0, 3.0, 2.0):  # of other data, the third time
+        with RunLogs(tmp_path, 4, None, True, True) as evaluates:
+            evaluates.write(2, "eval", {"loss": loss})
+    with trains:
+        trains.write(2, "train", {"loss": 1.0})  # the run that trains keeps what it writes
+    lines = [(line["split"], line["loss"]) for line in read_lines(tmp_path / "metrics.jsonl")]
+    assert lines == [("train", 1.0), ("eval", 2.0), ("eval", 3.0), ("train", 1.0)]
+    sizes = [path.stat().st_size for path in (tmp_path / "tensorboard" / "eval").iterdir()]
+    assert len(set(sizes)) == 2  # with an event, and without
+    assert sizes.count(max(sizes)) == 2
+
+
 @pytest.mark.slow
 def test_tensorboard_events_are_read_by_tensorflow(tmp_path):
     import tensorflow as tf
@@ -83,12 +103,51 @@ def test_tensorboard_events_are_read_by_tensorflow(tmp_path):
     assert start.session_log.status == tf.compat.v1.SessionLog.START
 
 
+def test_tensorboard_reads_what_is_written(tmp_path, monkeypatch):
+    """By its own reader, which takes no TensorFlow: the curves of both splits, without what a run took back."""
+    pytest.importorskip("tensorboard")
+    monkeypatch.setitem(
+        sys.modules, "tensorboard.compat.notf", types.ModuleType("notf")
+    )  # as where TensorFlow is absent
+    from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
+
+    with RunLogs(tmp_path, 30, 0, True, True) as run_logs:
+        for step in (10, 20, 30):
+            run_logs.write(step, "train", {"loss": 1 / step, "learning_rate": 0.1})
+        run_logs.write(20, "eval", {"loss": 0.5, "masked_lm_perplexity": 1.5})
+    time.sleep(0.01)
+    with RunLogs(tmp_path, 30, 20, True, True) as resumed:
+        resumed.write(30, "train", {"loss": 0.25, "learning_rate": 0.1})
+    reader = EventMultiplexer().AddRunsFromDirectory(str(tmp_path / "tensorboard")).Reload()
+    assert {run: sorted(tags["scalars"]) for run, tags in reader.Runs().items()} == {
+        "train": ["learning_rate", "loss"],
+        "eval": ["loss", "masked_lm_perplexity"],
+    }
+    read = [(event.step, event.value) for event in reader.Scalars("train", "loss")]
+    assert read == [(10, pytest.approx(0.1)), (20, pytest.approx(0.05)), (30, 0.25)]
+    assert [(event.step, event.value) for event in reader.Scalars("eval", "masked_lm_perplexity")] == [(20, 1.5)]
+
+
 def test_live_line():
     stream = io.StringIO()
     line = LiveLine(1000, stream)
     values = {"loss": 7.12345, "learning_rate": 1e-4, "tokens_per_second": 12345.6, "padding": 0.083}
     line.show(400, values, 300)
     assert stream.getvalue() == "step 400/1000  loss 7.1235  lr 0.0001  12,346 tokens/s  8% padding  5m00s left\n"
+
+
+def test_notes_of_what_takes_long_are_lines_where_there_is_no_terminal(monkeypatch):
+    now, stream = [100.0], io.StringIO()
+    monkeypatch.setattr(logs.time, "monotonic", lambda: now[0])
+    line = LiveLine(10, stream)
+    for number in range(1, 31):
+        line.note(f"evaluating, batch {number} of 30")
+        now[0] += 0.75
+    assert stream.getvalue() == "evaluating, batch 15 of 30\nevaluating, batch 29 of 30\n"
+    line.end()
+    now[0] += 60
+    line.note("evaluating, batch 1 of 30")  # another evaluation, which has just begun
+    assert stream.getvalue().count("\n") == 2
 
 
 def test_live_line_on_a_terminal_stays_one_line():
@@ -116,8 +175,6 @@ def test_loss_plot(tmp_path):
 
 
 def test_a_missing_matplotlib_is_reported(tmp_path, monkeypatch):
-    import sys
-
     log = MetricsLog(tmp_path)
     log.write(1, "train", {"loss": 1.0})
     log.close()

@@ -174,11 +174,12 @@ def test_a_checkpoint_after_which_two_tries_diverge_at_once_is_left():
 
 def test_the_checkpoint_to_return_to(tmp_path, caplog):
     checkpoints = Checkpoints(tmp_path, 9)
-    for step, value in ((0, 0.0), (3, 1.0), (6, 2.0), (9, math.nan), (12, 3.0)):
+    for step, value in ((0, 0.0), (3, 1.0), (6, 2.0), (8, math.inf), (9, math.nan), (12, 3.0)):
         checkpoints.save(step, {"model/a": np.full(3, value, np.float32), "optimizer/i": np.array(step)}, {})
     folder, info, arrays = checkpoints.before(12)
     assert (folder.name, info["step"], arrays["model/a"][0]) == ("step-00000006", 6, 2.0)
-    assert "model/a holds nan" in caplog.messages[0]
+    assert "step-00000009: model/a is nan" in caplog.messages[0]
+    assert "step-00000008: model/a is inf" in caplog.messages[1]
     assert checkpoints.before(12, unusable=6)[1]["step"] == 3
     assert checkpoints.before(3)[1]["step"] == 0  # that of the step itself has its weights
     with pytest.raises(DataError, match=r"no checkpoint from which the run could recover.*max_to_keep"):

@@ -122,9 +122,10 @@ def test_evaluation_of_a_finished_run(finished, config, tmp_path):
     shutil.copytree(finished[0], tmp_path / "run")
     metrics = run_experiment(config, tmp_path / "run", "eval")
     assert metrics == pytest.approx(finished[2])
-    assert [line["step"] for line in lines(tmp_path / "run", "eval")] == [3, 6, 6]
+    assert [line["step"] for line in lines(tmp_path / "run", "eval")] == [3, 6]  # it says nothing new
     few = changed(config, "trainer", validation_steps=2)
     assert run_experiment(few, tmp_path / "run", "eval")["examples"] == 32
+    assert [line["examples"] for line in lines(tmp_path / "run", "eval")] == [596, 596, 32]
 
 
 def test_evaluation_in_a_wrong_model_dir(config, tmp_path):

@@ -1,0 +1,40 @@
+"""Examples as text again, for people: the pieces of each segment, put together."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from nlpdata.errors import NlpdataError
+from nlpdata.tokenizers import Tokenizer, load_tokenizer
+from pretrain.data.tokenizers import tokenizer_entry
+from pretrain.settings.schema import DataConfig
+
+
+def decoding_tokenizer(config: DataConfig, name: str) -> Tokenizer | None:
+    """The tokenizer of a data section's examples; None where there is none, or it cannot be read: it only decodes.
+
+    Args:
+      name: the section's dotted path.
+    """
+    try:
+        path, use = tokenizer_entry(config, name)
+        return None if path is None else load_tokenizer({**use, "file": path.name}, folder=path.parent)
+    except NlpdataError:
+        return None
+
+
+def decoded(batch: Mapping[str, np.ndarray], tokenizer: Tokenizer) -> list[tuple[str, str]]:
+    """The texts of the first and the second segment ("": none) of each row, as the tokenizer has normalised and cut them.
+
+    Args:
+      batch: input_ids, input_mask, segment_ids (n, L).
+    """
+    frame = (tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
+    texts = []
+    for ids, mask, segments in zip(batch["input_ids"], batch["input_mask"], batch["segment_ids"], strict=True):
+        ids = np.where(ids < tokenizer.vocab_size, ids, tokenizer.unk_id)
+        is_text = (mask == 1) & ~np.isin(ids, frame)
+        texts.append(
+            (tokenizer.decode(ids[is_text & (segments == 0)]), tokenizer.decode(ids[is_text & (segments == 1)]))
+        )
+    return texts

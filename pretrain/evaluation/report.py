@@ -1,0 +1,78 @@
+"""The report of an evaluation: what a task makes, and the files that it becomes.
+
+eval_report.json has all of it; eval_report.tsv and eval_errors.tsv have its tables, for a spreadsheet.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nlpdata.files.json_files import write_file, write_json
+from pretrain.evaluation.class_report import SCORES
+
+REPORT, CLASSES, ERRORS = "eval_report.json", "eval_report.tsv", "eval_errors.tsv"
+_COUNTS = ("support", "predicted", "right")
+_FORMULA = ("=", "+", "-", "@")  # how a cell begins that a spreadsheet would compute
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an evaluation tells besides its metrics.
+
+    Attributes:
+      kind: classification, multilabel, regression or squad.
+      columns: of the table of errors, in this order; an error may have more, which only the JSON file keeps.
+      errors: the examples that were most wrong, worst first.
+      classes: what class_report or label_report returns; {} where there are no classes.
+    """
+
+    kind: str
+    columns: Sequence[str]
+    errors: Sequence[Mapping[str, Any]]
+    classes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def write_report(folder: Path, step: int, report: Report) -> list[Path]:
+    """Writes the files of a report, each whole, in place of those of an earlier evaluation; returns their paths.
+
+    DataError where the disk refuses.
+    """
+    content = {"step": step, "kind": report.kind, **report.classes, "errors": list(report.errors)}
+    paths = [folder / REPORT]
+    write_json(paths[0], content)
+    if report.classes:
+        paths.append(folder / CLASSES)
+        _write_table(paths[-1], _class_rows(report.classes))
+    paths.append(folder / ERRORS)
+    _write_table(
+        paths[-1], [report.columns, *([each.get(name, "") for name in report.columns] for each in report.errors)]
+    )
+    return paths
+
+
+def _class_rows(classes: Mapping[str, Any]) -> list[list[Any]]:
+    """The table of classes: a row each, with the row of the confusion matrix behind it, then the means."""
+    names, matrix = [each["name"] for each in classes["classes"]], classes.get("confusion")
+    heads = [f"predicted {name}" for name in names] if matrix else []
+    rows: list[list[Any]] = [["class", *SCORES, *_COUNTS, *heads]]
+    for at, each in enumerate(classes["classes"]):
+        rows.append([each[name] for name in ("name", *SCORES, *_COUNTS)] + (matrix[at] if matrix else []))
+    means = [(name, classes[name]) for name in ("macro", "weighted", "micro") if name in classes]
+    width = len(rows[0]) - len(SCORES) - 1
+    return [*rows, *([f"({name} average)", *(mean[score] for score in SCORES), *[""] * width] for name, mean in means)]
+
+
+def _write_table(path: Path, rows: Iterable[Iterable[Any]]) -> None:
+    text = "".join("\t".join(map(_cell, row)) + "\n" for row in rows)
+    write_file(path, text.encode("utf-8", "backslashreplace"))
+
+
+def _cell(value: Any) -> str:
+    """A value as a cell: numbers with six digits, white space single, and text never as a formula."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list | tuple):
+        value = ", ".join(map(str, value))
+    text = " ".join(str("" if value is None else value).split())
+    return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text
