@@ -11,6 +11,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nlpdata.corpus.splitting.plan import SplittingResult
+    from nlpdata.corpus.splitting.run import split_sentences
     from nlpdata.errors import DataError, NlpdataError, UsageError
     from nlpdata.finetuning.create import create_finetuning
     from nlpdata.finetuning.plan import FinetuningResult
@@ -27,6 +29,7 @@ _MODULES = {
     "FinetuningResult": "nlpdata.finetuning.plan",
     "NlpdataError": "nlpdata.errors",
     "Records": "nlpdata.records.reader",
+    "SplittingResult": "nlpdata.corpus.splitting.plan",
     "Tokenizer": "nlpdata.tokenizers.interface",
     "TrainingResult": "nlpdata.tokenizers.training.train",
     "UsageError": "nlpdata.errors",
@@ -35,6 +38,7 @@ _MODULES = {
     "create_pretraining": "nlpdata.pretraining.create",
     "load_tokenizer": "nlpdata.tokenizers.interface",
     "open_records": "nlpdata.records.reader",
+    "split_sentences": "nlpdata.corpus.splitting.run",
     "train_tokenizer": "nlpdata.tokenizers.training.train",
     "verify": "nlpdata.records.verification",
 }
@@ -44,6 +48,7 @@ __all__ = [
     "FinetuningResult",
     "NlpdataError",
     "Records",
+    "SplittingResult",
     "Tokenizer",
     "TrainingResult",
     "UsageError",
@@ -52,6 +57,7 @@ __all__ = [
     "create_pretraining",
     "load_tokenizer",
     "open_records",
+    "split_sentences",
     "train_tokenizer",
     "verify",
 ]

@@ -107,17 +107,22 @@ def printable(text: str) -> str:
 
 EXTRAS = {
     "apache_beam": "beam",
+    "datasketch": "minhash",
     "distributed": "dask",
     "gcsfs": "gcp",
     "gin": "gin",
     "google.cloud.storage": "gcp",
     "jax": "jax",
     "keras": "train",
+    "markdown_it": "split",
     "matplotlib": "plot",
+    "py3langid": "split",
     "pyarrow": "parquet",
     "s3fs": "s3",
+    "sentencex": "split",
     "tensorflow": "train",
     "tensorflow_datasets": "tfds",
+    "trafilatura": "html",
     "zstandard": "zstd",
 }
 """Package that part of the toolkit needs -> the extra of ours that installs it."""

@@ -3,10 +3,10 @@
     nlpdata create-pretraining ... --runner FlinkRunner -- --job_endpoint host:8099
 
 `pretraining.py` is the graph of create-pretraining, `steps.py` its steps, `runs.py` the elements between them; `finetuning.py` is
-create-finetuning, `vocabulary.py` train-tokenizer. `runner.py` has the runners and their options, `endpoints.py` asks whether a
-server answers, `job.py` is the job of a dry run. `running.py` runs a job: `watching.py` ends it early, `workers.py` has the worker
-processes of DirectRunner, `quiet.py` keeps what they write off the screen, `faults.py` brings a fault back from a worker,
-`progress.py` shows progress. `commands.py` has the list of the commands.
+create-finetuning, `vocabulary.py` train-tokenizer, `splitting.py` split-sentences. `runner.py` has the runners and their options,
+`endpoints.py` asks whether a server answers, `job.py` is the job of a dry run. `running.py` runs a job: `watching.py` ends it
+early, `workers.py` has the worker processes of DirectRunner, `quiet.py` keeps what they write off the screen, `faults.py` brings a
+fault back from a worker, `progress.py` shows progress. `commands.py` has the list of the commands.
 """
 
 import logging

@@ -6,6 +6,7 @@ from nlpdata.cli import commands as cli
 from pipelines.runner import BeamParser
 
 COMMANDS = {
+    "split-sentences": "pipelines.splitting:split_sentences",
     "create-pretraining": "pipelines.pretraining:create_pretraining",
     "create-finetuning": "pipelines.finetuning:create_finetuning",
     "train-tokenizer": "pipelines.vocabulary:train_tokenizer",

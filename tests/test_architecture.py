@@ -22,6 +22,7 @@ LEVELS = {
         {"tokenizers", "output"},
         {"records.inspection", "records.verification"},
         {"tokenizers.training", "pretraining", "finetuning"},
+        {"corpus.splitting"},
         {"cli"},
         {"__main__"},
     ),

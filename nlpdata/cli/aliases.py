@@ -52,6 +52,8 @@ ALIASES: dict[tuple[str, str], tuple[str | None, dict[bool, list[str]] | None]] 
     ("create-finetuning", "use-v2-feature-names"): (None, {True: ["--feature-names", "v2"], False: []}),
     ("create-finetuning", "alsologtostderr"): (None, {True: [], False: []}),
     ("create-finetuning", "logtostderr"): (None, {True: [], False: []}),
+    ("split-sentences", "text-key"): ("--text-field", None),  # as the other commands call it
+    ("split-sentences", "text-column"): ("--text-field", None),
     ("train-tokenizer", "input-file"): ("--input", None),
     ("train-tokenizer", "model-prefix"): ("--output", None),
     ("train-tokenizer", "model-type"): ("--type", None),

@@ -19,6 +19,7 @@ from nlpdata.cli.parameters import with_common, with_options
 from nlpdata.cli.parsing import call_app
 from nlpdata.cli.program import run_program
 from nlpdata.cli.runners import COMMANDS, LOCAL, function_of
+from nlpdata.corpus.splitting.options import LocalSplittingRequest
 from nlpdata.errors import BEGINS_ANEW, RESUMES, UsageError, as_flag, opt
 from nlpdata.finetuning.options import LocalFinetuningRequest
 from nlpdata.options import BeamArguments, help_of
@@ -42,11 +43,29 @@ BeamArgs = Annotated[list[str] | None, typer.Option("--beam-arg", hidden=True)]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 
-_REQUESTS = (LocalTrainingRequest, LocalPretrainingRequest, LocalFinetuningRequest)
+_REQUESTS = (LocalSplittingRequest, LocalTrainingRequest, LocalPretrainingRequest, LocalFinetuningRequest)
 _NAMES = {
     each.name: each.metadata["flag"] for request in _REQUESTS for each in fields(request) if each.metadata.get("flag")
 }
-_RESUMABLE = ("create-pretraining", "create-finetuning")
+_RESUMABLE = ("split-sentences", "create-pretraining", "create-finetuning")
+
+
+@app.command("split-sentences", short_help="Make a corpus of raw documents, one sentence a line.")
+@with_common
+@with_options(LocalSplittingRequest, BeamArguments)
+def split_sentences_command(
+    quiet: Quiet = False, runner: Runner = LOCAL, beam_arg: BeamArgs = None, **given: Any
+) -> None:
+    """Make a corpus of raw documents (text, Markdown, HTML, JSON lines, tables): one sentence a line, blank lines between
+    documents.
+
+    What follows `--` goes to the Beam runner as it is.
+    """
+    result = _call("split-sentences", LocalSplittingRequest, runner, beam_arg, {**given, "progress": not quiet})
+    if result is None:
+        return
+    _table(summaries.splitting_rows(result))
+    print(f"written: {_shown(result.files)}, {result.meta}")
 
 
 @app.command("train-tokenizer", short_help="Train a vocabulary on a corpus.")

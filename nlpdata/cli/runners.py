@@ -8,6 +8,7 @@ from nlpdata.errors import missing_package, opt
 
 LOCAL = "local"
 COMMANDS = {
+    "split-sentences": "nlpdata.corpus.splitting.run:split_sentences",
     "create-pretraining": "nlpdata.pretraining.create:create_pretraining",
     "create-finetuning": "nlpdata.finetuning.create:create_finetuning",
     "train-tokenizer": "nlpdata.tokenizers.training.train:train_tokenizer",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nlpdata import CreationResult, TrainingResult
+    from nlpdata import CreationResult, SplittingResult, TrainingResult
 
 CLASSES_SHOWN = 20
 _NAMES = {
@@ -17,6 +17,17 @@ _NAMES = {
 """Counter of the meta file -> what it is called on the screen, where its name does not say it."""
 
 Rows = list[tuple[str, int]]
+
+
+def splitting_rows(result: "SplittingResult") -> Rows:
+    """Of split-sentences."""
+    rows: Rows = []
+    for what in ("documents", "sentences", "bytes"):
+        counters = result.counters[what]
+        rows += [(f"{what} read", counters["read"])]
+        rows += [(f"  left out, {reason.replace('_', ' ')}", count) for reason, count in counters["dropped"].items()]
+        rows += [(f"{what} written", counters["written"])]
+    return [*rows, ("sentences that were cut", result.counters["sentences_cut"])]
 
 
 def training_rows(result: "TrainingResult") -> Rows:

@@ -6,9 +6,10 @@ import math
 import os
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from nlpdata.corpus.folders import COMPRESSED, counted, kinds_in, text_files
+from nlpdata.corpus.folders import COMPRESSED, JSON_LINES, TEXT, counted, kinds_in, text_files
 from nlpdata.corpus.source import Source, reading
 from nlpdata.corpus.types import CorpusFile
 from nlpdata.errors import UsageError, closest, opt
@@ -16,6 +17,7 @@ from nlpdata.files import PathNames
 from nlpdata.files.compression import detect_compression
 from nlpdata.files.paths import file_size, is_remote, open_binary, path_of
 from nlpdata.files.patterns import each_named, find_paths
+from nlpdata.files.sets import marker_of, refuse_marked, without_shard
 from nlpdata.keys import hash_bytes
 from nlpdata.text.encoding import HEAD_BYTES, check_is_text
 
@@ -23,7 +25,12 @@ _WEIGHT = re.compile(r"(.+)@([^@/,]*)")
 _MOST_WEIGHT = 1000
 
 
-def find_files(patterns: PathNames, json_lines: bool = False) -> tuple[list[CorpusFile], list[str]]:
+def find_files(
+    patterns: PathNames,
+    json_lines: bool = False,
+    endings: Sequence[str] = (),
+    is_text: Callable[[str], bool] = lambda path: True,
+) -> tuple[list[CorpusFile], list[str]]:
     """The files that patterns name, in sorted path order, and warnings. UsageError, DataError where one cannot be read.
 
     A pattern is a path, a glob (`**` goes into folders) or a comma-separated list of these, each with an optional
@@ -33,20 +40,24 @@ def find_files(patterns: PathNames, json_lines: bool = False) -> tuple[list[Corp
     Args:
       patterns: one or several.
       json_lines: whether the corpus is JSON lines: which files of a folder are text then.
+      endings: of the names of a folder's files that are input, if those are others, e.g. (".txt", ".md").
+      is_text: whether a file is text, which is then looked at.
     """
+    wanted = tuple(endings) or (JSON_LINES if json_lines else TEXT)
     given = [os.fspath(each) for each in ([patterns] if isinstance(patterns, str | os.PathLike) else patterns)]
     if not given:
         raise UsageError(f"{opt('input')}: no file or pattern was given")
     matches: list[tuple[str, float]] = []
     for number, pattern in enumerate(given):
-        matches += _resolve(pattern, json_lines, around=given[max(0, number - 1) : number + 2])
+        matches += _resolve(pattern, wanted, around=given[max(0, number - 1) : number + 2])
     matches.sort(key=lambda match: _order(match[0]))
     unique, warnings = _without_repetitions(matches)
     files: list[CorpusFile] = []
     seen: Counter[str] = Counter()
+    _refuse_half_replaced(path for path, _ in unique)
     for path, weight in unique:
         name = _name(path)
-        files.append(_inspect(path, name, seen[name], weight, len(files)))
+        files.append(_inspect(path, name, seen[name], weight, len(files), is_text(path)))
         seen[name] += 1
     return files, warnings
 
@@ -62,21 +73,29 @@ def _order(path: str) -> tuple[str, str]:
     return os.path.join(os.path.dirname(path), _name(path)), path
 
 
-def _resolve(pattern: str, json_lines: bool, around: list[str]) -> list[tuple[str, float]]:
+def _refuse_half_replaced(paths: Iterable[str]) -> None:
+    """DataError for a file of a set that split-sentences is putting in place, or was while it was interrupted."""
+    for base in {without_shard(path) for path in paths}:
+        stem = path_of(os.path.splitext(base)[0])
+        if stem.name.strip("."):
+            refuse_marked(marker_of(stem), f"{base}: this set of text")
+
+
+def _resolve(pattern: str, wanted: Sequence[str], around: list[str]) -> list[tuple[str, float]]:
     """(path, weight) of all files that one argument names. `around`: it and its neighbours, for the message."""
     if not pattern.strip(" ,"):
         raise UsageError(
             f"{opt('input')}: received {pattern!r}, expected a file or a pattern (is a shell variable empty?)"
         )
     found: list[tuple[str, float]] = []
-    for part, matches in each_named(pattern, partial(_match, json_lines=json_lines)):
+    for part, matches in each_named(pattern, partial(_match, wanted=wanted)):
         if not matches:
             raise _no_match(part, around if part == pattern else [])
         found += matches
     return found
 
 
-def _match(pattern: str, json_lines: bool) -> list[tuple[str, float]]:
+def _match(pattern: str, wanted: Sequence[str]) -> list[tuple[str, float]]:
     """(path, weight) of the files that a path or glob names, with or without a weight; none where nothing matches."""
     pattern = os.path.expanduser(pattern)
     for path, weight in ((pattern, None), _split_weight(pattern)):
@@ -86,7 +105,7 @@ def _match(pattern: str, json_lines: bool) -> list[tuple[str, float]]:
         paths = [] if is_folder else find_paths(path)
         files = [each for each in paths if not os.path.isdir(each)]  # of a remote pattern all are
         if not files:
-            files = [file for folder in ([path] if is_folder else paths) for file in text_files(folder, json_lines)]
+            files = [file for folder in ([path] if is_folder else paths) for file in text_files(folder, wanted)]
         if files:
             factor = 1.0 if weight is None else _weight(pattern, weight)
             return [(path, factor) for path in files]
@@ -146,7 +165,7 @@ def _real(path: str, folders: dict[str, str]) -> str:
     return os.path.join(folders[folder], name)
 
 
-def _inspect(path: str, name: str, occurrence: int, weight: float, number: int) -> CorpusFile:
+def _inspect(path: str, name: str, occurrence: int, weight: float, number: int, is_text: bool) -> CorpusFile:
     """Opens a file as far as it takes to know that it can be read as a corpus."""
     with reading(path):
         size = file_size(path)
@@ -159,6 +178,8 @@ def _inspect(path: str, name: str, occurrence: int, weight: float, number: int) 
     compression = detect_compression(head)
     identity = f"{name}\0{occurrence}".encode("utf-8", "surrogateescape")
     file = CorpusFile(path, name, hash_bytes(identity), size, compression, weight, number)
+    if not is_text:
+        return file
     if compression == "none":
         check_is_text(path, head)
         return file

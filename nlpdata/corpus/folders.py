@@ -4,33 +4,33 @@ import glob
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from nlpdata.corpus.source import reading
 from nlpdata.errors import UsageError, opt
 from nlpdata.files.paths import is_remote
 from nlpdata.files.remote import RemotePath
+from nlpdata.files.sets import without_shard
 
 _log = logging.getLogger(__name__)
 
 COMPRESSED = (".gz", ".zst")
-_TEXT, _JSON_LINES = (".txt", ".text"), (".jsonl", ".ndjson")
+TEXT, JSON_LINES = (".txt", ".text"), (".jsonl", ".ndjson")
 _SHOWN = 5  # names and kinds of files in a message
 
 
-def text_files(folder: str, json_lines: bool) -> list[str]:
-    """The text files in a folder and in those in it, compressed or not, sorted; they are reported.
+def text_files(folder: str, wanted: Sequence[str]) -> list[str]:
+    """The files in a folder and in those in it whose names have a wanted ending, compressed or not, sorted; they are reported.
 
-    Those are *.txt and *.text, or *.jsonl and *.ndjson where the corpus is JSON lines. What begins with a dot is left out. A
-    folder to which several links lead is read once. UsageError where there are none.
+    Shards of a set have the ending of the set's name. What begins with a dot is left out. A folder to which several links lead
+    is read once. UsageError where there are none.
     """
-    wanted = _JSON_LINES if json_lines else _TEXT
     found = sorted(_files_in(folder))
-    taken = [path for path in found if _kind(path).removeprefix("*").removesuffix(_compression(path)).lower() in wanted]
+    taken = [path for path in found if ending(path) in wanted]
     kinds, others = Counter(map(_kind, taken)), Counter(map(_kind, set(found) - set(taken)))
     if not taken:
         raise UsageError(
-            f"{opt('input')}: {folder} holds no {' or '.join(f'*{end}' for end in wanted)}: {_advice(folder, others)}"
+            f"{opt('input')}: {folder} holds no {' or '.join(f'*{end}' for end in wanted)}: {_advice(folder, others, wanted)}"
         )
     names = [os.path.relpath(path, folder) if not is_remote(path) else path for path in taken[:_SHOWN]]
     more = f", ... {len(taken)} in all" if len(taken) > _SHOWN else ""
@@ -39,11 +39,19 @@ def text_files(folder: str, json_lines: bool) -> list[str]:
     return taken
 
 
-def _advice(folder: str, others: Counter[str]) -> str:
+def ending(path: str) -> str:
+    """The suffix of a file's name in lower case, without compression and number of a shard: ".txt" of a/X.txt-00000-of-00002.gz."""
+    name = os.path.basename(path)
+    return os.path.splitext(without_shard(name.removesuffix(_compression(name))))[1].lower()
+
+
+def _advice(folder: str, others: Counter[str], wanted: Sequence[str]) -> str:
     if not others:
         return f"it is empty; expected text files, or a pattern such as {os.path.join(folder, '*.txt')!r}"
-    json_lines = [kind for kind in others if any(kind.lower().startswith(f"*{end}") for end in _JSON_LINES)]
-    key = f" For JSON lines name the key of the text: {opt('text_key', 'text')}." if json_lines else ""
+    json_lines = [kind for kind in others if any(kind.lower().startswith(f"*{end}") for end in JSON_LINES)]
+    key = (
+        f" For JSON lines name the key of the text: {opt('text_key', 'text')}." if json_lines and wanted == TEXT else ""
+    )
     usual = others.most_common(1)[0][0]
     return f"it holds {counted(others)}; give a pattern, such as {os.path.join(folder, '**', usual)!r}.{key}"
 
@@ -89,5 +97,5 @@ def _compression(path: str) -> str:
 
 def _kind(path: str) -> str:
     """*.txt, or *.txt.gz where compressed; * where a name has no suffix."""
-    stem, suffix = os.path.splitext(os.path.basename(path))
+    stem, suffix = os.path.splitext(without_shard(os.path.basename(path)))
     return f"*{os.path.splitext(stem)[1]}{suffix}" if suffix.lower() in COMPRESSED else f"*{suffix}"

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from nlpdata.corpus.scan import SPACE, Part, Scanner, Window, skip_line
@@ -99,13 +100,18 @@ class JsonDecoder:
 
     def __call__(self, part: Part) -> tuple[list[str], list[int], Counter]:
         """Lines of all documents of `part`, their number in each document, and counts of lines left out."""
-        self.dropped = Counter(line_too_long=part.overlong) if part.overlong else Counter()
         lines, counts = [], []
-        for (left, right), offset in zip(part.spans, part.offsets, strict=True):
-            document = self._document(part.data[left:right], offset)
-            lines += document
-            counts.append(len(document))
+        for document in self.documents(part):
+            kept = [line for line in document if line and not line.isspace()]
+            lines += kept
+            counts.append(len(kept))
         return lines, counts, self.dropped
+
+    def documents(self, part: Part) -> Iterator[list[str]]:
+        """The lines of each document of `part`, blank ones among them; none of a document that is left out."""
+        self.dropped = Counter(line_too_long=part.overlong) if part.overlong else Counter()
+        for (left, right), offset in zip(part.spans, part.offsets, strict=True):
+            yield self._document(part.data[left:right], offset)
 
     def _document(self, raw: bytes, offset: int) -> list[str]:
         if not raw:
@@ -126,10 +132,8 @@ class JsonDecoder:
         if isinstance(value, str):
             lines = _LINE_BREAK.split(value) if "\r" in value else value.split("\n")
         else:
-            lines = [_LINE_BREAK.sub(" ", sentence) for sentence in value]
-        if "\\u" in text:
-            lines = self._without_surrogates(lines, offset)
-        return [line for line in lines if line and not line.isspace()]
+            lines = [_LINE_BREAK.sub(" ", sentence) for sentence in value] or [""]
+        return self._without_surrogates(lines, offset) if "\\u" in text else lines
 
     def _value(self, text: str, offset: int) -> str | list[str]:
         """`object[text_key]`, checked."""

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,10 +47,15 @@ def plan_portions(
 
     So the number of units of work, and of the files that each leaves, depends on the bytes of the corpus, not on its files.
     """
+    return portions_of(plan_byte_ranges(files, size, text_key, limit_documents), size)
+
+
+def portions_of(byte_ranges: Iterable[ByteRange], size: int) -> list[Portion]:
+    """Byte ranges in portions of about `size` bytes, in their order."""
     portions: list[Portion] = []
     held: list[ByteRange] = []
     held_bytes = 0
-    for byte_range in plan_byte_ranges(files, size, text_key, limit_documents):
+    for byte_range in byte_ranges:
         own = (byte_range.stop or byte_range.file.size) - byte_range.start
         if held and (held_bytes + own > size or len(held) == MAX_BYTE_RANGES):
             portions.append(Portion(len(portions), tuple(held)))
@@ -146,6 +152,45 @@ def _read_blocks(byte_range: ByteRange, block_bytes: int, invalid_utf8: str, tex
                 bytes_read=part.bytes_read,
                 dropped=dict(dropped),
             )
+
+
+def read_line_blocks(byte_range: ByteRange, *, invalid_utf8: str = "fail") -> Iterator[Block]:
+    """As read_blocks, where each line that is not blank is a document."""
+    with Source(byte_range.file) as source:
+        for part in JsonScanner(source, byte_range, BLOCK_BYTES):
+            lines, counts, dropped = _decode(part, byte_range.file, invalid_utf8)
+            files = [byte_range.file] * len(counts)
+            yield Block(lines, counts, files, part.offsets, False, False, part.bytes_read, dict(dropped))
+
+
+class JsonTexts(NamedTuple):
+    """Texts of a part of a file of JSON lines.
+
+    Attributes:
+      documents: the lines of each, blank ones among them.
+      dropped, dropped_lines: texts, and lines of texts, that are left out, by reason.
+      bytes_read: input bytes, for progress.
+    """
+
+    documents: list[list[str]]
+    dropped: Counter
+    dropped_lines: Counter
+    bytes_read: int
+
+
+def read_json_texts(byte_range: ByteRange, *, text_key: str, invalid_utf8: str = "fail") -> Iterator[JsonTexts]:
+    """Reads the texts of JSON lines as they are, where read_blocks leaves out blank lines."""
+    with Source(byte_range.file) as source:
+        decoder = JsonDecoder(byte_range.file, text_key, invalid_utf8)
+        for part in JsonScanner(source, byte_range, BLOCK_BYTES):
+            texts = JsonTexts([], Counter(), Counter(), part.bytes_read)
+            before: Counter = Counter()
+            for lines in decoder.documents(part):
+                (texts.dropped_lines if lines else texts.dropped).update(decoder.dropped - before)
+                before = Counter(decoder.dropped)
+                if lines:
+                    texts.documents.append(lines)
+            yield texts
 
 
 def _scanner(source: Source, byte_range: ByteRange, block_bytes: int, text_key: str | None) -> Iterable[Part]:

@@ -7,25 +7,21 @@ whole. What is planned between two stages is a function of all results of the st
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 
-from nlpdata.errors import DataError
 from nlpdata.execution.executor import Report
 from nlpdata.files.paths import AnyPath
-from nlpdata.files.writing import local_folder, move, write_whole
+from nlpdata.files.writing import write_whole
 from nlpdata.finetuning.encode import Batch, Encoder, SentenceEncoder, encode_columns
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.stored_batches import read_content, store_content
 from nlpdata.finetuning.windows import SquadEncoder, Windows
-from nlpdata.output import OutputSet, store_result
-from nlpdata.records.writer import ShardWriter
+from nlpdata.output import OutputSet, joining, store_result
+from nlpdata.output.joining import Shard
 from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
-
-_COPY_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -166,18 +162,6 @@ def _write_records(encoder: Encoder, unit: BatchUnit, columns: Mapping[str, Any]
     return {"file": f"{unit.name}.records", "records": len(lengths), "bytes": len(data)}
 
 
-@dataclass(frozen=True)
-class Shard:
-    """A record file to be made: its base name, and its slices of units' records, (file, first byte, end, records), in order."""
-
-    name: str
-    slices: tuple[tuple[str, int, int, int], ...]
-
-    @property
-    def size(self) -> int:
-        return sum(stop - start for _, start, stop, _ in self.slices)
-
-
 def plan_shards(setup: Setup, encoded: Iterable[tuple[BatchUnit, dict]]) -> list[Shard]:
     """The shards of all splits: contiguous, of nearly equal numbers of records."""
     shards = []
@@ -185,7 +169,9 @@ def plan_shards(setup: Setup, encoded: Iterable[tuple[BatchUnit, dict]]) -> list
     for split in setup.targets:
         units = [unit for unit, _ in results if unit.split == split]
         names = setup.shard_names(split, sum(result["bytes"] for unit, result in results if unit.split == split))
-        shards += _cut(setup.folder, names, units)
+        lengths = [np.frombuffer((setup.folder / _lengths_name(unit)).read_bytes(), "<i8") for unit in units]
+        files = [f"{unit.name}.records" for unit in units]
+        shards += joining.plan_shards(names, list(zip(files, lengths, strict=True)))
     return shards
 
 
@@ -193,41 +179,6 @@ def _in_order(results: Iterable[tuple[BatchUnit, dict]]) -> list[tuple[BatchUnit
     return sorted(results, key=lambda item: item[0].number)
 
 
-def _cut(folder: AnyPath, names: list[str], units: list[BatchUnit]) -> list[Shard]:
-    lengths = [np.frombuffer((folder / _lengths_name(unit)).read_bytes(), "<i8") for unit in units]
-    firsts = np.cumsum([0, *map(len, lengths)])
-    total, count = int(firsts[-1]), len(names)
-    shards = []
-    for i, name in enumerate(names):
-        low, high = (edge * total // count for edge in (i, i + 1))
-        slices = []
-        for unit, sizes, first in zip(units, lengths, firsts[:-1].tolist(), strict=True):
-            begin, end = max(low - first, 0), min(high - first, len(sizes))
-            if begin < end:
-                start = int(sizes[:begin].sum())
-                slices.append((f"{unit.name}.records", start, start + int(sizes[begin:end].sum()), end - begin))
-        shards.append(Shard(name, tuple(slices)))
-    return shards
-
-
 def make_shard(shard: Shard, report: Report) -> dict:
     """Joins the slices of a shard."""
-    with local_folder(_setup.folder) as here:
-        temporary = here / f"{shard.name}.{uuid4().hex}.tmp"
-        with ShardWriter(temporary, _setup.encoder.options.compression) as writer:
-            for name, start, stop, records in shard.slices:
-                with (_setup.folder / name).open("rb") as file:
-                    file.seek(start)
-                    while start < stop:
-                        data = file.read(min(_COPY_BYTES, stop - start))
-                        if not data:
-                            raise DataError(
-                                f"{_setup.folder / name} is damaged: it ends at byte {start}. Remove it, and run the command again"
-                            )
-                        start += len(data)
-                        writer.write(data, records if start == stop else 0)
-                        report(len(data))
-        move(temporary, _setup.folder / shard.name)
-    info = asdict(replace(writer.close(), file=shard.name))
-    store_result(_setup.folder, shard.name, info)
-    return info
+    return joining.write_shard(_setup.folder, shard, _setup.encoder.options.compression, report)

@@ -8,7 +8,7 @@ meta files come last, the markers go, and then the work folder.
 
 from nlpdata.output.committing import FinishedSet, commit, complete, digest
 from nlpdata.output.interruption import disk_errors
-from nlpdata.output.naming import OutputSet, is_own, output_set, set_files
+from nlpdata.output.naming import OutputSet, is_own, output_set, set_files, text_set
 from nlpdata.output.refusal import check_output
 from nlpdata.output.work import WorkFolder, is_unfinished, shared_path, store_result, work_path
 
@@ -27,5 +27,6 @@ __all__ = [
     "set_files",
     "shared_path",
     "store_result",
+    "text_set",
     "work_path",
 ]

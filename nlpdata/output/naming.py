@@ -1,4 +1,4 @@
-"""What a set of records is called, and which files are its own: those that may be replaced and removed with it."""
+"""What a set of records, or of text, is called, and which files are its own: those that may be replaced and removed with it."""
 
 import os
 import re
@@ -7,9 +7,11 @@ from pathlib import Path
 
 from nlpdata.errors import UsageError, opt
 from nlpdata.files.paths import AnyPath, path_of
-from nlpdata.records.contract import committing_marker, meta_path, record_stem, shard_names, split_shard
+from nlpdata.files.sets import SHARD_SUFFIX, marker_of, shards_of, split_shard
+from nlpdata.records.contract import committing_marker, meta_path, record_stem, shard_names
 
-SHARD_BYTES = 112 << 20  # records of a shard, unless their number is given
+SHARD_BYTES = 112 << 20  # records or text of a shard, unless their number is given
+TEXT_SUFFIXES = (".txt", ".text")
 QUESTIONS_SUFFIX = ".examples.jsonl.gz"
 
 _RECORDS = r"\.tf_?record(-\d{5,}-of-\d{5,})?"
@@ -18,7 +20,7 @@ _COPY = r"(\.hf\.json|(?!\.json$)\.[^./\0]+)?"  # of a tokenizer; `.tokenizer.js
 
 @dataclass(frozen=True)
 class OutputSet:
-    """One set of records.
+    """One set of records, or of text.
 
     Attributes:
       output: its name, as given to --output; of several names the first.
@@ -26,6 +28,7 @@ class OutputSet:
       kin: pattern of the stems of other sets in the folder that the same meta file may describe; "": of none.
       copy_stem: of the tokenizer's copy; None: the set's own.
       names: base names of the record files, where --output names each of them; (): as many shards of one name as it takes.
+      suffix: of the files of a set of text, e.g. ".txt"; "": they are record files.
     """
 
     output: str
@@ -33,6 +36,7 @@ class OutputSet:
     kin: str = ""
     copy_stem: str | None = None
     names: tuple[str, ...] = ()
+    suffix: str = ""
 
     @property
     def folder(self) -> AnyPath:
@@ -40,7 +44,7 @@ class OutputSet:
 
     @property
     def stem(self) -> str:
-        return record_stem(self.output).name
+        return path_of(self.output).name.removesuffix(self.suffix) if self.suffix else record_stem(self.output).name
 
     @property
     def stems(self) -> list[str]:
@@ -50,6 +54,8 @@ class OutputSet:
     @property
     def markers(self) -> list[AnyPath]:
         """The files that exist while the set is being replaced; each record file's reader looks for its own."""
+        if self.suffix:
+            return [marker_of(self.folder / self.stem)]
         return [committing_marker(self.folder / name) for name in self.names] or [committing_marker(self.output)]
 
     def shards(self, record_bytes: int, given: int | None = None) -> list[str]:
@@ -57,6 +63,8 @@ class OutputSet:
         if self.names:
             return list(self.names)
         count = given or max(1, -(-record_bytes // SHARD_BYTES))
+        if self.suffix:
+            return shards_of(f"{self.stem}{self.suffix}", count)
         return [Path(name).name for name in shard_names(self.output, count)]
 
 
@@ -79,6 +87,26 @@ def output_set(output: str, meta: str | None = None, kin: str = "", copy_stem: s
     if path_of(output).is_dir():
         raise UsageError(f"{opt('output')} {output} is a folder. Name the record file in it: {output}/train.tfrecord")
     return OutputSet(output, path_of(meta) if meta else meta_path(output), kin, copy_stem)
+
+
+def text_set(output: str) -> OutputSet:
+    """The set of text that `--output` names: `a/X.txt`, or its shards, with `a/X.sentences.json`. UsageError for another name."""
+    name = os.path.basename(output)
+    stem, suffix = os.path.splitext(name)
+    if (
+        not stem
+        or stem.startswith(".")
+        or any(character in name for character in "*?[,")
+        or suffix not in TEXT_SUFFIXES
+    ):
+        raise UsageError(
+            f"{opt('output')} names a text file, {' or '.join(f'*{each}' for each in TEXT_SUFFIXES)}, e.g. out/corpus.txt. "
+            f"Received: {output!r}."
+        )
+    path = path_of(output)
+    if path.is_dir():
+        raise UsageError(f"{opt('output')} {output} is a folder. Name the text file in it: {output}/corpus.txt")
+    return OutputSet(output, path.with_name(f"{stem}.sentences.json"), suffix=suffix)
 
 
 def _are_names(output: str, parts: list[str]) -> bool:
@@ -109,9 +137,11 @@ def is_own(target: OutputSet, name: str) -> bool:
     """Whether a file of this name next to the records may belong to the set: the rule by which we name its files.
 
     The names in a meta file or marker are data, which anybody may have written: what does not pass here is left alone.
-    Own are `<stem>.tfrecord` and `.tf_record`, whole or as a numbered shard, `<stem>.examples.jsonl.gz`, and the copy of
-    the tokenizer.
+    Own are of a set of text `<stem>.txt`, whole or as a numbered shard; of records `<stem>.tfrecord` and `.tf_record`,
+    likewise, `<stem>.examples.jsonl.gz`, and the copy of the tokenizer.
     """
+    if target.suffix:
+        return bool(re.fullmatch(_text_files(target), name))
     stems = f"(?:{'|'.join([*map(re.escape, target.stems), *([target.kin] if target.kin else [])])})"
     of_set = rf"{stems}({_RECORDS}|{re.escape(QUESTIONS_SUFFIX)})"
     stem = target.stem if target.copy_stem is None else target.copy_stem
@@ -120,8 +150,12 @@ def is_own(target: OutputSet, name: str) -> bool:
 
 
 def set_files(target: OutputSet) -> list[AnyPath]:
-    """The record files under the set's name, one file or numbered shards of any count."""
+    """The files of records or text under the set's name, one file or numbered shards of any count."""
     if not target.folder.is_dir():
         return []
-    names = f"(?:{'|'.join(map(re.escape, target.stems))}){_RECORDS}"
+    names = _text_files(target) if target.suffix else f"(?:{'|'.join(map(re.escape, target.stems))}){_RECORDS}"
     return sorted(path for path in target.folder.iterdir() if re.fullmatch(names, path.name))
+
+
+def _text_files(target: OutputSet) -> str:
+    return f"{re.escape(target.stem + target.suffix)}(?:{SHARD_SUFFIX})?"

@@ -39,7 +39,6 @@ replaced, the marker .X.committing is next to it, and every reader refuses.
 """
 
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +48,7 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.files import PathName
 from nlpdata.files.json_files import JSON_FAULTS, json_fault
 from nlpdata.files.paths import AnyPath, is_plain_name, open_binary, path_of
+from nlpdata.files.sets import marker_of, refuse_marked, shards_of, split_shard
 from nlpdata.files.writing import sync_folder, write_whole
 from nlpdata.options import check_range
 from nlpdata.records.meta_types import type_fault
@@ -66,7 +66,6 @@ V2_NAMES = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
 _SPECIAL = {"pad": 0, "unk": 0, "cls": 0, "sep": 0, "mask": 0}  # the special ids that a meta file gives
 
 _SUFFIXES = (".tfrecord", ".tf_record")
-_SHARD = re.compile(r"^(?P<base>.+)-(?P<index>\d{5,})-of-(?P<count>\d{5,})$")
 
 
 @dataclass(frozen=True)
@@ -159,15 +158,6 @@ def split_of_meta(meta: dict | None, file: str) -> dict | None:
 # ---------------------------------------------------------------------------------------------------------- file names
 
 
-def split_shard(path: PathName | AnyPath) -> tuple[AnyPath, int, int]:
-    """(the set's name, shard index, count): `X.tfrecord-00001-of-00003` -> (X.tfrecord, 1, 3); others (path, 0, 1)."""
-    path = path_of(path)
-    match = _SHARD.match(path.name)
-    if not match:
-        return path, 0, 1
-    return path.with_name(match["base"]), int(match["index"]), int(match["count"])
-
-
 def is_record_name(path: PathName | AnyPath) -> bool:
     """Whether a file's name is that of records: `X.tfrecord`, `X.tf_record`, or a shard of one."""
     return split_shard(path)[0].name.endswith(_SUFFIXES)
@@ -190,18 +180,12 @@ def meta_path(output: PathName | AnyPath) -> AnyPath:
 
 def committing_marker(output: PathName | AnyPath) -> AnyPath:
     """The marker that exists while the set is being replaced: `a/X.tfrecord` -> `a/.X.committing`."""
-    stem = record_stem(output)
-    return stem.with_name(f".{stem.name}.committing")
+    return marker_of(record_stem(output))
 
 
 def refuse_while_committing(output: PathName | AnyPath) -> None:
     """Raises DataError while the set has its commit marker: its files are then partly old, partly new."""
-    marker = committing_marker(output)
-    if marker.exists():
-        raise DataError(
-            f"{output}: this set of records is being replaced, or its replacement was interrupted ({marker} exists). "
-            "Wait for the command that writes it; if none runs any more, run it again to complete the set"
-        )
+    refuse_marked(committing_marker(output), f"{output}: this set of records")
 
 
 def shard_names(output: PathName | AnyPath, num_shards: int) -> list[str]:
@@ -213,9 +197,7 @@ def shard_names(output: PathName | AnyPath, num_shards: int) -> list[str]:
     name = str(output)
     if not name.endswith(_SUFFIXES):
         name += ".tfrecord"
-    if num_shards == 1:
-        return [name]
-    return [f"{name}-{index:05d}-of-{num_shards:05d}" for index in range(num_shards)]
+    return shards_of(name, num_shards)
 
 
 def find_meta(path: PathName | AnyPath) -> AnyPath | None:

@@ -7,7 +7,8 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.paths import AnyPath, path_of
-from nlpdata.records.contract import V2_NAMES, find_meta, lists, read_meta, split_shard
+from nlpdata.files.sets import split_shard
+from nlpdata.records.contract import V2_NAMES, find_meta, lists, read_meta
 from nlpdata.records.reader import Records, find_records
 from pretrain.data.examples import own_examples
 from pretrain.settings.flags import flag_of

@@ -10,7 +10,8 @@ import numpy as np
 from nlpdata.errors import DataError, NlpdataError
 from nlpdata.files import PathNames
 from nlpdata.files.paths import AnyPath, is_device
-from nlpdata.records.contract import find_meta, read_meta, refuse_while_committing, split_shard
+from nlpdata.files.sets import split_shard
+from nlpdata.records.contract import find_meta, read_meta, refuse_while_committing
 from nlpdata.records.decoding import Column, MalformedExample, decode_examples
 from nlpdata.records.reader import RecordFile, find_records
 from nlpdata.records.verification.report import MAX_SHOWN, VerifyReport

@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from nlpdata.errors import NlpdataError
 from nlpdata.files.paths import AnyPath, file_size, open_binary
-from nlpdata.records.contract import split_shard
+from nlpdata.files.sets import split_shard
 from nlpdata.records.reader import file_crc
 from nlpdata.records.verification.report import VerifyReport
 from nlpdata.records.verification.rules import RecordRules

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files.sets import split_shard
 from nlpdata.records.contract import (
     FORMAT_VERSION,
     Feature,
@@ -19,7 +20,6 @@ from nlpdata.records.contract import (
     record_stem,
     refuse_while_committing,
     shard_names,
-    split_shard,
     write_meta,
 )
 from tests.shared import shared

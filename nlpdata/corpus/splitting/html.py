@@ -1,0 +1,29 @@
+"""HTML as raw documents: the main text of each page, by the library trafilatura, without menus, comments and tables."""
+
+from collections.abc import Iterator
+
+from nlpdata.corpus.splitting.options import SplittingOptions
+from nlpdata.corpus.splitting.passages import Notice, Passage, passages_of
+from nlpdata.corpus.splitting.whole import read_bytes
+from nlpdata.corpus.types import ByteRange
+
+_ITEM = "- "  # the library's mark of an item of a list
+
+
+def read_html(byte_range: ByteRange, options: SplittingOptions) -> Iterator[Passage | Notice]:
+    """A page, one document. Its encoding is that which it names, else UTF-8 or what the bytes look like."""
+    content = read_bytes(byte_range.file)
+    if content is None:
+        yield Notice(byte_range.file.size, documents={"file_too_large": 1})
+        return
+    if content.strip():
+        yield from passages_of(text_of(content).split("\n"))
+    yield Notice(byte_range.file.size)
+
+
+def text_of(page: bytes) -> str:
+    """The main text of a page, a paragraph a line; empty where there is none."""
+    import trafilatura
+
+    text = trafilatura.extract(page, include_comments=False, include_tables=False) or ""
+    return "\n".join(line.removeprefix(_ITEM) for line in text.split("\n"))
