@@ -1,6 +1,8 @@
 """HTML as raw documents: the main text of each page, by the library trafilatura, without menus, comments and tables."""
 
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 from nlpdata.corpus.splitting.options import SplittingOptions
 from nlpdata.corpus.splitting.passages import Notice, Passage, passages_of
@@ -8,6 +10,16 @@ from nlpdata.corpus.splitting.whole import read_bytes
 from nlpdata.corpus.types import ByteRange
 
 _ITEM = "- "  # the library's mark of an item of a list
+
+
+@cache
+def _settings() -> Any:
+    from trafilatura.settings import use_config
+
+    settings = use_config()
+    # Of a main text shorter than that the library makes one line, headings, tables and all.
+    settings.set("DEFAULT", "MIN_EXTRACTED_SIZE", "1")
+    return settings
 
 
 def read_html(byte_range: ByteRange, options: SplittingOptions) -> Iterator[Passage | Notice]:
@@ -25,5 +37,5 @@ def text_of(page: bytes) -> str:
     """The main text of a page, a paragraph a line; empty where there is none."""
     import trafilatura
 
-    text = trafilatura.extract(page, include_comments=False, include_tables=False) or ""
+    text = trafilatura.extract(page, include_comments=False, include_tables=False, config=_settings()) or ""
     return "\n".join(line.removeprefix(_ITEM) for line in text.split("\n"))

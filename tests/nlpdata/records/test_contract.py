@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files.sets import split_shard
 from nlpdata.records.contract import (
     FORMAT_VERSION,
     Feature,
@@ -73,7 +72,6 @@ def test_shard_names():
     assert shard_names("a/x", 1) == ["a/x.tfrecord"]
     assert shard_names("a/x.tf_record", 1) == ["a/x.tf_record"]
     assert shard_names("a/x.tfrecord", 2) == ["a/x.tfrecord-00000-of-00002", "a/x.tfrecord-00001-of-00002"]
-    assert split_shard("a/x.tfrecord-00001-of-00002")[1:] == (1, 2)
     with pytest.raises(UsageError, match="num_shards must be at least 1"):
         shard_names("a/x", 0)
 
