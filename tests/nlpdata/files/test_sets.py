@@ -24,5 +24,5 @@ def test_the_marker_of_a_set(tmp_path):
     assert marker == tmp_path / ".x.y.committing"
     refuse_marked(marker, "x.y.txt: this set")
     marker.touch()
-    with pytest.raises(DataError, match="x.y.txt: this set is being replaced, or its replacement was interrupted"):
+    with pytest.raises(DataError, match=r"x\.y\.txt: this set is being replaced, or its replacement was interrupted"):
         refuse_marked(marker, "x.y.txt: this set")
