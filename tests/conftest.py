@@ -1,15 +1,18 @@
 """What holds for all tests."""
 
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import threading
+from pathlib import Path
 
 import hypothesis
 import pytest
 
 from nlpdata.cli import faults
-from tests import light, named_options, repository
+from tests import light, named_options, repository, warm_python
 
 # A time limit on each example tells how busy the machine is, not whether the code is right.
 hypothesis.settings.register_profile("no deadline", deadline=None)
@@ -25,6 +28,10 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     _keep_bytecode()
+    if warm_python.FOLDER_VARIABLE not in os.environ:  # a worker, and pytest in a test, have that of the session
+        folder = Path(tempfile.mkdtemp(prefix="warm-python-"))
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        warm_python.offer(folder)
     if config.getoption("--light"):
         sys.modules.update(
             dict.fromkeys(light.BLOCKED)

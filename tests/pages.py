@@ -6,9 +6,10 @@ import random
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
+
+from tests import warm_python
 
 ROOT = Path(__file__).resolve().parents[1]
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(5, 200))]
@@ -41,7 +42,7 @@ def plain_environment() -> dict[str, str]:
 def commands_of_this_environment(folder: Path) -> dict[str, str]:
     """A plain environment in which `nlpdata` and `python` are this environment's, by scripts in a new folder."""
     folder.mkdir()
-    python = shlex.quote(sys.executable)
+    python = shlex.join(warm_python.COMMAND)
     for name, command in (("nlpdata", f"{python} -m nlpdata"), ("python3", python), ("python", python)):
         (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
         (folder / name).chmod(0o755)

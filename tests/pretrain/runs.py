@@ -4,7 +4,6 @@ import json
 import os
 import pickle
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from pretrain.settings.schema import (
     RuntimeConfig,
     TrainerConfig,
 )
+from tests import warm_python
 from tests.messages import messages
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,8 +120,8 @@ def process(*jobs, cores: int | None = None, file_size: int | None = None, **env
         "    print(f'error: {error}')\n"
         "    sys.exit(error.exit_code)\n"
     )
-    started = subprocess.Popen(
-        [sys.executable, "-c", code],
+    started = warm_python.Process(
+        [*warm_python.COMMAND, "-c", code],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -4,9 +4,7 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tarfile
-from pathlib import Path
 
 import pytest
 import yaml
@@ -16,7 +14,7 @@ from pretrain.run import find_model_dir
 from pretrain.submit import build_package, main, module_sources
 from pretrain.training import hypertune
 from tests.disks import files_up_to
-from tests.pages import give_checkpoint, give_datasets
+from tests.pages import commands_of_this_environment, give_checkpoint, give_datasets
 from tests.pretrain.runs import ROOT
 
 FLAGS = [
@@ -274,10 +272,10 @@ def scripts(tmp_path):
     give_datasets(tmp_path)
     give_checkpoint(tmp_path)
     paths = {"INPUT": "glue/MRPC", "INIT_CHECKPOINT": "base", "OUTPUT": "out", "TASK": "mrpc", "CONFIG": "glue_mrpc"}
-    place = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    place = commands_of_this_environment(tmp_path / "commands")
 
     def run(name, *flags, **variables):
-        environment = {**os.environ, **paths, **place, "MAX_SEQ_LENGTH": "128", **variables}
+        environment = {**place, **paths, "MAX_SEQ_LENGTH": "128", **variables}
         command = ["sh", ROOT / "pretrain" / name, *flags]
         return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 

@@ -4,7 +4,6 @@ import json
 import os
 import select
 import subprocess
-import sys
 import threading
 from dataclasses import asdict
 
@@ -22,6 +21,7 @@ from pretrain.layers.classifier_head import ClassifierHead
 from pretrain.layers.span_head import SpanHead
 from pretrain.predict import main
 from pretrain.prediction.file import predict
+from tests import warm_python
 from tests.messages import messages
 from tests.pages import WORDS, lines_of_libraries, plain_environment
 from tests.pretrain.runs import tiny
@@ -373,7 +373,7 @@ def test_standard_input_and_output_on_the_other_backend(models, tmp_path):
     pytest.importorskip("jax")
     texts = [text for text in texts_for("classifier", 12) if isinstance(text, str)]
     table = "text,x\n" + "".join(f"{text},1\n" for text in texts)
-    command = [sys.executable, "-m", "pretrain.predict", "--model_dir", str(models["classifier"]), "--input", "-",
+    command = [*warm_python.COMMAND, "-m", "pretrain.predict", "--model_dir", str(models["classifier"]), "--input", "-",
                "--input_format", "csv", "--output", "-", "--format", "jsonl"]  # fmt: skip
     environment = plain_environment() | {"KERAS_BACKEND": "jax"}
     done = subprocess.run(

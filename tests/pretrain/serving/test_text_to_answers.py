@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from pretrain import export
 from pretrain import predict as command
 from pretrain.prediction.file import predict
 from pretrain.training import run_experiment
+from tests import warm_python
 from tests.pages import WORDS
 from tests.pretrain.finetuning import LENGTH, sentence_experiment
 
@@ -75,7 +75,7 @@ def test_the_exported_model_answers_as_predict_does(run, tmp_path):
     second = ["w7", "", "w21", "w22 w23", "w150", "w30 " * 40]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     asked = subprocess.run(
-        [sys.executable, "-c", ASK, str(tmp_path / "served" / "pairs" / "1"), json.dumps([first, second])],
+        [*warm_python.COMMAND, "-c", ASK, str(tmp_path / "served" / "pairs" / "1"), json.dumps([first, second])],
         capture_output=True,
         text=True,
         cwd=tmp_path,

@@ -5,7 +5,6 @@ import os
 import resource
 import shutil
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from nlpdata.files.temporary import temporary
 from pretrain.converters import Checkpoint, assign, native, read_checkpoint, read_encoder
 from pretrain.converters.write import write_checkpoint
 from pretrain.training.checkpoints import BestCheckpoint, Checkpoints
+from tests import warm_python
 from tests.messages import messages
 from tests.nlpdata.files.test_temporary import another_process
 from tests.nlpdata.interruptions import run_failing, run_killed
@@ -225,7 +225,7 @@ def test_full_disk_while_saving_leaves_the_older_ones_whole(checkpoints, tmp_pat
         "    sys.exit(error.exit_code)\n"
     )
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    done = subprocess.run([*warm_python.COMMAND, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 1, done.stderr
     assert "cannot write the checkpoint" in done.stdout
     assert "Earlier checkpoints are whole" in done.stdout

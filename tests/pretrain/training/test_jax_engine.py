@@ -13,6 +13,7 @@ from keras import ops
 
 from pretrain.tasks.pretraining import PretrainingTask
 from pretrain.training.trainer import Trainer
+from tests import warm_python
 from tests.pages import lines_of_libraries, plain_environment
 from tests.pretrain.finetuning import records, sentence_experiment, squad_records
 from tests.pretrain.runs import ROOT, changed, curve, experiment, finish, lines, max_difference, process, run, tiny
@@ -215,7 +216,7 @@ def test_devices_that_are_not_there(base, runtime, message):
     )
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "KERAS_BACKEND": "jax"}
     environment.pop("TF_CONFIG", None)
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = subprocess.run([*warm_python.COMMAND, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert message in done.stdout, done.stderr[-2000:]
 
 

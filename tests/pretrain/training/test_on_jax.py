@@ -3,10 +3,11 @@
 import importlib.util
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import warm_python
 
 ROOT = Path(__file__).resolve().parents[3]
 TESTS = (
@@ -32,8 +33,9 @@ TESTS = (
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs JAX (pip install '.[jax]')")
 @pytest.mark.skipif(os.environ.get("KERAS_BACKEND") == "jax", reason="this is the process on JAX")
 def test_model_code_on_jax():
+    tests = [f"tests/pretrain/{name}" for name in TESTS]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"tests/pretrain/{name}" for name in TESTS)],
+        [*warm_python.COMMAND, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
         cwd=ROOT,
         env={**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},
         capture_output=True,
