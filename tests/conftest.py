@@ -28,6 +28,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     _keep_bytecode()
+    _compile_quickly()
     if warm_python.FOLDER_VARIABLE not in os.environ:  # a worker, and pytest in a test, have that of the session
         folder = Path(tempfile.mkdtemp(prefix="warm-python-"))
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
@@ -42,6 +43,12 @@ def _keep_bytecode():
     """Compiles each module once, not in every process of the tests: hundreds start, with most of our modules each."""
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def _compile_quickly():
+    """XLA, of JAX and of TensorFlow, leaves out optimizations, which take longer than all steps of a test's run."""
+    own = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    os.environ["XLA_FLAGS"] = f"{own} {os.environ.get('XLA_FLAGS', '')}".strip()
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -22,7 +22,7 @@ RUNNERS = {
         "--direct_running_mode=multi_processing",
         "--direct_num_workers=2",
     ],
-    "Dask": ["--runner=DaskRunner"],
+    "Dask": ["--runner=DaskRunner", "--", "--dask_npartitions=2"],
 }
 SLOW = ("multi_processing", "Dask")
 MARKS = {"multi_processing": [pytest.mark.slow], "Dask": [pytest.mark.thorough]}
