@@ -34,6 +34,7 @@ SUBSTITUTIONS = {
     "--model_dir=layers ": "--model_dir=layers --print_config ",  # likewise
     "--model_dir=run0\n": "--model_dir=run0 --print_config\n",
     "--num_train_steps=400 ": "--num_train_steps=30 --train_batch_size=16 --params_override=trainer.summary_interval=10 ",
+    "--num_train_steps=200 ": "--num_train_steps=4 ",
     "--num_train_epochs=20 ": "--num_train_epochs=4 ",
     "--params_override=task.train_data.input_path": "--params_override=trainer.train_steps=2,task.train_data.input_path",
     "--model_dir=run2 \\\n": "--model_dir=run2 --num_train_steps=2 \\\n",
