@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -49,6 +50,8 @@ def running_store():
     before = dict(os.environ)
     os.environ.update(_SETTINGS, AWS_ENDPOINT_URL=endpoint)
     argv = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    own = tempfile.TemporaryDirectory()  # what is kept about remote files
+    os.environ["XDG_CACHE_HOME"] = own.name
     with open(os.devnull, "wb") as nothing:
         server = subprocess.Popen(argv, stdout=nothing, stderr=nothing)
     try:
@@ -58,6 +61,7 @@ def running_store():
     finally:
         server.terminate()
         server.wait()
+        own.cleanup()
         os.environ.clear()
         os.environ.update(before)
 
