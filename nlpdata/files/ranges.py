@@ -5,7 +5,6 @@ file = cache.open(RemotePath("s3://bucket/train.tfrecord"))
 cache.read([(file, 0, 12), (file, 70_000, 72_000)])    # what is missing is fetched side by side
 """
 
-import os
 import tempfile
 import threading
 import time
@@ -140,7 +139,8 @@ class BlockCache:
             return fetched[block][start:stop]
         self._slots.move_to_end(block)
         assert self._file is not None  # something was kept
-        return os.pread(self._file.fileno(), stop - start, self._slots[block] * BLOCK + start)
+        self._file.seek(self._slots[block] * BLOCK + start)
+        return self._file.read(stop - start)
 
     def _keep(self, block: Block, data: bytes) -> None:
         if block in self._slots:
@@ -150,7 +150,9 @@ class BlockCache:
                 self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed with this object)
                 weakref.finalize(self, self._file.close)
             slot = len(self._slots) if len(self._slots) < self._most else self._slots.popitem(last=False)[1]
-            os.pwrite(self._file.fileno(), data, slot * BLOCK)
+            self._file.seek(slot * BLOCK)
+            self._file.write(data)
+            self._file.flush()
         except OSError as error:
             raise DataError(
                 f"{self._paths[block[0]]}: blocks of it cannot be kept in {tempfile.gettempdir()}: {error.strerror or error}. Set "

@@ -20,6 +20,7 @@ from nlpdata.records.framing import FOOTER, HEADER, Framing
 
 _log = logging.getLogger(__name__)
 
+REPORTED_BYTES = 16 << 20  # a file that takes its time is named
 CACHE_GIGABYTES = 8.0  # of remote records that stay on this machine's disk, unless it is given
 _FRAME = HEADER + FOOTER
 
@@ -39,6 +40,8 @@ def remote_records(path: RemotePath, file: int, cache: BlockCache) -> tuple[np.n
     if lengths is not None:
         stops = np.cumsum(lengths + _FRAME) - FOOTER
         return stops - lengths, stops
+    if size >= REPORTED_BYTES:
+        _log.info(f"{path}: is read once, to find where its records begin ({size >> 20} MiB)")
     framing, tail, begin = Framing(path), b"", 0
     for start, window in cache.stream(file):
         data, begin = tail + window, start - len(tail)

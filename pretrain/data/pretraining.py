@@ -13,6 +13,7 @@ from nlpdata.pretraining.masking import MaskingRule, mask_batch
 from nlpdata.records.contract import V2_NAMES, is_pretraining
 from nlpdata.records.reader import Records
 from pretrain.data.batches import Batches
+from pretrain.data.corpus import names_corpus
 from pretrain.data.record_set import check_fits_model, check_range, ends_of_files, open_record_set, set_mask
 from pretrain.settings.schema import DataConfig, TaskConfig
 
@@ -38,6 +39,11 @@ def pretraining_batches(config: DataConfig, task: TaskConfig) -> Batches:
     Raises UsageError where configuration and records do not fit, DataError where a record file is damaged.
     """
     name = f"task.{'train_data' if config.is_training else 'validation_data'}"
+    if names_corpus(config):
+        raise UsageError(
+            f"{name}.input_path is text. A single run makes records of it in its model_dir; for several runs, or from Python, make "
+            "them with nlpdata create-pretraining."
+        )
     records, meta = open_record_set(config, name)
     source = _Source(records, meta, config, task, name)
     return Batches(records, config, source.transform, name, source.facts(), packs=True)

@@ -1,5 +1,6 @@
 """Records on an object store are read in parts, as if they were here."""
 
+import errno
 import gzip
 import pickle
 import tempfile
@@ -9,10 +10,12 @@ import pytest
 
 from nlpdata.errors import DataError
 from nlpdata.files import ranges
+from nlpdata.records import remote as remote_files
 from nlpdata.records.contract import Feature
 from nlpdata.records.encoding import encode_examples
 from nlpdata.records.reader import Records, find_records, open_records
 from nlpdata.records.writer import ShardWriter
+from tests.messages import messages
 from tests.object_store import running_store
 
 COUNTS = (1000, 1, 299)
@@ -70,8 +73,11 @@ def taken(traffic) -> int:
     return total
 
 
-def test_any_rows_are_those_of_a_copy_and_each_byte_comes_once(local, remote, traffic):
-    here, there = open_records(str(local / "*.tfrecord")), open_records(remote)
+def test_any_rows_are_those_of_a_copy_and_each_byte_comes_once(local, remote, traffic, monkeypatch):
+    monkeypatch.setattr(remote_files, "REPORTED_BYTES", 200_000)
+    with messages() as said:
+        here, there = open_records(str(local / "*.tfrecord")), open_records(remote)
+    assert said == ["s3://bucket/set/a.tfrecord: is read once, to find where its records begin (0 MiB)"]
     size = sum(path.stat().st_size for path in local.iterdir())
     assert size <= taken(traffic) <= size + 3 * BLOCK  # where the records begin is found
     order = np.random.default_rng(1).permutation(sum(COUNTS))
@@ -117,6 +123,21 @@ def test_an_index_that_does_not_fit_is_made_anew(local, remote, traffic, tmp_pat
             path.write_bytes(content)
         np.testing.assert_array_equal(open_records(remote)[::40]["ids"], here)
     assert sorted(path.stat().st_size for path in files)[0] > 8
+
+
+def test_a_full_disk_is_named(remote, traffic, monkeypatch):
+    class Full:
+        def close(self):
+            pass
+
+        def seek(self, position):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(ranges.tempfile, "TemporaryFile", Full)
+    with pytest.raises(
+        DataError, match=r"s3://bucket/set/a.tfrecord: blocks of it cannot be kept in .*: No space left.* TMPDIR"
+    ):
+        open_records(remote)
 
 
 def test_compressed_files_are_copied(local, store, traffic):

@@ -72,6 +72,8 @@ def test_text_is_told_from_records_by_name_or_content(section, tmp_path):
         "of_records",
     ):
         assert names(given) == (False, False), given
+    with pytest.raises(UsageError, match=r"task.train_data.input_path is text. .* nlpdata create-pretraining"):
+        pretraining_batches(section, task())
     assert not names_corpus(replace(section, input_path="toy:nsp"))
     assert not names_corpus(replace(section, input_path=""))
     assert not names_corpus(DataConfig(section.input_path))

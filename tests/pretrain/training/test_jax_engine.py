@@ -8,9 +8,12 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from keras import ops
 
+from pretrain.converters import native
+from pretrain.data import example_digest, pretraining_batches
 from pretrain.tasks.pretraining import PretrainingTask
 from pretrain.training.trainer import Trainer
 from tests import warm_python
@@ -41,6 +44,15 @@ class Hurried(Trainer):
     def take_step(self, step, prepared):
         if step == 7 and self.engine.host[0] == 1:
             self._budget.note("loop", 3600.0)
+        return super().take_step(step, prepared)
+
+
+class Diverging(Trainer):
+    """The part of the second host alone makes the loss of the fifth step nan."""
+
+    def take_step(self, step, prepared):
+        if step == 4 and self.engine.host[0] == 1 and not self.recoveries:
+            prepared = replace(prepared, denominators=dict.fromkeys(prepared.denominators, np.float32(np.nan)))
         return super().take_step(step, prepared)
 
 
@@ -156,23 +168,25 @@ def test_a_savedmodel_of_a_run_on_jax(runs, tmp_path):
     assert all((written[name] == own[name]).all() for name in own)
 
 
-def test_kill_9_leaves_no_trace(record_sets, on_jax, tmp_path):
-    """With dropout, dynamic masking and micro-steps, to the last bit. The second process compiles nothing new."""
-    trainer = {"train_steps": 30, "checkpoint_interval": 7, "steps_per_loop": 3, "summary_interval": 1}
-    trainer |= {"log_example_digest": True, "gradient_accumulation_steps": 2, "summary_interval": 3}
+def test_kill_9_in_either_stage_leaves_no_trace(record_sets, on_jax, tmp_path):
+    """With dropout, dynamic masking and micro-steps, to the last bit. Processes after the first one compile nothing new."""
+    trainer = {"train_steps": None, "checkpoint_interval": 7, "steps_per_loop": 3, "summary_interval": 3}
+    trainer |= {"log_example_digest": True, "gradient_accumulation_steps": 2}
+    trainer["stages"] = [{"train_steps": 15}, {"train_steps": 60, "train_data": {"masked_lm_prob": 0.3}}]
     config = experiment(record_sets["dynamic"], trainer=trainer)
     code, said = finish(on_jax((config, tmp_path / "whole", "compile_only"), (config, tmp_path / "whole", "train")))
     assert code == 0, said
     compiled = {name for name in os.listdir(on_jax.cache) if "on_replica" in name}
-    started = on_jax((config, tmp_path / "run", "train"))
-    _wait_for_step(started, tmp_path / "run", 9)
-    started.kill()
-    finish(started)
+    for step in (3, 18):
+        started = on_jax((config, tmp_path / "run", "train"))
+        _wait_for_step(started, tmp_path / "run", step)
+        started.kill()
+        finish(started)
     code, said = finish(on_jax((config, tmp_path / "run", "train")))
     assert code == 0, said
     assert "resuming from" in said or "nothing to do" in said
     expected = curve(tmp_path / "whole")
-    assert len([loss for loss, _, _ in expected.values() if loss is not None]) == 10
+    assert len([loss for loss, _, _ in expected.values() if loss is not None]) == 25
     assert curve(tmp_path / "run") == expected
     assert compiled
     assert {name for name in os.listdir(on_jax.cache) if "on_replica" in name} == compiled
@@ -181,12 +195,15 @@ def test_kill_9_leaves_no_trace(record_sets, on_jax, tmp_path):
 def test_two_hosts_give_the_curve_of_one(runs, base, on_jax, tmp_path):
     two = changed(base, "runtime", distribution_strategy="multi_worker_mirrored")
     two = changed(two, "trainer", train_steps=STEPS, validation_interval=STEPS)
+    recovering = changed(two, "trainer", type=f"{__name__}:Diverging", recovery_max_trials=2, train_steps=9)
+    recovering = changed(recovering, "trainer", checkpoint_interval=3, log_example_digest=True)
     workers = [f"localhost:{port}" for port in _free_ports(2)]
     started = []
     for index in range(2):
         cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
         hurried = changed(two, "trainer", type=f"{__name__}:Hurried", max_time="1h")
         jobs = [(each, tmp_path / "two", "train_and_eval") for each in (hurried, two)]
+        jobs.append((recovering, tmp_path / "recovered", "train"))
         started.append(on_jax(*jobs, TF_CONFIG=json.dumps(cluster)))
     results = [finish(each, 300) for each in started]
     assert [code for code, _ in results] == [0, 0], results
@@ -197,6 +214,11 @@ def test_two_hosts_give_the_curve_of_one(runs, base, on_jax, tmp_path):
     one, other = lines(runs / "two", "eval")[-1], lines(tmp_path / "two", "eval")[-1]
     assert other["loss"] == pytest.approx(one["loss"], rel=1e-5)
     assert other["examples"] == one["examples"]
+    # The weights are nan in the sixth step; both return to the checkpoint of step 3, and skip the three batches since then.
+    assert native.read_info(native.locate(tmp_path / "recovered"))["recoveries"] == [{"step": 3, "diverged_at": 6}]
+    part = pretraining_batches(base.task.train_data, base.task).for_host(0, 2, None, 2)
+    digests = [digest for _, _, digest in curve(tmp_path / "recovered").values()]
+    assert digests == [example_digest(part.batch(number)) for number in (0, 1, 2, 6, 7, 8, 9, 10, 11)]
 
 
 @pytest.mark.parametrize(
