@@ -34,7 +34,7 @@ _COMMA, _COMMA_APART = re.compile(r"[,.](?=\s)"), re.compile(r"\s[,.](?=\s)")
 _FEW_MARKS = 50  # commas and full stops, or signs of letters: fewer tell nothing
 _MANY_SIGNS, _MANY_ACCENTS = 0.01, 0.001  # of the characters
 _SPLIT = "nlpdata split-sentences"
-_EXTRACT = f"{_SPLIT} extracts its text"
+_OF_HTML = f"{_SPLIT} {opt('format', 'html')} extracts its text"
 _HEADER_NAME = re.compile(r"[\w .#/-]{1,30}")
 
 
@@ -162,9 +162,10 @@ def _table(sample: _Sample) -> str | None:
             continue
         if mark != "\t" and not _is_separator(sample, rows, mark):
             continue
+        format = opt("format", "tsv" if form == "tab" else "csv")
         return (
-            f"its rows have {width} columns with a {form} between them, and are read as text, separators and all. Write "
-            f"the column of the text to a text file, or to JSON lines for {opt('text_key')}"
+            f"its rows have {width} columns with a {form} between them, and are read as text, separators and all. "
+            f"{_SPLIT} {format} makes a corpus of a column ({opt('text_field')})"
         )
     return None
 
@@ -182,10 +183,11 @@ def _is_separator(sample: _Sample, rows: list[list[str]], mark: str) -> bool:
 def _markup(sample: _Sample) -> str | None:
     share = _share(sample, _TAG.search)
     if share < _MARKED and re.match(r"\s*(<!doctype|<html|<\?xml)", sample.lines[0], re.IGNORECASE):
-        return f"it begins {sample.lines[0].strip()[:30]!r}: its tags are read as text. {_EXTRACT}"
+        return f"it begins {sample.lines[0].strip()[:30]!r}: its tags are read as text. {_OF_HTML}"
     if share >= _MARKED:
         kind = "XML" if sample.lines[0].lstrip().startswith("<?xml") else "HTML or XML"
-        return f"it is {kind}: {share:.0%} of its lines have tags, which are read as text. {_EXTRACT}"
+        remedy = "Extract its text first" if kind == "XML" else _OF_HTML
+        return f"it is {kind}: {share:.0%} of its lines have tags, which are read as text. {remedy}"
     if sample.lines[0].startswith("<doc id="):
         return (
             "it has the <doc> marks of WikiExtractor, which are read as text. Use its --json, and "
@@ -265,7 +267,10 @@ def _markdown(sample: _Sample) -> str | None:
     share = _share(sample, _MARKDOWN.match)
     if headings < 2 or share < _MARKED_DOWN:
         return None
-    return f"it is Markdown: {share:.0%} of its lines begin with its marks, which are read as text. {_EXTRACT}"
+    return (
+        f"it is Markdown: {share:.0%} of its lines begin with its marks, which are read as text. {_SPLIT} "
+        f"{opt('format', 'markdown')} takes the text out of them"
+    )
 
 
 def _tokenized(sample: _Sample) -> str | None:

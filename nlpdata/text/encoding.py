@@ -2,7 +2,7 @@
 
 from shlex import quote
 
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, opt
 
 HEAD_BYTES = 4096
 """How much of a file `check_is_text` wants to see."""
@@ -22,7 +22,10 @@ _OTHER_FORMATS = {
     b"7z\xbc\xaf\x27\x1c": ("a 7-Zip archive", "extract it first"),
     b"\x04\x22\x4d\x18": ("lz4 data", "decompress it, or recompress it with gzip or zstd"),
     b"%PDF-": ("a PDF document", "extract its text first"),
-    b"PAR1": ("a Parquet file", "write its text column to text or JSON lines first"),
+    b"PAR1": (
+        "a Parquet file",
+        f"nlpdata split-sentences {opt('format', 'parquet')} makes a corpus of its column of text",
+    ),
     b"ARROW1": ("an Arrow file", "write its text column to text or JSON lines first"),
     b"\x89HDF": ("an HDF5 file", "it is not text"),
     b"\x93NUMPY": ("a NumPy array", "it is not text"),

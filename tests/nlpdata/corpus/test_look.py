@@ -46,7 +46,7 @@ ODD = {
     "CSV": (
         "a.csv",
         "text,label\n" + "\n".join(f'"{s}",{i % 2}' for i, s in enumerate(SENTENCES)),
-        "2 columns with a comma",
+        "split-sentences format='csv' makes a corpus of a column (text_field)",
     ),
     "CSV under another name": (
         "a.txt",
@@ -57,14 +57,14 @@ ODD = {
     "HTML": (
         "a.txt",
         "<!DOCTYPE html>\n<html>\n" + "\n".join(f"<p>{s}</p>" for s in SENTENCES),
-        "split-sentences extracts its text",
+        "split-sentences format='html' extracts its text",
     ),
     "HTML without a head": ("a.txt", "\n".join(f"{s} <br/>" for s in SENTENCES), "100% of its lines have tags"),
     "XML": ("a.txt", '<?xml version="1.0"?>\n' + "\n".join(f"<s>{s}</s>" for s in SENTENCES), "it is XML"),
     "Markdown": (
         "a.txt",
         "# Foxes\n\n" + "\n".join(f"## Fox {i}\n\n- {s}\n- {s} [more](x.md)\n" for i, s in enumerate(SENTENCES)),
-        "100% of its lines begin with its marks, which are read as text. nlpdata split-sentences",
+        "100% of its lines begin with its marks, which are read as text. nlpdata split-sentences format='markdown'",
     ),
     "paragraphs": (
         "a.txt",
