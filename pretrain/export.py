@@ -1,4 +1,4 @@
-"""python -m pretrain.export MODEL_DIR DEST --format savedmodel: a run's newest or best checkpoint, for others to read."""
+"""pretrain export MODEL_DIR DEST --format savedmodel: a run's newest or best checkpoint, for others to read."""
 
 import logging
 from collections.abc import Sequence
@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from nlpdata.cli.parameters import with_common
+from nlpdata.cli.results import Summary
+from nlpdata.cli.screens import GroupedCommand
 from nlpdata.errors import UsageError
 from nlpdata.files.unpacking import shown, unpacked
 from pretrain.settings.command_line import (
@@ -17,34 +19,39 @@ from pretrain.settings.command_line import (
     Format,
     ImportModules,
     StoredTokenizer,
+    option,
     run_app,
 )
 from pretrain.tasks.metrics import BETTER
 
 _log = logging.getLogger("pretrain.export")
 
+EXAMPLES = """
+pretrain export run2 model --format savedmodel
+pretrain export run2 model --format hf --which best
+"""
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
-@app.command()
+@app.command(cls=GroupedCommand, epilog=EXAMPLES)
 @with_common
 def export_command(
-    model_dir: Annotated[str, typer.Argument(help="Folder of a run.")],
-    dest: Annotated[str, typer.Argument(help="New folder.")],
+    model_dir: Annotated[str, typer.Argument(help="Folder of a run.", rich_help_panel="Files")],
+    dest: Annotated[str, typer.Argument(help="New folder.", rich_help_panel="Files")],
     format: Format = "savedmodel",
-    which: Annotated[Literal["newest", "best"], typer.Option(help="Checkpoint of the run.")] = "newest",
+    which: Annotated[Literal["newest", "best"], option("Model", "Checkpoint of the run.", "--which")] = "newest",
     encoder_only: EncoderOnly = False,
     tokenizer: StoredTokenizer = None,
     do_lower_case: DoLowerCase = None,
     import_module: ImportModules = None,
     allow_other_tokenizer: AllowOtherTokenizer = False,
-) -> None:
+) -> Summary:
     """Write a run's checkpoint in the format of another tool."""
     from pretrain.converters import places
     from pretrain.converters.convert import convert_place
 
     folder = find_checkpoint(unpacked(places.find(model_dir)), best=which == "best")
-    print(f"checkpoint: {shown(str(folder))}")
     convert_place(
         str(folder),
         dest,
@@ -55,7 +62,9 @@ def export_command(
         do_lower_case=do_lower_case,
         allow_other_tokenizer=allow_other_tokenizer,
     )
-    print(f"written: {dest} ({format})")
+    checkpoint = shown(str(folder))
+    facts = {"checkpoint": checkpoint, "written": [dest], "format": format}
+    return Summary("export", facts, [f"checkpoint: {checkpoint}", f"written: {dest} ({format})"])
 
 
 def find_checkpoint(model_dir: Path, best: bool) -> Path:
@@ -67,7 +76,7 @@ def find_checkpoint(model_dir: Path, best: bool) -> Path:
     if own is None or newest is None:
         raise UsageError(
             f"{model_dir}: not the folder of a run: it has no checkpoints/step-... For other checkpoints: "
-            "python -m pretrain.convert."
+            "pretrain convert."
         )
     if not best:
         return newest
@@ -75,8 +84,8 @@ def find_checkpoint(model_dir: Path, best: bool) -> Path:
     subdir = trainer.get("best_checkpoint_export_subdir")
     if subdir and not (model_dir / subdir).resolve().is_relative_to(model_dir.resolve()):
         raise UsageError(
-            f"{model_dir}: says that its best checkpoint is in {subdir!r}, outside of it. If that is right: python -m "
-            "pretrain.convert FOLDER DEST."
+            f"{model_dir}: says that its best checkpoint is in {subdir!r}, outside of it. If that is right: pretrain "
+            "convert FOLDER DEST."
         )
     found = native.locate(model_dir / subdir) if subdir else None
     if found is None:

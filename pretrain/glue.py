@@ -1,4 +1,4 @@
-"""python -m pretrain.glue --init_checkpoint base --input glue --output sweep: fine-tunes on GLUE tasks, and prints the table.
+"""pretrain glue --init_checkpoint base --input glue --output sweep: fine-tunes on GLUE tasks, and prints the table.
 
 What it does: pretrain.sweeps.glue. In the output folder are records/TASK, TASK/seed-N (the runs), glue.json and glue.tsv.
 Called again it resumes.
@@ -13,66 +13,90 @@ from typing import Annotated, Literal
 import typer
 
 from nlpdata.cli.parameters import with_common
+from nlpdata.cli.results import Summary
+from nlpdata.cli.screens import GroupedCommand
 from nlpdata.files.paths import is_remote
 from nlpdata.options import ACCEPT_LOSS_HELP
 from pretrain.settings.backend import choose_backend
-from pretrain.settings.command_line import AllowOtherTokenizer, ImportModules, run_app
+from pretrain.settings.command_line import AllowOtherTokenizer, ImportModules, option, run_app
 from pretrain.sweeps.glue import GlueOptions, run_glue, table_lines
 
 _log = logging.getLogger("pretrain.glue")
 
+EXAMPLES = """
+pretrain glue --init_checkpoint run1 --input glue --output sweep
+pretrain glue --init_checkpoint run1 --input glue --output sweep \\
+    --tasks cola,mrpc --seeds 5
+"""
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
-@app.command()
+@app.command(cls=GroupedCommand, epilog=EXAMPLES)
 @with_common
 def glue_command(
     init_checkpoint: Annotated[
-        str, typer.Option("--init_checkpoint", "--init-checkpoint", help="Weights to start from.")
+        str,
+        option("Model", "Weights to start from.", "--init_checkpoint", metavar="PATH"),
     ],
-    input: Annotated[str, typer.Option(help="GLUE folder, with a folder for each task (CoLA, MRPC, ...).")],
-    output: Annotated[str, typer.Option("--output", "--model_dir", help="Folder of records, runs and the table.")],
-    tasks: Annotated[str, typer.Option(help="Names of tasks, comma-separated, or `all`.")] = "all",
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Runs for each task, with seeds 0 to N-1.")] = 1,
+    input: Annotated[
+        str,
+        option("Data", "GLUE folder, with a folder for each task (CoLA, MRPC, ...).", "--input", metavar="PATH"),
+    ],
+    output: Annotated[
+        str,
+        option("Output", "Folder of records, runs and the table.", "--output", "--model_dir", metavar="PATH"),
+    ],
+    tasks: Annotated[str, option("Data", "Names of tasks, comma-separated, or `all`.", "--tasks")] = "all",
+    seeds: Annotated[
+        int,
+        option("How it runs", "Runs for each task, with seeds 0 to N-1.", "--seeds", min=1, max=1000),
+    ] = 1,
     tokenizer: Annotated[
-        str | None, typer.Option(help="Tokenizer file.  [default: the one next to the weights]")
+        str | None,
+        option("Model", "Tokenizer file.  [default: the one next to the weights]", "--tokenizer", metavar="PATH"),
     ] = None,
     model_config: Annotated[
         str | None,
-        typer.Option(
-            "--model_config", "--model-config", help="Architecture: a name or a JSON file.  [default: the checkpoint's]"
+        option(
+            "Model",
+            "Architecture: a name or a JSON file.  [default: the checkpoint's]",
+            "--model_config",
+            metavar="PATH",
         ),
     ] = None,
     experiment: Annotated[
-        str, typer.Option(help="Registered experiment under the settings.")
+        str, option("Settings", "Registered experiment under the settings.", "--experiment")
     ] = "bert/sentence_prediction",
     max_seq_length: Annotated[
-        int, typer.Option("--max_seq_length", "--max-seq-length", min=8, max=65536, help="Tokens of a record.")
+        int,
+        option("Data", "Tokens of a record.", "--max_seq_length", min=8, max=65536),
     ] = 128,
     on_bad_row: Annotated[
         Literal["fail", "skip"],
-        typer.Option(
-            "--on_bad_row", "--on-bad-row", help="What to do about a row that cannot be used: stop, or leave it out."
-        ),
+        option("Data", "What to do about a row that cannot be used: stop, or leave it out.", "--on_bad_row"),
     ] = "fail",
-    accept_loss: Annotated[bool, typer.Option("--accept_loss", "--accept-loss", help=ACCEPT_LOSS_HELP)] = False,
+    accept_loss: Annotated[bool, option("Data", ACCEPT_LOSS_HELP, "--accept_loss")] = False,
     config_file: Annotated[
-        list[str] | None, typer.Option("--config_file", "--config-file", help="YAML over each task's settings.")
+        list[str] | None,
+        option("Settings", "YAML over each task's settings.", "--config_file", metavar="PATH"),
     ] = None,
     params_override: Annotated[
         list[str] | None,
-        typer.Option("--params_override", "--params-override", help="Fields over everything else, e.g. a.b=1,c.d=2."),
+        option("Settings", "Fields over everything else, e.g. a.b=1,c.d=2.", "--params_override"),
     ] = None,
     backend: Annotated[
         str | None,
-        typer.Option(
-            help="Library to compute with: auto, tensorflow or jax.  [default: KERAS_BACKEND, else auto]",
+        option(
+            "How it runs",
+            "Library to compute with: auto, tensorflow or jax.  [default: KERAS_BACKEND, else auto]",
+            "--backend",
             show_default=False,
         ),
     ] = None,
     import_module: ImportModules = None,
     allow_other_tokenizer: AllowOtherTokenizer = False,
-) -> None:
+) -> Summary:
     """Fine-tune on GLUE tasks, and print the table of their scores."""
     backend, why = choose_backend(
         backend, os.environ, None if is_remote(output) else next(Path(output).glob("*/seed-*"), None)
@@ -96,7 +120,8 @@ def glue_command(
         import_modules=import_module or (),
         allow_other_tokenizer=allow_other_tokenizer,
     )
-    print("\n".join(table_lines(run_glue(options))))
+    results = run_glue(options)
+    return Summary("glue", {"output": output, "table": results}, table_lines(results))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""python -m pretrain.predict --model_dir run2 --input texts.csv --output predictions.tsv: what a model predicts.
+"""pretrain predict --model_dir run2 --input texts.csv --output predictions.tsv: what a model predicts.
 
 A sentence model takes texts or pairs, a question answering model questions with contexts, a pretrained model texts with [MASK]:
 from CSV, TSV, JSON lines, Parquet, lines of text, or standard input. A question answering model also takes SQuAD's .json and
@@ -12,120 +12,147 @@ from typing import Annotated
 import typer
 
 from nlpdata.cli.parameters import with_common
-from pretrain.settings.command_line import AllowOtherTokenizer, ImportModules, run_app
+from nlpdata.cli.results import Summary
+from nlpdata.cli.screens import GroupedCommand
+from nlpdata.errors import UsageError
+from pretrain.settings.command_line import AllowOtherTokenizer, ImportModules, option, run_app
+
+EXAMPLES = """
+pretrain predict --model_dir run2 --input texts.csv --output predictions.tsv
+pretrain predict --model_dir run2 --input pairs.jsonl --output - \\
+    --format jsonl
+pretrain predict --model_dir squad --input dev-v2.0.json --output answers
+"""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
-@app.command()
+@app.command(cls=GroupedCommand, epilog=EXAMPLES)
 @with_common
 def predict_command(
     input: Annotated[
         str,
-        typer.Option(
-            help="Texts: CSV, TSV, JSON lines, Parquet or lines of text, compressed or not; - is standard input. Questions: "
-            "such a table, SQuAD's .json, or its records."
+        option(
+            "Input",
+            "Texts: CSV, TSV, JSON lines, Parquet or lines of text, compressed or not; - is standard input. Questions: "
+            "such a table, SQuAD's .json, or its records.",
+            "--input",
+            metavar="PATH",
         ),
     ],
     output: Annotated[
-        str, typer.Option(help="File of predictions; - is standard output; with --format squad a folder.")
+        str,
+        option(
+            "Output",
+            "File of predictions; - is standard output; with --format squad a folder.",
+            "--output",
+            metavar="PATH",
+        ),
     ],
     model_dir: Annotated[
-        str, typer.Option("--model_dir", "--model-dir", "--init_checkpoint", help="Folder of a run, or checkpoint.")
+        str,
+        option("Model", "Folder of a run, or checkpoint.", "--model_dir", "--init_checkpoint", metavar="PATH"),
     ],
     format: Annotated[
         str | None,
-        typer.Option(
-            help="Format of the predictions: tsv, jsonl, glue or squad.  [default: tsv, or jsonl by the name of the output; for "
-            "SQuAD's .json and records squad]"
+        option(
+            "Output",
+            "Format of the predictions: tsv, jsonl, glue or squad.  [default: tsv, or jsonl by the name of the output; for "
+            "SQuAD's .json and records squad]",
+            "--format",
         ),
     ] = None,
     input_format: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Input",
+            "csv, tsv, jsonl, parquet or text (one a line).  [default: by the name; of standard input text]",
             "--input_format",
-            "--input-format",
-            help="csv, tsv, jsonl, parquet or text (one a line).  [default: by the name; of standard input text]",
         ),
     ] = None,
     text_column: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Input",
+            "Column of the text or the question.  [default: text, sentence, question, premise, ...]",
             "--text_column",
-            "--text-column",
             "--question_column",
-            "--question-column",
-            help="Column of the text or the question.  [default: text, sentence, question, premise, ...]",
         ),
     ] = None,
     text_b_column: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Input",
+            "Column of the second text or the context.  [default: text_b, sentence2, context, ... if there]",
             "--text_b_column",
-            "--text-b-column",
             "--context_column",
-            "--context-column",
-            help="Column of the second text or the context.  [default: text_b, sentence2, context, ... if there]",
         ),
     ] = None,
     index_column: Annotated[
         str | None,
-        typer.Option(
-            "--index_column",
-            "--index-column",
-            help="Column that names the rows.  [default: index or id, else their number]",
-        ),
+        option("Input", "Column that names the rows.  [default: index or id, else their number]", "--index_column"),
     ] = None,
     delimiter: Annotated[
         str | None,
-        typer.Option(
-            help="Character between the columns of CSV and TSV, or its name, e.g. semicolon.  [default: recognised]"
+        option(
+            "Input",
+            "Character between the columns of CSV and TSV, or its name, e.g. semicolon.  [default: recognised]",
+            "--delimiter",
         ),
     ] = None,
     encoding: Annotated[
         str | None,
-        typer.Option(help="Encoding of the input, e.g. cp1252.  [default: UTF-8, or as its first bytes say]"),
+        option(
+            "Input", "Encoding of the input, e.g. cp1252.  [default: UTF-8, or as its first bytes say]", "--encoding"
+        ),
     ] = None,
     header: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Input",
+            "The first line of CSV and TSV names the columns; else they are numbered from 0.",
             "--header/--no-header",
             " /--noheader",
-            help="The first line of CSV and TSV names the columns; else they are numbered from 0.",
         ),
     ] = True,
     on_bad_row: Annotated[
         str,
-        typer.Option("--on_bad_row", "--on-bad-row", help="A row that cannot be used: fail, or skip and count it."),
+        option("Input", "A row that cannot be used: fail, or skip and count it.", "--on_bad_row"),
     ] = "fail",
     tokenizer: Annotated[
-        str | None, typer.Option(help="Tokenizer file.  [default: the one kept with the model]")
+        str | None,
+        option("Model", "Tokenizer file.  [default: the one kept with the model]", "--tokenizer", metavar="PATH"),
     ] = None,
     max_seq_length: Annotated[
         int | None,
-        typer.Option(
-            "--max_seq_length",
-            "--max-seq-length",
-            min=8,
-            max=65536,
-            help="Tokens of an example.  [default: the model's]",
-        ),
+        option("How it runs", "Tokens of an example.  [default: the model's]", "--max_seq_length", min=8, max=65536),
     ] = None,
     batch_size: Annotated[
-        int, typer.Option("--batch_size", "--batch-size", min=1, max=65536, help="Examples computed at a time.")
+        int,
+        option("How it runs", "Examples computed at a time.", "--batch_size", min=1, max=65536),
     ] = 32,
-    top_k: Annotated[int, typer.Option("--top_k", "--top-k", min=1, max=1000, help="Pieces for each [MASK].")] = 5,
+    top_k: Annotated[
+        int,
+        option("Output", "Pieces for each [MASK].", "--top_k", min=1, max=1000),
+    ] = 5,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace earlier predictions, once the new ones are complete.")
+        bool,
+        option("Output", "Replace earlier predictions, once the new ones are complete.", "--overwrite"),
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    quiet: bool = False,
+    json: bool = False,
     import_module: ImportModules = None,
     allow_other_tokenizer: AllowOtherTokenizer = False,
-) -> None:
-    """Write the predictions of a model."""
+) -> Summary:
+    """Write the predictions of a model.
+
+    A sentence model takes texts or pairs, a question answering model questions with contexts, a pretrained model texts with
+    [MASK]."""
+    if json and output == "-":
+        raise UsageError("--json prints its object on standard output, and --output - the predictions: name a file.")
     from pretrain.prediction.file import predict
 
-    predict(
+    result = predict(
         model_dir,
         input,
         output,
@@ -147,6 +174,7 @@ def predict_command(
         import_modules=import_module or (),
         allow_other_tokenizer=allow_other_tokenizer,
     )
+    return Summary("predict", vars(result))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

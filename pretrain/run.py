@@ -1,4 +1,4 @@
-"""python -m pretrain.run: flags in, one experiment run. Nothing heavy is imported before it is needed.
+"""pretrain run: flags in, one experiment run. Nothing heavy is imported before it is needed.
 
 `nlpdata.cli.program` has the exit codes.
 """
@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from nlpdata.cli.libraries import show_libraries
+from nlpdata.cli.messages import hide_progress
 from nlpdata.cli.program import run_program
+from nlpdata.cli.results import Summary, reserved_output
 from nlpdata.cli.version import version_line
 from nlpdata.errors import UsageError, closest
 from nlpdata.files.fetching import local_only
@@ -26,7 +28,8 @@ from pretrain.prediction.at_end import check_tokenizer, file_to_predict, predict
 from pretrain.settings.backend import choose_backend, use_installed
 from pretrain.settings.dialects.gin_files import GinBindings, gin_layers, read_gin
 from pretrain.settings.face import face_of
-from pretrain.settings.flags import FIELDS, RUN, fields_of, help_text, names_of, notes_of, parse_flags
+from pretrain.settings.flag_help import flags_app, help_text
+from pretrain.settings.flags import FIELDS, RUN, fields_of, names_of, notes_of, parse_flags
 from pretrain.settings.overrides import parse_overrides
 from pretrain.settings.schema import ExperimentConfig, registered
 from pretrain.settings.tree import to_tree, with_layers
@@ -39,6 +42,17 @@ _log = logging.getLogger("pretrain.run")
 
 _CONTINUOUS = ("continuous_eval", "continuous_train_and_eval")
 MODES = ("train", "eval", "train_and_eval", "eval_all", *_CONTINUOUS, "predict", "train_and_predict")
+EXAMPLES = """
+pretrain run --experiment=albert/pretraining --model_config=albert_base_v2 \\
+    --input_files='out/train.tfrecord*' --model_dir=run1
+pretrain run --experiment=bert/sentence_prediction --mode=train_and_eval \\
+    --init_checkpoint=run1 --input_files=out/mrpc/train.tfrecord \\
+    --eval_files=out/mrpc/dev.tfrecord --model_dir=run2
+pretrain run --experiment=help
+"""
+
+app = flags_app(MODES, EXAMPLES)
+
 _ARCHITECTURE_FLAGS = {"albert_config_file": "albert", "bert_config_file": "bert"}
 _QUESTION_FLAGS = {
     "predict_file",
@@ -54,18 +68,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     left = " The same command resumes from the last checkpoint."
     face = face_of(names_of((*RUN, *FIELDS)))
-    return run_program("pretrain.run", sys.argv[1:] if argv is None else argv, _main, face, left)
+    return run_program("pretrain run", sys.argv[1:] if argv is None else argv, _main, face, left)
 
 
 def _main(argv: Sequence[str]) -> int:
     values = parse_flags(argv)
     if values.get("verbose"):
         show_libraries()
+    if values.get("quiet"):
+        hide_progress()
     if values.get("version"):
         print(version_line())
         return 0
     if values.get("help"):
-        print(help_text())
+        print(help_text(app))
         return 0
     if values.get("experiment") in ("help", "list"):
         use_installed(os.environ)  # a user's module may import Keras
@@ -79,23 +95,25 @@ def _main(argv: Sequence[str]) -> int:
     os.environ["KERAS_BACKEND"] = backend
     if "tfhub_cache_dir" in values:
         os.environ["TFHUB_CACHE_DIR"] = values["tfhub_cache_dir"]
-    with user_modules([*values.get("import_module", ()), *gin_of(values).modules]):
-        return _run(values, mode, f"backend: {backend} ({why})")
+    as_json = bool(values.get("json"))
+    with user_modules([*values.get("import_module", ()), *gin_of(values).modules]), reserved_output(as_json):
+        summary = _run(values, mode, f"backend: {backend} ({why})")
+    summary.show(as_json)
+    return summary.exit_code
 
 
-def _run(values: dict, mode: str, about_backend: str) -> int:
+def _run(values: dict, mode: str, about_backend: str) -> Summary:
     if mode in _CONTINUOUS and not values.get("print_config"):
         _wait_for_run(values, mode)
     config = resolve(values)
     if values.get("print_config"):
-        print(dump_yaml(config), end="")
-        return 0
+        return Summary("run", {"config": to_tree(config)}, dump_yaml(config).splitlines())
     model_dir = find_model_dir(values.get("model_dir"), os.environ)
     to_predict = file_to_predict(values)
     batch_size = config.task.validation_data.global_batch_size
     if mode == "predict" and to_predict:
         predict_at_end(to_predict, model_dir, values, batch_size)
-        return 0
+        return Summary("run", {"model_dir": model_dir, "mode": mode, "predicted": to_predict})
     check_tokenizer(values, config)
     check_experiment(config, mode)  # before anything heavy is imported; the run gives its warnings
     _log.info(about_backend)
@@ -103,10 +121,26 @@ def _run(values: dict, mode: str, about_backend: str) -> int:
         return _run_seeds(config, model_dir, mode, values)
     from pretrain.training import run_experiment
 
-    run_experiment(config, model_dir, mode)
+    metrics = run_experiment(config, model_dir, mode)
     if to_predict and is_chief(config.runtime, os.environ):
         predict_at_end(to_predict, model_dir, values, batch_size)
-    return 0
+    return Summary("run", {"mode": mode, **_state_of(model_dir), "eval": metrics, "predicted": to_predict})
+
+
+def _state_of(model_dir: str) -> dict[str, Any]:
+    """Facts about a run, from its folder: the newest checkpoint, its step, and the last line about training."""
+    from pretrain.converters import native
+    from pretrain.training.logs import METRICS, read_lines
+
+    checkpoint = next(reversed(native.finished(Path(model_dir, "checkpoints"))), None)
+    step = None if checkpoint is None else native.step_of(checkpoint)
+    train = [line for line in read_lines(Path(model_dir, METRICS)) if line.get("split") == "train"]
+    return {
+        "model_dir": model_dir,
+        "step": step,
+        "checkpoint": checkpoint,
+        "train": {name: value for name, value in train[-1].items() if name != "split"} if train else {},
+    }
 
 
 def _wait_for_run(values: dict, mode: str) -> None:
@@ -130,7 +164,7 @@ def _resumed(values: dict, mode: str) -> Path | None:
     return runs[0] if runs else Path(folder)
 
 
-def _run_seeds(config: ExperimentConfig, model_dir: str, mode: str, values: dict) -> int:
+def _run_seeds(config: ExperimentConfig, model_dir: str, mode: str, values: dict) -> Summary:
     try:
         count = parse_value(int, values["seeds"], (1, 1000))
     except ValueError as error:
@@ -143,8 +177,8 @@ def _run_seeds(config: ExperimentConfig, model_dir: str, mode: str, values: dict
     from pretrain.sweeps.seeds import run_seeds, summary_lines
 
     summary = run_seeds(config, model_dir, count)
-    print("\n".join(summary_lines(summary, count)))
-    return 0
+    facts = {"mode": mode, "model_dir": model_dir, "seeds": count, "eval": summary}
+    return Summary("run", facts, summary_lines(summary, count))
 
 
 def resolve(values: dict, read_checkpoints: bool = True) -> ExperimentConfig:
@@ -262,7 +296,7 @@ def find_model_dir(flag: str | None, environment: Mapping[str, str], mounts: Pat
         raise UsageError(
             f"--model_dir {given}: {mounts / bucket} is not there, so this bucket is not mounted. Train into a local folder, and "
             f"copy it: gcloud storage cp -r run1 {given}; --export_dir={given} writes the trained model there; or run as a job: "
-            "python -m pretrain.submit."
+            "pretrain submit."
         )
     return str(mounts / bucket / rest)
 

@@ -1,4 +1,4 @@
-"""python -m pretrain.submit --staging gs://BUCKET/nlpdata --display_name bert -- FLAGS: pretrain.run as a job on Vertex AI.
+"""pretrain submit --staging gs://BUCKET/nlpdata --display_name bert -- FLAGS: `pretrain run` as a job on Vertex AI.
 
 Packages this project's source, copies it to the staging folder, and creates a
 CustomJob that installs it and runs `python -m pretrain.run FLAGS`. Inside a job the bucket's files are at /gcs/BUCKET;
@@ -7,19 +7,14 @@ gs:// paths among the flags are written so. --dry_run prints the job and the com
 With --study or --tune it is a HyperparameterTuningJob: the same run many times, with values that the service chooses.
 """
 
-import gzip
-import hashlib
-import importlib.util
 import logging
 import re
 import shlex
 import shutil
 import subprocess
-import tarfile
 import tempfile
-import tomllib
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -27,10 +22,13 @@ import typer
 import yaml
 
 from nlpdata.cli.parameters import with_common
+from nlpdata.cli.results import Summary
+from nlpdata.cli.screens import GroupedCommand
 from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.registry import user_modules
+from pretrain.jobs.package import build_package, digest, module_sources
 from pretrain.run import gin_of, resolve, run_mode
-from pretrain.settings.command_line import run_app
+from pretrain.settings.command_line import option, run_app
 from pretrain.settings.flags import FIELDS, Flag, find_flag, parse_flags
 from pretrain.settings.schema import Choice, ExperimentConfig, own_modules
 from pretrain.sweeps.study import Study, parameter, study_of_file
@@ -38,66 +36,82 @@ from pretrain.training.checks import check_experiment, format_names
 
 _log = logging.getLogger("pretrain.submit")
 
-_ROOT = Path(__file__).resolve().parents[1]
-_PACKAGED = ("nlpdata", "pipelines", "pretrain", "model_configs", "pyproject.toml", "README.md", "LICENSE")
 _BUCKET = re.compile(r"gs://[a-z0-9][-_a-z0-9.]{1,61}[a-z0-9](/.*)?")
 _IMAGE = "python:3.11"
 _WITHOUT_TENSORFLOW = {"hf", "native", "h5"}  # formats that are written without it
 
+EXAMPLES = """
+pretrain submit --staging gs://BUCKET/nlpdata --display_name bert \\
+    -- --experiment=bert/pretraining --input_files=gs://BUCKET/train.tfrecord
+"""
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
-@app.command(context_settings={"allow_extra_args": True})
+@app.command(cls=GroupedCommand, epilog=EXAMPLES, context_settings={"allow_extra_args": True})
 @with_common
 def submit_command(
     context: typer.Context,
-    staging: Annotated[str, typer.Option(help="gs://BUCKET/FOLDER for the package and the job's model_dir.")],
+    staging: Annotated[str, option("Job", "gs://BUCKET/FOLDER for the package and the job's model_dir.", "--staging")],
     display_name: Annotated[
-        str, typer.Option("--display_name", "--display-name", help="Name of the job, and of its folder in the bucket.")
+        str,
+        option("Job", "Name of the job, and of its folder in the bucket.", "--display_name"),
     ] = "nlpdata",
-    region: Annotated[str, typer.Option(help="Region of Vertex AI.")] = "us-central1",
-    project: Annotated[str | None, typer.Option(help="Google Cloud project.  [default: gcloud's]")] = None,
+    region: Annotated[str, option("Job", "Region of Vertex AI.", "--region")] = "us-central1",
+    project: Annotated[str | None, option("Job", "Google Cloud project.  [default: gcloud's]", "--project")] = None,
     machine_type: Annotated[
-        str, typer.Option("--machine_type", "--machine-type", help="Machine type of the worker.")
+        str,
+        option("Machine", "Machine type of the worker.", "--machine_type"),
     ] = "a2-highgpu-1g",
     accelerator_type: Annotated[
-        str, typer.Option("--accelerator_type", "--accelerator-type", help="Accelerator type; empty: none.")
+        str,
+        option("Machine", "Accelerator type; empty: none.", "--accelerator_type"),
     ] = "NVIDIA_TESLA_A100",
     accelerator_count: Annotated[
         int,
-        typer.Option(
-            "--accelerator_count", "--accelerator-count", min=0, max=1024, help="Number of accelerators; 0: none."
-        ),
+        option("Machine", "Number of accelerators; 0: none.", "--accelerator_count", min=0, max=1024),
     ] = 1,
-    image: Annotated[str, typer.Option(help="Image with Python 3.11 to 3.13 and pip.")] = _IMAGE,
+    image: Annotated[str, option("Machine", "Image with Python 3.11 to 3.13 and pip.", "--image")] = _IMAGE,
     study: Annotated[
-        Path | None, typer.Option(help="Tune hyperparameters by this YAML: Vertex AI's studySpec, or AI Platform's.")
+        Path | None,
+        option(
+            "Tuning",
+            "Tune hyperparameters by this YAML: Vertex AI's studySpec, or AI Platform's.",
+            "--study",
+            metavar="PATH",
+        ),
     ] = None,
     tune: Annotated[
         list[str] | None,
-        typer.Option(help="Tune a flag: learning_rate=1e-5:1e-4:log, train_batch_size=16,32. Repeat it for several."),
+        option(
+            "Tuning",
+            "Tune a flag: learning_rate=1e-5:1e-4:log, train_batch_size=16,32. Repeat it for several.",
+            "--tune",
+        ),
     ] = None,
-    metric: Annotated[str, typer.Option(help="Metric of the tuning, e.g. accuracy.")] = "",
+    metric: Annotated[str, option("Tuning", "Metric of the tuning, e.g. accuracy.", "--metric")] = "",
     goal: Annotated[
-        Literal["", "maximize", "minimize"], typer.Option(help="Its goal.  [default: as the task declares it]")
+        Literal["", "maximize", "minimize"],
+        option("Tuning", "Its goal.  [default: as the task declares it]", "--goal"),
     ] = "",
     max_trials: Annotated[
-        int, typer.Option("--max_trials", "--max-trials", min=0, max=100_000, help="Trials of the tuning, in all.")
+        int,
+        option("Tuning", "Trials of the tuning, in all.", "--max_trials", min=0, max=100_000, show_default=False),
     ] = 0,
     parallel_trials: Annotated[
         int,
-        typer.Option(
-            "--parallel_trials", "--parallel-trials", min=0, max=10_000, help="Trials at a time.  [default: 1]"
-        ),
+        option("Tuning", "Trials at a time.  [default: 1]", "--parallel_trials", min=0, max=10_000, show_default=False),
     ] = 0,
     algorithm: Annotated[
-        Literal["", "bayesian", "grid", "random"], typer.Option(help="How values are chosen.  [default: bayesian]")
+        Literal["", "bayesian", "grid", "random"],
+        option("Tuning", "How values are chosen.  [default: bayesian]", "--algorithm"),
     ] = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry_run", "--dry-run", help="Print the job and the commands; do nothing.")
+        bool,
+        option("How it runs", "Print the job and the commands; do nothing.", "--dry_run"),
     ] = False,
-) -> None:
-    """Train on Vertex AI. What follows `--` are flags of pretrain.run."""
+) -> Summary:
+    """Train on Vertex AI. What follows `--` are flags of `pretrain run`."""
     if not _BUCKET.fullmatch(staging):
         raise UsageError(f"--staging must be gs://BUCKET/FOLDER, with a bucket of yours. Received: {staging}")
     if not re.fullmatch(r"[\w.-]+", display_name) or not display_name.strip("."):
@@ -122,7 +136,7 @@ def submit_command(
     staging = staging.rstrip("/")
     with tempfile.TemporaryDirectory(prefix="nlpdata-submit-") as folder:
         package = build_package(Path(folder))
-        source = f"{staging}/source-{_digest([package, *own])}"  # another source does not replace a queued job's
+        source = f"{staging}/source-{digest([package, *own])}"  # another source does not replace a queued job's
         copied = f"{source}/{package.name}"
         job = job_spec(
             copied,
@@ -152,28 +166,28 @@ def submit_command(
         commands += [["gcloud", "storage", "cp", "-r", str(path), f"{source}/modules/"] for path in own]
         commands.append(create)
         if dry_run:
-            print(text, end="")
-            print("\n".join(f"# {shlex.join(command)}" for command in commands))
-            return
+            lines = [*text.splitlines(), *(f"# {shlex.join(command)}" for command in commands)]
+            return Summary("submit", {"dry_run": True, "job": job, "commands": commands}, lines)
         _run(commands)
+    return Summary("submit", {"job": job, "display_name": display_name, "model_dir": f"{staging}/{display_name}/model"})
 
 
 def _refuse_no_names(**options: str | None) -> None:
     """UsageError for an option that cannot be a name in Google Cloud; None: it is not given."""
-    for option, name in options.items():
+    for given, name in options.items():
         if name is not None and not re.fullmatch(r"\w[\w.:/@-]*", name):
-            raise UsageError(f"--{option} must be a name, without blanks. Received: {name!r}")
+            raise UsageError(f"--{given} must be a name, without blanks. Received: {name!r}")
 
 
 _FILES = ("config_file", "gin_file")  # flags that name files of the configuration
 
 
 def _check(flags: Sequence[str], quiet: bool = False) -> tuple[set[str], ExperimentConfig]:
-    """(modules of the user's own parts, configuration) of a job. UsageError for flags that pretrain.run would refuse."""
+    """(modules of the user's own parts, configuration) of a job. UsageError for flags that `pretrain run` would refuse."""
     values = parse_flags(flags)
     mode = run_mode(values)
     if mode == "predict":
-        raise UsageError("a job trains or evaluates; predictions are made here: python -m pretrain.predict.")
+        raise UsageError("a job trains or evaluates; predictions are made here: pretrain predict.")
     for flag in _FILES:
         if local := [path for path in values.get(flag, ()) if Path(path).exists()]:
             raise UsageError(
@@ -182,7 +196,7 @@ def _check(flags: Sequence[str], quiet: bool = False) -> tuple[set[str], Experim
             )
     if not {"experiment", "params", "albert_config_file", "bert_config_file"} & set(values):
         raise UsageError(
-            "no flags of pretrain.run: write them after `--`, e.g. -- --experiment=bert/local --mode=train."
+            "no flags of `pretrain run`: write them after `--`, e.g. -- --experiment=bert/local --mode=train."
         )
     here = {name: value for name, value in values.items() if not str(value).startswith("gs://")}
     here |= {flag: [path for path in values.get(flag, ()) if not path.startswith("gs://")] for flag in _FILES}
@@ -302,54 +316,6 @@ def takes_whole_numbers(config: ExperimentConfig, path: str) -> bool:
     return hint is int or set(typing.get_args(hint)) == {int, type(None)}
 
 
-def module_sources(modules: Iterable[str]) -> list[Path]:
-    """The files, or for packages the folders, of a user's modules: a job has no others than those of this project."""
-    places = set()
-    for top in {module.partition(".")[0] for module in modules}:
-        spec = importlib.util.find_spec(top)
-        if spec is None:
-            raise UsageError(f"there is no module {top!r}: a job cannot take it along.")
-        places |= {Path(place) for place in spec.submodule_search_locations or [str(spec.origin)]}
-    return sorted(path for path in places if not (path.parent == _ROOT and path.name in _PACKAGED))
-
-
-def _digest(paths: Sequence[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        files = [path] if path.is_file() else sorted(path.rglob("*.py"))
-        for file in files:
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()[:12]
-
-
-def build_package(folder: Path) -> Path:
-    """The source of this project as `folder`/nlpdata-VERSION.tar.gz, for pip to install; equal sources give equal bytes.
-
-    UsageError where this is not a checkout of the source.
-    """
-    if not (_ROOT / "pyproject.toml").exists():
-        raise UsageError(f"{_ROOT} is not a checkout of the source: there is no pyproject.toml. Run it from one.")
-    project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    name = f"{project['name']}-{project['version']}"
-    target = folder / f"{name}.tar.gz"
-    files = [_ROOT / part for part in _PACKAGED if (_ROOT / part).is_file()]
-    files += [path for part in _PACKAGED for path in (_ROOT / part).rglob("*") if path.is_file()]
-    with (
-        open(target, "wb") as raw,
-        gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as packed,
-        tarfile.open(fileobj=packed, mode="w") as archive,
-    ):
-        for path in sorted(path for path in files if "__pycache__" not in path.parts):
-            archive.add(path, f"{name}/{path.relative_to(_ROOT)}", filter=_without_owner)
-    return target
-
-
-def _without_owner(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    info.mtime = info.uid = info.gid = 0
-    info.uname = info.gname = ""
-    return info
-
-
 def job_spec(
     package: str,
     flags: Sequence[str],
@@ -367,7 +333,7 @@ def job_spec(
 
     Args:
       package: gs:// path of the source's archive.
-      flags: flags of pretrain.run.
+      flags: flags of `pretrain run`.
       output: gs:// folder; Vertex AI sets AIP_MODEL_DIR, the run's model_dir, to its `model`.
       machine: machine type of the worker.
       accelerator: accelerator type; "": none.

@@ -14,10 +14,11 @@ from typing import Any
 import typer
 
 from nlpdata.cli import commands, messages, program
+from pretrain.commands import COMMANDS as OF_PRETRAIN
 from pretrain.settings.flags import FLAGS, names_of
 
-_COMMAND = re.compile(r"(nlpdata [a-z]+(?:-[a-z]+)?|pretrain\.[a-z]+)")
-_OF_ANOTHER = re.compile(rf"[^;,]*? of (?:python -m )?{_COMMAND.pattern}")
+_COMMAND = re.compile(rf"(nlpdata [a-z]+(?:-[a-z]+)?|pretrain (?:{'|'.join(OF_PRETRAIN)}))\b")
+_OF_ANOTHER = re.compile(rf"[^;,]*? of {_COMMAND.pattern}")
 _RECORDS = re.compile(r"\b[Mm]ake (them|records)\b")  # with any command that makes them
 _OF_PIP = re.compile(r"`pip [^`]*$")
 _OPTION = re.compile(r"(?<![\w-])--([A-Za-z][\w-]*)")
@@ -93,7 +94,7 @@ def _plain(option: str) -> str:
 def _names(command: str) -> frozenset[str]:
     """The options of a command, with hyphens, without those in front; none of a command that there is not."""
     options = {name.lstrip("-") for each in _parameters(command) for name in (*each.opts, *each.secondary_opts)}
-    if command in ("pretrain.run", "pretrain.submit"):  # which takes a run's behind `--`
+    if command in ("pretrain run", "pretrain submit"):  # which takes a run's behind `--`
         switches = {flag.name for flag in FLAGS if flag.kind == "switch"}
         options |= names_of(FLAGS) | {f"{no}{name}" for name in switches for no in ("no", "no_")}
     return frozenset(map(_plain, options))
@@ -108,11 +109,11 @@ def _of_beam() -> frozenset[str]:
 
 
 def _parameters(command: str) -> list[Any]:
-    if command == "pretrain.run":
+    if command == "pretrain run":
         return []
-    if command.startswith("pretrain."):
+    if command.startswith("pretrain "):
         with contextlib.suppress(ModuleNotFoundError):
-            app: Any = typer.main.get_command(import_module(command).app)
+            app: Any = typer.main.get_command(import_module(command.replace(" ", ".")).app)
             return app.params
         return []
     known = commands._commands()

@@ -40,10 +40,11 @@ def plain_environment() -> dict[str, str]:
 
 
 def commands_of_this_environment(folder: Path) -> dict[str, str]:
-    """A plain environment in which `nlpdata` and `python` are this environment's, by scripts in a new folder."""
+    """A plain environment in which `nlpdata`, `pretrain` and `python` are this environment's, by scripts in a new folder."""
     folder.mkdir()
     python = shlex.join(warm_python.COMMAND)
-    for name, command in (("nlpdata", f"{python} -m nlpdata"), ("python3", python), ("python", python)):
+    ours = [(name, f"{python} -m {name}") for name in ("nlpdata", "pretrain")]
+    for name, command in (*ours, ("python3", python), ("python", python)):
         (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
         (folder / name).chmod(0o755)
     return plain_environment() | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}

@@ -11,7 +11,7 @@ from tests.named_options import foreign_options as foreign_in
 @pytest.mark.parametrize(
     ("name", "message", "foreign"),
     [
-        ("pretrain.submit", "Leave --model_dir out, or --noversion_2_with_negative, or --limit", ["--limit"]),
+        ("pretrain submit", "Leave --model_dir out, or --noversion_2_with_negative, or --limit", ["--limit"]),
         ("verify", "Use --max-seq-length 128.", ["--max-seq-length"]),
         ("create-finetuning", "Use --max_seq_length 128, or --on-bad-row skip.", []),
         ("verify", "Make records with --max-seq-length 128.", []),
@@ -19,11 +19,11 @@ from tests.named_options import foreign_options as foreign_in
         ("verify", "Use --given-by-the-user.", []),
         ("verify", "Make a wheel with `pip wheel --no-deps .`; --no-deps", ["--no-deps"]),
         ("inspect", "Run `nlpdata create-pretraining --dupe-factor 3`. Or --limit 3; --dupe-factor 3", ["--dupe-factor"]),
-        ("inspect", "python -m pretrain.run --mode=eval_all, or python -m pretrain.glue --mode", ["--mode"]),
+        ("inspect", "pretrain run --mode=eval_all, or pretrain glue --mode", ["--mode"]),
     ],
 )  # fmt: skip
 def test_an_option_is_of_the_command_or_of_one_that_is_named(name, message, foreign):
-    own = [] if name.startswith("pretrain.") else [name]
+    own = [] if name.startswith("pretrain ") else [name]
     found = foreign_in("nlpdata" if own else name, [*own, "--given-by-the-user=3"], f"nlpdata: error: {message}")
     assert [line.partition(" ")[0] for line in found] == foreign
 

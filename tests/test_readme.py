@@ -45,7 +45,7 @@ SUBSTITUTIONS = {
     "make test\n": "make -n test\n",  # would run this very test
 }
 # Pages that use a vocabulary which they do not train themselves.
-GIVEN_TOKENIZER = {"beam.md", "corpus.md", "differences.md", "finetuning.md"}
+GIVEN_TOKENIZER = {"beam.md", "commands.md", "corpus.md", "differences.md", "finetuning.md"}
 # Pages that use more of a reader's own.
 GIVEN_DATASETS = {"evaluation.md", "finetuning.md"}
 # Pages that run on the default, as those in docs/migration do, or write its formats; others on JAX, which starts in half the time.
@@ -132,8 +132,9 @@ def test_substitutions_are_of_use():
 
 def test_options_exist():
     known = {"help", "no-deps", *(spelling for flag in FLAGS for spelling in (flag.name, *flag.aliases))}
+    program = typer.main.get_command(app)
     ours = [typer.main.get_command(module.app) for module in (convert, export, glue, predict, submit)]
-    for command in [*typer.main.get_command(app).commands.values(), *ours]:
+    for command in [program, *program.commands.values(), *ours]:
         for option in command.params:
             known |= {name.lstrip("-") for name in [*option.opts, *option.secondary_opts]}
     for page in PAGES:

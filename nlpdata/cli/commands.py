@@ -15,10 +15,13 @@ import typer
 
 from nlpdata.cli import summaries
 from nlpdata.cli.aliases import rewrite
+from nlpdata.cli.groups import group_of_field
 from nlpdata.cli.parameters import with_common, with_options
 from nlpdata.cli.parsing import call_app
-from nlpdata.cli.program import run_program
+from nlpdata.cli.program import find_modules_here, run_program
+from nlpdata.cli.results import Summary
 from nlpdata.cli.runners import COMMANDS, LOCAL, function_of
+from nlpdata.cli.screens import GroupedCommand, GroupedCommands
 from nlpdata.corpus.splitting.options import LocalSplittingRequest
 from nlpdata.errors import BEGINS_ANEW, RESUMES, UsageError, as_flag, opt
 from nlpdata.finetuning.options import LocalFinetuningRequest
@@ -27,21 +30,33 @@ from nlpdata.pretraining.options import LocalPretrainingRequest
 from nlpdata.tokenizers.training.options import LocalTrainingRequest
 
 app = typer.Typer(
-    add_completion=False,
+    cls=GroupedCommands,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Data preparation for BERT-family encoders: text to TFRecords.",
-    epilog="`nlpdata --version` prints the version.",
+    epilog="""
+    nlpdata train-tokenizer 'data/*.txt' --output tok/spm
+    nlpdata create-pretraining 'data/*.txt' --tokenizer tok/spm.model \\
+        --output out/train.tfrecord
+    nlpdata create-pretraining --help
+    nlpdata --version
+    """,
 )
 
-Records = Annotated[list[str], typer.Argument(metavar="FILE...", help="Record files: paths or patterns.")]
+Records = Annotated[
+    list[str],
+    typer.Argument(metavar="FILE...", help="Record files: paths or quoted patterns.", rich_help_panel="Input"),
+]
 Runner = Annotated[
-    str, typer.Option(help="local, DirectRunner, DaskRunner, FlinkRunner, SparkRunner or DataflowRunner.")
+    str,
+    typer.Option(
+        help="local, DirectRunner, DaskRunner, FlinkRunner, SparkRunner or DataflowRunner; what follows `--` goes to a runner "
+        "of Beam as it is.",
+        rich_help_panel=group_of_field("runner"),
+    ),
 ]
 BeamArgs = Annotated[list[str] | None, typer.Option("--beam-arg", hidden=True)]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
-
 
 _REQUESTS = (LocalSplittingRequest, LocalTrainingRequest, LocalPretrainingRequest, LocalFinetuningRequest)
 _NAMES = {
@@ -50,77 +65,93 @@ _NAMES = {
 _RESUMABLE = ("split-sentences", "create-pretraining", "create-finetuning")
 
 
-@app.command("split-sentences", short_help="Make a corpus of raw documents, one sentence a line.")
+def _command(name: str, examples: str) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
+    """Makes a function a command; its docstring is the help, its first sentence the summary."""
+    return app.command(name, cls=GroupedCommand, epilog=examples)
+
+
+@_command(
+    "split-sentences",
+    """
+    nlpdata split-sentences 'raw/*.html' --output corpus/pages.txt
+    nlpdata split-sentences 'raw/*.jsonl' --text-key text \\
+        --output corpus/texts.txt
+    """,
+)
 @with_common
 @with_options(LocalSplittingRequest, BeamArguments)
 def split_sentences_command(
-    quiet: Quiet = False, runner: Runner = LOCAL, beam_arg: BeamArgs = None, **given: Any
-) -> None:
-    """Make a corpus of raw documents (text, Markdown, HTML, JSON lines, tables): one sentence a line, blank lines between
-    documents.
+    quiet: bool = False, runner: Runner = LOCAL, beam_arg: BeamArgs = None, **given: Any
+) -> Summary:
+    """Make a corpus of raw documents, one sentence a line.
 
-    What follows `--` goes to the Beam runner as it is.
-    """
+    Documents are of text, Markdown, HTML, JSON lines or tables; blank lines are between them in the corpus."""
     result = _call("split-sentences", LocalSplittingRequest, runner, beam_arg, {**given, "progress": not quiet})
-    if result is None:
-        return
-    _table(summaries.splitting_rows(result))
-    print(f"written: {_shown(result.files)}, {result.meta}")
+    return result if isinstance(result, Summary) else summaries.of_splitting(result)
 
 
-@app.command("train-tokenizer", short_help="Train a vocabulary on a corpus.")
+@_command(
+    "train-tokenizer",
+    """
+    nlpdata train-tokenizer 'data/*.txt' --output tok/spm
+    nlpdata train-tokenizer data/*.txt --type wordpiece --vocab-size 8000 \\
+        --output tok/vocab
+    """,
+)
 @with_common
 @with_options(LocalTrainingRequest, BeamArguments)
-def train_tokenizer_command(runner: Runner = LOCAL, beam_arg: BeamArgs = None, **given: Any) -> None:
-    """Train a vocabulary on a corpus.
-
-    What follows `--` goes to the Beam runner as it is.
-    """
+def train_tokenizer_command(runner: Runner = LOCAL, beam_arg: BeamArgs = None, **given: Any) -> Summary:
+    """Train a vocabulary on a corpus."""
     result = _call("train-tokenizer", LocalTrainingRequest, runner, beam_arg, given)
-    if result is None:
-        return
-    _table(summaries.training_rows(result))
-    print("written:", ", ".join(result.files))
+    return result if isinstance(result, Summary) else summaries.of_training(result)
 
 
-@app.command("create-pretraining", short_help="Make pretraining records of a corpus.")
+@_command(
+    "create-pretraining",
+    """
+    nlpdata create-pretraining 'data/*.txt' --tokenizer tok/spm.model \\
+        --output out/train.tfrecord
+    nlpdata create-pretraining 'data/*.txt' --tokenizer tok/vocab.txt \\
+        --output out/train.tfrecord --objective nsp --max-seq-length 128 \\
+        --masking dynamic --eval-fraction 0.05
+    """,
+)
 @with_common
 @with_options(LocalPretrainingRequest, BeamArguments)
 def create_pretraining_command(
-    quiet: Quiet = False, runner: Runner = LOCAL, beam_arg: BeamArgs = None, **given: Any
-) -> None:
-    """Make pretraining records of a corpus: masked words, and sentence order or next sentence.
+    quiet: bool = False, runner: Runner = LOCAL, beam_arg: BeamArgs = None, **given: Any
+) -> Summary:
+    """Make pretraining records of a corpus.
 
-    What follows `--` goes to the Beam runner as it is.
-    """
+    Words are masked, and pairs are of sentences in order or not (sop), of next sentences or not (nsp), or there are none."""
     result = _call("create-pretraining", LocalPretrainingRequest, runner, beam_arg, {**given, "progress": not quiet})
-    if result is None:
-        return
-    _table(summaries.pretraining_rows(result))
-    for split, names in result.files.items():
-        print(f"written: {_shown(names)}, {result.meta[split]}")
+    return result if isinstance(result, Summary) else summaries.of_pretraining(result)
 
 
-@app.command("create-finetuning", short_help="Make fine-tuning records of a dataset.")
+@_command(
+    "create-finetuning",
+    """
+    nlpdata create-finetuning --task mrpc --input glue/MRPC \\
+        --tokenizer tok/spm.model --output out/mrpc
+    nlpdata create-finetuning --task pair --input pairs.csv \\
+        --text-column question --text-b-column answer --label-column good \\
+        --tokenizer tok/spm.model --output out/pairs --eval-fraction 0.1
+    """,
+)
 @with_common
 @with_options(LocalFinetuningRequest, BeamArguments)
 def create_finetuning_command(
-    quiet: Quiet = False, runner: Runner = LOCAL, beam_arg: BeamArgs = None, **given: Any
-) -> None:
-    """Make fine-tuning records: GLUE, XNLI, PAWS-X, IMDB, SQuAD, a TFDS set, or your own files.
+    quiet: bool = False, runner: Runner = LOCAL, beam_arg: BeamArgs = None, **given: Any
+) -> Summary:
+    """Make fine-tuning records of a dataset.
 
-    What follows `--` goes to the Beam runner as it is.
-    """
+    Datasets: GLUE, XNLI, PAWS-X, IMDB, SQuAD, a prepared TFDS set, or your own files."""
     result = _call("create-finetuning", LocalFinetuningRequest, runner, beam_arg, {**given, "progress": not quiet})
-    if result is None:
-        return
-    for split, about in result.counters.items():
-        _table(summaries.finetuning_rows(split, about["counters"]))
-    print("written:", ", ".join([*map(_shown, result.files.values()), str(result.meta)]))
+    return result if isinstance(result, Summary) else summaries.of_finetuning(result)
 
 
 def _call(command: str, request_class: Any, runner: str, beam_args: Sequence[str] | None, given: dict[str, Any]) -> Any:
-    """Calls the function of a command on a runner. Its result; None for a dry run, whose job is printed."""
+    """Calls the function of a command on a runner. Its result; of a dry run, the summary of it."""
     given["input"] = [*(given["input"] or []), *(given.pop("more") or [])] or None
     given = {name: value for name, value in given.items() if value is not None}
     for each in fields(request_class):
@@ -130,8 +161,7 @@ def _call(command: str, request_class: Any, runner: str, beam_args: Sequence[str
     result = function(**given)
     if not given.get("dry_run"):
         return result
-    print(json.dumps(result, indent=2))
-    return None
+    return Summary(command, {"dry_run": True, "job": result}, json.dumps(result, indent=2).splitlines())
 
 
 def _function(command: str, runner: str, given: dict[str, Any], beam_args: list[str]) -> Callable[..., Any]:
@@ -153,41 +183,34 @@ def _function(command: str, runner: str, given: dict[str, Any], beam_args: list[
     return partial(function_of(command, runner), runner=runner, beam_args=beam_args)
 
 
-def _shown(names: Sequence[str]) -> str:
-    """The files of a split."""
-    return names[0] if len(names) == 1 else f"{names[0]} ... ({len(names)} shards)"
-
-
-@app.command("inspect")
+@_command("inspect", "nlpdata inspect out/train.tfrecord* --limit 1")
 @with_common
 def inspect_command(
     files: Records,
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Number of records to show.")] = 3,
-    first: Annotated[int, typer.Option(min=0, help="Number of the first record to show, from 0.")] = 0,
-    tokenizer: Annotated[str | None, typer.Option(help="Tokenizer file, if there is no meta file.")] = None,
-) -> None:
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Number of records to show.", rich_help_panel="Input")
+    ] = 3,
+    first: Annotated[
+        int, typer.Option(min=0, help="Number of the first record to show, from 0.", rich_help_panel="Input")
+    ] = 0,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="Tokenizer file, if there is no meta file.", rich_help_panel="Input")
+    ] = None,
+) -> Summary:
     """Show a few records in words."""
     from nlpdata.records.inspection import inspect_records
 
-    print(inspect_records(files, tokenizer=tokenizer, limit=limit, first=first))
+    shown = inspect_records(files, tokenizer=tokenizer, limit=limit, first=first)
+    return Summary("inspect", {"text": shown}, [shown])
 
 
-@app.command("verify", short_help="Check record files.")
+@_command("verify", "nlpdata verify out/train.tfrecord*")
 @with_common
-def verify_command(files: Records) -> None:
-    """Check record files: checksums, counts, shapes, ids, masks and labels."""
+def verify_command(files: Records) -> Summary:
+    """Check record files: checksums, counts, shapes, ids, masks, labels."""
     from nlpdata.records.verification import verify
 
-    report = verify(files)
-    print(report)
-    if report.faults:
-        raise typer.Exit(1)
-
-
-def _table(rows: Sequence[tuple[str, int]]) -> None:
-    width = max(len(name) for name, _ in rows)
-    for name, value in rows:
-        print(f"{name:<{width}}  {value:>14,}")
+    return summaries.of_verification(verify(files))
 
 
 def _rewrite(argv: list[str]) -> list[str]:
@@ -240,6 +263,8 @@ def _on_beam(argv: list[str]) -> bool:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code when called with argv, else exits."""
     given = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        find_modules_here()
     code = run_program("nlpdata", given, _run, _as_flag, left=_what_is_left(given))
     if argv is None:
         sys.exit(code)

@@ -9,6 +9,7 @@ import contextlib
 import logging
 from collections.abc import Iterator
 
+from nlpdata.cli.colours import coloured
 from nlpdata.cli.streams import screen
 from nlpdata.errors import printable
 from nlpdata.files.unpacking import shown
@@ -21,12 +22,14 @@ class _StandardError(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         line = printable(shown(record.getMessage()))
-        if record.levelno == logging.WARNING:
-            line = f"warning: {line}"
         stream = screen()
         encoding = getattr(stream, "encoding", None) or "utf-8"
         # A file's name may hold bytes that are not UTF-8, and the terminal may not know every letter.
         line = line.encode(encoding, "backslashreplace").decode(encoding)
+        if record.levelno == logging.WARNING:
+            line = f"{coloured('warning:', 'yellow', stream)} {line}"
+        elif record.levelno == logging.ERROR:
+            line = line.replace(" error: ", f" {coloured('error:', 'red', stream)} ", 1)
         with contextlib.suppress(BrokenPipeError):  # nobody reads
             print(line, file=stream, flush=True)
 
@@ -35,6 +38,12 @@ def show_error(text: str) -> None:
     """Shows the line with which a command ends. It reaches standard error also where a user's module has disabled our loggers,
     as logging.config.dictConfig and fileConfig do unless told otherwise."""
     _StandardError().handle(logging.makeLogRecord({"msg": text, "levelno": logging.ERROR}))
+
+
+def hide_progress() -> None:
+    """Within on_standard_error, shows warnings and errors alone (--quiet). See nlpdata.execution.executor.progress_is_hidden."""
+    for name in PACKAGES:
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 @contextlib.contextmanager

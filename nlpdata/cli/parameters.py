@@ -8,11 +8,15 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
+from nlpdata.cli.groups import group_of_field
 from nlpdata.cli.libraries import show_libraries
+from nlpdata.cli.messages import hide_progress
+from nlpdata.cli.results import Summary, reserved_output
+from nlpdata.cli.screens import GENERAL
 from nlpdata.errors import DataError, Message, UsageError, as_flag, opt
 from nlpdata.options import help_of, type_of
 
-Command = Callable[..., None]
+Command = Callable[..., Summary | None]
 
 _PATHS = {
     *("input", "output", "tokenizer", "meta", "dev_input", "test_input", "train_output", "dev_output", "test_output"),
@@ -20,7 +24,9 @@ _PATHS = {
 }
 """Parameters of commands that name files or folders."""
 
-_MORE = Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="More input files.")]
+_MORE = Annotated[
+    list[str] | None, typer.Argument(metavar="[FILE]...", help="More input files.", rich_help_panel="Input")
+]
 
 
 def with_options(*request_classes: Any) -> Callable[[Command], Command]:
@@ -46,28 +52,51 @@ def with_options(*request_classes: Any) -> Callable[[Command], Command]:
     return decorate
 
 
-def with_common(command: Command) -> Command:
-    """Gives a command the option that all have, `--verbose`, and refuses empty paths, which would be the current folder."""
+def with_common(command: Command) -> Callable[..., int | None]:
+    """Gives a command what all have: `--quiet`, `--verbose` and `--json`, and a refusal of empty paths, which would be the
+    current folder. The command returns its summary, which is shown; it takes `quiet` and `json` if it declares them."""
     shown = inspect.signature(command)
 
     @wraps(command)
-    def run(*args: Any, verbose: bool = False, **given: Any) -> None:
+    def run(*args: Any, quiet: bool, verbose: bool, json: bool, **given: Any) -> int | None:
         if verbose:
             show_libraries()
+        if quiet:
+            hide_progress()
         _refuse_unnamed(shown, given)
+        given |= {name: on for name, on in (("quiet", quiet), ("json", json)) if name in shown.parameters}
         try:
-            command(*args, **given)
+            with reserved_output(json):
+                summary = command(*args, **given)
         except BrokenPipeError as error:  # which Click would take for standard output's, and say nothing
             raise DataError(f"{error.strerror or error}: what this command writes to has ended") from error
+        if summary is None:
+            return None
+        summary.show(json)
+        return summary.exit_code
 
-    option = typer.Option("--verbose", help="Also show what TensorFlow, CUDA, Beam and other libraries write.")
-    verbose = inspect.Parameter(
-        "verbose", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option]
-    )
-    parameters = [*shown.parameters.values(), verbose]
-    run.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
+    parameters = [*(each for name, each in shown.parameters.items() if name not in ("quiet", "json")), *_common()]
+    run.__signature__ = shown.replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
+
+
+def _common() -> list[inspect.Parameter]:
+    """The options that all commands have."""
+    helps = {
+        "quiet": "Show no progress: warnings, errors and the result alone.",
+        "verbose": "Also show what TensorFlow, CUDA, Beam and other libraries write.",
+        "json": "Print the result as one JSON object, and nothing else, on standard output.",
+    }
+    return [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=False,
+            annotation=Annotated[bool, typer.Option(f"--{name}", help=text, rich_help_panel=GENERAL)],
+        )
+        for name, text in helps.items()
+    ]
 
 
 def _refuse_unnamed(shown: inspect.Signature, given: dict[str, Any]) -> None:
@@ -91,7 +120,9 @@ def _parameter(each: "Field[Any]") -> inspect.Parameter:
     default = None if each.default is MISSING or kind == list[str] | None else each.default
     flags = [f"{flag}/--no-{flag[2:]}"] if bool in (kind, *get_args(kind)) else [flag]
     required = "  [required]" if each.default is MISSING and each.name != "input" else ""  # FILE is input, too
-    option = typer.Option(*flags, help=Message(help_of(each)).spelled(as_flag) + required)
+    text = Message(help_of(each)).spelled(as_flag) + required
+    metavar = "PATH" if each.name in _PATHS else None
+    option = typer.Option(*flags, help=text, metavar=metavar, rich_help_panel=group_of_field(each.name))
     return inspect.Parameter(
         each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
     )

@@ -43,7 +43,7 @@ def _is_group(context: Any) -> bool:
 
 def _reason(error: Any) -> str:
     if _is_group(error.ctx) and (word := _UNKNOWN_COMMAND.fullmatch(error.format_message())):
-        return f"no command {word[1]!r}.{closest(word[1], error.ctx.command.commands)}"
+        return f"no command {word[1]!r}.{closest(word[1], error.ctx.command.list_commands(error.ctx))}"
     details: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
     if not details:
         return f"{error.format_message().rstrip('.')}."

@@ -26,6 +26,11 @@ _NO_ROOM = ("RESOURCE_EXHAUSTED", "ResourceExhaustedError")  # JAX and TensorFlo
 NOBODY_READS = 128 + 13  # SIGPIPE, which Windows does not have
 
 
+def find_modules_here() -> None:
+    """Lets a console command import a user's own modules from the current folder, as `python -m` does, after all others."""
+    sys.path.append(os.getcwd())
+
+
 def run_program(
     name: str, argv: Sequence[str], work: Callable[[list[str]], int | None], face: Spelling, left: str = ""
 ) -> int:
@@ -115,7 +120,7 @@ def _for_the_user(name: str, error: Exception) -> NlpdataError | None:
     if isinstance(error, NlpdataError):
         return error
     if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
-        return missing_package(f"`{f'python -m {name}' if '.' in name else name}`", error.name)
+        return missing_package(f"`{name}`", error.name)
     if isinstance(error, MemoryError):
         return DataError("memory ran out")
     if any(words in f"{type(error).__name__} {error}" for words in _NO_ROOM):

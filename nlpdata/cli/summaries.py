@@ -1,10 +1,12 @@
-"""What the commands print of their results: rows of (name, number)."""
+"""What the commands print of their results: rows of (name, number), and with --json the results themselves."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from nlpdata.cli.results import Summary, table
+
 if TYPE_CHECKING:
-    from nlpdata import CreationResult, SplittingResult, TrainingResult
+    from nlpdata import CreationResult, FinetuningResult, SplittingResult, TrainingResult, VerifyReport
 
 CLASSES_SHOWN = 20
 _NAMES = {
@@ -19,8 +21,53 @@ _NAMES = {
 Rows = list[tuple[str, int]]
 
 
-def splitting_rows(result: "SplittingResult") -> Rows:
+def of_splitting(result: "SplittingResult") -> Summary:
     """Of split-sentences."""
+    lines = [*table(_splitting_rows(result)), f"written: {_shown(result.files)}, {result.meta}"]
+    return Summary("split-sentences", vars(result), lines)
+
+
+def of_training(result: "TrainingResult") -> Summary:
+    """Of train-tokenizer."""
+    lines = [*table(_training_rows(result)), f"written: {', '.join(result.files)}"]
+    return Summary("train-tokenizer", vars(result), lines)
+
+
+def of_pretraining(result: "CreationResult") -> Summary:
+    """Of create-pretraining."""
+    written = [f"written: {_shown(names)}, {result.meta[split]}" for split, names in result.files.items()]
+    return Summary("create-pretraining", vars(result), [*table(_pretraining_rows(result)), *written])
+
+
+def of_finetuning(result: "FinetuningResult") -> Summary:
+    """Of create-finetuning."""
+    lines = []
+    for split, about in result.counters.items():
+        lines += table(_finetuning_rows(split, about["counters"]))
+    lines.append(f"written: {', '.join([*map(_shown, result.files.values()), str(result.meta)])}")
+    counters = {split: about["counters"] for split, about in result.counters.items()}
+    return Summary("create-finetuning", {**vars(result), "counters": counters}, lines)
+
+
+def of_verification(report: "VerifyReport") -> Summary:
+    """Of verify; the exit code is 1 where there are faults."""
+    facts = {
+        "files": report.files,
+        "records": report.records,
+        "faults": report.counts.total(),
+        "faults_by_kind": report.counts,
+        "messages": report.faults,
+        "not_checked": report.not_checked,
+    }
+    return Summary("verify", facts, [str(report)], exit_code=1 if report.faults else 0)
+
+
+def _shown(names: Sequence[str]) -> str:
+    """The files of a split."""
+    return names[0] if len(names) == 1 else f"{names[0]} ... ({len(names)} shards)"
+
+
+def _splitting_rows(result: "SplittingResult") -> Rows:
     rows: Rows = []
     for what in ("documents", "sentences", "bytes"):
         counters = result.counters[what]
@@ -30,8 +77,7 @@ def splitting_rows(result: "SplittingResult") -> Rows:
     return [*rows, ("sentences that were cut", result.counters["sentences_cut"])]
 
 
-def training_rows(result: "TrainingResult") -> Rows:
-    """Of train-tokenizer."""
+def _training_rows(result: "TrainingResult") -> Rows:
     return [
         ("lines read", result.lines_read),
         ("lines used", result.lines_used),
@@ -46,8 +92,7 @@ def training_rows(result: "TrainingResult") -> Rows:
     ]
 
 
-def pretraining_rows(result: "CreationResult") -> Rows:
-    """Of create-pretraining."""
+def _pretraining_rows(result: "CreationResult") -> Rows:
     counters = result.counters
     return [
         ("documents", counters["documents"]),
@@ -61,7 +106,7 @@ def pretraining_rows(result: "CreationResult") -> Rows:
     ]
 
 
-def finetuning_rows(split: str, counters: Mapping) -> Rows:
+def _finetuning_rows(split: str, counters: Mapping) -> Rows:
     """Of a split's counters in the meta file of fine-tuning records."""
     plain = {name: count for name, count in counters.items() if isinstance(count, int) and name != "examples"}
     rows = [(f"{split}: records", counters["examples"]), *_classes(counters.get("labels", {}))]

@@ -5,6 +5,7 @@ The function of a stage is called as `function(unit, report)` in a worker that h
 this process. Where the parent is interrupted, the workers end; a worker whose parent is gone ends by itself.
 """
 
+import logging
 import math
 import os
 import signal
@@ -233,6 +234,11 @@ def _no_start_message(workers: int) -> str:
 
 def _megabytes(rate: float) -> str:
     return f"{rate / 1e6:.1f} MB/s"
+
+
+def progress_is_hidden() -> bool:
+    """Whether no progress is wanted: the logger of the package was set to warnings alone, as --quiet does."""
+    return logging.getLogger("nlpdata").level > logging.INFO
 
 
 class Progress:

@@ -27,7 +27,7 @@ def write(format: str, folder: Path, checkpoint: Checkpoint) -> list[str]:
     if not is_installed("tensorflow"):
         raise UsageError(
             f"the format {format} is TensorFlow's, which is not installed here. Copy the checkpoint to where it is, and run: "
-            f"KERAS_BACKEND=tensorflow python -m pretrain.convert {checkpoint.source} DEST --format {format}"
+            f"KERAS_BACKEND=tensorflow pretrain convert {checkpoint.source} DEST --format {format}"
         )
     done = subprocess.run(
         [sys.executable, "-c", _CODE],

@@ -87,7 +87,7 @@ def _signature(model: EncoderModel, names: tuple[str, ...], heads: list[str], ch
 
 
 def _judged(outputs: dict, head: Head | None) -> dict:
-    """Adds the meaning of a classifier's logits (batch, classes), as pretrain.predict writes it.
+    """Adds the meaning of a classifier's logits (batch, classes), as pretrain predict writes it.
 
     probabilities float32 (batch, classes), of a classification (softmax) and of several labels (sigmoid); prediction: of a
     classification string (batch,), the name of the class, of a regression float32 (batch,), the number.

@@ -141,7 +141,7 @@ class SentenceData:
                 f"records have {', '.join(f.name for f in self.records.features)}."
             )
         if "label_ids" not in self._features:
-            instead = "Use `python -m pretrain.predict` for texts without labels."
+            instead = "Use `pretrain predict` for texts without labels."
             if "masked_lm_positions" in self._features:
                 instead = "They are pretraining records: was --experiment=albert/pretraining or bert/pretraining meant?"
             elif "start_positions" in self._features:

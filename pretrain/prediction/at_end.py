@@ -1,4 +1,4 @@
-"""What a run of pretrain.run predicts at its end: as run_classifer.py and run_squad.py of kamalkraj/ALBERT-TF2.0 do.
+"""What a run of pretrain run predicts at its end: as run_classifer.py and run_squad.py of kamalkraj/ALBERT-TF2.0 do.
 
 For texts, the files test_results.tsv (with scores) and submit_results.tsv (as GLUE's server takes them) in the model_dir; for
 questions, predictions.json, nbest_predictions.json and null_odds.json, with their score where the answers are known.
@@ -36,7 +36,7 @@ def file_to_predict(values: Mapping[str, Any]) -> Path | None:
     if not values.get("do_predict") and values.get("mode") not in ("predict", "train_and_predict"):
         return None
     if "seeds" in values:
-        raise UsageError("--seeds makes several models: which one is to predict? Use `python -m pretrain.predict`.")
+        raise UsageError("--seeds makes several models: which one is to predict? Use `pretrain predict`.")
     if "predict_file" in values:
         path = Path(values["predict_file"])
         if not path.is_file():
@@ -46,7 +46,7 @@ def file_to_predict(values: Mapping[str, Any]) -> Path | None:
         return _test_set(values["task_name"], Path(values["input_data_dir"]))
     raise UsageError(
         "nothing to predict for: name SQuAD's JSON or a file of texts with --predict_file, or GLUE's test set with "
-        "--task_name=CoLA --input_data_dir=glue_data. Later, and for other files: `python -m pretrain.predict`."
+        "--task_name=CoLA --input_data_dir=glue_data. Later, and for other files: `pretrain predict`."
     )
 
 

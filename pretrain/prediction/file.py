@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from nlpdata.errors import DataError, Message, opt
@@ -39,6 +40,27 @@ from pretrain.settings.schema import EvalDataConfig
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class Predicted:
+    """What `predict` has written.
+
+    Attributes:
+      output: the file or folder, or "-".
+      format: of the predictions.
+      rows: predictions.
+      seconds: of reading, computing and writing.
+      counters: of the rows: "rows" read, "truncated" (with "tokens_truncated"), "empty" and "unmasked" ones, without prediction.
+      dropped: rows that cannot be used, by reason (on_bad_row skip).
+    """
+
+    output: str
+    format: str
+    rows: int
+    seconds: float
+    counters: Mapping[str, int]
+    dropped: Mapping[str, int]
+
+
 def predict(
     model_dir: PathName,
     input: PathName,
@@ -61,7 +83,7 @@ def predict(
     progress: bool = False,
     import_modules: Sequence[str] = (),
     allow_other_tokenizer: bool = False,
-) -> None:
+) -> Predicted:
     """Writes the predictions of a model for a file. Memory does not grow with the file, but for SQuAD's JSON and format squad.
 
     Args:
@@ -108,8 +130,9 @@ def predict(
         shown = _Shown(source, quiet=not progress)
         batching = Batching(logits_of(model, facts.head), batch_size, length, shown.report)
         predictor = make_predictor(batching, facts, own, top_k=top_k, answers=answers)
-        _write(source, predictor, format, Path(output), shown)
+        count, took = _write(source, predictor, format, Path(output), shown)
     _report(predictor, source, length)
+    return Predicted(str(output), format, count, took, predictor.counters, source.tally.dropped)
 
 
 def _tokenizer(facts: Facts, path: Path, form: TableForm, given: PathName | None, allow: bool) -> Tokenizer | None:
@@ -121,7 +144,8 @@ def _tokenizer(facts: Facts, path: Path, form: TableForm, given: PathName | None
     return None
 
 
-def _write(source: Input, predictor: Predictor, format: str, output: Path, shown: "_Shown") -> None:
+def _write(source: Input, predictor: Predictor, format: str, output: Path, shown: "_Shown") -> tuple[int, float]:
+    """Returns the number of predictions and the seconds that they took."""
     start = time.monotonic()
     if format == "squad":
         assert isinstance(predictor, QuestionPredictor)
@@ -133,6 +157,7 @@ def _write(source: Input, predictor: Predictor, format: str, output: Path, shown
     rows = f"{count:,} row{'s' if count != 1 else ''}"
     place = "standard output" if is_standard_output(output) else output
     _log.info(f"predictions of {rows} written: {place} ({took:.1f} s, {count / max(took, 1e-9):,.0f} rows/s)")
+    return count, took
 
 
 class _Shown:

@@ -114,7 +114,7 @@ class PretrainedModel(EncoderModel):
             become several windows.
           top_k: pieces for each [MASK].
 
-        Returns a dict for each text, as the lines of `python -m pretrain.predict --format jsonl` without their index:
+        Returns a dict for each text, as the lines of `pretrain predict --format jsonl` without their index:
           a classifier: {"prediction": class, "scores": {class: probability}}; several labels: a list of labels, and the
             probability of each; a regression: the number, and no scores; an empty text: None, and no scores;
           a question answering model: {"answer", "score", "start", "end"}, characters [start, end) of the context; no answer

@@ -12,6 +12,8 @@ from nlpdata.errors import EXTRAS, DataError, UsageError, closest, install_comma
 from nlpdata.files.json_files import read_object
 from pretrain.registry import ENGINES
 
+BACKENDS = ("auto", *ENGINES.names())  # values of --backend
+
 
 def choose_backend(
     flag: str | None,
@@ -32,10 +34,9 @@ def choose_backend(
     Raises UsageError for an unknown backend, and for one that is not installed.
     """
     wanted, source = (flag, "--backend") if flag else (environment.get("KERAS_BACKEND") or "auto", "KERAS_BACKEND")
-    known = ["auto", *ENGINES.names()]
-    if wanted not in known:
+    if wanted not in BACKENDS:
         raise UsageError(
-            f"{source}={wanted}: there is no engine for this backend.{closest(wanted, known)} Known: {', '.join(known)}."
+            f"{source}={wanted}: there is no engine for this backend.{closest(wanted, BACKENDS)} Known: {', '.join(BACKENDS)}."
         )
     own = _backend_of(run) if run else None
     if own:

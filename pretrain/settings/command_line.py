@@ -1,4 +1,4 @@
-"""What the command lines of this package share: errors as one line, and exit codes."""
+"""What the command lines of this package share: options, help screens, errors as one line, and exit codes."""
 
 import os
 import sys
@@ -13,57 +13,66 @@ from pretrain.registry import CHECKPOINT_FORMATS
 from pretrain.settings.backend import use_installed
 from pretrain.settings.face import face_of
 
+
+def option(group: str, help: str, *names: str, **more: Any) -> Any:
+    """An option of a command: its group and text on the help screen, and its names, each of which may also have hyphens."""
+    spelled = [each for name in names for each in dict.fromkeys((name, "--" + name[2:].replace("_", "-")))]
+    return typer.Option(*(spelled if "/" not in names[0] else names), help=help, rich_help_panel=group, **more)
+
+
 ImportModules = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "Model",
+        "A module of your own parts, which the checkpoint may name. Repeat it, or use commas, for several.",
         "--import_module",
-        "--import-module",
-        help="A module of your own parts, which the checkpoint may name. Repeat it, or use commas, for several.",
     ),
 ]
 
 Format = Annotated[
     str,
-    typer.Option(
+    option(
+        "Output",
+        f"What to write: {', '.join(CHECKPOINT_FORMATS)}, or a format of a module that --import_module names.",
         "--format",
-        help=f"What to write: {', '.join(CHECKPOINT_FORMATS)}, or a format of a module that --import_module names.",
     ),
 ]
 
-EncoderOnly = Annotated[bool, typer.Option("--encoder_only", "--encoder-only", help="Leave the heads out.")]
+EncoderOnly = Annotated[
+    bool,
+    option("Output", "Leave the heads out.", "--encoder_only"),
+]
 
 StoredTokenizer = Annotated[
     str | None,
-    typer.Option(
-        "--tokenizer", help="Tokenizer file to store with the weights.  [default: the one that is kept with them]"
+    option(
+        "Output", "Tokenizer file to store with the weights.  [default: the one that is kept with them]", "--tokenizer"
     ),
 ]
 
 DoLowerCase = Annotated[
     bool | None,
-    typer.Option(
-        "--do_lower_case/--nodo_lower_case", help="Whether the tokenizer lower-cases.  [default: as stored with it]"
+    option(
+        "Output",
+        "Whether the tokenizer lower-cases.  [default: as stored with it]",
+        "--do_lower_case/--nodo_lower_case",
     ),
 ]
 
 AllowOtherTokenizer = Annotated[
     bool,
-    typer.Option(
-        "--allow_other_tokenizer",
-        "--allow-other-tokenizer",
-        help="Accept a tokenizer that is not that of the weights.",
-    ),
+    option("Model", "Accept a tokenizer that is not that of the weights.", "--allow_other_tokenizer"),
 ]
 
 
 def run_app(app: typer.Typer, name: str, argv: Sequence[str] | None) -> int:
-    """Runs the command line of `pretrain.<name>`; returns the exit code when called with argv, else exits with it."""
+    """Runs `pretrain NAME`; returns the exit code when called with argv, else exits with it."""
 
     def work(given: list[str]) -> None:
         use_installed(os.environ)
-        call_app(app, given, f"python -m pretrain.{name}")
+        call_app(app, given, f"pretrain {name}")
 
-    code = run_program(f"pretrain.{name}", sys.argv[1:] if argv is None else argv, work, face_of(_names(app)))
+    code = run_program(f"pretrain {name}", sys.argv[1:] if argv is None else argv, work, face_of(_names(app)))
     if argv is None:
         sys.exit(code)
     return code

@@ -17,7 +17,7 @@ def face_of(own: Collection[str]) -> Spelling:
     """Spells options as a command of this package has them.
 
     Of those that it lacks, the tokenizer's are in a file next to it, others are those of create-finetuning, which makes records
-    for it, or of pretrain.convert, which makes a checkpoint that says all; flags of pretrain.run are fields of the configuration.
+    for it, or of pretrain convert, which makes a checkpoint that says all; flags of pretrain run are fields of the configuration.
 
     Args:
       own: names of its options, with underscores.
@@ -33,7 +33,7 @@ def face_of(own: Collection[str]) -> Spelling:
         if field in theirs:
             return f"{nlpdata_flag(field, value)} of nlpdata create-finetuning"
         if field in _OF_CONVERT and field not in own:
-            return f"{as_flag(field, value)} of python -m pretrain.convert"
+            return f"{as_flag(field, value)} of pretrain convert"
         if field in paths:
             return paths[field] if value is None else f"{paths[field]}={value}"
         return as_flag(field, value)

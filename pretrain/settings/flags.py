@@ -1,4 +1,4 @@
-"""The flags of `python -m pretrain.run`: one table, which the parser, `--help` and docs/pretraining.md share.
+"""The flags of `pretrain run`: one table, which the parser, `--help` and docs/pretraining.md share.
 
 Written as absl's: `--flag=value`, `--flag value`, `-flag`, `--switch`, `--noswitch`, `--switch=true`, with hyphens or
 underscores. Old spellings come from google-research/bert and /albert (run_pretraining.py), kamalkraj/ALBERT-TF2.0
@@ -6,7 +6,6 @@ underscores. Old spellings come from google-research/bert and /albert (run_pretr
 trainer.task of Google Cloud's samples.
 """
 
-import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,7 +13,6 @@ from typing import Any, Literal
 from nlpdata.errors import UsageError, closest
 from pretrain.settings.values import parse_value
 
-_WIDTH = 120  # of the help
 _LEARNING_RATE = "trainer.optimizer_config.learning_rate"
 _OPTIMIZER = "trainer.optimizer_config.optimizer"
 _WARMUP = "trainer.optimizer_config.warmup"
@@ -86,6 +84,8 @@ RUN = (
         aliases=("spm_model_file", "sp_model_file", "vocab_file"),
     ),
     Flag("seeds", "Number N of runs, seeds 0 to N-1, in model_dir/seed-0, ...; median and spread."),
+    Flag("quiet", "Show no progress: warnings, errors and the result alone.", kind="switch"),
+    Flag("json", "Print the result as one JSON object, and nothing else, on standard output.", kind="switch"),
     Flag("verbose", "Also show what TensorFlow, CUDA and other libraries write.", kind="switch"),
     Flag("version", "Print the version, and stop.", kind="switch"),
     Flag("help", "This text.", aliases=("h", "helpfull", "helpshort"), kind="switch"),
@@ -200,7 +200,12 @@ FIELDS = (
     ),
     Flag("iterations_per_loop", "Steps between looks at the loss.", ("trainer.steps_per_loop",), ("steps_per_loop",)),
     Flag("max_eval_steps", "Batches of an evaluation; -1: all.", ("trainer.validation_steps",)),
-    Flag("eval_steps", "The same, as Cerebras's: 0 is all, too.", ("trainer.validation_steps",), words={"0": "-1"}),
+    Flag(
+        "eval_steps",
+        "Batches of an evaluation, as Cerebras's: 0 is all, too.",
+        ("trainer.validation_steps",),
+        words={"0": "-1"},
+    ),
     Flag("classifier_dropout", "Dropout before the classifier.", ("task.model.classifier_dropout_prob",)),
     Flag(
         "version_2_with_negative",
@@ -218,7 +223,7 @@ FIELDS = (
     Flag("hypertune_metric", "Metric to report to Vertex AI's tuning.", ("trainer.hypertune_metric",)),
     Flag(
         "hp_tune",
-        "Older form of it: y reports the accuracy, n nothing.",
+        "Older form of --hypertune_metric: y reports the accuracy, n nothing.",
         ("trainer.hypertune_metric",),
         words={"y": "accuracy", "n": ""},
     ),
@@ -354,24 +359,6 @@ def fields_of(values: dict) -> list[tuple[Flag, str, str | bool]]:
 def flag_of(path: str) -> str:
     """The flag that sets a field of the configuration, e.g. "--input_files"; the field itself where there is none."""
     return next((as_flag(flag.name) for flag in FIELDS if path in flag.fields), path)
-
-
-def help_text() -> str:
-    """What --help prints."""
-    blocks = [
-        "usage: python -m pretrain.run --experiment=NAME --model_dir=DIR [flags]",
-        "Trains and evaluates encoders. The configuration is the experiment's, then --config_file in order, then\n"
-        "--gin_file and --gin_params, then flags, then --params_override.",
-        *(f"{title}:\n" + "\n".join(map(_help_line, flags)) for title, flags in (("The run", RUN), ("Fields", FIELDS))),
-        textwrap.fill(f"Accepted, without effect: {', '.join('--' + flag.name for flag in ACCEPTED)}.", _WIDTH),
-    ]
-    return "\n\n".join(blocks)
-
-
-def _help_line(flag: Flag) -> str:
-    also = f" (also {', '.join('--' + alias for alias in flag.aliases if len(alias) > 1)})" if flag.aliases else ""
-    text = f"{flag.help}{also if also != ' (also )' else ''}"
-    return textwrap.fill(text, _WIDTH, initial_indent=f"  --{flag.name:<28}", subsequent_indent=" " * 32)
 
 
 def _switch(name: str, value: str) -> bool:

@@ -1,4 +1,4 @@
-"""The study of a hyperparameter tuning on Vertex AI: which flags of pretrain.run are tried with which values, for which metric.
+"""The study of a hyperparameter tuning on Vertex AI: which flags of pretrain run are tried with which values, for which metric.
 
 It comes from a file, in the form of Vertex AI's HyperparameterTuningJob or of AI Platform's HyperparameterSpec, from options, or
 from both, of which the options count:

@@ -70,7 +70,7 @@ def export_final(trainer: TrainerConfig, model_dir: Path) -> None:
             _export(source, name, folder)
         except NlpdataError as error:
             raise type(error)(
-                f"the model is trained, but not exported: {error}. Later: python -m pretrain.export {model_dir} DEST --format "
+                f"the model is trained, but not exported: {error}. Later: pretrain export {model_dir} DEST --format "
                 f"{name}"
             ) from error
         _log.info(f"exported: {folder} ({name})")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from nlpdata.errors import DataError
-from nlpdata.execution.executor import duration
+from nlpdata.execution.executor import duration, progress_is_hidden
 from nlpdata.files.writing import write_whole
 
 METRICS = "metrics.jsonl"
@@ -87,6 +87,8 @@ class LiveLine:
         self._noted: float | None = None  # when the last note was due, since the last line
 
     def show(self, step: int, values: Mapping, seconds_left: float) -> None:
+        if progress_is_hidden():
+            return
         parts = [f"step {step}/{self._train_steps}", f"loss {values['loss']:.4f}", f"lr {values['learning_rate']:.3g}"]
         if "tokens_per_second" in values:
             parts += [f"{values['tokens_per_second']:,.0f} tokens/s", f"{values['padding']:.0%} padding"]
@@ -99,6 +101,8 @@ class LiveLine:
 
     def note(self, text: str) -> None:
         """Shows a text in place of the line on a terminal; else as a line, where the last one was ten seconds ago."""
+        if progress_is_hidden():
+            return
         now = time.monotonic()
         if self._stream.isatty():
             self._stream.write(f"\r{text}\033[K")

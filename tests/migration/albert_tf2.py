@@ -159,20 +159,20 @@ SYSTEM = System(
 The scripts' options work as they are, and so do the names of their files; `tf2_model.h5` and `tf2_model_full.h5` are read, and a
 pretraining writes the first at its end. `--albert_config_file` takes the experiment that the meta file of the records is for,
 and says which; the learning rate, the number of epochs and the batch size of a script that its command does not give are those
-of the experiment (`python -m pretrain.run --experiment=albert/squad --print_config` shows them).
+of the experiment (`pretrain run --experiment=albert/squad --print_config` shows them).
 
 An option that has no effect here is named, with the reason, when a run starts: `--custom_training_loop`, `--do_lower_case` (the
 tokenizer next to the records says it), `--predict_data_path`, and of the answer layer of SQuAD 2.0 `--start_n_top`, `--end_n_top`
 and `--squad_dropout`: here, as in BERT, no answer is the score of the first token. `--do_permutation` is refused.
 """,
     programs={
-        "python converter.py": "python -m pretrain.convert",
+        "python converter.py": "pretrain convert",
         "spm_train": "nlpdata train-tokenizer",
         "python create_pretraining_data.py": "nlpdata create-pretraining",
-        "python run_pretraining.py": "python -m pretrain.run",
+        "python run_pretraining.py": "pretrain run",
         "python create_finetuning_data.py": "nlpdata create-finetuning",
-        "python run_classifer.py": "python -m pretrain.run",
-        "python run_squad.py": "python -m pretrain.run",
+        "python run_classifer.py": "pretrain run",
+        "python run_squad.py": "pretrain run",
     },
     steps=(
         Step(

@@ -74,7 +74,7 @@ SYSTEM = System(
     name="cerebras",
     title="Cerebras's TensorFlow BERT (modelzoo)",
     about="""
-`run.py` is `python -m pretrain.run`, with the same flags; `csrun_cpu` and `csrun_wse` go. `--params` reads the YAML files of
+`run.py` is `pretrain run`, with the same flags; `csrun_cpu` and `csrun_wse` go. `--params` reads the YAML files of
 that system: the four of its classifier are here under their names (`--params=params_bert_base_sst2.yaml`), and the model,
 data, optimizer and lengths of your own are translated. What has no meaning here is named when the run starts; what would give
 another model or training is refused.
@@ -86,9 +86,9 @@ vocabulary is used. MNLI is evaluated on both of its sets together and on each: 
 `accuracy_mismatched`. Its YAML files say `num_cls_classes: 2`; the labels are three, and three are learned.
 """,
     programs={
-        "csrun_cpu python run.py": "python -m pretrain.run",
-        "csrun_wse python run.py": "python -m pretrain.run",
-        "python run.py": "python -m pretrain.run",
+        "csrun_cpu python run.py": "pretrain run",
+        "csrun_wse python run.py": "pretrain run",
+        "python run.py": "pretrain run",
     },
     steps=(
         Step(
@@ -206,7 +206,7 @@ python run.py \\
             heading="Predictions",
             text="`--mode predict` of that system predicts its `eval_input`; here it is texts, one a line.",
             new="""
-python -m pretrain.predict --model_dir path/to/model_dir --input texts.txt --output predictions.tsv
+pretrain predict --model_dir path/to/model_dir --input texts.txt --output predictions.tsv
 """,
             writes=("predictions.tsv",),
         ),

@@ -82,7 +82,7 @@ The sample fine-tunes `bert-base-cased` on IMDB's reviews, with scripts that are
 files of yours: IMDB's own archive, and the folder of the checkpoint, which the scripts take from variables. A script leaves
 your shell as it was, whether it succeeds or fails.
 
-`trainer/task.py` is `python -m pretrain.run`: `--batch-size`, `--num-epochs`, `--seed`, `--learning-rate` and `--weight-decay` are
+`trainer/task.py` is `pretrain run`: `--batch-size`, `--num-epochs`, `--seed`, `--learning-rate` and `--weight-decay` are
 the same; `--job-dir` is the run's folder; `--hp-tune=y` reports the accuracy of every evaluation to the tuning service, in the file
 that cloudml-hypertune writes, without that package; `--model-name` is the folder in it for the trained model, which is written at
 the end in Hugging Face's format, into its folder `hf` (`--export_formats=hf,savedmodel` adds TensorFlow's, in `savedmodel`). The
@@ -91,8 +91,8 @@ test split is evaluated, as there.
     programs={
         "source ./scripts/train-local.sh": "source pretrain/train-local.sh",
         "source ./scripts/train-cloud.sh": "source pretrain/train-cloud.sh",
-        "python -m trainer.task": "python -m pretrain.run",
-        "gcloud ai-platform jobs submit training": "python -m pretrain.submit",
+        "python -m trainer.task": "pretrain run",
+        "gcloud ai-platform jobs submit training": "pretrain submit",
     },
     steps=(
         Step(
@@ -114,14 +114,14 @@ python -m trainer.task \\
     --batch-size 16 --num-epochs 1 --seed 42 --learning-rate 2e-5 --weight-decay 0.01 --hp-tune y
 """,
             new="""
-python -m pretrain.run --experiment=bert/sentence_prediction --mode=train_and_eval --init_checkpoint=bert-base-cased \\
+pretrain run --experiment=bert/sentence_prediction --mode=train_and_eval --init_checkpoint=bert-base-cased \\
     --input_files=local/records/train.tfrecord --eval_files=local/records/dev.tfrecord \\
     --job-dir ${JOB_DIR} \\
     --model-name="finetuned-bert-classifier" \\
     --batch-size 16 --num-epochs 1 --seed 42 --learning-rate 2e-5 --weight-decay 0.01 --hp-tune y
 """,
             stand_ins={
-                "python -m pretrain.run": "CLOUD_ML_HP_METRIC_FILE=output.metrics python -m pretrain.run",
+                "pretrain run": "CLOUD_ML_HP_METRIC_FILE=output.metrics pretrain run",
                 "${JOB_DIR}": "job/models",
                 "--learning-rate 2e-5": "--learning-rate 1e-2",
                 "--num-epochs 1": "--num-epochs 6",
@@ -158,7 +158,7 @@ gcloud ai-platform jobs submit training ${JOB_NAME} \\
     --num-epochs 10 --hp-tune y
 """,
             new="""
-python -m pretrain.submit --staging gs://my-bucket/nlpdata --display_name imdb-tuning --study config.yaml --dry_run -- \\
+pretrain submit --staging gs://my-bucket/nlpdata --display_name imdb-tuning --study config.yaml --dry_run -- \\
     --experiment=bert/sentence_prediction --mode=train_and_eval --init_checkpoint=gs://my-bucket/nlpdata/imdb/checkpoint \\
     --input_files=gs://my-bucket/nlpdata/imdb/records/train.tfrecord \\
     --eval_files=gs://my-bucket/nlpdata/imdb/records/dev.tfrecord \\

@@ -81,7 +81,7 @@ SYSTEM = System(
     name="model_garden",
     title="the TensorFlow Model Garden (official/nlp)",
     about="""
-`train.py --experiment --mode --model_dir --config_file --params_override` is `python -m pretrain.run` with the same flags;
+`train.py --experiment --mode --model_dir --config_file --params_override` is `pretrain run` with the same flags;
 configuration files of the Garden are read as they are, and the ones it ships are here under the same names
 (`--config_file=configs/experiments/glue_mnli_matched.yaml` finds ours where there is no such file). Fields that have no
 effect here are named when a run starts.
@@ -89,8 +89,8 @@ effect here are named when a run starts.
     programs={
         "python3 data/create_finetuning_data.py": "nlpdata create-finetuning",
         "python3 data/create_pretraining_data.py": "nlpdata create-pretraining",
-        "python3 train.py": "python -m pretrain.run",
-        "blaze run -c opt /official/nlp/train --": "python -m pretrain.run",
+        "python3 train.py": "pretrain run",
+        "blaze run -c opt /official/nlp/train --": "pretrain run",
     },
     steps=(
         Step(
@@ -162,7 +162,7 @@ python3 train.py \\
             heading="Predictions of the run",
             text="The Garden leaves this to the user's own code.",
             new="""
-python -m pretrain.predict --model_dir my_output_dir \\
+pretrain predict --model_dir my_output_dir \\
  --input glue/MNLI/dev_mismatched.tsv --output predictions.tsv
 """,
             check=_named,
@@ -217,7 +217,7 @@ blaze run -c opt \\
  --mode=train --alsologtostderr 2>&1
 """,
             new="""
-python -m pretrain.run \\
+pretrain run \\
  --experiment=bert/local --model_dir=/tmp/tfnlp_sandbox/ \\
  --mode=train --alsologtostderr 2>&1
 """,

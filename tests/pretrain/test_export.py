@@ -1,4 +1,4 @@
-"""python -m pretrain.export, and the tf2_model.h5 that a pretraining run of ALBERT ends with."""
+"""pretrain export, and the tf2_model.h5 that a pretraining run of ALBERT ends with."""
 
 import shutil
 from dataclasses import asdict

@@ -93,7 +93,7 @@ def run_documented(words: str, capsys) -> str:
         "nlpdata": commands.main,
     }
     for line in block.splitlines():
-        name, *argv = shlex.split(line.removeprefix("python -m pretrain."))
+        name, *argv = shlex.split(line.removeprefix("pretrain "))
         main = mains[name]
         code = main(argv)
         said = capsys.readouterr()
@@ -195,9 +195,9 @@ def test_the_documented_format_is_read_and_written(own_modules, capsys):
 @pytest.mark.parametrize("kind", ["scaled", "my_encoder:ScaledEncoder"])
 def test_the_documented_encoder_predicts_and_is_exported(own_modules, kind, capsys):
     write_run(kind)
-    (line,) = [line for block in blocks("", "pretrain.predict") for line in block.splitlines()]
-    exported = "python -m pretrain.export finetuned exported --format savedmodel --import_module my_encoder"
-    for main, words in ((predict.main, shlex.split(line)[3:]), (export.main, shlex.split(exported)[3:])):
+    (line,) = [line for block in blocks("", "pretrain predict") for line in block.splitlines()]
+    exported = "pretrain export finetuned exported --format savedmodel --import_module my_encoder"
+    for main, words in ((predict.main, shlex.split(line)[2:]), (export.main, shlex.split(exported)[2:])):
         assert main(words[: words.index("--import_module")]) == 2
         said = capsys.readouterr().err
         assert "state.json: " in said

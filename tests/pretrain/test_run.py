@@ -1,4 +1,4 @@
-"""`python -m pretrain.run`: from a command line to a configuration, a message or a run."""
+"""`pretrain run`: from a command line to a configuration, a message or a run."""
 
 import json
 import os

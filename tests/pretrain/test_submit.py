@@ -1,17 +1,16 @@
-"""python -m pretrain.submit: the job that it makes, and what a run does inside one."""
+"""pretrain submit: the job that it makes, and what a run does inside one."""
 
 import json
 import os
 import re
 import subprocess
-import tarfile
 
 import pytest
 import yaml
 
 from nlpdata.errors import UsageError
 from pretrain.run import find_model_dir
-from pretrain.submit import build_package, main, module_sources
+from pretrain.submit import main
 from pretrain.training import hypertune
 from tests.disks import files_up_to
 from tests.pages import commands_of_this_environment, give_checkpoint, give_datasets
@@ -52,7 +51,7 @@ def test_a_full_disk(capsys, monkeypatch, tmp_path):
         assert main([*STAGING, "--dry_run", "--", *FLAGS]) == 1
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.splitlines()[-1].startswith("pretrain.submit: error: File too large")
+    assert said.err.splitlines()[-1].startswith("pretrain submit: error: File too large")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -308,22 +307,6 @@ def test_the_cloud_script_copies_and_submits(scripts, tmp_path):
     assert "set BUCKET_NAME to a bucket of yours" in asked.stderr
 
 
-def test_the_package_is_whole(tmp_path):
-    package = build_package(tmp_path)
-    with tarfile.open(package) as archive:
-        folders, names = zip(*(name.split("/", 1) for name in archive.getnames()), strict=True)
-    assert set(folders) == {package.name.removesuffix(".tar.gz")}  # one, as pip expects
-    names = set(names)
-    assert {"pyproject.toml", "README.md", "LICENSE"} <= names  # what pyproject.toml refers to
-    assert {
-        "pretrain/run.py",
-        "nlpdata/cli/commands.py",
-        "pipelines/job.py",
-        "model_configs/albert_base_v2.json",
-    } <= names
-    assert "pretrain/configs/experiments/glue_mrpc.yaml" in names
-
-
 def test_places_that_a_job_does_not_share_are_reported(capsys):
     def reported(*flags):
         assert main([*STAGING, "--accelerator_type=", "--dry_run", "--", *FLAGS[:2], *flags]) == 0
@@ -346,7 +329,7 @@ def test_places_that_a_job_does_not_share_are_reported(capsys):
             [*STAGING, "--dry_run", "--", "--experiment=bert/local", "--mode=trian"],
             "Received: 'trian'. Did you mean train",
         ),
-        ([*STAGING, "--dry_run"], "no flags of pretrain.run: write them after `--`"),
+        ([*STAGING, "--dry_run"], "no flags of `pretrain run`: write them after `--`"),
         ([*STAGING, "--dry_run", "--", *FLAGS, "--params_override=task.modle.x=1"], "Did you mean model"),
         ([*STAGING, "--dry_run", "--", *FLAGS, "--config_file=no_such"], "no_such"),
         (
@@ -402,8 +385,3 @@ def test_hypertune_keeps_the_name_of_the_study(tmp_path, monkeypatch):
     hypertune.report("cls_accuracy", {"accuracy": 0.5, "loss": 1.0}, 10)
     line = json.loads((tmp_path / "output.metrics").read_text())
     assert (line["cls_accuracy"], "accuracy" in line) == ("0.5", False)
-
-
-def test_a_module_that_cannot_be_found():
-    with pytest.raises(UsageError, match="there is no module 'no_such_module'"):
-        module_sources(["json", "no_such_module.part"])

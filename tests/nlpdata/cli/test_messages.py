@@ -15,7 +15,7 @@ from nlpdata.cli.messages import PACKAGES, on_standard_error, show_error
 from nlpdata.errors import Message, as_flag, opt, spelling
 
 ROOT = Path(__file__).resolve().parents[3]
-PRINTS = {"nlpdata/cli/commands.py", "nlpdata/cli/messages.py", "nlpdata/cli/program.py"}
+PRINTS = {"nlpdata/cli/messages.py", "nlpdata/cli/program.py", "nlpdata/cli/results.py"}
 CONFIGURES = {"basicConfig", "addHandler", "StreamHandler", "dictConfig", "fileConfig"}
 
 

@@ -1,4 +1,4 @@
-"""python -m pretrain.convert, and what transformers makes of its folders."""
+"""pretrain convert, and what transformers makes of its folders."""
 
 import gzip
 import json

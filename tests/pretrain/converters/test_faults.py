@@ -298,7 +298,7 @@ def refused(place, tmp_path, capsys):
     code = main([str(place), str(tmp_path / "out"), "--format", "native"])
     said = capsys.readouterr().err
     assert code in (1, 2), said
-    notes, prefix, error = said.rpartition("pretrain.convert: error: ")
+    notes, prefix, error = said.rpartition("pretrain convert: error: ")
     assert prefix
     assert error.count("\n") == 1
     assert "Traceback" not in notes

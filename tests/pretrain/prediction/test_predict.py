@@ -1,4 +1,4 @@
-"""python -m pretrain.predict: texts in, predictions out, against the model itself."""
+"""pretrain predict: texts in, predictions out, against the model itself."""
 
 import json
 import math
@@ -137,14 +137,14 @@ def test_disks_that_refuse(classifier, tmp_path, capsys):
         with files_up_to(size):
             assert main([*line, "--output", str(tmp_path / "out"), "--format", format]) == 1
         said = capsys.readouterr().err.splitlines()
-        assert said[-1] == f"pretrain.predict: error: cannot write {tmp_path / 'out'}: File too large"
+        assert said[-1] == f"pretrain predict: error: cannot write {tmp_path / 'out'}: File too large"
         assert names(tmp_path) == before
     with mounted(tmp_path / "ro", "ro") as folder:
         assert main([*line, "--output", str(folder / "out.tsv")]) == 2
         said = capsys.readouterr().err.splitlines()
         assert (
             said[-1]
-            == f"pretrain.predict: error: --output {folder / 'out.tsv'}: cannot be written: Read-only file system."
+            == f"pretrain predict: error: --output {folder / 'out.tsv'}: cannot be written: Read-only file system."
         )
 
 

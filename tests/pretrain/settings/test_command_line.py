@@ -21,10 +21,10 @@ NEEDED = ["--input", "a.txt", "--output", "b.tsv", "--model_dir", "c"]
 )
 def test_what_the_parser_refuses(command, argv, words, capsys):
     assert command.main(argv) == 2
-    name = command.__name__
+    name = command.__name__.replace(".", " ")
     message = capsys.readouterr().err
     assert message.startswith(f"{name}: error: {words}")
-    assert message.endswith(f"`python -m {name} --help` lists the options.\n")
+    assert message.endswith(f"`{name} --help` lists the options.\n")
     assert message.count("\n") == 1
 
 
@@ -42,7 +42,7 @@ def test_the_error_of_a_command_names_its_flag(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr("pretrain.prediction.file.predict", refuse)
     assert predict.main(NEEDED) == 2
-    assert capsys.readouterr().err == "pretrain.predict: error: --batch_size is too large.\n"
+    assert capsys.readouterr().err == "pretrain predict: error: --batch_size is too large.\n"
 
 
 @pytest.mark.heavy
@@ -52,4 +52,4 @@ def test_an_interrupted_command_says_so(capsys, monkeypatch):
 
     monkeypatch.setattr("pretrain.prediction.file.predict", interrupt)
     assert predict.main(NEEDED) == 130
-    assert capsys.readouterr().err.strip() == "pretrain.predict: interrupted."
+    assert capsys.readouterr().err.strip() == "pretrain predict: interrupted."

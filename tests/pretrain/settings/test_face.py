@@ -12,7 +12,7 @@ def test_options_that_a_command_lacks():
     )
     assert error.spelled(face) == (
         '--batch_size=8, --keep_accents; "do_lower_case": false in a tokenizer_config.json next to it; '
-        "--doc-stride 9 of nlpdata create-finetuning; trainer.train_steps=5; --model_config of python -m pretrain.convert"
+        "--doc-stride 9 of nlpdata create-finetuning; trainer.train_steps=5; --model_config of pretrain convert"
     )
 
 

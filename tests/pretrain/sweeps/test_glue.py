@@ -1,4 +1,4 @@
-"""python -m pretrain.glue on folders of a few rows: records, runs, table; again, without running anything twice."""
+"""pretrain glue on folders of a few rows: records, runs, table; again, without running anything twice."""
 
 import json
 import re
@@ -93,13 +93,13 @@ def test_disks_that_refuse(base, tmp_path, capsys):
     with files_up_to(1500):
         assert main([*line, "--output", str(tmp_path / "out")]) == 1
     message = capsys.readouterr().err.splitlines()[-1]
-    assert message.startswith("pretrain.glue: error: create-finetuning (")
+    assert message.startswith("pretrain glue: error: create-finetuning (")
     assert "File too large. Nothing was put in place." in message
     assert not [name for name in names(tmp_path / "out") if ".work" not in name]
     with mounted(tmp_path / "ro", "ro") as folder:
         assert main([*line, "--output", str(folder / "out")]) == 2
         said = capsys.readouterr().err.splitlines()
-        assert said[-1].startswith("pretrain.glue: error: ")
+        assert said[-1].startswith("pretrain glue: error: ")
         assert "Read-only file system" in said[-1]
 
 

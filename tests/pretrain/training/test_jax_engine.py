@@ -315,6 +315,6 @@ def test_everything_without_tensorflow(record_sets, tmp_path):
     assert done.stdout.decode().endswith("DONE\n")
     said = done.stderr.decode()
     assert "backend: jax (auto: TensorFlow is not installed)" in said
-    assert "python -m pretrain.convert" in said  # the command for where TensorFlow is
+    assert "pretrain convert" in said  # the command for where TensorFlow is
     assert len((tmp_path / "out.tsv").read_text().splitlines()) == 3
     assert (tmp_path / "answers" / "predictions.json").exists()

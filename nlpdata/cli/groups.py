@@ -1,0 +1,34 @@
+"""The groups of options on the help screens of nlpdata's commands."""
+
+_GROUPS = {
+    "Input": (
+        "input", "more", "files", "task", "tfds", "tfds_data_dir", "tfds_splits", "splits", "dev_input", "test_input",
+        "eval_fraction", "language", "text_key", "limit_documents", "invalid_utf8", "on_bad_row", "accept_loss",
+        "sample_lines", "max_line_bytes", "limit", "first",
+    ),
+    "Tables of your own": (
+        "text_column", "text_b_column", "label_column", "label_separator", "header", "format", "delimiter", "encoding",
+    ),
+    "Labels": ("labels", "drop_labels", "label_order"),
+    "Tokenizer": (
+        "tokenizer", "type", "vocab_size", "character_coverage", "user_defined_symbols", "hard_vocab_limit", "do_lower_case",
+        "keep_accents", "digit_comma",
+    ),
+    "What an example holds": (
+        "objective", "max_seq_length", "short_seq_prob", "dupe_factor", "pack_across_documents", "nsp_scope",
+    ),
+    "Masking": (
+        "masking", "max_predictions_per_seq", "masked_lm_prob", "max_ngram", "favor_shorter_ngram", "whole_word",
+    ),
+    "Questions (squad)": ("doc_stride", "max_query_length", "version_2_with_negative", "windows_without_answer"),
+    "Output": (
+        "output", "meta", "num_shards", "compression", "feature_names", "train_output", "dev_output", "test_output",
+        "overwrite",
+    ),
+    "How it runs": ("seed", "workers", "chunk_size", "runner", "dry_run"),
+}  # fmt: skip
+
+
+def group_of_field(name: str) -> str | None:
+    """The group of an option by the name of its field; None where it has none yet."""
+    return next((title for title, names in _GROUPS.items() if name in names), None)

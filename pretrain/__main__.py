@@ -1,0 +1,3 @@
+from pretrain.commands import main
+
+main()

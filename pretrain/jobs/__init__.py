@@ -1,0 +1,1 @@
+"""What a job on another machine takes along."""
