@@ -148,7 +148,7 @@ def test_command_of_albert_tf2_for_an_archive(tmp_path, monkeypatch, capsys):
 def test_the_command_in_the_documentation(tmp_path, monkeypatch, capsys):
     """That of ALBERT-TF2.0. tests/test_readme.py runs the other commands of the page."""
     page = (Path(__file__).resolve().parents[3] / "docs" / "checkpoints.md").read_text(encoding="utf-8")
-    (command,) = re.findall(r"^python3 -m pretrain\.convert (--tf_hub_path=.*)$", page, re.MULTILINE)
+    (command,) = re.findall(r"^pretrain convert (--tf_hub_path=.*)$", page, re.MULTILINE)
     monkeypatch.chdir(tmp_path)
     write_checkpoint("base", make("albert", "encoder"), "tf1")  # is read as a module is
     code, out, _ = run(*command.split(), capsys=capsys)

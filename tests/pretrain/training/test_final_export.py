@@ -99,7 +99,7 @@ def test_a_run_exports_its_last_weights(records, tmp_path):
     assert native.locate(model_dir).name == "step-00000004"
     # ALBERT's h5 has no place for one head alone.
     own = experiment(records, trainer=trainer | {"export_formats": "h5"}, task={"use_next_sentence_label": False})
-    with pytest.raises(UsageError, match=r"the model is trained, but not exported.*python -m pretrain\.export .*h5"):
+    with pytest.raises(UsageError, match=r"the model is trained, but not exported.*pretrain export .*h5"):
         run(own, tmp_path / "other")
     assert native.locate(tmp_path / "other").name == "step-00000002"
 
