@@ -142,7 +142,9 @@ class BeamArguments(Arguments):
 
     runner: str = option("DirectRunner", "DirectRunner, DaskRunner, FlinkRunner, SparkRunner or DataflowRunner.")
     beam_args: Sequence[str] = option((), "Beam's own options, as on a command line.", flag="")
-    dry_run: bool = option(False, "Describe the job of a Beam runner, and run nothing.")
+    dry_run: bool = option(
+        False, "Say what would be read and written, with estimates; of a runner of Beam the job. Write nothing."
+    )
 
 
 def takes(request_class: Callable[P, Request]) -> Callable[[Callable[[Request], Result]], Callable[P, Result]]:

@@ -157,24 +157,25 @@ def _call(command: str, request_class: Any, runner: str, beam_args: Sequence[str
     for each in fields(request_class):
         if each.init and each.default is MISSING and each.name not in given:
             raise UsageError(f"{opt(each.name)} is missing. {help_of(each)}")
-    function = _function(command, runner, given, list(beam_args or []))
-    result = function(**given)
-    if not given.get("dry_run"):
+    dry_run = given.get("dry_run", False)
+    result = _function(command, runner, given, list(beam_args or []))(**given)
+    if not dry_run:
         return result
+    if runner == LOCAL:
+        return summaries.of_estimate(command, result)
     return Summary(command, {"dry_run": True, "job": result}, json.dumps(result, indent=2).splitlines())
 
 
 def _function(command: str, runner: str, given: dict[str, Any], beam_args: list[str]) -> Callable[..., Any]:
     """The function of a command on a runner. Takes the arguments that it does not have out of `given`."""
     if runner == LOCAL:
-        if given.pop("dry_run"):
-            raise UsageError(f"{opt('dry_run')} shows the job of a Beam runner: name one with {opt('runner')}.")
+        dry_run = given.pop("dry_run")
         if beam_args:
             raise UsageError(
                 f"what follows `--` is for a Beam runner, and {opt('runner')} is local. Received: {' '.join(beam_args)}. "
                 f"Name a {opt('runner')}, or leave it out; input files go before `--`."
             )
-        return function_of(command, LOCAL)
+        return function_of(command, LOCAL, dry_run)
     if "workers" in given:
         raise UsageError(
             f"{opt('workers')} is for {opt('runner', LOCAL)}. Received: {opt('runner', runner)}, whose own options follow "

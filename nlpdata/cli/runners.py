@@ -13,13 +13,22 @@ COMMANDS = {
     "create-finetuning": "nlpdata.finetuning.create:create_finetuning",
     "train-tokenizer": "nlpdata.tokenizers.training.train:train_tokenizer",
 }
+DRY_RUNS = {
+    "create-pretraining": "nlpdata.pretraining.estimate:estimate_pretraining",
+    "create-finetuning": "nlpdata.finetuning.estimate:estimate_finetuning",
+    "train-tokenizer": "nlpdata.tokenizers.training.estimate:estimate_training",
+}
+"""What a command would do on this machine: see nlpdata.output.estimate."""
 ON_BEAM = "pipelines.commands:COMMANDS"  # the same commands as pipelines: the one way from nlpdata to that package
 
 
-def function_of(command: str, runner: str) -> Callable[..., Any]:
-    """The function that does a command on a runner. UsageError where Beam is needed and not installed."""
+def function_of(command: str, runner: str, dry_run: bool = False) -> Callable[..., Any]:
+    """The function that does a command on a runner. UsageError where Beam is needed and not installed.
+
+    On Beam the function itself takes dry_run, and returns the job.
+    """
     if runner == LOCAL:
-        return _load(COMMANDS[command])
+        return _load((DRY_RUNS if dry_run else COMMANDS)[command])
     try:
         return _load(_load(ON_BEAM)[command])
     except ModuleNotFoundError as error:

@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nlpdata.cli.results import Summary, table
+from nlpdata.execution.executor import duration
 
 if TYPE_CHECKING:
     from nlpdata import CreationResult, FinetuningResult, SplittingResult, TrainingResult, VerifyReport
+    from nlpdata.output.estimate import Estimate
 
 CLASSES_SHOWN = 20
 _NAMES = {
@@ -60,6 +62,43 @@ def of_verification(report: "VerifyReport") -> Summary:
         "not_checked": report.not_checked,
     }
     return Summary("verify", facts, [str(report)], exit_code=1 if report.faults else 0)
+
+
+def of_estimate(command: str, estimate: "Estimate") -> Summary:
+    """Of a dry run on this machine."""
+    records = ", ".join(f"{split} {count:,}" for split, count in estimate.records.items())
+    rows = {
+        "would read": f"{_listed(list(estimate.reads))}: {size(sum(estimate.reads.values()))}",
+        "would write": _listed(estimate.writes),
+        "would replace": _listed(estimate.replaces) if estimate.replaces else "nothing",
+        "records": records or None,
+        "size": estimate.output_bytes is not None and size(estimate.output_bytes),
+        "disk meanwhile": estimate.work_bytes is not None and f"{size(estimate.work_bytes)} more",
+        "time": estimate.seconds is not None and f"{duration(estimate.seconds)} with {_processes(estimate.workers)}",
+        "memory": estimate.memory_bytes is not None and size(estimate.memory_bytes),
+    }
+    lines = [f"{name:<15} {text}" for name, text in rows.items() if text]
+    facts = {"dry_run": True, **vars(estimate)}
+    return Summary(command, facts, [*lines, f"Nothing was written; {estimate.basis}."])
+
+
+def size(count: int) -> str:
+    """A number of bytes in words, e.g. "1.2 MB"."""
+    if count < 1000:
+        return f"{count} bytes"
+    steps = min((len(str(count)) - 1) // 3, 4)
+    return f"{count / 1000**steps:.1f} {('', 'kB', 'MB', 'GB', 'TB')[steps]}"
+
+
+def _processes(count: int) -> str:
+    return f"{count} process{'es' * (count > 1)}"
+
+
+def _listed(names: Sequence[str], most: int = 4) -> str:
+    """Names in a line; of many the first ones, and how many there are."""
+    if len(names) <= most:
+        return ", ".join(names)
+    return f"{', '.join(names[: most - 1])}, ... ({len(names):,} files)"
 
 
 def _shown(names: Sequence[str]) -> str:

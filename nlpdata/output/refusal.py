@@ -19,7 +19,22 @@ def check_output(
     key: str = "",
     others: Mapping[str, bytes | None] | None = None,
 ) -> None:
-    """Refuses outputs that exist (UsageError), creates the folder, and finds out early whether it can be written.
+    """Refuses outputs that exist, as refuse_output does; then creates the folder, and finds out early whether it can be written."""
+    remove_emptied(work_path(targets[0]))
+    refuse_output(targets, overwrite, key, others)
+    for target in targets:
+        longest = target.folder / f"{target.stem}.tfrecord-00000-of-00000.json"  # of the names in the work folder
+        for place in (*target.markers, target.meta, longest):
+            _probe(place)
+
+
+def refuse_output(
+    targets: Sequence[OutputSet],
+    overwrite: bool,
+    key: str = "",
+    others: Mapping[str, bytes | None] | None = None,
+) -> None:
+    """UsageError where outputs exist. Writes nothing.
 
     With `overwrite`, exactly the files that the old meta file lists may go; others are refused all the same. Where a
     commit was interrupted, its marker stands for the old meta file, and the run whose `key` it holds may complete it.
@@ -27,7 +42,6 @@ def check_output(
     Args:
       others: base names of the files that the run writes next to records and meta file, with their content if known.
     """
-    remove_emptied(work_path(targets[0]))
     decided = read_decided(targets, key, work_path(targets[0])) if key else None
     if decided is None or not decided.in_place:
         keys = [marked["key"] for marked in map(read_marker, targets) if marked]
@@ -36,10 +50,6 @@ def check_output(
         if overwrite:
             _refuse_leaving_files(targets)
         _refuse_others(targets, others or {})
-    for target in targets:
-        longest = target.folder / f"{target.stem}.tfrecord-00000-of-00000.json"  # of the names in the work folder
-        for place in (*target.markers, target.meta, longest):
-            _probe(place)
 
 
 def _refuse_existing(target: OutputSet, overwrite: bool, may_complete: bool) -> None:

@@ -448,7 +448,7 @@ def test_short_names_of_every_part_on_the_command_line(tmp_path, monkeypatch, ca
         "trainer.summary_interval=1,trainer.steps_per_loop=1,task.validation_data.global_batch_size=64,"
         "trainer.validation_steps=1"
     )
-    argv = shlex.split(command)[3:] + shlex.split(more)
+    argv = shlex.split(command)[2:] + shlex.split(more)
     assert run.main(argv) == 0, capsys.readouterr().err
     train = lines_of("run6")
     assert [line["learning_rate"] for line in train] == pytest.approx([1e-4, 1e-4, 5e-5])

@@ -95,8 +95,9 @@ class TrainingPlan:
     accept_loss: bool = False
 
 
-def make_plan(request: TrainingRequest) -> TrainingPlan:
-    """Looks at the input, as far as it takes to know that the run can start. Raises UsageError, DataError."""
+def make_plan(request: TrainingRequest, dry_run: bool = False) -> TrainingPlan:
+    """Looks at the input, as far as it takes to know that the run can start; a dry run makes no folder. Raises UsageError,
+    DataError."""
     trainer = make_trainer(request.options)
     files, warnings = find_files(request.input, json_lines=request.text_key is not None)
     key = digest(
@@ -107,7 +108,7 @@ def make_plan(request: TrainingRequest) -> TrainingPlan:
             "inputs": [[file.name, file.size] for file in files],
         }
     )
-    paths = writing.prepare_output(request.output, trainer.suffixes, request.overwrite, key)
+    paths = writing.prepare_output(request.output, trainer.suffixes, request.overwrite, key, dry_run)
     if any(file.weight != 1 for file in files):
         warnings = [*warnings, "weights (GLOB@2) have no effect on vocabulary training: every line counts once"]
     warnings += look_at(

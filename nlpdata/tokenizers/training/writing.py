@@ -21,7 +21,9 @@ from nlpdata.records.contract import committing_marker
 from nlpdata.tokenizers.files import SIDECAR_SUFFIX
 
 
-def prepare_output(output: PathName, suffixes: tuple[str, ...], overwrite: bool, key: str) -> list[AnyPath]:
+def prepare_output(
+    output: PathName, suffixes: tuple[str, ...], overwrite: bool, key: str, dry_run: bool = False
+) -> list[AnyPath]:
     """The paths to write, the sidecar last. Makes the folder, and checks before hours of work that it can be written.
 
     Args:
@@ -29,6 +31,7 @@ def prepare_output(output: PathName, suffixes: tuple[str, ...], overwrite: bool,
       suffixes: of the files, the tokenizer file first.
       overwrite: replace what an earlier run wrote.
       key: hash of what decides about the result; a run of equal key may complete what was interrupted.
+      dry_run: make no folder, and do not try to write.
 
     Raises UsageError, DataError.
     """
@@ -46,8 +49,9 @@ def prepare_output(output: PathName, suffixes: tuple[str, ...], overwrite: bool,
         for path in paths:
             if path.is_dir():
                 raise UsageError(f"{path} is a folder; a file is written there. Name another {opt('output')}")
-        paths[0].parent.mkdir(parents=True, exist_ok=True)
-        _probe(paths)
+        if not dry_run:
+            paths[0].parent.mkdir(parents=True, exist_ok=True)
+            _probe(paths)
     return paths
 
 
