@@ -74,8 +74,8 @@ def _command(name: str, examples: str) -> Callable[[Callable[..., int | None]], 
     "split-sentences",
     """
     nlpdata split-sentences 'raw/*.html' --output corpus/pages.txt
-    nlpdata split-sentences 'raw/*.jsonl' --text-key text \\
-        --output corpus/texts.txt
+    nlpdata split-sentences 'raw/*.jsonl' --text-field body \\
+        --output corpus/texts.txt --deduplicate-documents
     """,
 )
 @with_common

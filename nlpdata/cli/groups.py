@@ -6,8 +6,14 @@ _GROUPS = {
         "eval_fraction", "language", "text_key", "limit_documents", "invalid_utf8", "on_bad_row", "accept_loss",
         "sample_lines", "max_line_bytes", "limit", "first",
     ),
-    "Tables of your own": (
-        "text_column", "text_b_column", "label_column", "label_separator", "header", "format", "delimiter", "encoding",
+    "Format": (
+        "text_field", "text_column", "text_b_column",
+        "label_column", "label_separator", "header", "format", "delimiter", "encoding",
+    ),
+    "Documents and sentences": ("documents", "line_breaks", "max_sentence_bytes"),
+    "What is left out": (
+        "deduplicate_documents", "deduplicate_lines", "near_duplicates", "min_characters", "max_characters", "scripts",
+        "min_script_share", "keep_languages",
     ),
     "Labels": ("labels", "drop_labels", "label_order"),
     "Tokenizer": (

@@ -14,6 +14,7 @@ COMMANDS = {
     "train-tokenizer": "nlpdata.tokenizers.training.train:train_tokenizer",
 }
 DRY_RUNS = {
+    "split-sentences": "nlpdata.corpus.splitting.estimate:estimate_splitting",
     "create-pretraining": "nlpdata.pretraining.estimate:estimate_pretraining",
     "create-finetuning": "nlpdata.finetuning.estimate:estimate_finetuning",
     "train-tokenizer": "nlpdata.tokenizers.training.estimate:estimate_training",

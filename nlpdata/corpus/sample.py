@@ -36,9 +36,14 @@ class Sample:
     @property
     def in_words(self) -> str:
         """What estimates from it are based on."""
-        if self.is_whole:
-            return f"estimated from the whole input, {self.bytes_total:,} bytes"
-        return f"estimated from {self.bytes_read:,} of {self.bytes_total:,} bytes of the input, at {PLACES} places"
+        return basis(self.bytes_read, self.bytes_total)
+
+
+def basis(done: int, total: int) -> str:
+    """What estimates from `done` of `total` bytes are based on, in words."""
+    if done >= total:
+        return f"estimated from the whole input, {total:,} bytes"
+    return f"estimated from {done:,} of {total:,} bytes of the input, at {PLACES} places"
 
 
 def store_sample(
@@ -64,6 +69,21 @@ def store_sample(
         if done:
             break
     return Sample(files, total if total <= most else max(done, 1), total)
+
+
+def sampled_portions(portions: Sequence[Portion], most: int) -> list[Portion]:
+    """Portions of about `most` bytes from evenly spread places: parts of what can be divided, whole files of at most that size.
+
+    All portions, where they are smaller; none, where all files are whole and larger.
+    """
+    total = sum(portion.bytes for portion in portions)
+    if total <= most:
+        return list(portions)
+    ranges = [byte_range for portion in portions for byte_range in portion.byte_ranges]
+    found = [
+        each for each, _ in _places(ranges, total, most // PLACES) if each.stop is not None or each.file.size <= most
+    ]
+    return [Portion(number, (each,)) for number, each in enumerate(found)]
 
 
 def _places(ranges: Sequence[ByteRange], total: int, budget: int) -> Iterator[tuple[ByteRange, int | None]]:

@@ -39,8 +39,12 @@ def split_sentences(request: LocalSplittingRequest) -> SplittingResult:
 
     Raises UsageError, DataError.
     """
-    plan = make_plan(request)
-    with Run(plan, request.overwrite) as run:
+    return split_plan(make_plan(request), request.overwrite, request.workers or default_workers(), request.progress)
+
+
+def split_plan(plan: Plan, overwrite: bool, workers: int, progress: bool) -> SplittingResult:
+    """Does what a plan says, in processes of this machine."""
+    with Run(plan, overwrite) as run:
 
         def work(stage: stages.Stage, units: list[Any], results: list[dict | None]) -> list[dict]:
             sizes = [unit.size for unit in units]
@@ -49,12 +53,12 @@ def split_sentences(request: LocalSplittingRequest) -> SplittingResult:
                 stage.work,
                 units,
                 results,
-                workers=request.workers or default_workers(),
+                workers=workers,
                 initializer=set_up,
                 initargs=(run.setup,),
                 total=sum(sizes),
                 describe=_place,
-                quiet=not request.progress,
+                quiet=not progress,
                 sizes=sizes,
             )
 

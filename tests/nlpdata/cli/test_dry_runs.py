@@ -9,6 +9,7 @@ import pytest
 
 from nlpdata.corpus import find_files, plan_portions
 from nlpdata.corpus.sample import store_sample
+from nlpdata.corpus.splitting import estimate as of_splitting
 from nlpdata.pretraining import estimate
 from nlpdata.tokenizers.training import estimate as of_training
 from tests.nlpdata.commands import create_arguments, run_command
@@ -176,3 +177,24 @@ def test_a_sample_has_the_documents_of_its_places(tmp_path):
     found, documents = sample("c.jsonl", 4_000, "t")
     assert found.is_whole
     assert [text.strip("\n") for text in documents] == [text.strip("\n") for text in plain[:9]]
+
+
+def test_splitting_of_a_sample_is_near_the_run(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("sentencex")
+    monkeypatch.setattr(of_splitting, "SAMPLE_BYTES", 60_000)
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    sentences = [f"{sentence.capitalize()}." for sentence in random_sentences(400)]
+    for number in range(40):
+        (raw / f"{number:02d}.txt").write_text(" ".join(sentences[number : number + 60]))
+    words = ["split-sentences", f"{raw}/*.txt", "--output", tmp_path / "out" / "corpus.txt", "--workers", 1]
+    before = contents(tmp_path)
+    said = dry(capsys, *words)
+    assert contents(tmp_path) == before
+    made = json.loads(run_command(capsys, *words, "--json").out)
+    for what in ("documents", "sentences"):
+        assert said["records"][what] == pytest.approx(made["counters"][what]["written"], rel=0.2)
+    assert said["output_bytes"] == pytest.approx((tmp_path / "out" / "corpus.txt").stat().st_size, rel=0.2)
+    assert sorted(said["writes"]) == sorted(str(path) for path in (tmp_path / "out").iterdir())
+    assert said["basis"].startswith("estimated from ")
+    assert run_command(capsys, *words, "--dry-run").code == 2  # the output exists
