@@ -136,7 +136,7 @@ def rows(tmp_path):
 
 def test_fine_tuning_texts_that_are_cut_or_unknown(tmp_path, tiny_model, rows, capsys):
     texts = [" ".join(random_sentences(30, seed=i)) for i in range(40)]
-    base = ("create-finetuning", "--task", "classification", "--tokenizer", tiny_model, "--quiet", "--workers", "1")
+    base = ("create-finetuning", "--task", "classification", "--tokenizer", tiny_model, "--workers", "1")
     command = (*base, "--input", rows(texts), "--output", tmp_path / "cut")
     refused = run_command(capsys, *command)
     assert refused.code == 1

@@ -222,7 +222,6 @@ def test_the_screen(raw, tmp_path, capsys):
         tmp_path / "c.txt",
         "--workers=1",
         "--deduplicate-lines",
-        "--quiet",
     )
     assert done.code == 0
     files = len(DOCUMENTS) // 2
