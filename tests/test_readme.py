@@ -131,7 +131,7 @@ def test_substitutions_are_of_use():
 
 
 def test_options_exist():
-    known = {"help", "no-deps", *(spelling for flag in FLAGS for spelling in (flag.name, *flag.aliases))}
+    known = {"help", "logdir", "no-deps", *(spelling for flag in FLAGS for spelling in (flag.name, *flag.aliases))}
     program = typer.main.get_command(app)
     ours = [typer.main.get_command(module.app) for module in (convert, export, glue, predict, submit)]
     for command in [program, *program.commands.values(), *ours]:
