@@ -1,7 +1,6 @@
 # make demo   sets up .venv and makes pretraining records of examples/corpus
 # make check  sets up .venv and runs the checks, and the tests that need no TensorFlow (2 minutes)
 # make test   sets up .venv and runs all checks and tests
-# make thorough  the same, and the long tests that are near to what others prove
 # make lint | bench | clean
 
 PYTHON ?= python3
@@ -17,7 +16,7 @@ export PIP_NO_INPUT := 1
 export TF_CPP_MIN_LOG_LEVEL := 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test thorough lint bench clean
+.PHONY: help demo check test lint bench clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -60,9 +59,6 @@ check: lint
 
 test: lint
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
-
-thorough: lint
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --thorough
 
 bench:
 	@echo "Benchmarks; benchmarks/README.md says how to run them:"

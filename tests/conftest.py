@@ -20,9 +20,6 @@ hypothesis.settings.load_profile("no deadline")
 
 
 def pytest_addoption(parser):
-    parser.addoption(
-        "--thorough", action="store_true", help="also the tests that are marked as thorough, some minutes more"
-    )
     parser.addoption("--light", action="store_true", help="only tests that need no TensorFlow, Keras, JAX or Beam")
 
 
@@ -60,10 +57,6 @@ def pytest_ignore_collect(collection_path, config):
 def pytest_collection_modifyitems(config, items):
     if config.getoption("--light"):
         items[:] = [item for item in items if not item.get_closest_marker("heavy")]
-    if not config.getoption("--thorough"):
-        for item in items:
-            if item.get_closest_marker("thorough"):
-                item.add_marker(pytest.mark.skip(reason="long: run by `make thorough`"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -78,7 +78,6 @@ def test_records_and_jobs(folder):
     assert not lines_of_libraries(shown)
 
 
-@pytest.mark.thorough
 @pytest.mark.slow
 def test_verbose_shows_what_libraries_write(folder):
     words = "-m pretrain.convert base verbose --format native --verbose".split()

@@ -20,8 +20,6 @@ from tests.pretrain.runs import lines
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-# Their commands train for long.
-THOROUGH = ("checkpoints.md", "evaluation.md", "extending.md", "optimization.md", "training.md")
 TEXTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]  # those two have no commands to run
 
 # What the test puts in place of what a page says; each must occur in some page.
@@ -90,11 +88,7 @@ def reader(tmp_path):
     return folder, environment
 
 
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=[pytest.mark.thorough] if page.name in THOROUGH else []) for page in PAGES],
-    ids=lambda path: path.name,
-)
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_what_a_page_says_works(page, reader, tokenizer):
     folder, environment = reader
     if page.name in GIVEN_TOKENIZER:

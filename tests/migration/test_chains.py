@@ -19,14 +19,7 @@ def test_pages_are_those_of_the_list():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(
-    "system",
-    [
-        pytest.param(each, marks=[pytest.mark.thorough] if each.name in ("cerebras", "model_garden") else [])
-        for each in SYSTEMS
-    ],
-    ids=lambda system: system.name,
-)
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 def test_a_document_runs_from_data_to_score(system, tmp_path):
     folder = tmp_path / "work"
     folder.mkdir()

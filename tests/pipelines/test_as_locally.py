@@ -115,7 +115,6 @@ def test_prints_and_ends_as_locally(command, case, given, tmp_path, capsys, capl
     assert (local.code == 0) == bool(made) == ("nlpdata: error: " not in local.err)
 
 
-@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("runner", SLOW)
 def test_workers_in_other_processes_keep_off_the_screen(runner, given, tmp_path, capfd):

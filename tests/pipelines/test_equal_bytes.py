@@ -25,7 +25,6 @@ RUNNERS = {
     "Dask": ["--runner=DaskRunner", "--", "--dask_npartitions=2"],
 }
 SLOW = ("multi_processing", "Dask")
-MARKS = {"multi_processing": [pytest.mark.slow], "Dask": [pytest.mark.thorough]}
 
 
 def need(name):
@@ -36,8 +35,7 @@ def need(name):
 @pytest.mark.parametrize("shards", [None, 3])
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=MARKS.get(name, [])) for name in RUNNERS],
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in RUNNERS]
 )
 def test_runner_gives_the_local_files(name, objective, shards, tmp_path, corpus_folder, tiny_model, local_files):
     need(name)

@@ -400,7 +400,6 @@ def test_the_documented_layers_equal_numpy(tmp_path, monkeypatch):
     np.testing.assert_allclose(found, normed(x + dense(inner, "output"), weights), atol=1e-4)
 
 
-@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_documented_layers_train_resume_and_are_exported(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -207,7 +207,6 @@ def test_a_sweep_of_three_tasks(base, tmp_path, capsys):
     assert "no task 'mprc'. Did you mean mrpc?" in capsys.readouterr().err
 
 
-@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_sweep_on_jax(base, tmp_path):
     """In its own process, where TensorFlow is not imported."""

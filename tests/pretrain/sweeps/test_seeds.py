@@ -20,7 +20,6 @@ def graphs_in_memory() -> int:
     return sum(isinstance(each, FuncGraph) for each in gc.get_objects())
 
 
-@pytest.mark.thorough
 @pytest.mark.slow
 def test_two_seeds_are_summed_up_and_not_run_twice(tmp_path, capsys):
     config = sentence_experiment(records(tmp_path / "train.tfrecord", 24), batch=8, steps=2)

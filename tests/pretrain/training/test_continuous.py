@@ -51,7 +51,6 @@ def test_every_checkpoint_is_evaluated_once(config, trained, tmp_path):
     )
 
 
-@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_run_from_each_newest_checkpoint(config, trained, tmp_path):
     source = tmp_path / "source"

@@ -163,7 +163,6 @@ def distance(expected, found) -> float:
     return norm([end[path] - other[path] for path in end]) / norm([end[path] - start[path] for path in end])
 
 
-@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_replicas_micro_steps_and_engines_agree(whole, adafactor, config, tmp_path, backend):
