@@ -4,11 +4,13 @@ import shlex
 
 import numpy as np
 import pytest
+import yaml
 
 from nlpdata.errors import UsageError
 from pretrain.data.sentences import sentence_batches
 from pretrain.optimizers.schedules import LinearWarmup, Polynomial
 from pretrain.run import resolve
+from pretrain.settings.dialects.cerebras.translate import read_params
 from pretrain.settings.flags import parse_flags
 from tests.messages import messages
 from tests.pretrain.finetuning import examples, records, write
@@ -217,6 +219,36 @@ def test_faults(tmp_path, own_records, old, new, message):
     assert old in text
     with pytest.raises(UsageError, match=message):
         config_of(tmp_path, text.replace(old, new, 1))
+
+
+def replaced(tree, value):
+    """This tree, time and again, with another of its values replaced each time."""
+    for key in tree if isinstance(tree, dict) else range(len(tree)):
+        for other in [value, *(replaced(tree[key], value) if isinstance(tree[key], dict | list) else [])]:
+            changed = tree.copy()
+            changed[key] = other
+            yield changed
+
+
+@pytest.mark.parametrize("value", [[], [1], [[]], {}, {"a": 1}, 5, 1.5, True, "x"], ids=str)
+def test_values_of_other_types_are_taken_or_refused(tmp_path, own_records, value):
+    (tmp_path / "pretraining.yaml").write_text(MODEL)
+    (tmp_path / "vocab.txt").write_text("[PAD]\n")
+    classifier = yaml.safe_load(CLASSIFIER.format(data=own_records))
+    classifier["train_input"] |= {"vocab_file": "vocab.txt", "do_lower": True}
+    pretraining = yaml.safe_load(PRETRAINING)
+    pretraining["train_input"]["data_file"] = [f"{own_records}/train.tfrecord"]
+    refused = 0
+    for tree in (classifier, pretraining):
+        for number, changed in enumerate(replaced(tree, value)):
+            path = tmp_path / f"{number}.yaml"
+            path.write_text(yaml.safe_dump(changed))
+            try:
+                read_params(str(path), None)
+            except UsageError as error:
+                assert str(path) in str(error)
+                refused += 1
+    assert refused
 
 
 def text_set(folder, name):

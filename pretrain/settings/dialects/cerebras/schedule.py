@@ -28,6 +28,8 @@ def learning_rate_layer(given: Any, reset: bool) -> dict:
     Raises ValueError for a schedule that is not supported.
     """
     given = given if isinstance(given, list) else [given]
+    if not given:
+        raise ValueError("expected a rate, or a list of schedules. Received: []")
     schedules = [_schedule(each) for each in given]
     only = schedules[0]
     if len(schedules) == 1 and only.get("end_learning_rate", 0.0) > only.get("initial_learning_rate", 0.0):

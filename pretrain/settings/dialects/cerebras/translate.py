@@ -18,6 +18,7 @@ _RULED = {  # keys that functions below and inputs.py read
     "data_processor", "data_dir", "data_file", "vocab_file", "do_lower", "invert_mask", "embedding_size",
     "pretrain_params_path", "optimizer_type", "learning_rate", "disable_lr_steps_reset", "grad_accum_steps",
 }  # fmt: skip
+_TEXTS = ("data_processor", "data_dir", "data_file", "vocab_file", "pretrain_params_path", "optimizer_type")  # of them
 _TASK_FIELDS = {  # fields that only one kind of experiment has
     "task.model.num_classes": "sentence_prediction",
     "task.model.classifier_dropout_prob": "sentence_prediction",
@@ -48,6 +49,7 @@ class _Params:
                 raise self._error(name, f"no section of theirs is known by this name.{closest(name, KEYS)}")
             if not isinstance(content or {}, dict):
                 raise self._error(name, f"expected names with values. Received: {content!r}")
+            self._check_texts(name, content or {})
         for name in ("train_input", "eval_input", "model", "optimizer", "runconfig"):
             self._params[name] = dict(self._params.get(name) or {})
         if not self._params["eval_input"] and self._params["train_input"].get("data_processor") in TEXT_SETS:
@@ -78,6 +80,22 @@ class _Params:
     def _error(self, key: str, message: str) -> UsageError:
         return UsageError(f"--params {self._path}: {key}: {message}")
 
+    def _check_texts(self, section: str, content: dict) -> None:
+        for key in _TEXTS:
+            values = content.get(key)
+            for value in values if isinstance(values, list) and key == "data_file" else [values]:
+                if value is not None and not isinstance(value, str):
+                    kind = "text, or a list of texts" if key == "data_file" else "text"
+                    raise self._error(f"{section}.{key}", f"expected {kind}. Received: {values!r}")
+
+    def _value(self, hint: type, key: str, default: Any, bounds: tuple | None = None) -> Any:
+        """The value of a key with its section."""
+        section, name = key.split(".")
+        try:
+            return parse_value(hint, self._params[section].get(name, default), bounds)
+        except ValueError as error:
+            raise self._error(key, str(error)) from None
+
     def _put(self, path: str, value: Any) -> None:
         *sections, name = path.split(".")
         tree = self._layer
@@ -101,7 +119,10 @@ class _Params:
             raise self._error(
                 "model.pretrain_params_path", f"there is no such file. Looked for {', '.join(map(str, places))}."
             )
-        theirs = dict(read_yaml(found).get("model") or {})
+        theirs = read_yaml(found).get("model") or {}
+        if not isinstance(theirs, dict):
+            raise UsageError(f"--params {found}: model: expected names with values. Received: {theirs!r}")
+        theirs = dict(theirs)
         theirs.pop("use_vsl", None)
         self._params["model"] = {**theirs, **self._params["model"]}
 
@@ -181,12 +202,12 @@ class _Params:
         name, implied, taken = OPTIMIZERS[kind]
         given = ours.get("optimizer", {})
         if "epsilon" not in given:  # theirs depends on the precision
-            mixed = parse_value(bool, self._params["model"].get("mixed_precision", False))
+            mixed = self._value(bool, "model.mixed_precision", False)
             given["epsilon"] = "1e-5" if mixed else "1e-8"
         options = {field: value for field, value in given.items() if field in taken}
         ours["optimizer"] = {"type": name, name: options | implied}
         if "learning_rate" in optimizer:
-            reset = not parse_value(bool, optimizer.get("disable_lr_steps_reset", False))
+            reset = not self._value(bool, "optimizer.disable_lr_steps_reset", False)
             try:
                 ours |= learning_rate_layer(optimizer["learning_rate"], reset)
             except ValueError as error:
@@ -194,13 +215,10 @@ class _Params:
 
     def _micro_steps(self) -> None:
         """Their step is grad_accum_steps batches; ours a batch that is cut into so many parts."""
-        try:
-            count = parse_value(int, self._params["optimizer"].get("grad_accum_steps", 1), (1, MOST_EXAMPLES))
-        except ValueError as error:
-            raise self._error("optimizer.grad_accum_steps", str(error)) from None
+        count = self._value(int, "optimizer.grad_accum_steps", 1, (1, MOST_EXAMPLES))
         batch_size = self._params["train_input"].get("batch_size")
         if count > 1 and batch_size:
-            total = count * parse_value(int, batch_size)
+            total = count * self._value(int, "train_input.batch_size", 1)
             self._put("trainer.gradient_accumulation_steps", count)
             self._put("task.train_data.global_batch_size", total)
             _log.info(f"{self._path}: a step is {count} batches of {batch_size} (grad_accum_steps): {total} examples")
