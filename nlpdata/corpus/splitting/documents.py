@@ -13,6 +13,7 @@ from nlpdata.corpus.splitting.passages import DOCUMENT, SAME, Notice, Passage
 from nlpdata.corpus.splitting.sentences import ParagraphSplitter, cut
 
 DIGEST_BYTES = 16
+_HELD = 1 << 16  # characters of sentences that are given on together
 
 
 class Sentences(NamedTuple):
@@ -78,10 +79,14 @@ class _Current:
         self._waiting: list[Passage] | None = [] if options.identifies_languages else None  # for the language
         self._characters = 0  # of them
         self._splitter = ParagraphSplitter(options.language)
+        self._held: list[str] = []
+        self._size = 0  # of them, in characters
 
     def add(self, passage: Passage) -> Iterator[Sentences]:
         if self._waiting is None:
-            yield from self._made(self._split(passage))
+            self._hold(self._split(passage))
+            if self._size > _HELD:
+                yield self._made()
             return
         self._waiting.append(passage)
         self._characters += sum(map(len, passage.lines)) + len(passage.lines)
@@ -96,7 +101,7 @@ class _Current:
         if self._options.language == "auto":
             self._splitter = ParagraphSplitter(self._about.language or "en")
         for passage in waiting:
-            yield from self._made(self._split(passage))
+            yield from self.add(passage)
 
     def _split(self, passage: Passage) -> list[str]:
         splitter = self._splitter
@@ -108,16 +113,22 @@ class _Current:
             found += splitter.add([line]) + splitter.end()
         return found
 
-    def _made(self, sentences: Sequence[str]) -> Iterator[Sentences]:
-        """Counts sentences, cuts long ones."""
-        if not sentences:
-            return
-        about, most = self._about, self._options.max_sentence_bytes
-        lines = []
+    def _hold(self, sentences: Sequence[str]) -> None:
+        """Keeps sentences, of which long ones are cut."""
+        most = self._options.max_sentence_bytes
         for sentence in sentences:
+            self._size += len(sentence)
+            if 4 * len(sentence) <= most:
+                self._held.append(sentence)
+                continue
             pieces = cut(sentence, most)
-            about.cut += len(pieces) > 1
-            lines += pieces
+            self._about.cut += len(pieces) > 1
+            self._held += pieces
+
+    def _made(self) -> Sentences:
+        """The sentences that are held, counted."""
+        about, lines = self._about, self._held
+        self._held, self._size = [], 0
         text = "\n".join(lines)
         data = text.encode("utf-8") + b"\n"
         about.sentences += len(lines)
@@ -128,12 +139,14 @@ class _Current:
             about.letters += letters
             about.letters_of_scripts += wanted
         self._hash.update(data)
-        yield Sentences(data)
+        return Sentences(data)
 
     def end(self) -> Iterator[Sentences | Document]:
         if self._waiting is not None:
             yield from self._identified()
-        yield from self._made(self._splitter.end())
+        self._hold(self._splitter.end())
+        if self._held:
+            yield self._made()
         self._about.digest = self._hash.digest()
         self._about.left_out = reason_to_leave_out(self._about, self._options)
         yield self._about

@@ -1,10 +1,9 @@
 """Which documents are left out: by length, by script, by language."""
 
 import unicodedata
+from collections import Counter
 from collections.abc import Container, Sequence
 from functools import lru_cache
-
-import numpy as np
 
 from nlpdata.errors import UsageError, closest, opt
 
@@ -51,7 +50,6 @@ def script_of(character: str) -> str | None:
 
 def count_letters(text: str, scripts: Container[str]) -> tuple[int, int]:
     """(letters of a text, those of them that are of the scripts)"""
-    codes, counts = np.unique(np.frombuffer(text.encode("utf-32-le"), "<u4"), return_counts=True)
-    found = [(script_of(chr(code)), count) for code, count in zip(codes.tolist(), counts.tolist(), strict=True)]
+    found = [(script_of(character), count) for character, count in Counter(text).items()]
     letters = sum(count for script, count in found if script is not None)
     return letters, sum(count for script, count in found if script is not None and script in scripts)

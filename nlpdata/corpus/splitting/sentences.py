@@ -61,21 +61,23 @@ class ParagraphSplitter:
 
 
 def _as_lines(pieces: Iterable[str]) -> list[str]:
-    return [line for piece in pieces if (line := " ".join(piece.split()))]
+    return [line for piece in pieces if (line := piece.strip())]
 
 
 def join_lines(lines: Sequence[str]) -> str:
-    """A paragraph of wrapped lines: with a space at each line break, with none between letters of scripts without spaces."""
-    if len(lines) == 1:
-        return lines[0]
+    """A paragraph of wrapped lines, with its white space collapsed.
+
+    A line break is a space, and nothing between letters of scripts without spaces.
+    """
     text = "\n".join(lines)
-    if text.isascii():
-        return text.replace("\n", " ")
-    joined = [lines[0]]
-    for line in lines[1:]:
-        first, last = line.lstrip()[:1], joined[-1].rstrip()[-1:]
-        joined += ["" if first and last and is_unspaced(first) and is_unspaced(last) else " ", line]
-    return "".join(joined)
+    if len(lines) == 1 or text.isascii():
+        return " ".join(text.split())
+    joined = [lines[0].strip()]
+    for line in map(str.strip, lines[1:]):
+        before = joined[-1]
+        apart = not (line and before and is_unspaced(line[0]) and is_unspaced(before[-1]))
+        joined += [" ", line] if apart else [line]
+    return " ".join("".join(joined).split())
 
 
 def cut(sentence: str, most: int) -> list[str]:

@@ -165,7 +165,8 @@ def test_cut_keeps_words_and_marks():
         (["中文", "ascii"], "中文 ascii"),
         (["สวัสดี", "ครับ"], "สวัสดีครับ"),
         (["한국어", "문장"], "한국어 문장"),
-        (["é", "", "b"], "é  b"),
+        (["é ", "", " b"], "é b"),
+        (["中 ", " 文"], "中文"),
     ],
 )
 def test_lines_are_joined_as_the_script_has_it(lines, expected):
