@@ -36,7 +36,7 @@ SUBSTITUTIONS = {
     "--num_train_epochs=20 ": "--num_train_epochs=4 ",
     "--params_override=task.train_data.input_path": "--params_override=trainer.train_steps=2,task.train_data.input_path",
     "--model_dir=run2 \\\n": "--model_dir=run2 --num_train_steps=2 \\\n",
-    "--model_dir=straight \\\n": "--model_dir=straight --num_train_steps=2 \\\n",
+    "--model_dir=straight \\\n": "--model_dir=straight --print_config \\\n",  # tests/pretrain/training/test_own_records.py trains
     "--runner DaskRunner -- --dask_client_address=tcp://scheduler:8786": "--runner DirectRunner --max-seq-length 64",
     "-- \\\n    --experiment": "--dry_run -- \\\n    --experiment",  # a job that is shown only
     "make demo\n": "make -n demo\n",  # would install everything once more
