@@ -217,3 +217,26 @@ def test_a_folder_of_a_bucket_stands_for_its_text_files(store):
         assert find_files([folder]) == find_files(expected)
     with pytest.raises(UsageError, match=r"s3://bucket/tok holds no \*.txt or \*.text: it holds .*\*.model"):
         find_files(["s3://bucket/tok"])
+
+
+@pytest.mark.parametrize("run", ["--workers=1", "--runner=DirectRunner"])
+def test_split_sentences(run, store, tmp_path, monkeypatch):
+    """Of text, a table and a page in a bucket; on Beam the workers share no folder of this machine."""
+    page = "<html><body><article><p>One page is here. It has text.</p></article></body></html>"
+    given = {
+        "a.txt": "One is here.\nTwo is here.\n\nOne is here.\n",
+        "b.csv": "id,text\n1,One is here. Three.\n",
+        "c.html": page,
+    }
+    for name, text in given.items():
+        store.put(f"raw/{name}", text.encode())
+        (tmp_path / name).write_text(text)
+    command = ["split-sentences", "--deduplicate-lines", "--deduplicate-documents", "--num-shards=2", "--quiet"]
+    assert commands.main([*command, f"--input={tmp_path}", f"--output={tmp_path}/out/c.txt", "--workers=1"]) == 0
+    monkeypatch.setattr("pipelines.runner.Runner.is_local", False)
+    place = f"split{run}/"
+    assert commands.main([*command, "--input=s3://bucket/raw", f"--output=s3://bucket/{place}c.txt", run]) == 0
+    assert store.contents(place) == contents(tmp_path / "out")
+    assert len(contents(tmp_path / "out")) == 3
+    (first, second), _ = find_files(f"s3://bucket/{place}c.txt*")
+    assert (first.name, second.name) == ("c.txt-00000-of-00002", "c.txt-00001-of-00002")
