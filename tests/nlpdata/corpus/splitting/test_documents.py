@@ -110,7 +110,7 @@ PARAGRAPHS = st.lists(st.lists(WORDS.map(" ".join), min_size=1, max_size=5), min
 
 
 @given(st.lists(PARAGRAPHS, max_size=4), st.sampled_from(["join", "end"]), st.sampled_from(["en", "auto"]), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_division_does_not_matter_and_counters_add_up(documents, line_breaks, language, data):
     options = {"language": language, "min_characters": 12, "max_sentence_bytes": 16, "scripts": ["Latin"]}
     whole = [passage for paragraphs in documents for passage in document(*paragraphs)]

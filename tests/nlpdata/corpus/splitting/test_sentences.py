@@ -95,7 +95,7 @@ TEXT = st.text(st.sampled_from("ab. ?!\"'\t\u3000。中文กิ\u0301é\U0001f6
 
 
 @given(st.lists(TEXT, max_size=8), st.sampled_from(["en", "zh", "th"]), st.randoms(use_true_random=False))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_nothing_is_lost_and_the_division_of_lines_does_not_matter(lines, language, rng):
     whole = ParagraphSplitter(language)
     expected = whole.add(lines) + whole.end()
@@ -136,7 +136,7 @@ def test_a_paragraph_without_ends_is_split_all_the_same(text, monkeypatch):
 
 
 @given(st.text(st.sampled_from("ab \u0e01\u0e34\u0301é\U0001f600"), min_size=1, max_size=200), st.integers(16, 64))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_cut(text, most):
     sentence = " ".join(text.split())
     pieces = cut(sentence, most)
