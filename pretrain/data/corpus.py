@@ -6,6 +6,7 @@
 
 import logging
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,8 @@ _log = logging.getLogger(__name__)
 _TEXT_NAMES = tuple(
     f"{kind}{pressed}" for kind in (".txt", ".text", ".jsonl", ".ndjson") for pressed in ("", ".gz", ".zst")
 )
+_RECORDS = re.compile(r"\.tf_?record[^/]*$")
+_WEIGHT = re.compile(r"@[^@/,]*$")
 _FIELDS = {
     "input": "input_path",
     "tokenizer": "vocab_file",
@@ -44,30 +47,32 @@ _FIELDS = {
 
 
 def names_corpus(config: DataConfig) -> bool:
-    """Whether a data section names text, not records: by the name of the first file, or by its content where that tells nothing."""
+    """Whether a data section names text, not records: by the first name in it, or by that file's content where it tells nothing."""
     if not isinstance(config, PretrainingDataConfig) or not config.input_path:
         return False
-    given = config.input_path
-    texts = [given] if isinstance(given, str) else given
-    return any(_is_text(part, found) for text in texts[:1] for part, found in each_named(text, _named)[:1])
+    given = config.input_path if isinstance(config.input_path, str) else config.input_path[0]
+    name = _WEIGHT.sub("", given.split(",")[0].strip())
+    if _RECORDS.search(name) or name.endswith(_TEXT_NAMES):
+        return name.endswith(_TEXT_NAMES)
+    try:
+        found = each_named(given, _named)[0][1]
+        return bool(found) and _is_text(found[0])
+    except NlpdataError:  # its reader reports it
+        return False
 
 
 def _named(pattern: str) -> list[str]:
     path = os.path.expanduser(pattern)
-    return find_paths(path) or find_paths(path.rpartition("@")[0])  # with a weight
+    return find_paths(path) or find_paths(_WEIGHT.sub("", path))
 
 
-def _is_text(pattern: str, found: Sequence[str]) -> bool:
-    name = found[0] if found else pattern.partition("@")[0]
-    if not found or is_record_name(name) or name.endswith(_TEXT_NAMES):
+def _is_text(name: str) -> bool:
+    if is_record_name(name) or name.endswith(_TEXT_NAMES):
         return name.endswith(_TEXT_NAMES)
     place = path_of(name)
     if place.is_dir():
         return not any(is_record_name(each.name) for each in place.iterdir())
-    try:
-        return not is_record_file(place) and bool(find_files(name))
-    except NlpdataError:  # its reader reports it
-        return False
+    return not is_record_file(place) and bool(find_files(name))
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,13 @@ def test_text_is_told_from_records_by_name_or_content(section, tmp_path):
     with pytest.raises(UsageError, match=r"task.train_data.input_path is text. .* nlpdata create-pretraining"):
         pretraining_batches(section, task())
     assert not names_corpus(replace(section, input_path="toy:nsp"))
+    for given, is_text in (
+        ("gs://none/a.txt", True),
+        ("gs://none/a*.txt.gz@3,b", True),
+        ("gs://none/a.tf_record-*", False),
+    ):
+        assert names_corpus(replace(section, input_path=given)) == is_text  # the name tells it, and nothing is asked
+    assert not names_corpus(replace(section, input_path="nope://none/part-*"))
     assert not names_corpus(replace(section, input_path=""))
     assert not names_corpus(DataConfig(section.input_path))
 
