@@ -92,6 +92,14 @@ def predict_command(
         str | None,
         option("Input", "Column that names the rows.  [default: index or id, else their number]", "--index_column"),
     ] = None,
+    label_column: Annotated[
+        str | None,
+        option(
+            "Input",
+            "Column of the labels of texts, to score the predictions with: a report is written next to them.",
+            "--label_column",
+        ),
+    ] = None,
     delimiter: Annotated[
         str | None,
         option(
@@ -173,6 +181,7 @@ def predict_command(
         progress=not quiet,
         import_modules=import_module or (),
         allow_other_tokenizer=allow_other_tokenizer,
+        label_column=label_column,
     )
     return Summary("predict", vars(result))
 

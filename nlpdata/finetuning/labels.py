@@ -22,8 +22,11 @@ class RowReader:
     label: an id (classification), a float (regression), a list of ids (multilabel); None without labels.
     """
 
-    def __init__(self, dataset: Dataset, split: Split, separator: str, dropped: Collection[str] = ()) -> None:
+    def __init__(
+        self, dataset: Dataset, split: Split, separator: str, dropped: Collection[str] = (), makes_records: bool = True
+    ) -> None:
         self._split, self._separator, self._dropped = split, separator, dropped
+        self._makes_records = makes_records  # whether messages may name the options of create-finetuning
         self._labels = dataset.labels or ()
         self._ids = label_ids(self._labels)
         self._one = dataset.kind == "classification"
@@ -61,7 +64,9 @@ class RowReader:
         if name in self._ids:
             return self._ids[name]
         what = f"unknown label {name[:60]!r}, expected one of {self._known()}"
-        repair = f"{closest(name, self._labels)} {_REPAIR}, leave such rows out with {opt('drop_labels', name[:60])}"
+        repair = f"{closest(name, self._labels)} {_REPAIR}"
+        if self._makes_records:
+            repair += f", leave such rows out with {opt('drop_labels', name[:60])}"
         return self._bad("unknown_label", row, what, repair.lstrip())
 
     def _not_a_label(self, label: object, row: Row) -> BadRow:
@@ -69,7 +74,7 @@ class RowReader:
         expected = "text, a number or true or false"
         hint = (
             f"For several labels a row use {opt('task', 'multilabel')}. "
-            if self._one and isinstance(label, list)
+            if self._one and isinstance(label, list) and self._makes_records
             else ""
         )
         what = f"the label is {str(label)[:60]} ({type(label).__name__}), expected {expected}"

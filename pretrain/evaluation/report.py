@@ -1,6 +1,6 @@
 """The report of an evaluation: what a task makes, and the files that it becomes.
 
-eval_report.json has all of it; eval_report.tsv and eval_errors.tsv have its tables, for a spreadsheet.
+X_report.json has all of it; X_report.tsv and X_errors.tsv have its tables, for a spreadsheet.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,8 @@ from typing import Any
 from nlpdata.files.json_files import write_file, write_json
 from pretrain.evaluation.class_report import SCORES
 
-REPORT, CLASSES, ERRORS = "eval_report.json", "eval_report.tsv", "eval_errors.tsv"
+EVALUATION = "eval"  # X of the files in a model_dir
+_ENDINGS = ("_report.json", "_report.tsv", "_errors.tsv")
 _COUNTS = ("support", "predicted", "right")
 _FORMULA = ("=", "+", "-", "@")  # how a cell begins that a spreadsheet would compute
 
@@ -33,22 +34,27 @@ class Report:
     classes: Mapping[str, Any] = field(default_factory=dict)
 
 
-def write_report(folder: Path, step: int, report: Report) -> list[Path]:
-    """Writes the files of a report, each whole, in place of those of an earlier evaluation; returns their paths.
+def report_paths(place: Path) -> list[Path]:
+    """The files of a report at a place, folder/X: X_report.json, X_report.tsv, X_errors.tsv."""
+    return [place.with_name(f"{place.name}{ending}") for ending in _ENDINGS]
+
+
+def write_report(place: Path, facts: Mapping[str, Any], report: Report) -> list[Path]:
+    """Writes the files of a report, each whole, in place of those of an earlier one; returns their paths.
+
+    Args:
+      place: see report_paths.
+      facts: what the JSON file says first, e.g. the step.
 
     DataError where the disk refuses.
     """
-    content = {"step": step, "kind": report.kind, **report.classes, "errors": list(report.errors)}
-    paths = [folder / REPORT]
-    write_json(paths[0], content)
+    whole, classes, errors = report_paths(place)
+    write_json(whole, {**facts, "kind": report.kind, **report.classes, "errors": list(report.errors)})
     if report.classes:
-        paths.append(folder / CLASSES)
-        _write_table(paths[-1], _class_rows(report.classes))
-    paths.append(folder / ERRORS)
-    _write_table(
-        paths[-1], [report.columns, *([each.get(name, "") for name in report.columns] for each in report.errors)]
-    )
-    return paths
+        _write_table(classes, _class_rows(report.classes))
+    rows = ([each.get(name, "") for name in report.columns] for each in report.errors)
+    _write_table(errors, [report.columns, *rows])
+    return [whole, classes, errors] if report.classes else [whole, errors]
 
 
 def _class_rows(classes: Mapping[str, Any]) -> list[list[Any]]:

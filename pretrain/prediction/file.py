@@ -25,6 +25,7 @@ from pretrain.prediction.inputs import RECORDS, SQUAD, Input, form_of_input, ope
 from pretrain.prediction.predictor import Facts, Predictor, facts_of, length_of, make_predictor, refuse_headless
 from pretrain.prediction.questions import QuestionPredictor, answer_options
 from pretrain.prediction.rows import Asked, InputOptions, Row
+from pretrain.prediction.scoring import Scoring, scoring_of
 from pretrain.prediction.writing import (
     AnswerFiles,
     check_format,
@@ -51,6 +52,7 @@ class Predicted:
       seconds: of reading, computing and writing.
       counters: of the rows: "rows" read, "truncated" (with "tokens_truncated"), "empty" and "unmasked" ones, without prediction.
       dropped: rows that cannot be used, by reason (on_bad_row skip).
+      scores: metrics of the comparison with labels; {} without label_column.
     """
 
     output: str
@@ -59,6 +61,7 @@ class Predicted:
     seconds: float
     counters: Mapping[str, int]
     dropped: Mapping[str, int]
+    scores: Mapping[str, float]
 
 
 def predict(
@@ -83,8 +86,12 @@ def predict(
     progress: bool = False,
     import_modules: Sequence[str] = (),
     allow_other_tokenizer: bool = False,
+    label_column: str | None = None,
 ) -> Predicted:
     """Writes the predictions of a model for a file. Memory does not grow with the file, but for SQuAD's JSON and format squad.
+
+    With label_column they are compared with the labels of the file, and a report is written next to the output X.tsv:
+    X_report.json, X_report.tsv and X_errors.tsv (pretrain.evaluation.report).
 
     Args:
       model_dir: checkpoint of the model, as for pretrain.load.
@@ -103,12 +110,13 @@ def predict(
       overwrite: replace earlier predictions, whole and at the end; else an output that exists is refused.
       progress: show progress on standard error.
       import_modules: modules of the user's own parts that the model's checkpoint may name.
+      label_column: column of the labels of texts, as create-finetuning reads them; default: nothing is compared.
       allow_other_tokenizer: accept a tokenizer, or records of one, that is not the model's.
 
     Raises UsageError where model, input and options do not fit, DataError where a file is damaged.
     """
     options = InputOptions(
-        input_format, text_column, text_b_column, index_column, delimiter, encoding, header, on_bad_row
+        input_format, text_column, text_b_column, index_column, delimiter, encoding, header, on_bad_row, label_column
     )
     with user_modules(import_modules):
         checkpoint = read_checkpoint(str(model_dir))
@@ -121,6 +129,7 @@ def predict(
         format = format or ("squad" if form.name in (SQUAD, RECORDS) else format_of_name(output))
         check_format(format, facts.head)
         check_output(path, Path(output), format == "squad", overwrite)
+        scoring = scoring_of(facts, Path(output), overwrite) if label_column is not None else None
         length = length_of(facts, max_seq_length)
         own = _tokenizer(facts, path, form, tokenizer, allow_other_tokenizer)
         source = open_input(path, form, options, facts, progress)
@@ -130,9 +139,10 @@ def predict(
         shown = _Shown(source, quiet=not progress)
         batching = Batching(logits_of(model, facts.head), batch_size, length, shown.report)
         predictor = make_predictor(batching, facts, own, top_k=top_k, answers=answers)
-        count, took = _write(source, predictor, format, Path(output), shown)
+        count, took = _write(source, predictor, format, Path(output), shown, scoring)
     _report(predictor, source, length)
-    return Predicted(str(output), format, count, took, predictor.counters, source.tally.dropped)
+    scores = scoring.tell() if scoring is not None else {}
+    return Predicted(str(output), format, count, took, predictor.counters, source.tally.dropped, scores)
 
 
 def _tokenizer(facts: Facts, path: Path, form: TableForm, given: PathName | None, allow: bool) -> Tokenizer | None:
@@ -144,14 +154,16 @@ def _tokenizer(facts: Facts, path: Path, form: TableForm, given: PathName | None
     return None
 
 
-def _write(source: Input, predictor: Predictor, format: str, output: Path, shown: "_Shown") -> tuple[int, float]:
+def _write(
+    source: Input, predictor: Predictor, format: str, output: Path, shown: "_Shown", scoring: Scoring | None
+) -> tuple[int, float]:
     """Returns the number of predictions and the seconds that they took."""
     start = time.monotonic()
     if format == "squad":
         assert isinstance(predictor, QuestionPredictor)
         count = _write_answers(_answers(source, predictor), predictor, output)
     else:
-        count = _write_rows(_results(source, predictor), predictor, format, output)
+        count = _write_rows(_results(source, predictor), predictor, format, output, scoring)
     shown.close()
     took = time.monotonic() - start
     rows = f"{count:,} row{'s' if count != 1 else ''}"
@@ -195,7 +207,13 @@ def _results(source: Input, predictor: Predictor) -> Iterator[tuple[Asked, dict]
     return predictor(source.rows)
 
 
-def _write_rows(results: Iterator[tuple[Asked, dict]], predictor: Predictor, format: str, output: Path) -> int:
+def _write_rows(
+    results: Iterator[tuple[Asked, dict]],
+    predictor: Predictor,
+    format: str,
+    output: Path,
+    scoring: Scoring | None = None,
+) -> int:
     header, lines_of = row_lines(predictor, format)
     count = 0
     with opened(output) as write:
@@ -204,6 +222,8 @@ def _write_rows(results: Iterator[tuple[Asked, dict]], predictor: Predictor, for
         for asked, result in results:
             for line in lines_of(asked.name, result):
                 write(line)
+            if scoring is not None:
+                scoring.add(asked, result)
             count += 1
         counters = predictor.counters
         if counters["unmasked"] and counters["unmasked"] + counters["empty"] == counters["rows"]:

@@ -15,6 +15,7 @@ from pretrain.prediction.batching import Example
 from pretrain.prediction.predictor import Facts
 from pretrain.prediction.questions import windows_of_records
 from pretrain.prediction.rows import QUESTIONS, TEXTS, InputOptions, Kind, Row, input_form, input_path, read_rows
+from pretrain.prediction.scoring import with_labels
 
 SQUAD, RECORDS = "squad", "records"
 
@@ -82,8 +83,10 @@ def open_input(path: Path, form: TableForm, options: InputOptions, facts: Facts,
         questions, negative = _squad_rows(path, tally)
         return Input(tally, len(questions), _some(iter(questions), path, QUESTIONS), negative=negative)
     kind = QUESTIONS if facts.head == "span" else TEXTS
-    rows = _some(_good(read_rows(path, form, options, kind), tally), path, kind)
-    return Input(tally, count_rows(path, form) if count and path.is_file() else None, rows)
+    rows = _good(read_rows(path, form, options, kind), tally)
+    if options.label_column is not None and facts.classes is not None:
+        rows = with_labels(rows, path, facts.classes, tally)
+    return Input(tally, count_rows(path, form) if count and path.is_file() else None, _some(rows, path, kind))
 
 
 def _good(rows: Iterable[Row | BadRow], tally: Tally) -> Iterator[Row]:

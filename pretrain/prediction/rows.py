@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nlpdata.errors import DataError, Message, NlpdataError, UsageError, closest, opt
 from nlpdata.files import PathName
@@ -24,21 +24,26 @@ class Row(NamedTuple):
     """What is predicted for.
 
     name: its index. first: the text, the first of a pair, or the question. second: the second text, or the context; "" where
-    there is none. line: where it stands in the file, or its number.
+    there is none. line: where it stands in the file, or its number. label: what the prediction is compared with; None: nothing.
     """
 
     name: str
     first: str
     second: str
     line: int = 0
+    label: Any = None
 
 
 class Asked(NamedTuple):
-    """What is kept of a row while its prediction is made: its name and line, and whether there is nothing to predict for."""
+    """What is kept of a row while its prediction is made.
+
+    name, line: of the row. is_empty: whether there is nothing to predict for. row: itself, where it has a label.
+    """
 
     name: str
     line: int
     is_empty: bool
+    row: Row | None = None
 
 
 class Kind(NamedTuple):
@@ -68,6 +73,7 @@ class InputOptions:
       text_column: of the text, the first of a pair, or the question; None: the first of Kind.first that is there.
       text_b_column: of the second text, or the context; None: the first of Kind.second that is there.
       index_column: names the rows; None: index or id, else their number.
+      label_column: of the label that the prediction is compared with; None: nothing is compared.
       delimiter: of CSV and TSV; None: by the content, or of a pipe by the format.
       encoding: of all but Parquet; None: UTF-8, or what the first bytes say.
       header: the first line of CSV and TSV names the columns; else they are numbered from 0.
@@ -82,6 +88,7 @@ class InputOptions:
     encoding: str | None = None
     header: bool = True
     on_bad_row: str = "fail"
+    label_column: str | None = None
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -97,7 +104,7 @@ class InputOptions:
     @property
     def given(self) -> dict[str, str]:
         """The columns that the user names."""
-        names = ("text_column", "text_b_column", "index_column")
+        names = ("text_column", "text_b_column", "index_column", "label_column")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
@@ -211,11 +218,14 @@ class _Columns:
                 continue
             if fault := text_fault(self._path, line, self._here.get(role, "text"), found[role]):
                 return fault
-        return Row(str(number) if name is None else str(name), found["first"], found.get("second", ""), line)
+        named = str(number) if name is None else str(name)
+        return Row(named, found["first"], found.get("second", ""), line, found.get("label"))
 
     def _by_number(self) -> dict[str, str | int]:
         options = self._options
-        roles = {"first": "text_column", "second": "text_b_column", "name": "index_column"}
+        roles = {
+            "first": "text_column", "second": "text_b_column", "name": "index_column", "label": "label_column",
+        }  # fmt: skip
         required = ("first", "second") if self._kind.pairs else ("first",)
         columns: dict[str, str | int] = {}
         for role, option in roles.items():
@@ -237,7 +247,8 @@ class _Columns:
         second = self._second(header, first)
         if second is None and self._kind.pairs:
             raise self._missing("text_b_column", self._kind.second, header)
-        return {role: name for role, name in (("first", first), ("second", second)) if name is not None}
+        columns = ("first", first), ("second", second), ("label", self._options.label_column)
+        return {role: name for role, name in columns if name is not None}
 
     def _second(self, header: Sequence[str], first: str | int) -> str | None:
         others = [name for name in self._kind.second if name != first]

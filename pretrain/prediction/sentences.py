@@ -72,7 +72,10 @@ def encoded(
     while part := list(islice(rows, batching.batch_size)):
         texts = [row.first for row in part], [row.second for row in part]
         columns, cut = lay_out(tokenizer, batching.longest, encode(texts[0]), encode(texts[1]))
-        asked = [Asked(row.name, row.line, not (row.first.strip() or row.second.strip())) for row in part]
+        asked = [
+            Asked(row.name, row.line, not (row.first.strip() or row.second.strip()), None if row.label is None else row)
+            for row in part
+        ]
         counters["rows"] += len(part)
         counters["empty"] += sum(each.is_empty for each in asked)
         counters["truncated"] += int((cut > 0).sum())

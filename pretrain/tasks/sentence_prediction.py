@@ -14,16 +14,9 @@ from pretrain.data.batches import Batches
 from pretrain.data.examples import Examples
 from pretrain.data.sentences import Labels, SentenceData, sentence_data
 from pretrain.encoders.model import EncoderModel, build_encoder, new_model
-from pretrain.evaluation.class_report import class_report, label_report
-from pretrain.evaluation.mistakes import largest_errors, wrong_classes, wrong_labels
 from pretrain.evaluation.report import Report
-from pretrain.evaluation.sentence import (
-    classification_metrics,
-    multilabel_metrics,
-    only_label,
-    only_prediction,
-    regression_metrics,
-)
+from pretrain.evaluation.sentence import only_label, only_prediction
+from pretrain.evaluation.sentence_report import decided, mistakes_of, sentence_report, sentence_scores
 from pretrain.layers.classifier_head import ClassifierHead
 from pretrain.layers.tensors import Tensor
 from pretrain.settings.schema import DataConfig
@@ -179,19 +172,11 @@ class SentencePredictionTask(Task):
             return None
         records, labels, logits = _outputs(state)
         kind, names = self._labels.kind, self._labels.names or tuple(map(str, range(self._labels.num_classes)))
-        classes: dict[str, Any] = {}
-        if kind == "regression":
-            mistakes, told = largest_errors(labels, logits[:, 0], most), ["label", "prediction", "error"]
-        elif kind == "multilabel":
-            classes = label_report(labels, (logits > 0).astype(np.int32), names)
-            mistakes, told = wrong_labels(labels, logits, names, most), ["label", "prediction", "wrong", "probability"]
-        else:
-            classes = class_report(labels, logits.argmax(axis=-1), names)
-            mistakes, told = wrong_classes(labels, logits, names, most), ["label", "prediction", "probability"]
+        mistakes = mistakes_of(kind, labels, logits, names, most)
         numbers = records[np.array([row for row, _ in mistakes], np.int64)].astype(np.int64)
         shown = self._evaluated.shown(numbers) if self._evaluated else [{"record": int(number)} for number in numbers]
         errors = [{**entry, **about} for entry, (_, about) in zip(shown, mistakes, strict=True)]
-        return Report(kind, ("record", "id", *told, "text", "text_b"), errors, classes)
+        return sentence_report(kind, labels, decided(kind, logits), names, errors, ("record", "id"))
 
     def _metrics_of_parts(self, part_of: np.ndarray, labels: np.ndarray, logits: np.ndarray) -> dict[str, float]:
         """The metrics of each part of the data by itself; part_of: number of the part of each example, (n,)."""
@@ -203,12 +188,9 @@ class SentencePredictionTask(Task):
                 metrics |= {f"{name}_{part}": value for name, value in of_part.items()}
         return metrics
 
-    def _metrics(self, labels: Tensor, logits: Tensor) -> dict[str, float]:
-        if self._labels.kind == "regression":
-            return regression_metrics(labels, logits[:, 0])
-        if self._labels.kind == "multilabel":
-            return multilabel_metrics(labels, (logits > 0).astype(np.int32))
-        return classification_metrics(labels, logits.argmax(axis=-1), self._labels.num_classes)
+    def _metrics(self, labels: np.ndarray, logits: np.ndarray) -> dict[str, float]:
+        kind = self._labels.kind
+        return sentence_scores(kind, labels, decided(kind, logits), self._labels.num_classes)
 
 
 def _outputs(state: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

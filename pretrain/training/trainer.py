@@ -14,7 +14,7 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import write_json
 from pretrain.converters import native
 from pretrain.data.batches import Batches, prefetch
-from pretrain.evaluation.report import Report, write_report
+from pretrain.evaluation.report import EVALUATION, Report, write_report
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.tasks.task import Task
 from pretrain.training import hypertune
@@ -352,7 +352,7 @@ class Trainer:
         return metrics
 
     def _write_report(self, report: Report) -> None:
-        paths = write_report(self.model_dir, self.step, report)
+        paths = write_report(self.model_dir / EVALUATION, {"step": self.step}, report)
         if not self._reported:
             _log.info(f"report of the evaluation (scores of classes, errors): {', '.join(map(str, paths))}")
         self._reported = True

@@ -22,7 +22,7 @@ def test_the_files_of_a_classification(tmp_path):
         {"record": 7, "label": "no", "prediction": "=yes", "probability": 0.123456789, "text": "a\tb\n c", "more": 1}
     ]
     columns = ("record", "id", "label", "prediction", "probability", "text")
-    paths = write_report(tmp_path, 30, Report("classification", columns, errors, classes))
+    paths = write_report(tmp_path / "eval", {"step": 30}, Report("classification", columns, errors, classes))
     assert [path.name for path in paths] == ["eval_report.json", "eval_report.tsv", "eval_errors.tsv"]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in paths)
     content = json.loads(paths[0].read_text())
@@ -45,10 +45,10 @@ def test_the_next_report_takes_the_place_of_the_last(tmp_path):
         [{"id": 1, "label": ["a", "b"]}, {"label": []}],
         label_report(labels, labels, "ab"),
     )
-    write_report(tmp_path, 1, report)
+    write_report(tmp_path / "eval", {"step": 1}, report)
     assert table(tmp_path / "eval_errors.tsv") == [["id", "label"], ["1", "a, b"], ["", ""]]
     assert table(tmp_path / "eval_report.tsv")[-1][:2] == ["(micro average)", "1"]
-    paths = write_report(tmp_path, 2, Report("regression", ("label", "error"), []))
+    paths = write_report(tmp_path / "eval", {"step": 2}, Report("regression", ("label", "error"), []))
     assert [path.name for path in paths] == ["eval_report.json", "eval_errors.tsv"]
     assert table(paths[1]) == [["label", "error"]]
     assert json.loads(paths[0].read_text()) == {"step": 2, "kind": "regression", "errors": []}
@@ -57,4 +57,4 @@ def test_the_next_report_takes_the_place_of_the_last(tmp_path):
 def test_a_folder_that_takes_no_files(tmp_path):
     (tmp_path / "eval_report.json").mkdir()
     with pytest.raises(DataError, match=r"cannot write .*eval_report\.json"):
-        write_report(tmp_path, 1, Report("regression", (), []))
+        write_report(tmp_path / "eval", {"step": 1}, Report("regression", (), []))
