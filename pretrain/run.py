@@ -15,10 +15,12 @@ from nlpdata.cli.libraries import show_libraries
 from nlpdata.cli.messages import hide_progress
 from nlpdata.cli.program import run_program
 from nlpdata.cli.results import Summary, reserved_output
+from nlpdata.cli.summaries import of_estimate
 from nlpdata.cli.version import version_line
 from nlpdata.errors import UsageError, closest
 from nlpdata.files.fetching import local_only
 from nlpdata.files.paths import is_remote
+from nlpdata.output.estimate import Estimate, sizes
 from nlpdata.records.contract import read_meta
 from nlpdata.registry import user_modules
 from pretrain.data.record_set import kind_of
@@ -121,10 +123,35 @@ def _run(values: dict, mode: str, about_backend: str) -> Summary:
         return _run_seeds(config, model_dir, mode, values)
     from pretrain.training import run_experiment
 
+    if mode == "dry_run":
+        return _dry_run(config, model_dir, run_experiment(config, model_dir, mode))
     metrics = run_experiment(config, model_dir, mode)
     if to_predict and is_chief(config.runtime, os.environ):
         predict_at_end(to_predict, model_dir, values, batch_size)
     return Summary("run", {"mode": mode, **_state_of(model_dir), "eval": metrics, "predicted": to_predict})
+
+
+def _dry_run(config: ExperimentConfig, model_dir: str, figures: Mapping[str, Any]) -> Summary:
+    """What a run would do, from the figures of its first steps."""
+    from nlpdata.records.reader import find_records
+    from pretrain.training.final_export import export_folders
+
+    if not figures:
+        return Summary("run", {"dry_run": True, "model_dir": model_dir, "steps": 0}, ["no step is left: see above."])
+    paths = [data.input_path for data in (config.task.train_data, config.task.validation_data) if data.input_path]
+    read = [path for given in paths if not str(given).startswith("toy:") for path in find_records(given)]
+    own = [Path(model_dir, name) for name in ("checkpoints", "metrics.jsonl", "params.yaml")]
+    estimate = Estimate(
+        sizes(read),
+        [*map(str, own), *map(str, export_folders(config.trainer, Path(model_dir)).values())],
+        [],
+        f"estimated from a few steps of {figures['seconds_a_step']:.2g} s in memory; evaluations come on top",
+        {"examples": figures["examples"], "steps": figures["steps"]},
+        figures["output_bytes"],
+        seconds=figures["seconds"],
+        memory_bytes=figures.get("memory_bytes"),
+    )
+    return of_estimate("run", estimate, figures)
 
 
 def _state_of(model_dir: str) -> dict[str, Any]:
@@ -252,15 +279,17 @@ def _weights_of(config: ExperimentConfig, values: dict) -> str:
 
 
 def run_mode(values: dict) -> str:
-    """What is done before any prediction: one of MODES, validate_only or compile_only; predict where there is nothing else."""
-    only = [name for name in ("validate_only", "compile_only") if values.get(name)]
-    if len(only) == 2:
-        raise UsageError("--validate_only and --compile_only exclude each other; --compile_only does both.")
+    """What is done before any prediction: one of MODES, validate_only, compile_only or dry_run; predict where nothing else is."""
+    only = [name for name in ("validate_only", "compile_only", "dry_run") if values.get(name)]
+    if len(only) > 1:
+        raise UsageError(f"--{only[0]} and --{only[1]} exclude each other; --{only[1]} does both.")
     mode = values.get("mode") or _older_mode(values)
     if mode not in MODES:
         raise UsageError(f"--mode must be one of {', '.join(MODES)}. Received: {mode!r}.{closest(mode, MODES)}")
     if mode == "train_and_predict":
         mode = "train_and_eval" if "eval_files" in values else "train"
+    if "dry_run" in only and mode in (*EVALUATIONS, *_CONTINUOUS, "predict"):
+        raise UsageError(f"--dry_run is of a run that trains: --mode=train or train_and_eval. Received: {mode}.")
     return only[0] if only else mode
 
 

@@ -64,11 +64,11 @@ def of_verification(report: "VerifyReport") -> Summary:
     return Summary("verify", facts, [str(report)], exit_code=1 if report.faults else 0)
 
 
-def of_estimate(command: str, estimate: "Estimate") -> Summary:
-    """Of a dry run on this machine."""
+def of_estimate(command: str, estimate: "Estimate", more: Mapping[str, float] | None = None) -> Summary:
+    """Of a dry run on this machine; more: figures for programs alone."""
     records = ", ".join(f"{split} {count:,}" for split, count in estimate.records.items())
     rows = {
-        "would read": f"{_listed(list(estimate.reads))}: {size(sum(estimate.reads.values()))}",
+        "would read": _read(estimate.reads),
         "would write": _listed(estimate.writes),
         "would replace": _listed(estimate.replaces) if estimate.replaces else "nothing",
         "records": records or None,
@@ -78,8 +78,12 @@ def of_estimate(command: str, estimate: "Estimate") -> Summary:
         "memory": estimate.memory_bytes is not None and size(estimate.memory_bytes),
     }
     lines = [f"{name:<15} {text}" for name, text in rows.items() if text]
-    facts = {"dry_run": True, **vars(estimate)}
+    facts = {"dry_run": True, **vars(estimate), **(more or {})}
     return Summary(command, facts, [*lines, f"Nothing was written; {estimate.basis}."])
+
+
+def _read(files: Mapping[str, int]) -> str:
+    return f"{_listed(list(files))}: {size(sum(files.values()))}" if files else "no files"
 
 
 def size(count: int) -> str:

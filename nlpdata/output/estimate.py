@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from nlpdata.files.paths import AnyPath
 
@@ -40,6 +41,11 @@ class Estimate:
     memory_bytes: int | None = None
     workers: int = 1
     warnings: Sequence[str] = ()
+
+
+def sizes(paths: Sequence[AnyPath]) -> dict[str, int]:
+    """path -> bytes, of files that exist."""
+    return {str(path): path.stat().st_size if isinstance(path, Path) else path.size() or 0 for path in paths}
 
 
 def existing(paths: Sequence[AnyPath]) -> list[str]:

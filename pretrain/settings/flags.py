@@ -70,6 +70,7 @@ RUN = (
     Flag("backend", "Library to compute with: auto, tensorflow or jax. Default: KERAS_BACKEND, else auto."),
     Flag("validate_only", "Build and trace everything, check shapes, labels and names; take no step.", kind="switch"),
     Flag("compile_only", "The same, and compile; take no step.", kind="switch"),
+    Flag("dry_run", "Say what would be read and written, with estimates from a few steps in memory.", kind="switch"),
     Flag("print_config", "Print the resolved configuration as YAML, and stop.", kind="switch"),
     Flag("tfhub_cache_dir", "Folder of cached TensorFlow Hub modules. Default: TFHUB_CACHE_DIR."),
     Flag("do_train", "Older form of --mode.", kind="switch"),

@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -18,6 +19,7 @@ from nlpdata.registry import user_modules
 from pretrain.converters import native, places
 from pretrain.converters.report import refuse_missing
 from pretrain.converters.tokenizer_files import keep_tokenizer
+from pretrain.data.batches import Batches
 from pretrain.data.tokenizers import tokenizer_of
 from pretrain.data.toy import with_toy_records
 from pretrain.optimizers.curve import description, in_words, is_older, with_older_rule
@@ -40,6 +42,7 @@ from pretrain.training.own_records import with_own_records
 from pretrain.training.own_tokenizer import with_own_tokenizer
 from pretrain.training.plot import plot_loss
 from pretrain.training.recovery import Diverged
+from pretrain.training.rehearsal import rehearse
 from pretrain.training.stacking import refuse_unstackable
 from pretrain.training.stages import count_steps, of_stage, spans, stage_configs, stored_depth
 from pretrain.training.trainer import Trainer
@@ -49,7 +52,7 @@ _log = logging.getLogger(__name__)
 _EVALUATE = "trainer.optimizer_config.ema.evaluate"
 MODES = (
     *("train", "eval", "train_and_eval", "eval_all", "continuous_eval", "continuous_train_and_eval"),
-    *("validate_only", "compile_only"),
+    *("validate_only", "compile_only", "dry_run"),
 )
 
 
@@ -63,9 +66,11 @@ def run_experiment(config: ExperimentConfig, model_dir: str | os.PathLike, mode:
       mode: train; eval; train_and_eval (evaluates on the way and at the end); eval_all (evaluates every checkpoint that the run
         has kept, oldest first); continuous_eval (evaluates each new checkpoint of a run that another process trains, until the
         last step's or trainer.continuous_eval_timeout); continuous_train_and_eval (see train_on_each); validate_only (builds,
-        traces, checks data, labels and checkpoint names; takes no step and writes nothing); compile_only (compiles too).
+        traces, checks data, labels and checkpoint names; takes no step and writes nothing); compile_only (compiles too);
+        dry_run (the same, and takes a few steps in memory).
 
-    Returns the metrics of the last evaluation ({} where there was none).
+    Returns the metrics of the last evaluation ({} where there was none); of a dry run the figures of
+    pretrain.training.rehearsal.rehearse ({} where no step is left).
 
     Raises UsageError, DataError, and Interrupted (SIGTERM, SIGINT; a checkpoint is saved).
     """
@@ -81,9 +86,12 @@ def run_experiment(config: ExperimentConfig, model_dir: str | os.PathLike, mode:
             train_on_each(config, Path(model_dir))
             return {}
         check_experiment(config, mode)  # before anything is read or written; its warnings come once the data is known
-        if mode in ("train", "train_and_eval"):
+        if mode in ("train", "train_and_eval", "dry_run"):
             check_export(config.trainer, Path(model_dir))
-        return _Run(config, Path(model_dir), mode).execute()
+        if mode != "dry_run":
+            return _Run(config, Path(model_dir), mode).execute()
+        with tempfile.TemporaryDirectory(prefix="nlpdata-dry-run-") as folder:
+            return _Run(config, Path(model_dir), mode, Path(folder)).execute()
 
 
 def check_before_sweep(config: ExperimentConfig, mode: str) -> None:
@@ -99,12 +107,13 @@ def check_before_sweep(config: ExperimentConfig, mode: str) -> None:
 class _Run:
     """One call of run_experiment: its parts are made in the order in which each needs the ones before."""
 
-    def __init__(self, config: ExperimentConfig, model_dir: Path, mode: str):
+    def __init__(self, config: ExperimentConfig, model_dir: Path, mode: str, own: Path | None = None):
+        """own: where records go that the run makes itself, if not into the model_dir."""
         self._given, self._model_dir, self._mode, self._started = config, model_dir, mode, time.monotonic()
         self._trains = mode not in EVALUATIONS
         self._engine: Any = None  # the one that is open
         self._configs = [
-            with_own_tokenizer(with_toy_records(each, model_dir), model_dir) for each in stage_configs(config)
+            with_own_tokenizer(with_toy_records(each, own or model_dir), model_dir) for each in stage_configs(config)
         ]
         if not self._trains:
             self._configs = self._configs[-1:]
@@ -135,6 +144,8 @@ class _Run:
             info = self._restore(found) if found else self._start()
             if self._mode in ("validate_only", "compile_only"):
                 return self._check_only()
+            if self._mode == "dry_run":
+                return self._rehearse(info["step"])
             if self._mode == "continuous_eval":
                 return self._follow(info, following)
             if self._mode == "eval_all" and found:
@@ -308,10 +319,21 @@ class _Run:
             self._check_stage()
         return {}
 
-    def _check_stage(self) -> None:
+    def _data_here(self) -> Batches:
+        """The training data of this host."""
         index, count = self._engine.host
         parts = self._engine.replicas * self._config.trainer.gradient_accumulation_steps
-        batch = self._data.own.for_host(index, count, self._engine.max_lengths, parts).batch(0)
+        return self._data.own.for_host(index, count, self._engine.max_lengths, parts)
+
+    def _rehearse(self, step: int) -> dict[str, float]:
+        left = min(self._given.trainer.steps_a_call or self._steps, self._steps - step)
+        if left < 1:
+            self._report_done(step)
+            return {}
+        return rehearse(self._engine, self._task, self._data_here(), step, left, self._config.trainer)
+
+    def _check_stage(self) -> None:
+        batch = self._data_here().batch(0)
         denominators = self._task.denominators(batch)
         act = self._engine.trace if self._mode == "validate_only" else self._engine.compile
         act(batch, denominators)

@@ -64,7 +64,7 @@ def with_own_records(configs: Sequence[ExperimentConfig], model_dir: Path, mode:
             stage = f"-stage-{each.number + 1}" if each.number and each.field == "train_data" else ""
             stem = model_dir / FOLDER / f"{each.field.removesuffix('_data')}{stage}"
             with of_stage(each.number, config, mode not in EVALUATIONS):
-                made[key] = _records(each, stem, model_dir, is_chief(config.runtime, os.environ))
+                made[key] = _records(each, stem, model_dir, is_chief(config.runtime, os.environ), mode == "dry_run")
         section = with_records(each.corpus, made[key])
         found[each.number] = replace(config, task=replace(config.task, **{each.field: section}))
     return found
@@ -80,13 +80,18 @@ def _texts(config: ExperimentConfig, mode: str) -> list[str]:
     return [field for field in fields if names_corpus(getattr(config.task, field))]
 
 
-def _records(wanted: _Wanted, stem: Path, model_dir: Path, makes: bool) -> list[str]:
-    """The record files of a text at `stem`, once they are there."""
+def _records(wanted: _Wanted, stem: Path, model_dir: Path, makes: bool, dry_run: bool) -> list[str]:
+    """The record files of a text at `stem`, once they are there. A dry run makes none."""
     corpus = wanted.corpus
     if not makes:
         _wait(wanted, stem, model_dir)
         return record_files(stem)
     found = changes(corpus, stem)
+    if dry_run and found != []:
+        raise UsageError(
+            f"{corpus.name} names text, of which the run makes records first, in {stem.parent}. A dry run makes none: let nlpdata "
+            "create-pretraining make them, whose --dry-run says what that takes, and name them in place of the text."
+        )
     damaged = damaged_files(stem) if found == [] else []
     if found == [] and not damaged:
         _log.info(f"{corpus.name}: {stem}.tfrecord was made before, of the same text")

@@ -16,6 +16,17 @@ def run(capsys, *argv) -> tuple[int, str]:
     return code, captured.out + captured.err
 
 
+def facts(capsys, *argv) -> dict:
+    """The object that --json prints, alone on standard output."""
+    assert main([*argv, "--json"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    return json.loads(line)
+
+
+def files_in(folder) -> dict:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 @pytest.mark.slow
 def test_local_run_resume_and_evaluation(tmp_path, capsys):
     model_dir = tmp_path / "run"
@@ -41,17 +52,33 @@ def test_local_run_resume_and_evaluation(tmp_path, capsys):
     assert code == 0
     assert "nothing to do" in said
 
+    before = files_in(tmp_path)
+    dry = facts(capsys, *line, "--num_train_steps=30", "--dry_run")
+    assert files_in(tmp_path) == before
+    assert (dry["command"], dry["dry_run"], dry["step"]) == ("run", True, 20)
+    assert dry["records"] == {"examples": 4108, "steps": 10}
+    assert dry["seconds"] >= 10 * dry["seconds_a_step"] > 0
+    stored = sum(path.stat().st_size for path in (model_dir / "checkpoints").glob("step-*20/*"))
+    assert dry["output_bytes"] == dry["checkpoint_bytes"] == pytest.approx(stored, rel=0.05)
+    assert str(model_dir / "checkpoints") in dry["writes"]
+    code, said = run(capsys, *line, "--num_train_steps=20", "--dry_run")
+    assert code == 0
+    assert "nothing to do" in said
+    assert files_in(tmp_path) == before
+
     code, said = run(capsys, *line, "--mode=train", "--num_train_steps=30", "--seed=7")
     assert code == 0
     assert "toy examples" not in said
     assert "trainer.train_steps: 20 -> 30; runtime.seed: 12345 -> 7" in said
     assert "after step 20 of 30" in said
 
-    code, said = run(capsys, *line, "--mode=eval")
-    assert code == 0, said
+    evaluated = facts(capsys, *line, "--mode=eval")
     results = json.loads((model_dir / "eval_results.json").read_text())
-    assert results["step"] == 30
-    assert results["masked_lm_accuracy"] > 0
+    assert results["step"] == evaluated["step"] == 30
+    assert results["masked_lm_accuracy"] == evaluated["eval"]["masked_lm_accuracy"] > 0
+    trained = json.loads((model_dir / "metrics.jsonl").read_text().splitlines()[-2])
+    assert evaluated["train"] == {name: value for name, value in trained.items() if name != "split"}
+    assert evaluated["checkpoint"] == str(sorted((model_dir / "checkpoints").iterdir())[-1])
 
     code, said = run(capsys, "--experiment=bert/local", f"--model_dir={tmp_path / 'other'}", "--mode=eval")
     assert code == 2
@@ -62,6 +89,8 @@ def test_local_run_resume_and_evaluation(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [
+        (["--dry_run", "--mode=eval"], 2, "--dry_run is of a run that trains"),
+        (["--dry_run", "--compile_only"], 2, "--compile_only and --dry_run exclude each other"),
         (["--experiment=albert/pretraining"], 2, "task.train_data.input_path is empty"),
         (["--experiment=albert/pretraining", "--input_files=none/*.tfrecord"], 2, "none/*.tfrecord"),
         (["--experiment=bert/local", "--train_batch_size=9999"], 2, "fewer than one batch"),
