@@ -14,7 +14,9 @@ import typer
 from nlpdata.cli.parameters import with_common
 from nlpdata.cli.results import Summary
 from nlpdata.cli.screens import GroupedCommand
+from nlpdata.cli.summaries import of_estimate
 from nlpdata.errors import UsageError
+from nlpdata.output.estimate import Estimate
 from pretrain.settings.command_line import AllowOtherTokenizer, ImportModules, option, run_app
 
 EXAMPLES = """
@@ -147,6 +149,14 @@ def predict_command(
         bool,
         option("Output", "Replace earlier predictions, once the new ones are complete.", "--overwrite"),
     ] = False,
+    dry_run: Annotated[
+        bool,
+        option(
+            "How it runs",
+            "Say what would be read and written, with estimates from the first rows. Write nothing.",
+            "--dry_run",
+        ),
+    ] = False,
     quiet: bool = False,
     json: bool = False,
     import_module: ImportModules = None,
@@ -182,8 +192,9 @@ def predict_command(
         import_modules=import_module or (),
         allow_other_tokenizer=allow_other_tokenizer,
         label_column=label_column,
+        dry_run=dry_run,
     )
-    return Summary("predict", vars(result))
+    return of_estimate("predict", result) if isinstance(result, Estimate) else Summary("predict", vars(result))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -12,6 +12,7 @@ from nlpdata.files import PathName
 from nlpdata.files.fetching import fetched, local_only
 from nlpdata.files.paths import is_remote
 from nlpdata.finetuning.tables import TableForm
+from nlpdata.output.estimate import Estimate
 from nlpdata.registry import user_modules
 from nlpdata.tokenizers import Tokenizer
 from pretrain.converters import read_checkpoint
@@ -24,6 +25,7 @@ from pretrain.prediction.computation import logits_of
 from pretrain.prediction.inputs import RECORDS, SQUAD, Input, form_of_input, open_input
 from pretrain.prediction.predictor import Facts, Predictor, facts_of, length_of, make_predictor, refuse_headless
 from pretrain.prediction.questions import QuestionPredictor, answer_options
+from pretrain.prediction.rehearsal import rehearse
 from pretrain.prediction.rows import Asked, InputOptions, Row
 from pretrain.prediction.scoring import Scoring, scoring_of
 from pretrain.prediction.writing import (
@@ -87,7 +89,8 @@ def predict(
     import_modules: Sequence[str] = (),
     allow_other_tokenizer: bool = False,
     label_column: str | None = None,
-) -> Predicted:
+    dry_run: bool = False,
+) -> Predicted | Estimate:
     """Writes the predictions of a model for a file. Memory does not grow with the file, but for SQuAD's JSON and format squad.
 
     With label_column they are compared with the labels of the file, and a report is written next to the output X.tsv:
@@ -112,6 +115,7 @@ def predict(
       import_modules: modules of the user's own parts that the model's checkpoint may name.
       label_column: column of the labels of texts, as create-finetuning reads them; default: nothing is compared.
       allow_other_tokenizer: accept a tokenizer, or records of one, that is not the model's.
+      dry_run: predict for the first rows, and write nothing; the result is an Estimate.
 
     Raises UsageError where model, input and options do not fit, DataError where a file is damaged.
     """
@@ -128,17 +132,20 @@ def predict(
         path, form = form_of_input(input, options, facts)
         format = format or ("squad" if form.name in (SQUAD, RECORDS) else format_of_name(output))
         check_format(format, facts.head)
-        check_output(path, Path(output), format == "squad", overwrite)
+        check_output(path, Path(output), format == "squad", overwrite, dry_run)
         scoring = scoring_of(facts, Path(output), overwrite) if label_column is not None else None
         length = length_of(facts, max_seq_length)
         own = _tokenizer(facts, path, form, tokenizer, allow_other_tokenizer)
-        source = open_input(path, form, options, facts, progress)
+        source = open_input(path, form, options, facts, progress or dry_run)
         answers = answer_options(facts.source, facts.extras, source.negative)
         model = load_model(checkpoint)
         del checkpoint  # the model has its weights
-        shown = _Shown(source, quiet=not progress)
+        shown = _Shown(source, quiet=not progress or dry_run)
         batching = Batching(logits_of(model, facts.head), batch_size, length, shown.report)
         predictor = make_predictor(batching, facts, own, top_k=top_k, answers=answers)
+        if dry_run:
+            reports = [] if scoring is None else scoring.paths
+            return rehearse(source, predictor, _results, format, path, Path(output), reports)
         count, took = _write(source, predictor, format, Path(output), shown, scoring)
     _report(predictor, source, length)
     scores = scoring.tell() if scoring is not None else {}

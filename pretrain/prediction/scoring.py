@@ -76,6 +76,11 @@ class Scoring:
         self._errors: list[dict[str, Any]] = []
         self._count = 0
 
+    @property
+    def paths(self) -> list[Path]:
+        """The files of the report."""
+        return [] if self._place is None else list(report_paths(self._place))
+
     def add(self, asked: Asked, result: dict) -> None:
         """Compares the result of a SentencePredictor with the label of its row; one without a prediction does not count."""
         if asked.row is None or result["prediction"] is None:

@@ -71,7 +71,7 @@ def is_standard_output(output: Path) -> bool:
     return str(output) in _STANDARD_OUTPUT
 
 
-def check_output(input: Path, output: Path, is_folder: bool, overwrite: bool) -> None:
+def check_output(input: Path, output: Path, is_folder: bool, overwrite: bool, dry_run: bool = False) -> None:
     """UsageError where predictions cannot be written: found before the work, not after it.
 
     Args:
@@ -79,6 +79,7 @@ def check_output(input: Path, output: Path, is_folder: bool, overwrite: bool) ->
       output: file of predictions, or folder of answers.
       is_folder: whether answers are written as a folder.
       overwrite: whether earlier predictions may be replaced.
+      dry_run: do not try to write.
     """
     if (is_device(output) or is_standard_output(output)) and not is_folder:
         return
@@ -100,6 +101,8 @@ def check_output(input: Path, output: Path, is_folder: bool, overwrite: bool) ->
     main = output / ANSWER_FILES[-1] if is_folder else output
     if os.path.lexists(main):
         _refuse_existing(main, is_folder, overwrite)
+    if dry_run:
+        return
     try:
         with temporary(main if output.is_dir() else output):
             pass

@@ -294,3 +294,35 @@ def test_a_model_without_a_head(tmp_path):
     native.write(tmp_path / "model", {"model/encoder/pooler/bias": np.zeros(3, np.float32)}, {"step": 0})
     with pytest.raises(UsageError, match="holds no fine-tuned head"):
         predict(tmp_path / "model", "x", "y")
+
+
+def test_a_dry_run_is_near_the_run_which_says_as_json_what_it_did(classifier, tmp_path, capsys):
+    (tmp_path / "in.txt").write_text("".join(f"w20 w{21 + i % 60}\n" for i in range(700)))
+    line = ["--model_dir", str(classifier[0]), "--tokenizer", str(classifier[1]), "--input", str(tmp_path / "in.txt")]
+    line += ["--output", str(tmp_path / "out.tsv"), "--json"]
+
+    def said(*more):
+        assert main([*line, *more]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    before = names(tmp_path)
+    dry = said("--dry_run")
+    assert names(tmp_path) == before
+    assert dry["records"] == {"rows": 700}
+    assert dry["basis"] == "estimated from the first 256 rows"
+    assert (dry["reads"], dry["writes"]) == (
+        {str(tmp_path / "in.txt"): (tmp_path / "in.txt").stat().st_size},
+        [str(tmp_path / "out.tsv")],
+    )
+    done = said()
+    assert (done["rows"], done["counters"]["rows"], done["format"]) == (700, 700, "tsv")
+    assert dry["output_bytes"] == pytest.approx((tmp_path / "out.tsv").stat().st_size, rel=0.1)
+    assert main([*line, "--dry_run"]) == 2
+    assert "out.tsv exists. Use --overwrite" in capsys.readouterr().err
+    assert said("--dry_run", "--overwrite")["replaces"] == [str(tmp_path / "out.tsv")]
+    (tmp_path / "few.txt").write_text("w20\nw21\n")
+    few = [*line[:4], "--input", str(tmp_path / "few.txt"), "--output", "-"]
+    assert main([*few, "--dry_run"]) == 0
+    assert "estimated from the only 2 rows." in capsys.readouterr().out
+    assert main([*few, "--json"]) == 2
+    assert "--json prints its object on standard output, and --output - the predictions" in capsys.readouterr().err

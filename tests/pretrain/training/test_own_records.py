@@ -48,6 +48,14 @@ def made(config, model_dir, mode="train", configs=None):
     return [each.task.train_data.input_path for each in found], "\n".join(said)
 
 
+def test_a_dry_run_makes_none(config, tmp_path):
+    with pytest.raises(
+        UsageError, match=r"task\.train_data names text, .*A dry run makes none: let nlpdata create-pretraining"
+    ):
+        made(config, tmp_path / "run", "dry_run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_records_are_made_once_and_damaged_ones_again(config, tmp_path):
     (first,), said = made(config, tmp_path / "run")
     assert "task.train_data: making records of" in said
