@@ -12,9 +12,10 @@ StripAccents drops them, ALBERT's code does not.
 import base64
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import HALF, DataError, UsageError
+from nlpdata.files.json_kinds import is_characters
 from nlpdata.protobuf import bytes_field, float_field, int_field
 from nlpdata.tokenizers.hf import added_tokens, model_type
 from nlpdata.tokenizers.hf_marks import mark_steps
@@ -23,6 +24,7 @@ from nlpdata.tokenizers.scripts import WORD_MARK
 from nlpdata.tokenizers.sentencepiece_model import read_table
 
 _NORMAL, _UNKNOWN, _CONTROL, _BYTE = 1, 2, 3, 6  # ModelProto.SentencePiece.Type
+_MOST_SCORE = (2 - 2**-23) * 2.0**127  # of float32
 _BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")
 # The normalizer as letters, one a step (see `_letter`), of which ALBERT's and XLNet's converters and `hf_writing` write these.
 _CHAIN = re.compile("(WT)?Q`Q'(?P<accents>D[AC])?(?P<lower>F?L)?(?P<table>N?PN?)?S?T?M?")
@@ -48,6 +50,7 @@ def read_unigram(path: str, fast: Mapping) -> tuple[bytes, dict]:
         raise DataError(
             f"{path}: expected model.vocab as a list of [piece, score] and model.unk_id as one's number"
         ) from None
+    _check_pieces(path, pieces)
     repeated = [piece for piece, count in Counter(piece for piece, _ in pieces).items() if count > 1]
     if repeated:
         raise DataError(
@@ -76,6 +79,17 @@ def read_unigram(path: str, fast: Mapping) -> tuple[bytes, dict]:
         "digit_comma": False,
         "special_tokens": (None, unknown_piece, None, None, None, *special),
     }
+
+
+def _check_pieces(path: str, pieces: Sequence[tuple[str, float]]) -> None:
+    """DataError for what SentencePiece's model cannot hold: scores that are not finite as float32, and half characters."""
+    for i, (piece, score) in enumerate(pieces):
+        if not abs(score) <= _MOST_SCORE:
+            raise DataError(
+                f"{path}: model.vocab[{i}]: the score of {piece!r} is {score}, expected a number that fits float32"
+            )
+        if not is_characters(piece):
+            raise DataError(f"{path}: model.vocab[{i}]: the piece {piece!r} has {HALF}")
 
 
 def unigram_options(path: str, fast: Mapping) -> dict[str, bool]:

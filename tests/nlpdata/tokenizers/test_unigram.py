@@ -120,6 +120,17 @@ def test_a_copy_next_to_records_loads_from_the_meta_file(small, tmp_path):
         ({"pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never"}}, "expected Metaspace"),
         ({"model": {"type": "Unigram", "vocab": {"a": 0}, "unk_id": 0}}, r"list of \[piece, score\]"),
         ({"model": {"type": "Unigram", "vocab": [["a", 0.0]], "unk_id": None}}, "unk_id"),
+        *(
+            (
+                {"model": {"type": "Unigram", "vocab": [["<unk>", 0.0], ["a", score]], "unk_id": 0}},
+                r"vocab\[1\]: the score of 'a'",
+            )
+            for score in (1e39, -1e300, float("inf"), float("nan"))
+        ),
+        (
+            {"model": {"type": "Unigram", "vocab": [["\ud800", 0.0]], "unk_id": 0}},
+            r"vocab\[0\]: .* half of a surrogate pair",
+        ),
         ({"added_tokens": [{"id": 999, "content": "<x>", "special": True}]}, "<x> are not pieces"),
         ({"added_tokens": [{"id": 999, "content": "word", "special": False}]}, "looked for in text"),
     ],
