@@ -5,6 +5,7 @@ from importlib import import_module
 MODULES = (
     "tables",
     "corpus",
+    "raw_documents",
     "tokenizers",
     "records",
     "archives",

@@ -10,6 +10,7 @@ from tests.fuzz import mutations
 from tests.fuzz.cases import ROOT, Case, target
 
 GOLDEN = ROOT / "tests/nlpdata/golden"
+_COMMANDS = ("split-sentences", "train-tokenizer", "create-pretraining", "create-finetuning", "inspect", "verify")
 _NEVER = {"--help", "--runner"}  # a Beam runner takes seconds to start
 
 
@@ -30,6 +31,8 @@ def _give(folder: Path) -> None:
 def _base(command: str, case: Case) -> list[object]:
     given, out, vocab = case.given, case.folder, GOLDEN / "vocab.txt"
     small = ["--max-seq-length", 32, "--workers", 1, "--quiet"]
+    if command == "split-sentences":
+        return ["--input", given / "a.txt", "--output", out / "c.txt", "--workers", 1, "--quiet"]
     if command == "train-tokenizer":
         wordpiece = ["--vocab-size", 60, "--type", "wordpiece", "--workers", 1]
         return ["--input", given / "a.txt", "--output", out / "t", *wordpiece]
@@ -70,14 +73,14 @@ def _at_work(command: str):
     return run
 
 
-for _command in ("train-tokenizer", "create-pretraining", "create-finetuning", "inspect", "verify"):
+for _command in _COMMANDS:
     target(f"options/{_command}", give=_give, cost=2)(_at_work(_command))
 
 
 @target("options/words", give=_give)
 def _words(case: Case) -> None:
     """The command line itself: words left out, repeated, in another order, misspelt."""
-    command = case.draw.choice(("train-tokenizer", "create-pretraining", "create-finetuning", "inspect", "verify"))
+    command = case.draw.choice(_COMMANDS)
     words = [command, *map(str, _base(command, case)), *_odd(case, command)]
     for _ in range(case.draw.randint(1, 3)):
         at = case.draw.randrange(len(words))
