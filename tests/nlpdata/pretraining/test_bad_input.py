@@ -371,3 +371,24 @@ def test_split_of_one_document(create, tmp_path):
         if len(found) == 2:
             break
     assert len(found) == 2
+
+
+def test_paragraphs_and_accents_are_told(create, tmp_path):
+    """As they are of no objective that takes text as it is, and of a tokenizer that keeps accents."""
+    lines = [
+        " ".join(f"Les élèves {at} ont mangé à midi. La crème était froide." for at in range(n, n + 4))
+        for n in range(40)
+    ]
+    (tmp_path / "a.txt").write_text("\n\n".join("\n".join(lines[at : at + 4]) for at in range(0, 40, 4)))
+    told = create(tmp_path / "a.txt", "--accept-loss")
+    assert told.code == 0, told.err
+    assert (
+        "a.txt: its lines hold 8.0 sentences on average, and a line should be one. nlpdata split-sentences" in told.err
+    )
+    assert "the tokenizer drops accents, 960 in the" in told.err
+    assert "'é' becomes 'e'. nlpdata train-tokenizer --keep-accents makes a vocabulary that has them" in told.err
+    more = ("--objective", "none", "--keep-accents", "--accept-loss")
+    silent = create(tmp_path / "a.txt", *more, output="none/x.tfrecord")
+    assert silent.code == 0, silent.err
+    assert "split-sentences" not in silent.err
+    assert "drops accents" not in silent.err
