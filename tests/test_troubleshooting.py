@@ -38,6 +38,6 @@ def test_the_page_has_cases():
 @pytest.mark.parametrize(("command", "message"), CASES)
 def test_the_message_is_what_the_command_prints(command, message, folder, capsys):
     program, *words = shlex.split(command)
-    code = main(words) if program == "nlpdata" else run.main(words[2:])
+    code = main(words) if program == "nlpdata" else run.main(words[1:])
     assert code in (1, 2)
     assert capsys.readouterr().err.splitlines()[-1].replace(str(folder), "/home/me") == message
