@@ -42,7 +42,7 @@ def converted(model_path, lower=True, keep_accents=False):
 
 
 def save(path, value):
-    path.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
+    path.write_text(json.dumps(value), encoding="utf-8")
     return path
 
 
