@@ -7,71 +7,73 @@ three kilobytes each.
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
+from nlpdata import keys
 from nlpdata.files.paths import AnyPath
-from nlpdata.tokenizers.scripts import is_unspaced
+from nlpdata.tokenizers.scripts import UNSPACED
 
 PERMUTATIONS = 128
 WORDS = 5  # of a run
-_SEED, _SCHEME = 1, "affine32"
-_WORD = re.compile(r"\w+")
-_BATCH = 1 << 14  # runs that are hashed at once
+_ALONE = "".join(f"{chr(first)}-{chr(last)}" for first, last in UNSPACED)
+_WORD = re.compile(rf"(?=\w)[{_ALONE}]|[^\W{_ALONE}]+")
+_MANY_WORDS = 1 << 14  # that are held
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, so that no bit of a word is lost
+
+
+def _new_signature() -> Any:
+    from datasketch import MinHash
+
+    return MinHash(num_perm=PERMUTATIONS, seed=1, scheme="affine32", hashfunc=int)  # of hashes that are made here
 
 
 class Signatures:
     """Makes the signature of one document after the other."""
 
     def __init__(self) -> None:
-        from datasketch import MinHash
-
-        self._new = MinHash(num_perm=PERMUTATIONS, seed=_SEED, scheme=_SCHEME).copy
-        self._begin()
-
-    def _begin(self) -> None:
-        self._made: Any = self._new()
+        self._made = _new_signature()
         self._words: list[str] = []
-        self._runs = 0
+        self._is_short = True  # no run so far
 
     def add(self, data: bytes) -> None:
         """More sentences of the document, UTF-8, each with a line end."""
         self._words += words_of(data.decode("utf-8"))
-        if len(self._words) > _BATCH:
-            self._update()
+        if len(self._words) > _MANY_WORDS:
+            self._update(WORDS)
 
-    def _update(self) -> None:
-        words = self._words
-        runs = {" ".join(words[i : i + WORDS]).encode() for i in range(len(words) - WORDS + 1)}
-        if runs:
-            self._made.update_batch(sorted(runs))
-        self._runs += len(runs)
-        self._words = words[len(words) - WORDS + 1 :] if len(words) >= WORDS else words
+    def _update(self, length: int) -> None:
+        """Takes the runs of so many words that are held, but for the words of runs that may continue."""
+        self._made.update_batch(hashes_of_runs(self._words, length).tolist())
+        self._words = self._words[len(self._words) - length + 1 :]
+        self._is_short = False
 
     def end(self) -> np.ndarray:
-        """Its signature, uint32 (PERMUTATIONS,); the next document begins."""
-        if not self._runs and len(self._words) < WORDS:
-            self._made.update(" ".join(self._words).encode())
-        else:
-            self._update()
-        values = self._made.hashvalues.astype("<u4")
-        self._begin()
+        """Its signature, uint32 (PERMUTATIONS,); the next document begins. One of fewer words is one run."""
+        if len(self._words) >= WORDS:
+            self._update(WORDS)
+        elif self._is_short and self._words:
+            self._update(len(self._words))
+        values = self._made.digest().astype("<u4")
+        self._made.clear()
+        self._words, self._is_short = [], True
         return values
-
-    def drop(self) -> None:
-        """Forgets what was added of a document."""
-        self._begin()
 
 
 def words_of(text: str) -> list[str]:
     """The words of a text in lower case; of scripts without spaces each character is one."""
-    words = _WORD.findall(text.lower())
-    if text.isascii():
-        return words
-    found: list[str] = []
-    for word in words:
-        found += word if any(map(is_unspaced, word)) else [word]
-    return found
+    return _WORD.findall(text.lower())
+
+
+def hashes_of_runs(words: list[str], length: int) -> np.ndarray:
+    """32-bit hashes of all runs of `length` words, each once, ascending: uint64."""
+    codes = np.array([crc32(word.encode()) for word in words], np.uint64)
+    count = len(words) - length + 1
+    runs = codes[:count]
+    for i in range(1, length):
+        runs = runs * _FACTOR + codes[i : i + count]
+    return np.unique(keys.draw(runs, length) >> np.uint64(32))
 
 
 def find_similar(documents: Iterable[np.ndarray], threshold: float) -> Iterator[bool]:
@@ -81,16 +83,16 @@ def find_similar(documents: Iterable[np.ndarray], threshold: float) -> Iterator[
       documents: their signatures.
       threshold: least similarity, as the signatures estimate it.
     """
-    from datasketch import MinHash, MinHashLSH
+    from datasketch import MinHashLSH
 
-    index = MinHashLSH(threshold=threshold, num_perm=PERMUTATIONS)
+    index, probe = MinHashLSH(threshold=threshold, num_perm=PERMUTATIONS), _new_signature()
     kept: list[np.ndarray] = []
     for values in documents:
-        signature = MinHash(num_perm=PERMUTATIONS, seed=_SEED, scheme=_SCHEME, hashvalues=values)
+        probe.hashvalues = values
         least = threshold * PERMUTATIONS
-        similar = any((kept[number] == values).sum() >= least for number in index.query(signature))
+        similar = any((kept[number] == values).sum() >= least for number in index.query(probe))
         if not similar:
-            index.insert(len(kept), signature, check_duplication=False)
+            index.insert(len(kept), probe, check_duplication=False)
             kept.append(values)
         yield similar
 
