@@ -374,7 +374,7 @@ def test_wrong_modes(line, message):
         ),
         (
             "--experiment=bert/local --model_dir=x --params_override=trainer.stages=[{},{train_data:{seq_len:8}}]",
-            "trainer.stages[1].train_data.seq_len: DataConfig has no such field. Did you mean seq_length?",
+            "trainer.stages[1].train_data.seq_len: PretrainingDataConfig has no such field. Did you mean seq_length?",
         ),
         (
             "--experiment=bert/local --model_dir=x --params_override=trainer.type=defualt",
