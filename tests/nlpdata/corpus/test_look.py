@@ -159,6 +159,7 @@ def test_ordinary_text(tmp_path):
         "Chinese": "狐狸跳過了懶狗。\n" * 50,
         "nothing": "",
         "abbreviations": "Mr. Fox and Mrs. A. B. Fox, of the U.S. Navy, met Dr. Hare at 5 p.m. On we go.\n" * 50,
+        "longer abbreviations": "Prices (approx. ten coins, incl. taxes, excl. tips) rose.\n" * 50,
         "short answers": "Yes. No. Why not?\n" * 50,
         "dialogues in Chinese": "「狐狸跳過了懶狗。」\n" * 50,
         "titles of one length": "A fox of the old forest\nA hare in the new garden\n" * 20,
