@@ -147,6 +147,7 @@ def test_the_base_prepares_data(environment, prepared):
 @pytest.mark.parametrize(
     ("command", "needs", "extra"),
     [
+        ("nlpdata split-sentences --input a.txt --output b.txt", "sentencex", "split"),
         ("nlpdata create-pretraining --input a.txt --tokenizer a --output b --runner DirectRunner", "apache-beam", "beam"),
         ("nlpdata create-pretraining --input s3://bucket/a.txt --tokenizer a --output b", "s3fs", "s3"),
         ("nlpdata create-pretraining --input a.zst --tokenizer a --output b", "zstandard", "zstd"),

@@ -6,8 +6,7 @@ are the paragraph up to white space.
 
 import unicodedata
 from collections.abc import Iterable, Sequence
-
-import sentencex
+from functools import partial
 
 from nlpdata.tokenizers.scripts import is_unspaced
 
@@ -25,7 +24,9 @@ class ParagraphSplitter:
     """
 
     def __init__(self, language: str) -> None:
-        self._language = language
+        import sentencex
+
+        self._segment = partial(sentencex.segment, language)
         self._lines: list[str] = []
         self._size = 0
 
@@ -44,7 +45,7 @@ class ParagraphSplitter:
         text, start, found = join_lines(self._lines), 0, []
         while len(text) - start > AT_ONCE:
             part = text[start : _break_before(text, start + AT_ONCE, start)]
-            pieces = sentencex.segment(self._language, part)
+            pieces = self._segment(part)
             pieces = pieces[:-1] if len(pieces) > 1 else pieces
             found += pieces
             start += sum(map(len, pieces))
@@ -57,7 +58,7 @@ class ParagraphSplitter:
             return []
         text = join_lines(self._lines)
         self._lines, self._size = [], 0
-        return _as_lines(sentencex.segment(self._language, text))
+        return _as_lines(self._segment(text))
 
 
 def _as_lines(pieces: Iterable[str]) -> list[str]:

@@ -3,6 +3,7 @@
 import gzip
 import importlib.util
 import json
+import sys
 
 import pytest
 
@@ -285,6 +286,7 @@ def test_messages(case, tmp_path, monkeypatch, capsys):
         really, missing = importlib.util.find_spec, case.removeprefix("without ")
         found = lambda name, *rest: None if name == missing else really(name, *rest)  # noqa: E731
         monkeypatch.setattr(importlib.util, "find_spec", found)
+        monkeypatch.setitem(sys.modules, missing, None)  # importing it fails
     given = list(more)
     if not any(word.startswith("--input") for word in given):
         given += [f"--input={name}" for name in files]

@@ -4,6 +4,7 @@ import gzip
 import random
 
 import pytest
+import sentencex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -115,8 +116,8 @@ def test_a_long_paragraph_is_split_in_bounded_parts(monkeypatch):
     rng = random.Random(1)
     lines = ["".join(f"Word {rng.randint(1, 99)} is here. " for _ in range(rng.randint(1, 9))) for _ in range(400)]
     seen = []
-    segment = sentences.sentencex.segment
-    monkeypatch.setattr(sentences.sentencex, "segment", lambda *given: seen.append(len(given[1])) or segment(*given))
+    segment = sentencex.segment
+    monkeypatch.setattr(sentencex, "segment", lambda *given: seen.append(len(given[1])) or segment(*given))
     expected = split(" ".join(lines))
     monkeypatch.setattr(sentences, "AT_ONCE", 300)
     seen.clear()
