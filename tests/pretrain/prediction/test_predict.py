@@ -44,15 +44,20 @@ def stored(task, folder, encoder, **data) -> object:
 
 @pytest.fixture
 def classifier(tmp_path):
+    """As made_classifier gives it."""
+    return made_classifier(tmp_path)
+
+
+def made_classifier(folder):
     """(checkpoint folder, vocabulary file, model)."""
-    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
-    config = sentence_experiment(records(tmp_path / "a.tfrecord", 16))
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    config = sentence_experiment(records(folder / "a.tfrecord", 16))
     task = SentencePredictionTask(config.task)
     task.build_inputs(config.task.train_data)
     facts = {"label_names": ["no", "yes", "maybe"], "kind": "classification", "seq_length": LENGTH}
-    facts["tokenizer_sha256"] = load_tokenizer(tmp_path / "vocab.txt").sha256
-    model = stored(task, tmp_path / "model", config.task.model.encoder, **facts)
-    return tmp_path / "model", tmp_path / "vocab.txt", model
+    facts["tokenizer_sha256"] = load_tokenizer(folder / "vocab.txt").sha256
+    model = stored(task, folder / "model", config.task.model.encoder, **facts)
+    return folder / "model", folder / "vocab.txt", model
 
 
 def run(classifier, source, target, **options):

@@ -12,7 +12,7 @@ from pretrain.prediction import scoring
 from pretrain.prediction.rows import Asked, Row
 from pretrain.prediction.scoring import Scoring
 from pretrain.prediction.sentences import judge
-from tests.pretrain.prediction.test_predict import classifier, run, stored  # noqa: F401 (a fixture)
+from tests.pretrain.prediction.test_predict import made_classifier, run
 
 TEXTS = [f"w{20 + i} w{30 + i}" for i in range(12)]
 
@@ -23,12 +23,14 @@ def table(path, labels, texts=TEXTS):
     return path
 
 
-@pytest.fixture
-def predicted(classifier, tmp_path):  # noqa: F811
+@pytest.fixture(scope="module")
+def predicted(tmp_path_factory):
     """(checkpoint, the model's predictions for TEXTS, each with its probability)."""
-    run(classifier, table(tmp_path / "plain.csv", [""] * 12), tmp_path / "plain.jsonl")
-    results = list(map(json.loads, (tmp_path / "plain.jsonl").read_text().splitlines()))
-    return classifier, [(each["prediction"], each["scores"][each["prediction"]]) for each in results]
+    folder = tmp_path_factory.mktemp("predicted")
+    model = made_classifier(folder)
+    run(model, table(folder / "plain.csv", [""] * 12), folder / "plain.jsonl")
+    results = list(map(json.loads, (folder / "plain.jsonl").read_text().splitlines()))
+    return model, [(each["prediction"], each["scores"][each["prediction"]]) for each in results]
 
 
 def test_scores_and_errors(predicted, tmp_path):
