@@ -1,6 +1,7 @@
 # make demo   sets up .venv and makes pretraining records of examples/corpus
 # make check  sets up .venv and runs the checks, and the tests that need no TensorFlow (2 minutes)
 # make test   sets up .venv and runs all checks and tests
+# make docs   builds the documentation site into build/site; any warning is an error
 # make lint | bench | clean
 
 PYTHON ?= python3
@@ -14,9 +15,10 @@ CORPUS := examples/corpus
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 export TF_CPP_MIN_LOG_LEVEL := 2
+export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint bench clean
+.PHONY: help demo check test docs lint bench clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -59,6 +61,10 @@ check: lint
 
 test: lint
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+docs: $(READY)
+	@$(BIN)/python -m mkdocs build --strict --quiet
+	@echo "written: build/site/index.html"
 
 bench:
 	@echo "Benchmarks; benchmarks/README.md says how to run them:"

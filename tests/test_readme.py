@@ -34,6 +34,7 @@ SUBSTITUTIONS = {
     "--num_train_steps=400 ": "--num_train_steps=30 --train_batch_size=16 --params_override=trainer.summary_interval=10 ",
     "--num_train_steps=200 ": "--num_train_steps=4 ",
     "--num_train_epochs=20 ": "--num_train_epochs=4 ",
+    "--num_train_epochs=10 ": "--num_train_epochs=1 ",
     "--params_override=task.train_data.input_path": "--params_override=trainer.train_steps=2,task.train_data.input_path",
     "--model_dir=run2 \\\n": "--model_dir=run2 --num_train_steps=2 \\\n",
     "--model_dir=straight \\\n": "--model_dir=straight --print_config \\\n",  # tests/pretrain/training/test_own_records.py trains
@@ -50,6 +51,7 @@ GIVEN_DATASETS = {"evaluation.md", "finetuning.md"}
 ON_TENSORFLOW = {"README.md", "checkpoints.md"}
 
 _BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PRINTED = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SHOWN = re.compile(r"^```console\n.*?^```$", re.MULTILINE | re.DOTALL)
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9_-]*)")
 _LINK = re.compile(r"\]\(([^)#]+)\)")
@@ -104,6 +106,9 @@ def test_what_a_page_says_works(page, reader, tokenizer):
     commands = script(page.read_text(encoding="utf-8"))
     done = run_script(commands, folder, environment, "-x", one_core=page.name != "README.md")
     assert done.returncode == 0, done.stdout
+    if page.name == "worked_record.md":
+        (printed,) = _PRINTED.findall(page.read_text(encoding="utf-8"))
+        assert printed in done.stdout
     if page.name == "README.md":
         assert_learned(folder / "run1")
         assert_learned(folder / "run2")

@@ -26,13 +26,9 @@ class GroupedCommand(typer.core.TyperCommand):
     """A command whose help shows its options in groups."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        shown = [each for each in self.get_params(ctx) if not getattr(each, "hidden", False)]
-        positional = " ".join(_place(each) for each in shown if each.param_type_name == "argument")
+        positional = " ".join(_place(each) for each in _shown(self, ctx) if each.param_type_name == "argument")
         usage = f"Usage: {' '.join(filter(None, [ctx.command_path, positional, '[OPTIONS]']))}"
-        groups: dict[str, list[tuple[str, str]]] = {}
-        for each in sorted(shown, key=lambda each: group_of(each) == GENERAL):
-            groups.setdefault(group_of(each), []).append(_row(each, ctx))
-        _write(formatter, usage, self.help, self.epilog, groups)
+        _write(formatter, usage, self.help, self.epilog, grouped_options(self, ctx))
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """The completions of a word; of an option's two spellings, --a_b and --a-b, the first alone."""
@@ -59,6 +55,18 @@ class GroupedCommands(typer.core.TyperGroup):
 def group_of(parameter: Any) -> str:
     """The group of an option on the help screen."""
     return getattr(parameter, "rich_help_panel", None) or GENERAL
+
+
+def grouped_options(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+    """Group -> (names with what they take, help) of the arguments and options of a command, as its help screen has them."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for each in sorted(_shown(command, ctx), key=lambda each: group_of(each) == GENERAL):
+        groups.setdefault(group_of(each), []).append(_row(each, ctx))
+    return groups
+
+
+def _shown(command: Any, ctx: Any) -> list[Any]:
+    return [each for each in command.get_params(ctx) if not getattr(each, "hidden", False)]
 
 
 def _write(
