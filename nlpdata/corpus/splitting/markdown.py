@@ -25,7 +25,8 @@ _BREAKS = {"softbreak", "hardbreak"}
 def _parser() -> Any:
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark").enable("table")
+    # Deeper text is left out without a word: with the library's 20 that in the tenth list within a list.
+    return MarkdownIt("commonmark", {"maxNesting": 60}).enable("table")
 
 
 def read_markdown(byte_range: ByteRange, options: SplittingOptions) -> Iterator[Passage | Notice]:

@@ -117,6 +117,12 @@ def test_what_is_left_out_of_markdown_is_counted(tmp_path):
     assert markdown.paragraphs_of("    only code\n")[0] == []
 
 
+def test_lists_in_lists():
+    text = "".join(f"{'  ' * i}- item {i}\n" for i in range(28))
+    assert markdown.paragraphs_of(text)[0] == [[f"item {i}"] for i in range(28)]
+    assert markdown.paragraphs_of("> " * 50 + "quoted")[0] == [["quoted"]]
+
+
 def test_a_page_without_text(tmp_path):
     assert text_of(b"<html><body></body></html>") == ""
     (tmp_path / "raw").mkdir()
