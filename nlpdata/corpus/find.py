@@ -75,7 +75,10 @@ def _order(path: str) -> tuple[str, str]:
 
 def _refuse_half_replaced(paths: Iterable[str]) -> None:
     """DataError for a file of a set that split-sentences is putting in place, or was while it was interrupted."""
-    for base in {without_shard(path) for path in paths}:
+    sets = {without_shard(path): path for path in paths}
+    for base, path in sets.items():
+        if is_remote(path) and base == path:
+            continue  # a store is asked about each; a set of one file appears there in one step
         stem = path_of(os.path.splitext(base)[0])
         if stem.name.strip("."):
             refuse_marked(marker_of(stem), f"{base}: this set of text")

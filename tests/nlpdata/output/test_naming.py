@@ -3,7 +3,7 @@
 import pytest
 
 from nlpdata.errors import UsageError
-from nlpdata.output.naming import output_set
+from nlpdata.output.naming import SHARD_BYTES, is_own, output_set, set_files, text_set
 
 
 @pytest.mark.parametrize("output", ["q,v/train.tfrecord", "a[1], b/c,d/x.tf_record", "s*/x.tfrecord", "a,b/c.tfrecord"])
@@ -21,3 +21,25 @@ def test_names_with_commas_between_them(tmp_path):
     folder = tmp_path / "x.tfrecord,y"  # a folder of the very name
     folder.mkdir()
     assert output_set(f"{folder}/b.tfrecord").folder == folder
+
+
+def test_a_set_of_text(tmp_path):
+    target = text_set(str(tmp_path / "a.b.txt"))
+    assert (target.stem, target.meta.name) == ("a.b", "a.b.sentences.json")
+    assert [marker.name for marker in target.markers] == [".a.b.committing"]
+    assert target.shards(100) == ["a.b.txt"]
+    assert target.shards(SHARD_BYTES + 1) == target.shards(1, 2) == ["a.b.txt-00000-of-00002", "a.b.txt-00001-of-00002"]
+    own, others = (
+        ("a.b.txt", "a.b.txt-00003-of-00009"),
+        ("a.txt", "a.b.text", "a.b.txt.gz", "a.b.txt-1-of-2", "a.b.tfrecord"),
+    )
+    for name in (*own, *others):
+        (tmp_path / name).touch()
+        assert is_own(target, name) == (name in own)
+    assert [path.name for path in set_files(target)] == list(own)
+
+
+@pytest.mark.parametrize("output", ["", "out/", "x", "x.tfrecord", "x.txt.gz", ".txt", "a*.txt", "a,b.txt"])
+def test_what_is_not_a_name_of_text(output):
+    with pytest.raises(UsageError, match="output names a text file"):
+        text_set(output)
