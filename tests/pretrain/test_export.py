@@ -1,5 +1,6 @@
 """pretrain export, and the tf2_model.h5 that a pretraining run of ALBERT ends with."""
 
+import json
 import shutil
 from dataclasses import asdict
 
@@ -38,7 +39,13 @@ def test_newest_and_best(tmp_path, capsys):
     best = write_step(tmp_path / "run" / "best", 10, 3, "best")
     assert main([str(tmp_path / "run"), str(tmp_path / "newest"), "--format", "hf"]) == 0
     assert "step-00000020" in capsys.readouterr().out
-    assert main([str(tmp_path / "run"), str(tmp_path / "best"), "--format", "hf", "--which", "best"]) == 0
+    assert main([str(tmp_path / "run"), str(tmp_path / "best"), "--format", "hf", "--which", "best", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "command": "export",
+        "checkpoint": str(tmp_path / "run" / "best" / "step-00000010"),
+        "written": [str(tmp_path / "best")],
+        "format": "hf",
+    }
     same(tmp_path / "newest", newest)
     same(tmp_path / "best", best)
 

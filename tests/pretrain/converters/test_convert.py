@@ -151,8 +151,8 @@ def test_the_command_in_the_documentation(tmp_path, monkeypatch, capsys):
     (command,) = re.findall(r"^pretrain convert (--tf_hub_path=.*)$", page, re.MULTILINE)
     monkeypatch.chdir(tmp_path)
     write_checkpoint("base", make("albert", "encoder"), "tf1")  # is read as a module is
-    code, out, _ = run(*command.split(), capsys=capsys)
-    assert (code, out.splitlines()[-1]) == (0, "written: base/tf2_model_full.h5")
+    code, out, _ = run(*command.split(), "--json", capsys=capsys)
+    assert (code, json.loads(out)["written"]) == (0, ["base/tf2_model_full.h5"])
 
 
 OTHERS = ("transformers", "torch", "safetensors", "huggingface_hub", "tokenizers", "h5py", "flax")

@@ -183,13 +183,15 @@ def test_a_sweep_of_three_tasks(base, tmp_path, capsys):
     assert table["runs"]["mnli_mismatched/mnli_matched-seed-0"] == table["runs"]["mnli_matched/seed-0"] | {"step": 0}
     assert not (sweep / "mnli_mismatched" / "mnli_matched-seed-0" / "checkpoints").exists()
     assert (sweep / "glue.tsv").read_text().splitlines()[1].startswith(f"rte\taccuracy\t{rte}")
-    assert f"{100 * rte:8.2f}" in capsys.readouterr().out
+    shown = capsys.readouterr().out.splitlines()
+    assert f"{100 * rte:8.2f}" in shown[-len(rows)]
+    assert shown[-len(rows) - 1 :] == table_lines(rows)
 
-    assert main(line) == 0
+    assert main([*line, "--json"]) == 0
     said = capsys.readouterr()
     assert said.err.count("was finished before") == 3
     assert "making records" not in said.err
-    assert said.out.splitlines()[-len(rows) - 1 :] == table_lines(rows)
+    assert json.loads(said.out) == {"command": "glue", "output": str(sweep), "table": rows}
 
     fields = [
         "trainer.train_steps=null",
