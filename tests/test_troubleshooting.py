@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nlpdata.cli.commands import main
-from pretrain import run
+from nlpdata.cli import commands as nlpdata
+from pretrain import commands as pretrain
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
@@ -38,6 +38,6 @@ def test_the_page_has_cases():
 @pytest.mark.parametrize(("command", "message"), CASES)
 def test_the_message_is_what_the_command_prints(command, message, folder, capsys):
     program, *words = shlex.split(command)
-    code = main(words) if program == "nlpdata" else run.main(words[1:])
+    code = {"nlpdata": nlpdata.main, "pretrain": pretrain.main}[program](words)
     assert code in (1, 2)
     assert capsys.readouterr().err.splitlines()[-1].replace(str(folder), "/home/me") == message
