@@ -6,7 +6,7 @@ import random
 import re
 import shlex
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests import warm_python
@@ -39,10 +39,14 @@ def plain_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in of_tests} | {"PYTHONPATH": str(ROOT)}
 
 
-def commands_of_this_environment(folder: Path) -> dict[str, str]:
-    """A plain environment in which `nlpdata`, `pretrain` and `python` are this environment's, by scripts in a new folder."""
+def commands_of_this_environment(folder: Path, command: Sequence[str] = warm_python.COMMAND) -> dict[str, str]:
+    """A plain environment in which `nlpdata`, `pretrain` and `python` are this environment's, by scripts in a new folder.
+
+    Args:
+      command: what runs Python; `[sys.executable]` where libraries shall be imported by each command.
+    """
     folder.mkdir()
-    python = shlex.join(warm_python.COMMAND)
+    python = shlex.join(command)
     ours = [(name, f"{python} -m {name}") for name in ("nlpdata", "pretrain")]
     for name, command in (*ours, ("python3", python), ("python", python)):
         (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')

@@ -31,18 +31,23 @@ class Environment:
     def __init__(self, folder: Path):
         self.folder, self.python = folder / "work", folder / "venv" / "bin" / "python"
         self.folder.mkdir(parents=True)
-        subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
 
-    def install(self, source: Path, extra: str = "") -> None:
-        done = self.run("-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"{source}{extra}")
+    def install(self, source: Path, extra: str = "", *options: str) -> None:
+        """By the pip of this test's environment, of which nothing else is used."""
+        pip = ("-m", "pip", "--python", self.python, "--disable-pip-version-check", "install", "--quiet")
+        done = self._run(sys.executable, *pip, *options, f"{source}{extra}")
         if done.returncode and "No matching distribution found for setuptools" in done.stderr:
             pytest.skip("needs a package index to install from")
         assert done.returncode == 0, done.stderr
 
     def run(self, *words) -> subprocess.CompletedProcess:
         """Python with these arguments, in the working folder; nothing of this test's environment is on its path."""
+        return self._run(self.python, *words)
+
+    def _run(self, *command) -> subprocess.CompletedProcess:
         environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "KERAS_BACKEND")}
-        command = [self.python, *map(str, words)]
+        command = list(map(str, command))
         return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
 
     def ok(self, *words) -> str:
@@ -176,7 +181,7 @@ def test_a_missing_extra_is_one_line(environment, command, needs, extra):
 
 def test_the_extra_jax_trains_predicts_and_exports_without_tensorflow(environment, prepared):
     """Last in this file: the environment is no longer the base afterwards."""
-    environment.install(environment.source, "[jax]")
+    environment.install(environment.source, "[jax]", "--no-compile")  # Python compiles the modules that it imports
     assert environment.run("-c", "import tensorflow").returncode
     folder = environment.folder
     run = ("-m", "pretrain.run", "--mode=train_and_eval")

@@ -1,6 +1,7 @@
 """In an environment where nothing is set, libraries write nothing on the screen of a command; imports change nothing.
 
-The chains of tests/migration show the same for their commands, the tests of processes on JAX for theirs.
+The chains of tests/migration show the same for their commands, one of them in processes that import the libraries themselves, and
+tests of processes on JAX for theirs.
 """
 
 import logging

@@ -29,15 +29,15 @@ def test_overfitting_200_records(tiny_model, tmp_path):
         encoder=tiny(
             "albert",
             dropout=0.0,
-            hidden_size=128,
-            intermediate_size=512,
+            hidden_size=64,
+            intermediate_size=256,
             num_attention_heads=4,
             initializer_range=0.09,
-            embedding_size=128,
+            embedding_size=64,
         ),
-        learning_rate=7e-4,
+        learning_rate=2e-3,
         warmup_steps=50,
-        trainer={"train_steps": 500, "summary_interval": 100, "steps_per_loop": 20},
+        trainer={"train_steps": 400, "summary_interval": 100, "steps_per_loop": 20},
     )
     metrics = run_experiment(config, tmp_path / "run", "train_and_eval")
     assert metrics["examples"] >= 200
