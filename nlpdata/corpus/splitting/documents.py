@@ -13,6 +13,8 @@ from nlpdata.corpus.splitting.passages import DOCUMENT, SAME, Notice, Passage
 from nlpdata.corpus.splitting.sentences import ParagraphSplitter, cut
 
 DIGEST_BYTES = 16
+LONGEST = "longest_document"
+"""The counter that does not add up: the most sentences of a document."""
 _HELD = 1 << 16  # characters of sentences that are given on together
 
 
@@ -180,3 +182,4 @@ def tally(counters: Counter, item: Document | Notice) -> None:
         if item.left_out:
             counters[f"{what}_dropped/{item.left_out}"] += count
     counters["sentences_cut"] += item.cut
+    counters[LONGEST] = max(counters[LONGEST], item.sentences)

@@ -10,6 +10,7 @@ from importlib import metadata
 from nlpdata.corpus.find import find_files
 from nlpdata.corpus.reading import plan_byte_ranges, portions_of
 from nlpdata.corpus.source import fingerprint
+from nlpdata.corpus.splitting.documents import LONGEST
 from nlpdata.corpus.splitting.formats import ENDINGS, Format, check_packages, documents_of, format_of, is_text
 from nlpdata.corpus.splitting.options import SplittingOptions, SplittingRequest
 from nlpdata.corpus.types import ByteRange, CorpusFile, Portion
@@ -23,6 +24,7 @@ _log = logging.getLogger(__name__)
 TASK_TYPE = "split_sentences"
 MIN_PORTION_BYTES, MAX_PORTION_BYTES = 1 << 20, 16 << 20
 MANY_CUT = 0.05  # of the sentences: more are reported
+LONG_DOCUMENT = 10_000  # sentences; more is reported, as by create-pretraining
 _MOST_LISTED = 10_000  # input files that are listed by name
 _COUNTED = ("documents", "sentences", "bytes")
 
@@ -180,7 +182,8 @@ def totals(parts: Sequence[dict], split: Sequence[dict], dropped: Sequence[dict]
                 f"{sum(reasons.values())} left out. Nothing was put in place. Run it again, and if it happens again use another "
                 "runner"
             )
-    return {**counters, "sentences_cut": total["sentences_cut"]}
+    longest = max((each.get(LONGEST, 0) for each in split), default=0)
+    return {**counters, "sentences_cut": total["sentences_cut"], LONGEST: longest}
 
 
 def require_documents(counters: Mapping, files: int) -> None:
@@ -197,17 +200,19 @@ def require_documents(counters: Mapping, files: int) -> None:
 def result_warnings(counters: Mapping, options: SplittingOptions) -> list[str]:
     """What looks wrong about the text."""
     sentences, cut = counters["sentences"]["written"], counters["sentences_cut"]
-    if cut <= MANY_CUT * sentences:
-        return []
-    return [
-        str(
-            Message(
-                f"{cut} sentences were longer than {options.max_sentence_bytes} bytes, and were cut. Is "
-                f"{opt('language', options.language)} the language of the text, and does it have marks at the ends of sentences? "
-                f"{opt('max_sentence_bytes')} allows longer ones"
-            )
+    found = []
+    if counters[LONGEST] > LONG_DOCUMENT and options.documents in (None, "file"):
+        found.append(
+            f"the longest document has {counters[LONGEST]:,} sentences. Where a file holds many documents, say what one is: "
+            f"{opt('documents', 'blank-lines')} or {opt('documents', 'line')}"
         )
-    ]
+    if cut > MANY_CUT * sentences:
+        found.append(
+            f"{cut} sentences were longer than {options.max_sentence_bytes} bytes, and were cut. Is "
+            f"{opt('language', options.language)} the language of the text, and does it have marks at the ends of sentences? "
+            f"{opt('max_sentence_bytes')} allows longer ones"
+        )
+    return [str(Message(line)) for line in found]
 
 
 def meta_content(plan: Plan, shards: Sequence[dict], counters: Mapping) -> dict:

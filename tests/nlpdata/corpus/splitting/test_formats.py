@@ -346,6 +346,21 @@ def test_many_sentences_that_are_cut_are_reported(tmp_path, capsys):
     )
 
 
+def test_a_file_of_many_documents_is_reported(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("nlpdata.corpus.splitting.plan.LONG_DOCUMENT", 3)
+    (tmp_path / "a.txt").write_text("One.\n\nTwo.\n\nThree.\n\nFour.\n")
+    (tmp_path / "b.txt").write_text("One.\n")
+    given = ["split-sentences", tmp_path, "--output", tmp_path / "c.txt", "--workers=1", "--chunk-size=500"]
+    done = run_command(capsys, *given)
+    assert (
+        "warning: the longest document has 4 sentences. Where a file holds many documents, say what one is: "
+        in done.err
+    )
+    assert "--documents blank-lines or --documents line" in done.err
+    done = run_command(capsys, *given[:1], tmp_path / "[ab].txt", *given[2:], "--overwrite", "--documents=blank-lines")
+    assert (done.code, "longest" in done.err) == (0, False)
+
+
 def test_python_names_options_its_own_way(tmp_path):
     (tmp_path / "a.txt").write_text(TEXT)
     with pytest.raises(UsageError, match=r"scripts must be a list\. Received: 'Latin'"):
