@@ -185,6 +185,8 @@ def _serve(folder: Path) -> dict[str, Any]:
     while True:
         for key, _ in waiting.select():
             if key.data == "owner":
+                for fork, _ in processes.values():
+                    os.kill(fork, signal.SIGKILL)
                 sys.exit()
             elif key.data == "call":
                 connection, _ = listening.accept()
