@@ -11,16 +11,27 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 pytestmark = pytest.mark.heavy
 
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "examples" / "corpus"
+PACKAGES = ("nlpdata", "pipelines", "pretrain", "model_configs")
+# Scripts of someone who has the repository.
+ONLY_IN_THE_REPOSITORY = {
+    "pipelines/Dockerfile",
+    "pipelines/submit.sh",
+    "pretrain/train-cloud.sh",
+    "pretrain/train-local.sh",
+}
 MOST_MEGABYTES = 150
 HEAVY = ("tensorflow", "keras", "apache_beam", "jax", "tensorflow_datasets", "pyarrow")
 
@@ -28,15 +39,15 @@ HEAVY = ("tensorflow", "keras", "apache_beam", "jax", "tensorflow_datasets", "py
 class Environment:
     """A virtual environment, and a folder to work in."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, python: str = sys.executable):
         self.folder, self.python = folder / "work", folder / "venv" / "bin" / "python"
         self.folder.mkdir(parents=True)
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+        subprocess.run([python, "-m", "venv", "--without-pip", folder / "venv"], check=True)
 
-    def install(self, source: Path, extra: str = "", *options: str) -> None:
-        """By the pip of this test's environment, of which nothing else is used."""
-        pip = ("-m", "pip", "--python", self.python, "--disable-pip-version-check", "install", "--quiet")
-        done = self._run(sys.executable, *pip, *options, f"{source}{extra}")
+    def pip(self, command: str, *words) -> None:
+        """`pip install` or `pip wheel`, by the pip of this test's environment, of which nothing else is used."""
+        pip = ("-m", "pip", "--python", self.python, "--disable-pip-version-check", command, "--quiet")
+        done = self._run(sys.executable, *pip, *words)
         if done.returncode and "No matching distribution found for setuptools" in done.stderr:
             pytest.skip("needs a package index to install from")
         assert done.returncode == 0, done.stderr
@@ -57,28 +68,107 @@ class Environment:
         return done.stdout
 
     def megabytes(self) -> float:
-        """What the packages take on disk, pip and setuptools left out."""
+        """What the packages take on disk, setuptools left out."""
         packages = next((self.python.parents[1] / "lib").glob("python*/site-packages"))
-        own = [
-            place for place in packages.iterdir() if not place.name.startswith(("pip", "setuptools", "pkg_resources"))
-        ]
+        own = [place for place in packages.iterdir() if not place.name.startswith(("setuptools", "pkg_resources"))]
         files = [file for place in own for file in (place.rglob("*") if place.is_dir() else [place])]
         return sum(file.stat().st_size for file in files if file.is_file()) / 1e6
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    """nlpdata without extras, from a copy of its source: a build writes into it."""
+    """nlpdata without extras, from the wheel that is built from the source distribution of a copy of the source."""
     folder = tmp_path_factory.mktemp("install")
     source = folder / "source"
-    for name in ("nlpdata", "pipelines", "pretrain", "model_configs"):
+    for name in PACKAGES:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     made = Environment(folder)
-    made.install(source)
-    made.source = source
+    made.pip("install", *tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"])
+    build = (
+        "import os, sys; from setuptools import build_meta; os.chdir(sys.argv[1]); build_meta.build_sdist(sys.argv[2])"
+    )
+    made.ok("-c", build, source, folder)
+    (made.source,) = folder.glob("*.tar.gz")
+    made.pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, made.source)
+    (made.wheel,) = folder.glob("*.whl")
+    made.pip("install", "--no-compile", made.wheel)  # Python compiles the modules that it imports
     return made
+
+
+def data_of_packages(names) -> set[str]:
+    """Of names relative to the project, those of the packages' files that are not Python."""
+    return {name for name in names if name.partition("/")[0] in PACKAGES and not name.endswith((".py", ".pyc", "/"))}
+
+
+def test_the_distributions_have_all_data_of_the_packages(environment):
+    done = subprocess.run(["git", "-C", ROOT, "ls-files", "--", *PACKAGES], capture_output=True, text=True, check=True)
+    expected = data_of_packages(done.stdout.splitlines()) - ONLY_IN_THE_REPOSITORY
+    assert {"pretrain/py.typed", "model_configs/albert_base_v2.json", "pretrain/configs/tiny_bert.yaml"} <= expected
+    with zipfile.ZipFile(environment.wheel) as wheel:
+        names = wheel.namelist()
+        assert data_of_packages(names) == expected
+        assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == set(PACKAGES)
+        assert any(name.endswith("LICENSE") for name in names)
+    with tarfile.open(environment.source) as source:
+        names = [name.partition("/")[2] for name in source.getnames() if not name.endswith(PACKAGES)]
+    assert data_of_packages(names) >= expected
+
+
+def python_of(version: str) -> str | None:
+    """A Python of that version: on the path, or one of pyenv's."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    own = [path for path in sorted(pyenv.glob(f"versions/{version}.*/bin/python")) if path.is_file()]
+    return str(own[-1]) if own else shutil.which(f"python{version}")
+
+
+@pytest.mark.parametrize("version", ["3.12", "3.13"])
+def test_the_wheel_works_on_another_python(environment, prepared, version, tmp_path):
+    python = python_of(version)
+    if python is None:
+        pytest.skip(f"needs Python {version}")
+    other = Environment(tmp_path, python)
+    other.pip("install", "--no-compile", environment.wheel)
+    for command in ("nlpdata", "pretrain"):
+        shown = subprocess.run(
+            [other.python.with_name(command), "--help"], cwd=other.folder, capture_output=True, text=True, check=False
+        )
+        assert shown.returncode == 0, shown.stderr
+        assert f"Usage: {command} COMMAND [OPTIONS]" in shown.stdout
+    made = environment.folder / "base"
+    copied = shutil.copytree(made / "tok", other.folder / "tok")
+    other.ok("-m", "nlpdata", *making_records(copied / "spm", other.folder / "out" / "a.tfrecord"))
+    assert digest(other.folder / "out") == digest(made / "out")
+
+
+def test_the_citation_is_of_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["version"] == project["version"]
+    assert citation["license"] == project["license"]
+    assert all(citation[name] for name in ("title", "authors", "message"))
+
+
+def test_the_image_installs_what_there_is_and_runs_without_root():
+    """The Dockerfile is read, not built: that takes a Docker daemon and a registry."""
+    text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
+    steps = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
+    for word, rest in steps:
+        if word == "COPY":
+            missing = [name for name in rest.split()[:-1] if not (ROOT / name).exists()]
+            assert not missing
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    bases = [rest.split()[0] for word, rest in steps if word == "FROM"]
+    assert set(bases) == {"python:3.12-slim"}
+    (extras,) = [rest.partition("=")[2].split(",") for word, rest in steps if word == "ARG"]
+    assert set(extras) <= set(project["optional-dependencies"])
+    last = max(i for i, (word, _) in enumerate(steps) if word == "FROM")
+    users = [rest for word, rest in steps[last:] if word == "USER"]
+    assert users
+    assert "root" not in users
+    assert not re.search(r"(?i)(token|password|secret|key)\s*=|\bENV\b", text)
 
 
 def digest(folder: Path) -> dict[str, str]:
@@ -109,15 +199,20 @@ def test_the_base_is_small(environment):
     assert environment.megabytes() < MOST_MEGABYTES
 
 
+def making_records(tokenizer: Path, records: Path) -> tuple:
+    """The command that makes pretraining records, for `nlpdata`."""
+    made = ("--tokenizer", f"{tokenizer}.model", "--max-seq-length", "64", "--eval-fraction", "0.2", "--workers", "2")
+    return ("create-pretraining", "--input", f"{CORPUS}/*.txt", *made, "--output", records)
+
+
 def prepare(python, folder: Path) -> tuple[list[str], list[dict[str, str]]]:
     """Runs a chain of commands with `python(*words)`; what they print, and what they write into three folders."""
     tokenizer, records = folder / "tok" / "spm", folder / "out" / "a.tfrecord"
-    text = ("--input", f"{CORPUS}/*.txt")
     rows = ("--task", "classification", "--input", ROOT / "examples" / "languages.tsv", "--eval-fraction", "0.25")
     made = ("--tokenizer", f"{tokenizer}.model", "--max-seq-length", "64")
     commands = [
-        ("train-tokenizer", *text, "--output", tokenizer, "--vocab-size", "1000"),
-        ("create-pretraining", *text, *made, "--output", records, "--eval-fraction", "0.2", "--workers", "2"),
+        ("train-tokenizer", "--input", f"{CORPUS}/*.txt", "--output", tokenizer, "--vocab-size", "1000"),
+        making_records(tokenizer, records),
         ("verify", records),
         ("inspect", records, "--limit", "1"),
         ("create-finetuning", *rows, *made, "--output", folder / "ft"),
@@ -181,7 +276,9 @@ def test_a_missing_extra_is_one_line(environment, command, needs, extra):
 
 def test_the_extra_jax_trains_predicts_and_exports_without_tensorflow(environment, prepared):
     """Last in this file: the environment is no longer the base afterwards."""
-    environment.install(environment.source, "[jax]", "--no-compile")  # Python compiles the modules that it imports
+    environment.pip(
+        "install", f"{environment.wheel}[jax]", "--no-compile"
+    )  # Python compiles the modules that it imports
     assert environment.run("-c", "import tensorflow").returncode
     folder = environment.folder
     run = ("-m", "pretrain.run", "--mode=train_and_eval")
