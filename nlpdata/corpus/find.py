@@ -79,9 +79,9 @@ def _refuse_half_replaced(paths: Iterable[str]) -> None:
     for base, path in sets.items():
         if is_remote(path) and base == path:
             continue  # a store is asked about each; a set of one file appears there in one step
-        stem = path_of(os.path.splitext(base)[0])
-        if stem.name.strip("."):
-            refuse_marked(marker_of(stem), f"{base}: this set of text")
+        name = path_of(base)
+        if name.name.strip("."):
+            refuse_marked(marker_of(name), f"{base}: this set of text")
 
 
 def _resolve(pattern: str, wanted: Sequence[str], around: list[str]) -> list[tuple[str, float]]:

@@ -33,7 +33,10 @@ def shards_of(name: str, count: int) -> list[str]:
 
 
 def marker_of(stem: AnyPath) -> AnyPath:
-    """The marker that exists while the set of a stem (its name without suffix) is being replaced: `a/X` -> `a/.X.committing`."""
+    """The marker that exists while a set is being replaced: `a/X` -> `a/.X.committing`.
+
+    stem: the set's name, of records without suffix.
+    """
     return stem.with_name(f".{stem.name}.committing")
 
 

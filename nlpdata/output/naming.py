@@ -28,7 +28,7 @@ class OutputSet:
       kin: pattern of the stems of other sets in the folder that the same meta file may describe; "": of none.
       copy_stem: of the tokenizer's copy; None: the set's own.
       names: base names of the record files, where --output names each of them; (): as many shards of one name as it takes.
-      suffix: of the files of a set of text, e.g. ".txt"; "": they are record files.
+      is_text: whether it is a set of text.
     """
 
     output: str
@@ -36,7 +36,7 @@ class OutputSet:
     kin: str = ""
     copy_stem: str | None = None
     names: tuple[str, ...] = ()
-    suffix: str = ""
+    is_text: bool = False
 
     @property
     def folder(self) -> AnyPath:
@@ -44,7 +44,8 @@ class OutputSet:
 
     @property
     def stem(self) -> str:
-        return path_of(self.output).name.removesuffix(self.suffix) if self.suffix else record_stem(self.output).name
+        """What its work folder and marker are named by: of text its whole name, so that `X.tfrecord` next to `X.txt` has others."""
+        return path_of(self.output).name if self.is_text else record_stem(self.output).name
 
     @property
     def stems(self) -> list[str]:
@@ -54,7 +55,7 @@ class OutputSet:
     @property
     def markers(self) -> list[AnyPath]:
         """The files that exist while the set is being replaced; each record file's reader looks for its own."""
-        if self.suffix:
+        if self.is_text:
             return [marker_of(self.folder / self.stem)]
         return [committing_marker(self.folder / name) for name in self.names] or [committing_marker(self.output)]
 
@@ -63,8 +64,8 @@ class OutputSet:
         if self.names:
             return list(self.names)
         count = given or max(1, -(-record_bytes // SHARD_BYTES))
-        if self.suffix:
-            return shards_of(f"{self.stem}{self.suffix}", count)
+        if self.is_text:
+            return shards_of(self.stem, count)
         return [Path(name).name for name in shard_names(self.output, count)]
 
 
@@ -106,7 +107,7 @@ def text_set(output: str) -> OutputSet:
     path = path_of(output)
     if path.is_dir():
         raise UsageError(f"{opt('output')} {output} is a folder. Name the text file in it: {output}/corpus.txt")
-    return OutputSet(output, path.with_name(f"{stem}.sentences.json"), suffix=suffix)
+    return OutputSet(output, path.with_name(f"{stem}.sentences.json"), is_text=True)
 
 
 def _are_names(output: str, parts: list[str]) -> bool:
@@ -140,7 +141,7 @@ def is_own(target: OutputSet, name: str) -> bool:
     Own are of a set of text `<stem>.txt`, whole or as a numbered shard; of records `<stem>.tfrecord` and `.tf_record`,
     likewise, `<stem>.examples.jsonl.gz`, and the copy of the tokenizer.
     """
-    if target.suffix:
+    if target.is_text:
         return bool(re.fullmatch(_text_files(target), name))
     stems = f"(?:{'|'.join([*map(re.escape, target.stems), *([target.kin] if target.kin else [])])})"
     of_set = rf"{stems}({_RECORDS}|{re.escape(QUESTIONS_SUFFIX)})"
@@ -153,9 +154,9 @@ def set_files(target: OutputSet) -> list[AnyPath]:
     """The files of records or text under the set's name, one file or numbered shards of any count."""
     if not target.folder.is_dir():
         return []
-    names = _text_files(target) if target.suffix else f"(?:{'|'.join(map(re.escape, target.stems))}){_RECORDS}"
+    names = _text_files(target) if target.is_text else f"(?:{'|'.join(map(re.escape, target.stems))}){_RECORDS}"
     return sorted(path for path in target.folder.iterdir() if re.fullmatch(names, path.name))
 
 
 def _text_files(target: OutputSet) -> str:
-    return f"{re.escape(target.stem + target.suffix)}(?:{SHARD_SUFFIX})?"
+    return f"{re.escape(target.stem)}(?:{SHARD_SUFFIX})?"

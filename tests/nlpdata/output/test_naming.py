@@ -25,8 +25,10 @@ def test_names_with_commas_between_them(tmp_path):
 
 def test_a_set_of_text(tmp_path):
     target = text_set(str(tmp_path / "a.b.txt"))
-    assert (target.stem, target.meta.name) == ("a.b", "a.b.sentences.json")
-    assert [marker.name for marker in target.markers] == [".a.b.committing"]
+    assert (target.stem, target.meta.name) == ("a.b.txt", "a.b.sentences.json")
+    assert [marker.name for marker in target.markers] == [".a.b.txt.committing"]
+    records = output_set(str(tmp_path / "a.b.tfrecord"))  # next to it, with a marker and a work folder of their own
+    assert (records.stem, [marker.name for marker in records.markers]) == ("a.b", [".a.b.committing"])
     assert target.shards(100) == ["a.b.txt"]
     assert target.shards(SHARD_BYTES + 1) == target.shards(1, 2) == ["a.b.txt-00000-of-00002", "a.b.txt-00001-of-00002"]
     own, others = (

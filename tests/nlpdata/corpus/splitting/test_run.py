@@ -166,7 +166,7 @@ def test_interrupted_at_any_file_operation(tmp_path, monkeypatch, how, old):
         code, interrupted = INTERRUPTIONS[how](run, step)
         assert (code == 0) is not interrupted or how == "failing"
         found = contents(out)
-        if (out / ".c.committing").exists():
+        if (out / ".c.txt.committing").exists():
             if any(name.startswith("c.txt") for name in found):
                 with pytest.raises(
                     DataError, match="this set of text is being replaced, or its replacement was interrupted"
@@ -207,7 +207,7 @@ def test_a_resumed_run_does_what_is_left(raw, tmp_path, monkeypatch, capsys):
     assert "No space left on device. Nothing was put in place. Finished parts are kept" in failed.err
     monkeypatch.setattr(units, "leave_out", really)
     monkeypatch.setattr(units, "read_range", None)  # nothing is read again
-    work = tmp_path / "out" / ".c.work"
+    work = tmp_path / "out" / ".c.txt.work"
     os.remove(next(iter(sorted(work.glob("kept-*.lengths")))))  # of a finished unit: it is made again
     assert run_command(capsys, *arguments).code == 0
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
