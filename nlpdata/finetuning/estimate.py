@@ -1,9 +1,11 @@
 """A dry run of create-finetuning: reads and checks all rows, encodes a sample of their batches, and writes nothing."""
 
+import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from nlpdata.errors import DataError
@@ -11,6 +13,7 @@ from nlpdata.execution.executor import default_workers
 from nlpdata.finetuning.batches import Tally, read_batches
 from nlpdata.finetuning.datasets import Split
 from nlpdata.finetuning.encode import Batch, SentenceEncoder, encode_columns
+from nlpdata.finetuning.losses import losses
 from nlpdata.finetuning.options import LocalFinetuningRequest
 from nlpdata.finetuning.plan import Plan, make_plan
 from nlpdata.finetuning.stages import encoder_of
@@ -19,6 +22,9 @@ from nlpdata.options import takes
 from nlpdata.output.estimate import Estimate, existing, peak_memory
 from nlpdata.output.naming import set_files
 from nlpdata.output.refusal import refuse_output
+from nlpdata.text import loss
+
+_log = logging.getLogger(__name__)
 
 
 @takes(LocalFinetuningRequest)
@@ -49,13 +55,13 @@ def estimate_finetuning(request: LocalFinetuningRequest) -> Estimate:
         sum(each.reading for each in found.values()) + encoding / workers,
         memory and memory * (workers + (workers > 1)),
         workers,
-        [*plan.dataset.warnings],
+        [*plan.dataset.warnings, *(line for each in found.values() for line in each.warnings)],
     )
 
 
 @dataclass
 class _Found:
-    """Of a split: rows, those encoded, and what these made and took."""
+    """Of a split: rows, those encoded, and what these made, counted and took."""
 
     rows: int = 0
     encoded: int = 0
@@ -63,6 +69,8 @@ class _Found:
     bytes: int = 0
     seconds: float = 0.0
     reading: float = 0.0
+    counters: Counter = field(default_factory=Counter)
+    warnings: list[str] = field(default_factory=list)
 
     def scaled(self, value: float) -> float:
         """A value of the encoded rows, for all."""
@@ -82,24 +90,41 @@ def _look_at(plan: Plan, split: Split) -> _Found:
         raise DataError(
             f"{split.files[0]}: no rows for the {split.name} split" + (f" (left out: {dropped})" if dropped else "")
         )
+    found.warnings = _lost(plan, split, tally, found)
     return found
+
+
+def _lost(plan: Plan, split: Split, tally: Tally, found: _Found) -> list[str]:
+    """Warnings of text of the encoded rows that is lost; DataError where that is most of all rows'."""
+    counters = tally.counters + found.counters
+    if "rows_used" in counters:
+        counters["rows_used"] = found.encoded
+    lost = losses(split.name, counters, plan.options, plan.tokenizer.meta())
+    loss.refuse(lost, plan.options.accept_loss or found.encoded < found.rows, loss.NOTHING_WRITTEN)
+    warnings = loss.warnings(lost)
+    for line in warnings:
+        _log.warning(line)
+    return warnings
 
 
 def _encode(plan: Plan, batch: Batch, found: _Found) -> None:
     begun = time.monotonic()
     encoder = encoder_of(plan.encoder, plan.tokenizer)
     features = encoder.features(batch.split, batch.labelled)
-    data, lengths = encode_columns(encoder, features, _columns(encoder, batch))
+    columns, counters = _columns(encoder, batch)
+    data, lengths = encode_columns(encoder, features, columns)
+    found.counters += counters
     found.encoded += len(batch.rows)
     found.records += len(lengths)
     found.bytes += len(data)
     found.seconds += time.monotonic() - begun
 
 
-def _columns(encoder: SentenceEncoder | SquadEncoder, batch: Batch) -> Mapping[str, Any]:
+def _columns(encoder: SentenceEncoder | SquadEncoder, batch: Batch) -> tuple[Mapping[str, Any], Counter]:
     if isinstance(encoder, SquadEncoder):
-        return encoder.columns(encoder.windows(batch)[0], 0)
-    return encoder.columns(batch)[0]
+        windows, counters = encoder.windows(batch)
+        return encoder.columns(windows, 0), counters
+    return encoder.columns(batch)
 
 
 def _names(plan: Plan, sizes: dict[str, int]) -> list[str]:

@@ -1,8 +1,10 @@
 """A dry run of create-pretraining: checks everything, makes the records of a small sample elsewhere, and writes nothing."""
 
+import logging
 import os
 import tempfile
 import time
+from collections import Counter
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,15 @@ from nlpdata.output.refusal import refuse_output
 from nlpdata.pretraining.create import create_pretraining
 from nlpdata.pretraining.options import LocalPretrainingRequest
 from nlpdata.pretraining.plan import CreationResult, Plan, make_plan
+from nlpdata.pretraining.summary import losses
+from nlpdata.text import loss
+
+_log = logging.getLogger(__name__)
 
 SAMPLE_BYTES = 2 << 20
 _OF_THE_SAMPLE: dict[str, Any] = {
     **dict.fromkeys(("meta", "num_shards", "chunk_size", "text_key", "limit_documents")),
     "workers": 1,
-    "accept_loss": True,
     "overwrite": False,
     "progress": False,
 }
@@ -56,6 +61,9 @@ def estimate_pretraining(request: LocalPretrainingRequest) -> Estimate:
             return Estimate(reads, _names(plan, {}), existing(replaced), basis, workers=workers, warnings=plan.warnings)
         seconds = (time.monotonic() - begun) * sample.scale / workers
         sizes = {split: sum(map(os.path.getsize, names)) for split, names in result.files.items()}
+    lost = loss.warnings(losses(Counter(result.counters), options, plan.tokenizer_entry))
+    for line in lost:
+        _log.warning(line)
     memory = peak_memory()
     scaled = {split: round(size * sample.scale) for split, size in sizes.items()}
     return Estimate(
@@ -69,7 +77,7 @@ def estimate_pretraining(request: LocalPretrainingRequest) -> Estimate:
         seconds,
         memory and memory * (workers + (workers > 1)),
         workers,
-        plan.warnings,
+        [*plan.warnings, *lost],
     )
 
 

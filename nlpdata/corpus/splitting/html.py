@@ -1,5 +1,6 @@
 """HTML as raw documents: the main text of each page, by the library trafilatura, without menus, comments and tables."""
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -10,6 +11,7 @@ from nlpdata.corpus.splitting.whole import read_bytes
 from nlpdata.corpus.types import ByteRange
 
 _ITEM = "- "  # the library's mark of an item of a list
+_ROOTS = re.compile(rb"<(html|body)\b|\0", re.IGNORECASE)  # a NUL: two bytes a character, or no text
 
 
 @cache
@@ -34,8 +36,12 @@ def read_html(byte_range: ByteRange, options: SplittingOptions) -> Iterator[Pass
 
 
 def text_of(page: bytes) -> str:
-    """The main text of a page, a paragraph a line; empty where there is none."""
+    """The main text of a page or of a part of one, a paragraph a line; empty where there is none."""
     import trafilatura
 
+    if not _ROOTS.search(
+        page
+    ):  # the library finds no text in some parts of pages, such as a text with few tags or none
+        page = b"<html><body>" + page + b"</body></html>"
     text = trafilatura.extract(page, include_comments=False, include_tables=False, config=_settings()) or ""
     return "\n".join(line.removeprefix(_ITEM) for line in text.split("\n"))

@@ -1,5 +1,6 @@
 """A dry run of train-tokenizer: checks everything, trains on a small sample, and writes nothing."""
 
+import logging
 import tempfile
 import time
 from collections import Counter
@@ -13,9 +14,13 @@ from nlpdata.errors import DataError
 from nlpdata.execution.executor import default_workers
 from nlpdata.options import takes
 from nlpdata.output.estimate import Estimate, existing, peak_memory, unlogged
+from nlpdata.text import loss
+from nlpdata.tokenizers.training.coverage import lost_lines
 from nlpdata.tokenizers.training.options import LocalTrainingRequest
-from nlpdata.tokenizers.training.train import LineReader, make_plan, train_vocabulary
+from nlpdata.tokenizers.training.train import LineReader, make_plan, require_lines, train_vocabulary
 from nlpdata.tokenizers.training.trainers import TooFewPieces
+
+_log = logging.getLogger(__name__)
 
 SAMPLE_BYTES = 1 << 20
 
@@ -44,6 +49,13 @@ def estimate_training(request: LocalTrainingRequest) -> Estimate:
         counts = sum((reader.count(portion) for portion in portions), Counter())
         reading = time.monotonic() - begun
         training = _seconds_of_training(reader, portions)
+    if sample.is_whole:
+        require_lines(counts, reader.options, plan.files)
+    lost = lost_lines(counts, reader.options.max_line_bytes)
+    loss.refuse(lost, request.accept_loss or not sample.is_whole, loss.NOTHING_WRITTEN)
+    warnings = loss.warnings(lost)
+    for line in warnings:
+        _log.warning(line)
     usable = round(counts["usable"] * sample.scale)
     used = min(usable, reader.options.sample_lines)
     share = used / max(counts["usable"], 1)
@@ -58,7 +70,7 @@ def estimate_training(request: LocalTrainingRequest) -> Estimate:
         seconds=seconds,
         memory_bytes=None if before is None or after is None else round(before + (after - before) * max(share, 1)),
         workers=workers,
-        warnings=plan.warnings,
+        warnings=[*plan.warnings, *warnings],
     )
 
 

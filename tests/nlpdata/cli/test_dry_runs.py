@@ -147,6 +147,42 @@ def test_training_a_vocabulary(corpus, tmp_path, capsys, monkeypatch):
     assert said["seconds"] > 0
 
 
+def test_text_that_would_be_lost_is_told_and_refused_as_by_the_run(tmp_path, tiny_model, capsys):
+    """A third of the text is unknown to the tokenizer, then all of it; lines too long for a vocabulary."""
+    known = random_sentences(60)
+    for name, lines in (("some", [*known, *["漢 字 文 章 語 句"] * 60]), ("most", ["漢 字 文 章 語 句"] * 120)):
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
+        (tmp_path / f"{name}.csv").write_text("text,label\n" + "".join(f"{line},{len(line) % 2}\n" for line in lines))
+    for name, code in (("some", 0), ("most", 1)):
+        pretraining = create_arguments(tmp_path / f"{name}.txt", tmp_path / name / "x", tiny_model)
+        tuning = ["create-finetuning", "--task", "classification", "--input", tmp_path / f"{name}.csv", "--workers", 1]
+        tuning += ["--tokenizer", tiny_model, "--output", tmp_path / f"{name}.out"]
+        vocabulary = [
+            "train-tokenizer",
+            tmp_path / "some.txt",
+            "--output",
+            tmp_path / f"{name}.spm",
+            "--vocab-size",
+            40,
+        ]
+        vocabulary += [
+            "--max-line-bytes",
+            60 if name == "some" else 10,
+            "--no-hard-vocab-limit",
+            "--character-coverage",
+            1,
+        ]
+        for command in (pretraining, tuning, vocabulary):
+            said = run_command(capsys, *command, "--dry-run", "--json")
+            made = run_command(capsys, *command, "--json")
+            assert (said.code, made.code) == (code, code), (said.err, made.err)
+            if code:
+                assert said.err.splitlines()[-1] == made.err.splitlines()[-1]
+            else:
+                assert json.loads(said.out)["warnings"]
+                assert set(json.loads(said.out)["warnings"]) <= set(json.loads(made.out)["warnings"])
+
+
 def test_a_sample_has_the_documents_of_its_places(tmp_path):
     """Of compressed files the beginning; of JSON lines the texts; all of what is small."""
     plain = [f"document {number:05d}, first\ndocument {number:05d}, second\n" for number in range(40_000)]

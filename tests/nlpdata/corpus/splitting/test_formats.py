@@ -123,6 +123,13 @@ def test_lists_in_lists():
     assert markdown.paragraphs_of("> " * 50 + "quoted")[0] == [["quoted"]]
 
 
+@pytest.mark.parametrize(
+    "page", ["One. Two &amp; three.", "<p>One. Two <b>&amp;</b> three.</p>", "One. Two &amp; three.<br />"]
+)
+def test_a_part_of_a_page(page):
+    assert text_of(page.encode()) == "One. Two & three."
+
+
 def test_a_page_without_text(tmp_path):
     assert text_of(b"<html><body></body></html>") == ""
     (tmp_path / "raw").mkdir()
