@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from nlpdata.errors import HALF, DataError, closest, missing_package, opt
 from nlpdata.files.json_files import JSON_FAULTS, json_fault
@@ -39,6 +39,10 @@ class TableForm:
     name: str
     delimiter: str = ","
     encoding: str | None = None
+
+
+_BATCH_ROWS, _BATCH_BYTES = 4096, 16 << 20  # of Parquet, decoded together
+_SHOWN = 80  # characters of a value that a message quotes
 
 
 class MissingColumn(DataError):
@@ -262,7 +266,8 @@ def read_parquet(
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
             names = list(file.schema_arrow.names)
             columns = [names[place] for place in _pick(path, names, wanted)]
-            for batch in file.iter_batches(batch_size=4096, columns=list(dict.fromkeys(columns))):
+            at_once = _rows_at_once(file.metadata)
+            for batch in file.iter_batches(batch_size=at_once, columns=list(dict.fromkeys(columns))):
                 for row in batch.to_pylist():
                     line += 1
                     yield line, [row[name] for name in columns]
@@ -278,6 +283,13 @@ def read_parquet(
         ) from None
     if line != rows:
         raise DataError(f"{path}: damaged: {line} rows, and its footer says {rows}")
+
+
+def _rows_at_once(metadata: Any) -> int:
+    """The rows of Parquet that are decoded together: fewer where they are long, such as whole books."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    most = max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=0)
+    return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(most, 1)))
 
 
 def read_text(
@@ -301,7 +313,9 @@ def form_of(path: Path) -> str | None:
 def text_fault(path: Path, line: int, column: str | int, value: object) -> BadRow | None:
     """What is wrong about the value of a column of texts."""
     if not isinstance(value, str):
-        what = f"{column!r} is {value!r} ({type(value).__name__}), expected a string"
+        shown = repr(value)
+        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+        what = f"{column!r} is {shown} ({type(value).__name__}), expected a string"
         return BadRow("text_type", f"{path}:{line}: {what}. Correct the row")
     if not is_characters(value):
         return BadRow("surrogate", f"{path}:{line}: {column!r} has {HALF}: {ascii(value)[:80]}. Correct the row")

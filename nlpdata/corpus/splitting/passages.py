@@ -9,6 +9,7 @@ from typing import NamedTuple
 from nlpdata.corpus.reading import read_blocks, read_json_texts, read_line_blocks
 from nlpdata.corpus.splitting.options import SplittingOptions
 from nlpdata.corpus.types import Block, ByteRange
+from nlpdata.errors import DataError
 
 DOCUMENT, PARAGRAPH, SAME = "document", "paragraph", "same"
 """What begins with a passage: a document, a paragraph of the same document, or nothing."""
@@ -58,10 +59,13 @@ def _of_blocks(blocks: Iterable[Block], in_one: bool) -> Iterator[Passage | Noti
 
 def read_json_lines(byte_range: ByteRange, options: SplittingOptions) -> Iterator[Passage | Notice]:
     """JSON lines: the text of each object is a document, with blank lines between paragraphs."""
-    for texts in read_json_texts(byte_range, text_key=options.text_field, invalid_utf8=options.invalid_utf8):
-        for lines in texts.documents:
-            yield from passages_of(lines)
-        yield Notice(texts.bytes_read, lines=texts.dropped_lines, documents=texts.dropped)
+    try:
+        for texts in read_json_texts(byte_range, text_key=options.text_field, invalid_utf8=options.invalid_utf8):
+            for lines in texts.documents:
+                yield from passages_of(lines)
+            yield Notice(texts.bytes_read, lines=texts.dropped_lines, documents=texts.dropped)
+    except DataError as error:
+        raise DataError(error.message.renamed({"text_key": "text_field"})) from None
 
 
 def passages_of(lines: Iterable[str]) -> Iterator[Passage]:

@@ -13,7 +13,7 @@ from nlpdata.corpus.source import fingerprint
 from nlpdata.corpus.splitting.documents import LONGEST
 from nlpdata.corpus.splitting.formats import ENDINGS, Format, check_packages, documents_of, format_of, is_text
 from nlpdata.corpus.splitting.options import SplittingOptions, SplittingRequest
-from nlpdata.corpus.types import ByteRange, CorpusFile, Portion
+from nlpdata.corpus.types import MAX_LINE_BYTES, ByteRange, CorpusFile, Portion
 from nlpdata.errors import DataError, Message, UsageError, missing_package, opt
 from nlpdata.execution.executor import default_workers
 from nlpdata.files.paths import path_of, shown_name
@@ -193,8 +193,19 @@ def require_documents(counters: Mapping, files: int) -> None:
         return
     if not documents["read"]:
         raise DataError(f"the input ({files} files) holds no text")
-    left_out = ", ".join(f"{count} {reason.replace('_', ' ')}" for reason, count in documents["dropped"].items())
-    raise DataError(f"no document is left of {documents['read']}. Left out: {left_out}")
+    parts = [f"{count} {reason.replace('_', ' ')}" for reason, count in documents["dropped"].items()]
+    lines = {
+        reason: count
+        for reason, count in counters["sentences"]["dropped"].items()
+        if count and reason not in documents["dropped"]
+    }
+    parts += [f"of lines {count} {reason.replace('_', ' ')}" for reason, count in lines.items()]
+    remedy = (
+        f". A line may have {MAX_LINE_BYTES >> 20} MiB: break longer ones, e.g. with fold -s"
+        if "line_too_long" in lines
+        else ""
+    )
+    raise DataError(f"no document is left of {documents['read']}. Left out: {', '.join(parts)}{remedy}")
 
 
 def result_warnings(counters: Mapping, options: SplittingOptions) -> list[str]:

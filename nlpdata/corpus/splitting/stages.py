@@ -94,7 +94,8 @@ def _plan_texts(stage: str, with_lines: bool, setup: Setup, results: Results) ->
             _left_out(SIMILAR_DOCUMENT, results, "", "", _SIMILAR, portion),
         )
         lines = (_left_out(EQUAL_LINE, results, _HASHING, "lines", _EQUAL_LINES, portion),) if with_lines else ()
-        made.append(TextUnit(stage, portion, result["file"], result["bytes"], documents, lines))
+        counts = result["documents"], result["sentences"]
+        made.append(TextUnit(stage, portion, result["file"], result["bytes"], counts, documents, lines))
     return made
 
 

@@ -1,5 +1,6 @@
 """The text of a portion in the work folder: documents, each with a blank line behind it, and the bytes of each."""
 
+from array import array
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -23,7 +24,7 @@ class TextWriter:
         file = open(self._folder / self._text, "wb+", buffering=1 << 20)  # noqa: SIM115 (closed by the stack)
         self._file = stack.enter_context(file)
         self._start = self._at = 0
-        self._lengths: list[int] = []
+        self._lengths = array("q")
         self.sentences = 0
         self._of_document = 0
 

@@ -117,11 +117,24 @@ class LeftOut:
     keys: tuple[str, ...]
     numbers: tuple[str, ...]
 
-    def of(self, folder: AnyPath, portion: int) -> np.ndarray:
-        """The numbers: int64, ascending."""
-        found = [repeats.own_repeats(folder, name) for name in self.keys]
-        found += [repeats.read_numbers(folder / name, portion) for name in self.numbers]
-        return np.unique(np.concatenate([np.empty(0, np.int64), *found]))
+    def of(self, folder: AnyPath, portion: int) -> Iterator[np.ndarray]:
+        """The numbers, int64, of one file after the other."""
+        for name in self.keys:
+            yield repeats.own_repeats(folder, name)
+        for name in self.numbers:
+            yield repeats.read_numbers(folder / name, portion)
+
+
+def reasons_to_leave_out(left_out: Sequence[LeftOut], folder: AnyPath, portion: int, count: int) -> bytes:
+    """Of each of `count` things of a portion a byte: 0 where it stays, else 1 + the place of the first reason in `left_out`.
+
+    A file may have any number of lines, and all of them may be repeats: hence no set.
+    """
+    found = np.zeros(count, np.uint8)
+    for place, each in reversed(list(enumerate(left_out, 1))):
+        for numbers in each.of(folder, portion):
+            found[numbers] = place
+    return found.tobytes()
 
 
 @dataclass(frozen=True)
@@ -132,6 +145,7 @@ class TextUnit:
     portion: int
     text: str
     bytes: int
+    counts: tuple[int, int]  # of its documents and lines
     documents: tuple[LeftOut, ...]
     lines: tuple[LeftOut, ...] = ()
 
@@ -226,9 +240,10 @@ def compare(unit: CompareUnit, report: Report) -> dict:
 
     def documents() -> Iterator[np.ndarray]:
         for portion, (name, left_out) in enumerate(zip(unit.signatures, unit.left_out, strict=True)):
-            gone = set(left_out.of(_setup.folder, portion).tolist())
-            for number, values in enumerate(read_signatures(_setup.folder / name)):
-                if number not in gone:
+            signatures = read_signatures(_setup.folder / name)
+            gone = reasons_to_leave_out([left_out], _setup.folder, portion, len(signatures))
+            for number, values in enumerate(signatures):
+                if not gone[number]:
                     places.append((portion, number))
                     yield values
 
@@ -241,13 +256,13 @@ def compare(unit: CompareUnit, report: Report) -> dict:
 def hash_lines(unit: TextUnit, report: Report) -> dict:
     """Hashes the lines of those documents of a portion that are not left out."""
     with disk_errors("finding equal lines", unit.place, _setup.left):
-        gone = _numbers(unit.documents, unit.portion)
+        gone = reasons_to_leave_out(unit.documents, _setup.folder, unit.portion, unit.counts[0])
         keys, document = repeats.KeyWriter(_setup.folder, unit.name), 0
         for lines in lines_of(_setup.folder / unit.text, _setup.left):
             for line in lines:
                 if not line:
                     document += 1
-                elif document in gone:
+                elif gone[document]:
                     keys.skip()
                 else:
                     keys.add(blake2b(line, digest_size=DIGEST_BYTES).digest())
@@ -257,23 +272,24 @@ def hash_lines(unit: TextUnit, report: Report) -> dict:
         return result
 
 
-def _numbers(left_out: Sequence[LeftOut], portion: int) -> dict[int, str]:
-    """What is left out of a portion, by number, with the reason."""
-    return {int(number): each.reason for each in reversed(left_out) for number in each.of(_setup.folder, portion)}
-
-
 def leave_out(unit: TextUnit, report: Report) -> dict:
     """Writes the text of a portion again, without the documents and lines that are to be left out."""
     counters: Counter[str] = Counter()
     with disk_errors("leaving out", unit.place, _setup.left), ExitStack() as stack:
-        documents, gone = _numbers(unit.documents, unit.portion), _numbers(unit.lines, unit.portion)
+        documents, gone = (
+            reasons_to_leave_out(left_out, _setup.folder, unit.portion, count)
+            for left_out, count in zip((unit.documents, unit.lines), unit.counts, strict=True)
+        )
         writer = TextWriter(stack, _setup.folder, unit.name)
         document = number = kept = 0
         for lines in lines_of(_setup.folder / unit.text, _setup.left):
             held: list[bytes] = []
             for line in lines:
-                reason = documents.get(document) or (gone.get(number) if line else None)
+                place = documents[document]
+                reason = unit.documents[place - 1].reason if place else None
                 if line:
+                    if not place and gone[number]:
+                        reason = unit.lines[gone[number] - 1].reason
                     number += 1
                     if reason:
                         counters[f"sentences_dropped/{reason}"] += 1

@@ -271,5 +271,5 @@ def test_a_set_of_text_that_is_being_replaced_and_text_next_to_such_records(tmp_
     (tmp_path / ".x.committing").touch()  # of x.tfrecord, which the same command over this text completes
     assert [file.path for file in find_files(str(text))[0]] == [str(text)]
     (tmp_path / ".x.txt.committing").touch()
-    with pytest.raises(DataError, match="x.txt: this set of text is being replaced"):
+    with pytest.raises(DataError, match=r"x\.txt: this set of text is being replaced"):
         find_files(str(text))

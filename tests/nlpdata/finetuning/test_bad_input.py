@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import tracemalloc
 
 import pytest
 
@@ -371,6 +372,26 @@ def test_a_damaged_parquet_file(tmp_path, make):
         except DataError as error:
             found = str(error)
         assert found == good or found.startswith(str(path)), at
+
+
+def test_long_rows_of_parquet_are_decoded_a_few_at_a_time(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "books.parquet"
+    parquet.write_table(pyarrow.table({"text": ["a" * (1 << 20)] * 96}), path, use_dictionary=False)
+    tracemalloc.start()
+    try:
+        rows = sum(len(values[0]) == 1 << 20 for _, values in tables.read_parquet(path, ["text"]))
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert rows == 96
+    assert most < 48 << 20  # two batches of 16 MiB; all rows are 96
+
+
+def test_a_long_value_is_quoted_in_part(tmp_path):
+    fault = tables.text_fault(tmp_path / "a.parquet", 1, "text", b"\xff" * 10_000)
+    assert "... (bytes), expected a string" in fault.message
+    assert len(fault.message) < len(str(tmp_path)) + 200
 
 
 HALF = "\ud83d"  # of 😀

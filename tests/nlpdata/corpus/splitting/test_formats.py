@@ -234,7 +234,12 @@ MESSAGES = {
         "a.csv:1: column 'body' is missing from the header, which has: id, text. Name the column of the text with "
         "--text-field.",
     ),
-    "no such key": ({"a.jsonl": JSON_LINES}, ["--text-key=body"], "a.jsonl:1 (byte 0): no key 'body'"),
+    "no such key": ({"a.jsonl": JSON_LINES}, ["--text-key=body"], "a.jsonl:1 (byte 0): no key 'body' (--text-field); "),
+    "one long line": (
+        {"a.txt": "a " * (9 << 20)},
+        [],
+        "no document is left of 1. Left out: 1 no text, of lines 1 line too long. A line may have 16 MiB: break longer ones",
+    ),
     "not JSON": ({"a.jsonl": "{"}, [], "a.jsonl:1 (byte 0): not valid JSON"),
     "UTF-16": ({"a.txt": TEXT.encode("utf-16")}, [], "a.txt: expected UTF-8 text, found UTF-16"),
     "a PDF": ({"a.txt": "%PDF-1.7"}, [], "a.txt: expected UTF-8 text, found a PDF document"),
