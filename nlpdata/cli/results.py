@@ -53,9 +53,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): plain(each) for name, each in value.items()}
     if isinstance(value, str | os.PathLike):
-        return (
-            str(value).encode("utf-8", "backslashreplace").decode()
-        )  # a file's name may hold bytes that are not UTF-8
+        # A file's name may hold bytes that are not UTF-8.
+        return str(value).encode("utf-8", "backslashreplace").decode()
     if isinstance(value, Sequence | Set) and not isinstance(value, bytes):
         return [plain(each) for each in value]
     if hasattr(value, "tolist"):  # numpy's

@@ -6,7 +6,6 @@ A command's epilog is its examples, one command each; `rich_help_panel` of an op
 import re
 import sys
 import textwrap
-from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -151,7 +150,7 @@ def _without_off(parameter: Any, text: str) -> str:
     return " ".join(shown.split())
 
 
-def _default(found: re.Match[str], on: Sequence[str] | set[str], off: Sequence[str] | set[str]) -> str:
+def _default(found: re.Match[str], on: set[str], off: set[str]) -> str:
     if found[1] in off:
         return ""
     return " [default: on]" if found[1] in on else found[0]

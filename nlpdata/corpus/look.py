@@ -257,7 +257,7 @@ def _wrapped(sample: _Sample) -> str | None:
     if share < _CONTINUED:
         return None
     return (
-        f"{share:.0%} of its lines go on in the next one: sentences are wrapped over lines, and a line should be one. "
+        f"{share:.0%} of its lines continue in the next one: sentences are wrapped over lines, and a line should be one. "
         f"{_split_remedy(sample)}"
     )
 

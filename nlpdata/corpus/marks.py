@@ -18,10 +18,10 @@ def inner_ends(line: str) -> int:
 
 
 def continued(lines: Sequence[str]) -> float:
-    """The share of lines that go on in the next one: without a mark at their end, before one that begins with a small letter.
+    """The share of lines that continue in the next one: without a mark at their end, before one that begins with a small letter.
 
-    0 for lines of such different lengths that nothing has wrapped them, and for text without capital letters at the begin of lines,
-    where small ones tell nothing.
+    0 for lines of such different lengths that nothing has wrapped them, and for text whose lines do not begin with capital letters:
+    there small ones tell nothing.
     """
     if len(lines) < 2 or not _is_wrapped(lines):
         return 0.0

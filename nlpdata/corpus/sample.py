@@ -56,10 +56,8 @@ def store_sample(
     ranges = [byte_range for portion in portions for byte_range in portion.byte_ranges]
     total = sum(portion.bytes for portion in portions)
     spread = [(each, None) for each in ranges] if total <= most else [*_places(ranges, total, most // PLACES)]
-    for chosen in (
-        spread,
-        [(each, most) for each in ranges[:1]],
-    ):  # of documents longer than the places are apart, the first
+    first = [(each, most) for each in ranges[:1]]  # where documents are so long that none begins at the places
+    for chosen in (spread, first):
         files, done = [], 0
         for number, (byte_range, budget) in enumerate(chosen):
             path = folder / f"{number:06d}.txt"

@@ -34,9 +34,8 @@ class BlockCache:
 
     def __init__(self, most_bytes: int) -> None:
         self._most = max(1, most_bytes // BLOCK)
-        self._slots: OrderedDict[Block, int] = (
-            OrderedDict()
-        )  # block -> its place in the temporary file; the last used last
+        # Block -> its place in the temporary file; the last used last.
+        self._slots: OrderedDict[Block, int] = OrderedDict()
         self._paths: list[RemotePath] = []
         self._states: list[tuple[int, str]] = []
         self._checked: list[float] = []  # when each file was last looked at

@@ -19,9 +19,8 @@ from nlpdata.finetuning.plan import Plan, make_plan
 from nlpdata.finetuning.stages import encoder_of
 from nlpdata.finetuning.windows import SquadEncoder
 from nlpdata.options import takes
+from nlpdata.output import refuse_output, set_files
 from nlpdata.output.estimate import Estimate, existing, peak_memory
-from nlpdata.output.naming import set_files
-from nlpdata.output.refusal import refuse_output
 from nlpdata.text import loss
 
 _log = logging.getLogger(__name__)

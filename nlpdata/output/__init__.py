@@ -9,7 +9,7 @@ meta files come last, the markers go, and then the work folder.
 from nlpdata.output.committing import FinishedSet, commit, complete, digest
 from nlpdata.output.interruption import disk_errors
 from nlpdata.output.naming import OutputSet, is_own, output_set, set_files, text_set
-from nlpdata.output.refusal import check_output
+from nlpdata.output.refusal import check_output, refuse_output
 from nlpdata.output.work import WorkFolder, is_unfinished, shared_path, store_result, work_path
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "is_own",
     "is_unfinished",
     "output_set",
+    "refuse_output",
     "set_files",
     "shared_path",
     "store_result",

@@ -13,9 +13,8 @@ from nlpdata.corpus.sample import Sample, store_sample
 from nlpdata.errors import DataError
 from nlpdata.execution.executor import default_workers
 from nlpdata.options import takes
+from nlpdata.output import refuse_output, set_files
 from nlpdata.output.estimate import Estimate, existing, peak_memory, unlogged
-from nlpdata.output.naming import set_files
-from nlpdata.output.refusal import refuse_output
 from nlpdata.pretraining.create import create_pretraining
 from nlpdata.pretraining.options import LocalPretrainingRequest
 from nlpdata.pretraining.plan import CreationResult, Plan, make_plan

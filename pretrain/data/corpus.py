@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nlpdata.corpus import find_files, fingerprint
+from nlpdata.corpus.folders import JSON_LINES, TEXT, ending
 from nlpdata.errors import DataError, NlpdataError, UsageError, as_flag, spelling
 from nlpdata.files.json_files import read_object, write_json
 from nlpdata.files.paths import path_of
@@ -31,9 +32,6 @@ from pretrain.settings.tree import differences
 
 _log = logging.getLogger(__name__)
 
-_TEXT_NAMES = tuple(
-    f"{kind}{pressed}" for kind in (".txt", ".text", ".jsonl", ".ndjson") for pressed in ("", ".gz", ".zst")
-)
 _RECORDS = re.compile(r"\.tf_?record[^/]*$")
 _WEIGHT = re.compile(r"@[^@/,]*$")
 _FIELDS = {
@@ -52,8 +50,8 @@ def names_corpus(config: DataConfig) -> bool:
         return False
     given = config.input_path if isinstance(config.input_path, str) else config.input_path[0]
     name = _WEIGHT.sub("", given.split(",")[0].strip())
-    if _RECORDS.search(name) or name.endswith(_TEXT_NAMES):
-        return name.endswith(_TEXT_NAMES)
+    if _has_text_name(name) or _RECORDS.search(name):
+        return _has_text_name(name)
     try:
         found = each_named(given, _named)[0][1]
         return bool(found) and _is_text(found[0])
@@ -66,9 +64,13 @@ def _named(pattern: str) -> list[str]:
     return find_paths(path) or find_paths(_WEIGHT.sub("", path))
 
 
+def _has_text_name(name: str) -> bool:
+    return ending(name) in (*TEXT, *JSON_LINES)
+
+
 def _is_text(name: str) -> bool:
-    if is_record_name(name) or name.endswith(_TEXT_NAMES):
-        return name.endswith(_TEXT_NAMES)
+    if _has_text_name(name) or is_record_name(name):
+        return _has_text_name(name)
     place = path_of(name)
     if place.is_dir():
         return not any(is_record_name(each.name) for each in place.iterdir())

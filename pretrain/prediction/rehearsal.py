@@ -39,26 +39,26 @@ def rehearse(
     done = len(sample) if windows else rows[-1].line
     whole = len(sample) < ROWS
     scale = 1.0 if whole else None if source.total is None else max(source.total / done, 1.0)
-    taken, size, count = [], 0, 0
+    taken = []
     for _ in range(2):
         here = replace(source, rows=iter(rows), windows=None if windows is None else iter(windows))
         begun = time.monotonic()
         found = list(results(here, predictor))
         taken.append(time.monotonic() - begun)
-    count = len(found)
-    if format != "squad":
+    count, size = len(found), None
+    if format != "squad" and scale is not None:
         _, lines_of = row_lines(predictor, format)
         size = sum(len(line.encode()) + 1 for asked, result in found for line in lines_of(asked.name, result))
+        size = round(size * scale)
     names = [output / name for name in ANSWER_FILES] if format == "squad" else [output, *reports]
-    known = scale is not None
     return Estimate(
         sizes([input]) if input.is_file() else {},
         [str(name) for name in names],
         [] if is_standard_output(output) else existing(names),
         f"estimated from the {'only' if whole else 'first'} {count:,} rows"
-        + ("" if known else "; how many there are is not known"),
-        {"rows": round(count * scale)} if scale is not None else {},
-        round(size * scale) if scale is not None and format != "squad" else None,
-        seconds=taken[0] + taken[1] * (scale - 1) if scale is not None else None,
+        + ("; how many there are is not known" if scale is None else ""),
+        {} if scale is None else {"rows": round(count * scale)},
+        size,
+        seconds=None if scale is None else taken[0] + taken[1] * (scale - 1),
         memory_bytes=peak_memory(),
     )

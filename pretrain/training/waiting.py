@@ -13,14 +13,8 @@ _log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
 _OF_A_RUN = ("checkpoints", SAVED_NAME)
-_OTHERS = (
-    "config.json",
-    "saved_model.pb",
-    "*.safetensors",
-    "*.h5",
-    "*.bin",
-    "*.index",
-)  # of checkpoints that others wrote
+# Of checkpoints that others wrote.
+_OTHERS = ("config.json", "saved_model.pb", "*.safetensors", "*.h5", "*.bin", "*.index")
 
 
 def checkpoints_folder(path: Path) -> Path:

@@ -12,10 +12,8 @@ from nlpdata.corpus.splitting.run import split_plan
 from nlpdata.errors import DataError
 from nlpdata.execution.executor import default_workers
 from nlpdata.options import takes
-from nlpdata.output import set_files
+from nlpdata.output import refuse_output, set_files, text_set
 from nlpdata.output.estimate import Estimate, existing, peak_memory, unlogged
-from nlpdata.output.naming import text_set
-from nlpdata.output.refusal import refuse_output
 
 SAMPLE_BYTES = 2 << 20
 

@@ -7,21 +7,9 @@ from functools import lru_cache
 
 from nlpdata.errors import UsageError, closest, opt
 
-SCRIPTS = (
-    *(
-        "Arabic",
-        "Armenian",
-        "Bengali",
-        "Cyrillic",
-        "Devanagari",
-        "Ethiopic",
-        "Georgian",
-        "Greek",
-        "Gujarati",
-        "Gurmukhi",
-    ),
-    *("Han", "Hangul", "Hebrew", "Hiragana", "Kannada", "Katakana", "Khmer", "Lao", "Latin", "Malayalam", "Mongolian"),
-    *("Myanmar", "Oriya", "Sinhala", "Tamil", "Telugu", "Thaana", "Thai", "Tibetan"),
+SCRIPTS = tuple(
+    "Arabic Armenian Bengali Cyrillic Devanagari Ethiopic Georgian Greek Gujarati Gurmukhi Han Hangul Hebrew Hiragana Kannada "
+    "Katakana Khmer Lao Latin Malayalam Mongolian Myanmar Oriya Sinhala Tamil Telugu Thaana Thai Tibetan".split()
 )
 """Unicode's names of scripts, as far as its names of characters begin with them; Han is that of Chinese characters."""
 

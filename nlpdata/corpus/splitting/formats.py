@@ -1,15 +1,14 @@
 """The formats of raw documents: how each is known, divided and read."""
 
 import importlib
-import importlib.util
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from nlpdata.corpus.folders import ending
 from nlpdata.corpus.splitting.options import SplittingOptions
 from nlpdata.corpus.splitting.passages import Notice, Passage
 from nlpdata.corpus.types import ByteRange, CorpusFile
-from nlpdata.errors import UsageError, missing_package, opt
+from nlpdata.errors import UsageError, opt
 
 Reader = Callable[[ByteRange, SplittingOptions], Iterator[Passage | Notice]]
 
@@ -108,11 +107,3 @@ def documents_of(file: CorpusFile, form: Format, options: SplittingOptions) -> s
             f"{' or '.join(form.documents)}. Give such files in a run of their own."
         )
     return options.documents
-
-
-def check_packages(forms: Sequence[Format]) -> None:
-    """UsageError where a reader needs a package that is not installed."""
-    for form in forms:
-        for package in form.packages:
-            if importlib.util.find_spec(package) is None:
-                raise missing_package(f"reading {form.called}", package)

@@ -11,7 +11,7 @@ from nlpdata.corpus.find import find_files
 from nlpdata.corpus.reading import plan_byte_ranges, portions_of
 from nlpdata.corpus.source import fingerprint
 from nlpdata.corpus.splitting.documents import LONGEST
-from nlpdata.corpus.splitting.formats import ENDINGS, Format, check_packages, documents_of, format_of, is_text
+from nlpdata.corpus.splitting.formats import ENDINGS, Format, documents_of, format_of, is_text
 from nlpdata.corpus.splitting.options import SplittingOptions, SplittingRequest
 from nlpdata.corpus.types import MAX_LINE_BYTES, ByteRange, CorpusFile, Portion
 from nlpdata.errors import DataError, Message, UsageError, missing_package, opt
@@ -81,12 +81,11 @@ def make_plan(request: SplittingRequest) -> Plan:
         warnings = [*warnings, "weights (GLOB@2) have no effect here: every document is written once"]
     forms = [format_of(file, options) for file in files]
     used = list({form.name: form for form in forms}.values())
-    _check_packages(used, options)
+    versions = _versions(_packages(used, options))
     _report(files, forms, options)
     for line in warnings:
         _log.warning(line)
     portions = _portions(files, forms, options, request.chunk_size)
-    versions = _versions(used, options)
     key = {
         "task": TASK_TYPE,
         "options": options.affecting_bytes(),
@@ -114,28 +113,26 @@ def _portions(
     return portions_of(byte_ranges, size)
 
 
-def _check_packages(forms: Sequence[Format], options: SplittingOptions) -> None:
-    """UsageError where a package that the run needs is not installed."""
-    needed = [("split-sentences", "sentencex")]
+def _packages(forms: Sequence[Format], options: SplittingOptions) -> dict[str, str]:
+    """The packages that the run needs, as imported -> what for, in words."""
+    needed = {"sentencex": "split-sentences"}
     if options.identifies_languages:
         named = "keep_languages" if options.keep_languages else "language"
-        needed.append((opt(named, (options.keep_languages or ["auto"])[0]), "py3langid"))
+        needed["py3langid"] = opt(named, (options.keep_languages or ["auto"])[0])
     if options.near_duplicates is not None:
-        needed.append((opt("near_duplicates"), "datasketch"))
-    for what, package in needed:
+        needed["datasketch"] = opt("near_duplicates")
+    return needed | {package: f"reading {form.called}" for form in forms for package in form.packages}
+
+
+_DISTRIBUTIONS = {"markdown_it": "markdown-it-py"}  # of packages that are imported by another name
+
+
+def _versions(packages: Mapping[str, str]) -> dict[str, str]:
+    """The version of each distribution. UsageError where a package is not installed."""
+    for package, what in packages.items():
         if importlib.util.find_spec(package) is None:
             raise missing_package(what, package)
-    check_packages(forms)
-
-
-_PACKAGES = {"markdown_it": "markdown-it-py"}  # imported name -> distribution, where they differ
-
-
-def _versions(forms: Sequence[Format], options: SplittingOptions) -> dict[str, str]:
-    used = ["sentencex", *(["py3langid"] if options.identifies_languages else [])]
-    used += ["datasketch"] if options.near_duplicates is not None else []
-    names = [_PACKAGES.get(each, each) for each in (*used, *(name for form in forms for name in form.packages))]
-    return {name: metadata.version(name) for name in sorted(names)}
+    return {name: metadata.version(name) for name in sorted(_DISTRIBUTIONS.get(each, each) for each in packages)}
 
 
 def _report(files: Sequence[CorpusFile], forms: Sequence[Format], options: SplittingOptions) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from nlpdata.corpus.splitting import repeats
 from nlpdata.corpus.splitting.documents import DIGEST_BYTES, Sentences, split_documents, tally
-from nlpdata.corpus.splitting.formats import documents_of, format_of
+from nlpdata.corpus.splitting.formats import format_of
 from nlpdata.corpus.splitting.options import SplittingOptions
 from nlpdata.corpus.splitting.passages import Notice
 from nlpdata.corpus.splitting.texts import TextWriter, lines_of
@@ -195,7 +195,8 @@ def split_portion(unit: SplitUnit, report: Report) -> dict:
                     keys.add(item.digest)
             if signatures:
                 values = signatures.end()
-                made += [] if item.left_out else [values]
+                if not item.left_out:
+                    made.append(values)
         runs = {"documents": keys.finish()} if keys else {}
         if signatures:
             runs["signatures"] = [f"{unit.name}.signatures"]
@@ -211,7 +212,6 @@ def _read(portion: Portion, options: SplittingOptions) -> Iterator:
 def read_range(byte_range: ByteRange, options: SplittingOptions) -> Iterator:
     """The sentences, documents and notices of a byte range: see split_documents."""
     form = format_of(byte_range.file, options)
-    documents_of(byte_range.file, form, options)
     return split_documents(form.read()(byte_range, options), options, options.line_breaks or form.line_breaks)
 
 

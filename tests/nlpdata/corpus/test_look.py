@@ -82,7 +82,7 @@ ODD = {
     "wrapped lines": (
         "a.txt",
         textwrap.fill(" ".join(SENTENCES), 72),
-        "of its lines go on in the next one: sentences are wrapped over lines",
+        "of its lines continue in the next one: sentences are wrapped over lines",
     ),
     "WikiExtractor": ("a.txt", '<doc id="1" url="u" title="t">\n' + TEXT + "\n</doc>", "--json"),
     "Markdown tables": ("a.txt", "\n".join(f"| {i} | {s} |" for i, s in enumerate(SENTENCES)), "rows of tables"),
