@@ -138,7 +138,7 @@ def test_the_wheel_works_on_another_python(environment, prepared, version, tmp_p
         assert f"Usage: {command} COMMAND [OPTIONS]" in shown.stdout
     made = environment.folder / "base"
     copied = shutil.copytree(made / "tok", other.folder / "tok")
-    other.ok("-m", "nlpdata", *making_records(copied / "spm", other.folder / "out" / "a.tfrecord"))
+    other.ok("-m", "nlpdata", *making_records(copied / "spm", other.folder / "out" / "a.tfrecord", 1))
     assert digest(other.folder / "out") == digest(made / "out")
 
 
@@ -199,9 +199,18 @@ def test_the_base_is_small(environment):
     assert environment.megabytes() < MOST_MEGABYTES
 
 
-def making_records(tokenizer: Path, records: Path) -> tuple:
+def making_records(tokenizer: Path, records: Path, workers: int) -> tuple:
     """The command that makes pretraining records, for `nlpdata`."""
-    made = ("--tokenizer", f"{tokenizer}.model", "--max-seq-length", "64", "--eval-fraction", "0.2", "--workers", "2")
+    made = (
+        "--tokenizer",
+        f"{tokenizer}.model",
+        "--max-seq-length",
+        "64",
+        "--eval-fraction",
+        "0.2",
+        "--workers",
+        workers,
+    )
     return ("create-pretraining", "--input", f"{CORPUS}/*.txt", *made, "--output", records)
 
 
@@ -212,7 +221,7 @@ def prepare(python, folder: Path) -> tuple[list[str], list[dict[str, str]]]:
     made = ("--tokenizer", f"{tokenizer}.model", "--max-seq-length", "64")
     commands = [
         ("train-tokenizer", "--input", f"{CORPUS}/*.txt", "--output", tokenizer, "--vocab-size", "1000"),
-        making_records(tokenizer, records),
+        making_records(tokenizer, records, 2),
         ("verify", records),
         ("inspect", records, "--limit", "1"),
         ("create-finetuning", *rows, *made, "--output", folder / "ft"),

@@ -40,6 +40,7 @@ SUBSTITUTIONS = {
     "--model_dir=straight \\\n": "--model_dir=straight --print_config \\\n",  # tests/pretrain/training/test_own_records.py trains
     "--runner DaskRunner -- --dask_client_address=tcp://scheduler:8786": "--runner DirectRunner --max-seq-length 64",
     "-- \\\n    --experiment": "--dry_run -- \\\n    --experiment",  # a job that is shown only
+    "--mode=train_and_eval --model_dir=quick/bert ": "--model_dir=quick/bert ",  # the next run evaluates
     "make demo\n": "make -n demo\n",  # would install everything once more
     "make test\n": "make -n test\n",  # would run this very test
 }
