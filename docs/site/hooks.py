@@ -23,6 +23,6 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links to files of the repository become links to pages."""
+    """What is written for readers of the files becomes what mkdocs reads."""
     uri = page.file.src_uri
-    return markdown if uri in MADE else pages.with_page_links(markdown, uri)
+    return markdown if uri in MADE else pages.with_plain_pipes(pages.with_page_links(markdown, uri))

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
@@ -16,6 +17,8 @@ from nlpdata.cli.screens import grouped_options
 from pretrain import commands as pretrain_commands
 from pretrain.registry import EXPERIMENTS, TASKS, Registry
 from pretrain.settings.schema import Choice
+
+_PIPE = re.compile(r"(`[^`]*`)|\|")
 
 
 def commands_page(program: str, app: typer.Typer) -> str:
@@ -96,16 +99,16 @@ def _sections(path: str, section: Any, written: set[tuple[str, type]]) -> Iterat
         if isinstance(value, Choice) and isinstance(registry, Registry):
             below += [(f"{inner}.{name}", registry.config_class(name)) for name in registry.names()]
             names = ", ".join(f"`{name}`" for name in registry.names())
-            rows.append((f"`{each.name}`", names, f"`{value.type}`", texts[each.name] or f"The {registry.kind}."))
+            rows.append((f"`{each.name}`", texts[each.name] or f"The {registry.kind}.", names, f"`{value.type}`"))
         elif is_dataclass(value):
             below.append((inner, type(value)))
         elif each.init:
-            rows.append((f"`{each.name}`", _values(each), _default(value), texts[each.name]))
+            rows.append((f"`{each.name}`", texts[each.name], _values(each), _default(value)))
             mark = "[]" if isinstance(value, list) else ""
             below += [(inner + mark, kind) for kind in get_args(each.type) if is_dataclass(kind)]
     yield f"### `{path}`"
     if rows:
-        yield _table(("field", "values", "default", ""), rows)
+        yield _table(("field", "", "values", "default"), rows)
     for inner, kind in below:
         yield from _sections(inner, kind(), written)
 
@@ -142,7 +145,11 @@ def _summary(part: Any) -> str:
 
 
 def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A Markdown table; what would end a cell is escaped."""
+    """A Markdown table; what would end a cell, which code does not, is escaped."""
     head = list(header)
-    lines = [head, ["---"] * len(head), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    lines = [
+        head,
+        ["---"] * len(head),
+        *([_PIPE.sub(lambda found: found[1] or r"\|", cell) for cell in row] for row in rows),
+    ]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -18,6 +18,8 @@ OUTSIDE = {
 """File outside docs/ -> its page."""
 
 _LINK = re.compile(r"\[([^\]\[]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+_ROW = re.compile(r"^\|.*`.*$", re.MULTILINE)
+_CODE = re.compile(r"`[^`]*`")
 _FENCE = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
@@ -46,6 +48,11 @@ def with_page_links(text: str, page: str) -> str:
     return "".join(
         part if i % 2 else _LINK.sub(lambda link: _to_page(link, page), part) for i, part in enumerate(parts)
     )
+
+
+def with_plain_pipes(text: str) -> str:
+    """Markdown whose tables have no backslash before | in code: GitHub's tables need one, and the site would show it."""
+    return _ROW.sub(lambda row: _CODE.sub(lambda code: code[0].replace("\\|", "|"), row[0]), text)
 
 
 def _to_page(link: re.Match[str], page: str) -> str:
