@@ -4,8 +4,10 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from nlpdata.errors import DataError, NlpdataError
+from nlpdata.files.paths import AnyPath
 
 _FAULTS = ("EACCES", "EDQUOT", "EFBIG", "EIO", "EMFILE", "ENAMETOOLONG", "ENFILE", "ENOSPC", "EPERM", "EROFS", "ESTALE")
 
@@ -22,6 +24,17 @@ def disk_fault(error: BaseException) -> str | None:
         return "a path holds a NUL character"
     reasons = (os.strerror(getattr(errno, name)) for name in _FAULTS if hasattr(errno, name))
     return next((reason for reason in reasons if reason in text), None)
+
+
+def why_unwritable(folder: AnyPath) -> str | None:
+    """Why no file can be made in a folder of this machine, which may be missing; None where it seems possible. Writes nothing."""
+    if not isinstance(folder, Path):
+        return None
+    place = folder.absolute()
+    above = next(path for path in (place, *place.parents) if os.path.lexists(path))
+    if not above.is_dir():
+        return f"{above} is not a folder"
+    return None if os.access(above, os.W_OK | os.X_OK) else f"no file can be made in {above}"
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nlpdata.errors import NlpdataError, UsageError, opt
+from nlpdata.files.disk import why_unwritable
 from nlpdata.files.paths import AnyPath
 from nlpdata.files.temporary import temporary
 from nlpdata.output.committing import listed, listed_records, marked_files, read_decided, read_marker
@@ -34,7 +35,7 @@ def refuse_output(
     key: str = "",
     others: Mapping[str, bytes | None] | None = None,
 ) -> None:
-    """UsageError where outputs exist. Writes nothing.
+    """UsageError where outputs exist, or no file can be made. Writes nothing.
 
     With `overwrite`, exactly the files that the old meta file lists may go; others are refused all the same. Where a
     commit was interrupted, its marker stands for the old meta file, and the run whose `key` it holds may complete it.
@@ -42,6 +43,9 @@ def refuse_output(
     Args:
       others: base names of the files that the run writes next to records and meta file, with their content if known.
     """
+    for target in targets:
+        if reason := why_unwritable(target.folder):
+            raise UsageError(f"cannot write to {target.folder}/: {reason}. Use another {opt('output')}.")
     decided = read_decided(targets, key, work_path(targets[0])) if key else None
     if decided is None or not decided.in_place:
         keys = [marked["key"] for marked in map(read_marker, targets) if marked]

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from nlpdata.errors import UsageError, opt
+from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files import PathName
-from nlpdata.files.disk import writing
+from nlpdata.files.disk import why_unwritable, writing
 from nlpdata.files.paths import AnyPath, is_remote, path_of
 from nlpdata.files.temporary import temporary
 from nlpdata.files.writing import move, sync_folder, write_durably, write_whole
@@ -45,6 +45,8 @@ def prepare_output(
     paths = [path_of(prefix + suffix) for suffix in (*suffixes, SIDECAR_SUFFIX)]
     if _marked_key(_marker(paths)) != key:
         _refuse_existing(paths, overwrite)
+    if reason := why_unwritable(paths[0].parent):
+        raise DataError(f"{paths[0]}: cannot be written: {reason}. Name another {opt('output')}")
     with writing(paths[0]):
         for path in paths:
             if path.is_dir():

@@ -94,6 +94,19 @@ def test_a_dry_run_makes_no_file_that_it_cannot_write_to(tmp_path, corpus, tiny_
     assert not (tmp_path / "new").exists()
 
 
+def test_a_dry_run_refuses_a_folder_that_cannot_be_made(tmp_path, corpus, tiny_model, capsys):
+    (tmp_path / "file").touch()
+    place = tmp_path / "file" / "new"
+    for arguments in (
+        create_arguments(f"{corpus}/*.txt", place / "x", tiny_model),
+        ["split-sentences", f"--input={corpus}", f"--output={place}/x.txt"],
+        ["train-tokenizer", f"--input={corpus}", f"--output={place}/spm", "--vocab-size=200"],
+    ):
+        said, real = run_command(capsys, *arguments, "--dry-run", "--quiet"), run_command(capsys, *arguments, "--quiet")
+        assert (said.code, said.err, said.out) == (real.code, real.err, "")
+        assert f"{tmp_path}/file is not a folder" in said.err
+
+
 def test_fine_tuning_reads_all_rows_and_encodes_some(tmp_path, tiny_model, capsys):
     table = tmp_path / "a.csv"
     rows = [
