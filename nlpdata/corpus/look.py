@@ -16,7 +16,7 @@ from nlpdata.corpus.accents import ACCENTS, SIGNS, LostMarks, Normalize, lost_ma
 from nlpdata.corpus.marks import continued, inner_ends
 from nlpdata.corpus.reading import read_blocks
 from nlpdata.corpus.types import Block, ByteRange, CorpusFile
-from nlpdata.errors import Message, NlpdataError, opt
+from nlpdata.errors import Message, NlpdataError, as_flag, opt
 
 FILES, BYTES = 16, 1 << 18  # files that are looked at, and bytes of each
 _LINES = 2000  # of a file
@@ -34,7 +34,8 @@ _COMMA, _COMMA_APART = re.compile(r"[,.](?=\s)"), re.compile(r"\s[,.](?=\s)")
 _FEW_MARKS = 50  # commas and full stops, or signs of letters: fewer tell nothing
 _MANY_SIGNS, _MANY_ACCENTS = 0.01, 0.001  # of the characters
 _SPLIT = "nlpdata split-sentences"
-_OF_HTML = f"{_SPLIT} {opt('format', 'html')} extracts its text"
+# Options of another command than the one that looks: always as the command line spells them.
+_OF_HTML = f"{_SPLIT} {as_flag('format', 'html')} extracts its text"
 _HEADER_NAME = re.compile(r"[\w .#/-]{1,30}")
 
 
@@ -162,10 +163,10 @@ def _table(sample: _Sample) -> str | None:
             continue
         if mark != "\t" and not _is_separator(sample, rows, mark):
             continue
-        format = opt("format", "tsv" if form == "tab" else "csv")
+        format = as_flag("format", "tsv" if form == "tab" else "csv")
         return (
             f"its rows have {width} columns with a {form} between them, and are read as text, separators and all. "
-            f"{_SPLIT} {format} makes a corpus of a column ({opt('text_field')})"
+            f"{_SPLIT} {format} makes a corpus of a column ({as_flag('text_field')})"
         )
     return None
 
@@ -269,7 +270,7 @@ def _markdown(sample: _Sample) -> str | None:
         return None
     return (
         f"it is Markdown: {share:.0%} of its lines begin with its marks, which are read as text. {_SPLIT} "
-        f"{opt('format', 'markdown')} takes the text out of them"
+        f"{as_flag('format', 'markdown')} takes the text out of them"
     )
 
 
@@ -315,7 +316,7 @@ def dropped_accents(
         return None
     return (
         f"the tokenizer drops accents, {lost.count:,} in the {lost.characters:,} characters that were looked at{_example(lost)}. "
-        f"nlpdata train-tokenizer {opt('keep_accents', True)} makes a vocabulary that has them"
+        f"nlpdata train-tokenizer {as_flag('keep_accents')} makes a vocabulary that has them"
     )
 
 

@@ -19,6 +19,12 @@ def is_header(head: bytes) -> bool:
     return len(head) == HEADER and masked_crc(head[:8]) == _HEAD.unpack(head)[1]
 
 
+def _is_text(head: bytes) -> bool:
+    """Whether the first bytes of a file are UTF-8 text; the last character may be cut."""
+    text = head.decode(errors="ignore")
+    return len(text.encode()) > len(head) - 4 and all(each.isprintable() or each.isspace() for each in text)
+
+
 class Framing:
     """Finds the records of a file that is looked at in windows, one after the other.
 
@@ -61,6 +67,11 @@ class Framing:
         if is_header(header):
             return _HEAD.unpack(header)[0]
         refuse_pointer(self._path, header)
+        if record == 0 and _is_text(header):
+            raise DataError(
+                f"{self._path} is not a TFRecord file: it begins with text, {header.decode(errors='ignore')!r}. Records are made "
+                "of text by nlpdata create-pretraining, of texts with labels or questions by nlpdata create-finetuning"
+            )
         what = "is not a TFRecord file" if record == 0 else f"is damaged at record {record}, byte {at}"
         raise DataError(f"{self._path} {what}: the length there fails its checksum (bytes {header.hex(' ')})")
 

@@ -55,7 +55,7 @@ def rehearse(
         sizes([input]) if input.is_file() else {},
         [str(name) for name in names],
         [] if is_standard_output(output) else existing(names),
-        f"estimated from the {'only' if whole else 'first'} {count:,} rows"
+        f"estimated from {'all' if whole else 'the first'} {count:,} rows"
         + ("; how many there are is not known" if scale is None else ""),
         {} if scale is None else {"rows": round(count * scale)},
         size,

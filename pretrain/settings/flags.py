@@ -279,6 +279,19 @@ ACCEPTED = (
     Flag("end_n_top", note="every start and end is scored: --n_best_size is how many answers stay"),
 )
 FLAGS = (*RUN, *FIELDS, *ACCEPTED)
+# Names in the scripts of Transformers -> ours, for messages only: they read other files, and weights from a hub.
+_IN_TRANSFORMERS = {
+    "model_name_or_path": "init_checkpoint",
+    "config_name": "model_config",
+    "tokenizer_name": "tokenizer",
+    "train_file": "input_files",
+    "validation_file": "eval_files",
+    "per_device_train_batch_size": "train_batch_size",
+    "per_device_eval_batch_size": "eval_batch_size",
+    "save_steps": "save_checkpoints_steps",
+    "save_total_limit": "keep_checkpoint_max",
+    "resume_from_checkpoint": "model_dir",
+}
 _BY_SPELLING = {spelling: flag for flag in FLAGS for spelling in (flag.name, *flag.aliases)}
 
 
@@ -304,9 +317,9 @@ def parse_flags(argv: Sequence[str]) -> dict[str, Any]:
         if flag is None and negated is not None and negated.kind == "switch" and name.startswith("no") and not equals:
             flag, equals, value = negated, "=", "false"
         if flag is None:
-            raise UsageError(
-                f"no flag --{name}.{closest(name, (f'--{known}' for known in _BY_SPELLING))} `--help` lists them."
-            )
+            meant = _IN_TRANSFORMERS.get(name)
+            known = (f"--{each}" for each in ([meant] if meant else _BY_SPELLING))
+            raise UsageError(f"no flag --{name}.{closest(meant or name, known)} `--help` lists them.")
         if flag.kind == "switch":
             values[flag.name] = _switch(name, value) if equals else True
             continue

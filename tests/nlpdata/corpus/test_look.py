@@ -10,7 +10,6 @@ import pytest
 
 from nlpdata.corpus import find_files
 from nlpdata.corpus.look import dropped_accents, look_at
-from nlpdata.errors import opt
 from nlpdata.text.albert import normalize_lines
 from nlpdata.text.bert import BasicTokenizer
 from tests.shared import shared
@@ -46,7 +45,7 @@ ODD = {
     "CSV": (
         "a.csv",
         "text,label\n" + "\n".join(f'"{s}",{i % 2}' for i, s in enumerate(SENTENCES)),
-        "split-sentences format='csv' makes a corpus of a column (text_field)",
+        "split-sentences --format csv makes a corpus of a column (--text-field)",
     ),
     "CSV under another name": (
         "a.txt",
@@ -57,14 +56,14 @@ ODD = {
     "HTML": (
         "a.txt",
         "<!DOCTYPE html>\n<html>\n" + "\n".join(f"<p>{s}</p>" for s in SENTENCES),
-        "split-sentences format='html' extracts its text",
+        "split-sentences --format html extracts its text",
     ),
     "HTML without a head": ("a.txt", "\n".join(f"{s} <br/>" for s in SENTENCES), "100% of its lines have tags"),
     "XML": ("a.txt", '<?xml version="1.0"?>\n' + "\n".join(f"<s>{s}</s>" for s in SENTENCES), "it is XML"),
     "Markdown": (
         "a.txt",
         "# Foxes\n\n" + "\n".join(f"## Fox {i}\n\n- {s}\n- {s} [more](x.md)\n" for i, s in enumerate(SENTENCES)),
-        "100% of its lines begin with its marks, which are read as text. nlpdata split-sentences format='markdown'",
+        "100% of its lines begin with its marks, which are read as text. nlpdata split-sentences --format markdown",
     ),
     "paragraphs": (
         "a.txt",
@@ -142,7 +141,7 @@ def test_accents_that_a_tokenizer_drops(tmp_path):
 
     assert dropped(french) == (
         f"the tokenizer drops accents, 240 in the {len(french) - 40:,} characters that were looked at: 'é' becomes 'e'. nlpdata "
-        f"train-tokenizer {opt('keep_accents', True)} makes a vocabulary that has them"
+        "train-tokenizer --keep-accents makes a vocabulary that has them"
     )
     assert "'न्' becomes 'न'" in dropped("हिन्दी में कल्पना\n" * 60)
     assert dropped(french, partial(normalize_lines, keep_accents=True)) is None

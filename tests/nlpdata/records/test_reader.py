@@ -236,6 +236,15 @@ def test_other_files(tmp_path, data):
         open_records(tmp_path / "corpus.txt")
 
 
+@pytest.mark.parametrize(("data", "shown"), [("sentence\tlabel\n", "'sentence\\\\tlab'"), ("中文" * 9, "'中文中文'")])
+def test_text(tmp_path, data, shown):
+    (tmp_path / "a.tsv").write_text(data)
+    with pytest.raises(
+        DataError, match=rf"begins with text, {shown}\. Records are made of text by nlpdata create-pretraining, "
+    ):
+        open_records(tmp_path / "a.tsv")
+
+
 def test_a_wild_length_with_a_right_checksum(tmp_path):
     header = struct.pack("<Q", 1 << 62)
     (tmp_path / "x").write_bytes(header + struct.pack("<I", masked_crc(header)) + b"data")

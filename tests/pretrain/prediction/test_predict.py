@@ -328,6 +328,6 @@ def test_a_dry_run_is_near_the_run_which_says_as_json_what_it_did(classifier, tm
     (tmp_path / "few.txt").write_text("w20\nw21\n")
     few = [*line[:4], "--input", str(tmp_path / "few.txt"), "--output", "-"]
     assert main([*few, "--dry_run"]) == 0
-    assert "estimated from the only 2 rows." in capsys.readouterr().out
+    assert "estimated from all 2 rows." in capsys.readouterr().out
     assert main([*few, "--json"]) == 2
     assert "--json prints its object on standard output, and --output - the predictions" in capsys.readouterr().err

@@ -41,6 +41,7 @@ def test_forms(argv, values):
     ("argv", "message"),
     [
         (["--experimnt=x"], "no flag --experimnt. Did you mean --experiment? "),
+        (["--model_name_or_path=x"], "no flag --model_name_or_path. Did you mean --init_checkpoint? "),
         (["train"], "'train' is not a flag"),
         (["--do_train", "True"], "'True' is not a flag"),
         (["--model_dir"], "--model_dir needs a value"),
