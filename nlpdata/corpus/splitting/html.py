@@ -39,9 +39,7 @@ def text_of(page: bytes) -> str:
     """The main text of a page or of a part of one, a paragraph a line; empty where there is none."""
     import trafilatura
 
-    if not _ROOTS.search(
-        page
-    ):  # the library finds no text in some parts of pages, such as a text with few tags or none
+    if not _ROOTS.search(page):  # in some parts of pages, such as text with few tags or none, the library finds nothing
         page = b"<html><body>" + page + b"</body></html>"
     text = trafilatura.extract(page, include_comments=False, include_tables=False, config=_settings()) or ""
     return "\n".join(line.removeprefix(_ITEM) for line in text.split("\n"))

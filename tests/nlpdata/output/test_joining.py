@@ -37,6 +37,13 @@ def test_every_record_once_in_order(tmp_path_factory, sizes, count, by_bytes):
         assert max(records) - min(records) <= 1
 
 
+@pytest.mark.parametrize(
+    ("sizes", "expected"), [([[5, 5], [5, 5]], [10, 10]), ([[9, 1, 1], [1]], [9, 3]), ([[1, 1, 9]], [11, 0])]
+)
+def test_a_shard_ends_with_the_record_that_reaches_its_size(tmp_path, sizes, expected):
+    assert [shard.size for shard in plan_shards(["a", "b"], parts_of(tmp_path, sizes), True)] == expected
+
+
 def test_without_the_last_bytes(tmp_path):
     (shard,) = plan_shards(["x"], parts_of(tmp_path, [[3, 4], [2]]))
     info = write_shard(tmp_path, shard.without_last(1), "none", lambda done: None)

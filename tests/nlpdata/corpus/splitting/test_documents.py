@@ -45,6 +45,8 @@ def test_what_is_known_of_a_document():
     assert (about.sentences, about.characters, about.text_bytes, about.cut) == (3, 20, 21, 0)
     ((lines, about),) = split(document(["eleven letters and more of them"]), max_sentence_bytes=16)
     assert (lines, about.cut) == (["eleven letters", "and more of them"], 1)
+    tally(counters := Counter(), about)
+    assert (counters["sentences_read"], counters["sentences_cut"], counters["longest_document"]) == (2, 1, 2)
 
 
 @pytest.mark.parametrize(
