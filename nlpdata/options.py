@@ -143,7 +143,7 @@ class BeamArguments(Arguments):
     runner: str = option("DirectRunner", "DirectRunner, DaskRunner, FlinkRunner, SparkRunner or DataflowRunner.")
     beam_args: Sequence[str] = option((), "Beam's own options, as on a command line.", flag="")
     dry_run: bool = option(
-        False, "Say what would be read and written, with estimates; of a runner of Beam the job. Write nothing."
+        False, "Say what would be read and written, with estimates; with a Beam runner, show the job. Write nothing."
     )
 
 

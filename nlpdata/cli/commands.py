@@ -51,8 +51,8 @@ Records = Annotated[
 Runner = Annotated[
     str,
     typer.Option(
-        help="local, DirectRunner, DaskRunner, FlinkRunner, SparkRunner or DataflowRunner; what follows `--` goes to a runner "
-        "of Beam as it is.",
+        help="local, DirectRunner, DaskRunner, FlinkRunner, SparkRunner or DataflowRunner; what follows `--` goes to a Beam "
+        "runner as it is.",
         rich_help_panel=group_of_field("runner"),
     ),
 ]
@@ -85,7 +85,7 @@ def split_sentences_command(
 ) -> Summary:
     """Make a corpus of raw documents, one sentence a line.
 
-    Documents are of text, Markdown, HTML, JSON lines or tables; blank lines are between them in the corpus."""
+    It reads text, Markdown, HTML, JSON lines and tables, and writes a blank line between documents."""
     result = _call("split-sentences", LocalSplittingRequest, runner, beam_arg, {**given, "progress": not quiet})
     return result if isinstance(result, Summary) else summaries.of_splitting(result)
 
@@ -123,7 +123,8 @@ def create_pretraining_command(
 ) -> Summary:
     """Make pretraining records of a corpus.
 
-    Words are masked, and pairs are of sentences in order or not (sop), of next sentences or not (nsp), or there are none."""
+    It masks words, and makes pairs of segments: in their order or swapped (sop), with the next text or another one (nsp), or
+    none."""
     result = _call("create-pretraining", LocalPretrainingRequest, runner, beam_arg, {**given, "progress": not quiet})
     return result if isinstance(result, Summary) else summaries.of_pretraining(result)
 

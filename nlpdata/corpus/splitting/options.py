@@ -52,7 +52,7 @@ class SplittingOptions(RecordOptions):
     deduplicate_lines: bool = option(False, "Leave out sentences that occurred before.")
     near_duplicates: float | None = option(
         None,
-        "Leave out documents at least this similar to an earlier one (Jaccard, of five words each), e.g. 0.8.",
+        "Leave out documents at least this similar to an earlier one (Jaccard, of runs of five words), e.g. 0.8.",
         least=0.1,
         most=1,
     )
