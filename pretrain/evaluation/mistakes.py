@@ -79,5 +79,6 @@ def _worst(rows: np.ndarray, order: np.ndarray, most: int) -> list[int]:
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:
-    weights = np.exp(logits.astype(np.float64) - logits.max(axis=-1, keepdims=True))
+    with np.errstate(invalid="ignore"):  # infinite logits: the probabilities are not numbers
+        weights = np.exp(logits.astype(np.float64) - logits.max(axis=-1, keepdims=True))
     return weights / weights.sum(axis=-1, keepdims=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nlpdata.cli.results import plain
 from nlpdata.files.json_files import write_file, write_json
 from pretrain.evaluation.class_report import SCORES
 
@@ -49,7 +50,7 @@ def write_report(place: Path, facts: Mapping[str, Any], report: Report) -> list[
     DataError where the disk refuses.
     """
     whole, classes, errors = report_paths(place)
-    write_json(whole, {**facts, "kind": report.kind, **report.classes, "errors": list(report.errors)})
+    write_json(whole, plain({**facts, "kind": report.kind, **report.classes, "errors": list(report.errors)}))
     if report.classes:
         _write_table(classes, _class_rows(report.classes))
     rows = ([each.get(name, "") for name in report.columns] for each in report.errors)
@@ -75,10 +76,15 @@ def _write_table(path: Path, rows: Iterable[Iterable[Any]]) -> None:
 
 
 def _cell(value: Any) -> str:
-    """A value as a cell: numbers with six digits, white space single, and text never as a formula."""
+    """A value as a cell: numbers with six digits, white space single, and text never as a formula.
+
+    A quotation mark in front would open a field that goes on in the next rows: such text is quoted as in CSV.
+    """
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
     text = " ".join(str("" if value is None else value).split())
-    return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text
+    if isinstance(value, str) and text.startswith(_FORMULA):
+        return f"'{text}"
+    return '"' + text.replace('"', '""') + '"' if text.startswith('"') else text

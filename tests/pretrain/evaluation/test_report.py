@@ -8,6 +8,7 @@ import pytest
 
 from nlpdata.errors import DataError
 from pretrain.evaluation.class_report import class_report, label_report
+from pretrain.evaluation.mistakes import wrong_classes
 from pretrain.evaluation.report import Report, write_report
 
 
@@ -35,6 +36,24 @@ def test_the_files_of_a_classification(tmp_path):
         ["(weighted average)", "0.833333", "0.666667", "0.666667", "", "", "", "", ""],
     ]
     assert table(paths[2]) == [list(columns), ["7", "", "no", "'=yes", "0.123457", "a b c"]]
+
+
+def test_text_that_begins_with_a_quotation_mark_stays_in_its_row(tmp_path):
+    texts = ['"Never again', '"All" of it', '"', 'a "b" c']
+    _, errors = write_report(
+        tmp_path / "eval", {"step": 1}, Report("regression", ("text",), [{"text": text} for text in texts])
+    )
+    with open(errors, encoding="utf-8", newline="") as file:
+        assert [row for (row,) in csv.reader(file, delimiter="\t")] == ["text", *texts]
+
+
+def test_what_is_not_a_number_is_null(tmp_path):
+    labels, logits = np.array([1, 0]), np.array([[np.nan, 0.0], [-np.inf, np.inf]])
+    errors = [about for _, about in wrong_classes(labels, logits, ["a", "b"], 2)]
+    whole, *_ = write_report(tmp_path / "eval", {"loss": np.nan}, Report("classification", ("label",), errors))
+    content = json.loads(whole.read_text(), parse_constant=pytest.fail)
+    assert content["loss"] is None
+    assert [each["probability"] for each in content["errors"]] == [None, None]
 
 
 def test_the_next_report_takes_the_place_of_the_last(tmp_path):
