@@ -87,14 +87,15 @@ def _refuse_existing(target: OutputSet, overwrite: bool, may_complete: bool) -> 
 
 
 def _refuse_leaving_files(targets: Sequence[OutputSet]) -> None:
-    """UsageError where files of a set named one by one would stay behind, because this run names others."""
+    """UsageError where listed files would stay behind without the meta file: of a set named one by one, or of text by two names."""
     for target in targets:
         mine = [name for name in sorted(listed_records(target)) if not any(is_own(each, name) for each in targets)]
-        left = [name for name in mine if (target.folder / name).exists()] if target.names else []
+        left = [name for name in mine if (target.folder / name).exists()] if target.names or target.is_text else []
         if left:
+            other = opt("output") if target.is_text else f"{opt('output')} or {opt('meta')}"
             raise UsageError(
                 f"{target.meta} lists {', '.join(left[:5])} too, which would stay behind. Remove them and it yourself, or use "
-                f"another {opt('output')} or {opt('meta')}."
+                f"another {other}."
             )
 
 

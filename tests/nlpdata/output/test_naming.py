@@ -3,6 +3,8 @@
 import pytest
 
 from nlpdata.errors import UsageError
+from nlpdata.files.json_files import write_json
+from nlpdata.output import refuse_output
 from nlpdata.output.naming import SHARD_BYTES, is_own, output_set, set_files, text_set
 
 
@@ -45,3 +47,14 @@ def test_a_set_of_text(tmp_path):
 def test_what_is_not_a_name_of_text(output):
     with pytest.raises(UsageError, match="output names a text file"):
         text_set(output)
+
+
+def test_text_whose_json_file_lists_text_of_another_name(tmp_path):
+    (tmp_path / "x.txt").write_text("One.\n")
+    shard = {"file": "x.txt", "records": 1, "bytes": 5, "crc32c": "00000000"}
+    write_json(tmp_path / "x.sentences.json", {"task_type": "split_sentences", "shards": [shard]})
+    refuse_output([text_set(str(tmp_path / "x.txt"))], overwrite=True)
+    with pytest.raises(
+        UsageError, match=r"x\.sentences\.json lists x\.txt too, which would stay behind.*use another output\."
+    ):
+        refuse_output([text_set(str(tmp_path / "x.text"))], overwrite=True)
