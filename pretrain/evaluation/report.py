@@ -35,9 +35,10 @@ class Report:
     classes: Mapping[str, Any] = field(default_factory=dict)
 
 
-def report_paths(place: Path) -> list[Path]:
-    """The files of a report at a place, folder/X: X_report.json, X_report.tsv, X_errors.tsv."""
-    return [place.with_name(f"{place.name}{ending}") for ending in _ENDINGS]
+def report_paths(place: Path, classes: bool = True) -> list[Path]:
+    """The files of a report at a place, folder/X: X_report.json, where there are classes X_report.tsv, X_errors.tsv."""
+    endings = _ENDINGS if classes else (_ENDINGS[0], _ENDINGS[-1])
+    return [place.with_name(f"{place.name}{ending}") for ending in endings]
 
 
 def write_report(place: Path, facts: Mapping[str, Any], report: Report) -> list[Path]:
@@ -55,7 +56,7 @@ def write_report(place: Path, facts: Mapping[str, Any], report: Report) -> list[
         _write_table(classes, _class_rows(report.classes))
     rows = ([each.get(name, "") for name in report.columns] for each in report.errors)
     _write_table(errors, [report.columns, *rows])
-    return [whole, classes, errors] if report.classes else [whole, errors]
+    return report_paths(place, bool(report.classes))
 
 
 def _class_rows(classes: Mapping[str, Any]) -> list[list[Any]]:

@@ -79,7 +79,7 @@ class Scoring:
     @property
     def paths(self) -> list[Path]:
         """The files of the report."""
-        return [] if self._place is None else report_paths(self._place)
+        return [] if self._place is None else report_paths(self._place, self._head.kind != "regression")
 
     def add(self, asked: Asked, result: dict) -> None:
         """Compares the result of a SentencePredictor with the label of its row; one without a prediction does not count."""

@@ -354,7 +354,7 @@ class Trainer:
     def _write_report(self, report: Report) -> None:
         paths = write_report(self.model_dir / EVALUATION, {"step": self.step}, report)
         if not self._reported:
-            _log.info(f"report of the evaluation (scores of classes, errors): {', '.join(map(str, paths))}")
+            _log.info(f"report of the evaluation: {', '.join(map(str, paths))}")
         self._reported = True
 
     def _evaluate(self) -> tuple[dict[str, float], Report | None]:

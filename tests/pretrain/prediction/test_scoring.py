@@ -8,6 +8,7 @@ import pytest
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.converters.checkpoint import Head
+from pretrain.evaluation.report import write_report
 from pretrain.prediction import scoring
 from pretrain.prediction.rows import Asked, Row
 from pretrain.prediction.scoring import Scoring
@@ -92,7 +93,7 @@ def scored(head, rows):
 
 
 @pytest.mark.parametrize("kind", ["classification", "regression", "multilabel"])
-def test_blocks_change_nothing(kind, monkeypatch):
+def test_blocks_change_nothing(kind, tmp_path, monkeypatch):
     draw = np.random.default_rng(3)
     head = Head(kind, () if kind == "regression" else ("a", "b", "c"))
     logits = draw.normal(size=(50, 1 if kind == "regression" else 3)) * 3
@@ -109,6 +110,9 @@ def test_blocks_change_nothing(kind, monkeypatch):
     assert metrics == again
     assert report == in_blocks
     assert len(report.errors) == 7
+    written = write_report(tmp_path / "x", {}, report)
+    assert written == Scoring(head, tmp_path / "x").paths
+    assert set(written) == set(tmp_path.iterdir())
     if kind == "classification":
         assert metrics["accuracy"] == np.mean(logits.argmax(axis=1) == labels)
     elif kind == "regression":
