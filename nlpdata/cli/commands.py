@@ -249,6 +249,8 @@ def _as_flag(field: str, value: object = None) -> str:
 
 def _what_is_left(argv: list[str]) -> str:
     """What an interruption leaves of a command."""
+    if "--dry-run" in argv:
+        return ""
     if _on_beam(argv):
         return f" {BEGINS_ANEW}."
     return f" {RESUMES}." if argv[:1] and argv[0] in _RESUMABLE else ""

@@ -2,7 +2,7 @@
 
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Self
@@ -128,3 +128,13 @@ def fingerprint(file: CorpusFile) -> str:
             raw.seek(max(0, start))
             digest.update(raw.read(_SAMPLE_BYTES))
     return digest.hexdigest()
+
+
+def require_unchanged(files: Sequence[CorpusFile], fingerprints: Sequence[str]) -> None:
+    """DataError where a file is not the one of which the fingerprint was taken, or is gone."""
+    for file, before in zip(files, fingerprints, strict=True):
+        if fingerprint(file) != before:
+            raise DataError(
+                f"{file.path}: has changed while it was read. Nothing was put in place: run the command again when the input stays "
+                "as it is"
+            )

@@ -46,6 +46,7 @@ class Plan:
     Attributes:
       target: the set of text.
       files, portions: the input, and its division into units of work.
+      fingerprints: of the files.
       options: see SplittingOptions.
       versions: of the libraries that decide about the text.
       num_shards: if given.
@@ -55,6 +56,7 @@ class Plan:
 
     target: OutputSet
     files: Sequence[CorpusFile]
+    fingerprints: Sequence[str]
     portions: Sequence[Portion]
     options: SplittingOptions
     versions: dict[str, str]
@@ -85,16 +87,16 @@ def make_plan(request: SplittingRequest) -> Plan:
     _report(files, forms, options)
     for line in warnings:
         _log.warning(line)
-    portions = _portions(files, forms, options, request.chunk_size)
+    portions, fingerprints = _portions(files, forms, options, request.chunk_size), [fingerprint(file) for file in files]
     key = {
         "task": TASK_TYPE,
         "options": options.affecting_bytes(),
         "versions": versions,
-        "inputs": [[file.name, fingerprint(file)] for file in files],
+        "inputs": [[file.name, content] for file, content in zip(files, fingerprints, strict=True)],
         "plan": [[[part.file.path, part.start, part.stop] for part in portion.byte_ranges] for portion in portions],
         "num_shards": request.num_shards,
     }
-    return Plan(target, files, portions, options, versions, request.num_shards, digest(key), warnings)
+    return Plan(target, files, fingerprints, portions, options, versions, request.num_shards, digest(key), warnings)
 
 
 def _portions(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
+from nlpdata.corpus.source import require_unchanged
 from nlpdata.corpus.splitting import stages
 from nlpdata.corpus.splitting.options import LocalSplittingRequest
 from nlpdata.corpus.splitting.plan import (
@@ -159,7 +160,12 @@ class Run:
         return totals(stages.finished_parts(results), split, dropped)
 
     def finish(self, results: stages.Results) -> SplittingResult:
-        """Puts the text files in place, the JSON file last."""
+        """Puts the text files in place, the JSON file last. DataError where the input has changed meanwhile."""
+        try:
+            require_unchanged(self._plan.files, self._plan.fingerprints)
+        except DataError:
+            self.work.remove()  # parts of it are of other content than its key says
+            raise
         shards, counters = [result for _, result in results[stages.WRITING]], self._counters(results)
         files = [self._folder / info["file"] for info in shards]
         finished = FinishedSet(self._plan.target, files, meta_content(self._plan, shards, counters))

@@ -107,6 +107,16 @@ def test_a_dry_run_refuses_a_folder_that_cannot_be_made(tmp_path, corpus, tiny_m
         assert f"{tmp_path}/file is not a folder" in said.err
 
 
+def test_a_dry_run_that_is_interrupted_leaves_nothing(tmp_path, corpus, capsys, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(of_splitting, "_split", interrupted)
+    arguments = ["split-sentences", f"--input={corpus}", f"--output={tmp_path}/out/x.txt", "--quiet", "--dry-run"]
+    stopped = run_command(capsys, *arguments)
+    assert (stopped.code, stopped.out, stopped.err) == (130, "", "nlpdata: interrupted.\n")
+
+
 def test_fine_tuning_reads_all_rows_and_encodes_some(tmp_path, tiny_model, capsys):
     table = tmp_path / "a.csv"
     rows = [

@@ -11,6 +11,9 @@ import nlpdata
 from nlpdata.cli import commands
 from nlpdata.corpus import find_files, plan_portions, read_portion
 from nlpdata.corpus.splitting import repeats, units
+from nlpdata.corpus.splitting.options import LocalSplittingRequest
+from nlpdata.corpus.splitting.plan import make_plan
+from nlpdata.corpus.splitting.run import split_plan
 from nlpdata.errors import DataError
 from tests.nlpdata.commands import contents, open_files_limited, run_command, visible
 from tests.nlpdata.corpus.splitting.raw import as_corpus, flat, plainly, raw_documents, write_raw
@@ -211,6 +214,18 @@ def test_a_resumed_run_does_what_is_left(raw, tmp_path, monkeypatch, capsys):
     os.remove(next(iter(sorted(work.glob("kept-*.lengths")))))  # of a finished unit: it is made again
     assert run_command(capsys, *arguments).code == 0
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_input_that_changes_meanwhile(tmp_path):
+    path, output = tmp_path / "a.txt", tmp_path / "out" / "c.txt"
+    path.write_text("One is. Two is.\n" * 40)
+    request = LocalSplittingRequest(str(path), str(output), workers=1)
+    plan = make_plan(request)
+    path.write_text("One is. Two is.\n" * 20)
+    with pytest.raises(DataError, match=r"a\.txt: has changed while it was read\. Nothing was put in place"):
+        split_plan(plan, overwrite=False, workers=1, progress=False)
+    assert sorted(output.parent.rglob("*")) == []
+    assert nlpdata.split_sentences(str(path), str(output)).counters["sentences"]["written"] == 40
 
 
 def test_the_screen(raw, tmp_path, capsys):
