@@ -53,6 +53,8 @@ def test_a_screen_fits_has_examples_and_shows_every_option_with_its_help(screen)
             )
         grouped = group_of(option) != GENERAL
         assert not name or grouped == (option.name not in COMMON | {"version"}) or option.name == "version", option.name
+    assert "<=" not in text  # bounds are in words
+    assert name or "\n  --version  " in text
     assert "\nExamples:\n" in text
 
 

@@ -41,7 +41,8 @@ class GroupedCommands(typer.core.TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         commands = [(name, self.summary(ctx, name)) for name in self.list_commands(ctx)]
-        options = [_row(each, ctx) for each in self.get_params(ctx)]
+        *options, help = [_row(each, ctx) for each in self.get_params(ctx)]
+        options += [("--version", "Print the version, and stop."), help]
         usage = f"Usage: {ctx.command_path} COMMAND [OPTIONS]"
         _write(formatter, usage, self.help, self.epilog, {"Commands": commands, GENERAL: options})
 
@@ -106,7 +107,12 @@ def _row(parameter: Any, ctx: Any) -> tuple[str, str]:
     names = _names(parameter)
     if not parameter.is_flag and not parameter.count:
         names += f" {_takes(parameter, record[0])}"
-    return names, _without_off(parameter, record[1])
+    return names, _in_words(_without_off(parameter, record[1]))
+
+
+def _in_words(text: str) -> str:
+    """The help of a number, with its bounds in words: 1<=x<=9 is "1 to 9"."""
+    return re.sub(r"\bx>=(-?\d+)", r"at least \1", re.sub(r"(-?\d+)<=x<=(-?\d+)", r"\1 to \2", text))
 
 
 def _place(argument: Any) -> str:
