@@ -103,7 +103,7 @@ def documents_of(file: CorpusFile, form: Format, options: SplittingOptions) -> s
         return form.documents[0]
     if options.documents not in form.documents:
         raise UsageError(
-            f"{opt('documents', options.documents)}: {file.path} is {form.called}, whose documents are "
-            f"{' or '.join(form.documents)}. Give such files in a run of their own."
+            f"{opt('documents', options.documents)}: {file.path} is {form.called}, of which a document is "
+            f"a {' or '.join(form.documents)}. Give such files in a run of their own."
         )
     return options.documents

@@ -20,6 +20,7 @@ from nlpdata.options import (
 
 LEAST_SENTENCE_BYTES, MOST_SENTENCE_BYTES = 16, 1 << 14
 _MOST_CHARACTERS = 1 << 40
+_SCRIPT_SHARE = 0.5
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*")
 
 
@@ -61,7 +62,7 @@ class SplittingOptions(RecordOptions):
     scripts: Sequence[str] = option(
         (), "Leave out documents with few letters of this script, e.g. Latin; may be given again.", flag="script"
     )
-    min_script_share: float = option(0.5, "Least share of letters of these scripts, 0 to 1.", least=0, most=1)
+    min_script_share: float = option(_SCRIPT_SHARE, "Least share of letters of these scripts, 0 to 1.", least=0, most=1)
     keep_languages: Sequence[str] = option(
         (), "Leave out documents in other languages than this one; may be given again.", flag="keep_language"
     )
@@ -78,6 +79,11 @@ class SplittingOptions(RecordOptions):
                 raise UsageError(f"{opt(name)} must be a list of strings. Received: {getattr(self, name)!r}.")
             object.__setattr__(self, name, tuple(getattr(self, name)))
         check_scripts(self.scripts)
+        if not self.scripts and self.min_script_share != _SCRIPT_SHARE:
+            raise UsageError(
+                f"{opt('min_script_share', self.min_script_share)} needs the script whose letters count: "
+                f"{opt('scripts', 'Latin')}, for example."
+            )
         for name, values in (("language", [self.language]), ("keep_languages", self.keep_languages)):
             for each in values:
                 if not _LANGUAGE.fullmatch(each) and not (name == "language" and each == "auto"):

@@ -226,7 +226,7 @@ MESSAGES = {
     "documents": (
         {"a.jsonl": JSON_LINES},
         ["--documents=line"],
-        "--documents line: a.jsonl is JSON lines, whose documents are record. Give such files in a run of their own.",
+        "--documents line: a.jsonl is JSON lines, of which a document is a record. Give such files in a run of their own.",
     ),
     "no such column": (
         {"a.csv": TABLE},
@@ -377,3 +377,7 @@ def test_python_names_options_its_own_way(tmp_path):
     (tmp_path / "a.txt").write_text(TEXT)
     with pytest.raises(UsageError, match=r"scripts must be a list\. Received: 'Latin'"):
         nlpdata.split_sentences(str(tmp_path / "a.txt"), str(tmp_path / "c.txt"), scripts="Latin")
+    with pytest.raises(
+        UsageError, match=r"min_script_share=0\.9 needs the script whose letters count: scripts='Latin', "
+    ):
+        nlpdata.split_sentences(str(tmp_path / "a.txt"), str(tmp_path / "c.txt"), min_script_share=0.9)
