@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 
-from nlpdata.errors import BEGINS_ANEW, RESUMES, DataError
+from nlpdata.errors import RESUMES, DataError
 from nlpdata.files.paths import AnyPath
 from nlpdata.files.writing import write_whole
 from nlpdata.finetuning import stages
@@ -18,7 +17,7 @@ from nlpdata.finetuning.losses import losses
 from nlpdata.finetuning.meta import meta_content
 from nlpdata.finetuning.plan import FinetuningResult, Plan
 from nlpdata.finetuning.squad import Paragraphs
-from nlpdata.output import FinishedSet, WorkFolder, check_output, commit, disk_errors
+from nlpdata.output import FinishedSet, OutputRun
 from nlpdata.text import loss
 
 _log = logging.getLogger(__name__)
@@ -36,7 +35,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-class Run:
+class Run(OutputRun):
     """A run of create-finetuning, in its work folder:
 
         with Run(plan, overwrite) as run:
@@ -52,29 +51,10 @@ class Run:
     """
 
     def __init__(self, plan: Plan, overwrite: bool, folder: AnyPath | None = None) -> None:
+        super().__init__("create-finetuning", list(plan.targets.values()), overwrite, plan.key, plan.others(), folder)
         self._plan = plan
-        targets = list(plan.targets.values())
-        check_output(targets, overwrite, plan.key, plan.others())
-        self._resumes = folder is None  # a Beam job makes all units anew
-        self.work = WorkFolder(targets, plan.key, resumable=self._resumes)
-        self._folder = folder or self.work.path
-        self._disk = disk_errors("create-finetuning", self._folder, RESUMES if self._resumes else BEGINS_ANEW)
         self._tallies: dict[str, Tally] = {}
         self._warnings: list[str] = []
-
-    def __enter__(self) -> "Run":
-        self._disk.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.work.close()
-        self._disk.__exit__(kind, error, traceback)
-
-    @property
-    def is_made(self) -> bool:
-        return self.work.decided is not None
 
     def complete(self) -> FinetuningResult:
         """Completes the commit that an equal run had begun: there must be one."""
@@ -86,12 +66,12 @@ class Run:
 
     @property
     def setup(self) -> stages.Setup:
-        return stages.Setup(self._plan.encoder, self._folder, self._plan.targets, self._plan.num_shards)
+        return stages.Setup(self._plan.encoder, self.folder, self._plan.targets, self._plan.num_shards)
 
     def read(self) -> list[stages.BatchUnit]:
         """Checks the rows of all splits and leaves them as batches for the units, with the tokenizer's file."""
         content = Path(self._plan.tokenizer.path).read_bytes()
-        write_whole(self._folder / self._plan.tokenizer_file, content, durable=False)
+        write_whole(self.folder / self._plan.tokenizer_file, content, durable=False)
         units: list[stages.BatchUnit] = []
         with _no_collection():
             for split in self._plan.splits:
@@ -106,7 +86,7 @@ class Run:
             examples = ExamplesFile(self.work.path / self._plan.examples_name(split.name))
         try:
             for batch in read_batches(self._plan.dataset, split, self._plan.options, tally):
-                units.append(stages.store_batch(self._folder, batch, number + len(units)))
+                units.append(stages.store_batch(self.folder, batch, number + len(units)))
                 if examples and isinstance(batch.rows, Paragraphs):
                     examples.add(batch.rows)
         finally:
@@ -141,9 +121,7 @@ class Run:
         return self._put_in_place(self._finished_sets(shards, counters), self._warnings)
 
     def _put_in_place(self, sets: Sequence[FinishedSet], warnings: Sequence[str]) -> FinetuningResult:
-        waiting = self.work.path if self._folder == self.work.path else None
-        commit(sets, self._plan.key, waiting, warnings, self.work.found)  # in this process, also of a Beam job
-        self.work.remove()
+        self.commit(sets, warnings)
         content = sets[0].meta
         files = {
             split: [str(target.folder / shard["file"]) for shard in content["shards"] if shard["split"] == split]
@@ -156,7 +134,7 @@ class Run:
         return made if "bytes" in made else made | self._stored(f"{unit.name}.encoded")
 
     def _stored(self, name: str) -> dict:
-        found = self.work.result(name, self._folder)
+        found = self.work.result(name, self.folder)
         if found is None:
             raise DataError(
                 f"{name} was not made: the runner lost a unit of work. Nothing was put in place. Run it again"
@@ -191,7 +169,7 @@ class Run:
         options, tokenizer = self._plan.options, self._plan.tokenizer.meta()
         for split, own in counters.items():
             found = losses(split, own, options, tokenizer)
-            loss.refuse(found, options.accept_loss, loss.PARTS_KEPT if self._resumes else loss.NOTHING_WRITTEN)
+            loss.refuse(found, options.accept_loss, loss.PARTS_KEPT if self.left == RESUMES else loss.NOTHING_WRITTEN)
             for line in loss.warnings(found):
                 self._warn(line)
 
@@ -214,8 +192,8 @@ class Run:
         )
         sets = []
         for number, (split, target) in enumerate(plan.targets.items()):
-            files = [self._folder / info["file"] for info in shards[split]]
-            files += [self._folder / plan.tokenizer_file] if number == 0 else []
+            files = [self.folder / info["file"] for info in shards[split]]
+            files += [self.folder / plan.tokenizer_file] if number == 0 else []
             files += [self.work.path / examples[split]] if split in examples else []
             sets.append(FinishedSet(target, files, content))
         return sets

@@ -10,10 +10,12 @@ from nlpdata.output.committing import FinishedSet, commit, complete, digest
 from nlpdata.output.interruption import disk_errors
 from nlpdata.output.naming import OutputSet, is_own, output_set, set_files, text_set
 from nlpdata.output.refusal import check_output, refuse_output
+from nlpdata.output.running import OutputRun
 from nlpdata.output.work import WorkFolder, is_unfinished, shared_path, store_result, work_path
 
 __all__ = [
     "FinishedSet",
+    "OutputRun",
     "OutputSet",
     "WorkFolder",
     "check_output",

@@ -6,7 +6,6 @@ resumes where it was. At the end the text files move into place, the JSON file l
 
 import logging
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any
 
 from nlpdata.corpus.source import require_unchanged
@@ -22,11 +21,11 @@ from nlpdata.corpus.splitting.plan import (
     totals,
 )
 from nlpdata.corpus.splitting.units import Setup, set_up
-from nlpdata.errors import BEGINS_ANEW, RESUMES, DataError
+from nlpdata.errors import DataError
 from nlpdata.execution.executor import default_workers, run_stage
 from nlpdata.files.paths import AnyPath
 from nlpdata.options import takes
-from nlpdata.output import FinishedSet, WorkFolder, check_output, commit, disk_errors
+from nlpdata.output import FinishedSet, OutputRun
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +69,7 @@ def _place(unit: Any) -> str:
     return getattr(unit, "place", unit.name)
 
 
-class Run:
+class Run(OutputRun):
     """A run of split-sentences except its units of work, in its work folder.
 
         with Run(plan, overwrite) as run:
@@ -84,30 +83,12 @@ class Run:
     """
 
     def __init__(self, plan: Plan, overwrite: bool, folder: AnyPath | None = None) -> None:
+        super().__init__("split-sentences", [plan.target], overwrite, plan.key, folder=folder)
         self._plan = plan
-        check_output([plan.target], overwrite, plan.key)
-        self.work = WorkFolder([plan.target], plan.key, resumable=folder is None)  # a Beam job makes all units anew
-        self._folder = folder or self.work.path
-        self._left = RESUMES if folder is None else BEGINS_ANEW
-        self._disk = disk_errors("split-sentences", self._folder, self._left)
-
-    def __enter__(self) -> "Run":
-        self._disk.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.work.close()
-        self._disk.__exit__(kind, error, traceback)
-
-    @property
-    def is_made(self) -> bool:
-        return self.work.decided is not None
 
     @property
     def setup(self) -> Setup:
-        return setup_of(self._plan, self._folder, self._left)
+        return setup_of(self._plan, self.folder, self.left)
 
     def results(self, work: Work) -> stages.Results:
         """The results of all stages, one stage after the other."""
@@ -131,9 +112,9 @@ class Run:
 
     def _stored(self, name: str) -> dict | None:
         """The stored result of a finished unit, if its files are there."""
-        result = self.work.result(name, self._folder)
+        result = self.work.result(name, self.folder)
         files = [file for names in (result or {}).get("runs", {}).values() for file in names]
-        return result if all((self._folder / file).exists() for file in files) else None
+        return result if all((self.folder / file).exists() for file in files) else None
 
     def stored(self, stage: stages.Stage, units: list[Any], results: list[dict | None]) -> list[dict]:
         """A Work for a job that has done all units. DataError where one has no result."""
@@ -167,7 +148,7 @@ class Run:
             self.work.remove()  # parts of it are of other content than its key says
             raise
         shards, counters = [result for _, result in results[stages.WRITING]], self._counters(results)
-        files = [self._folder / info["file"] for info in shards]
+        files = [self.folder / info["file"] for info in shards]
         finished = FinishedSet(self._plan.target, files, meta_content(self._plan, shards, counters))
         return self._put_in_place([finished], result_warnings(counters, self._plan.options))
 
@@ -178,9 +159,7 @@ class Run:
         return self._put_in_place(decided.sets, decided.notes)
 
     def _put_in_place(self, sets: Sequence[FinishedSet], warnings: Sequence[str]) -> SplittingResult:
-        waiting = self.work.path if self._folder == self.work.path else None
-        commit(sets, self._plan.key, waiting, warnings, self.work.found)  # in this process, also of a Beam job
-        self.work.remove()
+        self.commit(sets, warnings)
         for line in warnings:
             _log.warning(line)
         content, target = sets[0].meta, self._plan.target

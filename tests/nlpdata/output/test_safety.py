@@ -361,7 +361,7 @@ def test_splits_that_another_command_has_made_meanwhile_stay(tmp_path, tiny_mode
         options = {"task": "classification", "splits": splits, "workers": 1, "max_seq_length": 16}
         return create_finetuning(str(table), str(out), str(tiny_model), **options, **given)
 
-    other_command_first(monkeypatch, "nlpdata.finetuning.run", lambda: make("dev"))
+    other_command_first(monkeypatch, "nlpdata.output.running", lambda: make("dev"))
     with pytest.raises(DataError, match=ANOTHER):
         make("train")
     assert visible(out) == ["dev.tfrecord", "meta.json", "tokenizer.model"]
