@@ -30,7 +30,6 @@ REFUSED = {
     "runner after the cut": (("--runner=DirectRunner", "--", "--runner=FlinkRunner"), "belongs before `--`"),
     "workers": (("--runner=DirectRunner", "--workers=2"), "--workers is for --runner local"),
     "no runner": (("--", "--project=p"), "--runner is local"),
-    "dry run of local": (("--dry-run",), "name one with --runner"),
     "Flink, nothing": (("--runner=FlinkRunner",), "--flink_job_server_jar=PATH"),
     "Flink, no jar": (("--runner=FlinkRunner", "--", "--flink_job_server_jar=/no/such.jar"), "does not exist"),
     "Spark, nothing": (("--runner=SparkRunner",), "--spark_job_server_jar=PATH"),
