@@ -104,7 +104,7 @@ def build_graph(
     """
     spec = plan.maker_spec(is_local=runs_folder is not None)
     portions = [(portion.index, portion) for portion in plan.portions]
-    plan = plan.for_workers()
+    files, fingerprints, plan = plan.files, plan.fingerprints, plan.for_workers()
     made = [
         pipeline
         | "Portions" >> beam.Create(portions, reshuffle=False)
@@ -115,7 +115,11 @@ def build_graph(
     if plan.bucket_work.used:
         made.append(_in_buckets(made[0], plan, steps.FillFn(spec, plan.bucket_work.stage, runs_folder)))
     facts = _together([each | f"Facts {i}" >> labelled(FACTS) for i, each in enumerate(made)], "Facts")
-    shards = facts | "Sum facts" >> beam.GroupByKey() | "Plan shards" >> beam.ParDo(steps.PlanShardsFn(plan))
+    shards = (
+        facts
+        | "Sum facts" >> beam.GroupByKey()
+        | "Plan shards" >> beam.ParDo(steps.PlanShardsFn(plan, files, fingerprints))
+    )
     divided = [shards | "Shard names" >> labelled("shards")]
     for split in plan.targets:
         runs = _together(

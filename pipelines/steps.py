@@ -6,7 +6,7 @@ whole. So a bundle that fails and is tried again, or runs twice at once, changes
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from uuid import uuid4
@@ -15,7 +15,7 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.metrics import Metrics
 
-from nlpdata.corpus import Block, Portion, read_portion
+from nlpdata.corpus import Block, CorpusFile, Portion, read_portion, require_unchanged
 from nlpdata.errors import DataError
 from nlpdata.execution.spill import Merge, SpillWriter, read_run, split_run
 from nlpdata.files.paths import AnyPath
@@ -166,14 +166,16 @@ def shard_borders(count: int) -> np.ndarray:
 class PlanShardsFn(beam.DoFn):
     """(_, all facts) -> "join-<split>": the shards' borders for each run; "shards": each shard's name; "totals".
 
-    Raises the fault of a corpus without examples. A shard gets its name from here also where no record falls into it.
+    Raises the faults of a corpus without examples, and of one that has changed while it was read. A shard gets its name from
+    here also where no record falls into it.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(self, plan: Plan, files: Sequence[CorpusFile], fingerprints: Sequence[str]) -> None:
+        self._plan, self._files, self._fingerprints = plan, files, fingerprints
 
     def process(self, grouped: tuple[int, Iterable[Facts]]) -> Elements:
         with marked_faults("planning shards", "all runs"):
+            require_unchanged(self._files, self._fingerprints)
             facts = sum_facts(grouped[1])
             require_examples(self._plan, facts.counters)
             refuse_loss(self._plan, facts.counters)

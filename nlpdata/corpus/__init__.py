@@ -19,7 +19,7 @@ does so in JSON lines, `reading.py` plans byte ranges and portions, and decodes.
 
 from nlpdata.corpus.find import find_files
 from nlpdata.corpus.reading import plan_byte_ranges, plan_portions, read_blocks, read_portion
-from nlpdata.corpus.source import fingerprint
+from nlpdata.corpus.source import fingerprint, require_unchanged
 from nlpdata.corpus.types import MAX_LINE_BYTES, Block, ByteRange, CorpusFile, Portion
 
 __all__ = [
@@ -34,4 +34,5 @@ __all__ = [
     "plan_portions",
     "read_blocks",
     "read_portion",
+    "require_unchanged",
 ]

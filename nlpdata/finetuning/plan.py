@@ -66,9 +66,19 @@ class Plan:
         return next(iter(self.targets.values())).meta
 
     @cached_property
+    def files(self) -> list[CorpusFile]:
+        """The files that are read, each once."""
+        paths = dict.fromkeys(path for split in self.splits for path in split.files)
+        return [CorpusFile(str(path), path.name, 0, 0, "none") for path in paths]
+
+    @cached_property
+    def fingerprints(self) -> list[str]:
+        """Of the files, as they are when they are asked for first."""
+        return [fingerprint(file) for file in self.files]
+
+    @cached_property
     def key(self) -> str:
         """Hash of all that decides about the result."""
-        files = dict.fromkeys(path for split in self.splits for path in split.files)
         return digest(
             {
                 "format": FORMAT_VERSION,
@@ -76,7 +86,7 @@ class Plan:
                 "labels": self.dataset.labels,
                 "splits": [[split, target.output] for split, target in self.targets.items()],
                 "tokenizer": self.tokenizer.meta(),
-                "inputs": [[str(path), fingerprint(CorpusFile(str(path), path.name, 0, 0, "none"))] for path in files],
+                "inputs": [[file.path, content] for file, content in zip(self.files, self.fingerprints, strict=True)],
                 "num_shards": self.num_shards,
             }
         )

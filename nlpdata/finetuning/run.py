@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from nlpdata.corpus import require_unchanged
 from nlpdata.errors import RESUMES, DataError
 from nlpdata.files.paths import AnyPath
 from nlpdata.files.writing import write_whole
@@ -107,7 +108,12 @@ class Run(OutputRun):
         _log.warning(line)
 
     def finish(self, units: Sequence[stages.BatchUnit]) -> FinetuningResult:
-        """Puts the shards in place, the meta file last."""
+        """Puts the shards in place, the meta file last. DataError where the input has changed meanwhile."""
+        try:
+            require_unchanged(self._plan.files, self._plan.fingerprints)
+        except DataError:
+            self.work.remove()  # parts of it are of other content than its key says
+            raise
         results = [self._result(unit) for unit in units]
         shards: dict[str, list[dict]] = {}
         counters = {}

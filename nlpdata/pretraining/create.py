@@ -16,6 +16,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
+from nlpdata.corpus import require_unchanged
 from nlpdata.errors import DataError
 from nlpdata.execution.executor import default_workers, run_stage
 from nlpdata.execution.spill import MAX_RUNS, Merge
@@ -128,6 +129,7 @@ class _Run:
         if self._plan.bucket_work.used:
             self._make_buckets()
         with self._work_removed_on_refusal():
+            require_unchanged(self._plan.files, self._plan.fingerprints)
             require_examples(self._plan, self._counters)
         refuse_loss(self._plan, self._counters, loss.PARTS_KEPT)
         return self._finished_sets(self._make_shards())

@@ -49,6 +49,7 @@ class Plan:
     Attributes:
       targets: the set of records of each split.
       files, portions: the corpus, and its division into units of work.
+      fingerprints: of the files; in a worker's copy of the plan there are none.
       inputs: the meta files' entries of the files.
       options: see PretrainingOptions.
       tokenizer: the loaded tokenizer; None in a worker's copy of the plan.
@@ -60,6 +61,7 @@ class Plan:
 
     targets: dict[str, OutputSet]
     files: Sequence[CorpusFile]
+    fingerprints: Sequence[str]
     portions: Sequence[Portion]
     inputs: Sequence[dict]
     options: PretrainingOptions
@@ -72,7 +74,7 @@ class Plan:
     def for_workers(self) -> "Plan":
         """The plan without its large parts, which pickles."""
         files = self.files if self.bucket_work.by_file else ()  # then messages name files
-        return replace(self, files=files, portions=(), tokenizer=None)
+        return replace(self, files=files, fingerprints=(), portions=(), tokenizer=None)
 
     @property
     def objective(self) -> Objective:
@@ -164,11 +166,12 @@ def make_plan(request: PretrainingRequest) -> Plan:
         _log.info(Message(dropped))
     warnings += odd
     portions = plan_portions(files, size, chosen.text_key, chosen.limit_documents)
+    fingerprints = [fingerprint(file) for file in files]
     about = {
         "format": FORMAT_VERSION,
         "options": chosen.affecting_bytes(),
         "tokenizer": loaded.meta(),
-        "inputs": [[file.name, file.weight, fingerprint(file)] for file in files],
+        "inputs": [[file.name, file.weight, content] for file, content in zip(files, fingerprints, strict=True)],
         "plan": [
             [[part.file.path, part.start, part.stop, part.max_documents] for part in portion.byte_ranges]
             for portion in portions
@@ -177,7 +180,17 @@ def make_plan(request: PretrainingRequest) -> Plan:
     }
     entry = {**loaded.meta(), "source": loaded.path}
     return Plan(
-        targets, files, portions, list_inputs(files), chosen, loaded, entry, request.num_shards, digest(about), warnings
+        targets,
+        files,
+        fingerprints,
+        portions,
+        list_inputs(files),
+        chosen,
+        loaded,
+        entry,
+        request.num_shards,
+        digest(about),
+        warnings,
     )
 
 

@@ -14,8 +14,9 @@ from nlpdata.cli import commands
 from nlpdata.errors import BEGINS_ANEW
 from nlpdata.output import committing
 from nlpdata.pretraining import build
-from pipelines import faults, runner, steps, watching
+from pipelines import faults, pretraining, runner, steps, watching
 from tests.nlpdata.commands import contents, create_arguments, run_command, visible
+from tests.nlpdata.conftest import as_text, random_documents
 from tests.pipelines.conftest import arguments
 
 STEPS = [
@@ -222,3 +223,29 @@ def test_interrupted_run_says_that_it_begins_anew(command, tmp_path, corpus_fold
         "nlpdata: interrupted. A run on Beam keeps no finished parts: the same command begins anew."
     )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_input_that_changes_meanwhile(tmp_path, tiny_model, monkeypatch, capsys):
+    path, plans = tmp_path / "a.txt", pretraining.make_plan
+    path.write_text(as_text(random_documents(6)))
+
+    def then_changed(request):
+        made = plans(request)
+        path.write_text(as_text(random_documents(5)))
+        return made
+
+    monkeypatch.setattr(pretraining, "make_plan", then_changed)
+    words = [
+        "--input",
+        path,
+        "--output",
+        tmp_path / "out" / "x.tfrecord",
+        "--tokenizer",
+        tiny_model,
+        "--max-seq-length",
+        64,
+    ]
+    outcome = run_command(capsys, "create-pretraining", *map(str, words), ON_BEAM)
+    assert outcome.code == 1
+    assert f"{path}: has changed while it was read. Nothing was put in place" in outcome.err
+    assert [*(tmp_path / "out").rglob("*")] == []

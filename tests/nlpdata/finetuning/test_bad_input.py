@@ -9,6 +9,7 @@ import pytest
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.finetuning import lines, tables
+from nlpdata.finetuning.run import Run
 from nlpdata.records.contract import read_meta
 from tests.nlpdata.commands import run_command, visible
 from tests.nlpdata.finetuning.texts import squad, write
@@ -531,3 +532,21 @@ def test_a_pipe_is_not_a_file_of_rows(tmp_path, make):
             if task != "imdb" or len(given) == 1:
                 with pytest.raises(UsageError, match=r"rows\.csv is a pipe or a device, and .* read more than once"):
                     make(**given, task=task)
+
+
+def test_input_that_changes_meanwhile(tmp_path, make, monkeypatch):
+    read = Run.read
+
+    def then_changed(run):
+        units = read(run)
+        rte(tmp_path)
+        return units
+
+    rte(tmp_path, *GOOD)
+    monkeypatch.setattr(Run, "read", then_changed)
+    with pytest.raises(DataError, match=r"train\.tsv: has changed while it was read\. Nothing was put in place"):
+        make(tmp_path, task="rte", max_seq_length=16)
+    assert [*(tmp_path / "out").rglob("*")] == []
+    monkeypatch.undo()
+    rte(tmp_path, *GOOD)
+    assert make(tmp_path, task="rte", max_seq_length=16).counters["train"]["counters"]["examples"] == 2

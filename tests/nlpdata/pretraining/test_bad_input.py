@@ -6,6 +6,8 @@ import json
 import numpy as np
 import pytest
 
+from nlpdata.pretraining import create as making
+from nlpdata.pretraining import plan
 from nlpdata.records.reader import open_records
 from tests.nlpdata.commands import contents, create_arguments, run_command, visible
 from tests.nlpdata.conftest import as_text, random_documents, random_sentences
@@ -392,3 +394,21 @@ def test_paragraphs_and_accents_are_told(create, tmp_path):
     assert silent.code == 0, silent.err
     assert "split-sentences" not in silent.err
     assert "drops accents" not in silent.err
+
+
+def test_input_that_changes_meanwhile(tmp_path, create, monkeypatch):
+    path, plans = tmp_path / "a.txt", plan.make_plan
+    path.write_text(TEXT)
+
+    def then_changed(request):
+        made = plans(request)
+        path.write_text(as_text(DOCUMENTS[:6]))
+        return made
+
+    monkeypatch.setattr(making, "make_plan", then_changed)
+    outcome = create(path)
+    assert outcome.code == 1
+    assert f"{path}: has changed while it was read. Nothing was put in place" in outcome.err
+    assert [*(tmp_path / "out").rglob("*")] == []
+    monkeypatch.undo()
+    assert create(path).code == 0
