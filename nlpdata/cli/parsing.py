@@ -11,6 +11,16 @@ from nlpdata.errors import UsageError, closest
 # All errors of the parser: click's UsageError, or the copy of it in newer Typers, which has no public name.
 ParserError: Any = typer.BadParameter.__base__
 _UNKNOWN_COMMAND = re.compile(r"No such command '(.*?)'\..*", re.DOTALL)
+_OTHER_NAMES = {  # what people type for a command, as other tools name it -> ours
+    "create_pretraining_data": "nlpdata create-pretraining",
+    "spm_train": "nlpdata train-tokenizer",
+    "train": "pretrain run",
+    "pretrain": "pretrain run --experiment=bert/pretraining",
+    "finetune": "pretrain run --experiment=bert/sentence_prediction",
+    "fine-tune": "pretrain run --experiment=bert/sentence_prediction",
+    "eval": "pretrain run --mode=eval",
+    "evaluate": "pretrain run --mode=eval",
+}
 _EXPECTED = {  # pydantic's name of an error, which newer Typers have as its cause -> what an option must be
     "int_parsing": "an integer",
     "float_parsing": "a number",
@@ -43,7 +53,9 @@ def _is_group(context: Any) -> bool:
 
 def _reason(error: Any) -> str:
     if _is_group(error.ctx) and (word := _UNKNOWN_COMMAND.fullmatch(error.format_message())):
-        return f"no command {word[1]!r}.{closest(word[1], error.ctx.command.list_commands(error.ctx))}"
+        ours = _OTHER_NAMES.get(word[1].lower())
+        hint = f" Here it is `{ours}`." if ours else closest(word[1], error.ctx.command.list_commands(error.ctx))
+        return f"no command {word[1]!r}.{hint}"
     details: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
     if not details:
         return f"{error.format_message().rstrip('.')}."

@@ -35,6 +35,12 @@ def test_a_command_is_the_module_of_its_name(capsys):
             "",
             "pretrain: error: no command 'runn'. Did you mean run? `pretrain --help` lists the commands.",
         ),
+        (
+            ["evaluate"],
+            2,
+            "",
+            "pretrain: error: no command 'evaluate'. Here it is `pretrain run --mode=eval`. `pretrain --help`",
+        ),
         (["--mode=train"], 2, "", "pretrain: error: No such option: --mode"),
     ],
 )

@@ -120,6 +120,7 @@ def test_unknown_command(capsys):
         "commands.\n"
     )
     assert "no command 'x'. `nlpdata --help`" in run_command(capsys, "x").err
+    assert "no command 'spm_train'. Here it is `nlpdata train-tokenizer`. " in run_command(capsys, "spm_train").err
 
 
 def test_without_arguments_the_help_is_shown(capsys):
