@@ -40,14 +40,16 @@ class Environment:
     """A virtual environment, and a folder to work in."""
 
     def __init__(self, folder: Path, python: str = sys.executable):
-        self.folder, self.python = folder / "work", folder / "venv" / "bin" / "python"
+        self.folder, self.python, self._made_by = folder / "work", folder / "venv" / "bin" / "python", python
         self.folder.mkdir(parents=True)
         subprocess.run([python, "-m", "venv", "--without-pip", folder / "venv"], check=True)
 
     def pip(self, command: str, *words) -> None:
-        """`pip install` or `pip wheel`, by the pip of this test's environment, of which nothing else is used."""
+        """`pip install` or `pip wheel`, by the pip of the Python that made the environment, of which nothing else is used."""
         pip = ("-m", "pip", "--python", self.python, "--disable-pip-version-check", command, "--quiet")
-        done = self._run(sys.executable, *pip, *words)
+        done = self._run(self._made_by, *pip, *words)
+        if "No module named pip" in done.stderr:
+            pytest.skip(f"needs pip in {self._made_by}")
         if done.returncode and "No matching distribution found for setuptools" in done.stderr:
             pytest.skip("needs a package index to install from")
         assert done.returncode == 0, done.stderr

@@ -34,7 +34,10 @@ def why_unwritable(folder: AnyPath) -> str | None:
     above = next(path for path in (place, *place.parents) if os.path.lexists(path))
     if not above.is_dir():
         return f"{above} is not a folder"
-    return None if os.access(above, os.W_OK | os.X_OK) else f"no file can be made in {above}"
+    if os.access(above, os.W_OK | os.X_OK):
+        return None
+    is_read_only = hasattr(os, "statvfs") and os.statvfs(above).f_flag & os.ST_RDONLY
+    return f"no file can be made in {above}: {os.strerror(errno.EROFS if is_read_only else errno.EACCES)}"
 
 
 @contextmanager
