@@ -109,11 +109,8 @@ class Run(OutputRun):
 
     def finish(self, units: Sequence[stages.BatchUnit]) -> FinetuningResult:
         """Puts the shards in place, the meta file last. DataError where the input has changed meanwhile."""
-        try:
+        with self.work.removed_on_refusal():
             require_unchanged(self._plan.files, self._plan.fingerprints)
-        except DataError:
-            self.work.remove()  # parts of it are of other content than its key says
-            raise
         results = [self._result(unit) for unit in units]
         shards: dict[str, list[dict]] = {}
         counters = {}

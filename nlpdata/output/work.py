@@ -14,8 +14,8 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -197,6 +197,15 @@ class WorkFolder:
             )
             return None
         return result
+
+    @contextmanager
+    def removed_on_refusal(self) -> Iterator[None]:
+        """Input that is refused is refused again the next time: its finished parts are of no use."""
+        try:
+            yield
+        except DataError:
+            self.remove()
+            raise
 
     def remove(self) -> None:
         """Removes the folder and releases it. What cannot be removed stays, and is reported: the result is complete."""

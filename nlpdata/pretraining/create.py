@@ -9,15 +9,13 @@ resumes where it was.
 import logging
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
 from nlpdata.corpus import require_unchanged
-from nlpdata.errors import DataError
 from nlpdata.execution.executor import default_workers, run_stage
 from nlpdata.execution.spill import MAX_RUNS, Merge
 from nlpdata.options import takes
@@ -128,7 +126,7 @@ class _Run:
         self._make_portions()
         if self._plan.bucket_work.used:
             self._make_buckets()
-        with self._work_removed_on_refusal():
+        with self._work.removed_on_refusal():
             require_unchanged(self._plan.files, self._plan.fingerprints)
             require_examples(self._plan, self._counters)
         refuse_loss(self._plan, self._counters, loss.PARTS_KEPT)
@@ -208,21 +206,12 @@ class _Run:
             documents, waiting = (self._few_runs(f"{kind}-{split}") for kind in ("documents", "waiting"))
             merge = Merge([self._work.path / run for run in documents])
             buckets = plan_buckets(merge.histogram(slot_shift(work.by_file)), work.by_file)
-            with self._work_removed_on_refusal():
+            with self._work.removed_on_refusal():
                 refuse_lone_documents(self._plan, split, buckets)
             for group in group_buckets(buckets, -(-merge.bytes // BUCKETS_BYTES)):
                 units.append(BucketUnit(len(units), split, group, documents, waiting))
         stage = _Stage(work.stage, make_buckets, units, len(units), attrgetter("name"), describe=attrgetter("place"))
         self._collect(self._run_stage(stage))
-
-    @contextmanager
-    def _work_removed_on_refusal(self) -> Iterator[None]:
-        """A corpus that is refused is refused again the next time: its finished parts are of no use."""
-        try:
-            yield
-        except DataError:
-            self._work.remove()
-            raise
 
     def _make_shards(self) -> dict[str, list[dict]]:
         units, total = [], 0

@@ -127,11 +127,8 @@ class Run(OutputRun):
 
     def _require_documents(self, results: stages.Results) -> None:
         """What is left out is left out again the next time: the finished parts of a run without text are of no use."""
-        try:
+        with self.work.removed_on_refusal():
             require_documents(self._counters(results), len(self._plan.files))
-        except DataError:
-            self.work.remove()
-            raise
 
     def _counters(self, results: stages.Results) -> dict:
         split, dropped = (
@@ -142,11 +139,8 @@ class Run(OutputRun):
 
     def finish(self, results: stages.Results) -> SplittingResult:
         """Puts the text files in place, the JSON file last. DataError where the input has changed meanwhile."""
-        try:
+        with self.work.removed_on_refusal():
             require_unchanged(self._plan.files, self._plan.fingerprints)
-        except DataError:
-            self.work.remove()  # parts of it are of other content than its key says
-            raise
         shards, counters = [result for _, result in results[stages.WRITING]], self._counters(results)
         files = [self.folder / info["file"] for info in shards]
         finished = FinishedSet(self._plan.target, files, meta_content(self._plan, shards, counters))
