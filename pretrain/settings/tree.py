@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import logging
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any
 
@@ -162,8 +162,6 @@ def _merged_choice(registry: Registry, hint: Any, tree: dict | None, value: Any,
     given, chosen = chosen, _own_type(registry, chosen, place.on_line_of(value, "type").at("type"))
     part = _options_class(registry, chosen, place.on_line_of(value, "type").at("type"))
     options = tree[chosen] if tree and chosen == before else _defaults(part)
-    if tree and chosen != before and not value.keys() - {"type"}:
-        _report_dropped(registry, tree, chosen, options, place)
     for key, changes in value.items():
         if key in (chosen, given):
             options = merged(part, options, {} if changes is None else changes, place.on_line_of(value, key).at(key))
@@ -177,21 +175,33 @@ def _merged_choice(registry: Registry, hint: Any, tree: dict | None, value: Any,
     if flat:
         flat = _with_lines(flat, value)
         options = merged(part, options, flat, place)
+    if tree and chosen != before:
+        inner = (value[key] for key in (chosen, given) if isinstance(value.get(key), dict))
+        _report_dropped(registry, tree, chosen, options, {*flat}.union(*inner), place)
     return {"type": chosen, chosen: options}
 
 
-def _report_dropped(registry: Registry, tree: dict, chosen: str, options: dict, place: Place) -> None:
-    """Tells what a layer that names another type, and none of its options, drops of those that were set for the type before."""
+def _report_dropped(
+    registry: Registry, tree: dict, chosen: str, options: dict, named: Collection[str], place: Place
+) -> None:
+    """Tells what a layer that names another type drops of the options that were set for the type before.
+
+    Args:
+      options: of the type that is chosen.
+      named: options that the layer gives. Where it gives some, those that only the type before has are no news.
+    """
     before = tree["type"]
-    usual = _defaults(_options_class(registry, before, place))
+    usual, unset = (_defaults(_options_class(registry, each, place)) for each in (before, chosen))
+    lost = {name: value for name, value in tree[before].items() if value != usual.get(name) and name not in named}
     dropped = [
         f"{name} {value}" + (f" (now {options[name]})" if name in options else "")
-        for name, value in tree[before].items()
-        if value != usual.get(name) and options.get(name, usual) != value
+        for name, value in lost.items()
+        if (options[name] == unset.get(name) != value if name in options else not named)
     ]
     if dropped and not place.quiet:
         _log.warning(
-            f"{place}: {chosen!r} begins with its own defaults. Set for {before!r}, and dropped: {', '.join(dropped)}"
+            f"{place}: {chosen!r} begins with its own defaults. Set for {before!r}, and dropped: {', '.join(dropped)}. What is "
+            "to stay must be given here, too"
         )
 
 

@@ -78,13 +78,22 @@ def test_a_bare_name_chooses_with_defaults():
     assert encoder_of(over({"task": {"model": {"encoder": "large"}}})) == Choice("large", LargeConfig())
 
 
-def test_what_a_type_alone_drops_is_told():
+def test_what_another_type_drops_is_told():
     set_before = {"task": {"model": {"encoder": {"hidden_size": 8, "rate": 0.5, "num_hidden_layers": 2}}}}
     with messages() as said:
         over(set_before, {"task": {"model": {"encoder": {"type": "large"}}}})
     assert said == [
         "warning: layer 1: task.model.encoder: 'large' begins with its own defaults. Set for 'small', and dropped: "
-        "hidden_size 8 (now 256), rate 0.5"
+        "hidden_size 8 (now 256), rate 0.5. What is to stay must be given here, too"
+    ]
+    with messages() as said:  # of a layer with options of its own: what the new type has as well
+        over(
+            {"trainer": {"optimizer_config": {"learning_rate": {"initial_learning_rate": 0.002, "power": 2}}}},
+            {"trainer": {"optimizer_config": {"learning_rate": {"type": "cosine", "alpha": 0.1}}}},
+        )
+    assert said == [
+        "warning: layer 1: trainer.optimizer_config.learning_rate: 'cosine' begins with its own defaults. Set for 'polynomial', "
+        "and dropped: initial_learning_rate 0.002 (now 0.0001). What is to stay must be given here, too"
     ]
     with messages() as said:
         over(set_before, {"task": {"model": {"encoder": {"type": "large", "hidden_size": 8}}}})  # gives its own
