@@ -1,5 +1,6 @@
 """What a train line of metrics.jsonl is about: the steps since the line before."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -43,6 +44,15 @@ class Interval:
     def add_seconds(self, seconds: float) -> None:
         """Adds time to that of the step that was added last."""
         self._last.seconds += seconds
+
+    def finish(self) -> float:
+        """Waits until the device has taken the steps that were added, whose time that is; returns the seconds."""
+        begun = time.perf_counter()
+        for value in self.statistics[-1].values() if self.statistics else ():
+            float(value)
+        seconds = time.perf_counter() - begun
+        self.add_seconds(seconds)
+        return seconds
 
     def fetch(self) -> Iterator[tuple[int, dict[str, float]]]:
         """Waits for the device; yields (how many steps before the last one, numbers) of each step that was not fetched before."""

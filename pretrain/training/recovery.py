@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from nlpdata.errors import DataError
-from pretrain.settings.schema import TrainerConfig
+from pretrain.settings.schema import RuntimeConfig, TrainerConfig
 
 
 class Diverged(DataError):
@@ -21,6 +21,14 @@ class Diverged(DataError):
     def __init__(self, message: str, step: int):
         super().__init__(message)
         self.step = step
+
+
+def advice(runtime: RuntimeConfig) -> str:
+    """What the user of a run that has diverged can do."""
+    return (
+        "training has diverged, and nothing since the last checkpoint is saved. Lower the learning rate, lengthen the warm-up, or "
+        "check gradient_clip_norm" + (" and the loss scale." if runtime.mixed_precision_dtype == "float16" else ".")
+    )
 
 
 class Recoveries:

@@ -26,7 +26,7 @@ from pretrain.training.interrupts import Interrupted, SignalWatch
 from pretrain.training.interval import Interval
 from pretrain.training.logs import METRICS, read_lines
 from pretrain.training.prepared import Prepared
-from pretrain.training.recovery import Diverged, Recoveries
+from pretrain.training.recovery import Diverged, Recoveries, advice
 from pretrain.training.run_logs import RunLogs
 from pretrain.training.stages import Span
 from pretrain.training.writer import CheckpointWriter
@@ -174,7 +174,11 @@ class Trainer:
         """One step, and what is due after it; the wait for its batch began at `started`."""
         compiles = prepared.places not in self._seen
         self._seen.add(prepared.places)
+        if compiles:  # what the device still has to do is of the steps before
+            started += self._interval.finish()
         self._interval.add(self.take_step(step, prepared), prepared.tokens, prepared.places, compiles)
+        if compiles:
+            started += self._interval.finish()
         self.step = step + 1
         number = self._asked_to_end()
         ending = bool(number) or self.finished()
@@ -230,17 +234,10 @@ class Trainer:
             step = self.step - steps_ago
             fault = self._recoveries.fault(step, values, self._loss_of)
             if fault:
-                raise Diverged(f"{fault}: {self._advice()}", step)
+                raise Diverged(f"{fault}: {advice(self.config.runtime)}", step)
 
     def _loss_of(self, statistics: dict) -> float:
         return self._reduce([statistics])["loss"]
-
-    def _advice(self) -> str:
-        return (
-            "training has diverged, and nothing since the last checkpoint is saved. Lower the learning rate, lengthen the "
-            "warm-up, or check gradient_clip_norm"
-            + (" and the loss scale." if self.config.runtime.mixed_precision_dtype == "float16" else ".")
-        )
 
     def _recover(self, diverged: Diverged) -> None:
         """Returns to a checkpoint before the step that diverged, and skips the batches since then."""
@@ -298,7 +295,7 @@ class Trainer:
         started = time.monotonic()
         arrays = self.engine.state()
         if self._recoveries.wanted and (fault := not_finite(arrays)):
-            raise Diverged(f"{fault} after step {self.step}: {self._advice()}", self.step + 1)
+            raise Diverged(f"{fault} after step {self.step}: {advice(self.config.runtime)}", self.step + 1)
         if not self._is_chief:
             return
         info = {**self._info, "interval": list(self._interval.statistics)}
