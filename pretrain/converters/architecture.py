@@ -13,7 +13,7 @@ from typing import Any
 from nlpdata.errors import DataError, UsageError, opt
 from pretrain.converters.checkpoint import NoConfigurationError
 from pretrain.converters.graph_facts import GraphFacts
-from pretrain.encoders.model_config import published_shapes
+from pretrain.encoders.model_config import means_the_same, published_shapes
 from pretrain.encoders.published import published_forms
 from pretrain.encoders.weight_names import WORD_EMBEDDINGS, Row
 from pretrain.registry import ENCODERS
@@ -180,9 +180,8 @@ def agreeing(shown: Shown, known: Choice, source: str, stored: bool = False) -> 
         )
     own = {name: shown.options[name] for name in _AS_USUAL if name in shown.options}
     kept = {each.name: getattr(known.options, each.name) for each in fields(known.options)}
-    alike = {own.get("hidden_act"), kept["hidden_act"]} == {"gelu_tanh", "gelu_new"}
-    if alike:
-        own.pop("hidden_act")
+    if means_the_same(own.get("hidden_act"), kept["hidden_act"]):
+        own.pop("hidden_act", None)
     return Choice(known.type, type(known.options)(**kept | own))
 
 

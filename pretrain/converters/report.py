@@ -11,6 +11,7 @@ from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import HEADS, head_of, heads_of, listed, poolers_among
 from pretrain.converters.weights import UNKNOWN
 from pretrain.encoders.model import EncoderModel, weights_by_path
+from pretrain.encoders.model_config import means_the_same
 from pretrain.settings.schema import Choice
 
 _log = logging.getLogger(__name__)
@@ -82,7 +83,9 @@ def _differences(model: Choice | None, checkpoint: Checkpoint) -> list[str]:
     own, theirs = model.options, checkpoint.encoder.options
     pairs = [(name, getattr(theirs, name, None), getattr(own, name, None)) for name in _INVISIBLE]
     return [
-        f"{name} is {there!r} in the checkpoint, {here!r} in this model" for name, there, here in pairs if there != here
+        f"{name} is {there!r} in the checkpoint, {here!r} in this model"
+        for name, there, here in pairs
+        if not means_the_same(there, here)
     ]
 
 

@@ -108,8 +108,13 @@ def _disagreements(a: Choice, b: Choice) -> Iterator[tuple[str, Any, Any]]:
         return
     for field in fields(a.options):
         ours, theirs = getattr(a.options, field.name), getattr(b.options, field.name)
-        if ours != theirs and {ours, theirs} != {"gelu_new", "gelu_tanh"}:  # one function
+        if not means_the_same(ours, theirs):
             yield field.name, ours, theirs
+
+
+def means_the_same(a: Any, b: Any) -> bool:
+    """Whether two values of an option of encoders make the same model: gelu_new and gelu_tanh are one function."""
+    return a == b or (a, b) in (("gelu_new", "gelu_tanh"), ("gelu_tanh", "gelu_new"))
 
 
 def encoder_choice(values: dict[str, Any], source: str) -> Choice:

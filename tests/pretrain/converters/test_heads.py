@@ -173,6 +173,20 @@ def test_new_heads_on_the_encoder(tmp_path):
 # -------------------------------------------------------------------------------------------------------------- gaps
 
 
+def test_one_activation_under_two_names_is_no_difference():
+    checkpoint = make("bert", "encoder")
+    model, known = build_model(checkpoint), checkpoint.encoder
+    for there, here, expected in (
+        ("gelu_new", "gelu_tanh", []),
+        ("gelu", "gelu_tanh", ["hidden_act is 'gelu' in the checkpoint, 'gelu_tanh' in this model"]),
+    ):
+        theirs, ours = (
+            replace(known, options=replace(known.options, hidden_act=name, layer_norm_eps=1e-12))
+            for name in (there, here)
+        )
+        assert assign(model, replace(checkpoint, encoder=theirs), ours).warnings == expected
+
+
 @pytest.mark.parametrize("encoder", ["bert", "albert groups", "mobilebert pooled"])
 def test_every_gap_in_an_encoder_is_refused(encoder):
     """Whatever the head; but for a whole pooler that no head reads."""
