@@ -12,7 +12,7 @@ Runs from before the first rule counted from step 0 always; `with_older_rule` ke
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -170,12 +170,12 @@ def description(config: OptimizationConfig, train_steps: int, older: bool = Fals
         parts = {"learning_rate": config.learning_rate, "warmup": config.warmup}
         own = {name: part and {"type": part.type, "options": asdict(part.options)} for name, part in parts.items()}
         return own | {"train_steps": train_steps}
-    peak, fields = curve.peak(train_steps), asdict(curve)
-    formula = fields.pop("formula")
+    peak, numbers = curve.peak(train_steps), asdict(curve)
+    formula = numbers.pop("formula")
     if formula is not None:
-        warmup = {name: value for name, value in fields.items() if name.startswith("warmup")}
+        warmup = {name: value for name, value in numbers.items() if name.startswith("warmup")}
         return {"type": curve.type, "peak": peak, **warmup, "formula": formula, "rule": curve.rule}
-    return {"type": curve.type, "peak": peak, **fields, "rule": OLDER_RUN if followed is not config else curve.rule}
+    return {"type": curve.type, "peak": peak, **numbers, "rule": OLDER_RUN if followed is not config else curve.rule}
 
 
 def in_words(stored: Mapping) -> str:
@@ -195,7 +195,7 @@ def _in_words(stored: Mapping) -> str:
         steps = stored["warmup_steps"]
         words.append(f"warm-up from {stored['warmup_rate']:.4g} in {steps} step{'s' if steps > 1 else ''}")
     if "formula" in stored:
-        options = ", ".join(f"{name} {str(value)[:40]}" for name, value in stored["formula"].items())
+        options = ", ".join(f"{name} {str(value)[:40]}" for name, value in _in_order(stored["type"], stored["formula"]))
         words.append(f"then {stored['type']}: {options}"[:400])
     elif stored["decay_start"] is None:
         words.append("then constant")
@@ -206,6 +206,12 @@ def _in_words(stored: Mapping) -> str:
             f"{stored['decay_end']}"
         )
     return ", ".join(words)
+
+
+def _in_order(kind: str, options: Mapping) -> list[tuple[str, Any]]:
+    """The options of a learning rate in the order in which they are declared: those of a checkpoint come by name."""
+    declared = [each.name for each in fields(SCHEDULES.config_class(kind))] if SCHEDULES.is_built_in(kind) else []
+    return sorted(options.items(), key=lambda each: declared.index(each[0]) if each[0] in declared else len(declared))
 
 
 def is_older(info: Mapping) -> bool:
