@@ -9,7 +9,7 @@ from pretrain.registry import TASKS
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.tasks.task import Task
 from pretrain.training.agreement import RunData, refuse_other_stage, refuse_records_of_two_tokenizers
-from pretrain.training.checks import EVALUATIONS, check_experiment, with_metric
+from pretrain.training.checks import EVALUATIONS, check_experiment, warn_of_known_data, with_metric
 from pretrain.training.stages import Span, count_steps, of_stage, spans
 
 _log = logging.getLogger(__name__)
@@ -51,7 +51,8 @@ def build_stages(run: ExperimentConfig, configs: Sequence[ExperimentConfig], mod
     steps = None
     if trains:
         stages, steps = _with_spans(run, stages)
-    warnings = [warning for stage in stages for warning in check_experiment(stage.config, mode, steps, stage.task)]
+    warnings = list(warn_of_known_data(run, mode))  # of text, in whose place the stages have records
+    warnings += [warning for stage in stages for warning in check_experiment(stage.config, mode, steps, stage.task)]
     for warning in dict.fromkeys(warnings):
         _log.warning(warning)
     if steps is not None:

@@ -327,7 +327,7 @@ def _labels(run: _Run) -> Iterator[str]:
 
 
 def _evaluation(run: _Run) -> Iterator[str]:
-    settings, task = run.config.trainer, run.config.task
+    settings = run.config.trainer
     patience, folder = settings.early_stopping_patience, settings.best_checkpoint_export_subdir
     asks = {"early_stopping_patience": patience, "best_checkpoint_export_subdir": folder}
     if settings.best_checkpoint_eval_metric != "loss" and not folder and patience is None:
@@ -344,10 +344,7 @@ def _evaluation(run: _Run) -> Iterator[str]:
     require(settings.validation_steps != 0, "trainer.validation_steps", 0, "no batch to evaluate. -1 takes all.")
     if run.mode != "train_and_eval":
         return
-    path = task.train_data.input_path
-    own_split = str(path).startswith("toy:")
-    if path and path == task.validation_data.input_path and not own_split:
-        yield f"task.validation_data reads the training data, {path}: its scores do not show what the model makes of other text."
+    yield from warn_of_known_data(run.config, run.mode)
     if run.steps is None:
         return
     evaluations = -(-run.steps // settings.validation_interval)
@@ -359,6 +356,14 @@ def _evaluation(run: _Run) -> Iterator[str]:
         )
     elif folder and evaluations == 1:
         yield f"the best checkpoint will be the last: {often}. Lower trainer.validation_interval."
+
+
+def warn_of_known_data(config: ExperimentConfig, mode: str) -> Iterator[str]:
+    """A warning where a run is evaluated on the very records, or the very text, that it learns from."""
+    path = config.task.train_data.input_path
+    own_split = str(path).startswith("toy:")
+    if mode == "train_and_eval" and path and path == config.task.validation_data.input_path and not own_split:
+        yield f"task.validation_data reads the training data, {path}: its scores do not show what the model makes of other text."
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from pretrain.data import example_digest, pretraining_batches
 from pretrain.data.toy import toy_text, toy_vocabulary
 from pretrain.settings.schema import EvalPretrainingDataConfig, PretrainingDataConfig
 from pretrain.training import own_records
+from pretrain.training.built_stages import build_stages
 from pretrain.training.own_records import with_own_records
 from pretrain.training.stages import stage_configs
 from tests.messages import messages
@@ -116,6 +117,14 @@ def test_stages_of_equal_text_and_options_share_records(config, tmp_path):
     with pytest.raises(UsageError, match=r"trainer.stages\[1\]: task.train_data: .*seq_length is 64"):
         made(unfit, tmp_path / "other", configs=stage_configs(unfit))
     assert not (tmp_path / "other").exists()
+
+
+def test_text_that_is_both_learned_and_evaluated_is_told(config, tmp_path):
+    text = config.task.train_data.input_path
+    same = changed(config, "task.validation_data", input_path=text)
+    with messages() as said:
+        build_stages(same, with_own_records([same], tmp_path / "run", "train_and_eval"), "train_and_eval")
+    assert [line for line in said if f"task.validation_data reads the training data, {text}: its scores" in line]
 
 
 def test_hosts_other_than_the_first_wait_for_its_records(config, tmp_path, monkeypatch):
