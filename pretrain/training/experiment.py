@@ -1,5 +1,6 @@
 """run_experiment: from a configuration to a trained, evaluated or checked model."""
 
+import contextlib
 import gc
 import logging
 import os
@@ -38,6 +39,7 @@ from pretrain.training.checks import EVALUATIONS, check_experiment, check_weight
 from pretrain.training.continuous import train_on_each
 from pretrain.training.final_export import check_export, export_final
 from pretrain.training.following import CheckpointFeed, Found
+from pretrain.training.one_trainer import one_trainer
 from pretrain.training.own_records import with_own_records
 from pretrain.training.own_tokenizer import with_own_tokenizer
 from pretrain.training.plot import plot_loss
@@ -112,6 +114,7 @@ class _Run:
         self._given, self._model_dir, self._mode, self._started = config, model_dir, mode, time.monotonic()
         self._trains = mode not in EVALUATIONS
         self._engine: Any = None  # the one that is open
+        self._told_of_average = False
         self._configs = [
             with_own_tokenizer(with_toy_records(each, own or model_dir), model_dir) for each in stage_configs(config)
         ]
@@ -286,7 +289,9 @@ class _Run:
         if self._trains:
             report_changes(info, self._describe())
         if not self._trains and self._evaluates_average(info):
-            _log.info(f"the average of the weights is evaluated ({_EVALUATE})")
+            if not self._told_of_average:
+                _log.info(f"the average of the weights is evaluated ({_EVALUATE})")
+            self._told_of_average = True
             arrays = native.with_average(arrays)
         self._load(arrays)
         if self._trains:
@@ -366,6 +371,10 @@ class _Run:
     def _run(self, info: dict) -> dict[str, float]:
         if not self._trains:
             return self._new_trainer(info).evaluate()
+        with one_trainer(self._model_dir) if self._engine.host[0] == 0 else contextlib.nullcontext():
+            return self._train(info)
+
+    def _train(self, info: dict) -> dict[str, float]:
         if self._engine.host[0] == 0:
             self._keep_config()
             self._keep_tokenizer()

@@ -8,6 +8,7 @@ import pytest
 from nlpdata.errors import UsageError
 from pretrain.converters import native
 from pretrain.settings.schema import TrainerConfig
+from pretrain.training.one_trainer import one_trainer
 from pretrain.training.trainer import Trainer
 from tests.pretrain.runs import changed, curve, experiment, finish, lines, process, run
 from tests.pretrain.training.test_resume import _wait_for_step
@@ -93,6 +94,15 @@ def test_a_deadline_that_no_checkpoint_keeps_is_reported(config, tmp_path, monke
     warned = [line for line in said if "trainer.preemption_deadline is 1" in line]
     assert len(warned) == 1
     assert "lower trainer.checkpoint_interval" in warned[0]
+
+
+def test_one_process_at_a_time_trains_in_a_model_dir(config, whole):
+    before = (whole / "metrics.jsonl").read_bytes()
+    with one_trainer(whole), pytest.raises(UsageError) as error:
+        run(changed(config, "trainer", train_steps=12), whole)
+    assert str(error.value) == f"another process trains in {whole} now. Wait until it ends, or use another model_dir."
+    assert (whole / "metrics.jsonl").read_bytes() == before
+    assert any(line.startswith("nothing to do: ") for line in run(config, whole))  # once that has ended
 
 
 def test_times_are_checked_where_they_are_given():
