@@ -39,7 +39,8 @@ def find_records(paths: PathNames) -> list[AnyPath]:
     for text in [paths] if isinstance(paths, str | os.PathLike) else list(paths):
         for part, names in each_named(str(text), _find):
             if not names:
-                raise UsageError(f"no file matches {part!r} (current folder: {os.getcwd()}).{_closest_file(part)}")
+                here = "" if is_remote(part) else f" (current folder: {os.getcwd()})"
+                raise UsageError(f"no file matches {part!r}{here}.{_closest_file(part)}")
             for name in names:
                 path = path_of(name)
                 if path.is_dir():

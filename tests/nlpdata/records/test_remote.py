@@ -8,7 +8,7 @@ import tempfile
 import numpy as np
 import pytest
 
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, UsageError
 from nlpdata.files import ranges
 from nlpdata.records import remote as remote_files
 from nlpdata.records.contract import Feature
@@ -181,3 +181,6 @@ def test_damaged_files_are_named_as_given(store, local, traffic):
         with pytest.raises(DataError, match=f"^s3://bucket/other/{message}"):
             open_records(url)[0]
     assert len(open_records(store.put("empty.tfrecord", b""))) == 0
+    with pytest.raises(UsageError) as missing:
+        find_records("s3://bucket/none*")
+    assert str(missing.value) == "no file matches 's3://bucket/none*'."
