@@ -176,6 +176,7 @@ class Trainer:
         self._seen.add(prepared.places)
         if compiles:  # what the device still has to do is of the steps before
             started += self._interval.finish()
+            self._logs.note(f"step {step + 1}: compiling for a new shape of batch")
         self._interval.add(self.take_step(step, prepared), prepared.tokens, prepared.places, compiles)
         if compiles:
             started += self._interval.finish()
