@@ -62,6 +62,8 @@ _QUESTION_FLAGS = {
     "n_best_size",
     "max_answer_length",
     "null_score_diff_threshold",
+    "doc_stride",
+    "max_query_length",
 }
 _TEXT_FLAGS = {"task_name", "input_data_dir", "do_predict", "classifier_dropout"}
 
@@ -230,6 +232,9 @@ def resolve(values: dict, read_checkpoints: bool = True) -> ExperimentConfig:
     layers += [("--params_override", parse_overrides(text)) for text in values.get("params_override", ())]
     base = _experiment(name, values)
     config = with_layers(base, layers)
+    if _evaluates_training_data(config, values):
+        layers.append(("--do_eval", {"task": {"validation_data": {"input_path": config.task.train_data.input_path}}}))
+        config = with_layers(base, layers, quiet=True)
     by_module = _is_by_module(values, layers)
     if read_checkpoints and (by_module or not any(names_sizes(tree) for _, tree in layers)):
         source = _weights_of(config, values)
@@ -248,6 +253,14 @@ def resolve(values: dict, read_checkpoints: bool = True) -> ExperimentConfig:
 def gin_of(values: dict) -> GinBindings:
     """What --gin_file and --gin_params bind."""
     return read_gin(values.get("gin_file", ()), values.get("gin_params", ()))
+
+
+def _evaluates_training_data(config: ExperimentConfig, values: dict) -> bool:
+    """Whether --do_eval is that of the run_pretraining.py of google-research, which evaluates on --input_file."""
+    train, evaluated = config.task.train_data, config.task.validation_data
+    return (
+        bool(values.get("do_eval")) and config.task_type == "pretraining" and train.is_given and not evaluated.is_given
+    )
 
 
 def _tokenizer_of_texts(config: ExperimentConfig, values: dict) -> dict:

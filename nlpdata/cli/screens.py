@@ -89,10 +89,12 @@ def _heading(title: str) -> str:
 
 def _line(names: str, text: str, width: int) -> str:
     body = _filled(text, width, " " * (_NAMES + 4))
-    fits = len(names) <= _NAMES
-    return (
-        f"  {names:<{_NAMES}}  {body.lstrip()}\n" if fits and text else f"  {names}\n" + (f"{body}\n" if text else "")
+    if len(names) <= _NAMES and text:
+        return f"  {names:<{_NAMES}}  {body.lstrip()}\n"
+    spelled = textwrap.fill(
+        names, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False, break_long_words=False
     )
+    return f"{spelled}\n" + (f"{body}\n" if text else "")
 
 
 def _filled(text: str, width: int, indent: str) -> str:

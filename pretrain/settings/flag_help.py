@@ -20,7 +20,8 @@ _GROUPS = {
         "import_module", "backend", "seeds", "seed", "hypertune_metric",
     ),
     "Data": (
-        "input_files", "eval_files", "meta_data_file_path", "max_seq_length", "max_predictions_per_seq", "tokenizer",
+        "input_files", "eval_files", "meta_data_file_path", "max_seq_length", "max_predictions_per_seq", "doc_stride",
+        "max_query_length", "tokenizer",
         "train_batch_size", "eval_batch_size", "max_eval_steps", "log_example_digest",
     ),
     "Model": (

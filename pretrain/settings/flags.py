@@ -77,7 +77,7 @@ RUN = (
     Flag("do_eval", "Older form of --mode.", kind="switch"),
     Flag("do_predict", "Predict at the end: --task_name's test set, or --predict_file.", kind="switch"),
     Flag("predict_file", "SQuAD's JSON with the questions to answer; where it has answers, ours are scored."),
-    Flag("input_data_dir", "GLUE's folder, in which --do_predict finds the test set."),
+    Flag("input_data_dir", "GLUE's folder, in which --do_predict finds the test set.", aliases=("data_dir",)),
     Flag("task_name", "GLUE's name of the test set that --do_predict takes, e.g. CoLA."),
     Flag(
         "tokenizer",
@@ -94,13 +94,13 @@ RUN = (
 FIELDS = (
     Flag(
         "input_files",
-        "Training records, or text to pretrain on: paths or patterns, comma-separated.",
+        "Training records, text to pretrain on, or SQuAD's JSON: paths or patterns, comma-separated.",
         ("task.train_data.input_path",),
-        ("input_file", "train_files", "train_data_path"),
+        ("input_file", "train_files", "train_file", "train_data_path"),
     ),
     Flag(
         "eval_files",
-        "Records, or text of pretraining, to evaluate on: paths or patterns, comma-separated.",
+        "Records, text of pretraining, or SQuAD's JSON to evaluate on: paths or patterns, comma-separated.",
         ("task.validation_data.input_path",),
         ("eval_input_files", "eval_data_path"),
     ),
@@ -114,7 +114,7 @@ FIELDS = (
         "init_checkpoint",
         "Checkpoint to start from, of any supported format.",
         ("task.init_checkpoint",),
-        ("checkpoint_path",),
+        ("checkpoint_path", "albert_hub_module_handle"),
     ),
     Flag("init_heads", "Start the heads from it, too (pretraining).", ("task.init_heads",), kind="switch"),
     Flag(
@@ -133,6 +133,16 @@ FIELDS = (
         "Expected most predictions of a record.",
         ("task.train_data.max_predictions_per_seq", "task.validation_data.max_predictions_per_seq"),
     ),
+    Flag(
+        "doc_stride",
+        "SQuAD's JSON only: tokens between the starts of two windows.",
+        ("task.train_data.doc_stride", "task.validation_data.doc_stride"),
+    ),
+    Flag(
+        "max_query_length",
+        "SQuAD's JSON only: most tokens of a question.",
+        ("task.train_data.query_length", "task.validation_data.query_length"),
+    ),
     Flag("train_batch_size", "Examples of a step.", ("task.train_data.global_batch_size",), ("batch_size",)),
     Flag(
         "eval_batch_size",
@@ -143,7 +153,12 @@ FIELDS = (
     Flag(
         "num_train_epochs", "Passes over the data; clears train_steps.", ("trainer.num_train_epochs",), ("num_epochs",)
     ),
-    Flag("num_train_steps", "Steps of the whole run.", ("trainer.train_steps",), ("train_steps", "max_steps")),
+    Flag(
+        "num_train_steps",
+        "Steps of the whole run.",
+        ("trainer.train_steps",),
+        ("train_steps", "max_steps", "train_step"),
+    ),
     Flag(
         "steps", "Steps of this call, after those of earlier ones; the run's length stays.", ("trainer.steps_a_call",)
     ),
@@ -169,7 +184,7 @@ FIELDS = (
         "num_warmup_steps",
         "Steps in which the rate warms up, fewer than the run has.",
         (f"{_WARMUP}.warmup_steps",),
-        ("warmup_steps",),
+        ("warmup_steps", "warmup_step"),
     ),
     Flag(
         "optimizer",
@@ -259,6 +274,7 @@ FIELDS = (
     Flag("enable_xla", "Compile with XLA.", ("runtime.enable_xla",), ("use_xla",), kind="switch"),
     Flag("seed", "Seed of weights, dropout and order.", ("runtime.seed", "task.train_data.seed"), ("random_seed",)),
 )
+_OF_QUESTIONS = "questions are tokenized anew; nlpdata create-finetuning --task squad makes records that stay"
 _OF_TPUS = "--tpu names a TPU, and all of its cores are used"
 ACCEPTED = (
     Flag("alsologtostderr", kind="switch"),  # messages go there anyway
@@ -271,23 +287,42 @@ ACCEPTED = (
     Flag("predict_data_path", note="the test set needs no records"),
     *(Flag(name, note=_OF_TPUS) for name in ("num_tpu_cores", "tpu_zone", "gcp_project", "master")),
     Flag("use_tpu", note=_OF_TPUS, kind="switch"),
-    Flag("squad_dropout", note="the span head has no layer of its own to drop"),
+    Flag("squad_dropout", aliases=("dropout_prob",), note="the span head has no layer of its own to drop"),
     Flag("start_n_top", note="every start and end is scored: --n_best_size is how many answers stay"),
+    *(
+        Flag(name, note=_OF_QUESTIONS)
+        for name in ("train_feature_file", "predict_feature_file", "predict_feature_left_file")
+    ),
+    Flag("verbose_logging", note="what cannot be used is always reported", kind="switch"),
+    Flag("use_einsum", note="it chooses operations, not what they compute", kind="switch"),
     Flag("cs_ip", note="this runs on CPU, GPU or TPU"),
     Flag("device", note="--strategy_type and --num_gpus choose devices"),
     Flag("multireplica", note="--strategy_type and --num_gpus choose devices", kind="switch"),
     Flag("end_n_top", note="every start and end is scored: --n_best_size is how many answers stay"),
 )
 FLAGS = (*RUN, *FIELDS, *ACCEPTED)
-# Names in the scripts of Transformers -> ours, for messages only: they read other files, and weights from a hub.
+# Names in the scripts of Transformers -> ours, for messages only: they mean numbers a device, other files, and weights from a hub.
+_FIELD = "params_override"
 _IN_TRANSFORMERS = {
     "model_name_or_path": "init_checkpoint",
     "config_name": "model_config",
+    "model_type": "experiment",
     "tokenizer_name": "tokenizer",
-    "train_file": "input_files",
     "validation_file": "eval_files",
+    "test_file": "predict_file",
     "per_device_train_batch_size": "train_batch_size",
     "per_device_eval_batch_size": "eval_batch_size",
+    "warmup_ratio": "warmup_proportion",
+    "fp16": "mixed_precision_dtype",
+    "bf16": "mixed_precision_dtype",
+    "mlm_probability": f"{_FIELD}=task.train_data.masked_lm_prob",
+    "max_grad_norm": f"{_FIELD}={_OPTIMIZER}.gradient_clip_norm",
+    "adam_beta1": f"{_FIELD}={_OPTIMIZER}.beta_1",
+    "adam_beta2": f"{_FIELD}={_OPTIMIZER}.beta_2",
+    "lr_scheduler_type": f"{_FIELD}={_LEARNING_RATE}.type",
+    "label_smoothing_factor": f"{_FIELD}=task.label_smoothing",
+    "logging_steps": f"{_FIELD}=trainer.summary_interval",
+    "gradient_checkpointing": f"{_FIELD}=runtime.gradient_checkpointing",
     "save_steps": "save_checkpoints_steps",
     "save_total_limit": "keep_checkpoint_max",
     "resume_from_checkpoint": "model_dir",

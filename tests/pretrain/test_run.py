@@ -103,6 +103,15 @@ def test_an_experiment_of_ones_own():
     assert config == config_of("--experiment=bert/local")
 
 
+def test_do_eval_of_a_pretraining_without_other_records_evaluates_the_training_data():
+    """As run_pretraining.py of google-research does."""
+    line = "--experiment=bert/pretraining --do_train --input_file=a"
+    assert config_of(f"{line} --do_eval").task.validation_data.input_path == "a"
+    assert config_of(f"{line} --do_eval --eval_files=b").task.validation_data.input_path == "b"
+    for other in (line, f"{line} --mode=train_and_eval", f"{line.replace('pretraining', 'squad')} --do_eval"):
+        assert not config_of(other).task.validation_data.is_given
+
+
 # ------------------------------------------------------------------------------------------------------ lines of others
 
 GARDEN = """--experiment=bert/sentence_prediction --mode=train_and_eval --model_dir=gs://some_bucket/my_output_dir

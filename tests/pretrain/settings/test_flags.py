@@ -42,6 +42,11 @@ def test_forms(argv, values):
     [
         (["--experimnt=x"], "no flag --experimnt. Did you mean --experiment? "),
         (["--model_name_or_path=x"], "no flag --model_name_or_path. Did you mean --init_checkpoint? "),
+        (["--fp16"], "no flag --fp16. Did you mean --mixed_precision_dtype? "),
+        (
+            ["--max_grad_norm=1"],
+            "Did you mean --params_override=trainer.optimizer_config.optimizer.gradient_clip_norm? ",
+        ),
         (["train"], "'train' is not a flag"),
         (["--do_train", "True"], "'True' is not a flag"),
         (["--model_dir"], "--model_dir needs a value"),
@@ -76,6 +81,10 @@ def test_what_has_no_effect_is_reported():
         (["--train_data_path=a"], "task.train_data.input_path", "a"),
         (["--predict_batch_size=9"], "task.validation_data.global_batch_size", "9"),
         (["--version_2_with_negative"], "task.version_2_with_negative", True),
+        (["--train_file=train-v1.1.json"], "task.train_data.input_path", "train-v1.1.json"),
+        (["--train_step=5336"], "trainer.train_steps", "5336"),
+        (["--warmup_step=320"], "trainer.optimizer_config.warmup.warmup_steps", "320"),
+        (["--albert_hub_module_handle=hub"], "task.init_checkpoint", "hub"),
     ],
 )
 def test_spellings_of_older_scripts(argv, path, value):
@@ -99,7 +108,15 @@ def test_every_field_flag_sets_fields_that_exist():
     }
     own = {"classifier_dropout": "bert/sentence_prediction"}
     own |= dict.fromkeys(
-        ("version_2_with_negative", "n_best_size", "max_answer_length", "null_score_diff_threshold"), "bert/squad"
+        (
+            "version_2_with_negative",
+            "n_best_size",
+            "max_answer_length",
+            "null_score_diff_threshold",
+            "doc_stride",
+            "max_query_length",
+        ),
+        "bert/squad",
     )
     for flag in FIELDS:
         tree = to_tree(EXPERIMENTS.get(own.get(flag.name, "bert/pretraining"))())
