@@ -1,88 +1,21 @@
 """The documents of kamalkraj/ALBERT-TF2.0: pretraining.md, and the fine-tuning part of its README."""
 
 import json
-import random
 import re
-import tarfile
 from pathlib import Path
 
 from tests.migration.chain import Step, System
-from tests.pages import ROOT
-
-_GOOD, _BAD = "house", "river"  # the word that decides whether a sentence of the stand-in for CoLA is acceptable
+from tests.migration.given import give_albert, give_cola, give_english, give_questions, pack_module
 
 
 def give(folder: Path) -> None:
     """Text, ALBERT's module of TensorFlow Hub as an archive, CoLA and SQuAD: all of them small."""
-    texts = folder / "data"
-    texts.mkdir()
-    words: list[str] = []
-    for name in ("english_house", "english_town", "english_nature"):
-        text = (ROOT / "examples" / "corpus" / f"{name}.txt").read_text(encoding="utf-8")
-        (texts / f"{name}.txt").write_text(text)
-        words += re.findall(r"[a-z]{3,}", text)
-    (folder / "all.txt").write_text("".join(path.read_text() for path in sorted(texts.iterdir())))
-    _give_module(folder)
-    chosen = random.Random(1)
-    cola = folder / "glue_data" / "CoLA"
-    cola.mkdir(parents=True)
-    for split, count in (("train", 320), ("dev", 60)):
-        rows = [f"x\t{i % 2}\t\t{_sentence(chosen, words, i % 2)}" for i in range(count)]
-        (cola / f"{split}.tsv").write_text("\n".join(rows) + "\n")
-    rows = [f"{i}\t{_sentence(chosen, words, i % 2)}" for i in range(20)]
-    (cola / "test.tsv").write_text("\n".join(["index\tsentence", *rows]) + "\n")
-    (folder / "SQuAD").mkdir()
-    for version in ("v1.1", "v2.0"):
-        for split, count in (("train", 24), ("dev", 4)):
-            (folder / "SQuAD" / f"{split}-{version}.json").write_text(json.dumps(_squad(chosen, words, count, version)))
-
-
-def _sentence(chosen: random.Random, words: list[str], label: int) -> str:
-    return " ".join([*chosen.choices(words, k=5), _GOOD if label else _BAD])
-
-
-def _squad(chosen: random.Random, words: list[str], count: int, version: str) -> dict:
-    paragraphs = []
-    for number in range(count):
-        own = chosen.choices(words, k=30)
-        context, at = " ".join(own), len(" ".join(own[:10])) + 1
-        question = {"id": f"{number}", "question": f"what is after {own[9]} ?"}
-        question["answers"] = [{"text": own[10], "answer_start": at}]
-        if version == "v2.0":
-            question["is_impossible"] = number % 2 == 1
-            question["answers"] = [] if question["is_impossible"] else question["answers"]
-        paragraphs.append({"context": context, "qas": [question]})
-    return {"version": version, "data": [{"title": "t", "paragraphs": paragraphs}]}
-
-
-def _give_module(folder: Path) -> None:
-    """2.tar.gz: what tfhub-modules/google/albert_base/2.tar.gz holds, of a small model."""
-    import numpy as np
-
-    from nlpdata import train_tokenizer
-    from pretrain.converters import Checkpoint
-    from pretrain.converters.google_config import write_google_config
-    from pretrain.converters.write import write_checkpoint
-    from pretrain.encoders.model import build_encoder, new_model, weights_by_path
-    from tests.pretrain.runs import tiny
-
-    made, assets = folder / "made", folder / "made" / "assets"
-    train_tokenizer(str(folder / "data" / "*.txt"), str(assets / "30k-clean"), vocab_size=400, workers=1)
-    (assets / "30k-clean.tokenizer.json").unlink()  # a published model comes without
-    encoder = tiny("albert", vocab_size=400, max_position_embeddings=512)
-    model = new_model(build_encoder(encoder), {}, 0)
-    weights = {path: np.asarray(weight) for path, weight in weights_by_path(model).items()}
-    write_checkpoint(made / "tf1", Checkpoint("native", "tests", encoder, weights), "tf1")
-    write_google_config(assets / "albert_config.json", encoder)
-    with tarfile.open(folder / "2.tar.gz", "w:gz") as archive:
-        for path in (made / "tf1").iterdir():
-            if ".ckpt" in path.name:
-                suffix = path.name.partition(".ckpt")[2].lstrip("-").partition(".")[2]
-                archive.add(path, f"./variables/variables.{suffix}")
-        for name in ("saved_model.pb", "tfhub_module.pb"):
-            (made / name).touch()
-            archive.add(made / name, f"./{name}")
-        archive.add(assets, "./assets")
+    words = give_english(folder / "data")
+    (folder / "all.txt").write_text("".join(path.read_text() for path in sorted((folder / "data").iterdir())))
+    give_albert(folder / "albert", str(folder / "data" / "*.txt"))
+    pack_module(folder / "albert", folder / "2.tar.gz")
+    give_cola(folder / "glue_data" / "CoLA", words)
+    give_questions(folder / "SQuAD", words)
 
 
 def _learned(folder: Path, output: str) -> None:
@@ -286,7 +219,7 @@ python create_finetuning_data.py \\
  --classification_task_name=${TASK_NAME}
 """,
             stand_ins={"large/": "base/", "--max_seq_length=128": "--max_seq_length=32"},
-            prints=(r"^train: records +320$", r"^dev: records +60$"),
+            prints=(r"^train: records +160$", r"^dev: records +60$"),
             writes=("cola_processed/CoLA_train.tf_record", "cola_processed/CoLA_eval.tf_record"),
         ),
         Step(
@@ -304,7 +237,7 @@ run here, the test set follows: `test_results.tsv` has the scores, `submit_resul
             prints=(
                 r"^experiment: albert/sentence_prediction",
                 r"^--custom_training_loop has no effect here",
-                r"^evaluation at step 60: .*accuracy",
+                r"^evaluation at step 30: .*accuracy",
             ),
             check=_learned,
         ),

@@ -1,6 +1,7 @@
 """Commands of other systems' documents, and what they are here: one list for docs/migration and for the test that runs it."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +19,7 @@ class Step:
       prints: regular expressions that its output must match.
       writes: files that exist afterwards.
       check: (folder, output) -> None, raises AssertionError.
+      imports: whether its programs run in a Python of their own, where what libraries write as they are imported shows.
     """
 
     heading: str
@@ -28,6 +30,53 @@ class Step:
     prints: Sequence[str] = ()
     writes: Sequence[str] = ()
     check: Callable[[Path, str], None] | None = None
+    imports: bool = False
+
+
+def _joined(text: str) -> str:
+    """Text with the rows of its tables in one line each: their other lines are indented."""
+    return re.sub(r"\n {4,}", " ", text)
+
+
+@dataclass(frozen=True)
+class Flags:
+    """All flags of a program of another system, and what they are here.
+
+    Attributes:
+      program: its name there.
+      commands: those here that have its flags.
+      table: a line for each, which may continue in lines that are indented: names there with commas between them | default there |
+        ours, "same" where it has the same name, "accepted" where it has no effect | our default, where it is another number | a
+        remark, "by default ..." where it is no number.
+      experiment: of `pretrain run`, whose defaults these are.
+    """
+
+    program: str
+    commands: Sequence[str]
+    table: str
+    experiment: str = ""
+
+    def rows(self) -> Iterator[tuple[list[str], str, str, str, str]]:
+        """(names there without dashes, default there, ours, our default, remark) of each line."""
+        for line in filter(None, _joined(self.table).splitlines()):
+            names, *cells = (cell.strip() for cell in line.split("|"))
+            if len(cells) != 4:
+                raise ValueError(f"{self.program}: expected five cells. Received: {line!r}")
+            default, ours, own_default, remark = cells
+            yield [name.strip() for name in names.split(",")], default, ours, own_default, remark
+
+    def markdown(self) -> str:
+        """The table of a page."""
+        lines = [
+            f"### {self.program}",
+            "",
+            "| there | default | here | default, if another | |",
+            "|---|---|---|---|---|",
+        ]
+        for names, default, ours, own_default, remark in self.rows():
+            there = ", ".join(f"`--{name}`" for name in names)
+            lines.append(f"| {there} | {default} | {ours} | {own_default} | {remark} |")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -40,8 +89,9 @@ class System:
       about: the first paragraphs of the page.
       programs: a program there -> the one here.
       steps: its document's commands, in their order; each uses what those before it wrote.
+      flags: of its programs.
       give: makes what the document takes for granted in an empty folder: texts, checkpoints, small enough for a test.
-      after: the last paragraphs of the page.
+      after: the last paragraphs of the page; rows of tables may continue in lines that are indented.
     """
 
     name: str
@@ -50,6 +100,7 @@ class System:
     programs: Mapping[str, str]
     steps: Sequence[Step]
     give: Callable[[Path], None]
+    flags: Sequence[Flags] = ()
     after: str = ""
 
     def new(self, step: Step) -> str:
@@ -83,7 +134,8 @@ class System:
             else:
                 parts += ["There:", f"```bash\n{there}\n```"] if there else []
                 parts += ["Here:", f"```bash\n{here}\n```"]
-        parts += [self.after.strip()] if self.after else []
+        parts += ["## All flags", *(flags.markdown() for flags in self.flags)] if self.flags else []
+        parts += [_joined(self.after).strip()] if self.after else []
         return "\n\n".join(parts) + "\n"
 
     def _table(self) -> str:

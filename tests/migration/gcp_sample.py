@@ -103,6 +103,7 @@ test split is evaluated, as there.
             stand_ins={"export ": "export MAX_SEQ_LENGTH=32 STEPS=2 "},
             prints=(r"^evaluation at step 2: .*accuracy [\d.]+",),
             writes=("local/records/train.tfrecord", "local/run/eval_results.json"),
+            imports=True,
         ),
         Step(
             heading="The trainer itself",

@@ -221,7 +221,7 @@ pretrain run \\
  --experiment=bert/local --model_dir=/tmp/tfnlp_sandbox/ \\
  --mode=train --alsologtostderr 2>&1
 """,
-            stand_ins={"/tmp/": ""},
+            stand_ins={"/tmp/": "", "--mode=train": "--mode=train --train_steps=10"},
             prints=(r"^step \d+/\d+ +loss \d",),
             writes=("tfnlp_sandbox/checkpoints",),
         ),

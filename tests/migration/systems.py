@@ -4,9 +4,24 @@ from tests.migration.albert_tf2 import SYSTEM as ALBERT_TF2
 from tests.migration.cerebras import SYSTEM as CEREBRAS
 from tests.migration.chain import System
 from tests.migration.gcp_sample import SYSTEM as GCP_SAMPLE
+from tests.migration.google_albert import SYSTEM as GOOGLE_ALBERT
+from tests.migration.google_bert import SYSTEM as GOOGLE_BERT
+from tests.migration.hf_run_glue import SYSTEM as HF_RUN_GLUE
+from tests.migration.hf_run_mlm import SYSTEM as HF_RUN_MLM
+from tests.migration.hf_run_qa import SYSTEM as HF_RUN_QA
 from tests.migration.model_garden import SYSTEM as MODEL_GARDEN
 
-SYSTEMS: tuple[System, ...] = (MODEL_GARDEN, CEREBRAS, ALBERT_TF2, GCP_SAMPLE)
+SYSTEMS: tuple[System, ...] = (
+    GOOGLE_BERT,
+    GOOGLE_ALBERT,
+    HF_RUN_MLM,
+    HF_RUN_GLUE,
+    HF_RUN_QA,
+    MODEL_GARDEN,
+    CEREBRAS,
+    ALBERT_TF2,
+    GCP_SAMPLE,
+)
 
 
 def index() -> str:
@@ -15,6 +30,7 @@ def index() -> str:
     return (
         "# Coming from another system\n\n"
         "The commands of these systems' documents run here with another program's name: options, names of files and the "
-        "order of the steps stay. Each page has the commands of the document and ours; the tests run them from text to "
-        "score, on small data.\n\n" + "\n".join(lines) + "\n"
+        "order of the steps stay, as far as there is one program for each. Each page has the commands of the document and ours; "
+        "the tests run them from text to score, on small data. Those of Google's and Transformers' scripts also list all flags, "
+        "both defaults, and what to set for the same numbers.\n\n" + "\n".join(lines) + "\n"
     )

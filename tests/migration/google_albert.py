@@ -1,0 +1,294 @@
+"""The README of google-research/albert: pretraining, run_classifier, run_squad_v1, run_squad_v2, its vocabulary and modules."""
+
+import hashlib
+import json
+import tarfile
+from pathlib import Path
+
+from tests.migration.chain import Step, System
+from tests.migration.given import give_albert, give_cola, give_english, give_questions, pack_module
+from tests.migration.google_flags import ALBERT as FLAGS
+
+_HUB = "https://tfhub.dev/google/albert_base/2"
+
+
+def give(folder: Path) -> None:
+    """Text, CoLA, SQuAD, and one small ALBERT: as a released checkpoint, and in TF-Hub's cache."""
+    words = give_english(folder / "text")
+    give_cola(folder / "glue" / "CoLA", words)
+    give_questions(folder / "squad", words)
+    give_albert(folder / "albert_base", str(folder / "text" / "*.txt"))
+    pack_module(folder / "albert_base", folder / "module.tar.gz")
+    with tarfile.open(folder / "module.tar.gz") as module:
+        module.extractall(folder / "hub_cache" / hashlib.sha1(_HUB.encode()).hexdigest(), filter="data")
+
+
+def _learned(folder: Path, output: str) -> None:
+    assert json.loads((folder / "cola_output" / "eval_results.json").read_text())["accuracy"] > 0.9
+    rows = [line.split("\t") for line in (folder / "cola_output" / "submit_results.tsv").read_text().splitlines()]
+    assert rows == [["index", "prediction"], *([f"{i}", f"{i % 2}"] for i in range(20))]
+    assert (folder / "cola_output" / "best").is_dir()
+
+
+def _squad(version: str) -> str:
+    return f"""
+python -m albert.run_squad_{version[:2]} \\
+  --albert_config_file=$ALBERT_DIR/albert_config.json \\
+  --output_dir=/tmp/squad_{version[:2]} \\
+  --train_file=$SQUAD_DIR/train-{version}.json \\
+  --predict_file=$SQUAD_DIR/dev-{version}.json \\
+  --train_feature_file=/tmp/train.tf_record \\
+  --predict_feature_file=/tmp/dev.tf_record \\
+  --predict_feature_left_file=/tmp/dev_left.pkl \\
+  --init_checkpoint=$ALBERT_DIR/model.ckpt-best \\
+  --spm_model_file=$ALBERT_DIR/30k-clean.model \\
+  --do_lower_case \\
+  --max_seq_length=384 \\
+  --doc_stride=128 \\
+  --max_query_length=64 \\
+  --do_train=true \\
+  --do_predict=true \\
+  --train_batch_size=48 \\
+  --predict_batch_size=8 \\
+  --learning_rate=5e-5 \\
+  --num_train_epochs=2.0 \\
+  --warmup_proportion=.1 \\
+  --save_checkpoints_steps=5000 \\
+  --n_best_size=20 \\
+  --max_answer_length=30
+"""
+
+
+_SHORTER = {"/tmp/": "", "--do_lower_case": "--do_lower_case --print_config"}  # albert_tf2.py trains on these files
+
+SYSTEM = System(
+    name="google_albert",
+    title="google-research/albert",
+    about="""
+The scripts' options work as they are, and so do the released checkpoints (`albert_base_v2.tar.gz`, its folder, or the prefix
+`model.ckpt-best` in it), TF-Hub's modules and `30k-clean.model`. Records of either side are read by the other. `run_classifier` is
+two commands here: the records of a data set are made once, for all runs on it.
+
+`--albert_config_file` takes the experiment that the data is for, and says which. What a command does not give is that of the
+experiment, not of the script: the tables below have both defaults. `run_race` has no counterpart; `export_to_tfhub` and
+`export_checkpoints` are `pretrain export`.
+""",
+    programs={
+        "spm_train": "nlpdata train-tokenizer",
+        "python -m albert.create_pretraining_data": "nlpdata create-pretraining",
+        "python -m albert.run_pretraining": "pretrain run",
+        "python -m albert.run_classifier": "nlpdata create-finetuning, then pretrain run",
+        "python -m albert.run_squad_v1": "pretrain run",
+        "python -m albert.run_squad_v2": "pretrain run",
+        "python -m albert.export_to_tfhub": "pretrain export --format hub",
+        "python -m albert.export_checkpoints": "pretrain export --format tf1",
+    },
+    steps=(
+        Step(
+            heading="A vocabulary of your own",
+            text="""
+The command of [ALBERT-TF2.0's page](albert_tf2.md#a-tokenizer-of-your-own) is that of google-research/albert's README. In
+short, with the same pieces:
+""",
+            new="nlpdata train-tokenizer --input 'text/*.txt' --output 30k-clean --vocab-size 30000",
+            stand_ins={"30000": "400"},
+            writes=("30k-clean.model", "30k-clean.vocab"),
+        ),
+        Step(
+            heading="Records for pretraining",
+            text="""
+Sentence order, whole words and runs of up to three, as there. A `.vocab` file next to the `.model` is not needed, and is left
+out where both are given.
+""",
+            old="""
+export ALBERT_DIR=/path/to/albert_base
+python -m albert.create_pretraining_data \\
+  --input_file='text/*.txt' \\
+  --output_file=/tmp/pretraining.tf_record \\
+  --vocab_file=$ALBERT_DIR/30k-clean.vocab \\
+  --spm_model_file=$ALBERT_DIR/30k-clean.model \\
+  --max_seq_length=512 \\
+  --max_predictions_per_seq=20 \\
+  --dupe_factor=40
+""",
+            stand_ins={
+                "/tmp/": "",
+                "/path/to/": "",
+                "length=512": "length=64",
+                "seq=20": "seq=8",
+                "factor=40": "factor=2",
+            },
+            prints=(r"^examples, train +\d\d+$",),
+            writes=("pretraining.meta.json",),
+        ),
+        Step(
+            heading="Pretraining",
+            text="""
+As there, `--do_eval` evaluates on `--input_file`, the training data, and a warning says so; `--eval_files` names other records.
+The metrics are the same; those of sentence order are called `next_sentence_accuracy` and `next_sentence_loss`, as the label of
+the records is. TF-Hub's modules have no weights for sentence order: they start at random, which is reported.
+""",
+            old="""
+python -m albert.run_pretraining \\
+    --input_file=/tmp/pretraining.tf_record \\
+    --output_dir=/tmp/pretraining_output \\
+    --init_checkpoint=$ALBERT_DIR/model.ckpt-best \\
+    --albert_config_file=$ALBERT_DIR/albert_config.json \\
+    --do_train \\
+    --do_eval \\
+    --train_batch_size=4096 \\
+    --eval_batch_size=64 \\
+    --max_seq_length=512 \\
+    --max_predictions_per_seq=20 \\
+    --optimizer='lamb' \\
+    --learning_rate=.00176 \\
+    --num_train_steps=125000 \\
+    --num_warmup_steps=3125 \\
+    --save_checkpoints_steps=5000
+""",
+            stand_ins={
+                "/tmp/": "",
+                "--do_eval": "--do_eval --print_config",
+            },
+            prints=(r"^experiment: albert/pretraining", r"^ +input_path: pretraining.tf_record$", r"^ +type: lamb$"),
+        ),
+        Step(
+            heading="GLUE: CoLA",
+            text="""
+The settings of `run_glue.sh` ([all of them](#the-settings-of-the-eight-tasks)). The scores are accuracy, f1 and Matthews'
+correlation (STS-B: Pearson and Spearman). Where `keep_checkpoint_max` and `best_trial.txt` chose the best checkpoint there,
+`best_checkpoint_export_subdir` keeps it here, in the folder that it names. A module is looked up in TF-Hub's cache; nothing is
+downloaded.
+""",
+            old="""
+export ALBERT_ROOT=/path/to
+python3 -m run_classifier \\
+  --data_dir=$ALBERT_ROOT/glue \\
+  --output_dir=/tmp/cola_output \\
+  --vocab_file=$ALBERT_ROOT/vocab.txt \\
+  --spm_model_file=$ALBERT_ROOT/30k-clean.model \\
+  --albert_hub_module_handle=https://tfhub.dev/google/albert_base/2 \\
+  --task_name=CoLA \\
+  --do_train --do_eval --do_predict \\
+  --do_lower_case \\
+  --max_seq_length=512 \\
+  --optimizer=adamw \\
+  --warmup_step=320 \\
+  --learning_rate=1e-5 \\
+  --train_step=5336 \\
+  --save_checkpoints_steps=100 \\
+  --train_batch_size=16
+""",
+            new="""
+export ALBERT_ROOT=/path/to
+nlpdata create-finetuning \\
+  --data_dir=$ALBERT_ROOT/glue \\
+  --output_dir=/tmp/cola_records \\
+  --spm_model_file=$ALBERT_ROOT/30k-clean.model \\
+  --task_name=CoLA \\
+  --max_seq_length=512
+pretrain run --experiment=albert/sentence_prediction \\
+  --data_dir=$ALBERT_ROOT/glue \\
+  --output_dir=/tmp/cola_output \\
+  --albert_hub_module_handle=https://tfhub.dev/google/albert_base/2 \\
+  --task_name=CoLA \\
+  --do_train --do_eval --do_predict \\
+  --input_files=/tmp/cola_records/train.tfrecord \\
+  --eval_files=/tmp/cola_records/dev.tfrecord \\
+  --optimizer=adamw \\
+  --warmup_step=320 \\
+  --learning_rate=1e-5 \\
+  --train_step=5336 \\
+  --save_checkpoints_steps=100 \\
+  --train_batch_size=16 \\
+  --params_override=trainer.validation_interval=100,trainer.best_checkpoint_export_subdir=best,\
+trainer.best_checkpoint_eval_metric=matthews_corrcoef
+""",
+            stand_ins={
+                "/tmp/": "",
+                "/path/to": "albert_base",
+                "$ALBERT_ROOT/glue": "glue",
+                "length=512": "length=32",
+                "step=320": "step=3",
+                "rate=1e-5": "rate=1e-2",
+                "step=5336": "step=30 --tfhub_cache_dir=hub_cache",
+            },
+            prints=(r"^evaluation at step 30: .*matthews_corrcoef", r"^best "),
+            check=_learned,
+        ),
+        Step(
+            heading="The checkpoint out again",
+            text="""
+Of any run, without the optimizer's slots, as `export_checkpoints` writes it: `model.ckpt-best` and `albert_config.json`.
+`--format hub` makes a module for `hub.KerasLayer` (of TensorFlow 2), `--format h5` the files of ALBERT-TF2.0, `--format hf` a
+folder for Transformers ([all formats](../checkpoints.md#converting-and-exporting)).
+""",
+            old="""
+python -m albert.export_checkpoints \\
+  --albert_directory=/tmp/cola_output \\
+  --export_path=my_albert
+""",
+            new="pretrain export /tmp/cola_output my_albert --format tf1",
+            stand_ins={"/tmp/": ""},
+            writes=("my_albert/model.ckpt-best.index", "my_albert/albert_config.json"),
+        ),
+        Step(
+            heading="SQuAD 1.1",
+            text="The answers are scored as the official script does, at the end; the JSON is tokenized when the run starts.",
+            old="export SQUAD_DIR=/path/to/squad\n" + _squad("v1.1"),
+            stand_ins=_SHORTER | {"/path/to/": ""},
+            prints=(r"^experiment: albert/squad", r"^--train_feature_file has no effect here", r"^ +type: albert$"),
+        ),
+        Step(
+            heading="SQuAD 2.0",
+            text="""
+The file says itself that questions may have no answer. There, the answer layer is XLNet's (the end depends on the start, and a
+classifier of its own says whether there is an answer); here, as in BERT and for SQuAD 1.1, no answer is the score of the first
+token.
+""",
+            old=_squad("v2.0"),
+            stand_ins=_SHORTER,
+            prints=(r"^ +input_path: squad/train-v2.0.json$", r"^ +doc_stride: 128$", r"^ +n_best_size: 20$"),
+        ),
+    ),
+    give=give,
+    flags=FLAGS,
+    after="""
+## The settings of the eight tasks
+
+| task | `--warmup_step` | `--learning_rate` | `--train_step` | `--save_checkpoints_steps` | `--train_batch_size` |
+|---|---|---|---|---|---|
+| SST-2 | 1256 | 1e-5 | 20935 | 100 | 32 |
+| MNLI | 1000 | 3e-5 | 10000 | 100 | 128 |
+| CoLA | 320 | 1e-5 | 5336 | 100 | 16 |
+| QNLI | 1986 | 1e-5 | 33112 | 200 | 32 |
+| QQP | 1000 | 5e-5 | 14000 | 100 | 128 |
+| RTE | 200 | 3e-5 | 800 | 100 | 32 |
+| STS-B | 214 | 2e-5 | 3598 | 100 | 16 |
+| MRPC | 200 | 2e-5 | 800 | 100 | 32 |
+
+## What gives other numbers, and how to get the same
+
+| there | here | the same |
+|---|---|---|
+| a chunk of one sentence, and a document of one, get a random second segment | both segments are of one document, always
+    ([differences](../differences.md#sentence-order-sop)) | not possible, and not wanted |
+| pieces with a character outside ASCII begin a word | words begin at the word mark ([masking](../differences.md#masking)) | not
+    possible |
+| LAMB and AdamW without bias correction | AdamW in pretraining the same; LAMB and fine-tuning with it |
+    `--params_override=trainer.optimizer_config.optimizer.bias_correction=false` |
+| the rate falls from step 0 on, and drops where warm-up ends | it falls from where warm-up ends, so that the rate given is
+    reached | `--params_override=trainer.optimizer_config.learning_rate.decay_steps=N` (N: the number of steps) has the rates of
+    there from the end of warm-up on ([the learning rate](../differences.md#the-learning-rate)) |
+| the norm of the gradients is limited to 1.0 | the same | |
+| steps of SQuAD: int(questions / batch * epochs) | int(windows / batch) * epochs | `--num_train_steps` |
+| tokens of SQuAD are aligned with the text by a longest common subsequence; a question where too little matches is left out |
+    exactly, through both normalisations ([fine-tuning](../finetuning.md#squad)) | not possible, and not wanted |
+| SQuAD 2.0: a start and end of XLNet, 5 of each | a start and an end for each token, as in BERT | not possible |
+| batches have the full length | fine-tuning cuts each batch to its longest example: the same numbers, faster |
+    `--params_override=task.train_data.trim_padding=false` |
+
+Weight decay (0.01, not of biases and layer normalisation), epsilon (1e-6), dropout of the classifier (0.1) and gelu by tanh are
+the same. A forward pass gives the numbers of there within 2e-5 ([checkpoints](../checkpoints.md#numbers)).
+""",
+)
