@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nlpdata.pretraining.plan import CreationResult
     from nlpdata.records.reader import Records, open_records
     from nlpdata.records.verification import VerifyReport, verify
+    from nlpdata.reports.making import ReportResult, report
     from nlpdata.tokenizers.interface import Tokenizer, load_tokenizer
     from nlpdata.tokenizers.training.train import TrainingResult, train_tokenizer
 
@@ -29,6 +30,7 @@ _MODULES = {
     "FinetuningResult": "nlpdata.finetuning.plan",
     "NlpdataError": "nlpdata.errors",
     "Records": "nlpdata.records.reader",
+    "ReportResult": "nlpdata.reports.making",
     "SplittingResult": "nlpdata.corpus.splitting.plan",
     "Tokenizer": "nlpdata.tokenizers.interface",
     "TrainingResult": "nlpdata.tokenizers.training.train",
@@ -38,6 +40,7 @@ _MODULES = {
     "create_pretraining": "nlpdata.pretraining.create",
     "load_tokenizer": "nlpdata.tokenizers.interface",
     "open_records": "nlpdata.records.reader",
+    "report": "nlpdata.reports.making",
     "split_sentences": "nlpdata.corpus.splitting.run",
     "train_tokenizer": "nlpdata.tokenizers.training.train",
     "verify": "nlpdata.records.verification",
@@ -48,6 +51,7 @@ __all__ = [
     "FinetuningResult",
     "NlpdataError",
     "Records",
+    "ReportResult",
     "SplittingResult",
     "Tokenizer",
     "TrainingResult",
@@ -57,6 +61,7 @@ __all__ = [
     "create_pretraining",
     "load_tokenizer",
     "open_records",
+    "report",
     "split_sentences",
     "train_tokenizer",
     "verify",

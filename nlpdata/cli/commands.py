@@ -27,6 +27,7 @@ from nlpdata.errors import BEGINS_ANEW, RESUMES, UsageError, as_flag, opt
 from nlpdata.finetuning.options import LocalFinetuningRequest
 from nlpdata.options import BeamArguments, help_of
 from nlpdata.pretraining.options import LocalPretrainingRequest
+from nlpdata.reports.options import ReportRequest
 from nlpdata.tokenizers.training.options import LocalTrainingRequest
 
 app = typer.Typer(
@@ -153,11 +154,7 @@ def create_finetuning_command(
 
 def _call(command: str, request_class: Any, runner: str, beam_args: Sequence[str] | None, given: dict[str, Any]) -> Any:
     """Calls the function of a command on a runner. Its result; of a dry run, the summary of it."""
-    given["input"] = [*(given["input"] or []), *(given.pop("more") or [])] or None
-    given = {name: value for name, value in given.items() if value is not None}
-    for each in fields(request_class):
-        if each.init and each.default is MISSING and each.name not in given:
-            raise UsageError(f"{opt(each.name)} is missing. {help_of(each)}")
+    given = _arguments(request_class, given)
     dry_run = given.get("dry_run", False)
     result = _function(command, runner, given, list(beam_args or []))(**given)
     if not dry_run:
@@ -165,6 +162,16 @@ def _call(command: str, request_class: Any, runner: str, beam_args: Sequence[str
     if runner == LOCAL:
         return summaries.of_estimate(command, result)
     return Summary(command, {"dry_run": True, "job": result}, json.dumps(result, indent=2).splitlines())
+
+
+def _arguments(request_class: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a function; FILE arguments are input, too. UsageError where one is missing."""
+    given["input"] = [*(given["input"] or []), *(given.pop("more") or [])] or None
+    given = {name: value for name, value in given.items() if value is not None}
+    for each in fields(request_class):
+        if each.init and each.default is MISSING and each.name not in given:
+            raise UsageError(f"{opt(each.name)} is missing. {help_of(each)}")
+    return given
 
 
 def _function(command: str, runner: str, given: dict[str, Any], beam_args: list[str]) -> Callable[..., Any]:
@@ -213,6 +220,25 @@ def verify_command(files: Records) -> Summary:
     from nlpdata.records.verification import verify
 
     return summaries.of_verification(verify(files))
+
+
+@_command(
+    "report",
+    """
+    nlpdata report 'data/*.txt' --tokenizer tok/spm.model --output corpus.html
+    nlpdata report 'data/*.txt' --evaluation glue/MRPC --output corpus.html
+    nlpdata report out/train.meta.json --output records.html
+    """,
+)
+@with_common
+@with_options(ReportRequest)
+def report_command(quiet: bool = False, **given: Any) -> Summary:
+    """Make a page about a corpus or about records.
+
+    It shows lengths, scripts, tokens, masks, labels, what is repeated or left out, and text of evaluation sets in the corpus."""
+    from nlpdata.reports.making import report
+
+    return summaries.of_report(report(**_arguments(ReportRequest, {**given, "progress": not quiet})))
 
 
 def _rewrite(argv: list[str]) -> list[str]:

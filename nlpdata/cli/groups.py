@@ -4,7 +4,7 @@ _GROUPS = {
     "Input": (
         "input", "more", "files", "task", "tfds", "tfds_data_dir", "tfds_splits", "splits", "dev_input", "test_input",
         "eval_fraction", "language", "text_key", "limit_documents", "invalid_utf8", "on_bad_row", "accept_loss",
-        "sample_lines", "max_line_bytes", "limit", "first",
+        "sample_lines", "max_line_bytes", "limit", "first", "evaluation", "ngram",
     ),
     "Format": (
         "text_field", "text_column", "text_b_column",

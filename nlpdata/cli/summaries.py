@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 
 from nlpdata.cli.results import Summary, table
 from nlpdata.execution.executor import duration
+from nlpdata.reports.charts import shown
+from nlpdata.reports.page import size
 
 if TYPE_CHECKING:
-    from nlpdata import CreationResult, FinetuningResult, SplittingResult, TrainingResult, VerifyReport
+    from nlpdata import CreationResult, FinetuningResult, ReportResult, SplittingResult, TrainingResult, VerifyReport
     from nlpdata.output.estimate import Estimate
 
 CLASSES_SHOWN = 20
@@ -64,6 +66,18 @@ def of_verification(report: "VerifyReport") -> Summary:
     return Summary("verify", facts, [str(report)], exit_code=1 if report.faults else 0)
 
 
+def of_report(result: "ReportResult") -> Summary:
+    """Of report."""
+    width = max(map(len, result.figures))
+    lines = [f"{name:<{width}}  {shown(value):>14}" for name, value in result.figures.items()]
+    for name, found in result.overlap.items():
+        told = found["rows"] - found["too_short"]
+        lines.append(
+            f"{name}: {found['contaminated']:,} of {told:,} rows are in the corpus, {found['too_short']:,} are too short to tell"
+        )
+    return Summary("report", vars(result), [*lines, f"written: {', '.join(result.files)}"])
+
+
 def of_estimate(command: str, estimate: "Estimate", more: Mapping[str, float] | None = None) -> Summary:
     """Of a dry run on this machine; more: figures for programs alone."""
     records = ", ".join(f"{split} {count:,}" for split, count in estimate.records.items())
@@ -84,14 +98,6 @@ def of_estimate(command: str, estimate: "Estimate", more: Mapping[str, float] | 
 
 def _read(files: Mapping[str, int]) -> str:
     return f"{_listed(list(files))}: {size(sum(files.values()))}" if files else "no files"
-
-
-def size(count: int) -> str:
-    """A number of bytes in words, e.g. "1.2 MB"."""
-    if count < 1000:
-        return f"{count} bytes"
-    steps = min((len(str(count)) - 1) // 3, 4)
-    return f"{count / 1000**steps:.1f} {('', 'kB', 'MB', 'GB', 'TB')[steps]}"
 
 
 def _processes(count: int) -> str:

@@ -8,6 +8,7 @@ from nlpdata.corpus.reading import read_blocks
 from nlpdata.corpus.types import Block, ByteRange, Portion
 
 PLACES = 8
+DOCUMENT_PLACES = 64
 _BLOCK_BYTES = 1 << 16
 
 
@@ -81,6 +82,37 @@ def sampled_portions(portions: Sequence[Portion], most: int) -> list[Portion]:
     found = [
         each for each, _ in _places(ranges, total, most // PLACES) if each.stop is not None or each.file.size <= most
     ]
+    return [Portion(number, (each,)) for number, each in enumerate(found)]
+
+
+def sampled_documents(portions: Sequence[Portion], most: int) -> list[Portion]:
+    """Portions of about `most` documents and no more, from evenly spread places, each from another part of the corpus.
+
+    Of a compressed file, which is read from its beginning, they are the first ones.
+    """
+    count = min(DOCUMENT_PLACES, most)
+    shares = [most * (place + 1) // count - most * place // count for place in range(count)]
+    total = sum(portion.bytes for portion in portions)
+    wanted = [total * place // count for place in range(count)]
+    found: list[ByteRange] = []
+    before = 0
+    for byte_range in (each for portion in portions for each in portion.byte_ranges):
+        start, stop = byte_range.start, byte_range.stop
+        size = (stop or byte_range.file.size) - start
+        inside = [
+            (start + at - before, share)
+            for at, share in zip(wanted, shares, strict=True)
+            if before <= at < before + size
+        ]
+        if stop is None and inside:
+            found.append(replace(byte_range, max_documents=sum(share for _, share in inside)))
+        elif stop is not None:
+            ends = [*(at for at, _ in inside[1:]), stop]
+            found += [
+                replace(byte_range, start=at, stop=end, max_documents=share)
+                for (at, share), end in zip(inside, ends, strict=False)
+            ]
+        before += size
     return [Portion(number, (each,)) for number, each in enumerate(found)]
 
 

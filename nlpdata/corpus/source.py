@@ -93,17 +93,25 @@ class Source:
 
 def line_number(file: CorpusFile, offset: int) -> int | None:
     """The number (from 1) of the line that holds byte `offset`; None where counting would take long."""
-    if offset > _COUNT_LINES_UP_TO:
-        return None
+    return line_numbers(file, [offset])[0]
+
+
+def line_numbers(file: CorpusFile, offsets: Sequence[int]) -> list[int | None]:
+    """The numbers (from 1) of the lines that hold the bytes at `offsets`, which ascend; None where counting would take long."""
+    found: list[int | None] = []
     with Source(file) as source:
-        data, left, lines, last = source.head, offset, 1, b""
-        while data and left > 0:
-            data = data[:left]
-            left -= len(data)
-            lines += data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n") - (last + data[:1] == b"\r\n")
-            last = data[-1:]
-            data = source.read(min(left, 1 << 20))
-    return lines
+        data, start, lines, last = source.head, 0, 1, b""
+        for offset in offsets:
+            if offset > _COUNT_LINES_UP_TO:
+                found.append(None)
+                continue
+            while data and start < offset:
+                own = data[: offset - start]
+                lines += own.count(b"\n") + own.count(b"\r") - own.count(b"\r\n") - (last + own[:1] == b"\r\n")
+                last, start = own[-1:], start + len(own)
+                data = data[len(own) :] or source.read(1 << 20)
+            found.append(lines)
+    return found
 
 
 def place(file: CorpusFile, offset: int) -> str:

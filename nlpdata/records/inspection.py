@@ -33,14 +33,21 @@ def inspect_records(paths: PathNames, *, tokenizer: PathName | None = None, limi
     records = open_records(paths)
     if first >= len(records):
         raise UsageError(f"{opt('first', first)}: there are {len(records)} records, numbered from 0.")
-    loaded, note = _tokenizer(records, tokenizer)
+    loaded, note = tokenizer_of(records, tokenizer)
     parts = [_summary(records, note)]
     for i in range(first, min(first + limit, len(records))):
-        parts.append(_describe(i, records.where(i), records[i], loaded, (records.meta or {}).get("label_names")))
+        parts.append(describe(records, i, loaded))
     return "\n\n".join(parts)
 
 
-def _tokenizer(records: Records, path: PathName | None) -> tuple[Tokenizer | None, str]:
+def describe(records: Records, number: int, tokenizer: Tokenizer | None) -> str:
+    """A record in words; without a tokenizer, in ids."""
+    names = (records.meta or {}).get("label_names")
+    return _describe(number, records.where(number), records[number], tokenizer, names)
+
+
+def tokenizer_of(records: Records, path: PathName | None) -> tuple[Tokenizer | None, str]:
+    """The tokenizer at a path, else the one that the meta file names; None where there is none, and why."""
     if path:
         return load_tokenizer(path), ""
     entry = (records.meta or {}).get("tokenizer")

@@ -116,7 +116,7 @@ def lines(
     x_label: str,
     y_label: str,
     note: str = "",
-    log: bool = False,
+    log_scale: bool = False,
 ) -> Chart:
     """Lines through points, a colour for each series.
 
@@ -126,14 +126,14 @@ def lines(
       x_label: what x is, with its unit, e.g. "step".
       y_label: what y is, with its unit.
       note: a sentence below.
-      log: a logarithmic axis for y; values that are not positive are left out of the drawing.
+      log_scale: a logarithmic axis for y; values that are not positive are left out of the drawing.
     """
     columns = (x_label, *(series if len(series) > 1 else [y_label]))
     places = _places([[x for x, _ in points] for points in series.values()])
     values = [dict(points) for points in series.values()]
     rows = tuple((x, *(each.get(x) for each in values)) for x in places)
     legend = tuple(series) if len(series) > 1 else ()
-    paint = partial(_paint_lines, {name: list(points) for name, points in series.items()}, x_label, y_label, log)
+    paint = partial(_paint_lines, {name: list(points) for name, points in series.items()}, x_label, y_label, log_scale)
     return Chart(title, columns, rows, note, legend, paint=paint)
 
 
@@ -177,11 +177,10 @@ def svg(chart: Chart, name: str) -> str:
     Raises:
       UsageError: matplotlib is not installed.
     """
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise missing_package("a report with charts", "matplotlib") from None
+    require_matplotlib()
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
     with rc_context(_style(name)), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the browser has its own
         figure = Figure(figsize=(_WIDTH, chart.height), layout="constrained")
@@ -189,6 +188,14 @@ def svg(chart: Chart, name: str) -> str:
         drawn = StringIO()
         figure.savefig(drawn, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     return _embedded(drawn.getvalue(), chart, name)
+
+
+def require_matplotlib() -> None:
+    """UsageError where matplotlib, which draws, is not installed."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        raise missing_package("a report with charts", "matplotlib") from None
 
 
 def shown(cell: Cell) -> str:
@@ -291,21 +298,21 @@ def _paint_histogram(
 
 
 def _paint_lines(
-    series: Mapping[str, Sequence[tuple[float, float]]], x_label: str, y_label: str, log: bool, axes: Any
+    series: Mapping[str, Sequence[tuple[float, float]]], x_label: str, y_label: str, log_scale: bool, axes: Any
 ) -> None:
     for index, points in enumerate(series.values()):
         kept = _thinned(points)
         dashes = DASHES[index // COLOURS % len(DASHES)]
         axes.plot(
             [x for x, _ in kept],
-            [y if math.isfinite(y) and (y > 0 or not log) else math.nan for _, y in kept],
+            [y if math.isfinite(y) and (y > 0 or not log_scale) else math.nan for _, y in kept],
             color=_colour(index),
             linewidth=1.6,
             linestyle="-" if dashes == "none" else (0, [float(part) for part in dashes.split()]),
             marker="o" if len(kept) <= 24 else "",
             markersize=3.5,
         )
-    if log:
+    if log_scale:
         axes.set_yscale("log")
         axes.minorticks_off()
     else:

@@ -36,6 +36,8 @@ class Notes:
     lines: tuple[str, ...]
 
 
+_NARROW = 3  # columns: a table of more is as wide as the page, and on a phone shows each row as a list
+
 Item = Table | Chart | Examples | Notes
 
 
@@ -73,6 +75,19 @@ def percent(part: float, whole: float) -> str:
     return f"{share:.1f}%" if share >= 0.1 or not part else f"{share:.2g}%"
 
 
+def size(count: int) -> str:
+    """A number of bytes in words, e.g. "1.2 MB"."""
+    if count < 1000:
+        return f"{count} bytes"
+    steps = min((len(str(count)) - 1) // 3, 4)
+    return f"{count / 1000**steps:.1f} {('', 'kB', 'MB', 'GB', 'TB')[steps]}"
+
+
+def count_of(number: int, noun: str) -> str:
+    """ "1 file", "12 files"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def html(report: Report) -> str:
     """The report as an HTML page.
 
@@ -87,6 +102,7 @@ def html(report: Report) -> str:
     )
     return _PAGE.format(
         title=_text(report.title),
+        generator=GENERATOR,
         style=_STYLE,
         subtitle=f"<p>{_text(report.subtitle)}</p>" if report.subtitle else "",
         facts=f'<dl class="facts">{facts}</dl>' if facts else "",
@@ -123,7 +139,7 @@ def _item_html(item: Item, name: str) -> str:
             return _chart_html(item, name)
         case Table():
             caption = f"<figcaption>{_text(item.caption)}</figcaption>" if item.caption else ""
-            wide = ' class="wide"' if len(item.columns) > 4 else ""
+            wide = ' class="wide"' if len(item.columns) > _NARROW else ""
             return f"<figure{wide}>{caption}{_table_html(item.columns, item.rows)}</figure>"
         case Examples():
             rows = "".join(f'<dt>{_text(source)}</dt><dd dir="auto">{_text(text)}</dd>' for source, text in item.rows)
@@ -148,15 +164,18 @@ def _key(index: int, name: str) -> str:
 
 
 def _table_html(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    numeric = _numeric(columns, rows)
-    classes = [' class="n"' if each else "" for each in numeric]
+    classes = [' class="n"' if each else "" for each in _numeric(columns, rows)]
     heads = "".join(f'<th scope="col"{kind}>{_text(name)}</th>' for name, kind in zip(columns, classes, strict=True))
-    lines = [
-        "".join(f'<td{kind} dir="auto">{_text(cell)}</td>' for cell, kind in zip(row, classes, strict=True))
-        for row in rows
-    ]
+    head = f"<thead><tr>{heads}</tr></thead>" if any(columns) else ""
+    lines = []
+    for row in rows:
+        cells = zip(columns, row, classes, strict=True)
+        lines.append(
+            "".join(f'<td{kind} data-of="{_text(name)}" dir="auto">{_text(cell)}</td>' for name, cell, kind in cells)
+        )
     body = "\n".join(f"<tr>{line}</tr>" for line in lines)
-    return f'<div class="scroll" tabindex="0"><table><thead><tr>{heads}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
+    stacked = ' class="stacked"' if len(columns) > _NARROW else ""
+    return f'<div class="scroll" tabindex="0"><table{stacked}>{head}<tbody>\n{body}\n</tbody></table></div>'
 
 
 def _item_markdown(item: Item) -> str:
@@ -186,7 +205,7 @@ def _numeric(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[boo
 
 
 def _is_figure(cell: Cell) -> bool:
-    return not isinstance(cell, str) or re.fullmatch(r"–|[\d.e-]+%", cell) is not None
+    return not isinstance(cell, str) or re.fullmatch(r"–|[\d.e-]+%|[\d.]+ ([kMGT]B|bytes)", cell) is not None
 
 
 def _text(value: Cell) -> str:
@@ -204,6 +223,8 @@ def _mark(value: Cell) -> str:
     return re.sub(r"^(\d+)([.)])(?=\s|$)", r"\1\\\2", text)
 
 
+GENERATOR = '<meta name="generator" content="nlpdata">'
+
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -213,6 +234,7 @@ _PAGE = """<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
+{generator}
 <title>{title}</title>
 <style>{style}</style>
 </head>
@@ -253,9 +275,9 @@ dl, dd, figure { margin: 0; }
 .facts div { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: 0.5rem 0.75rem; }
 .facts dt { color: var(--soft); font-size: 0.85rem; }
 .facts dd { font-size: 1.15rem; font-weight: 600; }
-.items { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: 1rem; align-items: start; }
+.items { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 22rem), 1fr)); gap: 1rem; align-items: start; }
 figure { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: 0.75rem; min-width: 0; }
-figure > svg { display: block; width: 100%; max-width: 36rem; height: auto; }
+figure > svg { display: block; width: 100%; max-width: 30rem; height: auto; }
 figure > svg text { font-family: system-ui, sans-serif !important; }
 figure > p, summary { color: var(--soft); font-size: 0.9rem; }
 figcaption { font-weight: 600; margin-bottom: 0.5rem; }
@@ -267,8 +289,21 @@ figcaption { font-weight: 600; margin-bottom: 0.5rem; }
 table { border-collapse: collapse; width: 100%; font-size: 0.9rem; overflow-wrap: normal; }
 th, td { text-align: start; vertical-align: top; padding: 0.3rem 0.6rem 0.3rem 0; border-bottom: 1px solid var(--line); }
 th { color: var(--soft); font-weight: 600; }
-td { overflow-wrap: anywhere; min-width: 4rem; }
-.n { text-align: end; white-space: nowrap; font-variant-numeric: tabular-nums; }
+td { overflow-wrap: anywhere; }
+td:not(.n) { min-width: 7rem; }
+.wide td:not(.n) { min-width: 11rem; }
+.n { text-align: end; font-variant-numeric: tabular-nums; }
+td.n { white-space: nowrap; }
+@media (max-width: 40rem) {
+.stacked, .stacked tbody, .stacked tr { display: block; }
+.stacked thead { display: none; }
+.stacked tr { border-bottom: 1px solid var(--line); padding: 0.4rem 0; }
+.stacked td, .wide .stacked td { min-width: 0; }
+.stacked td { display: flex; justify-content: space-between; gap: 1rem; border: 0; padding: 0.1rem 0; white-space: normal; }
+.stacked td::before { content: attr(data-of); color: var(--soft); flex: none; max-width: 60%; }
+.stacked td:first-child { font-weight: 600; }
+.stacked td:first-child::before { display: none; }
+}
 .examples dt { color: var(--soft); font-size: 0.85rem; margin-top: 0.6rem; }
 .examples dd { white-space: pre-wrap; unicode-bidi: isolate; }
 """

@@ -3,7 +3,7 @@
 docs/records.md has the list of what is checked.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -25,8 +25,12 @@ _KEYS = ("task_type", "shards", "processor_type", "train_data_size", "max_seq_le
 """A file with none of these is not a meta file of records, ours or an older tool's."""
 
 
-def verify(paths: PathNames) -> VerifyReport:
+def verify(paths: PathNames, on_records: Callable[[int], None] = lambda records: None) -> VerifyReport:
     """Verifies record files (paths or patterns) against their meta files.
+
+    Args:
+      paths: record files, as in open_records.
+      on_records: is called now and then with the records checked so far, for progress.
 
     Record numbers in messages count from 0. Raises UsageError where a pattern matches nothing, DataError where a set is
     being replaced; every other fault is in the report.
@@ -49,7 +53,7 @@ def verify(paths: PathNames) -> VerifyReport:
         rules = RecordRules(meta, files[0].name)  # of the whole set: its files must agree
         promised = {shard["file"]: shard["records"] for shard in listed}
         for path in there:
-            _check_file(path, promised.get(path.name), rules, report)
+            _check_file(path, promised.get(path.name), rules, report, on_records)
         if meta is not None:
             check_questions(base, meta, there, rules, report)
         elif report.counts["meta file"] == faults:
@@ -91,7 +95,9 @@ def _read_meta(base: AnyPath, report: VerifyReport) -> dict | None:
     return meta
 
 
-def _check_file(path: AnyPath, promised: int | None, rules: RecordRules, report: VerifyReport) -> None:
+def _check_file(
+    path: AnyPath, promised: int | None, rules: RecordRules, report: VerifyReport, on_records: Callable[[int], None]
+) -> None:
     """A file's records, of which the meta file may promise a number."""
     report.files += 1
     try:
@@ -99,7 +105,7 @@ def _check_file(path: AnyPath, promised: int | None, rules: RecordRules, report:
     except DataError as error:
         report.add("framing", str(error))
         return
-    report.records += len(file)
+    before, report.records = report.records, report.records + len(file)
     if promised is None and not len(file):
         report.add("no records", f"{path}: holds no records")
     if promised is not None and promised != len(file):
@@ -113,6 +119,7 @@ def _check_file(path: AnyPath, promised: int | None, rules: RecordRules, report:
             for kind, broken, describe in rules.check(batch, len(rows)):
                 for at in np.flatnonzero(broken).tolist():
                     report.add(kind, f"{path}, record {rows[at]}: {describe(at)}")
+        on_records(before + stop)
 
 
 def _decode(

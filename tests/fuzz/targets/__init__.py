@@ -8,6 +8,7 @@ MODULES = (
     "raw_documents",
     "tokenizers",
     "records",
+    "reports",
     "archives",
     "options",
     "settings",

@@ -45,7 +45,7 @@ def _report(text: str) -> Report:
         charts.bars(text, {text: {text: 3, "b": 2.5}, "second": {"b": 1}}, text, text),
         charts.histogram(text, {1: 5, 2: 9, 400: 1}, text, text),
         charts.lines(
-            text, {text: points, "other": [(0, 7.0), (1000, float("nan")), (1999, 3.0)]}, text, text, log=True
+            text, {text: points, "other": [(0, 7.0), (1000, float("nan")), (1999, 3.0)]}, text, text, log_scale=True
         ),
         Table((text, "share", "count"), ((text, "12.3%", 1234), (None, "–", 5)), text),
         Examples(text, ((text, text),)),

@@ -1,0 +1,137 @@
+"""The report of fine-tuning records: the counts of their splits and the meta file as a page."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from nlpdata.reports.charts import bars, binned, histogram
+from nlpdata.reports.page import Cell, Item, Report, Section, Table, percent, size
+from nlpdata.reports.record_survey import RecordCounts
+from nlpdata.reports.records import RecordFacts, checks, examples, left_out, lengths, made_of, vocabulary
+
+_LABELS = 24  # that are shown
+
+
+def finetuning_report(facts: RecordFacts) -> Report:
+    """The report of a set of fine-tuning records."""
+    every = RecordCounts()
+    for counts in facts.groups.values():
+        every.add(counts)
+    figures: list[tuple[str, Cell]] = [
+        ("dataset", str(facts.meta.get("processor_type", "unknown"))),
+        *((f"records, {name}", total) for name, total in facts.totals.items()),
+        ("size", size(sum(count for _, count in facts.files))),
+        ("tokens of a record", every.width),
+        ("unknown tokens", percent(every.unknown, every.tokens)),
+    ]
+    sections = [_splits(facts), _labels(facts), _lengths(facts), _repeated(facts), vocabulary(facts, every)]
+    sections += [left_out(facts), made_of(facts), *checks(facts), examples(facts)]
+    shown = tuple(section for section in sections if section.items or section.text)
+    return Report(f"Fine-tuning records {facts.title}", facts.what_was_read, tuple(figures), shown)
+
+
+def _counters(facts: RecordFacts, split: str) -> Mapping:
+    entry = facts.meta.get("splits", {}).get(split, {})
+    counters = entry.get("counters", {}) if isinstance(entry, Mapping) else {}
+    return counters if isinstance(counters, Mapping) else {}
+
+
+def _splits(facts: RecordFacts) -> Section:
+    rows = []
+    for name, counts in facts.groups.items():
+        own = _counters(facts, name)
+        cut = next((own[key] for key in ("truncated", "answers_cut") if isinstance(own.get(key), int)), 0)
+        units = next((own[key] for key in ("rows_used", "questions") if isinstance(own.get(key), int)), counts.records)
+        room = counts.records * counts.width
+        mean = counts.tokens / counts.records if counts.records else None
+        unknown, padding = percent(counts.unknown, counts.tokens), percent(room - counts.tokens, room)
+        rows.append((name, facts.totals[name], mean, padding, percent(cut, units), unknown))
+    columns = ("split", "records", "tokens of a record", "padding", "cut off", "unknown tokens")
+    return Section(
+        "Splits",
+        "Cut off: the share of texts that are longer than a record, or of answers that no window holds.",
+        (Table(columns, tuple(rows)),),
+    )
+
+
+def _labels(facts: RecordFacts) -> Section:
+    groups = {
+        name: counts for name, counts in facts.groups.items() if counts.labels or counts.starts or counts.no_answer
+    }
+    items: list[Item] = []
+    if any(counts.starts or counts.no_answer for counts in groups.values()):
+        for name, counts in groups.items():
+            items += _answers(name, counts)
+        return Section("Answers", "", tuple(items))
+    names = facts.meta.get("label_names") or []
+    if not groups:
+        return Section("Labels")
+    if facts.meta.get("label_type") == "float":
+        for name, counts in groups.items():
+            items.append(bars(f"Scores of {name}", {"records": _score_bins(counts.labels)}, "score"))
+        return Section("Scores", "", tuple(items))
+    every = sum((counts.labels for counts in groups.values()), Counter())
+    chosen = sorted(sorted(every, key=lambda label: -every[label])[:_LABELS])
+    labelled = {name: {_name(each, names): counts.labels[each] for each in chosen} for name, counts in groups.items()}
+    shares = tuple(
+        (_name(each, names), *(percent(counts.labels[each], counts.records) for counts in groups.values()))
+        for each in chosen
+    )
+    more = f"The {_LABELS} most frequent of {len(every):,} labels." if len(every) > _LABELS else ""
+    items = [
+        bars("Records by label", labelled, "label", more),
+        Table(("label", *labelled), shares, "Shares of the records"),
+    ]
+    if any(counts.none for counts in groups.values()):
+        items.append(
+            Table(("split", "records without a label"), tuple((name, counts.none) for name, counts in groups.items()))
+        )
+    unlabelled = [name for name in facts.groups if name not in groups]
+    text = f"No labels: {', '.join(unlabelled)}." if unlabelled else ""
+    return Section("Labels", text, tuple(items))
+
+
+def _score_bins(labels: Mapping[float, int]) -> dict[str, int]:
+    """Scores, which are rounded to tenths, in at most 12 bins of one width."""
+    least = min(labels)
+    edges, heights, _ = binned({round(10 * (score - least)): count for score, count in labels.items()}, 12)
+    names = [f"{least + low / 10:g} to {least + high / 10:g}" for low, high in pairwise(edges)]
+    return dict(zip(names, heights, strict=True))
+
+
+def _name(label: float, names: Sequence[str]) -> str:
+    place = int(label)
+    return names[place] if 0 <= place < len(names) else f"{label:g}"
+
+
+def _answers(name: str, counts: RecordCounts) -> list[Item]:
+    held = sum(counts.starts.values())
+    return [
+        bars(f"Windows of {name}", {"windows": {"with an answer": held, "without one": counts.no_answer}}, "window"),
+        histogram(f"Where answers start, {name}", counts.starts, "token of the window", "windows"),
+        histogram(f"Length of answers, {name}", counts.answers, "tokens", "windows"),
+    ]
+
+
+def _lengths(facts: RecordFacts) -> Section:
+    items = tuple(lengths(counts, "records", f"Length of records, {name}") for name, counts in facts.groups.items())
+    return Section("Lengths", "", items)
+
+
+def _repeated(facts: RecordFacts) -> Section:
+    rows = tuple(
+        (name, counts.records, own, percent(own, counts.records), others, percent(others, counts.records))
+        for (name, counts), (own, others) in zip(facts.groups.items(), facts.repeated, strict=True)
+    )
+    columns = (
+        "split",
+        "records",
+        "equal to an earlier one of it",
+        "share",
+        "also in a split above",
+        "share of the split",
+    )
+    text = (
+        "Records whose tokens are equal. A row of dev or test that is also in train measures what was learned by heart."
+    )
+    return Section("Repeated records", text, (Table(columns, rows),))

@@ -1,0 +1,210 @@
+"""Reports of records: every figure against a plain count of the decoded records."""
+
+import json
+from collections import Counter
+from itertools import groupby
+
+import numpy as np
+import pytest
+
+import nlpdata
+from nlpdata.reports.finetuning import finetuning_report
+from nlpdata.reports.options import ReportRequest
+from nlpdata.reports.page import Chart, Report, Table, markdown
+from nlpdata.reports.record_gathering import gather_records
+from nlpdata.reports.records import pretraining_report
+from tests.nlpdata.commands import run_command, visible
+
+
+@pytest.fixture(scope="module")
+def pretraining(tmp_path_factory, corpus_folder, tiny_model):
+    """A set in two shards, and one of an eval split."""
+    folder = tmp_path_factory.mktemp("pretraining")
+    nlpdata.create_pretraining(
+        f"{corpus_folder}/*.txt",
+        folder / "x.tfrecord",
+        tiny_model,
+        max_seq_length=48,
+        dupe_factor=2,
+        short_seq_prob=0.5,
+        eval_fraction=0.2,
+        num_shards=2,
+        workers=1,
+    )
+    return folder
+
+
+def _gather(*paths, **more):
+    return gather_records(
+        ReportRequest([str(path) for path in paths], "r.html", workers=1, **more), "records", list(paths)
+    )
+
+
+def _rows(report: Report, title: str, caption: str = "") -> dict:
+    """First cell -> the others, of a table or a chart of a section."""
+    section = next(section for section in report.sections if section.title == title)
+    items = [each for each in section.items if isinstance(each, Table | Chart)]
+    table = next(
+        each for each in items if getattr(each, "caption", "") == caption or getattr(each, "title", "") == caption
+    )
+    return {row[0]: row[1] if len(row) == 2 else row[1:] for row in table.rows}
+
+
+def _true_ids(record: dict) -> list[int]:
+    ids = record["input_ids"].copy()
+    for position, true, weight in zip(
+        *(record[f"masked_lm_{name}"] for name in ("positions", "ids", "weights")), strict=True
+    ):
+        if weight:
+            ids[position] = true
+    return ids[: int(record["input_mask"].sum())].tolist()
+
+
+def test_pretraining_records_by_a_plain_count(pretraining, tiny_model):
+    shards = sorted(pretraining.glob("x.tfrecord*"))
+    facts = _gather(*shards)
+    columns = nlpdata.open_records([str(path) for path in shards])[:]
+    records = [{name: values[n] for name, values in columns.items()} for n in range(len(columns["input_ids"]))]
+    tokenizer = nlpdata.load_tokenizer(str(tiny_model))
+    true = [_true_ids(record) for record in records]
+    counts = facts.groups["x.tfrecord"]
+    assert len(shards) == 2
+    assert counts.records == len(records) > 100
+    assert counts.lengths == Counter(map(len, true))
+    assert Counter(dict(enumerate(counts.pieces.tolist()))) == Counter(token for ids in true for token in ids)
+    assert counts.unknown == sum(ids.count(tokenizer.unk_id) for ids in true)
+    assert counts.next_sentence == Counter(int(record["next_sentence_labels"][0]) for record in records)
+    shown, runs, predictions = Counter(), Counter(), Counter()
+    for record, ids in zip(records, true, strict=True):
+        chosen = record["masked_lm_positions"][record["masked_lm_weights"] > 0].tolist()
+        predictions[len(chosen)] += 1
+        for position in chosen:
+            now = int(record["input_ids"][position])
+            kind = (
+                "[MASK]" if now == tokenizer.mask_id else "the word itself" if now == ids[position] else "another word"
+            )
+            shown[kind] += 1
+        for _, run in groupby(enumerate(chosen), key=lambda pair: pair[1] - pair[0]):
+            runs[max(sum(int(record["token_boundary"][position]) for _, position in run), 1)] += 1
+    assert (counts.shown, counts.runs, counts.predictions) == (shown, runs, predictions)
+    equal = len(true) - len(set(map(tuple, true)))
+    assert facts.repeated == [(equal, 0)]
+    assert (facts.checked.records, facts.checked.faults) == (len(records), [])
+    report = pretraining_report(facts)
+    figures = dict(report.facts)
+    total, masked = sum(map(len, true)), shown.total()
+    assert figures["padding"] == f"{100 * (1 - total / (48 * len(true))):.1f}%"
+    assert figures["masked tokens"] == f"{100 * masked / total:.1f}%"
+    assert _rows(report, "Masking")["share asked for (masked_lm_prob)"] == "15.0%"
+    assert _rows(report, "Records", "Order of the two segments").keys() == {"0 (in_order)", "1 (swapped)"}
+    assert _rows(report, "What was read and left out", "Counters of create-pretraining")["documents"] == 200
+    assert _rows(report, "How it was made", "Options")["dupe_factor"] == "2"
+    assert "[MASK:" in markdown(report).replace("\\", "")
+
+
+def test_several_sets_a_sample_and_no_meta_file(pretraining, tmp_path):
+    both = [*sorted(pretraining.glob("x.tfrecord*")), pretraining / "x.eval.tfrecord"]
+    facts = _gather(*both, limit=40)
+    assert list(facts.groups) == ["x.tfrecord", "x.eval.tfrecord"]
+    assert 35 <= sum(counts.records for counts in facts.groups.values()) <= 40
+    assert facts.checked is None
+    assert "A sample: " in pretraining_report(facts).subtitle
+    alone = tmp_path / "alone.tfrecord"
+    alone.write_bytes(both[-1].read_bytes())
+    report = pretraining_report(_gather(alone))
+    assert dict(report.facts)["unknown tokens"] is None
+    text = markdown(report).replace("\\", "")
+    assert "There is no meta file: how the records were made is not known." in text
+    assert "No meta file names a tokenizer" in text
+
+
+@pytest.fixture(scope="module")
+def classification(tmp_path_factory, tiny_model):
+    """Rows of which train has one twice, and dev two that train has."""
+    folder = tmp_path_factory.mktemp("classification")
+    names = ["".join("aeioutnsrl"[int(digit)] for digit in str(n)) for n in range(100)]
+    train = [(f"{name}m {'sun ' * (n % 40)}", n % 3) for n, name in enumerate(names[:60])]
+    train.append(train[5])
+    dev = [*train[:2], *((f"{name}m", n % 2) for n, name in enumerate(names[80:88]))]
+    for name, rows in (("train", train), ("dev", dev)):
+        lines = [f"{text}\tclass {label}" for text, label in rows]
+        (folder / f"{name}.tsv").write_text("\n".join(["text\tlabel", *lines]) + "\n")
+    nlpdata.create_finetuning(
+        folder / "train.tsv",
+        folder / "out",
+        str(tiny_model),
+        task="classification",
+        dev_input=str(folder / "dev.tsv"),
+        max_seq_length=64,
+        accept_loss=True,
+    )
+    return folder / "out"
+
+
+def test_finetuning_records(classification, capsys, tmp_path):
+    done = run_command(
+        capsys, "report", classification, "--output", tmp_path / "r.html", "--workers", 1, "--json", "--quiet"
+    )
+    assert done.code == 0, done.err
+    result = json.loads(done.out)
+    assert result["kind"] == "fine-tuning records"
+    assert result["figures"]["records, train"] == 61
+    assert visible(tmp_path) == ["r.html", "r.md"]
+    facts = _gather(*sorted(classification.glob("*.tfrecord")))
+    assert list(facts.groups) == ["train", "dev"]
+    assert facts.repeated == [(1, 0), (0, 2)]
+    report = finetuning_report(facts)
+    assert _rows(report, "Labels", "Records by label") == {"class 0": (20, 5), "class 1": (20, 5), "class 2": (21, 0)}
+    assert _rows(report, "Repeated records")["dev"] == (10, 0, "0.0%", 2, "20.0%")
+    counters = facts.meta["splits"]["train"]["counters"]
+    assert counters["truncated"] > 0
+    assert _rows(report, "Splits")["train"][3] == f"{100 * counters['truncated'] / 61:.1f}%"
+    assert _rows(report, "What was read and left out", "train")["tokens truncated"] == counters["tokens_truncated"]
+
+
+def test_answers_and_scores(tmp_path, tiny_model, monkeypatch):
+    context = "the sun is warm and the moon is cold " * 6
+    questions = [
+        {"id": str(n), "question": "what is warm ?", "answers": [] if n == 3 else [{"text": "sun", "answer_start": 4}]}
+        | ({"is_impossible": True} if n == 3 else {})
+        for n in range(4)
+    ]
+    content = {"data": [{"title": "t", "paragraphs": [{"context": context, "qas": questions}]}]}
+    (tmp_path / "train.json").write_text(json.dumps(content))
+    (tmp_path / "scores.tsv").write_text("text\tlabel\n" + "".join(f"moon {n}\t{n / 4}\n" for n in range(20)))
+    more = {"tokenizer": str(tiny_model), "max_seq_length": 64, "accept_loss": True, "seed": 1}
+    nlpdata.create_finetuning(tmp_path / "train.json", tmp_path / "squad", task="squad", max_query_length=16, **more)
+    nlpdata.create_finetuning(tmp_path / "scores.tsv", tmp_path / "scores", task="regression", **more)
+    facts = _gather(tmp_path / "squad" / "train.tfrecord")
+    records = nlpdata.open_records(str(tmp_path / "squad" / "train.tfrecord"))
+    starts = np.array([int(records[n]["start_positions"][0]) for n in range(len(records))])
+    counts = facts.groups["train"]
+    assert counts.starts == Counter(starts[starts > 0].tolist())
+    assert counts.no_answer == int((starts == 0).sum()) > 0
+    assert _rows(finetuning_report(facts), "Answers", "Windows of train") == {
+        "with an answer": int((starts > 0).sum()),
+        "without one": counts.no_answer,
+    }
+    scores = finetuning_report(_gather(tmp_path / "scores" / "train.tfrecord"))
+    bins = _rows(scores, "Scores", "Scores of train")
+    assert sum(bins.values()) == 20
+    assert next(iter(bins)).startswith("0 to ")
+
+
+@pytest.mark.parametrize("given", ["x.meta.json", "x.tfrecord-00000-of-00002", "x*", "."])
+def test_how_records_are_named(pretraining, tmp_path, monkeypatch, given):
+    from nlpdata.reports import making
+
+    monkeypatch.chdir(pretraining)
+    found = making._record_files([given])
+    assert found is not None
+    expected = {"x.meta.json": 2, "x.tfrecord-00000-of-00002": 1}.get(given, 3)
+    assert len(found) == expected
+    assert all(path.name.startswith("x.") and "tfrecord" in path.name for path in found)
+    assert making._record_files([str(tmp_path)]) is None
+
+
+def test_options_of_text_are_refused(pretraining, tmp_path, capsys):
+    done = run_command(capsys, "report", pretraining, "--output", tmp_path / "r.html", "--evaluation", "x.tsv")
+    assert done.code == 2
+    assert "--evaluation is for text, and records are given" in done.err
