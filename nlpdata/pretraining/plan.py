@@ -278,4 +278,5 @@ def result_warnings(plan: Plan, counters: Mapping) -> list[str]:
     """What looks wrong about the corpus and what became of it; `counters`: as counted, or of a meta file."""
     codes = {name.removeprefix(PLACE): code for name, code in counters.items() if name.startswith(PLACE)}
     where = {name: place_of(code, plan.files) for name, code in codes.items()}
-    return corpus_warnings(counters, where) + loss.warnings(losses(counters, plan.options, plan.tokenizer_entry))
+    pairs = find_objective(plan.options.objective).pairs
+    return corpus_warnings(counters, where, pairs) + loss.warnings(losses(counters, plan.options, plan.tokenizer_entry))

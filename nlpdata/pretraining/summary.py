@@ -91,17 +91,18 @@ def losses(counters: Mapping[str, int], options: PretrainingOptions, tokenizer: 
     return [cut, loss.unknown_tokens(counters, tokenizer)]
 
 
-def corpus_warnings(counters: Mapping, where: Mapping[str, str]) -> list[str]:
+def corpus_warnings(counters: Mapping, where: Mapping[str, str], pairs: bool = True) -> list[str]:
     """What looks wrong about the corpus.
 
     Args:
       counters: as they are counted, or of a meta file.
       where: the places that are known: of the longest document, and of the first one with an empty sentence.
+      pairs: whether the text becomes pairs of sentences; else documents of one are no fault.
     """
     found = []
     dropped = counters.get("dropped") or dropped_by_reason(counters)
     lone, documents, sentences = (counters[name] for name in ("one_sentence_documents", "documents", "sentences"))
-    if documents and lone * 2 > documents:
+    if pairs and lone * 2 > documents > 0:
         found.append(
             f"{lone} of {documents} documents ({lone / documents:.0%}) hold one sentence. Is there a blank line "
             "after every sentence? A blank line ends a document"
