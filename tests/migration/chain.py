@@ -87,7 +87,7 @@ class System:
       name: of the page, docs/migration/<name>.md.
       title: its usual name.
       about: the first paragraphs of the page.
-      programs: a program there -> the one here.
+      programs: a program there -> the one here; where it is not one program, Markdown with backticks.
       steps: its document's commands, in their order; each uses what those before it wrote.
       flags: of its programs.
       give: makes what the document takes for granted in an empty folder: texts, checkpoints, small enough for a test.
@@ -139,4 +139,6 @@ class System:
         return "\n\n".join(parts) + "\n"
 
     def _table(self) -> str:
-        return "\n".join(f"| `{there}` | `{here}` |" for there, here in self.programs.items())
+        return "\n".join(
+            f"| `{there}` | {here if '`' in here else f'`{here}`'} |" for there, here in self.programs.items()
+        )

@@ -77,7 +77,7 @@ experiment, not of the script: the tables below have both defaults. `run_race` h
         "spm_train": "nlpdata train-tokenizer",
         "python -m albert.create_pretraining_data": "nlpdata create-pretraining",
         "python -m albert.run_pretraining": "pretrain run",
-        "python -m albert.run_classifier": "nlpdata create-finetuning, then pretrain run",
+        "python -m albert.run_classifier": "`nlpdata create-finetuning`, then `pretrain run`",
         "python -m albert.run_squad_v1": "pretrain run",
         "python -m albert.run_squad_v2": "pretrain run",
         "python -m albert.export_to_tfhub": "pretrain export --format hub",

@@ -63,9 +63,9 @@ experiment, not of the script: the tables below have both defaults.
     programs={
         "python create_pretraining_data.py": "nlpdata create-pretraining",
         "python run_pretraining.py": "pretrain run",
-        "python run_classifier.py": "nlpdata create-finetuning, then pretrain run or pretrain predict",
+        "python run_classifier.py": "`nlpdata create-finetuning`, then `pretrain run` or `pretrain predict`",
         "python run_squad.py": "pretrain run",
-        "python extract_features.py": "pretrain.load, from Python",
+        "python extract_features.py": "`pretrain.load`, from Python",
     },
     steps=(
         Step(

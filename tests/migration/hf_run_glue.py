@@ -37,7 +37,7 @@ again.
 The data are files of yours: GLUE's own folders, or CSV, TSV, JSON lines and Parquet. `pretrain glue` is all tasks in one
 command, with several seeds ([GLUE](../evaluation.md#glue)).
 """,
-    programs={"python run_glue.py": "nlpdata create-finetuning, then pretrain run"},
+    programs={"python run_glue.py": "`nlpdata create-finetuning`, then `pretrain run`"},
     steps=(
         Step(
             heading="A task of GLUE",

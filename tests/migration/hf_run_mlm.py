@@ -44,8 +44,8 @@ Text is UTF-8 with a blank line between documents; there each line is a text of 
 run` also takes the text itself, with these records' defaults: [straight from text](../training.md#straight-from-text).
 """,
     programs={
-        "python run_mlm.py": "nlpdata create-pretraining, then pretrain run",
-        "python run_mlm_wwm.py": "the same without --no-whole-word",
+        "python run_mlm.py": "`nlpdata create-pretraining`, then `pretrain run`",
+        "python run_mlm_wwm.py": "the same, with `--whole-word`",
     },
     steps=(
         Step(
