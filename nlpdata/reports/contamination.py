@@ -10,7 +10,7 @@ by 64-bit hashes.
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain
@@ -172,18 +172,28 @@ class Place(NamedTuple):
     line: int
 
 
+Places = dict[tuple[int, int], Place]
+"""(0 or 1 for the size, place in an index's `grams`) -> where the corpus has this n-gram first."""
+
+
+def add_places(places: Places, other: Places) -> None:
+    """Adds what another part of a corpus has."""
+    for gram, place in other.items():
+        places[gram] = min(place, places.get(gram, place))
+
+
 class Matcher:
     """Looks for the n-grams of an index in the blocks of one portion, in their order.
 
     Attributes:
-      found: (0 or 1 for the size, place in `grams`) -> where it is first.
+      found: what the blocks have.
     """
 
     def __init__(self, files: IndexFiles) -> None:
         self._sizes = files.sizes
         self._grams = [np.load(files.folder / f"grams-{number}.npy", mmap_mode="r") for number in (0, 1)]
         self._screens = [_screen(grams) for grams in self._grams]
-        self.found: dict[tuple[int, int], Place] = {}
+        self.found: Places = {}
         self._tail: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # of a document that continues
         self._lines_before = 0  # of a document that began in an earlier block
 
@@ -266,12 +276,8 @@ class Contamination:
     matches: Sequence[RowMatch] = field(default_factory=list)
 
 
-def contaminated(index: Index, found: Iterable[Mapping[tuple[int, int], Place]]) -> list[Contamination]:
-    """What matchers of all portions found, by evaluation set. Portions may come in any order."""
-    places: dict[tuple[int, int], Place] = {}
-    for each in found:
-        for gram, place in each.items():
-            places[gram] = min(place, places.get(gram, place))
+def contaminated(index: Index, places: Places) -> list[Contamination]:
+    """What a corpus has of the evaluation sets, by set."""
     totals = np.zeros(len(index.wheres), np.int64)
     rows: dict[int, RowMatch] = {}
     for kind, postings in enumerate(index.postings):

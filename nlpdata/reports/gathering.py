@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -16,20 +16,20 @@ from nlpdata.corpus.look import look_at
 from nlpdata.corpus.sample import sampled_documents
 from nlpdata.corpus.source import line_numbers
 from nlpdata.errors import DataError
-from nlpdata.execution.executor import Progress, default_workers, run_units
+from nlpdata.execution.executor import Progress
 from nlpdata.files import PathNames
 from nlpdata.output import disk_errors
 from nlpdata.reports import overlap
 from nlpdata.reports.contamination import Place, contaminated, make_index
 from nlpdata.reports.corpus import CorpusFacts, Vocabulary
+from nlpdata.reports.counting import counted
 from nlpdata.reports.evaluation import open_evaluation
 from nlpdata.reports.options import ReportRequest
-from nlpdata.reports.repeated import count_repeats, some_repeats
+from nlpdata.reports.repeated import find_repeated
 from nlpdata.reports.survey import Counts, Setup, lines_at, set_up, survey_portion
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
 
 _PORTION_BYTES = 16 << 20
-_REPEATED_LOOKED_AT, _REPEATED_PORTIONS = 500, 8
 _REPEATED_EXAMPLES, _REPEATED_CHARACTERS = 6, 200
 
 
@@ -71,9 +71,8 @@ def gather_corpus(request: ReportRequest, inputs: Sequence[str], folder: Path, l
     )
     with disk_errors("report", folder, "Nothing was written."):
         counts = _survey(portions, setup, request)
-        line_keys, document_keys = sorted(counts.line_keys), sorted(counts.document_keys)
-        repeated = some_repeats(folder, line_keys, _REPEATED_LOOKED_AT, _REPEATED_PORTIONS)
-        repeats = count_repeats(folder, line_keys), count_repeats(folder, document_keys)
+        repeated_lines, some_lines = find_repeated(folder, sorted(counts.line_keys))
+        repeated_documents, _ = find_repeated(folder, sorted(counts.document_keys))
     require_unchanged(files, before)
     if not counts.documents:
         raise DataError(f"{', '.join(inputs)}: the corpus holds no documents")
@@ -87,8 +86,9 @@ def gather_corpus(request: ReportRequest, inputs: Sequence[str], folder: Path, l
         request.limit,
         counts,
         _vocabulary(tokenizer, counts) if tokenizer else None,
-        *repeats,
-        _repeated_lines(portions, repeated, request.text_key),
+        repeated_lines,
+        repeated_documents,
+        _repeated_lines(portions, some_lines, request.text_key),
         _examples(files, counts, request.text_key),
         warnings,
         [overlap.overlap_section(index, found, places, listed)] if index else [],
@@ -107,23 +107,9 @@ def _names(given: PathNames) -> list[str]:
 def _survey(portions: Sequence[Portion], setup: Setup, request: ReportRequest) -> Counts:
     progress = Progress("reading", sum(portion.bytes for portion in portions), quiet=not request.progress)
     counts = Counts()
-    for _, found in run_units(
-        survey_portion,
-        portions,
-        workers=min(request.workers or default_workers(), max(len(portions), 1)),
-        initializer=set_up,
-        initargs=(setup,),
-        on_progress=progress,
-        describe=_place,
-        stage="reading",
-    ):
+    for _, found in counted(survey_portion, portions, set_up, setup, progress, request, attrgetter("place")):
         counts.add(found)
-    progress.close()
     return counts
-
-
-def _place(portion: Portion) -> str:
-    return portion.place
 
 
 def _vocabulary(tokenizer: Tokenizer, counts: Counts) -> Vocabulary:
@@ -137,7 +123,8 @@ def _vocabulary(tokenizer: Tokenizer, counts: Counts) -> Vocabulary:
 
 def _examples(files: Sequence[CorpusFile], counts: Counts, text_key: str | None) -> list[tuple[str, str]]:
     made: list[tuple[str, str]] = []
-    for number, places in groupby(sorted(each[1:] for each in counts.examples), key=itemgetter(0)):
+    once = {each[0]: each for each in reversed(counts.examples)}.values()
+    for number, places in groupby(sorted(each[1:] for each in once), key=itemgetter(0)):
         own = list(places)
         where = _lines(files, text_key, number, [Place(number, offset, 0) for _, offset, _ in own])
         made += zip(where, (text for _, _, text in own), strict=True)

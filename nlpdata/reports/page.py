@@ -290,7 +290,7 @@ table { border-collapse: collapse; width: 100%; font-size: 0.9rem; overflow-wrap
 th, td { text-align: start; vertical-align: top; padding: 0.3rem 0.6rem 0.3rem 0; border-bottom: 1px solid var(--line); }
 th { color: var(--soft); font-weight: 600; }
 td { overflow-wrap: anywhere; }
-td:not(.n) { min-width: 7rem; }
+td:not(.n) { min-width: 8.5rem; }
 .wide td:not(.n) { min-width: 11rem; }
 .n { text-align: end; font-variant-numeric: tabular-nums; }
 td.n { white-space: nowrap; }

@@ -1,22 +1,22 @@
 """Reads records for their report, in worker processes."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
 from nlpdata.errors import DataError
-from nlpdata.execution.executor import Progress, default_workers, run_units
+from nlpdata.execution.executor import Progress
 from nlpdata.files.paths import AnyPath, file_size
 from nlpdata.files.sets import split_shard
 from nlpdata.records.contract import find_meta, read_meta, split_of_meta
 from nlpdata.records.inspection import describe, tokenizer_of
 from nlpdata.records.reader import Records, open_records
 from nlpdata.records.verification import VerifyReport, verify
+from nlpdata.reports.counting import counted
 from nlpdata.reports.options import ReportRequest
 from nlpdata.reports.record_survey import RecordCounts, Setup, Unit, repeated, set_up, survey_records
 from nlpdata.reports.records import RecordFacts
-from nlpdata.tokenizers import Tokenizer
+from nlpdata.tokenizers import Tokenizer, load_tokenizer
 
 _UNIT_RECORDS = 1 << 16
 _PLACES = 64  # of a sample
@@ -31,7 +31,8 @@ def gather_records(request: ReportRequest, title: str, files: Sequence[AnyPath])
     if not sum(totals.values()):
         raise DataError(f"{title}: the files hold no records")
     first = next(iter(opened.values()))
-    tokenizer, note = tokenizer_of(first, request.tokenizer if isinstance(request.tokenizer, str | Path) else None)
+    given = load_tokenizer(request.tokenizer) if request.tokenizer is not None else None
+    tokenizer, note = (given, "") if given else tokenizer_of(first, None)
     meta = first.meta or {}
     special = meta.get("tokenizer", {}).get("special_ids") or (
         {role: getattr(tokenizer, f"{role}_id") for role in ("pad", "unk", "cls", "sep", "mask")} if tokenizer else {}
@@ -104,24 +105,18 @@ def _survey(
     progress = Progress(
         "reading", sum(unit.stop - unit.start for unit in units), quiet=not request.progress, rate=_rate
     )
-    for unit, found in run_units(
-        survey_records,
-        units,
-        workers=min(request.workers or default_workers(), max(len(units), 1)),
-        initializer=set_up,
-        initargs=(setup,),
-        on_progress=progress,
-        describe=lambda unit: f"{unit.group}, records {unit.start} to {unit.stop}",
-        stage="reading",
-    ):
+    for unit, found in counted(survey_records, units, set_up, setup, progress, request, _place):
         counts[unit.group].add(found)
-    progress.close()
     hashes = []
     for own in counts.values():
         parts = [part for _, part in sorted(own.hashes, key=lambda numbered: numbered[0])]
         hashes.append(np.concatenate([np.empty(0, np.uint64), *parts]))
         own.hashes = []
     return counts, hashes
+
+
+def _place(unit: Unit) -> str:
+    return f"{unit.group}, records {unit.start} to {unit.stop}"
 
 
 def _rate(rate: float) -> str:

@@ -17,7 +17,7 @@ from nlpdata.corpus import Portion, read_portion
 from nlpdata.corpus.splitting.repeats import KeyWriter
 from nlpdata.corpus.types import Block
 from nlpdata.execution.executor import Report
-from nlpdata.reports.contamination import IndexFiles, Matcher, Place
+from nlpdata.reports.contamination import IndexFiles, Matcher, Places, add_places
 from nlpdata.reports.counting import add_counts
 from nlpdata.reports.repeated import DIGEST_BYTES
 from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
@@ -26,6 +26,9 @@ from nlpdata.tokenizers.interface import count_unknown
 _CODES = 0x110000
 EXAMPLES = 8
 _EXAMPLE_CHARACTERS, _EXAMPLE_LINES = 250, 40
+
+Example = tuple[bytes, int, int, str]
+"""(hash, number of the file, byte, beginning) of a document."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Counts:
       empty: sentences of which normalisation leaves nothing.
       sentence_tokens: length in tokens -> sentences.
       pieces: how often each piece of the vocabulary occurs, int64; empty without a tokenizer.
-      examples: (hash, file's number, byte, beginning) of the documents with the smallest hashes: they are from anywhere.
+      examples: (hash, file's number, byte, beginning) of documents: see chosen_examples.
       line_keys, document_keys: (portion, key file).
       found: what an evaluation set has, too: see Matcher.
     """
@@ -79,15 +82,28 @@ class Counts:
     empty: int = 0
     sentence_tokens: Counter[int] = field(default_factory=Counter)
     pieces: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    examples: list[tuple[bytes, int, int, str]] = field(default_factory=list)
+    examples: list[Example] = field(default_factory=list)
     line_keys: list[tuple[int, str]] = field(default_factory=list)
     document_keys: list[tuple[int, str]] = field(default_factory=list)
-    found: list[dict[tuple[int, int], Place]] = field(default_factory=list)
+    found: Places = field(default_factory=dict)
 
     def add(self, other: "Counts") -> None:
         """Adds what another part holds; the order of parts shows in lists alone."""
         add_counts(self, other)
-        self.examples = sorted({each[0]: each for each in sorted(self.examples, reverse=True)}.values())[:EXAMPLES]
+        add_places(self.found, other.found)
+        self.examples = chosen_examples(self.examples)
+
+
+def chosen_examples(found: Sequence[Example]) -> list[Example]:
+    """At most EXAMPLES: of each file the one with the smallest hash, then the second ones; of many files those with small hashes.
+
+    What is chosen of parts, and then of all that, is what is chosen of the whole, in whatever order the parts come.
+    """
+    ranked, seen = [], Counter[int]()
+    for each in sorted(found):
+        ranked.append((seen[each[1]], each))
+        seen[each[1]] += 1
+    return [each for _, each in sorted(ranked)[:EXAMPLES]]
 
 
 _setup: Setup  # of a worker process
@@ -124,7 +140,7 @@ def survey_portion(portion: Portion, report: Report) -> Counts:
     made.characters = Counter({code: int(codes[code]) for code in np.flatnonzero(codes).tolist()})
     made.line_keys = [(portion.index, name) for name in lines.finish()]
     made.document_keys = [(portion.index, name) for name in documents.keys.finish()]
-    made.found = [matcher.found] if matcher is not None else []
+    made.found = matcher.found if matcher is not None else {}
     return made
 
 
@@ -183,8 +199,7 @@ class _Documents:
         if self._sentences:
             digest = self._digest.digest()
             self.keys.add(digest)
-            if len(self._made.examples) < EXAMPLES or digest < self._made.examples[-1][0]:
-                self._made.add(Counts(examples=[(digest, *self._example)]))
+            self._made.examples = chosen_examples([*self._made.examples, (digest, *self._example)])
         else:
             self.keys.skip()
         self._digest, self._sentences, self._characters = blake2b(digest_size=DIGEST_BYTES), 0, 0

@@ -14,7 +14,7 @@ import nlpdata
 from nlpdata.corpus import find_files, plan_byte_ranges, read_blocks
 from nlpdata.errors import DataError, UsageError
 from nlpdata.reports import contamination
-from nlpdata.reports.contamination import Matcher, contaminated, gram_hashes, make_index, word_hashes
+from nlpdata.reports.contamination import Matcher, add_places, contaminated, gram_hashes, make_index, word_hashes
 from nlpdata.reports.evaluation import open_evaluation
 from tests.shared import shared
 
@@ -40,13 +40,13 @@ def test_as_a_plain_search_finds_it(tmp_path, block_bytes):
     (tmp_path / "rows.txt").write_text("\n".join(rows), encoding="utf-8")
     index = make_index(open_evaluation([str(tmp_path / "rows.txt")]), 9)
     files, _ = find_files([str(tmp_path / "[ab].txt")])
-    found = []
-    for byte_range in plan_byte_ranges(files, 3000):
+    found = {}
+    for byte_range in reversed(plan_byte_ranges(files, 3000)):
         matcher = Matcher(index.save(tmp_path))
         for block in read_blocks(byte_range, block_bytes=block_bytes):
             matcher.add(block)
-        found.append(matcher.found)
-    (result,) = contaminated(index, reversed(found))
+        add_places(found, matcher.found)
+    (result,) = contaminated(index, found)
     corpus = {size: set().union(*(_plain_grams(" ".join(each), size) for each in documents)) for size in (8, 9)}
     expected = {}
     for number, row in enumerate(rows):
@@ -173,7 +173,7 @@ def _planted(tmp_path: Path, rows: list[str], corpus: str, evaluation: Path) -> 
         for byte_range in plan_byte_ranges(files, 1 << 20):
             for block in read_blocks(byte_range):
                 matcher.add(block)
-        found[name] = sum(len(each.matches) for each in contaminated(index, [matcher.found]))
+        found[name] = sum(len(each.matches) for each in contaminated(index, matcher.found))
     return found
 
 

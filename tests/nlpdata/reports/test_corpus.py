@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from nlpdata.reports import gathering
 from nlpdata.reports.corpus import corpus_report
 from nlpdata.reports.gathering import gather_corpus
 from nlpdata.reports.options import ReportRequest
+from nlpdata.reports.survey import chosen_examples
 from tests.nlpdata.commands import run_command, visible
 from tests.nlpdata.conftest import as_text, random_documents
 
@@ -116,6 +118,20 @@ def test_the_command(corpus, tmp_path, tiny_model, capsys):
     assert (page.read_text(), page.with_suffix(".md").read_text()) == first
     assert "unknown tokens" in done.out
     assert visible(page.parent) == ["r.html", "r.md"]
+
+
+def test_examples_are_from_all_files_in_whatever_order_parts_come():
+    draw = random.Random(7)
+    found = [(draw.randbytes(2), draw.choice((0, 0, 0, 0, 0, 1, 2)), number, "") for number in range(300)]
+    chosen = chosen_examples(found)
+    assert {0, 1, 2} == {each[1] for each in chosen}
+    assert len(chosen) == 8
+    for _ in range(20):
+        draw.shuffle(found)
+        kept = []
+        for at in range(0, 300, 30):
+            kept = chosen_examples([*chosen_examples(found[at : at + 30]), *kept])
+        assert kept == chosen
 
 
 def test_json_lines(tmp_path):
