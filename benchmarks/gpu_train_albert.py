@@ -68,7 +68,9 @@ def settings(records: str, held_out: str, seed: int):
     from nlpdata import open_records
     from pretrain.data import pretraining_batches
     from pretrain.registry import ENCODERS
-    from pretrain.settings.schema import DataConfig, EvalDataConfig, ModelConfig, choose
+    from pretrain.settings.data_section import DataConfig, EvalDataConfig
+    from pretrain.settings.fields import choose
+    from pretrain.settings.schema import ModelConfig
     from pretrain.tasks.configs import PretrainingConfig
 
     encoder = choose(ENCODERS, "albert", vocab_size=30000, **SHAPE)
@@ -89,7 +91,9 @@ def run(records: str, held_out: str, seconds: float, seed: int) -> dict:
 
     from pretrain.data import prefetch
     from pretrain.registry import OPTIMIZERS, SCHEDULES, WARMUPS
-    from pretrain.settings.schema import ExperimentConfig, OptimizationConfig, RuntimeConfig, TrainerConfig, choose
+    from pretrain.settings.fields import choose
+    from pretrain.settings.schema import ExperimentConfig, RuntimeConfig
+    from pretrain.settings.trainer_section import OptimizationConfig, TrainerConfig
     from pretrain.tasks.pretraining import PretrainingTask
     from pretrain.training.jax_engine import JaxEngine
 

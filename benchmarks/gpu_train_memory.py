@@ -102,14 +102,9 @@ def main() -> None:
 def build(options) -> tuple:
     """(engine, task, options of the encoder)."""
     from pretrain.registry import ENCODERS, OPTIMIZERS
-    from pretrain.settings.schema import (
-        ExperimentConfig,
-        ModelConfig,
-        OptimizationConfig,
-        RuntimeConfig,
-        TrainerConfig,
-        choose,
-    )
+    from pretrain.settings.fields import choose
+    from pretrain.settings.schema import ExperimentConfig, ModelConfig, RuntimeConfig
+    from pretrain.settings.trainer_section import OptimizationConfig, TrainerConfig
     from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
     from pretrain.training.jax_engine import JaxEngine
 

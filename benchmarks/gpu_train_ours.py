@@ -18,7 +18,8 @@ import numpy as np
 
 from nlpdata.cli.messages import on_standard_error
 from pretrain.registry import ENCODERS
-from pretrain.settings.schema import Choice, ExperimentConfig, ModelConfig, RuntimeConfig
+from pretrain.settings.fields import Choice
+from pretrain.settings.schema import ExperimentConfig, ModelConfig, RuntimeConfig
 from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
 from pretrain.training.jax_engine import JaxEngine
 

@@ -147,7 +147,9 @@ def batches_of(records: str, way: str, **more):
     """Training batches of 128 examples: padded, grouped or packed."""
     from pretrain.data import pretraining_batches
     from pretrain.registry import ENCODERS
-    from pretrain.settings.schema import DataConfig, ModelConfig, choose
+    from pretrain.settings.data_section import DataConfig
+    from pretrain.settings.fields import choose
+    from pretrain.settings.schema import ModelConfig
     from pretrain.tasks.configs import PretrainingConfig
 
     ways = {"group_by_length": way == "grouped", "pack_sequences": way == "packed"}

@@ -143,7 +143,10 @@ def experiment(records: str, run: Run, steps: int = STEPS, weights: str = ""):
 
     from pretrain.experiments import experiment as registered
     from pretrain.registry import ENCODERS
-    from pretrain.settings.schema import DataConfig, RuntimeConfig, TrainerConfig, choose
+    from pretrain.settings.data_section import DataConfig
+    from pretrain.settings.fields import choose
+    from pretrain.settings.schema import RuntimeConfig
+    from pretrain.settings.trainer_section import TrainerConfig
 
     base = registered("bert/pretraining")
     vocabulary = json.loads(next(Path(records).parent.glob("*.meta.json")).read_text())["tokenizer"]["vocab_size"]

@@ -55,7 +55,8 @@ def measure(model_dir: str, pattern: str) -> tuple[dict[str, Tally], int, int]:
     from nlpdata.tokenizers import load_tokenizer
     from pretrain.converters import assign, read_checkpoint
     from pretrain.data import pretraining_batches
-    from pretrain.settings.schema import EvalDataConfig, ModelConfig
+    from pretrain.settings.data_section import EvalDataConfig
+    from pretrain.settings.schema import ModelConfig
     from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
 
     checkpoint = read_checkpoint(model_dir)

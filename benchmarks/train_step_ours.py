@@ -6,7 +6,8 @@ import time
 import numpy as np
 
 from pretrain.encoders.bert import BertConfig
-from pretrain.settings.schema import Choice, ExperimentConfig, ModelConfig, RuntimeConfig
+from pretrain.settings.fields import Choice
+from pretrain.settings.schema import ExperimentConfig, ModelConfig, RuntimeConfig
 from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
 from pretrain.training.tensorflow_engine import TensorFlowEngine
 

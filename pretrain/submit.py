@@ -29,8 +29,9 @@ from nlpdata.registry import user_modules
 from pretrain.jobs.package import build_package, digest, module_sources
 from pretrain.run import gin_of, resolve, run_mode
 from pretrain.settings.command_line import option, run_app
+from pretrain.settings.fields import Choice
 from pretrain.settings.flags import FIELDS, Flag, find_flag, parse_flags
-from pretrain.settings.schema import Choice, ExperimentConfig, own_modules
+from pretrain.settings.schema import ExperimentConfig, own_modules
 from pretrain.sweeps.study import Study, parameter, study_of_file
 from pretrain.training.checks import check_experiment, format_names
 

@@ -1,6 +1,7 @@
 """The arrows between packages (DESIGN, rule 1), proved from the imports, and what `import nlpdata` loads."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -59,10 +60,23 @@ MAY_LOAD = {"nlpdata.finetuning.tfds": {"tensorflow_datasets"}}
 _LAZY = re.compile(r"(?:nlpdata|pipelines|pretrain)(?:\.\w+)*(?::\w+)?")
 
 
+@functools.cache
+def nodes(source: str) -> list[ast.AST]:
+    """The syntax of a module; several tests look at it."""
+    return list(ast.walk(ast.parse(source)))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forgotten():
+    """What the tests keep, 100 MB, goes with the last of them."""
+    yield
+    nodes.cache_clear()
+
+
 def imported(source: str, module: str) -> set[str]:
     """The modules that `import` statements of `source` name; relative ones are resolved against `module`."""
     names = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -74,7 +88,7 @@ def imported(source: str, module: str) -> set[str]:
 
 def lazily_named(source: str) -> list[str]:
     """String literals that name a module of ours: registry lines, arguments of import_module."""
-    strings = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+    strings = (node.value for node in nodes(source) if isinstance(node, ast.Constant))
     return [text for text in strings if isinstance(text, str) and _LAZY.fullmatch(text) and "." in text]
 
 
@@ -165,7 +179,7 @@ def is_command(module: str) -> bool:
 
 
 def calls(source: str) -> list[ast.Call]:
-    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    return [node for node in nodes(source) if isinstance(node, ast.Call)]
 
 
 def test_only_commands_print():
@@ -179,7 +193,7 @@ def test_only_commands_print():
             found += [f"{module}: print" for call in calls(source) if getattr(call.func, "id", "") == "print"]
         elif [call for call in calls(source) for keyword in call.keywords if ast.unparse(keyword) == "file=sys.stderr"]:
             found.append(f"{module}: prints on standard error")
-        functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+        functions = [node for node in nodes(source) if isinstance(node, ast.FunctionDef)]
         for function in functions:
             arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
             found += [f"{module}.{function.name} takes log" for argument in arguments if argument.arg == "log"]

@@ -123,6 +123,8 @@ def test_every_field_of_a_configuration_is_on_the_page():
     for name in EXPERIMENTS.names():
         tree = to_tree(EXPERIMENTS.get(name)())
         assert not [path for part in ("task", "trainer", "runtime") for path in missing(part, tree[part])], name
+    assert not re.findall(r"^\| `\w+` \| *\|.*", text, re.MULTILINE)  # a field that the page does not explain
+    assert not re.findall(r"^### .*\n\n+\|.*", text, re.MULTILINE)  # nor a section
     assert re.search(r"\| `global_batch_size` \| Examples a step.* \| whole number; at least 1 \| `32` \|", text)
     assert re.search(r"\| `num_train_epochs` \| .*\| whole number; at least 1 \| `1` \|", text)
 

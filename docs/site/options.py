@@ -16,7 +16,7 @@ from nlpdata.cli import commands as nlpdata_commands
 from nlpdata.cli.screens import grouped_options
 from pretrain import commands as pretrain_commands
 from pretrain.registry import EXPERIMENTS, TASKS, Registry
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 _PIPE = re.compile(r"(`[^`]*`)|\|")
 
@@ -99,7 +99,7 @@ def _sections(path: str, section: Any, written: set[tuple[str, type]]) -> Iterat
         if isinstance(value, Choice) and isinstance(registry, Registry):
             below += [(f"{inner}.{name}", registry.config_class(name)) for name in registry.names()]
             names = ", ".join(f"`{name}`" for name in registry.names())
-            rows.append((f"`{each.name}`", texts[each.name] or f"The {registry.kind}.", names, f"`{value.type}`"))
+            rows.append((f"`{each.name}`", texts[each.name], names, f"`{value.type}`"))
         elif is_dataclass(value):
             below.append((inner, type(value)))
         elif each.init:
@@ -107,6 +107,7 @@ def _sections(path: str, section: Any, written: set[tuple[str, type]]) -> Iterat
             mark = "[]" if isinstance(value, list) else ""
             below += [(inner + mark, kind) for kind in get_args(each.type) if is_dataclass(kind)]
     yield f"### `{path}`"
+    yield _summary(type(section))
     if rows:
         yield _table(("field", "", "values", "default"), rows)
     for inner, kind in below:

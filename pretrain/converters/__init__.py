@@ -19,7 +19,7 @@ from pretrain.converters.format import explain, format_of, is_checkpoint, known_
 from pretrain.converters.heads import settled
 from pretrain.converters.report import LoadReport, assign
 from pretrain.converters.sizes import refuse_larger
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 _log = logging.getLogger(__name__)
 

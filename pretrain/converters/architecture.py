@@ -17,7 +17,7 @@ from pretrain.encoders.model_config import means_the_same, published_shapes
 from pretrain.encoders.published import published_forms
 from pretrain.encoders.weight_names import WORD_EMBEDDINGS, Row
 from pretrain.registry import ENCODERS
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 _NEEDED = (
     WORD_EMBEDDINGS,

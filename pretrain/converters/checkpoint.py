@@ -12,7 +12,7 @@ from nlpdata.errors import DataError, Message, UsageError, opt
 from nlpdata.tokenizers import Tokenizer
 from pretrain.encoders.model_config import config_files, read_folder_config
 from pretrain.registry import ENCODERS
-from pretrain.settings.schema import Choice, check_stored_parts
+from pretrain.settings.fields import Choice, check_stored_parts
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from nlpdata.errors import UsageError, opt
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.tokenizer_files import keep_tokenizer
 from pretrain.registry import CHECKPOINT_FORMATS
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 
 class CheckpointFormat:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nlpdata.errors import UsageError, opt
 from pretrain.encoders.published import GoogleForm, published_fields, published_form
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 _EPSILON = 1e-12  # of Google's code; its files do not state it
 

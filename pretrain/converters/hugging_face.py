@@ -30,7 +30,7 @@ from pretrain.converters.weights import UNKNOWN, form_of, give, names_of, refuse
 from pretrain.encoders.model_config import HUGGING_FACE_CONFIG
 from pretrain.encoders.published import HuggingFaceForm, published_fields
 from pretrain.encoders.weight_names import WeightNames
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 
 class HuggingFaceFormat(CheckpointFormat):

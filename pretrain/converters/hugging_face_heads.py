@@ -17,7 +17,7 @@ from nlpdata.files.json_files import read_object
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import heads_of
 from pretrain.encoders.published import HuggingFaceForm, published_form
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 _PRETRAINING = ("masked_lm", "sentence_pair")  # a published file may hold more of these than its class: all are read
 _CLASSES = {

@@ -23,7 +23,7 @@ from pretrain.converters.weights import give, refuse_unwritten, take
 from pretrain.encoders.model_config import HUGGING_FACE_CONFIG
 from pretrain.encoders.published import published_form, unpublished
 from pretrain.encoders.weight_names import WORD_EMBEDDINGS, WeightNames
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 _TIED = "albert_model/word_embeddings/embeddings"
 

@@ -29,7 +29,7 @@ from pretrain.converters.facts import FACTS
 from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.heads import check_facts
 from pretrain.converters.weights import as_weight
-from pretrain.settings.schema import MOST, Choice
+from pretrain.settings.fields import MOST, Choice
 
 ARRAYS, INFO = "state.npz", "state.json"
 FORMAT_VERSION = 1

@@ -12,7 +12,7 @@ from pretrain.converters.heads import HEADS, head_of, heads_of, listed, poolers_
 from pretrain.converters.weights import UNKNOWN
 from pretrain.encoders.model import EncoderModel, weights_by_path
 from pretrain.encoders.model_config import means_the_same
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 _log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from pretrain.converters.facts import FACTS
 from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.load import has_pooled_output, load_model
 from pretrain.encoders.model import EncoderModel
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 ROOT = "model/"  # before our paths in the names of variables
 _CONFIG = Path("assets.extra") / "encoder.json"

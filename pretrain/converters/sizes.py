@@ -3,7 +3,7 @@
 from nlpdata.errors import DataError
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.weights import MOST_LAYERS
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 _SIZES = (
     *("vocab_size", "embedding_size", "hidden_size", "intra_bottleneck_size", "intermediate_size"),

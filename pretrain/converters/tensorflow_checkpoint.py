@@ -27,7 +27,7 @@ from pretrain.converters.saved_model import ROOT, read_description
 from pretrain.converters.weights import give, names_of, refuse_unwritten, take
 from pretrain.encoders.published import google_config_files, published_forms
 from pretrain.encoders.weight_names import WORD_EMBEDDINGS
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _PART = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")  # ends of the names of a checkpoint's files

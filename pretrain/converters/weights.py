@@ -12,7 +12,7 @@ from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.format import formats_for_any_encoder
 from pretrain.encoders.published import PublishedForm, published_form, published_forms, unpublished
 from pretrain.encoders.weight_names import Row, WeightNames, expand
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 # Tensors that belong to training, not to the model: pattern of the name -> why it is not used.
 _TRAINING = (

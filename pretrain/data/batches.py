@@ -13,7 +13,7 @@ import numpy as np
 from nlpdata.errors import UsageError
 from pretrain.data.order import grouped, shuffled
 from pretrain.data.packing import PER_TOKEN, packed, used_lengths
-from pretrain.settings.schema import DataConfig
+from pretrain.settings.data_section import DataConfig
 
 _READ_AT_ONCE = 256  # records: decoding is vectorised over them
 _LENGTHS_AT_ONCE = 4096

@@ -27,7 +27,8 @@ from nlpdata.records.contract import is_record_name, meta_path, read_meta
 from nlpdata.records.reader import file_crc, is_record_file
 from nlpdata.tokenizers import load_tokenizer
 from pretrain.data.record_set import check_fits_model
-from pretrain.settings.schema import DataConfig, PretrainingDataConfig, TaskConfig
+from pretrain.settings.data_section import DataConfig, PretrainingDataConfig
+from pretrain.settings.schema import TaskConfig
 from pretrain.settings.tree import differences
 
 _log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ import numpy as np
 from nlpdata.errors import NlpdataError
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
 from pretrain.data.tokenizers import tokenizer_entry
-from pretrain.settings.schema import DataConfig
+from pretrain.settings.data_section import DataConfig
 
 
 def decoding_tokenizer(config: DataConfig, name: str) -> Tokenizer | None:

@@ -16,7 +16,7 @@ import numpy as np
 from nlpdata.errors import UsageError
 from nlpdata.records.contract import Feature
 from nlpdata.registry import users_code
-from pretrain.settings.schema import DataConfig
+from pretrain.settings.data_section import DataConfig
 
 _LABELS = ("label_ids", "labels", "label")
 _MOST = 20_000_000  # examples: a source that gives more does not end

@@ -15,7 +15,8 @@ from nlpdata.records.reader import Records
 from pretrain.data.batches import Batches
 from pretrain.data.corpus import names_corpus
 from pretrain.data.record_set import check_fits_model, check_range, ends_of_files, open_record_set, set_mask
-from pretrain.settings.schema import DataConfig, TaskConfig
+from pretrain.settings.data_section import DataConfig
+from pretrain.settings.schema import TaskConfig
 
 _log = logging.getLogger(__name__)
 

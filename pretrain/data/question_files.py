@@ -15,7 +15,7 @@ from nlpdata.files.fetching import fetched
 from nlpdata.files.unpacking import named_as_given, shown
 from nlpdata.finetuning.squad import is_named_squad
 from pretrain.data.texts import as_field
-from pretrain.settings.schema import DataConfig, EvalQuestionDataConfig, QuestionDataConfig
+from pretrain.settings.data_section import DataConfig, EvalQuestionDataConfig, QuestionDataConfig
 
 _log = logging.getLogger(__name__)
 

@@ -28,7 +28,8 @@ from pretrain.data.record_set import (
     open_record_set,
     sequence_features,
 )
-from pretrain.settings.schema import DataConfig, TaskConfig
+from pretrain.settings.data_section import DataConfig
+from pretrain.settings.schema import TaskConfig
 
 _log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from nlpdata.files.sets import split_shard
 from nlpdata.records.contract import V2_NAMES, find_meta, lists, read_meta
 from nlpdata.records.reader import Records, find_records
 from pretrain.data.examples import own_examples
+from pretrain.settings.data_section import DataConfig
 from pretrain.settings.flags import flag_of
-from pretrain.settings.schema import DataConfig
 
 SEQUENCE = ("input_ids", "input_mask", "segment_ids")
 RENAME = {new: old for old, new in V2_NAMES.items()}  # of features, to our names

@@ -23,7 +23,8 @@ from pretrain.data.record_set import (
     sequence_features,
 )
 from pretrain.data.texts import encode_texts
-from pretrain.settings.schema import KINDS, DataConfig, TextDataConfig
+from pretrain.settings.data_section import DataConfig, TextDataConfig
+from pretrain.settings.schema import KINDS
 
 _log = logging.getLogger(__name__)
 

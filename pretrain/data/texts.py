@@ -8,7 +8,7 @@ from nlpdata.errors import NlpdataError, UsageError, spelling
 from nlpdata.finetuning.in_memory import EncodedSplit, encode_split
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
-from pretrain.settings.schema import TextDataConfig
+from pretrain.settings.data_section import TextDataConfig
 
 _log = logging.getLogger(__name__)
 

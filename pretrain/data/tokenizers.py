@@ -8,7 +8,7 @@ from nlpdata.tokenizers.files import fetch
 from pretrain.data.corpus import names_corpus
 from pretrain.data.question_files import names_questions
 from pretrain.data.record_set import find_paths, meta_of
-from pretrain.settings.schema import DataConfig, PretrainingDataConfig, QuestionDataConfig, TextDataConfig
+from pretrain.settings.data_section import DataConfig, PretrainingDataConfig, QuestionDataConfig, TextDataConfig
 
 
 def reads_text(config: DataConfig) -> bool:

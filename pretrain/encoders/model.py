@@ -14,7 +14,7 @@ import numpy as np
 from nlpdata.errors import UsageError
 from pretrain.layers.masked_lm_head import MaskedLMHead
 from pretrain.registry import ENCODERS
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 _ENCODER_INPUTS = ("input_ids", "input_mask", "segment_ids")
 

@@ -23,7 +23,7 @@ from nlpdata.files.unpacking import named_as_given, shown
 from pretrain.encoders import hugging_face_config
 from pretrain.encoders.published import PublishedForm, google_config_files, published_forms
 from pretrain.registry import ENCODERS
-from pretrain.settings.schema import Choice, check_stored_parts
+from pretrain.settings.fields import Choice, check_stored_parts
 
 HUGGING_FACE_CONFIG = "config.json"
 _HUGGING_FACE = {"model_type", "architectures", "transformers_version"}

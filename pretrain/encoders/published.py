@@ -18,7 +18,7 @@ import numpy as np
 
 from pretrain.encoders.weight_names import WeightNames
 from pretrain.registry import ENCODERS
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 Fields = Mapping[str, Any]
 Weights = Mapping[str, np.ndarray]

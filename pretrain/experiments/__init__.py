@@ -7,7 +7,8 @@ from typing import Any
 
 from nlpdata.registry import user_modules
 from pretrain.registry import EXPERIMENTS
-from pretrain.settings.schema import Choice, ExperimentConfig, own_modules, registered
+from pretrain.settings.fields import Choice
+from pretrain.settings.schema import ExperimentConfig, own_modules, registered
 from pretrain.settings.tree import to_tree, with_layers
 
 _log = logging.getLogger(__name__)

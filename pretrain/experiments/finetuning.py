@@ -1,17 +1,15 @@
 """Fine-tuning from records of `nlpdata create-finetuning`."""
 
 from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS
-from pretrain.settings.schema import (
+from pretrain.settings.data_section import (
     EvalQuestionDataConfig,
     EvalTextDataConfig,
-    ExperimentConfig,
-    ModelConfig,
-    OptimizationConfig,
     QuestionDataConfig,
     TextDataConfig,
-    TrainerConfig,
-    choose,
 )
+from pretrain.settings.fields import choose
+from pretrain.settings.schema import ExperimentConfig, ModelConfig
+from pretrain.settings.trainer_section import OptimizationConfig, TrainerConfig
 from pretrain.tasks.configs import SentencePredictionModelConfig
 
 

@@ -4,16 +4,10 @@ from dataclasses import replace
 
 from pretrain.data.toy import SEQ_LENGTH, toy_vocabulary
 from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS
-from pretrain.settings.schema import (
-    EvalPretrainingDataConfig,
-    ExperimentConfig,
-    ModelConfig,
-    OptimizationConfig,
-    PretrainingDataConfig,
-    RuntimeConfig,
-    TrainerConfig,
-    choose,
-)
+from pretrain.settings.data_section import EvalPretrainingDataConfig, PretrainingDataConfig
+from pretrain.settings.fields import choose
+from pretrain.settings.schema import ExperimentConfig, ModelConfig, RuntimeConfig
+from pretrain.settings.trainer_section import OptimizationConfig, TrainerConfig
 
 
 def bert_pretraining() -> ExperimentConfig:

@@ -7,7 +7,7 @@ from typing import Any
 from nlpdata.errors import UsageError
 from pretrain.optimizers.curve import resolved
 from pretrain.registry import OPTIMIZERS, SCHEDULES, WARMUPS
-from pretrain.settings.schema import OptimizationConfig
+from pretrain.settings.trainer_section import OptimizationConfig
 
 
 def build_optimizer(

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from pretrain.settings.schema import EmaConfig
+from pretrain.settings.trainer_section import EmaConfig
 
 
 class Average:

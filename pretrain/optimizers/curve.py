@@ -21,7 +21,8 @@ from nlpdata.registry import Registry
 from pretrain.optimizers.configs import ConstantConfig, LinearWarmupConfig, PolynomialConfig
 from pretrain.optimizers.formulas import Formula
 from pretrain.registry import SCHEDULES, WARMUPS
-from pretrain.settings.schema import Choice, OptimizationConfig
+from pretrain.settings.fields import Choice
+from pretrain.settings.trainer_section import OptimizationConfig
 
 AFTER_WARMUP, DECAY_STEPS, OLDER_RUN = "after_warmup", "decay_steps", "older_run"
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from nlpdata.errors import UsageError
 from pretrain.settings.config import Config
-from pretrain.settings.schema import MOST, at_least
+from pretrain.settings.fields import MOST, at_least
 
 _MOST_VALUES = 1000  # of a stepwise rate: each is an operation of a step
 
@@ -179,6 +179,7 @@ class PowerConfig(Formula):
     initial_learning_rate: float = at_least(0, 1e-4)
     """Rate of the first step after decay_start, before it is raised to the power: not the highest rate of a run with warm-up."""
     power: float = at_least(-10, -0.5, 0)
+    """To which the number of the step is raised; -0.5: the rate falls as 1 / sqrt(step)."""
     decay_start: int = at_least(0, 0)
     """Step from which steps are counted."""
     pre_offset_learning_rate: float | None = at_least(0, None)
@@ -215,6 +216,7 @@ class StepwiseConfig(Formula):
     values: list[float] = field(default_factory=list, metadata={"bounds": (0, MOST)})
     """Rates, one more than boundaries."""
     decay_start: int = at_least(0, 0)
+    """Step from which steps are counted."""
 
     def at(self, step: Any, xp: Any) -> Any:
         passed = step - self.decay_start

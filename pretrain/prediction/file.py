@@ -38,7 +38,7 @@ from pretrain.prediction.writing import (
     row_lines,
     write_answers,
 )
-from pretrain.settings.schema import EvalDataConfig
+from pretrain.settings.data_section import EvalDataConfig
 
 _log = logging.getLogger(__name__)
 

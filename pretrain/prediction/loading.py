@@ -26,7 +26,7 @@ from pretrain.prediction.predictor import Facts, facts_of, length_of, make_predi
 from pretrain.prediction.questions import answer_options
 from pretrain.prediction.rows import Row
 from pretrain.prediction.sentences import encoded
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 Text = str | tuple[str, str]
 Pooling = Literal["mean", "cls", "pooler"]

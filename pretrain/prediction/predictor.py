@@ -11,7 +11,7 @@ from pretrain.prediction.batching import Batching
 from pretrain.prediction.masks import MaskPredictor
 from pretrain.prediction.questions import AnswerOptions, QuestionPredictor
 from pretrain.prediction.sentences import SentencePredictor
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 Predictor = SentencePredictor | QuestionPredictor | MaskPredictor
 

@@ -174,7 +174,8 @@ def windows_of_records(path: str, encoder: Any) -> tuple[int, bool | None, Itera
     Raises UsageError where they do not fit, DataError where a file is damaged.
     """
     from pretrain.data.questions import question_batches
-    from pretrain.settings.schema import EvalQuestionDataConfig, ModelConfig
+    from pretrain.settings.data_section import EvalQuestionDataConfig
+    from pretrain.settings.schema import ModelConfig
 
     data = EvalQuestionDataConfig(input_path=path, global_batch_size=256)
     config = QuestionAnsweringConfig(model=ModelConfig(encoder=encoder), validation_data=data)

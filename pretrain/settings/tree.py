@@ -20,7 +20,8 @@ from typing import Any
 from nlpdata.errors import UsageError, closest
 from pretrain.registry import Registry
 from pretrain.settings.dialects import garden
-from pretrain.settings.schema import Choice, ExperimentConfig
+from pretrain.settings.fields import Choice
+from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.values import parse_value, plain_value
 
 _log = logging.getLogger(__name__)

@@ -18,8 +18,9 @@ from nlpdata.files.json_files import read_object, write_file, write_json
 from nlpdata.finetuning.datasets import SPELLINGS, plain_name
 from nlpdata.registry import user_modules
 from nlpdata.tokenizers import Tokenizer
+from pretrain.settings.fields import Choice
 from pretrain.settings.overrides import parse_overrides
-from pretrain.settings.schema import Choice, ExperimentConfig, registered
+from pretrain.settings.schema import ExperimentConfig, registered
 from pretrain.settings.tree import to_tree, with_layers
 from pretrain.settings.yaml_files import read_yaml
 from pretrain.sweeps.seeds import run_each, seed_runs, summarize

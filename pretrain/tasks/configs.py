@@ -4,23 +4,23 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from nlpdata.errors import UsageError
-from pretrain.settings.schema import (
-    MOST_TOKENS,
+from pretrain.settings.data_section import (
     EvalPretrainingDataConfig,
     EvalQuestionDataConfig,
     EvalTextDataConfig,
-    ModelConfig,
     PretrainingDataConfig,
     QuestionDataConfig,
-    TaskConfig,
     TextDataConfig,
-    at_least,
 )
+from pretrain.settings.fields import MOST_TOKENS, at_least
+from pretrain.settings.schema import ModelConfig, TaskConfig
 from pretrain.tasks.metrics import Better, part_names, pretraining_metrics, question_metrics, sentence_metrics
 
 
 @dataclass
 class PretrainingConfig(TaskConfig):
+    """Masked words, and pairs of sentences."""
+
     train_data: PretrainingDataConfig = field(default_factory=PretrainingDataConfig)
     validation_data: EvalPretrainingDataConfig = field(default_factory=EvalPretrainingDataConfig)
     use_next_sentence_label: bool = True
@@ -41,10 +41,13 @@ class SentencePredictionModelConfig(ModelConfig):
     use_encoder_pooler: bool = True
     """Classify the encoder's pooled output; false: that of a dense layer with tanh of the classifier's own."""
     classifier_dropout_prob: float = at_least(0, 0.1)
+    """Dropout of the vector that is classified."""
 
 
 @dataclass
 class SentencePredictionConfig(TaskConfig):
+    """Classes, labels or a number of a text or a pair of texts."""
+
     model: SentencePredictionModelConfig = field(default_factory=SentencePredictionModelConfig)
     train_data: TextDataConfig = field(default_factory=TextDataConfig)
     validation_data: EvalTextDataConfig = field(default_factory=EvalTextDataConfig)
@@ -81,6 +84,8 @@ class SentencePredictionConfig(TaskConfig):
 
 @dataclass
 class QuestionAnsweringConfig(TaskConfig):
+    """The answer to a question, as a span of its context."""
+
     train_data: QuestionDataConfig = field(default_factory=QuestionDataConfig)
     validation_data: EvalQuestionDataConfig = field(default_factory=EvalQuestionDataConfig)
     version_2_with_negative: bool | None = None

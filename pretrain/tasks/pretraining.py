@@ -20,7 +20,7 @@ from pretrain.encoders.model import EncoderModel, build_encoder, masked_lm_head,
 from pretrain.encoders.published import published_form
 from pretrain.layers.sentence_pair_head import SentencePairHead
 from pretrain.layers.tensors import Tensor
-from pretrain.settings.schema import DataConfig
+from pretrain.settings.data_section import DataConfig
 from pretrain.tasks.configs import PretrainingConfig
 from pretrain.tasks.task import Task, is_packed
 

@@ -15,7 +15,7 @@ from pretrain.evaluation.squad import question_scores, squad_metrics
 from pretrain.evaluation.squad_answers import Answers, Window, final_answers, find_answers
 from pretrain.layers.span_head import SpanHead
 from pretrain.layers.tensors import Tensor
-from pretrain.settings.schema import DataConfig
+from pretrain.settings.data_section import DataConfig
 from pretrain.tasks.configs import QuestionAnsweringConfig
 from pretrain.tasks.metrics import question_metrics
 from pretrain.tasks.task import Task

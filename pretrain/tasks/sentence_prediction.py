@@ -19,7 +19,7 @@ from pretrain.evaluation.sentence import only_label, only_prediction
 from pretrain.evaluation.sentence_report import decided, mistakes_of, sentence_report, sentence_scores
 from pretrain.layers.classifier_head import ClassifierHead
 from pretrain.layers.tensors import Tensor
-from pretrain.settings.schema import DataConfig
+from pretrain.settings.data_section import DataConfig
 from pretrain.tasks.configs import SentencePredictionConfig
 from pretrain.tasks.metrics import sentence_metrics
 from pretrain.tasks.task import Task, is_packed

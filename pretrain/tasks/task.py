@@ -19,7 +19,8 @@ from pretrain.data.batches import Batches
 from pretrain.encoders.model import EncoderModel
 from pretrain.evaluation.report import Report
 from pretrain.layers.tensors import Tensor
-from pretrain.settings.schema import DataConfig, TaskConfig
+from pretrain.settings.data_section import DataConfig
+from pretrain.settings.schema import TaskConfig
 
 _log = logging.getLogger(__name__)
 

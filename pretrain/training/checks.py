@@ -16,7 +16,8 @@ from nlpdata.errors import UsageError, closest
 from pretrain.optimizers.configs import AdafactorConfig, AdamWConfig, LambConfig, SgdConfig
 from pretrain.optimizers.decay import is_decayed
 from pretrain.registry import CHECKPOINT_FORMATS, TASKS, TRAINERS
-from pretrain.settings.schema import ExperimentConfig, TrainerConfig
+from pretrain.settings.schema import ExperimentConfig
+from pretrain.settings.trainer_section import TrainerConfig
 from pretrain.tasks.metrics import own_name
 from pretrain.training.rate_checks import OPTIMIZATION, check_length, given_rate, refuse_rate, require
 from pretrain.training.stages import declared_steps, of_stage, stage_configs

@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from pretrain.settings.schema import TrainerConfig
+from pretrain.settings.trainer_section import TrainerConfig
 from pretrain.training.logs import METRICS, read_lines
 
 

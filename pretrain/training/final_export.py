@@ -12,7 +12,7 @@ from nlpdata.files.writing import remove_tree, rename_folder, send_folder
 from pretrain.converters import native, read_checkpoint
 from pretrain.converters.format import checkpoint_format
 from pretrain.settings.backend import is_installed
-from pretrain.settings.schema import TrainerConfig
+from pretrain.settings.trainer_section import TrainerConfig
 from pretrain.training.checks import format_names
 
 _log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from nlpdata.errors import UsageError, opt
 from pretrain.optimizers.configs import ConstantConfig, LinearWarmupConfig, PolynomialConfig
 from pretrain.optimizers.curve import curve_of, warmup_length
 from pretrain.optimizers.formulas import Formula, WarmupStableDecayConfig
-from pretrain.settings.schema import OptimizationConfig
+from pretrain.settings.trainer_section import OptimizationConfig
 
 OPTIMIZATION = "trainer.optimizer_config"
 _LEARNS = f"must be a number above 0; at 0 no step changes a weight. Give one, e.g. {opt('learning_rate', 1e-4)}."

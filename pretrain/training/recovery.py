@@ -8,7 +8,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from nlpdata.errors import DataError
-from pretrain.settings.schema import RuntimeConfig, TrainerConfig
+from pretrain.settings.schema import RuntimeConfig
+from pretrain.settings.trainer_section import TrainerConfig
 
 
 class Diverged(DataError):

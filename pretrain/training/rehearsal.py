@@ -7,7 +7,7 @@ from typing import Any
 
 from nlpdata.output.estimate import peak_memory
 from pretrain.data.batches import Batches
-from pretrain.settings.schema import TrainerConfig
+from pretrain.settings.trainer_section import TrainerConfig
 from pretrain.tasks.task import Task
 from pretrain.training.engine import Engine
 

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError, opt
-from pretrain.settings.schema import Choice, DataConfig, ExperimentConfig, StageConfig
+from pretrain.settings.data_section import DataConfig
+from pretrain.settings.fields import Choice
+from pretrain.settings.schema import ExperimentConfig
+from pretrain.settings.trainer_section import StageConfig
 from pretrain.settings.tree import Place, build, merged, of_one_source, to_tree
 from pretrain.training.stacking import stacked
 

@@ -12,7 +12,8 @@ from pretrain.encoders.model import EncoderModel, weights_by_path
 from pretrain.optimizers import build_optimizer
 from pretrain.optimizers.average import Average
 from pretrain.optimizers.freezing import freeze
-from pretrain.settings.schema import OptimizationConfig, RuntimeConfig
+from pretrain.settings.schema import RuntimeConfig
+from pretrain.settings.trainer_section import OptimizationConfig
 
 _PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 LOSS_SCALE_START, LOSS_SCALE_GROWTH_STEPS = 2.0**15, 2000

@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 from tests.pages import ROOT, WORDS
 from tests.pretrain.runs import tiny
 

@@ -10,7 +10,9 @@ import numpy as np
 from nlpdata.records.contract import Feature
 from nlpdata.records.encoding import encode_examples
 from pretrain.experiments import experiment
-from pretrain.settings.schema import Choice, DataConfig, EvalDataConfig, ExperimentConfig, RuntimeConfig
+from pretrain.settings.data_section import DataConfig, EvalDataConfig
+from pretrain.settings.fields import Choice
+from pretrain.settings.schema import ExperimentConfig, RuntimeConfig
 from tests.pretrain.runs import tiny
 
 LENGTH = 32

@@ -6,7 +6,8 @@ from keras import ops
 from pretrain.encoders.albert import AlbertConfig
 from pretrain.encoders.bert import BertConfig
 from pretrain.encoders.model import weights_by_path
-from pretrain.settings.schema import Choice, ModelConfig
+from pretrain.settings.fields import Choice
+from pretrain.settings.schema import ModelConfig
 from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
 
 SMALL = {

@@ -8,16 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, WARMUPS
-from pretrain.settings.schema import (
-    Choice,
-    DataConfig,
-    EvalDataConfig,
-    ExperimentConfig,
-    ModelConfig,
-    OptimizationConfig,
-    RuntimeConfig,
-    TrainerConfig,
-)
+from pretrain.settings.data_section import DataConfig, EvalDataConfig
+from pretrain.settings.fields import Choice
+from pretrain.settings.schema import ExperimentConfig, ModelConfig, RuntimeConfig
+from pretrain.settings.trainer_section import OptimizationConfig, TrainerConfig
 from tests import warm_python
 from tests.messages import messages
 

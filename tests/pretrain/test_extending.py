@@ -21,7 +21,8 @@ from pretrain.encoders.model import build_encoder, new_model, weights_by_path
 from pretrain.encoders.model_config import read_model_config
 from pretrain.layers.classifier_head import ClassifierHead
 from pretrain.registry import ATTENTIONS, CHECKPOINT_FORMATS, ENCODERS, FEED_FORWARDS, TASKS
-from pretrain.settings.schema import Choice, ModelConfig
+from pretrain.settings.fields import Choice
+from pretrain.settings.schema import ModelConfig
 from tests.pages import WORDS
 from tests.pretrain.models import batch, bert, randomize, to_numpy
 

@@ -122,8 +122,11 @@ class AlbertConfig(BertConfig):
     hidden_dropout_prob: float = 0.0
     attention_probs_dropout_prob: float = 0.0
     embedding_size: int = 128
+    """Width of the embeddings."""
     num_hidden_groups: int = 1
+    """Groups of layers with weights of their own; the layers of a group share theirs."""
     inner_group_num: int = 1
+    """Inner layers with weights of their own that make one layer of a group."""
     embedding_projection: bool | None = None
     """A dense layer between embeddings and layers; null: where the two sizes differ, as published. Must be there then."""
 

@@ -22,7 +22,7 @@ from pretrain.encoders.weight_names import (
 )
 from pretrain.registry import ATTENTIONS, FEED_FORWARDS
 from pretrain.settings.config import Config
-from pretrain.settings.schema import names_part
+from pretrain.settings.fields import names_part
 
 
 def bert_tf1() -> list[Row]:
@@ -74,14 +74,21 @@ class BertConfig(Config):
     """Shape of a BERT encoder, in the published JSON's names; defaults are BERT-base, uncased."""
 
     vocab_size: int = 30522
+    """Pieces of the vocabulary."""
     hidden_size: int = 768
+    """Width of the vectors between layers."""
     num_hidden_layers: int = 12
+    """Layers, each with self-attention and a feed-forward part."""
     num_attention_heads: int = 12
+    """Attention heads of a layer."""
     intermediate_size: int = 3072
+    """Width inside a feed-forward part."""
     hidden_act: Literal["gelu", "gelu_new", "gelu_tanh", "relu"] = "gelu_tanh"
     """gelu (exact), gelu_new or gelu_tanh (one approximation, what google-research/bert computes), relu."""
     hidden_dropout_prob: float = 0.1
+    """Dropout of the embeddings and of each part's output."""
     attention_probs_dropout_prob: float = 0.1
+    """Dropout of the attention probabilities."""
     max_position_embeddings: int = 512
     """Longest sequence."""
     type_vocab_size: int = 2
@@ -89,6 +96,7 @@ class BertConfig(Config):
     initializer_range: float = 0.02
     """Standard deviation of the initial weights, a normal distribution cut at two of them."""
     layer_norm_eps: float = 1e-12
+    """Added to the variance in layer normalisation."""
     attention: str = names_part(ATTENTIONS, "standard")
     """standard, talking_heads, or a SelfAttention of your own as module:attribute."""
     feed_forward: str = names_part(FEED_FORWARDS, "standard")

@@ -120,6 +120,7 @@ class MobileBertConfig(BertConfig):
     hidden_act: Literal["gelu", "gelu_new", "gelu_tanh", "relu"] = "relu"
     hidden_dropout_prob: float = 0.0
     embedding_size: int = 128
+    """Width of the embeddings, three of which, of a token and its neighbours, are projected to hidden_size."""
     intra_bottleneck_size: int = 128
     """Width inside a layer."""
     use_bottleneck_attention: bool = False
@@ -127,6 +128,7 @@ class MobileBertConfig(BertConfig):
     key_query_shared_bottleneck: bool = True
     """Query and key are made of another narrowed input."""
     num_feedforward_networks: int = 4
+    """Feed-forward parts of a layer, one after the other."""
     classifier_activation: bool = False
     """A pooler: a dense layer with tanh over the first token; the published model has none."""
 

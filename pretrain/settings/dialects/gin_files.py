@@ -131,7 +131,7 @@ _GARDEN: dict[str, dict[str, _Field | _Class | _Only]] = {
         "dropout_position": _Only("before_residual"),
     },
     # Ours: which optimizer, learning rate and warm-up.
-    "pretrain.settings.schema.OptimizationConfig": {
+    "pretrain.settings.trainer_section.OptimizationConfig": {
         path.rpartition(".")[2]: _Class(path, registry) for path, registry in _PARTS.items() if path != _ENCODER
     },
 }

@@ -25,7 +25,7 @@ def _checkpoint(encoder: str):
     from pretrain.converters.load import build_model
     from pretrain.encoders.model import weights_by_path
     from pretrain.registry import ENCODERS
-    from pretrain.settings.schema import Choice
+    from pretrain.settings.fields import Choice
 
     own = {"embedding_size": 8} if encoder == "albert" else {}
     choice = Choice(encoder, ENCODERS.get(encoder).config_class(**_SIZES, **own))

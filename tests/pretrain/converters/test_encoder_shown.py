@@ -19,8 +19,8 @@ from pretrain.encoders.model_config import published_shapes
 from pretrain.encoders.published import published_form
 from pretrain.registry import ENCODERS
 from pretrain.run import resolve
+from pretrain.settings.fields import choose
 from pretrain.settings.flags import parse_flags
-from pretrain.settings.schema import choose
 from tests.messages import messages
 from tests.pretrain.runs import tiny
 from tests.pretrain.settings import garden_files

@@ -9,7 +9,7 @@ from pretrain.converters.google_config import write_google_config
 from pretrain.converters.hugging_face_heads import hugging_face_form
 from pretrain.converters.weights import names_of
 from pretrain.encoders.configs import AlbertConfig, BertConfig
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 SMALL = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
 

@@ -10,7 +10,7 @@ from nlpdata.errors import DataError
 from pretrain.converters import heads
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.encoders.configs import BertConfig
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 HIDDEN = 8
 ENCODER = Choice("bert", BertConfig(vocab_size=20, hidden_size=HIDDEN, num_attention_heads=2))

@@ -22,7 +22,8 @@ from pretrain.glue import main as glue
 from pretrain.predict import main as predict
 from pretrain.run import find_model_dir
 from pretrain.run import main as run
-from pretrain.settings.schema import DataConfig, registered
+from pretrain.settings.data_section import DataConfig
+from pretrain.settings.schema import registered
 from pretrain.settings.yaml_files import read_yaml
 from pretrain.training import run_experiment
 from tests.messages import messages

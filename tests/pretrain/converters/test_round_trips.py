@@ -18,7 +18,7 @@ from pretrain.encoders.bert import BertConfig
 from pretrain.encoders.configs import MobileBertConfig
 from pretrain.encoders.model import weights_by_path
 from pretrain.registry import CHECKPOINT_FORMATS
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 from tests.nlpdata.tokenizers.test_wordpiece import write
 
 SHAPE = {

@@ -9,7 +9,7 @@ from nlpdata.errors import UsageError
 from pretrain.data import Batches, example_digest
 from pretrain.data.batches import trimmed
 from pretrain.data.order import shuffled
-from pretrain.settings.schema import DataConfig, EvalDataConfig
+from pretrain.settings.data_section import DataConfig, EvalDataConfig
 
 
 class Numbers:

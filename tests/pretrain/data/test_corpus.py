@@ -13,7 +13,9 @@ from pretrain.data.corpus import as_field, changes, find_corpus, make_records, n
 from pretrain.data.tokenizers import tokenizer_entry
 from pretrain.data.toy import toy_text, toy_vocabulary
 from pretrain.registry import ENCODERS
-from pretrain.settings.schema import DataConfig, EvalPretrainingDataConfig, ModelConfig, PretrainingDataConfig, choose
+from pretrain.settings.data_section import DataConfig, EvalPretrainingDataConfig, PretrainingDataConfig
+from pretrain.settings.fields import choose
+from pretrain.settings.schema import ModelConfig
 from pretrain.tasks.configs import PretrainingConfig
 
 NAME = "task.train_data"

@@ -22,7 +22,8 @@ from nlpdata.records.encoding import encode_examples
 from pretrain.data import Batches, example_digest, prefetch, pretraining_batches
 from pretrain.data.order import shuffled
 from pretrain.data.record_set import meta_of
-from pretrain.settings.schema import DataConfig, EvalDataConfig, ModelConfig
+from pretrain.settings.data_section import DataConfig, EvalDataConfig
+from pretrain.settings.schema import ModelConfig
 from tests.messages import messages
 from tests.pretrain.finetuning import examples, meta, write
 from tests.pretrain.runs import tiny

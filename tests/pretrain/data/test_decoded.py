@@ -8,7 +8,7 @@ import pytest
 import nlpdata
 from pretrain.data.decoded import decoded, decoding_tokenizer
 from pretrain.data.sentences import sentence_data
-from pretrain.settings.schema import EvalDataConfig, EvalTextDataConfig
+from pretrain.settings.data_section import EvalDataConfig, EvalTextDataConfig
 from pretrain.tasks.configs import SentencePredictionConfig, SentencePredictionModelConfig
 from tests.pretrain.finetuning import examples, meta, write
 from tests.pretrain.runs import tiny

@@ -8,7 +8,7 @@ import pytest
 from nlpdata.errors import UsageError
 from pretrain.data import Examples, example_digest, pretraining_batches
 from pretrain.data.sentences import sentence_batches, sentence_data
-from pretrain.settings.schema import EvalTextDataConfig, TextDataConfig
+from pretrain.settings.data_section import EvalTextDataConfig, TextDataConfig
 from pretrain.settings.tree import with_layers
 from tests.pretrain.finetuning import sentence_experiment
 from tests.pretrain.runs import experiment

@@ -9,7 +9,7 @@ from nlpdata.errors import UsageError
 from pretrain.data import Batches
 from pretrain.data.order import grouped
 from pretrain.data.packing import max_row_predictions, max_sequences, packed, plan_rows, rounded_rows, used_lengths
-from pretrain.settings.schema import DataConfig, EvalDataConfig
+from pretrain.settings.data_section import DataConfig, EvalDataConfig
 
 
 @settings(max_examples=60)

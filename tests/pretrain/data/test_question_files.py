@@ -12,7 +12,7 @@ from pretrain.data.question_files import with_records
 from pretrain.data.questions import question_batches
 from pretrain.data.tokenizers import tokenizer_entry
 from pretrain.experiments import experiment
-from pretrain.settings.schema import EvalQuestionDataConfig, QuestionDataConfig
+from pretrain.settings.data_section import EvalQuestionDataConfig, QuestionDataConfig
 from tests.messages import messages
 from tests.nlpdata.finetuning.conftest import vocab  # noqa: F401 (fixture)
 

@@ -11,7 +11,9 @@ from pretrain.data.corpus import find_corpus, make_records, names_corpus, record
 from pretrain.data.tokenizers import tokenizer_entry
 from pretrain.data.toy import toy_text, toy_vocabulary
 from pretrain.registry import ENCODERS
-from pretrain.settings.schema import ModelConfig, PretrainingDataConfig, choose
+from pretrain.settings.data_section import PretrainingDataConfig
+from pretrain.settings.fields import choose
+from pretrain.settings.schema import ModelConfig
 from pretrain.tasks.configs import PretrainingConfig
 from tests.object_store import running_store
 

@@ -11,7 +11,7 @@ from nlpdata.errors import DataError, UsageError, opt
 from pretrain.data import example_digest
 from pretrain.data.sentences import sentence_batches
 from pretrain.data.texts import as_field
-from pretrain.settings.schema import EvalTextDataConfig, TextDataConfig
+from pretrain.settings.data_section import EvalTextDataConfig, TextDataConfig
 from pretrain.tasks.metrics import part_names
 from pretrain.tasks.sentence_prediction import SentencePredictionTask
 from tests.nlpdata.finetuning.conftest import vocab  # noqa: F401 (fixture)

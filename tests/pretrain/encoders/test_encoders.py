@@ -13,7 +13,7 @@ from pretrain.encoders.bert import BertConfig
 from pretrain.encoders.model import build_encoder, weights_by_path
 from pretrain.layers.layer_norm import LayerNorm
 from pretrain.registry import ENCODERS
-from pretrain.settings.schema import choose
+from pretrain.settings.fields import choose
 from tests.pretrain.models import albert, batch, bert, randomize, task, to_numpy
 from tests.pretrain.reference import Reference
 

@@ -15,7 +15,7 @@ from pretrain.encoders.configs import AlbertConfig, BertConfig
 from pretrain.encoders.model_config import read_model_config
 from pretrain.encoders.published import GoogleForm, HuggingFaceForm, PublishedForm, published_form, published_forms
 from pretrain.registry import ENCODERS
-from pretrain.settings.schema import Choice
+from pretrain.settings.fields import Choice
 
 ROOT = Path(__file__).resolve().parents[3]
 FAMILIES = {"albert", "bert", "mobilebert"}

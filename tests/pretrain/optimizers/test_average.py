@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 from pretrain.optimizers.average import Average
-from pretrain.settings.schema import EmaConfig
+from pretrain.settings.trainer_section import EmaConfig
 from tests.pretrain.models import to_numpy
 
 

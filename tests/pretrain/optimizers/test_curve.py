@@ -27,7 +27,8 @@ from pretrain.optimizers.formulas import (
     WarmupStableDecayConfig,
 )
 from pretrain.registry import SCHEDULES
-from pretrain.settings.schema import Choice, OptimizationConfig
+from pretrain.settings.fields import Choice
+from pretrain.settings.trainer_section import OptimizationConfig
 
 NAMES = {SCHEDULES.config_class(name): name for name in SCHEDULES.names()}
 

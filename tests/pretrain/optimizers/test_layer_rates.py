@@ -11,7 +11,8 @@ from pretrain.encoders.model import weights_by_path
 from pretrain.optimizers import build_optimizer
 from pretrain.optimizers.configs import AdamWConfig, ConstantConfig, SgdConfig
 from pretrain.optimizers.layer_rates import LayerRates, groups
-from pretrain.settings.schema import Choice, OptimizationConfig
+from pretrain.settings.fields import Choice
+from pretrain.settings.trainer_section import OptimizationConfig
 from tests.messages import messages
 from tests.pretrain.models import albert, bert, randomize, task, to_numpy
 

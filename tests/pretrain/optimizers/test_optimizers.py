@@ -26,7 +26,8 @@ from pretrain.optimizers.schedules import (
     PolynomialWarmup,
 )
 from pretrain.optimizers.sgd import Sgd
-from pretrain.settings.schema import Choice, OptimizationConfig
+from pretrain.settings.fields import Choice
+from pretrain.settings.trainer_section import OptimizationConfig
 from tests.pretrain.models import albert, bert, randomize, task, to_numpy
 
 STEPS = 3

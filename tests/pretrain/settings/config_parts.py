@@ -3,7 +3,19 @@
 from dataclasses import dataclass, field
 
 from pretrain.registry import Registry
-from pretrain.settings.schema import DataConfig, EvalDataConfig, TaskConfig, choice
+from pretrain.settings import data_section, schema, trainer_section
+from pretrain.settings.config import Config
+from pretrain.settings.data_section import DataConfig, EvalDataConfig
+from pretrain.settings.fields import choice
+from pretrain.settings.schema import TaskConfig
+
+SECTIONS = [
+    section
+    for module in (schema, data_section, trainer_section)
+    for section in vars(module).values()
+    if isinstance(section, type) and issubclass(section, Config) and section.__module__ == module.__name__
+]
+"""The sections of every configuration."""
 
 
 @dataclass(frozen=True)

@@ -11,21 +11,13 @@ from nlpdata.registry import user_modules
 from pretrain.encoders.configs import AlbertConfig, BertConfig
 from pretrain.optimizers.configs import AdamWConfig, LambConfig
 from pretrain.registry import EXPERIMENTS, OPTIMIZERS, TASKS
-from pretrain.settings import schema
-from pretrain.settings.schema import (
-    Choice,
-    DataConfig,
-    EvalDataConfig,
-    ExperimentConfig,
-    ModelConfig,
-    OptimizationConfig,
-    TaskConfig,
-    TrainerConfig,
-    choose,
-    registered,
-)
+from pretrain.settings.data_section import DataConfig, EvalDataConfig
+from pretrain.settings.fields import Choice, choose
+from pretrain.settings.schema import ExperimentConfig, ModelConfig, TaskConfig, registered
+from pretrain.settings.trainer_section import OptimizationConfig, TrainerConfig
 from pretrain.settings.tree import to_tree, with_layers
 from pretrain.tasks.configs import PretrainingConfig, SentencePredictionConfig
+from tests.pretrain.settings.config_parts import SECTIONS
 
 
 @dataclass
@@ -53,7 +45,6 @@ class OwnTask:
 
 
 TYPE = f"{__name__}:OwnTask"
-SECTIONS = [cls for cls in vars(schema).values() if isinstance(cls, type) and issubclass(cls, schema.Config)]
 
 
 @pytest.mark.parametrize(

@@ -9,31 +9,24 @@ import pytest
 
 from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS
 from pretrain.settings import schema
+from tests.pretrain.settings.config_parts import SECTIONS
 
 PACKAGE = Path(schema.__file__).parents[1]
-SECTIONS = (
-    *(
-        schema.TextDataConfig,
-        schema.PretrainingDataConfig,
-        schema.ModelConfig,
-        schema.TaskConfig,
-        schema.OptimizationConfig,
-        schema.TrainerConfig,
-    ),
-    *(schema.RuntimeConfig, schema.ExperimentConfig, schema.StageConfig),
-)
 # What only moves configurations around reads no field.
 MOVERS = ("experiments", "settings", "registry.py", "run.py")
 
 
 def names_read() -> set[str]:
-    """Attributes that the package reads, and the strings by which it might (getattr, pop, a metric's name)."""
+    """Attributes that the package reads, and the strings by which it might (getattr, pop, a metric's name, a module's table)."""
     found = set()
     for path in PACKAGE.rglob("*.py"):
         relative = path.relative_to(PACKAGE)
         if relative.parts[0] in MOVERS or relative.name == "configs.py":
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tables = [each.value for each in tree.body if isinstance(each, ast.Assign) and isinstance(each.value, ast.Dict)]
+        found |= {str(key.value) for table in tables for key in table.keys if isinstance(key, ast.Constant)}
+        for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
                 found.add(node.attr)
             elif isinstance(node, ast.Call):

@@ -5,7 +5,10 @@ import dataclasses
 import pytest
 
 from nlpdata.errors import UsageError
-from pretrain.settings.schema import Choice, ExperimentConfig, TextDataConfig, TrainerConfig, registered
+from pretrain.settings.data_section import TextDataConfig
+from pretrain.settings.fields import Choice
+from pretrain.settings.schema import ExperimentConfig, registered
+from pretrain.settings.trainer_section import TrainerConfig
 from pretrain.settings.tree import Place, differences, merged, to_tree, with_layers
 from pretrain.tasks.configs import SentencePredictionConfig
 from tests.messages import messages

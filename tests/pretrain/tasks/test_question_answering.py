@@ -7,7 +7,9 @@ import pytest
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.experiments import experiment
-from pretrain.settings.schema import Choice, DataConfig, EvalDataConfig, ExperimentConfig, RuntimeConfig
+from pretrain.settings.data_section import DataConfig, EvalDataConfig
+from pretrain.settings.fields import Choice
+from pretrain.settings.schema import ExperimentConfig, RuntimeConfig
 from pretrain.tasks.question_answering import QuestionAnsweringTask
 from pretrain.training import run_experiment
 from tests.pretrain.finetuning import records, squad_records

@@ -14,7 +14,7 @@ from pretrain.converters import native, read_checkpoint
 from pretrain.data.batches import trimmed
 from pretrain.data.sentences import sentence_batches
 from pretrain.encoders.model import weights_by_path
-from pretrain.settings.schema import EvalTextDataConfig
+from pretrain.settings.data_section import EvalTextDataConfig
 from pretrain.tasks.sentence_prediction import SentencePredictionTask
 from pretrain.training import run_experiment
 from tests.messages import messages

@@ -11,8 +11,9 @@ from pretrain.optimizers.configs import AdamWConfig, LambConfig
 from pretrain.optimizers.curve import curve_of
 from pretrain.registry import EXPERIMENTS, SCHEDULES, TASKS
 from pretrain.run import main, resolve
+from pretrain.settings.fields import Choice, choose
 from pretrain.settings.flags import parse_flags
-from pretrain.settings.schema import Choice, EmaConfig, choose
+from pretrain.settings.trainer_section import EmaConfig
 from pretrain.settings.tree import with_layers
 from pretrain.settings.yaml_files import read_yaml
 from pretrain.submit import main as submit

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from pretrain.settings.schema import TrainerConfig
+from pretrain.settings.trainer_section import TrainerConfig
 from pretrain.training.early_stopping import EarlyStopping
 
 

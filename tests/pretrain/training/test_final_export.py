@@ -13,7 +13,7 @@ from pretrain import submit
 from pretrain.converters import native, read_checkpoint
 from pretrain.converters.format import checkpoint_format
 from pretrain.registry import CHECKPOINT_FORMATS
-from pretrain.settings.schema import TrainerConfig
+from pretrain.settings.trainer_section import TrainerConfig
 from pretrain.training import final_export
 from pretrain.training.final_export import check_export, export_folders
 from tests.gcsfuse import refuse_renames_of_folders

@@ -7,7 +7,7 @@ import pytest
 
 from nlpdata.errors import UsageError
 from pretrain.converters import native
-from pretrain.settings.schema import TrainerConfig
+from pretrain.settings.trainer_section import TrainerConfig
 from pretrain.training.one_trainer import one_trainer
 from pretrain.training.trainer import Trainer
 from tests.pretrain.runs import changed, curve, experiment, finish, lines, process, run

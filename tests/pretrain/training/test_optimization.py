@@ -12,7 +12,8 @@ import pytest
 
 from pretrain.converters import native, read_checkpoint
 from pretrain.registry import OPTIMIZERS, SCHEDULES
-from pretrain.settings.schema import EmaConfig, choose
+from pretrain.settings.fields import choose
+from pretrain.settings.trainer_section import EmaConfig
 from tests.pretrain.runs import changed, curve, experiment, finish, lines, process, run, tiny
 
 STEPS = 6

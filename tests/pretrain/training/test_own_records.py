@@ -11,7 +11,7 @@ import nlpdata.pretraining.create
 from nlpdata.errors import UsageError
 from pretrain.data import example_digest, pretraining_batches
 from pretrain.data.toy import toy_text, toy_vocabulary
-from pretrain.settings.schema import EvalPretrainingDataConfig, PretrainingDataConfig
+from pretrain.settings.data_section import EvalPretrainingDataConfig, PretrainingDataConfig
 from pretrain.training import own_records
 from pretrain.training.built_stages import build_stages
 from pretrain.training.own_records import with_own_records

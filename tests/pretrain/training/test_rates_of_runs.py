@@ -10,7 +10,7 @@ from nlpdata.errors import UsageError
 from pretrain.converters import native
 from pretrain.export import main as export
 from pretrain.registry import SCHEDULES
-from pretrain.settings.schema import choose
+from pretrain.settings.fields import choose
 from pretrain.tasks.pretraining import PretrainingTask
 from tests.pretrain.runs import changed, curve, experiment, lines, run, tiny
 

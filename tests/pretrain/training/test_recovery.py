@@ -10,7 +10,7 @@ import pytest
 from nlpdata.errors import DataError
 from pretrain.converters import native
 from pretrain.data import example_digest, pretraining_batches
-from pretrain.settings.schema import TrainerConfig
+from pretrain.settings.trainer_section import TrainerConfig
 from pretrain.tasks.pretraining import PretrainingTask
 from pretrain.training.checkpoints import Checkpoints
 from pretrain.training.recovery import Diverged, Recoveries

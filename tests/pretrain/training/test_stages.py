@@ -9,7 +9,7 @@ from nlpdata.errors import DataError, UsageError
 from pretrain.converters import native
 from pretrain.data import example_digest, pretraining_batches
 from pretrain.experiments import stored_encoder
-from pretrain.settings.schema import OptimizationConfig
+from pretrain.settings.trainer_section import OptimizationConfig
 from pretrain.training.budget import TimeBudget
 from pretrain.training.stages import Span, declared_steps, spans, stage_configs
 from pretrain.training.trainer import Trainer

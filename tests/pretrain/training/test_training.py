@@ -16,7 +16,8 @@ from pretrain.converters import assign, native, read_checkpoint
 from pretrain.converters.write import write_checkpoint
 from pretrain.data import example_digest, pretraining_batches
 from pretrain.registry import OPTIMIZERS
-from pretrain.settings.schema import Choice, TrainerConfig
+from pretrain.settings.fields import Choice
+from pretrain.settings.trainer_section import TrainerConfig
 from pretrain.training import run_experiment
 from pretrain.training.checkpoints import BestCheckpoint
 from tests.messages import messages

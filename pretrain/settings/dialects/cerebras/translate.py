@@ -8,7 +8,7 @@ from nlpdata.errors import UsageError, closest
 from pretrain.settings.dialects.cerebras.inputs import SECTIONS, TEXT_SETS, input_fields
 from pretrain.settings.dialects.cerebras.keys import DEFAULTS, KEYS, OPTIMIZERS
 from pretrain.settings.dialects.cerebras.schedule import learning_rate_layer
-from pretrain.settings.schema import MOST_EXAMPLES
+from pretrain.settings.fields import MOST_EXAMPLES
 from pretrain.settings.values import parse_value
 from pretrain.settings.yaml_files import find_config, read_yaml
 
