@@ -9,7 +9,8 @@ from pathlib import Path
 import yaml
 
 from tests.migration.chain import Step, System
-from tests.pages import ROOT, give_checkpoint
+from tests.migration.given import give_bert
+from tests.pages import ROOT
 
 _HYPERTUNING = """trainingInput:
   hyperparameters:
@@ -35,8 +36,7 @@ _HYPERTUNING = """trainingInput:
 def give(folder: Path) -> None:
     """The scripts, a few reviews in IMDB's archive, and a small BERT."""
     (folder / "pretrain").symlink_to(ROOT / "pretrain")
-    give_checkpoint(folder)
-    (folder / "base").rename(folder / "bert-base-cased")
+    give_bert(folder / "bert-base-cased", "hf")
     chosen = random.Random(1)
     with tarfile.open(folder / "aclImdb_v1.tar.gz", "w:gz") as archive:
         for split, count in (("train", 100), ("test", 20)):

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from tests.migration.chain import Step, System
-from tests.pages import WORDS, give_checkpoint
+from tests.migration.given import give_bert
 
 _HUB = "https://tfhub.dev/tensorflow/bert_en_uncased_L-12_H-768_A-12/3"
 _LABELS = ("entailment", "neutral", "contradiction")
@@ -41,10 +41,10 @@ def give(folder: Path) -> None:
     sentences = [" ".join(f"w{5 + (7 * number + word) % 60}" for word in range(9)) + "\n" for number in range(160)]
     (folder / "sample_text.txt").write_text("".join(line + "\n" * (i % 8 == 7) for i, line in enumerate(sentences)))
     (folder / "small.yaml").write_text(_SMALL)
-    give_checkpoint(folder)
+    give_bert(folder / "base", "hf")
     model = folder / "uncased_L-12_H-768_A-12"
     model.mkdir()
-    (model / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    (folder / "base" / "vocab.txt").rename(model / "vocab.txt")  # with it a second module would be made, for texts
     module = folder / "my_output_dir" / "hub_cache" / hashlib.sha1(_HUB.encode()).hexdigest()
     convert_place(str(folder / "base"), str(module), "hub")
 
