@@ -79,7 +79,7 @@ class MaskPredictor:
 
     def _best(self, batch: dict[str, np.ndarray]) -> Outputs:
         """The best pieces: the scores of a whole vocabulary would fill the memory while rows wait for others."""
-        logits = self._logits(batch)["mlm_logits"]
+        logits = self._logits(batch)["mlm_logits"][..., : self._tokenizer.vocab_size]  # a model may have further rows
         best = np.argpartition(logits, -self._top_k, axis=-1)[..., -self._top_k :]
         best.sort(axis=-1)
         order = np.argsort(-np.take_along_axis(logits, best, axis=-1), axis=-1, kind="stable")
