@@ -1,6 +1,7 @@
-"""JSON files: read as one object, or a DataError that names the file and the fault; files written whole or not at all."""
+"""JSON files: read as one object, or a DataError that names file and fault, or line by line; written whole or not at all."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from nlpdata.errors import DataError
@@ -10,6 +11,8 @@ from nlpdata.files.writing import write_whole
 
 JSON_FAULTS = (ValueError, RecursionError)
 """What json.loads raises for what it does not read; see json_fault."""
+
+_LONGEST_LINE = 1 << 20
 
 
 def read_object(path: Path) -> dict:
@@ -34,6 +37,38 @@ def parse_object(raw: bytes, source: str) -> dict:
     if not isinstance(values, dict):
         raise DataError(f"{source}: expected a JSON object, {{...}}, found {raw[:40].decode('utf-8', 'replace')!r}")
     return values
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, dict | None]]:
+    """(number from 1, JSON object) of each line of a file; None for a line that is anything else. Without a file there are none.
+
+    Of a last line without an end only an object counts: a process is writing it, or was killed at it. A line of a megabyte or more
+    is no object, so that memory is bounded. DataError where the file cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            number = 0
+            while line := file.readline(_LONGEST_LINE):
+                number += 1
+                is_long = len(line) == _LONGEST_LINE
+                ended = line.endswith(b"\n")
+                found = None if is_long else _object_in(line)
+                while line and not line.endswith(b"\n"):
+                    line = file.readline(_LONGEST_LINE)
+                if ended or is_long or found is not None:
+                    yield number, found
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _object_in(line: bytes) -> dict | None:
+    try:
+        value = json.loads(line)
+    except JSON_FAULTS:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def json_fault(error: ValueError | RecursionError) -> str:

@@ -36,9 +36,17 @@ class Notes:
     lines: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Code:
+    """A program, shown as it is. language: for those who colour it."""
+
+    text: str
+    language: str = "python"
+
+
 _NARROW = 3  # columns: a table of more is as wide as the page, and on a phone shows each row as a list
 
-Item = Table | Chart | Examples | Notes
+Item = Table | Chart | Examples | Notes | Code
 
 
 @dataclass(frozen=True)
@@ -147,6 +155,8 @@ def _item_html(item: Item, name: str) -> str:
         case Notes():
             points = "".join(f"<li>{_text(line)}</li>" for line in item.lines)
             return f'<ul class="wide notes">{points}</ul>'
+        case Code():
+            return f'<figure class="wide scroll" tabindex="0"><pre><code>{escape(item.text)}</code></pre></figure>'
 
 
 def _chart_html(chart: Chart, name: str) -> str:
@@ -191,6 +201,10 @@ def _item_markdown(item: Item) -> str:
             return f"### {_mark(item.caption)}\n\n{rows}"
         case Notes():
             return "\n".join(f"- {_mark(line)}" for line in item.lines)
+        case Code():
+            longest = max((len(run) for run in re.findall("`+", item.text)), default=0)
+            fence = "`" * max(3, longest + 1)
+            return f"{fence}{item.language}\n{item.text.rstrip()}\n{fence}"
 
 
 def _table_markdown(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:

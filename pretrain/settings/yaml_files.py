@@ -12,12 +12,12 @@ from nlpdata.files.fetching import fetched
 from nlpdata.files.paths import is_remote, read_file
 from nlpdata.files.writing import write_whole
 from nlpdata.registry import user_modules
+from nlpdata.reports.run_facts import CONFIG as SAVED_NAME
 from pretrain.settings.schema import ExperimentConfig, own_modules
 from pretrain.settings.tree import Place, differences, merged, to_tree
 
 _log = logging.getLogger(__name__)
 
-SAVED_NAME = "params.yaml"
 _MOST_BYTES = 1 << 19  # PyYAML takes many seconds for more
 _SHIPPED = Path(__file__).parents[1] / "configs"
 _OTHER_NAMES = {"squad_v1": "squad_v1.1"}  # of the Model Garden

@@ -17,6 +17,7 @@ from nlpdata.files.fetching import local_only
 from nlpdata.files.json_files import read_object, write_file, write_json
 from nlpdata.finetuning.datasets import SPELLINGS, plain_name
 from nlpdata.registry import user_modules
+from nlpdata.reports.run_facts import GLUE_FILE
 from nlpdata.tokenizers import Tokenizer
 from pretrain.settings.fields import Choice
 from pretrain.settings.overrides import parse_overrides
@@ -52,7 +53,6 @@ DATASETS = {
 # Where both are asked for, one model is scored on the dev sets of both.
 _SAME_MODEL = {"mnli_mismatched": "mnli_matched"}
 _ALLOW = "allow_other_tokenizer"
-_RESULTS = "glue.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,9 +133,9 @@ def run_glue(options: GlueOptions) -> list[dict]:
     folder = Path(options.output)
     with user_modules(options.import_modules):
         names = options.names()
-        results = run_each(_runs(options, names), folder, folder / _RESULTS)
+        results = run_each(_runs(options, names), folder, folder / GLUE_FILE)
     rows = _rows({name: [value for run, value in results.items() if run.startswith(f"{name}/")] for name in names})
-    write_json(folder / _RESULTS, {"runs": read_object(folder / _RESULTS)["runs"], "table": rows})
+    write_json(folder / GLUE_FILE, {"runs": read_object(folder / GLUE_FILE)["runs"], "table": rows})
     columns = list(rows[0])
     lines = ["\t".join(columns), *("\t".join(str(row[column]) for column in columns) for row in rows)]
     write_file(folder / "glue.tsv", ("\n".join(lines) + "\n").encode())

@@ -12,12 +12,12 @@ from pathlib import Path
 from nlpdata.errors import DataError
 from nlpdata.files import PathName
 from nlpdata.files.json_files import read_object, write_json
+from nlpdata.reports.run_facts import EVAL_RESULTS, SEEDS_FILE
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.yaml_files import SAVED_NAME, compare_saved
 
 _log = logging.getLogger(__name__)
 
-SEEDS_FILE = "seeds.json"
 _NO_METRICS = ("step", "examples")
 
 
@@ -36,7 +36,6 @@ def run_each(
     Returns name -> content of its eval_results.json: "step", "examples" and the metrics.
     """
     from pretrain.training import run_experiment
-    from pretrain.training.trainer import EVAL_RESULTS
 
     known = _known_results(results_file)
     folder.mkdir(parents=True, exist_ok=True)

@@ -10,15 +10,20 @@ class TimeBudget:
     Args:
       seconds: trainer.max_time; None: no limit.
       started: time.monotonic() at the start of the call.
+
+    Attributes:
+      spent: part -> seconds that it took in all.
     """
 
     def __init__(self, seconds: float | None, started: float):
         self._end = math.inf if seconds is None else started + seconds
         self._lasted: dict[str, float] = {}
+        self.spent: dict[str, float] = {}
 
     def note(self, part: str, seconds: float) -> None:
         """The part of that name took so long."""
         self._lasted[part] = seconds
+        self.spent[part] = self.spent.get(part, 0.0) + seconds
 
     def allows(self, *parts: str) -> bool:
         """Whether there is time for these, if each takes as long as it last did; of one that was never done, any time is enough."""

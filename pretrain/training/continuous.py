@@ -10,12 +10,12 @@ from nlpdata.errors import UsageError
 from nlpdata.files.fetching import local_only
 from nlpdata.files.json_files import read_object, write_json
 from nlpdata.files.writing import remove_tree
+from nlpdata.reports.run_facts import EVAL_RESULTS
 from pretrain.converters import native
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.training.checks import check_experiment, refuse_shared_export
 from pretrain.training.following import CheckpointFeed, evaluated_steps
 from pretrain.training.run_logs import RunLogs
-from pretrain.training.trainer import EVAL_RESULTS
 from pretrain.training.waiting import checkpoints_folder
 
 _log = logging.getLogger(__name__)

@@ -38,6 +38,14 @@ def distribute(runtime: RuntimeConfig) -> Distribution:
     return chosen_strategy(runtime, _STRATEGIES)
 
 
+def name_of(device: str) -> str:
+    """TensorFlow's name of a device, for people: CPU, GPU (NVIDIA H200)."""
+    kind = device.rpartition("device:")[2].partition(":")[0]
+    gpus = tf.config.list_physical_devices("GPU") if kind == "GPU" else []
+    model = tf.config.experimental.get_device_details(gpus[0]).get("device_name") if gpus else None
+    return f"{kind} ({model})" if model else kind
+
+
 def _auto(runtime: RuntimeConfig) -> Distribution:
     gpus = len(tf.config.list_physical_devices("GPU"))
     report_unused_cluster(os.environ)

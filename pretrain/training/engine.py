@@ -34,12 +34,14 @@ class Engine(ABC):
 
     Attributes:
       model: the model, as the task built it.
+      device: what kind of device it computes on, for people, e.g. "CPU" or "GPU (NVIDIA H200)"; "": not known.
       replicas: number of copies of the model, over all hosts.
       host: (index, count): index of this process, and number of processes.
       max_lengths: most lengths that trimmed batches may have (None: any number), where each is compiled for itself.
     """
 
     model: Any
+    device: str = ""
     replicas: int
     host: tuple[int, int]
     max_lengths: int | None = None

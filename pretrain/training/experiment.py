@@ -19,9 +19,7 @@ from nlpdata.files.fetching import local_only
 from nlpdata.registry import user_modules
 from pretrain.converters import native, places
 from pretrain.converters.report import refuse_missing
-from pretrain.converters.tokenizer_files import keep_tokenizer
 from pretrain.data.batches import Batches
-from pretrain.data.tokenizers import tokenizer_of
 from pretrain.data.toy import with_toy_records
 from pretrain.optimizers.curve import description, in_words, is_older, with_older_rule
 from pretrain.registry import ENGINES, TASKS, TRAINERS
@@ -41,10 +39,11 @@ from pretrain.training.final_export import check_export, export_final
 from pretrain.training.following import CheckpointFeed, Found
 from pretrain.training.one_trainer import one_trainer
 from pretrain.training.own_records import with_own_records
-from pretrain.training.own_tokenizer import with_own_tokenizer
+from pretrain.training.own_tokenizer import keep_own_tokenizer, with_own_tokenizer
 from pretrain.training.plot import plot_loss
 from pretrain.training.recovery import Diverged
 from pretrain.training.rehearsal import rehearse
+from pretrain.training.run_file import Call, outcome
 from pretrain.training.stacking import refuse_unstackable
 from pretrain.training.stages import count_steps, of_stage, spans, stage_configs, stored_depth
 from pretrain.training.trainer import Trainer
@@ -377,14 +376,18 @@ class _Run:
     def _train(self, info: dict) -> dict[str, float]:
         if self._engine.host[0] == 0:
             self._keep_config()
-            self._keep_tokenizer()
+            keep_own_tokenizer(self._config, self._model_dir)
         step, calls = info["step"], self._given.trainer.steps_a_call
         end = min(self._steps, step + calls) if calls else self._steps
         if step >= self._steps:
             self._report_done(step)
         elif end < self._steps:
             _log.info(f"this call ends after step {end} of {self._steps} (trainer.steps_a_call)")
-        trainer = self._train_through(info, max(end, step))
+        with Call(
+            self._model_dir, self._stages, self._engine, self._describe(), self._mode, step, self._started
+        ) as call:
+            trainer = self._train_through(info, max(end, step), call)
+            call.outcome = outcome(trainer, end, self._steps)
         if self._engine.host[0] == 0:
             plot_loss(self._model_dir)
             self._task.finish(self._engine.model, self._model_dir)
@@ -392,7 +395,7 @@ class _Run:
                 export_final(self._config.trainer, self._model_dir)
         return trainer.metrics
 
-    def _train_through(self, info: Mapping[str, Any], end: int) -> Trainer:
+    def _train_through(self, info: Mapping[str, Any], end: int, call: Call) -> Trainer:
         """Trains stage after stage, from the one whose engine is open, to step `end`; returns the trainer of the last one."""
         trainer: Trainer | None = None
         for stage in self._stages[self._stages.index(self._stage) :]:
@@ -405,10 +408,11 @@ class _Run:
                 number = self._stages.index(stage) + 1
                 _log.info(f"stage {number} of {len(self._stages)}, from step {info['step'] + 1} to {stage.span.end}")
             trainer = self._new_trainer(info, end)
-            if self._mode == "train":
-                trainer.train()
-            else:
-                trainer.train_and_evaluate()
+            with call.of_trainer(trainer):
+                if self._mode == "train":
+                    trainer.train()
+                else:
+                    trainer.train_and_evaluate()
             if trainer.out_of_time or trainer.step < stage.span.end or trainer.step >= end:
                 break
         assert trainer is not None  # a run has a stage
@@ -420,11 +424,3 @@ class _Run:
         if changes:
             _log.info(f"the configuration differs from the one saved in {self._model_dir}: " + "; ".join(changes))
         save(self._given, self._model_dir)
-
-    def _keep_tokenizer(self) -> None:
-        """Copies the training data's tokenizer into the model_dir: predictions and exports need no records."""
-        found = tokenizer_of(self._config.task.train_data, "task.train_data")
-        if found is None:
-            _log.info("no tokenizer next to the training records: predict and export will ask for --tokenizer")
-        else:
-            keep_tokenizer(self._model_dir, *found)

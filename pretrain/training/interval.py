@@ -20,12 +20,14 @@ class Interval:
 
     Args:
       statistics: of those that a run took before it resumed, whose time does not count.
+      spent: gets the time of "steps", and that of those that compile ("compiling"), added to what it has of other intervals.
 
     Attributes:
       statistics: sums of each step; those that were not fetched yet are still on the device.
     """
 
-    def __init__(self, statistics: Sequence[Mapping] = ()):
+    def __init__(self, statistics: Sequence[Mapping] = (), spent: dict[str, float] | None = None):
+        self._spent = {} if spent is None else spent
         self.statistics = [dict(each) for each in statistics]
         self._fetched = len(self.statistics)
         self._tokens = self._places = 0
@@ -44,6 +46,8 @@ class Interval:
     def add_seconds(self, seconds: float) -> None:
         """Adds time to that of the step that was added last."""
         self._last.seconds += seconds
+        part = "compiling" if self._last is self._compiling else "steps"
+        self._spent[part] = self._spent.get(part, 0.0) + seconds
 
     def finish(self) -> float:
         """Waits until the device has taken the steps that were added, whose time that is; returns the seconds."""

@@ -41,6 +41,11 @@ class Devices:
         """cpu, gpu or tpu."""
         return self.mesh.devices.flat[0].platform
 
+    @property
+    def name(self) -> str:
+        """For people: CPU, GPU (NVIDIA H200)."""
+        return _name(self.mesh.devices.flat[0])
+
     def cut(self, axis: int = 0) -> NamedSharding:
         """The sharding of arrays that are cut over the devices along `axis`."""
         return NamedSharding(self.mesh, PartitionSpec(*[None] * axis, AXIS))

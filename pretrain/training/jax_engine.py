@@ -59,7 +59,7 @@ class JaxEngine(Engine):
         self._task, self._runtime = task, config.runtime
         _keep_compiled()
         self._devices = find_devices(config.runtime)
-        self.host, self.replicas = self._devices.host, self._devices.count
+        self.host, self.replicas, self.device = self._devices.host, self._devices.count, self._devices.name
         self._micro_steps = config.trainer.gradient_accumulation_steps
         self._model = build_model(task, config.runtime)
         self._optimizer: Any = None

@@ -10,9 +10,10 @@ from typing import TextIO
 
 from nlpdata.errors import DataError
 from nlpdata.execution.executor import duration, progress_is_hidden
+from nlpdata.files.json_files import json_lines
 from nlpdata.files.writing import write_whole
+from nlpdata.reports.run_facts import METRICS
 
-METRICS = "metrics.jsonl"
 _NOTE_SECONDS = 10.0  # between notes where they are not on a terminal, as of nlpdata's progress
 
 
@@ -60,21 +61,7 @@ class MetricsLog:
 
 def read_lines(path: str | os.PathLike) -> list[dict]:
     """The whole lines of a metrics.jsonl; none where there is no file. DataError where it cannot be read."""
-    try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
-    lines = []
-    for line in text.splitlines():
-        try:
-            value = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(value, dict) and isinstance(value.get("step"), int):
-            lines.append(value)
-    return lines
+    return [line for _, line in json_lines(Path(path)) if line is not None and isinstance(line.get("step"), int)]
 
 
 class LiveLine:

@@ -1,12 +1,12 @@
-"""Texts that a run tokenizes itself take the tokenizer of its model where no other is named."""
+"""The tokenizer that a run keeps in its model_dir; texts that it tokenizes itself take it where no other is named."""
 
 import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pretrain.converters.tokenizer_files import find_tokenizer
-from pretrain.data.tokenizers import reads_text
+from pretrain.converters.tokenizer_files import find_tokenizer, keep_tokenizer
+from pretrain.data.tokenizers import reads_text, tokenizer_of
 from pretrain.settings.schema import ExperimentConfig
 
 _log = logging.getLogger(__name__)
@@ -24,6 +24,15 @@ def with_own_tokenizer(config: ExperimentConfig, model_dir: Path) -> ExperimentC
             _log.info(f"task.{name}.vocab_file: {found}, which is the model's")
             task = replace(task, **{name: replace(section, vocab_file=str(found))})
     return replace(config, task=task)
+
+
+def keep_own_tokenizer(config: ExperimentConfig, model_dir: Path) -> None:
+    """Copies the training data's tokenizer into the model_dir: predictions and exports need no records."""
+    found = tokenizer_of(config.task.train_data, "task.train_data")
+    if found is None:
+        _log.info("no tokenizer next to the training records: predict and export will ask for --tokenizer")
+    else:
+        keep_tokenizer(model_dir, *found)
 
 
 def _tokenizer_of(model_dir: Path, init_checkpoint: str) -> Path | None:

@@ -17,7 +17,7 @@ import tensorflow as tf
 from pretrain.layers.dropout import dropout_scope
 from pretrain.optimizers.average import Average
 from pretrain.settings.schema import ExperimentConfig, RuntimeConfig
-from pretrain.training.distribution import distribute
+from pretrain.training.distribution import distribute, name_of
 from pretrain.training.engine import Engine
 from pretrain.training.state import (
     LOSS_SCALE_GROWTH_STEPS,
@@ -53,6 +53,7 @@ class TensorFlowEngine(Engine):
         self._micro_steps = config.trainer.gradient_accumulation_steps
         with self._strategy.scope():
             self.model = build_model(task, config.runtime)
+            self.device = name_of(self.model.weights[0].value.device)
             self._optimizer: Any = None
             self._average: Average | None = None
             self._loss_scale: _LossScale | None = None

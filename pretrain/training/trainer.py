@@ -12,6 +12,7 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import write_json
+from nlpdata.reports.run_facts import EVAL_DATA, EVAL_RESULTS
 from pretrain.converters import native
 from pretrain.data.batches import Batches, prefetch
 from pretrain.evaluation.report import EVALUATION, Report, write_report
@@ -20,6 +21,7 @@ from pretrain.tasks.task import Task
 from pretrain.training import hypertune
 from pretrain.training.budget import TimeBudget
 from pretrain.training.checkpoints import BestCheckpoint, Checkpoints, not_finite
+from pretrain.training.data_facts import describe_data
 from pretrain.training.early_stopping import EarlyStopping
 from pretrain.training.engine import Engine
 from pretrain.training.interrupts import Interrupted, SignalWatch
@@ -33,7 +35,6 @@ from pretrain.training.writer import CheckpointWriter
 
 _log = logging.getLogger(__name__)
 
-EVAL_RESULTS = "eval_results.json"
 _OUT_OF_TIME = 1  # below the numbers of the signals that end a run
 
 
@@ -58,7 +59,7 @@ class Trainer:
       started: time.monotonic() at the start of the call, from which trainer.max_time counts; None: now.
 
     Attributes:
-      out_of_time: whether training ended because of trainer.max_time.
+      out_of_time, budget: whether training ended because of trainer.max_time; the call's time, and what took it.
     """
 
     def __init__(
@@ -93,12 +94,12 @@ class Trainer:
         self._checkpoints = Checkpoints(model_dir, self._settings.max_to_keep, step)
         self._writer = CheckpointWriter(self._checkpoints, self._settings.async_checkpoints, self._note_checkpoint)
         self._recoveries = Recoveries(config.trainer, recoveries, self._span.start)
-        self._interval = Interval(interval)
         self._seen: set[int] = set()  # numbers of positions of the steps of this call, by which their shapes differ
         # Seconds of steps; None before the first look, which waits for a compiler.
         self._since_look: float | None = None
         self._signals = SignalWatch(config.trainer.preemption_deadline)
-        self._budget = TimeBudget(config.trainer.max_time, time.monotonic() if started is None else started)
+        self.budget = TimeBudget(config.trainer.max_time, time.monotonic() if started is None else started)
+        self._interval = Interval(interval, self.budget.spent)
         self.out_of_time = self._warned_of_deadline = False
         self._saved_step = step
         self._early_stopping = EarlyStopping(self._settings, self.model_dir, step)
@@ -183,12 +184,12 @@ class Trainer:
         self.step = step + 1
         number = self._asked_to_end()
         ending = bool(number) or self.finished()
-        looking = self.step % self._settings.steps_per_loop == 0
-        if ending or looking:
+        looking = self._is_due("steps_per_loop")
+        if ending or looking or self._is_due("summary_interval", "checkpoint_interval"):  # they look; here it is timed
             self._look()
         self._count_seconds(time.perf_counter() - started, looking)
         summary = self._summarize(prepared.digest)
-        if ending or self.step % self._settings.checkpoint_interval == 0:
+        if ending or self._is_due("checkpoint_interval"):
             self._save()
         if summary:
             self.after_summary(summary)
@@ -203,15 +204,18 @@ class Trainer:
         at_next_stage = self.step == self._span.end < self.train_steps
         self.out_of_time = number == _OUT_OF_TIME and (at_next_stage or not self.finished())
 
+    def _is_due(self, *intervals: str) -> bool:
+        return any(self.step % getattr(self._settings, each) == 0 for each in intervals)
+
     def _asked_to_end(self) -> int:
         """The number of the signal that ends the run here; _OUT_OF_TIME; 0: it continues. The same on all hosts."""
-        number = self._signals.received or (0 if self._budget.allows("loop", "checkpoint") else _OUT_OF_TIME)
+        number = self._signals.received or (0 if self.budget.allows("loop", "checkpoint") else _OUT_OF_TIME)
         if self.engine.host[1] == 1:
             return number
-        return self.engine.highest(number) if self.step % self._settings.steps_per_loop == 0 else 0
+        return self.engine.highest(number) if self._is_due("steps_per_loop") else 0
 
     def _has_no_time_to_evaluate(self) -> bool:
-        number = 0 if self._budget.allows("evaluation") else _OUT_OF_TIME
+        number = 0 if self.budget.allows("evaluation") else _OUT_OF_TIME
         self.out_of_time = self.out_of_time or bool(self.engine.highest(number))
         return self.out_of_time
 
@@ -221,7 +225,7 @@ class Trainer:
             self._since_look += seconds
         if looked:
             if self._since_look is not None:
-                self._budget.note("loop", self._since_look)
+                self.budget.note("loop", self._since_look)
             self._since_look = 0.0
 
     def _prepare(self, step: int) -> Prepared:
@@ -233,12 +237,9 @@ class Trainer:
         """Waits for the device, and stops where a statistic is not a number."""
         for steps_ago, values in self._interval.fetch():
             step = self.step - steps_ago
-            fault = self._recoveries.fault(step, values, self._loss_of)
+            fault = self._recoveries.fault(step, values, lambda each: self._reduce([each])["loss"])
             if fault:
                 raise Diverged(f"{fault}: {advice(self.config.runtime)}", step)
-
-    def _loss_of(self, statistics: dict) -> float:
-        return self._reduce([statistics])["loss"]
 
     def _recover(self, diverged: Diverged) -> None:
         """Returns to a checkpoint before the step that diverged, and skips the batches since then."""
@@ -254,7 +255,7 @@ class Trainer:
         self.engine.load_state(self._span.enter(arrays))
         self.engine.highest(0)  # all have read it
         self.step = self._saved_step = info["step"]
-        self._interval = Interval(info.get("interval", []))
+        self._interval = Interval(info.get("interval", []), self.budget.spent)
         self._logs.cut(self.step)
         what = self._recoveries.add(self.step, diverged)
         if self._is_chief:
@@ -266,12 +267,12 @@ class Trainer:
     def _summarize(self, digest: str | None) -> dict | None:
         """Writes the metrics of the steps since the last summary, where one is due."""
         extra = {} if digest is None else {"example_digest": digest}
-        if self.step % self._settings.summary_interval and not self.finished():
+        if not self._is_due("summary_interval") and not self.finished():
             if extra:
                 self._logs.write(self.step, "train", {}, extra)
             return None
         self._look()
-        interval, self._interval = self._interval, Interval()
+        interval, self._interval = self._interval, Interval(spent=self.budget.spent)
         values = self._reduce(interval.statistics) | {"learning_rate": self.engine.learning_rate(self.step - 1)}
         values |= interval.speed(self.engine.host[1])
         if self._recoveries.stored:
@@ -305,7 +306,7 @@ class Trainer:
         self._writer.save(self.step, arrays, info, started)
 
     def _note_checkpoint(self, seconds: float) -> None:
-        self._budget.note("checkpoint", seconds)
+        self.budget.note("checkpoint", seconds)
         deadline = self._settings.preemption_deadline
         if deadline is not None and seconds > deadline and not self._warned_of_deadline:
             self._warned_of_deadline = True
@@ -322,7 +323,7 @@ class Trainer:
             return self._evaluate_and_log()
 
     def _evaluation_due(self) -> bool:
-        return self.step % self._settings.validation_interval == 0 or self.finished()
+        return self._is_due("validation_interval") or self.finished()
 
     def _evaluated(self) -> bool:
         return any(
@@ -333,10 +334,12 @@ class Trainer:
         started = time.monotonic()
         self.metrics, report = self._evaluate()
         metrics = self.metrics
-        self._budget.note("evaluation", time.monotonic() - started)
+        self.budget.note("evaluation", time.monotonic() - started)
         if self._is_chief:
             self._logs.end_line()
             _log.info(f"evaluation at step {self.step}: " + "  ".join(f"{k} {v:.6g}" for k, v in metrics.items()))
+            on = describe_data(self.config.task.validation_data, _given(self._validation_data))
+            write_json(self.model_dir / EVAL_DATA, on)
             write_json(self.model_dir / EVAL_RESULTS, {"step": self.step, **metrics})
             if report is not None:
                 self._write_report(report)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from nlpdata.reports.run_facts import read_run
 from pretrain.converters import native
 from pretrain.training.interval import Interval
 from tests.pretrain.runs import curve, experiment, lines, run
@@ -40,10 +41,17 @@ def test_calls_of_some_steps_are_one_run(config, whole, tmp_path, capsys, monkey
     assert re.search(r"^step 4/6 .* 0s left$", capsys.readouterr().err, re.MULTILINE)  # of this call
     assert "this call ends after step 4 of 6 (trainer.steps_a_call)" in said
     assert native.step_of(native.locate(model_dir)) == 4
+    assert read_run(model_dir).outcome == "steps_a_call"
     said = run(in_calls_of(config, 4), model_dir)
     assert not any("this call ends" in line for line in said)
     assert native.step_of(native.locate(model_dir)) == 6
     assert curve(model_dir) == curve(whole)
+    about = read_run(model_dir)
+    assert (about.outcome, about.step, about.steps, about.faults) == ("finished", 6, 6, ())
+    assert [(call["first_step"], call["last_step"]) for call in about.calls] == [(1, 4), (5, 6)]
+    for call in about.calls:
+        assert {"steps", "compiling", "checkpoint"} <= call["seconds"].keys()
+        assert sum(call["seconds"].values()) < call["total_seconds"]
     assert any(line.startswith("nothing to do") for line in run(in_calls_of(config, 4), model_dir))
 
 

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from nlpdata.reports.run_facts import read_run
 from pretrain.converters import native
 from pretrain.training.checkpoints import BestCheckpoint
 from tests.pretrain.runs import curve, experiment, finish, lines, process, run, tiny
@@ -83,6 +84,8 @@ def test_signals_and_kills_leave_no_trace(config, uninterrupted, tmp_path):
     assert curve(model_dir) == expected  # losses, rates and digests, to the last bit
     assert lines(model_dir, "eval") == lines(uninterrupted, "eval")
     assert not list((model_dir / "checkpoints").glob(".*"))
+    assert read_run(fewer).outcome == "interrupted"
+    assert [call.get("outcome") for call in read_run(model_dir).calls[-3:]] == [None, None, "finished"]
     cores = len(os.sched_getaffinity(0))
     if cores < 2:
         pytest.skip("the second half needs two CPU cores")

@@ -5,13 +5,14 @@ import json
 import re
 import shutil
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.reports.run_facts import read_run
 from pretrain.converters import assign, native, read_checkpoint
 from pretrain.converters.write import write_checkpoint
 from pretrain.data import example_digest, pretraining_batches
@@ -61,6 +62,16 @@ def test_what_a_run_writes(finished):
     assert json.loads((model_dir / "eval_results.json").read_text()) == {"step": 6, **metrics}
     assert [folder.name for folder in native.finished(model_dir / "checkpoints")] == ["step-00000004", "step-00000006"]
     assert (model_dir / "loss.png").exists()
+    about = read_run(model_dir)
+    model = read_checkpoint(str(model_dir))
+    assert about.about["parameters"] == sum(weight.size for weight in model.weights.values())
+    assert about.encoder == (model.encoder.type, asdict(model.encoder.options))
+    assert about.about["stages"][0]["records"]["counters"]["examples"] == about.about["stages"][0]["examples"]
+    assert about.evaluated_on["records"]["options"]["masking"] == "dynamic"
+    assert [about.evaluations["loss"].points, about.results["loss"]] == [
+        tuple((line["step"], line["loss"]) for line in evaluations),
+        metrics["loss"],
+    ]
     assert list((model_dir / "tensorboard" / "train").iterdir())
     assert list((model_dir / "tensorboard" / "eval").iterdir())
     best = min(evaluations, key=lambda line: line["masked_lm_loss"])

@@ -1,0 +1,254 @@
+"""Reports of runs: what their folders say, finished or killed, whole or damaged, alone and next to each other."""
+
+import json
+import math
+import re
+
+import pytest
+import yaml
+
+from nlpdata.errors import UsageError
+from nlpdata.files.json_files import json_lines
+from nlpdata.reports import run_facts, runs
+from nlpdata.reports.page import Table, html, markdown
+from nlpdata.reports.run_facts import find_runs, read_run
+
+ENCODER = {"type": "bert", "bert": {"vocab_size": 200, "hidden_size": 32, "num_hidden_layers": 2}}
+
+
+def write_run(folder, steps=6, rate=1e-3, calls=None, evaluations=True):
+    """The folder of a run as pretrain writes it, with `steps` of 6."""
+    config = {
+        "task": {"model": {"encoder": ENCODER}, "train_data": {"global_batch_size": 16, "input_path": ["a", "b"]}},
+        "trainer": {"train_steps": 6, "stages": [{"train_steps": 4}, {"train_steps": 2}], "ema": None},
+        "rate": rate,
+    }
+    lines = [
+        {"step": step, "split": "train", "loss": 8.0 - step, "learning_rate": rate, "tokens_per_second": 1000.0}
+        for step in range(1, steps + 1)
+    ]
+    if evaluations:
+        lines += [{"step": step, "split": "eval", "loss": 9.0 - step, "examples": 5} for step in range(2, steps + 1, 2)]
+    meta = {
+        "task_type": "bert_pretraining",
+        "objective": "nsp",
+        "options": {"masking": "dynamic", "masked_lm_prob": 0.15},
+        "counters": {"documents": 3, "tokens": 1000, "tokens_unknown": 12},
+        "tokenizer": {"type": "wordpiece", "vocab_size": 200, "do_lower_case": True},
+        "inputs": [{"file": "<b>.txt", "bytes": 3}],
+    }
+    stage = {"num_hidden_layers": None, "batch_size": 16, "seq_length": 32, "examples": 48, "records": meta}
+    call = {
+        "started": "2026-01-02T03:04:05+00:00",
+        "mode": "train_and_eval",
+        "first_step": 1,
+        "device": "CPU",
+        "versions": {"numpy": "2.4.6"},
+    }
+    ended = {
+        "outcome": "finished",
+        "ended": "x",
+        "last_step": 6,
+        "seconds": {"steps": 6.0, "compiling": 2.0},
+        "total_seconds": 10.0,
+    }
+    about = {
+        "parameters": 1234,
+        "steps": 6,
+        "learning_rate": "peak 0.001",
+        "stages": [{"first_step": 1, "last_step": 4} | stage, {"first_step": 5, "last_step": 6} | stage],
+        "calls": [call | ended] if calls is None else [call | each for each in calls],
+    }
+    folder.mkdir(parents=True)
+    (folder / "params.yaml").write_text(yaml.safe_dump(config))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "run.json").write_text(json.dumps(about))
+    (folder / "eval_data.json").write_text(json.dumps({"examples": 5, "files": ["dev.tfrecord"], "records": {}}))
+    (folder / "eval_results.json").write_text(json.dumps({"step": steps, "loss": 9.0 - steps, "examples": 5}))
+    checkpoint = folder / "checkpoints" / f"step-{steps:08d}"
+    checkpoint.mkdir(parents=True)
+    state = {"step": steps, "recoveries": [{"step": 2, "diverged_at": 3}]}
+    (checkpoint / "state.json").write_text(json.dumps(state))
+    return folder
+
+
+def tables(report, title):
+    return [
+        item
+        for section in report.sections
+        if section.title == title
+        for item in section.items
+        if isinstance(item, Table)
+    ]
+
+
+def test_a_finished_run(tmp_path):
+    folder = write_run(tmp_path / "run")
+    run = read_run(folder)
+    assert (run.outcome, run.step, run.steps, run.checkpoints, run.faults) == ("finished", 6, 6, (6,), ())
+    assert run.encoder == ("bert", ENCODER["bert"])
+    assert run.train["loss"].points == tuple((step, 8.0 - step) for step in range(1, 7))
+    assert run.config["task.train_data.input_path"] == ["a", "b"]
+    assert run.config["trainer.stages[1].train_steps"] == 2
+
+    report = runs.report([folder])
+    assert (report.title, report.subtitle) == ("Run run", "finished")
+    facts = {
+        "steps": "6 of 6",
+        "encoder": "bert, 2 layers",
+        "parameters": 1234,
+        "loss, training": 2.0,
+        "loss, evaluation": 3.0,
+    }
+    assert dict(report.facts) == facts
+    titles = [
+        "Training",
+        "Evaluations",
+        "Stages",
+        "Time",
+        "Calls",
+        "Recoveries",
+        "Data",
+        "Configuration",
+        "Environment",
+    ]
+    assert [section.title for section in report.sections] == titles
+    loss = report.sections[0].items[0]
+    assert loss.columns == ("step", "training", "evaluation")
+    assert loss.rows == tuple((step, 8.0 - step, 9.0 - step) for step in (2, 4, 6))
+    shares = {row[0]: row[1:] for row in tables(report, "Time")[0].rows}
+    assert shares["training steps"] == (6.0, "60.0%")
+    assert shares["start, data, writing at the end"] == (2.0, "20.0%")
+    data = {row[0]: row[1:] for row in tables(report, "Data")[0].rows}
+    assert data["objective"][0] == "masked words and next sentence"
+    assert data["masked share of the tokens"][0] == "15.0%"
+    assert data["tokens unknown to the tokenizer"][0] == "1.2%"
+    assert tables(report, "Recoveries")[0].rows == (("run", 3, 2),)
+
+    page = html(report)
+    assert "&lt;b&gt;.txt" in page
+    assert "<b>" not in page
+    assert page == html(runs.report([folder]))
+    assert r"\<b\>.txt" in markdown(report)
+
+
+@pytest.mark.parametrize(
+    ("calls", "subtitle"),
+    [
+        ([{}], "not finished: running, or killed"),
+        ([{"outcome": "finished"}, {}], "not finished: running, or killed"),
+        ([{"outcome": "interrupted"}], "not finished: interrupted"),
+        ([{"outcome": "failed", "message": "loss is nan"}], "not finished: failed"),
+        ([{"outcome": "max_time"}], "not finished: its time was up (trainer.max_time)"),
+        ([{"outcome": "stopped_early"}], "finished: stopped early"),
+        ([], "not finished: running, or killed"),
+    ],
+)
+def test_how_a_run_ended(calls, subtitle, tmp_path):
+    report = runs.report([write_run(tmp_path / "run", steps=4, calls=calls)])
+    assert report.subtitle == subtitle
+    assert dict(report.facts)["steps"] == "4 of 6"
+
+
+def test_a_run_of_an_older_version_is_finished_where_its_last_step_has_a_checkpoint(tmp_path):
+    done, killed = write_run(tmp_path / "done"), write_run(tmp_path / "killed", steps=4)
+    for folder in (done, killed):
+        (folder / "run.json").unlink()
+    assert [read_run(folder).outcome for folder in (done, killed)] == ["finished", "unfinished"]
+
+
+def test_several_runs_next_to_each_other(tmp_path):
+    folders = [write_run(tmp_path / "a" / "run"), write_run(tmp_path / "b" / "run", steps=4, rate=2e-3, calls=[{}])]
+    report = runs.report([tmp_path / "a", *folders])
+    assert (report.title, report.subtitle) == ("2 runs", "1 of them finished")
+    assert tables(report, "Configuration")[0].rows == (("rate", "0.001", "0.002"),)
+    assert "10 others are equal" in next(each.text for each in report.sections if each.title == "Configuration")
+    loss = next(each for each in report.sections if each.title == "Training").items[0]
+    assert loss.legend == ("a/run", "b/run")
+    assert (4, 4.0, 4.0) in loss.rows
+    overview = {row[0]: row[1:] for row in tables(report, "Runs")[0].rows}
+    assert overview["how it ended"] == ("finished", "not finished: running, or killed")
+    assert html(report).count('<svg viewBox="0 0 3') == len(report.sections[1].items) + 1  # and the evaluations' loss
+
+
+def test_a_sweep(tmp_path):
+    """Runs in folders of folders, more than a chart shows, and the sweep's own table."""
+    for task in ("mrpc", "rte"):
+        for seed in range(5):
+            write_run(tmp_path / task / f"seed-{seed}", rate=1e-3 * (seed + 1), evaluations=False)
+    row = {"task": "mrpc", "metric": "f1", "median": 0.9, "min": 0.8, "max": math.nan, "std": ""}
+    (tmp_path / "glue.json").write_text(json.dumps({"runs": {}, "table": [row]}))
+    report = runs.report([tmp_path])
+    assert report.title == "10 runs"
+    assert tables(report, "GLUE")[0].rows == (("mrpc", "f1", 0.9, 0.8, None, None),)
+    assert [each[0] for each in tables(report, "Runs")[0].rows] == [
+        f"{task}/seed-{seed}" for task in ("mrpc", "rte") for seed in range(5)
+    ]
+    training = next(section for section in report.sections if section.title == "Training")
+    assert training.text.startswith("Charts show the first 8 of 10 runs.")
+    assert len(training.items[0].legend) == 8
+
+
+def test_damage_is_named_and_the_rest_is_shown(tmp_path):
+    folder = write_run(tmp_path / "run")
+    with open(folder / "metrics.jsonl", "a") as file:
+        file.write('{"step": 7}\n[]\nnot json\n{"step": 8, "split": "train", "loss": NaN}\n{"step": 9, "split": "tr')
+    (folder / "params.yaml").write_text("a: &a [*a, b]\ntrainer: {train_steps: 6}\n")
+    (folder / "run.json").write_text('{"calls": [{"first_step": "<script>"}]}')
+    (folder / "eval_results.json").write_text("{")
+    newer = folder / "checkpoints" / "step-00000008"
+    newer.mkdir()
+    (newer / "state.json").write_text("[]")
+    run = read_run(folder)
+    assert (run.step, run.steps, run.outcome) == (8, 6, "finished")
+    faults = "\n".join(run.faults)
+    for said in (
+        "metrics.jsonl: 3 lines are no metrics of a step, and are left out: 10, 11, 12",
+        "run.json: calls[0].first_step is <script>, expected a whole number",
+        "eval_results.json: not JSON",
+        "state.json: expected a JSON object",
+    ):
+        assert said in faults
+    assert math.isnan(run.train["loss"].last)
+    page = html(runs.report([folder]))
+    assert "What could not be read" in page
+    assert "<script>" not in page
+    assert len(re.findall("<li>", page[page.index("What could not be read</h2>") :])) == len(run.faults)
+
+
+def test_memory_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_facts, "_MOST_POINTS", 4)
+    monkeypatch.setattr(run_facts, "_MOST_METRICS", 3)
+    monkeypatch.setattr(run_facts, "_MOST_FIELDS", 10)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    lines = [{"step": step, "split": "train", "loss": float(step), "b": 1, "c": 2, "d": 3} for step in range(1, 17)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "params.yaml").write_text("".join(f"a{number}: 1\n" for number in range(100)))
+    run = read_run(folder)
+    points = run.train["loss"].points
+    assert 4 <= len(points) < 8
+    assert points[0][0] <= 8
+    assert points[-1][0] == 16
+    assert len(run.config) < 10
+    assert "more than 3 metrics; left out: d" in run.faults[0]
+    assert "more than 10 fields" in run.faults[1]
+
+
+def test_lines_of_json(tmp_path):
+    path = tmp_path / "lines"
+    path.write_bytes(b'{"a": 1}\n' + b"x" * (1 << 20) + b'y\n{"b": "\xff"}\n\n{"c": 2}')
+    assert list(json_lines(path)) == [(1, {"a": 1}), (2, None), (3, None), (4, None), (5, {"c": 2})]
+    assert list(json_lines(tmp_path / "none")) == []
+
+
+def test_folders_without_runs(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"file is not a folder\. Name that of a run"):
+        runs.report([tmp_path / "file"])
+    with pytest.raises(
+        UsageError, match=r"empty holds no run: expected metrics\.jsonl, run\.json or checkpoints/step-"
+    ):
+        runs.report([tmp_path / "empty"])
+    assert find_runs(tmp_path) == []
