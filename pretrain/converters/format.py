@@ -8,7 +8,7 @@ class MyFormat(CheckpointFormat):
 A format that only writes has no `recognises`, one that only reads no `write`.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -28,6 +28,7 @@ class CheckpointFormat:
       writes: what it writes, for the documentation.
       written_with: the package that writing needs and that a run need not have; "": none.
       any_encoder: whether it writes every encoder, not only those that declare names for it.
+      library: what loads it, as a model card names it (`library_name`); "": nothing that is known.
       holds: the facts about a model that it has a place for. The others are written to nlpdata.json in the same folder
         (pretrain.converters.facts), which every format is read with.
     """
@@ -37,6 +38,7 @@ class CheckpointFormat:
     writes: ClassVar[str] = ""
     written_with: ClassVar[str] = ""
     any_encoder: ClassVar[bool] = False
+    library: ClassVar[str] = ""
     holds: ClassVar[Collection[str]] = ()
 
     def recognises(self, place: Path) -> bool:
@@ -65,6 +67,16 @@ class CheckpointFormat:
         raise UsageError(
             f"{checkpoint.source}: {self.place} is only read, not written. Choose another one with {opt('format')}."
         )
+
+    def usage(self, folder: Path, checkpoint: Checkpoint, notes: Sequence[str]) -> str:
+        """A short Python program that loads what `write` wrote, for the model card; it runs in that folder. "": none is known.
+
+        Args:
+          folder: as it was written, with its tokenizer.
+          checkpoint: what was written.
+          notes: what writing said.
+        """
+        return ""
 
     def is_written(self) -> bool:
         """Whether it can be written at all."""

@@ -9,6 +9,7 @@ preprocess = hub.KerasLayer("out/hub/preprocess");  encoder(preprocess(["some te
 
 import inspect
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from pretrain.converters.facts import FACTS
 from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.load import has_pooled_output, load_model
 from pretrain.converters.saved_model import INPUTS, save_model
+from pretrain.converters.usage import TEXT, example_ids
 from pretrain.encoders.model import EncoderModel
 from pretrain.layers.dropout import dropout_scope
 
@@ -36,6 +38,7 @@ class HubFormat(CheckpointFormat):
     writes = "an encoder as TF-Hub's, for `hub.KerasLayer`, with a module that makes its inputs of texts, see below"
     written_with = "tensorflow"
     any_encoder = True
+    library = "tensorflow"
     holds = FACTS
 
     def write(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
@@ -47,6 +50,22 @@ class HubFormat(CheckpointFormat):
         if keras.backend.backend() != "tensorflow":
             return in_tensorflow.write("hub", folder, checkpoint)
         return _write(folder, checkpoint)
+
+    def usage(self, folder: Path, checkpoint: Checkpoint, notes: Sequence[str]) -> str:
+        """With the module that makes inputs of texts, where there is one. hub.KerasLayer loads both in the same way."""
+        lines = [
+            "import tensorflow as tf",
+            "",
+            'encoder = tf.saved_model.load(".")  # or hub.KerasLayer(".", trainable=True)',
+        ]
+        if (folder / PREPROCESS).is_dir():
+            lines.append(f'preprocess = tf.saved_model.load("{PREPROCESS}")')
+            lines.append(f'outputs = encoder(preprocess(tf.constant(["{TEXT}"])))')
+        else:
+            lines.append(f"ids = tf.constant([{example_ids(checkpoint)}])")
+            given = '"input_word_ids": ids, "input_mask": tf.ones_like(ids), "input_type_ids": tf.zeros_like(ids)'
+            lines.append(f"outputs = encoder({{{given}}})")
+        return "\n".join([*lines, 'print(outputs["pooled_output"].shape)'])
 
 
 def _write(folder: Path, checkpoint: Checkpoint) -> list[str]:

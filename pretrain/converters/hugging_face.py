@@ -6,12 +6,13 @@ Albert and MobileBert; the names of a bare model lack the prefix "bert.", "alber
 """
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from nlpdata.errors import DataError, UsageError, opt
+from nlpdata.tokenizers.files import FAST
 from pretrain.converters import safetensors
 from pretrain.converters.checkpoint import Checkpoint, find_model_config
 from pretrain.converters.format import CheckpointFormat
@@ -26,6 +27,7 @@ from pretrain.converters.hugging_face_weights import (
     with_task_names,
 )
 from pretrain.converters.tokenizer_files import write_for_hugging_face
+from pretrain.converters.usage import MASKED, QUESTION, TEXT, example_ids, head_for
 from pretrain.converters.weights import UNKNOWN, form_of, give, names_of, refuse_unwritten, take
 from pretrain.encoders.model_config import HUGGING_FACE_CONFIG
 from pretrain.encoders.published import HuggingFaceForm, published_fields
@@ -39,6 +41,7 @@ class HuggingFaceFormat(CheckpointFormat):
     place = "Hugging Face's weights"
     places = "Hugging Face folders"
     writes = "Hugging Face folder, with tokenizer files"
+    library = "transformers"
     holds = ("kind", "label_names")
 
     def recognises(self, place: Path) -> bool:
@@ -59,6 +62,33 @@ class HuggingFaceFormat(CheckpointFormat):
         longest = checkpoint.known_encoder.options.max_position_embeddings
         assert checkpoint.tokenizer is not None
         return write_for_hugging_face(folder, checkpoint.tokenizer, longest)
+
+    def usage(self, folder: Path, checkpoint: Checkpoint, notes: Sequence[str]) -> str:
+        """With the tokenizer where AutoTokenizer loads it."""
+        if not (folder / FAST).is_file():
+            lines = ["import torch", "from transformers import AutoModel", "", 'model = AutoModel.from_pretrained(".")']
+            lines.append(f"outputs = model(input_ids=torch.tensor([{example_ids(checkpoint)}]))")
+            return "\n".join([*lines, "print(outputs.last_hidden_state.shape)"])
+        head = head_for(checkpoint)
+        if head == "classifier":
+            lines = ["from transformers import pipeline", "", 'classify = pipeline("text-classification", model=".")']
+            return "\n".join([*lines, f'print(classify("{TEXT}"))'])
+        if head == "masked_lm":
+            lines = ["from transformers import pipeline", "", 'fill = pipeline("fill-mask", model=".")']
+            return "\n".join([*lines, f'print(fill(f"{MASKED.format("{fill.tokenizer.mask_token}")}"))'])
+        kind, given = ("AutoModelForQuestionAnswering", QUESTION) if head == "span" else ("AutoModel", (TEXT,))
+        texts = ", ".join(f'"{text}"' for text in given)
+        lines = [
+            f"from transformers import {kind}, AutoTokenizer",
+            "",
+            'tokenizer = AutoTokenizer.from_pretrained(".")',
+        ]
+        lines += [f'model = {kind}.from_pretrained(".")', f'inputs = tokenizer({texts}, return_tensors="pt")']
+        lines.append("outputs = model(**inputs)")
+        if head == "span":
+            lines.append("start, end = int(outputs.start_logits.argmax()), int(outputs.end_logits.argmax())")
+            return "\n".join([*lines, 'print(tokenizer.decode(inputs["input_ids"][0, start : end + 1]))'])
+        return "\n".join([*lines, "print(outputs.last_hidden_state.shape)"])
 
 
 def _read(path: Path, model_config: Choice | None) -> Checkpoint:

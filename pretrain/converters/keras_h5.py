@@ -6,6 +6,7 @@ embedding a second time.
 
 import io
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pretrain.converters.checkpoint import Checkpoint, find_model_config
 from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.google_config import write_google_config
 from pretrain.converters.heads import heads_of
+from pretrain.converters.usage import in_pretrain
 from pretrain.converters.weights import give, refuse_unwritten, take
 from pretrain.encoders.model_config import HUGGING_FACE_CONFIG
 from pretrain.encoders.published import published_form, unpublished
@@ -34,6 +36,7 @@ class KerasH5Format(CheckpointFormat):
     place = "a file of ALBERT-TF2.0"
     places = "tf2_model.h5"
     writes = "`tf2_model.h5` and, with all heads, `tf2_model_full.h5`; ALBERT of one shared layer"
+    library = "nlpdata"
 
     def recognises(self, place: Path) -> bool:
         return (
@@ -46,6 +49,9 @@ class KerasH5Format(CheckpointFormat):
     def write(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
         _write(folder, checkpoint)
         return []
+
+    def usage(self, folder: Path, checkpoint: Checkpoint, notes: Sequence[str]) -> str:
+        return in_pretrain(checkpoint, "tf2_model_full.h5" if heads_of(checkpoint.weights) else "tf2_model.h5")
 
 
 def _read(path: Path, model_config: Choice | None) -> Checkpoint:

@@ -14,7 +14,7 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -28,6 +28,7 @@ from pretrain.converters.checkpoint import Checkpoint, encoder_fields, stored_en
 from pretrain.converters.facts import FACTS
 from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.heads import check_facts
+from pretrain.converters.usage import in_pretrain
 from pretrain.converters.weights import as_weight
 from pretrain.settings.fields import MOST, Choice
 
@@ -280,6 +281,7 @@ class NativeFormat(CheckpointFormat):
     place = "a run or checkpoint of ours (state.npz)"
     places = "our own run folders and checkpoints"
     writes = "ours: `state.npz`, `state.json`"
+    library = "nlpdata"
     any_encoder = True
     holds = FACTS
 
@@ -300,6 +302,9 @@ class NativeFormat(CheckpointFormat):
             folder, arrays, {"step": 0, "encoder": encoder_fields(checkpoint.known_encoder), "data": checkpoint.extras}
         )
         return []
+
+    def usage(self, folder: Path, checkpoint: Checkpoint, notes: Sequence[str]) -> str:
+        return in_pretrain(checkpoint)
 
 
 def _read(folder: Path, model_config: Choice | None) -> Checkpoint:

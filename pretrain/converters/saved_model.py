@@ -5,6 +5,7 @@ configuration is in assets.extra.
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,21 @@ from pretrain.converters.checkpoint import Checkpoint, Head, encoder_fields, sto
 from pretrain.converters.facts import FACTS
 from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.load import has_pooled_output, load_model
+from pretrain.converters.usage import QUESTION, TEXT, example_ids, head_for
 from pretrain.encoders.model import EncoderModel
 from pretrain.settings.fields import Choice
 
 ROOT = "model/"  # before our paths in the names of variables
 _CONFIG = Path("assets.extra") / "encoder.json"
 INPUTS = ("input_ids", "input_mask", "segment_ids")
+_NO_TEXT = "no signature that takes text"
 
 
 class SavedModelFormat(CheckpointFormat):
     """A SavedModel to serve. Reading one is TensorFlowFormat's part."""
 
     writes = "to serve, see below"
+    library = "tensorflow"
     written_with = "tensorflow"
     any_encoder = True
     holds = FACTS
@@ -37,6 +41,23 @@ class SavedModelFormat(CheckpointFormat):
         if keras.backend.backend() != "tensorflow":
             return in_tensorflow.write("savedmodel", folder, checkpoint)
         return _write_served(folder, checkpoint)
+
+    def usage(self, folder: Path, checkpoint: Checkpoint, notes: Sequence[str]) -> str:
+        """By a signature of text where there is one."""
+        lines = ["import tensorflow as tf", "", 'model = tf.saved_model.load(".")']
+        if any(note.startswith(_NO_TEXT) for note in notes):
+            lines.append(f"ids = tf.constant([{example_ids(checkpoint)}])")
+            given = ", ".join(("input_ids=ids", "input_mask=tf.ones_like(ids)", "segment_ids=tf.zeros_like(ids)"))
+            lines.append(f'outputs = model.signatures["serving_default"]({given})')
+        elif head_for(checkpoint) == "span":
+            question, context = QUESTION
+            lines.append(f'question, context = tf.constant(["{question}"]), tf.constant(["{context}"])')
+            lines.append('outputs = model.signatures["text_pair"](text=question, text_pair=context)')
+        else:
+            lines.append(f'outputs = model.signatures["text"](text=tf.constant(["{TEXT}"]))')
+        name = "prediction" if checkpoint.head and checkpoint.head.kind != "multilabel" else "probabilities"
+        name = name if checkpoint.head else "logits" if head_for(checkpoint) == "span" else "sequence_output"
+        return "\n".join([*lines, f'print(outputs["{name}"].numpy())'])
 
 
 def _write_served(folder: Path, checkpoint: Checkpoint) -> list[str]:
@@ -61,10 +82,10 @@ def _write_served(folder: Path, checkpoint: Checkpoint) -> list[str]:
     module, notes = tf.Module(), []
     module.model = model
     if checkpoint.tokenizer is None:
-        notes = ["no signature that takes text: no tokenizer"]
+        notes = [f"{_NO_TEXT}: no tokenizer"]
     else:
         module.tokenizer, reason = build_graph(checkpoint.tokenizer)
-        notes = [f"no signature that takes text: {reason}"] if reason else []
+        notes = [f"{_NO_TEXT}: {reason}"] if reason else []
         if not reason:
             signatures |= _text_signatures(
                 signatures["serving_default"], module.tokenizer, checkpoint.tokenizer, checkpoint.sequence_length

@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.google_config import google_form, write_google_config
 from pretrain.converters.graph_facts import read_graph
 from pretrain.converters.saved_model import ROOT, read_description
+from pretrain.converters.usage import in_pretrain
 from pretrain.converters.weights import give, names_of, refuse_unwritten, take
 from pretrain.encoders.published import google_config_files, published_forms
 from pretrain.encoders.weight_names import WORD_EMBEDDINGS
@@ -199,6 +200,7 @@ class TensorFlowFormat(CheckpointFormat):
     place = "a TensorFlow checkpoint"
     places = "TensorFlow checkpoints (prefix or folder), TF-Hub modules and SavedModels (folder), .zip and tar archives of these"
     writes = "names and configuration of google-research"
+    library = "nlpdata"
     written_with = "tensorflow"
 
     def recognises(self, place: Path) -> bool:
@@ -227,6 +229,9 @@ class TensorFlowFormat(CheckpointFormat):
     def write(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
         _write(folder, checkpoint)
         return []
+
+    def usage(self, folder: Path, checkpoint: Checkpoint, notes: Sequence[str]) -> str:
+        return in_pretrain(checkpoint)
 
 
 def _read(path: Path, prefix: Path, model_config: Choice | None) -> Checkpoint:

@@ -8,13 +8,14 @@ from nlpdata.errors import UsageError
 from nlpdata.files.disk import writing
 from nlpdata.files.paths import AnyPath, is_remote, path_of
 from nlpdata.files.writing import new_folder, send_folder
+from pretrain.converters.card import write_card
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.facts import write_facts
 from pretrain.converters.format import checkpoint_format
 
 
 def write_checkpoint(folder: str | os.PathLike, checkpoint: Checkpoint, format: str) -> list[str]:
-    """Writes a checkpoint, and its tokenizer, as a new folder; whatever happens, the folder is whole or is not there.
+    """Writes a checkpoint, its tokenizer and its model card as a new folder; whatever happens, the folder is whole or is not there.
 
     Args:
       folder: must not exist, or be empty; local, or remote (gs://, s3://, hdfs://).
@@ -36,6 +37,7 @@ def write_checkpoint(folder: str | os.PathLike, checkpoint: Checkpoint, format: 
             write_facts(made, checkpoint, but=chosen.holds)
             if checkpoint.tokenizer is not None:
                 notes += chosen.write_tokenizer(made, checkpoint)
+            write_card(made, checkpoint, chosen, notes)
     return notes
 
 

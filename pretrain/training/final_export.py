@@ -1,5 +1,6 @@
 """The trained model for others to read, written at the end of a run: trainer.export_formats."""
 
+import hashlib
 import logging
 import os
 import tempfile
@@ -10,6 +11,7 @@ from nlpdata.files.paths import AnyPath, is_remote, path_of
 from nlpdata.files.remote import RemotePath
 from nlpdata.files.writing import remove_tree, rename_folder, send_folder
 from pretrain.converters import native, read_checkpoint
+from pretrain.converters.card import NAME as CARD
 from pretrain.converters.format import checkpoint_format
 from pretrain.settings.backend import is_installed
 from pretrain.settings.trainer_section import TrainerConfig
@@ -18,6 +20,7 @@ from pretrain.training.checks import format_names
 _log = logging.getLogger(__name__)
 
 _MARK = ".exported"  # in a folder that a run has written, and may replace
+_NEW_CARD = f"{Path(CARD).stem}.new.md"
 
 
 def export_folders(trainer: TrainerConfig, model_dir: Path) -> dict[str, AnyPath]:
@@ -79,18 +82,46 @@ def export_final(trainer: TrainerConfig, model_dir: Path) -> None:
 def _export(source: Path, name: str, folder: AnyPath) -> None:
     from pretrain.converters.convert import convert
 
+    edited = _edited_card(folder)
     if isinstance(folder, RemotePath):
         with tempfile.TemporaryDirectory(prefix="nlpdata-export-") as made:
-            convert(read_checkpoint(str(source)), str(Path(made, "model")), name)
+            new = Path(made, "model")
+            convert(read_checkpoint(str(source)), str(new), name)
+            _finish(new, folder, edited)
             folder.remove_tree()
-            send_folder(Path(made, "model"), folder)
+            send_folder(new, folder)
         return
     new = folder.with_name(f".{folder.name}.new")
+    if edited is None and (new / _MARK).exists():  # a call was killed before it gave this its name
+        edited = _edited_card(new)
     remove_tree(new)
     convert(read_checkpoint(str(source)), str(new), name)
-    (new / _MARK).touch()
+    _finish(new, folder, edited)
     _remove_export(folder)
     rename_folder(new, folder)
+
+
+def _edited_card(folder: AnyPath) -> bytes | None:
+    """The model card of an export, where it is not the one that was written; else None."""
+    card, mark = (path.read_bytes() if path.exists() else None for path in (folder / CARD, folder / _MARK))
+    return None if card is None or _digest(card) == mark else card
+
+
+def _finish(new: Path, folder: AnyPath, edited: bytes | None) -> None:
+    """Puts the model card that the user has edited into a new export, next to the one that was written, and marks it as finished.
+
+    The mark tells that a run may replace the export, and holds the checksum of the card that was written.
+    """
+    digest = _digest((new / CARD).read_bytes())
+    if edited is not None:
+        os.replace(new / CARD, new / _NEW_CARD)
+        (new / CARD).write_bytes(edited)
+        _log.warning(f"{folder / CARD} was edited, and is kept. The card of the new model is {_NEW_CARD} next to it.")
+    (new / _MARK).write_bytes(digest)
+
+
+def _digest(card: bytes) -> bytes:
+    return hashlib.sha256(card).hexdigest().encode()
 
 
 def _remove_export(folder: Path) -> None:

@@ -7,6 +7,7 @@ from nlpdata.finetuning.encode import lay_out
 from nlpdata.tokenizers import load_tokenizer
 from pretrain.convert import main as convert
 from pretrain.converters.hub_module import HUB_INPUTS, PREPROCESS
+from tests.pretrain.converters.cards import run_usage, usage
 from tests.shared import shared
 
 pytestmark = pytest.mark.heavy
@@ -37,6 +38,12 @@ def reference(exported):
     return {name: stored[f"s40/in/{ours}"].astype(np.int32) for name, ours in names.items()}, {
         key.removeprefix("s40/out/"): stored[key] for key in stored if key.startswith("s40/out/")
     }
+
+
+def test_the_program_of_the_model_card(exported):
+    assert f'tf.saved_model.load("{PREPROCESS}")' in usage(exported[1])
+    if exported[0] == "bert_tf1":  # the other one's program is the same
+        assert run_usage(exported[1]).startswith("(1, ")
 
 
 def test_outputs_are_the_originals(encoder, reference):

@@ -20,6 +20,7 @@ from pretrain.encoders.model import weights_by_path
 from pretrain.registry import CHECKPOINT_FORMATS
 from pretrain.settings.fields import Choice
 from tests.nlpdata.tokenizers.test_wordpiece import write
+from tests.pretrain.converters.cards import run_usage, usage
 
 SHAPE = {
     "vocab_size": 60,
@@ -177,6 +178,8 @@ def test_saved_model_answers_as_the_model_does(tmp_path):
     tokenizer = load_tokenizer(write(tmp_path / "vocab.txt", entries), do_lower_case=True)
     checkpoint = replace(make("albert", "pretraining", layers=2), tokenizer=tokenizer)
     assert write_checkpoint(tmp_path / "out", checkpoint, "savedmodel") == []
+    assert 'model.signatures["text"]' in usage(tmp_path / "out")
+    assert run_usage(tmp_path / "out").startswith("[[[")
     rng = np.random.default_rng(3)
     inputs = {
         "input_ids": rng.integers(0, 60, (2, 9)).tolist(),

@@ -88,7 +88,14 @@ def test_a_run_exports_its_last_weights(records, tmp_path):
     before = (place / "model.safetensors").read_bytes()
     run(experiment(records, trainer=trainer | {"train_steps": 4, "steps_a_call": 1}), model_dir)  # step 3 of 4
     assert (place / "model.safetensors").read_bytes() == before
-    run(experiment(records, trainer=trainer | {"train_steps": 4}), model_dir)
+    card = (place / "README.md").read_text()
+    assert "| steps | 2 of 2 |" in card
+    (place / "README.md").write_text(f"{card}Edited.\n")
+    said = run(experiment(records, trainer=trainer | {"train_steps": 4}), model_dir)
+    kept = f"{place / 'README.md'} was edited, and is kept. The card of the new model is README.new.md next to it."
+    assert any(line.endswith(kept) for line in said)
+    assert (place / "README.md").read_text() == f"{card}Edited.\n"
+    assert "| steps | 4 of 4 |" in (place / "README.new.md").read_text()
     assert (place / "model.safetensors").read_bytes() != before
     assert same_weights(place, model_dir)
     assert not list(place.parent.glob(".*"))
