@@ -228,14 +228,16 @@ def verify_command(files: Records) -> Summary:
     nlpdata report 'data/*.txt' --tokenizer tok/spm.model --output corpus.html
     nlpdata report 'data/*.txt' --evaluation glue/MRPC --output corpus.html
     nlpdata report out/train.meta.json --output records.html
+    nlpdata report run1 run2 --output runs.html
     """,
 )
 @with_common
 @with_options(ReportRequest)
 def report_command(quiet: bool = False, **given: Any) -> Summary:
-    """Make a page about a corpus or about records.
+    """Make a page about a corpus, about records or about runs.
 
-    It shows lengths, scripts, tokens, masks, labels, what is repeated or left out, and text of evaluation sets in the corpus."""
+    It shows lengths, scripts, tokens, masks, labels, what is repeated or left out, and text of evaluation sets in the corpus;
+    of runs their curves, evaluations and settings next to each other."""
     from nlpdata.reports.making import report
 
     return summaries.of_report(report(**_arguments(ReportRequest, {**given, "progress": not quiet})))

@@ -1,4 +1,4 @@
-"""`report`: what is given, a corpus or records, becomes a page and its Markdown."""
+"""`report`: what is given, a corpus, records or runs, becomes a page and its Markdown."""
 
 import logging
 import os
@@ -24,6 +24,8 @@ from nlpdata.reports.options import ReportRequest
 from nlpdata.reports.page import Cell, Report
 from nlpdata.reports.record_gathering import gather_records
 from nlpdata.reports.records import pretraining_report
+from nlpdata.reports.run_facts import find_runs
+from nlpdata.reports.runs import runs_report
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +40,7 @@ class ReportResult:
 
     Attributes:
       files: the page, its Markdown, and with evaluation sets the list of contaminated rows.
-      kind: what it is about: "corpus", "pretraining records" or "fine-tuning records".
+      kind: what it is about: "corpus", "pretraining records", "fine-tuning records" or "runs".
       figures: the figures at the top of the page.
       overlap: evaluation set -> rows, rows that are too short to tell (`too_short`), and `contaminated` ones.
     """
@@ -51,17 +53,21 @@ class ReportResult:
 
 @takes(ReportRequest)
 def report(request: ReportRequest) -> ReportResult:
-    """Shows what is in a corpus or in records: `output`, an HTML page, and next to it the same as Markdown.
+    """Shows what is in a corpus or in records, or how runs went: `output`, an HTML page, and next to it the same as Markdown.
 
     Raises UsageError, DataError.
     """
     given = [request.input] if isinstance(request.input, str | os.PathLike) else list(request.input)
     inputs = [os.fspath(each) for each in given]
     targets = _Targets(request.output, bool(request.evaluation))
-    records = _record_files(inputs)
-    _refuse_options(request, records is not None)
+    runs = _run_folders(inputs)
+    records = None if runs else _record_files(inputs)
+    _refuse_options(request, "runs" if runs else "records" if records is not None else "text")
     targets.refuse(request.overwrite)
     charts.require_matplotlib()
+    if runs:
+        made = runs_report(runs)
+        return ReportResult(targets.write(made, None), "runs", dict(made.facts))
     if records is not None:
         facts = gather_records(request, ", ".join(inputs), records)
         is_finetuning = any(meta.get("splits") for meta in facts.metas.values())
@@ -132,12 +138,28 @@ def _is_report(path: AnyPath) -> bool:
     return page.GENERATOR.encode() in content[:_HEAD_BYTES]
 
 
-def _refuse_options(request: ReportRequest, is_records: bool) -> None:
-    """UsageError for options of the other kind of input."""
-    given = {"evaluation": request.evaluation, "text_key": request.text_key}
-    for name, value in given.items():
-        if is_records and value is not None:
-            raise UsageError(f"{opt(name)} is for text, and records are given.")
+def _refuse_options(request: ReportRequest, kind: str) -> None:
+    """UsageError for options of another kind of input than is given: text, records or runs."""
+    of_text = {"evaluation": request.evaluation, "text_key": request.text_key}
+    of_both = {"tokenizer": request.tokenizer, "limit": request.limit}
+    for name, value in (of_text | of_both).items():
+        if value is not None and (kind == "runs" or (kind == "records" and name in of_text)):
+            raise UsageError(
+                f"{opt(name)} is for text{'' if name in of_text else ' and records'}, and {kind} are given."
+            )
+
+
+def _run_folders(inputs: Sequence[str]) -> list[Path]:
+    """The folders that inputs name where they are of runs, or hold some; none where they are something else."""
+    named = [path_of(name) for given in inputs for _, names in each_named(given, _find) for name in names]
+    found = [path for path in named if isinstance(path, Path) and path.is_dir() and find_runs(path)]
+    others = [path for path in named if path not in found]
+    if found and others:
+        raise UsageError(
+            f"{opt('input')}: {found[0]} holds runs, and {others[0]} does not. A report is of one kind: name the "
+            "folders of runs alone."
+        )
+    return found
 
 
 def _record_files(inputs: Sequence[str]) -> list[AnyPath] | None:

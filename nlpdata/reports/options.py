@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 class ReportRequest(LocalArguments):
     """What a report is made of. UsageError for a value that is wrong."""
 
-    input: Annotated[PathNames, "What to report on: text files, record files, a meta file, or a folder of these."]
+    input: Annotated[
+        PathNames,
+        "What to report on: text files, record files, a meta file or a folder of these; model_dirs of runs.",
+    ]
     output: Annotated[PathName, "The page, e.g. report.html; next to it goes report.md."]
     tokenizer: "TokenizerSource | None" = option(
         None, "Tokenizer file whose tokens are counted (text).  [default: none; of records the one of the meta file]"

@@ -14,11 +14,15 @@ from nlpdata.reports.charts import COLOURS, DASHES, Cell, Chart, shown, svg
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of figures and texts, below the names of their columns. caption: what it shows; empty for none."""
+    """Rows of figures and texts, below the names of their columns.
+
+    caption: what it shows; empty for none. wide: whether it is as wide as the page, as tables of many columns are anyway.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     caption: str = ""
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,7 +151,7 @@ def _item_html(item: Item, name: str) -> str:
             return _chart_html(item, name)
         case Table():
             caption = f"<figcaption>{_text(item.caption)}</figcaption>" if item.caption else ""
-            wide = ' class="wide"' if len(item.columns) > _NARROW else ""
+            wide = ' class="wide"' if item.wide or len(item.columns) > _NARROW else ""
             return f"<figure{wide}>{caption}{_table_html(item.columns, item.rows)}</figure>"
         case Examples():
             rows = "".join(f'<dt>{_text(source)}</dt><dd dir="auto">{_text(text)}</dd>' for source, text in item.rows)

@@ -162,7 +162,9 @@ def find_runs(folder: str | os.PathLike, depth: int = 3) -> list[Path]:
         return [place]
     if depth == 0 or not place.is_dir():
         return []
-    return [found for below in sorted(place.iterdir()) if below.is_dir() for found in find_runs(below, depth - 1)]
+    with os.scandir(place) as entries:  # which knows folders from files without asking for each
+        below = sorted(entry.path for entry in entries if entry.is_dir())
+    return [found for each in below for found in find_runs(each, depth - 1)]
 
 
 def read_run(folder: str | os.PathLike, name: str = "") -> Run:

@@ -108,8 +108,9 @@ def records(section: Mapping[str, Any]) -> Facts:
         found["task"] = _TASKS[kind]
     if isinstance(meta.get("processor_type"), str) and meta["processor_type"] not in _TASKS:
         found["data set"] = meta["processor_type"]
-    if meta.get("objective") in _OBJECTIVES:
-        found["objective"] = _OBJECTIVES[meta["objective"]]
+    objective = str(meta.get("objective"))
+    if objective in _OBJECTIVES:
+        found["objective"] = _OBJECTIVES[objective]
     names = meta.get("label_names")
     if isinstance(names, list) and names and kind in ("classification", "multilabel"):
         found["labels"] = listed(names, 12)

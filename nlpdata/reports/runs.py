@@ -19,12 +19,12 @@ _MOST_EVALUATIONS = 60
 
 Rows = tuple[tuple[Cell, ...], ...]
 
-_METRICS = {
-    "loss": "Loss",
-    "learning_rate": "Learning rate",
-    "tokens_per_second": "Tokens per second",
-    "padding": "Padding, as a share of the positions",
-    "gradient_norm": "Norm of the gradient",
+_METRICS = {  # title of the chart, and what its axis says
+    "loss": ("Loss", "loss"),
+    "learning_rate": ("Learning rate", "rate"),
+    "tokens_per_second": ("Tokens per second", "tokens"),
+    "padding": ("Padding", "share of the positions"),
+    "gradient_norm": ("Norm of the gradient", "norm"),
 }
 _NO_METRICS = ("examples", "recoveries")
 _PARTS = {
@@ -35,12 +35,7 @@ _PARTS = {
 }
 
 
-def holds_runs(folder: str | os.PathLike) -> bool:
-    """Whether a folder is that of a run, or holds some."""
-    return bool(find_runs(folder))
-
-
-def report(folders: Sequence[str | os.PathLike]) -> Report:
+def runs_report(folders: Sequence[str | os.PathLike]) -> Report:
     """The report of the runs in some folders.
 
     Args:
@@ -48,7 +43,7 @@ def report(folders: Sequence[str | os.PathLike]) -> Report:
 
     Raises UsageError for a folder without runs, DataError for one that cannot be read.
     """
-    runs = [run for run in _read(folders)]
+    runs = list(_read(folders))
     sections = [
         *_sweeps(folders),
         _overview(runs),
@@ -67,7 +62,7 @@ def report(folders: Sequence[str | os.PathLike]) -> Report:
     if len(runs) == 1:
         return Report(f"Run {runs[0].name}", run_words.outcome(runs[0]), _main_facts(runs[0]), kept)
     done = sum(run.outcome in ("finished", "stopped_early") for run in runs)
-    return Report(f"{len(runs)} runs", f"{done} of them finished", (), kept)
+    return Report(f"{len(runs)} runs", f"{done} of them finished", (("runs", len(runs)), ("finished", done)), kept)
 
 
 def _read(folders: Sequence[str | os.PathLike]) -> Iterator[Run]:
@@ -206,8 +201,8 @@ def _training(runs: Sequence[Run]) -> Section:
 def _evaluations(runs: Sequence[Run]) -> Section:
     """A table for each run, and charts; of a single run only those of metrics that its train lines do not have."""
     curves = _of_each(runs, lambda run: run.evaluations)
-    if len(runs) == 1:
-        curves = {name: found for name, found in curves.items() if name not in runs[0].train and _are_lines(found)}
+    known = runs[0].train if len(runs) == 1 else ()
+    curves = {name: found for name, found in curves.items() if name not in known and _are_lines(found)}
     tables = [_evaluation_table(run, len(runs) > 1) for run in runs[:MOST_IN_CHARTS]]
     return Section("Evaluations", "", (*_charts(curves), *(table for table in tables if table.rows)))
 
@@ -229,10 +224,8 @@ def _charts(found: Mapping[str, Mapping[str, Curve | None]]) -> Iterator[Chart]:
         series = {key: curve.points for key, curve in found[name].items() if curve is not None}
         values = [value for points in series.values() for _, value in points if is_finite(value)]
         if values and name not in _NO_METRICS:
-            wide = name.endswith(("loss", "perplexity")) and min(values) > 0 and max(values) > 50 * min(values)
-            title = _METRICS.get(name, name)
-            label = title if len(series) == 1 else "logarithmic" if wide else ""
-            yield lines(title, series, "step", label, log=wide)
+            title, label = _METRICS.get(name, (name, "value"))
+            yield lines(title, series, "step", label)
 
 
 def _evaluation_table(run: Run, several: bool) -> Table:
@@ -240,11 +233,11 @@ def _evaluation_table(run: Run, several: bool) -> Table:
     names = [name for name in run.evaluations if name not in _NO_METRICS]
     steps = sorted({step for name in names for step, _ in run.evaluations[name].points})
     values = {name: dict(run.evaluations[name].points) for name in names}
-    rows = tuple((step, *(values[name].get(step) for name in names)) for step in steps[-_MOST_EVALUATIONS:])
+    rows = tuple((f"step {step:,}", *(values[name].get(step) for name in names)) for step in steps[-_MOST_EVALUATIONS:])
     caption = f"Evaluations of {run.name}" if several else "Evaluations"
     if len(steps) > _MOST_EVALUATIONS:
         caption += f", the last {_MOST_EVALUATIONS} of {len(steps)}"
-    return Table(("step", *names), rows, caption)
+    return Table(("evaluation", *names), rows, caption)
 
 
 def _stages(runs: Sequence[Run]) -> Section:
@@ -310,7 +303,7 @@ def _calls(runs: Sequence[Run]) -> Section:
     for run in runs[:MOST_IN_CHARTS]:
         rows = tuple(
             (
-                number,
+                f"call {number}",
                 str(call.get("started", "")),
                 str(call.get("mode", "")),
                 call.get("first_step"),
@@ -363,7 +356,7 @@ def _configuration(runs: Sequence[Run]) -> Section:
     """All fields of a single run; of several those that differ."""
     if len(runs) == 1:
         fields = tuple((path, _shown_value(value)) for path, value in runs[0].config.items())
-        return Section("Configuration", "", (Table(("field", "value"), fields),))
+        return Section("Configuration", "", (Table(("field", "value"), fields, wide=True),))
     given = [run for run in runs if run.config]
     paths = list(dict.fromkeys(path for run in given for path in run.config))
     values = {path: [_shown_value(run.config[path]) if path in run.config else None for run in given] for path in paths}
@@ -373,7 +366,7 @@ def _configuration(runs: Sequence[Run]) -> Section:
         return Section("Configuration", "", (Notes((f"All {equal} fields are equal in these runs.",)),))
     text = f"The fields that differ; {equal} others are equal in all of these runs."
     rows = tuple((path, *found) for path, found in differing.items())
-    return Section("Configuration", text, (Table(("field", *(run.name for run in given)), rows),))
+    return Section("Configuration", text, (Table(("field", *(run.name for run in given)), rows, wide=True),))
 
 
 def _shown_value(value: object) -> str:
@@ -389,4 +382,5 @@ def _facts_of_each(title: str, text: str, runs: Sequence[Run], facts: Callable[[
 def _side_by_side(found: Mapping[str, run_words.Facts]) -> Table:
     """A row for each fact, a column for each that has facts."""
     names = list(dict.fromkeys(name for facts in found.values() for name in facts))
-    return Table(("", *found), tuple((name, *(facts.get(name) for facts in found.values())) for name in names))
+    rows = tuple((name, *(facts.get(name) for facts in found.values())) for name in names)
+    return Table(("", *found), rows, wide=True)

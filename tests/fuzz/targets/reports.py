@@ -15,8 +15,10 @@ from nlpdata.reports.making import _record_files
 from nlpdata.reports.options import ReportRequest
 from nlpdata.reports.record_gathering import gather_records
 from nlpdata.reports.records import pretraining_report
+from nlpdata.reports.runs import runs_report
 from tests.fuzz.cases import ROOT, Case, target
 from tests.fuzz.targets.records import _give, _give_finetuning
+from tests.nlpdata.reports.test_runs import write_run
 
 TEXT = (ROOT / "examples/corpus/hindi.txt").read_bytes() + (ROOT / "examples/corpus/english_house.txt").read_bytes()[
     :900
@@ -63,6 +65,18 @@ def _finetuning(case: Case) -> None:
     meta = json.loads((folder / "meta.json").read_bytes())
     (case.folder / "meta.json").write_bytes(case.odd_json(meta))
     _report(case, case.folder)
+
+
+@target("reports/runs")
+def _runs(case: Case) -> None:
+    folder = write_run(case.folder / "run")
+    hurt = folder / case.draw.choice(
+        ("run.json", "eval_data.json", "eval_results.json", "params.yaml", "metrics.jsonl")
+    )
+    content = hurt.read_bytes()
+    is_odd = hurt.suffix == ".json" and case.draw.random() < 0.5
+    hurt.write_bytes(case.odd_json(json.loads(content)) if is_odd else case.damaged(content))
+    page.markdown(runs_report([folder]))
 
 
 def _report(case: Case, folder: Path) -> None:

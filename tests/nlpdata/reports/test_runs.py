@@ -7,6 +7,7 @@ import re
 import pytest
 import yaml
 
+from nlpdata.cli.commands import main
 from nlpdata.errors import UsageError
 from nlpdata.files.json_files import json_lines
 from nlpdata.reports import run_facts, runs
@@ -91,7 +92,7 @@ def test_a_finished_run(tmp_path):
     assert run.config["task.train_data.input_path"] == ["a", "b"]
     assert run.config["trainer.stages[1].train_steps"] == 2
 
-    report = runs.report([folder])
+    report = runs.runs_report([folder])
     assert (report.title, report.subtitle) == ("Run run", "finished")
     facts = {
         "steps": "6 of 6",
@@ -128,7 +129,7 @@ def test_a_finished_run(tmp_path):
     page = html(report)
     assert "&lt;b&gt;.txt" in page
     assert "<b>" not in page
-    assert page == html(runs.report([folder]))
+    assert page == html(runs.runs_report([folder]))
     assert r"\<b\>.txt" in markdown(report)
 
 
@@ -145,7 +146,7 @@ def test_a_finished_run(tmp_path):
     ],
 )
 def test_how_a_run_ended(calls, subtitle, tmp_path):
-    report = runs.report([write_run(tmp_path / "run", steps=4, calls=calls)])
+    report = runs.runs_report([write_run(tmp_path / "run", steps=4, calls=calls)])
     assert report.subtitle == subtitle
     assert dict(report.facts)["steps"] == "4 of 6"
 
@@ -159,7 +160,7 @@ def test_a_run_of_an_older_version_is_finished_where_its_last_step_has_a_checkpo
 
 def test_several_runs_next_to_each_other(tmp_path):
     folders = [write_run(tmp_path / "a" / "run"), write_run(tmp_path / "b" / "run", steps=4, rate=2e-3, calls=[{}])]
-    report = runs.report([tmp_path / "a", *folders])
+    report = runs.runs_report([tmp_path / "a", *folders])
     assert (report.title, report.subtitle) == ("2 runs", "1 of them finished")
     assert tables(report, "Configuration")[0].rows == (("rate", "0.001", "0.002"),)
     assert "10 others are equal" in next(each.text for each in report.sections if each.title == "Configuration")
@@ -178,7 +179,7 @@ def test_a_sweep(tmp_path):
             write_run(tmp_path / task / f"seed-{seed}", rate=1e-3 * (seed + 1), evaluations=False)
     row = {"task": "mrpc", "metric": "f1", "median": 0.9, "min": 0.8, "max": math.nan, "std": ""}
     (tmp_path / "glue.json").write_text(json.dumps({"runs": {}, "table": [row]}))
-    report = runs.report([tmp_path])
+    report = runs.runs_report([tmp_path])
     assert report.title == "10 runs"
     assert tables(report, "GLUE")[0].rows == (("mrpc", "f1", 0.9, 0.8, None, None),)
     assert [each[0] for each in tables(report, "Runs")[0].rows] == [
@@ -210,7 +211,7 @@ def test_damage_is_named_and_the_rest_is_shown(tmp_path):
     ):
         assert said in faults
     assert math.isnan(run.train["loss"].last)
-    page = html(runs.report([folder]))
+    page = html(runs.runs_report([folder]))
     assert "What could not be read" in page
     assert "<script>" not in page
     assert len(re.findall("<li>", page[page.index("What could not be read</h2>") :])) == len(run.faults)
@@ -242,13 +243,34 @@ def test_lines_of_json(tmp_path):
     assert list(json_lines(tmp_path / "none")) == []
 
 
+def test_the_command(tmp_path, capsys):
+    folders = [str(write_run(tmp_path / name / "run", rate=rate)) for name, rate in (("a", 1e-3), ("b", 2e-3))]
+    page = tmp_path / "runs.html"
+    assert main(["report", *folders, "--output", str(page), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["kind"] == "runs"
+    assert said["files"] == [str(page), str(tmp_path / "runs.md")]
+    assert said["figures"] == {"runs": 2, "finished": 2}
+    assert "| rate | 0.001 | 0.002 |" in (tmp_path / "runs.md").read_text()
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    (tmp_path / "text.txt").write_text("a\n")
+    for arguments, message in (
+        ([*folders, str(tmp_path / "text.txt")], "a/run holds runs, and "),
+        ([*folders, "--limit", "3"], "--limit is for text and records, and runs are given."),
+        ([*folders, "--evaluation", "x"], "--evaluation is for text, and runs are given."),
+    ):
+        assert main(["report", *arguments, "--output", str(tmp_path / "other.html")]) == 2
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "other.html").exists()
+
+
 def test_folders_without_runs(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match=r"file is not a folder\. Name that of a run"):
-        runs.report([tmp_path / "file"])
+        runs.runs_report([tmp_path / "file"])
     with pytest.raises(
         UsageError, match=r"empty holds no run: expected metrics\.jsonl, run\.json or checkpoints/step-"
     ):
-        runs.report([tmp_path / "empty"])
+        runs.runs_report([tmp_path / "empty"])
     assert find_runs(tmp_path) == []
