@@ -1,5 +1,6 @@
 """Batches by step number, their digest, and a thread that makes them ahead."""
 
+import copy
 import hashlib
 import logging
 import queue
@@ -36,6 +37,8 @@ class Batches:
       config: see DataConfig.
       transform: (rows, example numbers int64 (n,), epoch) -> the arrays of a batch, row by row.
       name: name of the data, for messages.
+      facts: see below.
+      packs: whether the task can read rows of several examples.
 
     Attributes:
       num_examples: of an epoch; those of the last, smaller batch included.
@@ -72,10 +75,10 @@ class Batches:
                 if self.num_examples
                 else f"{name}: the record files hold no examples."
             )
-        self._refuse_wrong_lengths(packs)
+        self._refuse_options(packs)
         self._lengths = self._read_lengths() if config.group_by_length else None
 
-    def _refuse_wrong_lengths(self, packs: bool) -> None:
+    def _refuse_options(self, packs: bool) -> None:
         config, name = self._config, self.name
         if config.pack_sequences and not packs:
             raise UsageError(
@@ -104,8 +107,7 @@ class Batches:
                 f"{self.name}: global_batch_size {self.batch_size} cannot be split over {count} hosts. "
                 f"Use a multiple of {count}."
             )
-        part = object.__new__(Batches)
-        part.__dict__.update(self.__dict__)
+        part = copy.copy(self)
         part._host, part._max_lengths, part._block = (index, count), max_lengths, None
         part._parts = max(parts, count)
         return part

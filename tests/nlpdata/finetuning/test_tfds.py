@@ -1,6 +1,6 @@
 """Sets of TensorFlow Datasets: real ones, prepared here without a network, and what is not prepared."""
 
-import time
+import sys
 
 import pytest
 
@@ -67,14 +67,14 @@ def test_the_task_that_is_given_decides(prepared, make):
 @pytest.mark.parametrize(
     ("name", "hint"), [("glue/rte", "Prepared there: nothing"), ("glue/mnlii", "Did you mean glue/mnli")]
 )
-def test_what_is_not_prepared_is_said_at_once(make, tmp_path, name, hint):
+def test_what_is_not_prepared_is_said_at_once(make, tmp_path, monkeypatch, name, hint):
     """No minutes of downloading first, and neither TFDS nor TensorFlow is loaded for it."""
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)  # an import fails
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
     if "mnli" in name:
         write(tmp_path / "data" / "glue" / "mnli" / "2.0.0" / "dataset_info.json", "{}")
-    start = time.monotonic()
     with pytest.raises(DataError) as raised:
         make(None, tfds=name, tfds_data_dir=str(tmp_path / "data"))
-    assert time.monotonic() - start < 2
     for word in (name, hint, "download_and_prepare", "tfds_data_dir"):
         assert word in str(raised.value)
 

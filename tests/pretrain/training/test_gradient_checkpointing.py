@@ -13,16 +13,18 @@ from pretrain.training.state import build_model, stored
 from tests.pretrain.runs import changed, experiment, tiny
 
 
-def weights_after(config, steps=2, state=None, first=0):
+def states_after(config, steps=2, state=None, first=0):
+    """The state of the engine after each step."""
     task = TASKS.get(config.task_type)(config.task)
     data = task.build_inputs(config.task.train_data)
     engine = ENGINES.get(keras.backend.backend())(task, config, 6)
     if state is not None:
         engine.load_state(state)
+    found = []
     for step in range(first, first + steps):
         batch = data.batch(step)
         engine.train_step(step, batch, task.denominators(batch))
-    found = engine.state()
+        found.append(engine.state())
     engine.close()
     return found
 
@@ -33,8 +35,8 @@ def test_the_step_is_the_same_with_dropout(record_sets, encoder, micro_steps):
         record_sets["static"], encoder=tiny(encoder, dropout=0.2), optimizer={"epsilon": 1e-3}, warmup_steps=0
     )
     config = changed(config, "trainer", gradient_accumulation_steps=micro_steps)
-    expected = weights_after(config)
-    found = weights_after(changed(config, "runtime", gradient_checkpointing=True))
+    *_, expected = states_after(config)
+    *_, found = states_after(changed(config, "runtime", gradient_checkpointing=True))
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-6, err_msg=name)
 
@@ -43,10 +45,9 @@ def test_moments_in_bfloat16_are_stored_and_restored(record_sets):
     config = experiment(
         record_sets["static"], encoder=tiny(num_hidden_layers=1), optimizer={"momentum_dtype": "bfloat16"}
     )
-    whole = weights_after(config, 2)
-    half = weights_after(config, 1)
+    half, whole = states_after(config)
     assert {values.dtype.name for values in half.values()} <= {"float32", "int32", "int64"}
-    again = weights_after(config, 1, half, first=1)
+    (again,) = states_after(config, 1, half, first=1)
     for name, values in whole.items():
         np.testing.assert_array_equal(again[name], values, err_msg=name)
 

@@ -11,7 +11,7 @@ import pytest
 from nlpdata.reports.run_facts import read_run
 from pretrain.converters import native
 from pretrain.training.checkpoints import BestCheckpoint
-from tests.pretrain.runs import curve, experiment, finish, lines, process, run, tiny
+from tests.pretrain.runs import curve, experiment, finish, lines, process, run
 
 STEPS = 60
 
@@ -96,17 +96,6 @@ def test_signals_and_kills_leave_no_trace(config, uninterrupted, tmp_path):
     assert [step for step in expected if step > stopped]
     losses = [(expected[step][0], found[step][0]) for step in expected if expected[step][0] is not None]
     assert max(abs(a - b) for a, b in losses) < 1e-5
-
-
-def test_resume_at_the_end_of_a_long_run_skips_nothing(record_sets, tmp_path):
-    """huggingface/transformers#8876: the position is computed, not replayed."""
-    from pretrain.data import pretraining_batches
-
-    config = experiment(record_sets["static"], encoder=tiny())
-    batches = pretraining_batches(config.task.train_data, config.task)
-    started = time.monotonic()
-    batches.batch(10**9)
-    assert time.monotonic() - started < 1
 
 
 def test_a_kill_before_the_best_checkpoint_is_written_does_not_lose_it(record_sets, tmp_path, monkeypatch):

@@ -4,7 +4,6 @@ import itertools
 import json
 import re
 import shutil
-import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -181,15 +180,22 @@ def test_a_run_whose_checkpoints_are_all_damaged_is_left_as_it_is(finished, conf
     assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
 
 
-def test_a_run_resumes_from_the_newest_with_a_whole_state_json(finished, config, tmp_path, caplog):
+def test_a_damaged_newest_checkpoint_costs_only_its_steps(finished, config, tmp_path):
+    """google-research/bert#364, too: a resumed run does not warm up again; the rate of every step is in metrics.jsonl."""
+    rates = [rate for _, rate, _ in curve(finished[0]).values()]
+    assert rates[0] == 0
+    assert rates[2] == max(rates)
+    assert rates[-1] == pytest.approx(1e-3 / 4, rel=1e-5)
     shutil.copytree(finished[0], tmp_path / "run")
-    (tmp_path / "run" / "checkpoints" / "step-00000006" / native.INFO).unlink()
+    state = tmp_path / "run" / "checkpoints" / "step-00000006" / native.ARRAYS
+    state.write_bytes(state.read_bytes()[:-9])
     said = run(changed(config, "trainer", max_to_keep=1), tmp_path / "run")
-    assert any("step-00000006" in line and "it is skipped" in line for line in caplog.messages)
+    assert any("step-00000006 is damaged" in line and "the one before is used" in line for line in said)
     assert any("after step 4 of 6" in line for line in said)
-    assert [line["step"] for line in lines(tmp_path / "run")] == [1, 2, 3, 4, 5, 6]
+    assert curve(tmp_path / "run") == curve(finished[0])
     (left,) = native.finished(tmp_path / "run" / "checkpoints")
     assert native.read_info(left)["step"] == 6
+    assert native.read_arrays(left)
 
 
 def test_resume_at_step_1000_of_1001_takes_one_step(finished, config, tmp_path):
@@ -197,9 +203,7 @@ def test_resume_at_step_1000_of_1001_takes_one_step(finished, config, tmp_path):
     newest = native.finished(finished[0] / "checkpoints")[-1]
     info = native.read_info(newest) | {"step": 1000}
     native.write(tmp_path / "checkpoints" / "step-00001000", native.read_arrays(newest), info)
-    started = time.monotonic()
     said = run(changed(config, "trainer", train_steps=1001, log_example_digest=True), tmp_path)
-    assert time.monotonic() - started < 60
     assert any("after step 1000 of 1001" in line for line in said)
     (line,) = lines(tmp_path)
     assert line["step"] == 1001
@@ -215,12 +219,6 @@ def test_encoder_only_into_a_model_with_heads(finished, config, tmp_path):
     printed = "\n".join(run(changed(start, "trainer", train_steps=1), tmp_path / "run"))
     assert f"{len(weights)} weights matched" in printed
     assert "masked_lm/output_bias" in printed
-
-
-def test_a_checkpoint_that_matches_nothing_is_an_error(config, tmp_path):
-    native.write(tmp_path / "other", {"model/bert/embeddings": np.ones((2, 2), np.float32)}, {"step": 1})
-    with pytest.raises(UsageError, match="none of its 1 weights belongs to this model"):
-        run(changed(config, "task", init_checkpoint=str(tmp_path / "other")), tmp_path / "run")
 
 
 def test_a_run_of_another_model_is_not_resumed(finished, config, tmp_path):
@@ -285,19 +283,6 @@ def test_records_of_another_tokenizer_do_not_start_from_any_checkpoint(finished,
             run(start, tmp_path / "run", mode)
 
 
-def test_a_damaged_newest_checkpoint_costs_only_its_steps(config, tmp_path):
-    settings = {"checkpoint_interval": 2}
-    run(changed(config, "trainer", **settings), tmp_path)
-    expected = curve(tmp_path)
-    state = tmp_path / "checkpoints" / "step-00000006" / native.ARRAYS
-    state.write_bytes(state.read_bytes()[:-9])
-    said = run(changed(config, "trainer", **settings), tmp_path)
-    assert any("step-00000006 is damaged" in line and "the one before is used" in line for line in said)
-    assert any("after step 4 of 6" in line for line in said)
-    assert curve(tmp_path) == expected
-    assert native.read_arrays(tmp_path / "checkpoints" / "step-00000006")
-
-
 def test_a_loss_that_is_not_a_number_stops_the_run(config, tmp_path):
     diverging = experiment(
         config.task.train_data.input_path,
@@ -353,18 +338,6 @@ def test_every_named_optimizer_is_the_one_that_trains(config):
         OPTIMIZERS.get("lmab")
 
 
-def test_learning_rate_resumes_where_it_was(finished, config, tmp_path):
-    """google-research/bert#364: a resumed run does not warm up again; the rate of every step is in metrics.jsonl."""
-    rates = [line["learning_rate"] for line in lines(finished[0])]
-    assert rates[0] == 0
-    assert rates[2] == max(rates)
-    assert rates[-1] == pytest.approx(1e-3 / 4, rel=1e-5)
-    run(changed(config, "trainer", train_steps=6, checkpoint_interval=3), tmp_path)
-    shutil.rmtree(tmp_path / "checkpoints" / "step-00000006")
-    run(changed(config, "trainer", train_steps=6, checkpoint_interval=3), tmp_path)
-    assert [line["learning_rate"] for line in lines(tmp_path)] == rates
-
-
 @pytest.mark.slow
 def test_three_epochs_with_the_defaults_do_not_collapse(record_sets, tmp_path):
     """kamalkraj/ALBERT-TF2.0#21 (masked-LM accuracy fell from .45 to .06 in the third epoch), google-research/bert PR#1374."""
@@ -380,18 +353,19 @@ def test_three_epochs_with_the_defaults_do_not_collapse(record_sets, tmp_path):
 
 
 @pytest.mark.slow
-def test_full_disk_while_saving(config, tmp_path):
-    """The run stops with exit code 1 and a message; the checkpoint before it is whole, and the run resumes from it."""
-    run(changed(config, "trainer", train_steps=6, checkpoint_interval=2, max_to_keep=1), tmp_path / "whole")
-    size = (tmp_path / "whole" / "checkpoints" / "step-00000006" / native.ARRAYS).stat().st_size
-    part = changed(config, "trainer", train_steps=2)
-    code, said = finish(process((part, tmp_path / "run", "train")))
-    assert code == 0, said
-    code, said = finish(process((config, tmp_path / "run", "train"), file_size=size // 2))
-    assert code == 1
+def test_full_disk_while_saving(finished, config, tmp_path):
+    """The run ends with exit code 1 and a message, also where it writes while training continues; earlier checkpoints are whole."""
+    model_dir = tmp_path / "run"
+    shutil.copytree(finished[0], model_dir)
+    size = (model_dir / "checkpoints" / "step-00000006" / native.ARRAYS).stat().st_size
+    shutil.rmtree(model_dir / "checkpoints" / "step-00000006")
+    job = changed(config, "trainer", train_steps=9, checkpoint_interval=6, async_checkpoints=True)
+    code, said = finish(process((job, model_dir, "train"), file_size=size // 2))
+    assert code == 1, said
     assert "cannot write the checkpoint" in said
+    assert "step-00000006" in said
     assert "make room" in said
-    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000002"]
+    assert [path.name for path in (model_dir / "checkpoints").iterdir()] == ["step-00000004"]
 
 
 def test_the_documented_trainer_stops(config, tmp_path, monkeypatch):
