@@ -6,7 +6,8 @@ import random
 import re
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from tests import warm_python
@@ -14,7 +15,12 @@ from tests import warm_python
 ROOT = Path(__file__).resolve().parents[1]
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(5, 200))]
 
-
+BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
+_BEGUN = re.compile(r"^section (\d+\.\d+) (.*)$", re.MULTILINE)
+_PRINTED = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NUMBER = re.compile(r"(-?\d[\d,.]*(?:e-?\d+)?)")
+_SPACES = re.compile(r"(\\ )+")  # as re.escape writes them
 _OF_LIBRARIES = re.compile(
     r"^([IWEF]\d{4} |\d{4}-\d\d-\d\d .*: [IWEF] |WARNING|.*(absl|oneDNN|cuInit|CUDA|AVX2|TF-TRT|[A-Z]\w+Warning:))",
     re.MULTILINE,
@@ -76,6 +82,48 @@ def run_script(
         check=False,
         preexec_fn=stay_on_one_core if one_core else None,
     )
+
+
+def script(text: str, stand_ins: Mapping[str, str]) -> str:
+    """The bash blocks of a page, and its Python blocks as files that are run, in their order.
+
+    Args:
+      stand_ins: part of a command -> what runs instead, because the page's would take hours, a GPU or a cloud.
+    """
+    pieces = ["", *_SECTION.split(text)]
+    parts = []
+    for heading, section in zip(pieces[::2], pieces[1::2], strict=True):
+        for number, (language, code) in enumerate(BLOCK.findall(section)):
+            if not number:
+                parts.append(_mark(heading or "before the first heading"))
+            parts.append(code if language == "bash" else f"cat > example.py <<'END'\n{code}END\npython3 example.py\n")
+    commands = "\n".join(parts)
+    for part, stand_in in stand_ins.items():
+        commands = commands.replace(part, stand_in)
+    return commands + _mark("end")
+
+
+def _mark(heading: str) -> str:
+    return f"printf 'section %s %s\\n' $EPOCHREALTIME {shlex.quote(heading)}\n"
+
+
+def times(output: str) -> list[str]:
+    """A table of the sections of a page and the seconds that their commands took, of what its script printed."""
+    begun = [(float(at), heading) for at, heading in _BEGUN.findall(output)]
+    rows = [(heading, ended - at) for (at, heading), (ended, _) in pairwise(begun)]
+    width = max((len(heading) for heading, _ in rows), default=4)
+    return [f"{'step':{width}}  seconds", *(f"{heading:{width}}  {seconds:7.1f}" for heading, seconds in rows)]
+
+
+def printed(text: str) -> list[str]:
+    """What a page says its commands print, its `text` blocks: a regular expression for each line, in which numbers are any."""
+    lines = [line for block in _PRINTED.findall(text) for line in block.splitlines() if line.strip(" .")]
+    return [f"^{_SPACES.sub(' +', ''.join(_any_number(line)))}$" for line in lines]
+
+
+def _any_number(line: str) -> Iterator[str]:
+    for number, part in enumerate(_NUMBER.split(line)):
+        yield r"-?\d[\d,.]*(e-?\d+)?" if number % 2 else re.escape(part)
 
 
 def give_datasets(folder: Path) -> None:

@@ -15,12 +15,13 @@ from nlpdata.records.contract import pretraining_features
 from pretrain import convert, export, glue, predict, submit
 from pretrain.converters import native
 from pretrain.settings.flags import FLAGS
-from tests.pages import commands_of_this_environment, give_checkpoint, give_datasets, run_script
+from tests.pages import BLOCK, commands_of_this_environment, give_checkpoint, give_datasets, run_script, script, times
 from tests.pretrain.runs import lines
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-TEXTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]  # those two have no commands to run
+RECIPES = sorted((ROOT / "docs" / "recipes").glob("*.md"))  # tests/test_recipes.py runs them
+TEXTS = [*PAGES, *RECIPES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]  # those two have no commands to run
 
 # What the test puts in place of what a page says; each must occur in some page.
 SUBSTITUTIONS = {
@@ -51,23 +52,11 @@ GIVEN_DATASETS = {"evaluation.md", "finetuning.md"}
 # Pages that run on the default, as those in docs/migration do, or write its formats; others on JAX, which starts in half the time.
 ON_TENSORFLOW = {"README.md", "checkpoints.md"}
 
-_BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PRINTED = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SHOWN = re.compile(r"^```console\n.*?^```$", re.MULTILINE | re.DOTALL)
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9_-]*)")
 _LINK = re.compile(r"\]\(([^)#]+)\)")
 _PATH = re.compile(r"`((?:nlpdata|pipelines|pretrain|model_configs|tests|examples|docs|benchmarks)/[\w./*-]+)`")
-
-
-def script(page: str) -> str:
-    """The bash blocks of a page, and its Python blocks as files that are run, in their order."""
-    parts = []
-    for language, code in _BLOCK.findall(page):
-        parts.append(code if language == "bash" else f"cat > example.py <<'END'\n{code}END\npython3 example.py\n")
-    text = "\n".join(parts)
-    for old, new in SUBSTITUTIONS.items():
-        text = text.replace(old, new)
-    return text
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +93,11 @@ def test_what_a_page_says_works(page, reader, tokenizer):
         give_checkpoint(folder)
     if page.name not in ON_TENSORFLOW and importlib.util.find_spec("jax"):
         environment["KERAS_BACKEND"] = "jax"
-    commands = script(page.read_text(encoding="utf-8"))
+    # Before the first step: what imports the libraries for the commands of all tests (tests/warm_python.py) may have to start.
+    commands = "python3 -c pass\n" + script(page.read_text(encoding="utf-8"), SUBSTITUTIONS)
     done = run_script(commands, folder, environment, "-x", one_core=page.name != "README.md")
     assert done.returncode == 0, done.stdout
+    print(f"\n{page.name}", *times(done.stdout), sep="\n")  # pytest -s shows it
     if page.name in ("worked_record.md", "reports.md"):
         printed = _PRINTED.findall(page.read_text(encoding="utf-8"))
         assert printed
@@ -138,9 +129,9 @@ def test_options_exist():
     for command in [program, *program.commands.values(), *ours]:
         for option in command.params:
             known |= {name.lstrip("-") for name in [*option.opts, *option.secondary_opts]}
-    for page in PAGES:
+    for page in [*PAGES, *RECIPES]:
         text = page.read_text(encoding="utf-8")
-        prose = _SHOWN.sub("", _BLOCK.sub("", text))  # blocks are run; what is shown may be a mistake
+        prose = _SHOWN.sub("", BLOCK.sub("", text))  # blocks are run; what is shown may be a mistake
         unknown = {name for name in _OPTION.findall(prose) if "_" not in name} - known
         assert not unknown, f"{page.name}: {unknown}"
 
