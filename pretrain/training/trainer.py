@@ -2,28 +2,21 @@
 
 import contextlib
 import logging
-import math
 import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
-from nlpdata.errors import DataError, UsageError
-from nlpdata.files.json_files import write_json
-from nlpdata.reports.run_facts import EVAL_DATA, EVAL_RESULTS
+from nlpdata.errors import DataError
 from pretrain.converters import native
 from pretrain.data.batches import Batches, prefetch
-from pretrain.evaluation.report import EVALUATION, Report, write_report
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.tasks.task import Task
-from pretrain.training import hypertune
 from pretrain.training.budget import TimeBudget
-from pretrain.training.checkpoints import BestCheckpoint, Checkpoints, not_finite
-from pretrain.training.data_facts import describe_data
+from pretrain.training.checkpoints import Checkpoints, not_finite
 from pretrain.training.early_stopping import EarlyStopping
 from pretrain.training.engine import Engine
+from pretrain.training.evaluator import Evaluator, best_metric, given
 from pretrain.training.interrupts import Interrupted, SignalWatch
 from pretrain.training.interval import Interval
 from pretrain.training.logs import METRICS, read_lines
@@ -59,7 +52,9 @@ class Trainer:
       started: time.monotonic() at the start of the call, from which trainer.max_time counts; None: now.
 
     Attributes:
-      out_of_time, budget: whether training ended because of trainer.max_time; the call's time, and what took it.
+      metrics: of the last evaluation.
+      out_of_time: whether training ended because of trainer.max_time.
+      budget: the time of the call, and what took it.
     """
 
     def __init__(
@@ -83,14 +78,11 @@ class Trainer:
         self.train_steps, self.step = train_steps, step
         self._span = span or Span(0, train_steps)
         self.last_step = min(self._span.end, step + (config.trainer.steps_a_call or train_steps))  # of this trainer
-        self.metrics: dict[str, float] = {}  # of the last evaluation
+        self.metrics: dict[str, float] = {}
         self._settings, self._info = config.trainer, dict(info or {})
         self._is_chief = engine.host[0] == 0
         parts = engine.replicas * config.trainer.gradient_accumulation_steps
         self._train_data = train_data and train_data.for_host(*engine.host, engine.max_lengths, parts)
-        self._validation_data = validation_data and validation_data.for_host(
-            *engine.host, engine.max_lengths, engine.replicas
-        )
         self._checkpoints = Checkpoints(model_dir, self._settings.max_to_keep, step)
         self._writer = CheckpointWriter(self._checkpoints, self._settings.async_checkpoints, self._note_checkpoint)
         self._recoveries = Recoveries(config.trainer, recoveries, self._span.start)
@@ -103,7 +95,8 @@ class Trainer:
         self.out_of_time = self._warned_of_deadline = False
         self._saved_step = step
         self._early_stopping = EarlyStopping(self._settings, self.model_dir, step)
-        self._stopped = self._reported = False
+        self._stopped = False
+        self._evaluator = Evaluator(config, task, engine, self.model_dir, validation_data, self._info, self._signals)
 
     @property
     def recoveries(self) -> Sequence[Mapping[str, int]]:
@@ -151,7 +144,7 @@ class Trainer:
 
     def _train_loop(self, evaluating: bool) -> None:
         if evaluating and self.step and self._evaluation_due() and not self._evaluated():
-            self._evaluate_and_log()  # the run was interrupted between the checkpoint and this evaluation
+            self._evaluate()  # the run was interrupted between the checkpoint and this evaluation
         if evaluating:
             self._stop_early()  # a run that did so before does so again
         ahead = self.config.task.train_data.prefetch_buffer_size
@@ -161,7 +154,7 @@ class Trainer:
                 step, prepared = next(steps)
                 self._advance(step, prepared, started)
                 if evaluating and self._evaluation_due() and not self._has_no_time_to_evaluate():
-                    self._evaluate_and_log()
+                    self._evaluate()
                     self._stop_early()
         if self._saved_step != self.step:  # what follows a step, e.g. its evaluation, decided that it was the last
             self._save()
@@ -184,12 +177,13 @@ class Trainer:
         self.step = step + 1
         number = self._asked_to_end()
         ending = bool(number) or self.finished()
-        looking = self._is_due("steps_per_loop")
-        if ending or looking or self._is_due("summary_interval", "checkpoint_interval"):  # they look; here it is timed
+        settings = self._settings
+        looking, saving = self._is_due(settings.steps_per_loop), ending or self._is_due(settings.checkpoint_interval)
+        if looking or saving or self._is_due(settings.summary_interval):  # a summary looks, too; here it is timed
             self._look()
         self._count_seconds(time.perf_counter() - started, looking)
         summary = self._summarize(prepared.digest)
-        if ending or self._is_due("checkpoint_interval"):
+        if saving:
             self._save()
         if summary:
             self.after_summary(summary)
@@ -204,15 +198,16 @@ class Trainer:
         at_next_stage = self.step == self._span.end < self.train_steps
         self.out_of_time = number == _OUT_OF_TIME and (at_next_stage or not self.finished())
 
-    def _is_due(self, *intervals: str) -> bool:
-        return any(self.step % getattr(self._settings, each) == 0 for each in intervals)
+    def _is_due(self, interval: int) -> bool:
+        """Whether something that is done every `interval` steps is done after this one."""
+        return self.step % interval == 0
 
     def _asked_to_end(self) -> int:
         """The number of the signal that ends the run here; _OUT_OF_TIME; 0: it continues. The same on all hosts."""
         number = self._signals.received or (0 if self.budget.allows("loop", "checkpoint") else _OUT_OF_TIME)
         if self.engine.host[1] == 1:
             return number
-        return self.engine.highest(number) if self._is_due("steps_per_loop") else 0
+        return self.engine.highest(number) if self._is_due(self._settings.steps_per_loop) else 0
 
     def _has_no_time_to_evaluate(self) -> bool:
         number = 0 if self.budget.allows("evaluation") else _OUT_OF_TIME
@@ -229,7 +224,7 @@ class Trainer:
             self._since_look = 0.0
 
     def _prepare(self, step: int) -> Prepared:
-        batch = _given(self._train_data).batch(self._recoveries.batch_of(step))
+        batch = given(self._train_data).batch(self._recoveries.batch_of(step))
         digests = self._settings.log_example_digest
         return Prepared.of(batch, self.engine.place(batch), self.task.denominators(batch), digests)
 
@@ -267,7 +262,7 @@ class Trainer:
     def _summarize(self, digest: str | None) -> dict | None:
         """Writes the metrics of the steps since the last summary, where one is due."""
         extra = {} if digest is None else {"example_digest": digest}
-        if not self._is_due("summary_interval") and not self.finished():
+        if not self._is_due(self._settings.summary_interval) and not self.finished():
             if extra:
                 self._logs.write(self.step, "train", {}, extra)
             return None
@@ -320,79 +315,24 @@ class Trainer:
     def evaluate(self) -> dict[str, float]:
         """Evaluates the weights as they are; writes eval_results.json and a line of metrics.jsonl; returns the metrics."""
         with self._open_logs(None) as self._logs, self._signals:
-            return self._evaluate_and_log()
+            self._evaluate()
+        return self.metrics
 
     def _evaluation_due(self) -> bool:
-        return self._is_due("validation_interval") or self.finished()
+        return self._is_due(self._settings.validation_interval) or self.finished()
 
     def _evaluated(self) -> bool:
         return any(
             line["step"] == self.step and line.get("split") == "eval" for line in read_lines(self.model_dir / METRICS)
         )
 
-    def _evaluate_and_log(self) -> dict[str, float]:
+    def _evaluate(self) -> None:
         started = time.monotonic()
-        self.metrics, report = self._evaluate()
-        metrics = self.metrics
+        self.metrics = self._evaluator.evaluate(self.step, self._logs)
         self.budget.note("evaluation", time.monotonic() - started)
-        if self._is_chief:
-            self._logs.end_line()
-            _log.info(f"evaluation at step {self.step}: " + "  ".join(f"{k} {v:.6g}" for k, v in metrics.items()))
-            on = describe_data(self.config.task.validation_data, _given(self._validation_data))
-            write_json(self.model_dir / EVAL_DATA, on)
-            write_json(self.model_dir / EVAL_RESULTS, {"step": self.step, **metrics})
-            if report is not None:
-                self._write_report(report)
-            if self._settings.hypertune_metric:
-                hypertune.report(self._settings.hypertune_metric, metrics, self.step)
-            self._offer_as_best(metrics)
-            self._logs.write(self.step, "eval", metrics)  # last: a run that was killed before it evaluates again
         if self._settings.early_stopping_patience is not None:
-            self._early_stopping.add(self.step, metrics[self._best_metric(metrics)])
-        self.after_evaluation(metrics)
-        return metrics
-
-    def _write_report(self, report: Report) -> None:
-        paths = write_report(self.model_dir / EVALUATION, {"step": self.step}, report)
-        if not self._reported:
-            _log.info(f"report of the evaluation: {', '.join(map(str, paths))}")
-        self._reported = True
-
-    def _evaluate(self) -> tuple[dict[str, float], Report | None]:
-        data, limit = _given(self._validation_data), self._settings.validation_steps
-        count = data.steps_per_epoch if limit < 0 else min(limit, data.steps_per_epoch)
-        state, examples = None, 0
-        ahead = self.config.task.validation_data.prefetch_buffer_size
-        for step, batch in prefetch(data.batch, range(count), ahead):
-            self._logs.note(f"evaluating, batch {step + 1} of {count}")
-            statistics, outputs = self.engine.validation_step(batch)
-            real = batch.get("is_real_example")
-            if real is not None:
-                outputs = {name: values[real.reshape(-1).astype(bool)] for name, values in outputs.items()}
-            statistics = {name: float(value) for name, value in statistics.items()}
-            bad = [name for name, value in statistics.items() if not math.isfinite(value)]
-            if bad:
-                raise Diverged(
-                    f"evaluation: {bad[0]} is {statistics[bad[0]]} in batch {step + 1}: the weights are damaged, or training has "
-                    "diverged. Evaluate an earlier checkpoint, or train with a lower learning rate.",
-                    self.step,
-                )
-            state = self.task.aggregate_logs(state, statistics, outputs)
-            examples += data.batch_size
-            if self._signals.received is not None and self.engine.host[1] == 1:  # others would wait for this host
-                raise Interrupted("interrupted during an evaluation; its results are not kept.", self._signals.received)
-        assert state is not None  # there is a batch, or Batches would have refused the data
-        metrics = self.task.reduce_aggregated_logs(state) | {"examples": min(examples, data.num_examples)}
-        return metrics, self.task.report(state, self._settings.evaluation_errors)
-
-    def _best_metric(self, metrics: Mapping[str, float]) -> str:
-        """The name of the metric by which checkpoints are compared. UsageError where the evaluation has none of that name."""
-        name = self._settings.best_checkpoint_eval_metric
-        if name not in metrics:
-            raise UsageError(
-                f"trainer.best_checkpoint_eval_metric is {name!r}; the evaluation has {', '.join(sorted(metrics))}."
-            )
-        return name
+            self._early_stopping.add(self.step, self.metrics[best_metric(self._settings, self.metrics)])
+        self.after_evaluation(self.metrics)
 
     def _stop_early(self) -> None:
         reason = None if self.finished() else self._early_stopping.reason()
@@ -401,30 +341,6 @@ class Trainer:
             if self._is_chief:
                 _log.info(f"stopped early, after step {self.step} of {self.train_steps}: {reason}")
 
-    def _offer_as_best(self, metrics: Mapping[str, float]) -> None:
-        settings = self._settings
-        if not settings.best_checkpoint_export_subdir:
-            return
-        name = self._best_metric(metrics)
-        higher = settings.best_checkpoint_metric_comp == "higher"
-        best = BestCheckpoint(self.model_dir / settings.best_checkpoint_export_subdir, name, higher)
-        if best.offer(metrics[name], self.step, self._weights, self._info):
-            _log.info(f"best {name} so far: {metrics[name]:.4f}, kept in {best.folder}")
-
-    def _weights(self) -> dict[str, np.ndarray]:
-        """The weights that were evaluated."""
-        state, ema = self.engine.state(), self._settings.optimizer_config.ema
-        if ema is not None and ema.evaluate:
-            state = native.with_average(state)
-        return {name: values for name, values in state.items() if name.startswith("model/")}
-
     def _open_logs(self, step: int | None) -> RunLogs:
         """The logs; lines past `step` are cut, None keeps all."""
         return RunLogs(self.model_dir, self.train_steps, step, self._settings.tensorboard, self._is_chief)
-
-
-def _given(data: Batches | None) -> Batches:
-    """The data that the mode uses."""
-    if data is None:
-        raise UsageError("the trainer was made without the data that this mode uses.")
-    return data

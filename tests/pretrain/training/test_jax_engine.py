@@ -43,7 +43,7 @@ class Hurried(Trainer):
 
     def take_step(self, step, prepared):
         if step == 7 and self.engine.host[0] == 1:
-            self._budget.note("loop", 3600.0)
+            self.budget.note("loop", 3600.0)
         return super().take_step(step, prepared)
 
 
