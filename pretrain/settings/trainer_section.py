@@ -15,9 +15,9 @@ class EmaConfig(Config):
     average_decay: float = at_least(0, 0.99, 1)
     """Share of the average that stays, each step."""
     dynamic_decay: bool = True
-    """Lower it in the first steps, to at most (1 + step) / (10 + step)."""
+    """Lower it in the first steps from start_step on, to at most (1 + m) / (10 + m) in the step m steps after that."""
     start_step: int = at_least(0, 0)
-    """Up to this step the average is the weights themselves."""
+    """Before this step the average is the weights themselves."""
     evaluate: bool = True
     """Evaluations, the best checkpoint, exports and whatever starts from the run use the average; false: the weights as trained."""
 

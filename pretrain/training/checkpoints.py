@@ -15,6 +15,9 @@ from pretrain.converters import native
 
 _log = logging.getLogger(__name__)
 
+Found = tuple[Path, dict, dict[str, np.ndarray]]
+"""A checkpoint that was read: its folder, what it says of the run, its arrays."""
+
 
 class Checkpoints:
     """The checkpoints in `<model_dir>/checkpoints/step-00000010/`.
@@ -43,19 +46,17 @@ class Checkpoints:
             remove_tree(old)
         return written
 
-    def newest(self) -> tuple[Path, dict, dict[str, np.ndarray]] | None:
-        """(folder, info, arrays) of the newest whole checkpoint; None where there are none.
+    def newest(self) -> Found | None:
+        """The newest whole checkpoint; None where there are none.
 
         Reports which damaged ones are skipped. DataError where all are damaged.
         """
         folders = native.finished(self.folder)
         if not folders:
             return None
-        return native.read_newest(folders, lambda f: (f, native.read_info(f), native.read_arrays(f)))
+        return native.read_newest(folders, read)
 
-    def before(
-        self, step: int, unusable: int | None = None, first: int = 0
-    ) -> tuple[Path, dict, dict[str, np.ndarray]]:
+    def before(self, step: int, unusable: int | None = None, first: int = 0) -> Found:
         """As newest, of the checkpoints of earlier steps, from `first` on, that hold no nan, but for that of the step `unusable`.
 
         DataError where there is none.
@@ -84,11 +85,16 @@ def not_finite(arrays: Mapping[str, np.ndarray]) -> str | None:
     return None
 
 
-def _read_sound(folder: Path) -> tuple[Path, dict, dict[str, np.ndarray]]:
-    info, arrays = native.read_info(folder), native.read_arrays(folder)
-    if fault := not_finite(arrays):
+def read(folder: Path) -> Found:
+    """Reads a checkpoint of a run. DataError where it is damaged."""
+    return folder, native.read_info(folder), native.read_arrays(folder)
+
+
+def _read_sound(folder: Path) -> Found:
+    found = read(folder)
+    if fault := not_finite(found[2]):
         raise DataError(f"{folder}: {fault}")
-    return folder, info, arrays
+    return found
 
 
 class BestCheckpoint:

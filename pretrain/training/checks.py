@@ -272,9 +272,9 @@ def _average(run: _Run) -> Iterator[str]:
     )
     if ema.average_decay == 1 and not ema.dynamic_decay:
         yield f"{path}.average_decay 1: the average stays what it is after the first step. Usual is 0.99 to 0.9999."
-    if run.steps is not None and ema.start_step >= run.steps:
+    if run.steps is not None and ema.start_step > run.steps:
         yield (
-            f"{path} has no effect: up to start_step {ema.start_step} the average is the weights themselves, and the run has "
+            f"{path} has no effect: before start_step {ema.start_step} the average is the weights themselves, and the run has "
             f"{run.steps} steps. Lower start_step."
         )
 

@@ -11,8 +11,8 @@ from pretrain.converters import native, places
 from pretrain.converters.report import refuse_missing
 from pretrain.training.agreement import refuse_other_labels, refuse_tokenizer_of_other_weights
 from pretrain.training.built_stages import Stage, build_stages, check_batch_sizes
-from pretrain.training.checkpoints import Checkpoints
-from pretrain.training.following import CheckpointFeed, Found
+from pretrain.training.checkpoints import Checkpoints, Found, read
+from pretrain.training.following import CheckpointFeed
 from pretrain.training.open_run import OpenRun
 from pretrain.training.recovery import Diverged
 from pretrain.training.stages import stored_depth
@@ -57,7 +57,7 @@ class EvaluationRun(OpenRun):
         is_any_whole = False
         for folder in native.finished(self.model_dir / "checkpoints"):  # oldest first
             try:
-                found = folder, native.read_info(folder), native.read_arrays(folder)
+                found = read(folder)
             except DataError as error:
                 _log.warning(f"{error}; it is skipped")
                 continue
@@ -75,7 +75,7 @@ class EvaluationRun(OpenRun):
             return None
         task = replace(stage.config.task, init_checkpoint="")
         self.stages = [replace(stage, config=replace(stage.config, task=task))]
-        return own, native.read_info(own), native.read_arrays(own)
+        return read(own)
 
     # ---------------------------------------------------------------------------------------------------------- loading
 

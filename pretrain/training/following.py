@@ -5,17 +5,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-
 from nlpdata.errors import DataError
 from pretrain.converters import native
 from pretrain.training.agreement import stored_steps
+from pretrain.training.checkpoints import Found, read
 from pretrain.training.logs import METRICS, duration, read_lines
 from pretrain.training.waiting import POLL_SECONDS
 
 _log = logging.getLogger(__name__)
-
-Found = tuple[Path, dict, dict[str, np.ndarray]]
 
 
 class CheckpointFeed:
@@ -88,7 +85,7 @@ class CheckpointFeed:
         for key in waiting:
             folder = present[key]
             try:
-                return folder, native.read_info(folder), native.read_arrays(folder)
+                return read(folder)
             except DataError as error:
                 if folder.exists():  # else it was deleted while it was read
                     self.set_aside(key[0], str(error))

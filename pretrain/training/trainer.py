@@ -77,7 +77,7 @@ class Trainer:
         self.config, self.task, self.engine, self.model_dir = config, task, engine, Path(model_dir)
         self.train_steps, self.step = train_steps, step
         self._span = span or Span(0, train_steps)
-        self.last_step = min(self._span.end, step + (config.trainer.steps_a_call or train_steps))  # of this trainer
+        self.last_step = self._span.end  # of this trainer
         self.metrics: dict[str, float] = {}
         self._settings, self._info = config.trainer, dict(info or {})
         self._is_chief = engine.host[0] == 0

@@ -14,10 +14,9 @@ from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.yaml_files import compare_saved, save
 from pretrain.training.agreement import refuse_tokenizer_of_other_weights, report_changes
 from pretrain.training.built_stages import Stage, check_batch_sizes
-from pretrain.training.checkpoints import Checkpoints
+from pretrain.training.checkpoints import Checkpoints, Found
 from pretrain.training.checks import check_weights
 from pretrain.training.final_export import export_final
-from pretrain.training.following import Found
 from pretrain.training.one_trainer import one_trainer
 from pretrain.training.open_run import OpenRun
 from pretrain.training.own_tokenizer import keep_own_tokenizer

@@ -1,5 +1,6 @@
 """Layers that are computed again for their gradients: the same steps, dropout included, and on resuming."""
 
+import functools
 from dataclasses import dataclass
 
 import keras
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from nlpdata.errors import UsageError
+from pretrain.layers.transformer import TransformerLayer
 from pretrain.registry import ENGINES, TASKS
 from pretrain.settings.schema import RuntimeConfig
 from pretrain.training.state import build_model, stored
@@ -30,13 +32,23 @@ def states_after(config, steps=2, state=None, first=0):
 
 
 @pytest.mark.parametrize(("encoder", "micro_steps"), [("albert", 2), ("bert", 1)])
-def test_the_step_is_the_same_with_dropout(record_sets, encoder, micro_steps):
+def test_the_step_is_the_same_with_dropout(record_sets, encoder, micro_steps, monkeypatch):
+    calls, call = [], TransformerLayer.call
+
+    @functools.wraps(call)
+    def counted(layer, *inputs, **options):
+        calls.append(layer.name)
+        return call(layer, *inputs, **options)
+
+    monkeypatch.setattr(TransformerLayer, "call", counted)
     config = experiment(
         record_sets["static"], encoder=tiny(encoder, dropout=0.2), optimizer={"epsilon": 1e-3}, warmup_steps=0
     )
     config = changed(config, "trainer", gradient_accumulation_steps=micro_steps)
     *_, expected = states_after(config)
+    without = len(calls)
     *_, found = states_after(changed(config, "runtime", gradient_checkpointing=True))
+    assert len(calls) - without > without  # layers are called again for their gradients
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-6, err_msg=name)
 
