@@ -70,6 +70,16 @@ def spelling(face: Spelling) -> Iterator[None]:
         _spelling.reset(token)
 
 
+@contextmanager
+def spelled_as(face: Spelling) -> Iterator[None]:
+    """`spelling`, which errors that leave the context keep."""
+    with spelling(face):
+        try:
+            yield
+        except NlpdataError as error:
+            raise type(error)(str(error)) from error
+
+
 class Message:
     """A message whose options (see `opt`) each face spells its own way; `str` takes the face of the context."""
 

@@ -8,8 +8,7 @@ import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 from nlpdata.corpus import find_files, fingerprint
 from nlpdata.corpus.folders import JSON_LINES, TEXT, ending
-from nlpdata.errors import DataError, NlpdataError, UsageError, as_flag, spelling
+from nlpdata.errors import DataError, NlpdataError, UsageError, as_flag, spelled_as
 from nlpdata.files.json_files import read_object, write_json
 from nlpdata.files.paths import path_of
 from nlpdata.files.patterns import each_named, find_paths
@@ -109,7 +108,7 @@ def find_corpus(config: PretrainingDataConfig, task: TaskConfig, name: str) -> C
             f"{name}.vocab_file is missing: {_shown(config)} is text. Name a tokenizer's file, or a checkpoint that has one; or "
             "records of nlpdata create-pretraining."
         )
-    with _in_words_of(name):
+    with spelled_as(partial(as_field, name)):
         options = PretrainingOptions(**_options(config, task))
         tokenizer = load_tokenizer(config.vocab_file, do_lower_case=config.do_lower_case)
         files, _ = find_files(config.input_path, json_lines=options.text_key is not None)
@@ -144,16 +143,6 @@ def _options(config: PretrainingDataConfig, task: TaskConfig) -> dict[str, Any]:
 def _shown(config: DataConfig) -> str:
     given = config.input_path
     return given if isinstance(given, str) else ", ".join(given)
-
-
-@contextmanager
-def _in_words_of(section: str) -> Iterator[None]:
-    """Messages inside name the options of create-pretraining by the fields of a data section."""
-    with spelling(partial(as_field, section)):
-        try:
-            yield
-        except NlpdataError as error:
-            raise type(error)(str(error)) from error
 
 
 def as_field(section: str, option: str, value: object = None) -> str:
@@ -234,7 +223,7 @@ def make_records(corpus: Corpus, stem: Path) -> None:
     section = corpus.section
     if changes(corpus, stem):
         _facts_file(stem).unlink(missing_ok=True)  # a call that is interrupted must not leave it with other records
-    with _in_words_of(corpus.name):
+    with spelled_as(partial(as_field, corpus.name)):
         made = create_pretraining(
             section.input_path,
             f"{stem}.tfrecord",

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from nlpdata.errors import NlpdataError, UsageError, spelling
+from nlpdata.errors import UsageError, spelled_as
 from nlpdata.files.fetching import fetched
 from nlpdata.files.unpacking import named_as_given, shown
 from nlpdata.finetuning.squad import is_named_squad
@@ -87,13 +87,10 @@ def _made(name: str, path: str, version: tuple, vocab_file: str, is_training: bo
     folder = tempfile.mkdtemp(prefix="nlpdata-questions-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     split = "train" if is_training else "dev"
-    with named_as_given(), spelling(partial(as_field, name)):
-        try:
-            made = create_finetuning(
-                path, folder, vocab_file, task="squad", splits=split, workers=1, overwrite=True, **dict(options)
-            )
-        except NlpdataError as error:
-            raise type(error)(str(error)) from error
+    with named_as_given(), spelled_as(partial(as_field, name)):
+        made = create_finetuning(
+            path, folder, vocab_file, task="squad", splits=split, workers=1, overwrite=True, **dict(options)
+        )
     counters = made.counters[split]["counters"]
     _log.info(f"{name}: {counters['questions']} questions of {shown(path)}, tokenized: {counters['examples']} windows")
     return str(made.files[split][0])

@@ -4,7 +4,7 @@ import functools
 import logging
 from functools import partial
 
-from nlpdata.errors import NlpdataError, UsageError, spelling
+from nlpdata.errors import UsageError, spelled_as
 from nlpdata.finetuning.in_memory import EncodedSplit, encode_split
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
@@ -46,14 +46,11 @@ def encode_texts(config: TextDataConfig, name: str) -> tuple[EncodedSplit, dict]
     splits = config.tfds_splits
     if len(set(splits)) < len(splits):
         raise UsageError(f"{name}.tfds_split names a split twice. Received: {config.tfds_split}.")
-    with spelling(partial(as_field, name)):
-        try:
-            tokenizer = load_tokenizer(config.vocab_file, do_lower_case=config.do_lower_case)
-            for line in tokenizer.notes:
-                _log.info(line)
-            first, *others = (_encoded(config, split, tokenizer) for split in splits)
-        except NlpdataError as error:
-            raise type(error)(str(error)) from error
+    with spelled_as(partial(as_field, name)):
+        tokenizer = load_tokenizer(config.vocab_file, do_lower_case=config.do_lower_case)
+        for line in tokenizer.notes:
+            _log.info(line)
+        first, *others = (_encoded(config, split, tokenizer) for split in splits)
     encoded = functools.reduce(EncodedSplit.joined, others, first)
     _log.info(f"{name}: {len(encoded)} examples of {config.tfds_name} ({' + '.join(splits)}), tokenized")
     return encoded, encoded.meta
