@@ -39,6 +39,7 @@ replaced, the marker .X.committing is next to it, and every reader refuses.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +63,12 @@ MASKINGS = ("static", "dynamic")
 FEATURE_NAMES = ("v1", "v2")
 
 V2_NAMES = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
+
+_INTEGERS = ("input_ids", "input_mask", "token_boundary", "masked_lm_positions", "masked_lm_ids", "next_sentence_labels",
+             "start_positions", "end_positions")  # fmt: skip
+_DTYPES = dict.fromkeys(_INTEGERS, ("int64",)) | dict.fromkeys(("masked_lm_weights", "label_ids"), ("int64", "float32"))
+_AS_WIDE = dict.fromkeys(("input_mask", "token_boundary"), "input_ids")
+_AS_WIDE |= dict.fromkeys(("masked_lm_ids", "masked_lm_weights"), "masked_lm_positions")
 
 _SPECIAL = {"pad": 0, "unk": 0, "cls": 0, "sep": 0, "mask": 0}  # the special ids that a meta file gives
 
@@ -118,6 +125,18 @@ def pretraining_features(
     if names == "v2":
         features = [Feature(V2_NAMES.get(f.name, f.name), f.dtype, f.width) for f in features]
     return tuple(sorted(features, key=lambda f: f.name))
+
+
+def odd_features(features: Sequence[Feature]) -> list[Feature]:
+    """Those that have a name of the contract or of fine-tuning records, and another dtype or width: nothing can be told of them."""
+    v1_names = {new: old for old, new in V2_NAMES.items()}
+    own = {v1_names.get(feature.name, feature.name): feature for feature in features}
+
+    def is_odd(name: str, feature: Feature) -> bool:
+        width = own.get(_AS_WIDE.get(name, name), feature).width
+        return feature.dtype not in _DTYPES.get(name, (feature.dtype,)) or feature.width != width or not width
+
+    return [feature for name, feature in own.items() if name in _DTYPES and is_odd(name, feature)]
 
 
 def is_pretraining(task_type: str | None) -> bool:

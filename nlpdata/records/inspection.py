@@ -9,7 +9,7 @@ import numpy as np
 from nlpdata.errors import NlpdataError, UsageError, opt
 from nlpdata.files import PathName, PathNames
 from nlpdata.files.paths import AnyPath
-from nlpdata.records.contract import find_meta
+from nlpdata.records.contract import find_meta, odd_features
 from nlpdata.records.reader import Records, open_records
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
 
@@ -42,8 +42,11 @@ def inspect_records(paths: PathNames, *, tokenizer: PathName | None = None, limi
 
 def describe(records: Records, number: int, tokenizer: Tokenizer | None) -> str:
     """A record in words; without a tokenizer, in ids."""
-    names = (records.meta or {}).get("label_names")
-    return _describe(number, records.where(number), records[number], tokenizer, names)
+    names, record = (records.meta or {}).get("label_names"), records[number]
+    odd = {feature.name for feature in odd_features(records.features)}
+    told = {} if "input_mask" in odd else {name: values for name, values in record.items() if name not in odd}
+    words = _describe(number, records.where(number), told, tokenizer, names)
+    return "\n".join([words, *(f"  {name}: {values}" for name, values in record.items() if name not in told)])
 
 
 def tokenizer_of(records: Records, path: PathName | None) -> tuple[Tokenizer | None, str]:
@@ -84,7 +87,7 @@ def _describe(
     ids = get("input_ids", get("input_word_ids"))
     mask, segment = get("input_mask"), get("segment_ids", get("input_type_ids"))
     if ids is None or not len(ids) or any(other is not None and len(other) != len(ids) for other in (mask, segment)):
-        return f"#{number} ({where})\n" + "\n".join(f"  {name}: {values}" for name, values in record.items())
+        return "\n".join([f"#{number} ({where})", *(f"  {name}: {values}" for name, values in record.items())])
     length = int((mask == 1).sum()) if mask is not None else len(ids)
     words = _words(ids[:length], record, tokenizer)
     head = f"#{number} ({where})  {length} tokens, {len(ids) - length} padding ({1 - length / len(ids):.0%})"
@@ -144,9 +147,8 @@ def _words(ids: np.ndarray, record: Mapping[str, np.ndarray], tokenizer: Tokeniz
 
     words = pieces(ids)
     columns = [record.get(f"masked_lm_{name}") for name in ("positions", "ids", "weights")]
-    if (
-        len({None if column is None else len(column) for column in columns} | {None}) != 2
-    ):  # absent, or of unequal lengths
+    widths = {None if column is None else len(column) for column in columns}
+    if None in widths or len(widths) > 1:
         return words
     chosen = np.flatnonzero(record["masked_lm_weights"] > 0)
     truths = pieces(record["masked_lm_ids"][chosen])

@@ -91,6 +91,8 @@ def size(count: int) -> str:
     """A number of bytes in words, e.g. "1.2 MB"."""
     if count < 1000:
         return f"{count} bytes"
+    if count > 10**30:  # of a file that anybody may have written
+        return "–"
     steps = min((len(str(count)) - 1) // 3, 4)
     return f"{count / 1000**steps:.1f} {('', 'kB', 'MB', 'GB', 'TB')[steps]}"
 

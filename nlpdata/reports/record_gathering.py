@@ -8,7 +8,7 @@ from nlpdata.errors import DataError
 from nlpdata.execution.executor import Progress
 from nlpdata.files.paths import AnyPath, file_size
 from nlpdata.files.sets import split_shard
-from nlpdata.records.contract import find_meta, read_meta, split_of_meta
+from nlpdata.records.contract import find_meta, odd_features, read_meta, split_of_meta
 from nlpdata.records.inspection import describe, tokenizer_of
 from nlpdata.records.reader import Records, open_records
 from nlpdata.records.verification import VerifyReport, verify
@@ -55,6 +55,11 @@ def gather_records(request: ReportRequest, title: str, files: Sequence[AnyPath])
         repeated(hashes),
         [example for name, records in opened.items() for example in _examples(name, records, tokenizer, len(opened))],
         checked,
+        [
+            f"{name}: {found} is not counted: it has another type or length than such records have"
+            for name, records in opened.items()
+            for found in odd_features(records.features)
+        ],
     )
 
 

@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from nlpdata.execution.executor import Report
-from nlpdata.records.contract import V2_NAMES
+from nlpdata.records.contract import V2_NAMES, odd_features
 from nlpdata.records.reader import Records, open_records
 from nlpdata.reports.counting import add_counts
 
 _BATCH = 1024
+_BATCH_VALUES = 1 << 23  # of a batch: records of very many values are read a few at a time
 _V1_NAMES = {new: old for old, new in V2_NAMES.items()}
 
 
@@ -106,13 +107,12 @@ def survey_records(unit: Unit, report: Report) -> RecordCounts:
         _opened[unit.group] = open_records(list(_setup.paths[unit.group]))
     records, made = _opened[unit.group], RecordCounts()
     made.pieces = np.zeros(_setup.pieces, np.int64)
-    hashes = []
-    for start in range(unit.start, unit.stop, _BATCH):
-        rows = {
-            _V1_NAMES.get(name, name): values
-            for name, values in records[start : min(start + _BATCH, unit.stop)].items()
-        }
-        count = len(next(iter(rows.values())))
+    odd, hashes = {feature.name for feature in odd_features(records.features)}, []
+    batch = max(min(_BATCH, _BATCH_VALUES // max(sum(feature.width for feature in records.features), 1)), 1)
+    for start in range(unit.start, unit.stop, batch):
+        stop = min(start + batch, unit.stop)
+        rows = {_V1_NAMES.get(name, name): values for name, values in records[start:stop].items() if name not in odd}
+        count = stop - start
         made.records += count
         if "input_ids" in rows:
             hashes.append(_count_sequence(made, rows))

@@ -40,6 +40,7 @@ class RecordFacts:
       repeated: of each group: records equal to an earlier one of it, and those that an earlier group has.
       examples: (where, the record in words).
       checked: what verification found; None where only a sample was read.
+      not_counted: features whose values are not counted, and why.
     """
 
     title: str
@@ -54,6 +55,7 @@ class RecordFacts:
     repeated: Sequence[tuple[int, int]]
     examples: Sequence[tuple[str, str]]
     checked: VerifyReport | None
+    not_counted: Sequence[str] = ()
 
     @property
     def what_was_read(self) -> str:
@@ -140,7 +142,7 @@ def _masking(counts: RecordCounts, meta: Mapping) -> Section:
     masked = sum(number * count for number, count in counts.predictions.items())
     asked = options.get("masked_lm_prob")  # of a file that anybody may have written
     rows: list[tuple[Cell, ...]] = [("share of the tokens that are masked", percent(masked, counts.tokens))]
-    if isinstance(asked, int | float):
+    if isinstance(asked, int | float) and abs(asked) <= 1:
         rows.append(("share asked for (masked_lm_prob)", percent(asked, 1)))
     most = meta.get("max_predictions_per_seq")
     if most:
@@ -284,9 +286,9 @@ def _plain(value: object) -> Cell:
 
 def checks(facts: RecordFacts) -> list[Section]:
     """What `nlpdata verify` found."""
-    if facts.checked is None:
-        return []
     found = facts.checked
+    if found is None:
+        return [Section("Checks", "", (Notes(tuple(facts.not_counted)),))] if facts.not_counted else []
     total = sum(found.counts.values())
     lines = [
         f"{count_of(found.records, 'record')} checked: {count_of(total, 'fault') if total else 'no faults'}.",
@@ -295,7 +297,7 @@ def checks(facts: RecordFacts) -> list[Section]:
     if total > _FAULTS:
         lines.append("nlpdata verify lists more.")
     lines += [f"Not checked: {each}" for each in found.not_checked]
-    return [Section("Checks", "", (Notes(tuple(lines)),))]
+    return [Section("Checks", "", (Notes((*lines, *facts.not_counted)),))]
 
 
 def examples(facts: RecordFacts) -> Section:

@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -34,8 +35,11 @@ _MOST_METRICS = 64
 _MOST_FIELDS = 4000
 _MOST_DEPTH = 12
 _MOST_STEPS = 1 << 62
+_LARGEST = 1e300  # what is beyond it counts as infinite: sums and axes of charts overflow
+_SCALARS = (str, int, float, bytes, date, type(None))  # of YAML; a time is a date, too
 
 _NUMBER = Kind("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool))
+_SECONDS = Kind(f"a number from 0 to {_LARGEST:g}", lambda value: is_finite(value) and value >= 0)
 _WHOLE = whole(_MOST_STEPS)
 _DATA = {
     "examples": _WHOLE,
@@ -60,8 +64,8 @@ _KINDS = {
     "calls.*.versions": OBJECT,
     "calls.*.versions.*": TEXT,
     "calls.*.seconds": OBJECT,
-    "calls.*.seconds.*": _NUMBER,
-    "calls.*.total_seconds": _NUMBER,
+    "calls.*.seconds.*": _SECONDS,
+    "calls.*.total_seconds": _SECONDS,
 }  # fmt: skip
 
 
@@ -174,7 +178,11 @@ def read_run(folder: str | os.PathLike, name: str = "") -> Run:
     train, evaluations = _read_metrics(place / METRICS, faults)
     about, evaluated_on = _checked(place / RUN_FILE, _KINDS, faults), _checked(place / EVAL_DATA, _DATA, faults)
     steps, state = _newest_state(place / CHECKPOINTS, faults)
-    results = {key: value for key, value in _object(place / EVAL_RESULTS, faults).items() if _NUMBER.fits(value)}
+    results = {
+        key: value if is_finite(value) else _float(value)
+        for key, value in read_facts(place / EVAL_RESULTS, faults).items()
+        if _NUMBER.fits(value)
+    }
     return Run(
         name or place.resolve().name,
         place,
@@ -225,7 +233,7 @@ def _read_metrics(path: Path, faults: list[str]) -> tuple[dict[str, Curve], dict
                 if name == "step" or not _NUMBER.fits(value):
                     continue
                 if name in own or len(own) < _MOST_METRICS:
-                    own.setdefault(name, _Points()).add(line["step"], float(value))
+                    own.setdefault(name, _Points()).add(line["step"], _float(value))
                 else:
                     left_out.add(name[:80])
     except DataError as error:
@@ -238,7 +246,7 @@ def _read_metrics(path: Path, faults: list[str]) -> tuple[dict[str, Curve], dict
     return tuple({name: points.curve() for name, points in own.items()} for own in found.values())  # type: ignore[return-value]
 
 
-def _object(path: Path, faults: list[str]) -> dict:
+def read_facts(path: Path, faults: list[str]) -> dict:
     """The JSON object in a file; {} where there is none, or it cannot be read, which is added to `faults`."""
     try:
         raw = _content(path, _MOST_BYTES)
@@ -250,7 +258,7 @@ def _object(path: Path, faults: list[str]) -> dict:
 
 def _checked(path: Path, kinds: Mapping[str, Kind], faults: list[str]) -> dict:
     """The same, with the kinds that its values must have."""
-    content = _object(path, faults)
+    content = read_facts(path, faults)
     if found := fault(content, kinds):
         faults.append(f"{path}: {found}")
         return {}
@@ -281,7 +289,7 @@ def _newest_state(folder: Path, faults: list[str]) -> tuple[tuple[int, ...], dic
         if (match := re.fullmatch(r"step-([0-9]{1,18})", path.name))
     }
     for step in sorted(found, reverse=True):
-        state = _object(found[step] / "state.json", faults)
+        state = read_facts(found[step] / "state.json", faults)
         if state:
             return tuple(sorted(found)), state
     return tuple(sorted(found)), {}
@@ -293,27 +301,48 @@ def _read_config(path: Path, faults: list[str]) -> dict[str, Any]:
         raw = _content(path, _MOST_CONFIG)
         tree = {} if raw is None else yaml.safe_load(raw.decode("utf-8-sig"))
         if not isinstance(tree, dict):
-            raise DataError(f"{path}: expected sections such as `trainer:`, found {str(tree)[:40]!r}")
-    except (DataError, yaml.YAMLError, ValueError, RecursionError) as error:
-        faults.append(
-            str(error) if isinstance(error, DataError) else f"{path}: is not YAML: {' '.join(str(error).split())}"
-        )
+            raise DataError(f"{path}: expected sections such as `trainer:`, found a {type(tree).__name__}")
+    except DataError as error:
+        faults.append(str(error))
+        return {}
+    except (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError) as error:
+        # The last three are PyYAML's for a tag whose value is of another kind, such as `!!int ""`.
+        faults.append(f"{path}: is not YAML: {' '.join(str(error).split())}")
         return {}
     fields: dict[str, Any] = {}
+    size = 0
     for visited, (place, value) in enumerate(_fields(tree, "", 0)):
-        if visited >= _MOST_FIELDS:
-            faults.append(f"{path}: has more than {_MOST_FIELDS} fields; the first are shown")
+        size += _size(value)
+        if visited >= _MOST_FIELDS or size > _MOST_CONFIG:
+            faults.append(
+                f"{path}: has more than {_MOST_FIELDS} fields or {_MOST_CONFIG} characters; the first are shown"
+            )
             break
         if place is not None:
             fields[place] = value
     return fields
 
 
+def _size(value: Any) -> int:
+    """Characters that a leaf takes, about: by its aliases a small file may name a long text many times."""
+    if isinstance(value, list):
+        return sum(map(_size, value))
+    return (
+        len(value)
+        if isinstance(value, str | bytes)
+        else max(value.bit_length() // 3, 1)
+        if isinstance(value, int)
+        else 1
+    )
+
+
 def _fields(value: Any, place: str, depth: int) -> Iterator[tuple[str | None, Any]]:
     """(dotted path, value) of a tree's leaves, and (None, None) for each node above them."""
     inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
-    plain = not isinstance(value, dict) and not any(isinstance(each, dict | list) for each in inner)
-    if plain or depth == _MOST_DEPTH:
+    plain = isinstance(value, _SCALARS) or (
+        isinstance(value, list) and all(isinstance(each, _SCALARS) for each in inner)
+    )
+    if plain or depth == _MOST_DEPTH or not isinstance(value, dict | list):
         yield place, value if plain else "..."
         return
     yield None, None
@@ -324,5 +353,10 @@ def _fields(value: Any, place: str, depth: int) -> Iterator[tuple[str | None, An
 
 
 def is_finite(value: object) -> TypeGuard[int | float]:
-    """Whether a value is a number that is neither nan nor infinite."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether a value is a number that is neither nan nor infinite, nor beyond 1e300, which counts as infinite."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
+
+
+def _float(value: int | float) -> float:
+    """A number as a float; one that is too large is infinite."""
+    return float(value) if is_finite(value) or value != value else math.copysign(math.inf, 1 if value > 0 else -1)

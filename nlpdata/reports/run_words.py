@@ -55,7 +55,7 @@ def architecture(kind: str, options: Mapping[str, Any]) -> Facts:
         "vocab_size": "rows of the embedding",
     }
     found: Facts = {"encoder": kind} if kind else {}
-    return found | {words: _cell(options[name]) for name, words in names.items() if options.get(name) is not None}
+    return found | {words: cell(options[name]) for name, words in names.items() if options.get(name) is not None}
 
 
 def training(run: Run) -> Facts:
@@ -72,14 +72,14 @@ def training(run: Run) -> Facts:
         if values:
             found[words] = values[0] if len(set(values)) == 1 else ", then ".join(f"{value:,}" for value in values)
     if not stages and config.get("task.train_data.global_batch_size"):
-        found["examples a step"] = _cell(config["task.train_data.global_batch_size"])
+        found["examples a step"] = cell(config["task.train_data.global_batch_size"])
     if len(stages) == 1 and stages[0].get("examples") and run.step:
         found["epochs"] = round(run.step * stages[0].get("batch_size", 0) / stages[0]["examples"], 2)
     if kind:
         found["optimizer"] = str(kind)
         decay = config.get(f"trainer.optimizer_config.optimizer.{kind}.weight_decay_rate")
         if decay is not None:
-            found["weight decay"] = _cell(decay)
+            found["weight decay"] = cell(decay)
     if rate:
         found["learning rate"] = str(rate)
     for path, words in (
@@ -121,7 +121,7 @@ def records(section: Mapping[str, Any]) -> Facts:
     if tokenizer:
         found["tokenizer"] = str(tokenizer.get("type", ""))
         if tokenizer.get("vocab_size") is not None:
-            found["vocabulary"] = _cell(tokenizer["vocab_size"])
+            found["vocabulary"] = cell(tokenizer["vocab_size"])
         found |= casing(tokenizer)
     sources = meta.get("inputs")
     inputs = (
@@ -150,7 +150,7 @@ def _masking(options: Mapping[str, Any]) -> Facts:
         found["masked share of the tokens"] = percent(share, 1)
     for name, words in (("max_ngram", "longest masked n-gram, in words"), ("dupe_factor", "copies of the text")):
         if options.get(name) is not None:
-            found[words] = _cell(options[name])
+            found[words] = cell(options[name])
     return found
 
 
@@ -217,17 +217,19 @@ def environment(run: Run) -> Facts:
 
 
 def _distinct(words: str, values: Iterator[Any]) -> Facts:
-    found = list(dict.fromkeys(_cell(value) for value in values if value not in (None, "")))
+    found = list(dict.fromkeys(cell(value) for value in values if value not in (None, "")))
     if not found:
         return {}
     return {words: found[0] if len(found) == 1 else ", then ".join(map(str, found[-4:]))}
 
 
-def _cell(value: Any) -> Cell:
+def cell(value: Any) -> Cell:
     """A value of JSON or YAML, as a table shows it."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    return value if isinstance(value, int | float | str) else str(value)
+    if is_finite(value) or isinstance(value, str | float):
+        return value
+    return "a number of hundreds of digits" if isinstance(value, int) else str(value)
 
 
 def listed(names: Sequence[str], most: int, count: int | None = None) -> str:

@@ -3,13 +3,13 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files.json_files import read_object
 from nlpdata.reports import run_words
 from nlpdata.reports.charts import Cell, Chart, lines
 from nlpdata.reports.page import Code, Item, Notes, Report, Section, Table, percent
-from nlpdata.reports.run_facts import GLUE_FILE, SEEDS_FILE, Curve, Run, find_runs, is_finite, read_run
+from nlpdata.reports.run_facts import GLUE_FILE, SEEDS_FILE, Curve, Run, find_runs, is_finite, read_facts, read_run
 
 MOST_IN_CHARTS = 8
 """Runs that one chart shows; further ones are in the tables."""
@@ -43,9 +43,9 @@ def runs_report(folders: Sequence[str | os.PathLike]) -> Report:
 
     Raises UsageError for a folder without runs, DataError for one that cannot be read.
     """
-    runs = list(_read(folders))
+    runs, faults = list(_read(folders)), list[str]()
     sections = [
-        *_sweeps(folders),
+        *_sweeps(folders, faults),
         _overview(runs),
         _training(runs),
         _evaluations(runs),
@@ -56,7 +56,7 @@ def runs_report(folders: Sequence[str | os.PathLike]) -> Report:
         _data(runs),
         _configuration(runs),
         _facts_of_each("Environment", "", runs, run_words.environment),
-        Section("What could not be read", "", (Notes(tuple(fault for run in runs for fault in run.faults)),)),
+        Section("What could not be read", "", (Notes((*faults, *(fault for run in runs for fault in run.faults))),)),
     ]
     kept = tuple(section for section in sections if any(not _is_empty(item) for item in section.items))
     if len(runs) == 1:
@@ -152,17 +152,15 @@ def _metrics_of(results: Mapping[str, float]) -> list[str]:
     return [name for name in results if name not in ("step", *_NO_METRICS)]
 
 
-def _sweeps(folders: Sequence[str | os.PathLike]) -> Iterator[Section]:
+def _sweeps(folders: Sequence[str | os.PathLike], faults: list[str]) -> Iterator[Section]:
     """The tables that a sweep has written."""
     for folder in folders:
         for name in (GLUE_FILE, SEEDS_FILE):
-            path = Path(folder, name)
-            if path.is_file():
-                yield _sweep(path)
+            if content := read_facts(path := Path(folder, name), faults):
+                yield _sweep(path, content)
 
 
-def _sweep(path: Path) -> Section:
-    content = read_object(path)
+def _sweep(path: Path, content: Mapping[str, Any]) -> Section:
     spread = ("median", "min", "max", "std")
     table, summary = content.get("table"), content.get("summary")
     columns: tuple[str, ...]
@@ -325,7 +323,11 @@ def _calls(runs: Sequence[Run]) -> Section:
 
 
 def _recoveries(runs: Sequence[Run]) -> Section:
-    rows = tuple((run.name, each.get("diverged_at"), each.get("step")) for run in runs for each in run.recoveries)
+    rows = tuple(
+        (run.name, run_words.cell(each.get("diverged_at")), run_words.cell(each.get("step")))
+        for run in runs
+        for each in run.recoveries
+    )
     text = "Steps whose loss was no finite number or above its bound, and the checkpoint that the run returned to."
     return Section("Recoveries", text, (Table(("run", "diverged at step", "back to step"), rows),))
 
@@ -370,9 +372,7 @@ def _configuration(runs: Sequence[Run]) -> Section:
 
 
 def _shown_value(value: object) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return ", ".join(str(run_words.cell(each)) for each in (value if isinstance(value, list) else [value]))
 
 
 def _facts_of_each(title: str, text: str, runs: Sequence[Run], facts: Callable[[Run], run_words.Facts]) -> Section:

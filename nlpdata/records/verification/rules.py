@@ -14,6 +14,14 @@ from nlpdata.records.decoding import Column
 from nlpdata.records.verification.finetuning import Broken, finetuning_faults
 
 _V1_NAMES = {"input_word_ids": "input_ids", "input_type_ids": "segment_ids"}
+_OF_FINETUNING = (  # numbers, as many of each in a group
+    ("label_ids",),
+    ("start_positions", "end_positions"),
+    ("is_impossible",),
+    ("token_char_start", "token_char_end"),
+    ("paragraph_mask",),
+    ("p_mask",),
+)
 _MOST_ENDS = 1 << 16  # kinds that are counted
 
 
@@ -84,6 +92,7 @@ class RecordRules:
             (sequence if has_sequence else [], "input_ids, input_mask, segment_ids, token_boundary"),
             (masked if has_masked else [], "masked_lm_positions, masked_lm_ids, masked_lm_weights"),
             ([] if labels is None else [labels], "next_sentence_labels"),
+            *(([rows[name] for name in names if name in rows], ", ".join(names)) for names in _OF_FINETUNING),
         ):
             if columns and not _numbers_of_one_width(columns):
                 fault = f"{what}: expected numbers, the same count of each"
@@ -100,7 +109,7 @@ class RecordRules:
                 (label != 0) & (label != 1),
                 lambda at: f"next_sentence_labels is {label[at]}, expected 0 or 1",
             )
-        if "example_id" in rows and rows["example_id"].dtype == object:
+        if "example_id" in rows and rows["example_id"].dtype == object and rows["example_id"].shape[1]:
             self.example_ids.update(rows["example_id"][:, 0])
         yield from finetuning_faults(rows, self.meta)
 

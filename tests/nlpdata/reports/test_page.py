@@ -140,6 +140,10 @@ def test_bins(counts, edges, heights, is_open):
     assert charts.binned(counts) == (edges, heights, is_open)
 
 
+def test_numbers_at_the_limit_are_drawn():
+    assert "<svg" in charts.svg(charts.lines("t", {"a": [(0, 1e300), (1 << 62, -1e300)]}, "step", "value"), "c")
+
+
 def test_shares_and_quantiles():
     shares = [percent(1, 8), percent(1, 90_000), percent(0, 5), percent(1, 0)]
     assert shares == ["12.5%", "0.0011%", "0.0%", "–"]

@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 
 import nlpdata
+from nlpdata.records.contract import Feature
+from nlpdata.records.encoding import encode_examples
+from nlpdata.records.inspection import inspect_records
+from nlpdata.records.writer import ShardWriter
 from nlpdata.reports.finetuning import finetuning_report
 from nlpdata.reports.options import ReportRequest
 from nlpdata.reports.page import Chart, Report, Table, markdown
@@ -208,3 +212,55 @@ def test_options_of_text_are_refused(pretraining, tmp_path, capsys):
     done = run_command(capsys, "report", pretraining, "--output", tmp_path / "r.html", "--evaluation", "x.tsv")
     assert done.code == 2
     assert "--evaluation is for text, and records are given" in done.err
+
+
+def _integers(width, value=1):
+    return np.full((3, width), value, np.int64)
+
+
+TEXT_VALUE = np.full((3, 1), b"x", object)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"input_ids": TEXT_VALUE},
+        {"input_mask": _integers(5)},
+        {"masked_lm_ids": _integers(2)},
+        {"masked_lm_positions": np.ones((3, 3), np.float32)},
+        {"masked_lm_weights": np.full((3, 3), b"x", object)},
+        {"token_boundary": _integers(1)},
+        {"next_sentence_labels": _integers(0)},
+        {"next_sentence_labels": TEXT_VALUE},
+        {"label_ids": _integers(0)},
+        {"label_ids": TEXT_VALUE},
+        {"start_positions": np.full((3, 1), np.nan, np.float32), "end_positions": _integers(1)},
+        {"start_positions": TEXT_VALUE, "end_positions": _integers(0)},
+    ],
+    ids=range(12),
+)
+def test_features_of_another_type_or_length_are_named_and_not_counted(tmp_path, odd):
+    columns = {name: _integers(8, int(name != "segment_ids")) for name in ("input_ids", "input_mask", "segment_ids")}
+    columns |= {"masked_lm_positions": _integers(3), "masked_lm_ids": _integers(3)}
+    columns |= {"masked_lm_weights": np.ones((3, 3), np.float32)} | odd
+    types = {"i": "int64", "f": "float32", "O": "bytes"}
+    features = [Feature(name, types[values.dtype.kind], values.shape[1]) for name, values in sorted(columns.items())]
+    path = tmp_path / "x.tfrecord"
+    with ShardWriter(path) as writer:
+        writer.write(encode_examples(features, columns)[0], 3)
+    facts = _gather(path)
+    assert {line.split()[1] for line in facts.not_counted} >= odd.keys() - {"end_positions"}
+    (checks,) = (section for section in pretraining_report(facts).sections if section.title == "Checks")
+    assert set(facts.not_counted) <= set(checks.items[0].lines)
+    assert nlpdata.verify(str(path)).faults
+    assert next(iter(odd)) in inspect_records(path)
+
+
+def test_numbers_of_a_meta_file_of_another_hand(pretraining, tmp_path):
+    for name in ("x.eval.tfrecord", "x.eval.meta.json"):
+        (tmp_path / name).write_bytes((pretraining / name).read_bytes())
+    meta = json.loads((tmp_path / "x.eval.meta.json").read_text())
+    meta["options"] |= {"masked_lm_prob": 10**400, "dupe_factor": 10**400}
+    meta |= {"inputs": [{"file": "a", "bytes": 10**400}]}
+    (tmp_path / "x.eval.meta.json").write_text(json.dumps(meta))
+    assert "share asked for" not in markdown(pretraining_report(_gather(tmp_path / "x.eval.tfrecord")))

@@ -274,3 +274,67 @@ def test_folders_without_runs(tmp_path):
     ):
         runs.runs_report([tmp_path / "empty"])
     assert find_runs(tmp_path) == []
+
+
+HUGE = 10**400
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("run.json", {"calls": [{"seconds": {"steps": HUGE}, "total_seconds": 1.0}]}),
+        ("run.json", {"calls": [{"seconds": {"steps": math.inf}, "total_seconds": math.nan}]}),
+        ("run.json", {"stages": [{"records": {"counters": {"tokens": HUGE}, "options": {"max_ngram": HUGE}}}]}),
+        ("eval_results.json", {"loss": HUGE, "accuracy": -math.inf}),
+        ("seeds.json", {"summary": {"loss": {"median": HUGE, "min": [1]}}}),
+        ("checkpoints/step-00000006/state.json", {"recoveries": [{"step": [1], "diverged_at": {"a": 2}}, {"step": HUGE}]}),
+    ],
+)  # fmt: skip
+def test_numbers_of_any_size_and_kind(tmp_path, file, change):
+    folder = write_run(tmp_path / "run")
+    path = folder / file
+    content = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(content | change))
+    with open(folder / "metrics.jsonl", "a") as lines:
+        lines.write(
+            f'{{"step": 7, "split": "train", "loss": {HUGE}}}\n{{"step": 8, "split": "train", "loss": -1e305}}\n'
+        )
+    assert read_run(folder).train["loss"].points[-2:] == ((7, math.inf), (8, -math.inf))
+    text = markdown(runs.runs_report([folder]))
+    assert "0" * 300 not in text
+
+
+BOMB = "a0: &a0 {}\n" + "".join(f"a{n}: &a{n} {{}}[{', '.join([f'k: *a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('a: !!int ""', "is not YAML"),
+        ("a: !!bool x", "is not YAML"),
+        ("a: !!timestamp x", "is not YAML"),
+        ("a: " + "1:" * 9000 + "1", None),
+        ("a: &a " + "x" * 10_000 + "\nb: [" + "*a, " * 200 + "]", "more than 4000 fields or 524288 characters"),
+        ("- &a0 [x]\n" + "".join(f"- &a{n} [{f'*a{n - 1}, ' * 9}]\n" for n in range(1, 12)), "found a list"),
+        (BOMB.replace("{}[", "!!omap [").replace("{}", "!!omap [x: y]"), None),
+    ],
+)
+def test_a_configuration_of_another_hand(tmp_path, text, said):
+    """Tags with values of another kind, and few bytes whose aliases stand for gigabytes."""
+    folder = write_run(tmp_path / "run")
+    (folder / "params.yaml").write_text(text)
+    report = runs.runs_report([folder])
+    assert len(markdown(report)) < 20_000
+    faults = [
+        line
+        for section in report.sections
+        if section.title == "What could not be read"
+        for line in section.items[0].lines
+    ]
+    assert (said is None and not faults) or said in faults[0]
+
+
+def test_a_damaged_table_of_a_sweep_is_named(tmp_path):
+    folder = write_run(tmp_path / "run")
+    (folder / "glue.json").write_text("{")
+    assert "glue.json: not JSON" in runs.runs_report([folder]).sections[-1].items[0].lines[0]
