@@ -1,8 +1,9 @@
 """Which rows of evaluation sets a corpus holds: n-grams of words that both have.
 
-Words are those of the text in lower case, without punctuation; a character of a script without spaces is a word. A row counts as
-contaminated where the corpus has one of its n-grams, of 13 words by default, of 8 in texts that are shorter, as in the
-appendix C of the paper on GPT-3 (Brown et al. 2020). Texts of fewer words cannot be told from chance, and are counted.
+Words are those of the text without punctuation, whatever their case and form in Unicode; a character of a script without spaces
+is a word. A row counts as contaminated where the corpus has one of its n-grams, of 13 words by default, of 8 in texts that are
+shorter, as in the appendix C of the paper on GPT-3 (Brown et al. 2020). Texts of fewer words cannot be told from chance, and are
+counted.
 
 Memory: 24 bytes for each n-gram of the evaluation sets, at most MOST_GRAMS, however large the corpus is. N-grams are compared
 by 64-bit hashes.
@@ -34,12 +35,13 @@ _SCREEN_BITS = 24
 
 
 class _Marks(dict[int, str]):
-    """str.translate's table of what is no word to spaces; kept for each character that was seen."""
+    """str.translate's table of what is no word to spaces, and of what is not seen to nothing; kept for each character."""
 
     def __missing__(self, code: int) -> str:
-        character = chr(code)
+        character, category = chr(code), unicodedata.category(chr(code))
         made = f" {character} " if is_unspaced(character) else character
-        self[code] = made if unicodedata.category(character)[0] in "LMN" or character == "\n" else " "
+        is_kept = category[0] in "LMN" or character == "\n"
+        self[code] = made if is_kept else "" if category == "Cf" else " "  # Cf: soft hyphens, joiners, directions
         return self[code]
 
 
@@ -56,10 +58,17 @@ _marks, _hashes = _Marks(), _WordHashes()
 
 def word_hashes(lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """The words of all lines as hashes, uint64 (words,), and the number of words of each line, int64 (lines,)."""
-    text = "\n".join(line.replace("\n", " ") for line in lines)
-    words = [line.split() for line in text.lower().translate(_marks).split("\n")] if lines else []
+    text = _folded("\n".join(line.replace("\n", " ") for line in lines))
+    words = [line.split() for line in text.translate(_marks).split("\n")] if lines else []
     counts = np.fromiter(map(len, words), np.int64, len(words))
     return np.fromiter(map(_hashes.__getitem__, chain.from_iterable(words)), np.uint64, int(counts.sum())), counts
+
+
+def _folded(text: str) -> str:
+    """A text in which letters are equal whatever their case and however Unicode writes them (NFKC_Casefold)."""
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
 
 
 def gram_hashes(words: np.ndarray, size: int) -> np.ndarray:

@@ -25,6 +25,7 @@ from nlpdata.reports.corpus import CorpusFacts, Vocabulary
 from nlpdata.reports.counting import counted
 from nlpdata.reports.evaluation import open_evaluation
 from nlpdata.reports.options import ReportRequest
+from nlpdata.reports.page import names_of
 from nlpdata.reports.repeated import find_repeated
 from nlpdata.reports.survey import Counts, Setup, lines_at, set_up, survey_portion
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
@@ -75,12 +76,12 @@ def gather_corpus(request: ReportRequest, inputs: Sequence[str], folder: Path, l
         repeated_documents, _ = find_repeated(folder, sorted(counts.document_keys))
     require_unchanged(files, before)
     if not counts.documents:
-        raise DataError(f"{', '.join(inputs)}: the corpus holds no documents")
+        raise DataError(f"{names_of(inputs)}: the corpus holds no documents")
     found = contaminated(index, counts.found) if index else []
     places = overlap.places_in_words(found, partial(_lines, files, request.text_key))
     warnings += look_at(files, invalid_utf8="skip", text_key=request.text_key)
     facts = CorpusFacts(
-        ", ".join(inputs),
+        names_of(inputs),
         [(file.path, file.size) for file in files],
         sum(file.size for file in files),
         request.limit,

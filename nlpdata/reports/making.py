@@ -10,8 +10,9 @@ from pathlib import Path
 from nlpdata.errors import UsageError, opt
 from nlpdata.files.disk import why_unwritable, writing
 from nlpdata.files.json_files import read_object
-from nlpdata.files.paths import AnyPath, is_remote, path_of
+from nlpdata.files.paths import AnyPath, file_size, is_device, is_remote, open_binary, path_of
 from nlpdata.files.patterns import each_named, find_paths
+from nlpdata.files.temporary import temporary
 from nlpdata.files.writing import write_whole
 from nlpdata.options import takes
 from nlpdata.records.contract import find_meta, is_record_name, read_meta
@@ -61,21 +62,21 @@ def report(request: ReportRequest) -> ReportResult:
     inputs = [os.fspath(each) for each in given]
     targets = _Targets(request.output, bool(request.evaluation))
     runs = _run_folders(inputs)
-    records = None if runs else _record_files(inputs)
+    records = None if runs else _record_files(inputs, of_json_lines=request.text_key is not None)
     _refuse_options(request, "runs" if runs else "records" if records is not None else "text")
-    targets.refuse(request.overwrite)
+    targets.refuse(request.overwrite, inputs)
     charts.require_matplotlib()
     if runs:
         made = runs_report(runs)
         return ReportResult(targets.write(made, None), "runs", dict(made.facts))
     if records is not None:
-        facts = gather_records(request, ", ".join(inputs), records)
+        facts = gather_records(request, page.names_of(inputs), records)
         is_finetuning = any(meta.get("splits") for meta in facts.metas.values())
         made = finetuning_report(facts) if is_finetuning else pretraining_report(facts)
         kind = "fine-tuning records" if is_finetuning else "pretraining records"
         return ReportResult(targets.write(made, None), kind, dict(made.facts))
-    with tempfile.TemporaryDirectory(prefix="nlpdata-report-") as folder:
-        gathered = gather_corpus(request, inputs, Path(folder), targets.listed.name)
+    with temporary(Path(tempfile.gettempdir(), "nlpdata-report"), folder=True) as folder:
+        gathered = gather_corpus(request, inputs, folder, targets.listed.name)
     made = corpus_report(gathered.facts)
     return ReportResult(targets.write(made, gathered.matches), "corpus", dict(made.facts), gathered.overlap)
 
@@ -92,19 +93,31 @@ class _Targets:
         self.listed = self.page.with_name(f"{stem}.contaminated.tsv")
         self._with_list = with_list
 
-    def refuse(self, overwrite: bool) -> None:
-        """UsageError where files exist that are not to be replaced, or none can be made. Writes nothing."""
+    def refuse(self, overwrite: bool, inputs: Sequence[str]) -> None:
+        """UsageError where files exist that are not to be replaced, are read, or none can be made. Writes nothing."""
         if reason := why_unwritable(self.page.parent):
             raise UsageError(f"cannot write to {self.page.parent}/: {reason}. Use another {opt('output')}.")
-        wanted = [self.page, self.markdown, *([self.listed] if self._with_list else [])]
+        of_older_report = self._with_list or _is_report(self.listed)
+        wanted = [self.page, self.markdown, *([self.listed] if of_older_report else [])]
         there = [path for path in wanted if path.exists()]
+        read = {
+            os.path.realpath(os.fspath(name))
+            for given in inputs
+            for _, names in each_named(given, _find)
+            for name in names
+        }
+        for path in there:
+            if os.path.realpath(str(path)) in read:
+                raise UsageError(
+                    f"{opt('input')} names {path}, which the report would replace. Give {opt('output')} another name or folder."
+                )
         if there and not overwrite:
             names = ", ".join(path.name for path in there)
             raise UsageError(
                 f"{self.page.parent}/ already holds {names}. Use {opt('overwrite', True)}, or another {opt('output')}."
             )
         for path in there:
-            if path.is_dir() or not _is_report(path):
+            if not _is_report(path):
                 raise UsageError(
                     f"{path} is not of a report, and {opt('overwrite', True)} would replace it. Move it elsewhere, or use another "
                     f"{opt('output')}."
@@ -121,7 +134,7 @@ class _Targets:
         with writing(self.page):
             if not is_remote(self.page):
                 Path(str(self.page)).parent.mkdir(parents=True, exist_ok=True)
-            if matches is None and self.listed.exists() and _is_report(self.listed):
+            if matches is None and _is_report(self.listed):
                 self.listed.unlink()
             for path, text in files.items():
                 write_whole(path, text.encode("utf-8", "backslashreplace"))
@@ -129,13 +142,17 @@ class _Targets:
 
 
 def _is_report(path: AnyPath) -> bool:
-    """Whether a file is one that a report is made of."""
-    content = path.read_bytes()
-    if path.name.endswith(".tsv"):
-        return content.startswith(overlap.LIST_HEAD.encode())
-    if path.name.endswith(".md"):
-        return content.endswith(_MARKDOWN_END.encode())
-    return page.GENERATOR.encode() in content[:_HEAD_BYTES]
+    """Whether a path is a file that a report is made of."""
+    if not path.exists() or path.is_dir() or is_device(path):
+        return False
+    with open_binary(path) as file:
+        if path.name.endswith(".md"):
+            file.seek(max(file_size(path) - len(_MARKDOWN_END), 0))
+            return file.read() == _MARKDOWN_END.encode()
+        head = file.read(_HEAD_BYTES)
+    return (
+        head.startswith(overlap.LIST_HEAD.encode()) if path.name.endswith(".tsv") else page.GENERATOR.encode() in head
+    )
 
 
 def _refuse_options(request: ReportRequest, kind: str) -> None:
@@ -162,14 +179,19 @@ def _run_folders(inputs: Sequence[str]) -> list[Path]:
     return found
 
 
-def _record_files(inputs: Sequence[str]) -> list[AnyPath] | None:
-    """The record files that inputs name; None where they name text. UsageError where they name both."""
+def _record_files(inputs: Sequence[str], of_json_lines: bool = False) -> list[AnyPath] | None:
+    """The record files that inputs name; None where they name text. UsageError where they name both.
+
+    of_json_lines: whether a file that ends in .json is text, and no meta file.
+    """
     records: list[AnyPath] = []
     others: list[AnyPath] = []
     for given in inputs:
         for _, names in each_named(given, _find):
             for name in names:
-                own = _records_at(path_of(name), is_first=not records and not others)
+                path = path_of(name)
+                is_text = of_json_lines and path.name.endswith(".json")
+                own = [] if is_text else _records_at(path, is_first=not records and not others)
                 records += own
                 others += [] if own else [path_of(name)]
     if records and others:
@@ -193,6 +215,10 @@ def _records_at(path: AnyPath, is_first: bool) -> list[AnyPath]:
         return sorted((each for each in path.iterdir() if is_record_name(each)), key=str)
     if path.name.endswith(".json"):
         meta = _meta(path)
+        if meta and not meta.get("shards"):
+            raise UsageError(
+                f"{opt('input')}: {path} is a meta file that lists no record files. Name the record files."
+            )
         return [path.parent / shard["file"] for shard in meta.get("shards", ())]
     if is_record_name(path) or (is_first and path.exists() and is_record_file(path)):
         return [path]

@@ -25,7 +25,7 @@ def overlap_section(
     """
     text = (
         f"A row is contaminated where the corpus has {index.size} of its words in a row ({index.short} in texts that have fewer), "
-        "in lower case and without punctuation. Rows of fewer words cannot be told from chance."
+        "without punctuation, whatever their case. Rows of fewer words cannot be told from chance."
     )
     rows = tuple(
         (

@@ -48,6 +48,7 @@ class Code:
     language: str = "python"
 
 
+_NAMES = 4  # of inputs, in a title
 _NARROW = 3  # columns: a table of more is as wide as the page, and on a phone shows each row as a list
 
 Item = Table | Chart | Examples | Notes | Code
@@ -100,6 +101,12 @@ def size(count: int) -> str:
 def count_of(number: int, noun: str) -> str:
     """ "1 file", "12 files"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def names_of(given: Sequence[str]) -> str:
+    """The names that a command was given; of many, such as a shell makes of a pattern, the first."""
+    more = f" and {len(given) - _NAMES:,} more" if len(given) > _NAMES else ""
+    return f"{', '.join(given[:_NAMES])}{more}"
 
 
 def html(report: Report) -> str:

@@ -5,6 +5,7 @@ import gzip
 import json
 import random
 import re
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,13 @@ def test_words_and_hashes():
     assert counts.tolist() == [3, 0, 6, 2, 2]
     again, _ = word_hashes(["DON T, STOP"])
     assert hashed[:3].tolist() == again.tolist()
+    one = "Zoë’s naïve café in der Straße, 2 ΟΔΟΣ テスト"
+    forms = [one.upper(), unicodedata.normalize("NFD", one), one.replace("ß", "ss")]
+    forms += [one.replace("2", "２").replace("テ", "ﾃ")]
+    forms += [one.replace("naïve", "na\u00adïve"), one.replace(" ", "\u00a0")]
+    for form in forms:
+        assert word_hashes([form])[0].tolist() == word_hashes([one])[0].tolist(), form
+    assert word_hashes(["cafe"])[0].tolist() != word_hashes(["café"])[0].tolist()
     words, _ = word_hashes(["a b c a b c a b"])
     grams = gram_hashes(words, 3)
     assert (grams[:3] == grams[3:]).all()

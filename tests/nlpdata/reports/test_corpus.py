@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import os
 import random
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +16,10 @@ from nlpdata.corpus.sample import sampled_documents
 from nlpdata.reports import gathering
 from nlpdata.reports.corpus import corpus_report
 from nlpdata.reports.gathering import gather_corpus
+from nlpdata.reports.making import _record_files
 from nlpdata.reports.options import ReportRequest
+from nlpdata.reports.overlap import LIST_HEAD
+from nlpdata.reports.page import names_of
 from nlpdata.reports.survey import chosen_examples
 from tests.nlpdata.commands import run_command, visible
 from tests.nlpdata.conftest import as_text, random_documents
@@ -96,10 +101,13 @@ def test_a_sample_is_of_all_parts(tmp_path):
     assert report.subtitle.startswith("A sample: 200 documents, ")
 
 
-def test_the_command(corpus, tmp_path, tiny_model, capsys):
+def test_the_command(corpus, tmp_path, tiny_model, capsys, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp" / f".nlpdata-report.{'0' * 32}.tmp" / "what a killed command left").mkdir(parents=True)
     page = tmp_path / "out" / "r.html"
     done = run_command(capsys, "report", corpus, "--tokenizer", tiny_model, "--output", page, "--workers", 1, "--json")
     assert done.code == 0, done.err
+    assert not list((tmp_path / "tmp").iterdir())
     result = json.loads(done.out)
     assert (result["command"], result["kind"], result["overlap"]) == ("report", "corpus", {})
     assert result["files"] == [str(page), str(page.with_suffix(".md"))]
@@ -120,6 +128,11 @@ def test_the_command(corpus, tmp_path, tiny_model, capsys):
     assert visible(page.parent) == ["r.html", "r.md"]
 
 
+def test_the_title_of_many_files_is_short():
+    assert names_of(["a.txt", "b.txt"]) == "a.txt, b.txt"
+    assert names_of([f"{n}.txt" for n in range(2000)]) == "0.txt, 1.txt, 2.txt, 3.txt and 1,996 more"
+
+
 def test_examples_are_from_all_files_in_whatever_order_parts_come():
     draw = random.Random(7)
     found = [(draw.randbytes(2), draw.choice((0, 0, 0, 0, 0, 1, 2)), number, "") for number in range(300)]
@@ -135,6 +148,8 @@ def test_examples_are_from_all_files_in_whatever_order_parts_come():
 
 
 def test_json_lines(tmp_path):
+    (tmp_path / "lines.json").write_text('{"body": "One."}\n{"body": "Two."}\n')
+    assert _record_files([f"{tmp_path}/lines.json"], of_json_lines=True) is None
     (tmp_path / "a.jsonl").write_text('{"body": "One. Two."}\n{"body": ["a b", "c"]}\n')
     facts = _gather(f"{tmp_path}/a.jsonl", tmp_path, text_key="body")
     assert facts.counts.document_sentences == {1: 1, 2: 1}
@@ -155,6 +170,14 @@ def test_json_lines(tmp_path):
         (["blank.txt", "--output", "r.html"], 1, "blank.txt: the corpus holds no documents"),
         (["a.txt", "--output", "r.html", "--tokenizer", "no.model"], 2, "no.model"),
         (["a.txt", "x.tfrecord", "--output", "r.html"], 2, "x.tfrecord holds records, and a.txt does not"),
+        (["a.txt", "--output", "old.html"], 2, "already holds old.contaminated.tsv"),
+        (
+            ["old.c*", "--output", "old.html", "--overwrite"],
+            2,
+            "--input names old.contaminated.tsv, which the report would",
+        ),
+        (["old.meta.json", "--output", "r.html"], 2, "old.meta.json is a meta file that lists no record files"),
+        (["a.txt", "--output", "pipe.html", "--overwrite"], 2, "pipe.html is not of a report"),
     ],
 )
 def test_what_the_command_refuses(tmp_path, monkeypatch, capsys, arguments, code, words):
@@ -164,10 +187,14 @@ def test_what_the_command_refuses(tmp_path, monkeypatch, capsys, arguments, code
         "blank.txt": "\n \n",
         "mine.html": "<p>Mine.</p>",
         "x.tfrecord": "",
+        "old.contaminated.tsv": LIST_HEAD,
+        "old.meta.json": '{"task_type": "x", "shards": []}',
     }.items():
         Path(name).write_text(text)
+    os.mkfifo("pipe.html")
+    before = visible(tmp_path)
     done = run_command(capsys, "report", *arguments)
     assert done.code == code
     assert words in done.err
-    assert visible(tmp_path) == ["a.txt", "blank.txt", "mine.html", "x.tfrecord"]
+    assert visible(tmp_path) == before
     assert Path("mine.html").read_text() == "<p>Mine.</p>"
