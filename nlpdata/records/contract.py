@@ -64,10 +64,10 @@ FEATURE_NAMES = ("v1", "v2")
 
 V2_NAMES = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
 
-_INTEGERS = ("input_ids", "input_mask", "token_boundary", "masked_lm_positions", "masked_lm_ids", "next_sentence_labels",
-             "start_positions", "end_positions")  # fmt: skip
+_INTEGERS = ("input_ids", "input_mask", "segment_ids", "token_boundary", "masked_lm_positions", "masked_lm_ids",
+             "next_sentence_labels", "start_positions", "end_positions")  # fmt: skip
 _DTYPES = dict.fromkeys(_INTEGERS, ("int64",)) | dict.fromkeys(("masked_lm_weights", "label_ids"), ("int64", "float32"))
-_AS_WIDE = dict.fromkeys(("input_mask", "token_boundary"), "input_ids")
+_AS_WIDE = dict.fromkeys(("input_mask", "segment_ids", "token_boundary"), "input_ids")
 _AS_WIDE |= dict.fromkeys(("masked_lm_ids", "masked_lm_weights"), "masked_lm_positions")
 
 _SPECIAL = {"pad": 0, "unk": 0, "cls": 0, "sep": 0, "mask": 0}  # the special ids that a meta file gives

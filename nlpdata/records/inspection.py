@@ -44,7 +44,9 @@ def describe(records: Records, number: int, tokenizer: Tokenizer | None) -> str:
     """A record in words; without a tokenizer, in ids."""
     names, record = (records.meta or {}).get("label_names"), records[number]
     odd = {feature.name for feature in odd_features(records.features)}
-    told = {} if "input_mask" in odd else {name: values for name, values in record.items() if name not in odd}
+    told = {name: values for name, values in record.items() if name not in odd}
+    if odd & {"input_mask", "segment_ids", "input_type_ids"}:
+        told = {}
     words = _describe(number, records.where(number), told, tokenizer, names)
     return "\n".join([words, *(f"  {name}: {values}" for name, values in record.items() if name not in told)])
 

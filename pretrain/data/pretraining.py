@@ -7,13 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from nlpdata import keys
-from nlpdata.errors import UsageError
+from nlpdata.errors import DataError, UsageError
 from nlpdata.keys import Purpose
 from nlpdata.pretraining.masking import MaskingRule, mask_batch
 from nlpdata.records.contract import V2_NAMES, is_pretraining
 from nlpdata.records.reader import Records
 from pretrain.data.batches import Batches
 from pretrain.data.corpus import names_corpus
+from pretrain.data.packing import used_lengths
 from pretrain.data.record_set import check_fits_model, check_range, ends_of_files, open_record_set, set_mask
 from pretrain.settings.data_section import DataConfig
 from pretrain.settings.schema import TaskConfig
@@ -201,7 +202,25 @@ class _Source:
                 check_range(self._records, name, rows[name], limit, examples)
         batch = {name: rows[name].astype(np.float32 if name == "masked_lm_weights" else np.int32) for name in names}
         set_mask(batch, self._records, self._config, examples)
+        if "masked_lm_weights" in batch:
+            self._check_predictions(batch, examples)
         return batch
+
+    def _check_predictions(self, batch: Mapping[str, np.ndarray], examples: np.ndarray) -> None:
+        """DataError where a prediction is behind the text, or its weight is no number from 0 on.
+
+        In a packed row such a place belongs to another example.
+        """
+        weights, positions = batch["masked_lm_weights"], batch["masked_lm_positions"]
+        lengths = used_lengths(batch["input_mask"])
+        wrong = ((weights != 0) & (positions >= lengths[:, None])) | ~((weights >= 0) & np.isfinite(weights))
+        if wrong.any():
+            row, place = np.argwhere(wrong)[0].tolist()
+            raise DataError(
+                f"{self._records.where(int(examples[row]))}: masked_lm_positions[{place}] is {positions[row, place]}, of weight "
+                f"{weights[row, place]:g}; expected a position of the text, of {lengths[row]} tokens, and a weight from 0 on: "
+                "the record is damaged. Make it again"
+            )
 
     def _example_keys(self, examples: np.ndarray, epoch: int) -> np.ndarray:
         if self._config.is_training:

@@ -8,7 +8,7 @@ import numpy as np
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.paths import AnyPath, path_of
 from nlpdata.files.sets import split_shard
-from nlpdata.records.contract import V2_NAMES, find_meta, lists, read_meta
+from nlpdata.records.contract import V2_NAMES, find_meta, lists, odd_features, read_meta
 from nlpdata.records.reader import Records, find_records
 from pretrain.data.examples import own_examples
 from pretrain.settings.data_section import DataConfig
@@ -32,6 +32,11 @@ def open_record_set(config: DataConfig, name: str) -> tuple[Records, dict]:
     records = Records(find_paths(config, name), config.remote_cache_gb)
     if not len(records):
         raise DataError(f"{name}: no examples in {', '.join(map(str, records.paths[:5]))}")
+    if odd := odd_features(records.features):
+        raise DataError(
+            f"{name}: {records.paths[0]}: {', '.join(map(str, odd))}: another type or length than such records have. All features: "
+            f"{', '.join(map(str, records.features))}. Make the records again"
+        )
     return records, _read_metas(config, records, name)
 
 

@@ -246,17 +246,18 @@ def test_several_paths_and_commas(record_sets):
 # ------------------------------------------------------------------------------------------------------ foreign records
 
 
-def _write_foreign(path, length=16, predictions=3, rename=None, invert=False, count=8, vocabulary=100):
+def _write_foreign(path, length=16, predictions=3, rename=None, invert=False, count=8, vocabulary=100, **changed):
     """Records such as google-research/bert writes them, without a meta file."""
     rng = np.random.default_rng(0)
     names = {"input_ids": length, "input_mask": length, "segment_ids": length, "masked_lm_ids": predictions,
              "masked_lm_positions": predictions, "next_sentence_labels": 1}  # fmt: skip
-    limits = {"input_ids": vocabulary, "masked_lm_ids": vocabulary, "masked_lm_positions": length}
+    limits = {"input_ids": vocabulary, "masked_lm_ids": vocabulary, "masked_lm_positions": 12}
     columns = {name: rng.integers(0, limits.get(name, 2), (count, width)) for name, width in names.items()}
     columns["input_mask"] = (np.arange(length) < 12).astype(np.int64)[None].repeat(count, 0)
     if invert:
         columns["input_mask"] = 1 - columns["input_mask"]
     columns["masked_lm_weights"] = np.ones((count, predictions), np.float32)
+    columns |= changed
     columns = {(rename or {}).get(name, name): values for name, values in columns.items()}
     features = tuple(
         Feature(name, "float32" if values.dtype == np.float32 else "int64", values.shape[1])
@@ -290,6 +291,36 @@ def test_records_of_another_length_among_the_shards(tmp_path):
     _write_foreign(tmp_path / "a-1.tfrecord", length=24)
     with pytest.raises(DataError, match=r"a-1.tfrecord, record 0: feature 'input_ids' holds 24 .*holds 16 of int64"):
         pretraining_batches(train(tmp_path / "a-*.tfrecord"), task())
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (
+            {"masked_lm_positions": np.full((8, 3), 12)},
+            r"record 0: masked_lm_positions\[0\] is 12, of weight 1; .* of 12 tokens",
+        ),
+        (
+            {"masked_lm_weights": np.full((8, 3), np.nan, np.float32)},
+            r"is \d+, of weight nan; expected .* a weight from 0 on",
+        ),
+        ({"masked_lm_weights": -np.ones((8, 3), np.float32)}, "of weight -1; expected"),
+        ({"masked_lm_ids": np.ones((8, 2), np.int64)}, r"masked_lm_ids int64\[2\]: another type or length"),
+        ({"segment_ids": np.ones((8, 9), np.int64)}, r"segment_ids int64\[9\]: another type or length"),
+        ({"input_mask": np.ones((8, 16), np.float32)}, r"input_mask float32\[16\]: another type or length"),
+        (
+            {"next_sentence_labels": np.ones((8, 0), np.int64)},
+            r"next_sentence_labels int64\[0\]: another type or length",
+        ),
+    ],
+    ids=range(7),
+)
+def test_records_whose_features_do_not_fit_each_other(tmp_path, changed, words, packed):
+    """In a packed row, a place behind the text is in the next example."""
+    _write_foreign(tmp_path / "a.tfrecord", **changed)
+    with pytest.raises(DataError, match=words):
+        pretraining_batches(train(tmp_path / "a.tfrecord", global_batch_size=8, pack_sequences=packed), task())
 
 
 def test_ids_beyond_the_vocabulary_name_the_record(tmp_path):
