@@ -64,6 +64,11 @@ class TrainingRun(OpenRun):
         """The stage that has written the checkpoint of a step."""
         return next((stage for stage in self.stages if step <= stage.span.end), self.stages[-1])
 
+    def _end_of_call(self, step: int) -> int:
+        """The step to which a call trains that resumes after `step`."""
+        most = self.given.trainer.steps_a_call
+        return self.steps if most is None else min(self.steps, step + most)
+
     def _report_done(self, step: int) -> None:
         _log.info(
             f"nothing to do: {self.model_dir} holds a checkpoint of step {step}, and the run has {self.steps} "
@@ -132,7 +137,7 @@ class TrainingRun(OpenRun):
         )
 
     def _rehearse(self, step: int) -> dict[str, float]:
-        left = min(self.given.trainer.steps_a_call or self.steps, self.steps - step)
+        left = self._end_of_call(step) - step
         if left < 1:
             self._report_done(step)
             return {}
@@ -150,8 +155,8 @@ class TrainingRun(OpenRun):
         if self._is_chief:
             self._keep_config()
             keep_own_tokenizer(self.stage.config, self.model_dir)
-        step, calls = info["step"], self.given.trainer.steps_a_call
-        end = min(self.steps, step + calls) if calls else self.steps
+        step = info["step"]
+        end = self._end_of_call(step)
         if step >= self.steps:
             self._report_done(step)
         elif end < self.steps:
