@@ -29,6 +29,7 @@ def pytest_configure(config):
     if warm_python.FOLDER_VARIABLE not in os.environ:  # a worker, and pytest in a test, have that of the session
         folder = Path(tempfile.mkdtemp(prefix="warm-python-"))
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        _compile_once(folder / "jax")
         warm_python.offer(folder)
     if config.getoption("--light"):
         sys.modules.update(
@@ -48,6 +49,13 @@ def _compile_quickly():
     os.environ["XLA_FLAGS"] = f"{own} {os.environ.get('XLA_FLAGS', '')}".strip()
 
 
+def _compile_once(folder: Path):
+    """The many runs of the same small models on JAX share what they have compiled, however fast it was."""
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+
+
 def pytest_ignore_collect(collection_path, config):
     if config.getoption("--light") and collection_path.suffix == ".py" and light.needs_heavy(collection_path):
         return True
@@ -57,6 +65,9 @@ def pytest_ignore_collect(collection_path, config):
 def pytest_collection_modifyitems(config, items):
     if config.getoption("--light"):
         items[:] = [item for item in items if not item.get_closest_marker("heavy")]
+    # Files with slow tests come first, so that at the end no worker has a long test while the others wait.
+    with_slow_tests = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in with_slow_tests)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -75,6 +86,16 @@ def _fault_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("faults")
     os.environ[faults.FOLDER_VARIABLE] = str(folder)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _same_variables():
+    """What a library sets in the environment, as Dask does for its workers, is not there in the next test."""
+    before = dict(os.environ)
+    yield
+    if dict(os.environ) != before:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @pytest.fixture(autouse=True)

@@ -80,6 +80,7 @@ def reader(tmp_path):
     return folder, environment
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_what_a_page_says_works(page, reader, tokenizer):
     folder, environment = reader

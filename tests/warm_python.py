@@ -59,7 +59,7 @@ class Process(subprocess.Popen):
     """A process of `COMMAND`. Signals, SIGKILL too, go to the fork itself."""
 
     def send_signal(self, number: int) -> None:
-        place = Path(os.environ.get(FOLDER_VARIABLE, ""), f"{_FORK}{self.pid}")
+        place = _place_of_fork(Path(os.environ.get(FOLDER_VARIABLE, "")), self.pid)
         if not place.is_file():
             super().send_signal(number)
         elif self.poll() is None:
@@ -75,8 +75,10 @@ def _call(arguments: list[str]) -> None:
     folder = Path(os.environ.get(FOLDER_VARIABLE, ""))
     if not (folder / _SESSION).is_file() or not hasattr(os, "pidfd_open") or not _is_plain(arguments):
         _call_cold(arguments)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # until they can be passed on
     with _connected(folder) as connection:
         request = {
+            "caller": os.getpid(),
             "arguments": arguments,
             "folder": os.getcwd(),
             "environment": dict(os.environ),
@@ -89,11 +91,12 @@ def _call(arguments: list[str]) -> None:
         fork = int(answers.readline() or 0)
         if not fork:  # the server has other variables
             _call_cold(arguments)
-        _write_whole(folder / f"{_FORK}{os.getpid()}", str(fork))
-        for each in (signal.SIGINT, signal.SIGTERM):
+        for each in _SIGNALS:
             signal.signal(each, lambda number, _: os.kill(fork, number))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         os.closerange(0, 3)  # whoever reads the standard streams waits for the fork alone
         code = int(answers.readline() or -signal.SIGKILL)
+    _place_of_fork(folder, os.getpid()).unlink(missing_ok=True)  # a later process may have this number
     if code < 0:
         if -code != signal.SIGKILL:
             signal.signal(-code, signal.SIG_DFL)
@@ -102,7 +105,12 @@ def _call(arguments: list[str]) -> None:
 
 
 def _call_cold(arguments: list[str]) -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     os.execv(sys.executable, [sys.executable, *arguments])
+
+
+def _place_of_fork(folder: Path, caller: int) -> Path:
+    return folder / f"{_FORK}{caller}"
 
 
 def _write_whole(path: Path, text: str) -> None:
@@ -157,6 +165,7 @@ def _start(folder: Path) -> None:
     os.closerange(3, 1024)
     os.sched_setaffinity(0, range(os.cpu_count() or 1))
     os.chdir("/")
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     environment = json.loads((folder / _SESSION).read_text(encoding="utf-8"))["environment"]
     os.execve(sys.executable, [sys.executable, __file__, "--serve", str(folder)], environment)
 
@@ -302,6 +311,7 @@ def _become(request: dict[str, Any]) -> None:
     os.sched_setaffinity(0, request["cores"])
     os.environ.clear()
     os.environ.update(request["environment"])
+    _write_whole(_place_of_fork(Path(os.environ[FOLDER_VARIABLE]), request["caller"]), str(os.getpid()))
     if "jax" in sys.modules:
         for variable, option in _JAX_OPTIONS.items():
             sys.modules["jax"].config.update(option, os.environ.get(variable))

@@ -79,7 +79,7 @@ def give_english(folder: Path) -> list[str]:
 
 def give_bert(folder: Path, format: str) -> None:
     """A BERT of one layer with the vocabulary `tests.pages.WORDS`, as a new folder in a format of published checkpoints."""
-    _write(folder, tiny("bert", num_hidden_layers=1, max_position_embeddings=128), format)
+    _write(folder, tiny("bert", max_position_embeddings=128), format)
     (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
 
 
@@ -87,7 +87,7 @@ def give_albert(folder: Path, texts: str) -> None:
     """A released ALBERT of one layer, as a new folder: model.ckpt-best, albert_config.json, 30k-clean.model."""
     from nlpdata import train_tokenizer
 
-    _write(folder, tiny("albert", num_hidden_layers=1, vocab_size=400, max_position_embeddings=512), "tf1")
+    _write(folder, tiny("albert", vocab_size=400, max_position_embeddings=512), "tf1")
     train_tokenizer(texts, str(folder / "30k-clean"), vocab_size=400, workers=1)
     (folder / "30k-clean.tokenizer.json").unlink()  # a published model comes without
 

@@ -80,6 +80,7 @@ def _number(text):
 
 
 @pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 def test_a_document_runs_from_data_to_score(system, tmp_path):
     folder = tmp_path / "work"

@@ -1,5 +1,7 @@
 """Records for the tests of training: made once by nlpdata from made-up text, 200 pieces, sequences of 32."""
 
+import sys
+
 import pytest
 
 import nlpdata
@@ -28,3 +30,15 @@ def record_sets(tmp_path_factory, tiny_model):  # noqa: F811
         )
         sets[name] = f"{folder / name}.tfrecord*"
     return sets
+
+
+@pytest.fixture
+def eagerly():
+    """TensorFlow takes few steps sooner as they come than it traces their graph; the numbers are the same."""
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is None:
+        yield
+        return
+    tensorflow.config.run_functions_eagerly(True)
+    yield
+    tensorflow.config.run_functions_eagerly(False)

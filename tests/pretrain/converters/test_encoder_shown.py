@@ -83,11 +83,11 @@ def test_weights_of_no_known_encoder_show_nothing():
 
 
 def test_a_configuration_that_contradicts_the_weights():
-    encoder = tiny("bert", num_attention_heads=4)
+    encoder = tiny("bert", num_attention_heads=4, num_hidden_layers=2)
     shown = shown_by(garden_shapes(encoder), "tf2", None)
     assert agreeing(shown, encoder, "here") == encoder
     for other, message in (
-        (tiny("bert", num_attention_heads=2), "num_attention_heads 4, the configuration says 2"),
+        (tiny("bert", num_attention_heads=2, num_hidden_layers=2), "num_attention_heads 4, the configuration says 2"),
         (tiny("bert", num_hidden_layers=3, num_attention_heads=4), "num_hidden_layers 2, the configuration says 3"),
         (tiny("albert"), "an encoder of type 'bert', the configuration says 'albert'"),
     ):
@@ -96,7 +96,7 @@ def test_a_configuration_that_contradicts_the_weights():
 
 
 def test_the_graph_decides_on_what_shapes_do_not_show():
-    encoder = tiny("bert", num_attention_heads=4, hidden_act="gelu_new")
+    encoder = tiny("bert", num_attention_heads=4, num_hidden_layers=2, hidden_act="gelu_new")
     shown = shown_by(garden_shapes(encoder), "tf2", GraphFacts(hidden_act="gelu_tanh", layer_norm_eps=1e-3))
     assert agreeing(shown, encoder, "here").options == replace(encoder.options, layer_norm_eps=1e-3)
 
@@ -190,7 +190,7 @@ def test_damage_to_a_graph_is_reported_or_not_seen(tmp_path):
 
 @pytest.mark.parametrize("shape", [(), (3,), (3, 4, 5, 6)])
 def test_shapes_of_damaged_weights_show_nothing(shape):
-    shapes = garden_shapes(tiny("bert"))
+    shapes = garden_shapes(tiny("bert", num_hidden_layers=2))
     for name in ("word_embeddings/embeddings", "transformer/layer_0/self_attention/query/kernel"):
         assert shown_by(shapes | {name: shape}, "tf2", None) is None
 

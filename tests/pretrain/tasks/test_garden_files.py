@@ -12,7 +12,7 @@ from pretrain.training import run_experiment
 from tests.pretrain.finetuning import LENGTH, records, squad_records
 from tests.pretrain.settings import garden_files as garden
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, pytest.mark.usefixtures("eagerly")]
 
 SHORT = {
     "trainer": {

@@ -13,6 +13,8 @@ from tests.nlpdata.conftest import as_text, random_documents, tiny_model  # noqa
 from tests.pretrain.finetuning import records, sentence_experiment
 from tests.pretrain.runs import changed, experiment, tiny
 
+pytestmark = pytest.mark.usefixtures("eagerly")
+
 
 def steps_of(config, packed, count=2):
     """(statistics of each step, rows of each step, the weights after them) of a run from the first step."""
@@ -80,7 +82,7 @@ def test_pretraining(short_records, encoder, masking, options):
     config = experiment(
         path,
         eval_path=path,
-        encoder=tiny(encoder, dropout=0.0, num_hidden_layers=1),
+        encoder=tiny(encoder, dropout=0.0),
         optimizer={"epsilon": 1e-3},
         warmup_steps=0,
         **options,
@@ -97,7 +99,7 @@ def test_sentence_prediction(tmp_path, kind, options):
     config = sentence_experiment(
         path,
         steps=2,
-        encoder=tiny("bert", dropout=0.0, num_hidden_layers=1),
+        encoder=tiny("bert", dropout=0.0),
         model={"use_encoder_pooler": kind != "multilabel"},
         **options,
     )

@@ -28,7 +28,7 @@ def curves(record_sets, tmp_path_factory):
     folder = tmp_path_factory.mktemp("curves")
     base = experiment(
         record_sets["static"],
-        encoder=tiny(dropout=0.0, num_hidden_layers=1),
+        encoder=tiny(dropout=0.0),
         trainer={"train_steps": STEPS},
         optimizer={"gradient_clip_norm": 0.3},
         learning_rate=5e-3,
@@ -40,7 +40,7 @@ def curves(record_sets, tmp_path_factory):
             config = changed(config, "runtime", distribution_strategy="mirrored", num_replicas=replicas)
         jobs[replicas, micro_steps] = (config, folder / f"{replicas}-{micro_steps}", "train")
     unclipped = experiment(
-        record_sets["static"], encoder=tiny(dropout=0.0, num_hidden_layers=1), learning_rate=5e-3,
+        record_sets["static"], encoder=tiny(dropout=0.0), learning_rate=5e-3,
         optimizer={"gradient_clip_norm": None},
         trainer={"train_steps": STEPS},
     )  # fmt: skip
@@ -68,7 +68,7 @@ def test_clipping_acted_in_those_runs(curves):
 def test_mixed_precision_and_loss_scaling_on_two_replicas(record_sets, tmp_path):
     base = experiment(
         record_sets["static"],
-        encoder=tiny(num_hidden_layers=1),
+        encoder=tiny(),
         trainer={"gradient_accumulation_steps": 2, "train_steps": 4},
         runtime={"distribution_strategy": "mirrored", "num_replicas": 2},
     )
@@ -141,7 +141,7 @@ def test_two_hosts_give_the_curve_of_one(record_sets, tmp_path):
     config = experiment(
         record_sets["static"],
         eval_path=record_sets["none"],
-        encoder=tiny(dropout=0.0, num_hidden_layers=1),
+        encoder=tiny(dropout=0.0),
         trainer=trainer,
     )
     config = changed(config, "task.validation_data", input_path=record_sets["static"])

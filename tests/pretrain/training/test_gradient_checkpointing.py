@@ -42,7 +42,10 @@ def test_the_step_is_the_same_with_dropout(record_sets, encoder, micro_steps, mo
 
     monkeypatch.setattr(TransformerLayer, "call", counted)
     config = experiment(
-        record_sets["static"], encoder=tiny(encoder, dropout=0.2), optimizer={"epsilon": 1e-3}, warmup_steps=0
+        record_sets["static"],
+        encoder=tiny(encoder, dropout=0.2, num_hidden_layers=2),
+        optimizer={"epsilon": 1e-3},
+        warmup_steps=0,
     )
     config = changed(config, "trainer", gradient_accumulation_steps=micro_steps)
     *_, expected = states_after(config)
@@ -53,10 +56,9 @@ def test_the_step_is_the_same_with_dropout(record_sets, encoder, micro_steps, mo
         np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_moments_in_bfloat16_are_stored_and_restored(record_sets):
-    config = experiment(
-        record_sets["static"], encoder=tiny(num_hidden_layers=1), optimizer={"momentum_dtype": "bfloat16"}
-    )
+    config = experiment(record_sets["static"], encoder=tiny(), optimizer={"momentum_dtype": "bfloat16"})
     half, whole = states_after(config)
     assert {values.dtype.name for values in half.values()} <= {"float32", "int32", "int64"}
     (again,) = states_after(config, 1, half, first=1)

@@ -75,7 +75,7 @@ def base(record_sets):
     return experiment(
         record_sets["static"],
         eval_path=record_sets["static"],
-        encoder=tiny(dropout=0.0),
+        encoder=tiny(dropout=0.0, num_hidden_layers=2),
         trainer={"train_steps": STEPS},
         optimizer={"gradient_clip_norm": 0.3},
         learning_rate=5e-3,

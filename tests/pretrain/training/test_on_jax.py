@@ -22,7 +22,6 @@ TESTS = (
     "optimizers/test_optimizers.py::test_adamw_equals_numpy",
     "optimizers/test_optimizers.py::test_lamb_equals_numpy",
     "tasks/test_pretraining.py::test_sums_equal_numpy",
-    "training/test_stages.py::test_a_crash_in_either_stage_leaves_no_trace",
     "test_extending.py::test_the_documented_layers_equal_numpy",
     "test_extending.py::test_the_documented_task_from_data_to_metrics",
 )

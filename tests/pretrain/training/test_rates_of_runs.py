@@ -31,7 +31,7 @@ def without_schedule(folder):
 @pytest.fixture(scope="module")
 def config(record_sets):
     trainer = {"checkpoint_interval": 3, "tensorboard": False, "num_train_epochs": 2}
-    return experiment(record_sets["static"], encoder=tiny("bert", num_hidden_layers=1), warmup_steps=2, trainer=trainer)
+    return experiment(record_sets["static"], encoder=tiny("bert"), warmup_steps=2, trainer=trainer)
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +55,7 @@ def test_the_rate_given_is_the_peak_and_the_checkpoint_stores_it(whole):
     assert (schedule["type"], schedule["end_rate"], schedule["power"]) == ("polynomial", 0.0, 1.0)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_an_older_checkpoint_keeps_its_rate(whole, config, tmp_path):
     model_dir = tmp_path / "run"
     shutil.copytree(whole[0], model_dir)
@@ -75,6 +76,7 @@ def test_an_older_checkpoint_keeps_its_rate(whole, config, tmp_path):
     assert [found[step] for step in (6, 7)] == pytest.approx([1e-3 / 4, 1e-3 / 8], rel=1e-5)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_decay_begins_at_a_checkpoint_of_the_stable_phase(config, tmp_path):
     """A copied checkpoint, with another length of the run, makes the run that had that length from the start."""
 
@@ -116,7 +118,7 @@ def test_the_best_checkpoint_is_the_best_also_after_a_resume_and_in_an_export(re
         "validation_interval": 3, "tensorboard": False,
     }  # fmt: skip
     config = experiment(
-        record_sets["static"], eval_path=record_sets["dynamic"], encoder=tiny("bert", 0.0, num_hidden_layers=1), learning_rate=5e-3,
+        record_sets["static"], eval_path=record_sets["dynamic"], encoder=tiny("bert", 0.0), learning_rate=5e-3,
         trainer=trainer, 
     )  # fmt: skip
     model_dir = tmp_path / "run"

@@ -21,7 +21,7 @@ def losses(model_dir) -> list[float]:
 def test_the_same_curve(record_sets, tmp_path, precision, micro_steps, apart):
     config = experiment(
         record_sets["dynamic"],
-        encoder=tiny("bert", num_hidden_layers=1),
+        encoder=tiny("bert"),
         trainer={"train_steps": 6, "gradient_accumulation_steps": micro_steps},
         optimizer={"gradient_clip_norm": 0.3},
         runtime={"mixed_precision_dtype": precision, "distribution_strategy": "one_device"},
@@ -35,9 +35,7 @@ def test_the_same_curve(record_sets, tmp_path, precision, micro_steps, apart):
 @pytest.mark.slow
 def test_batches_of_several_lengths(tmp_path):
     """Each length is compiled for itself."""
-    config = sentence_experiment(
-        records(tmp_path / "train.tfrecord", 48), batch=8, steps=4, encoder=tiny("bert", num_hidden_layers=1)
-    )
+    config = sentence_experiment(records(tmp_path / "train.tfrecord", 48), batch=8, steps=4, encoder=tiny("bert"))
     for xla in (True, False):
         run(changed(config, "runtime", enable_xla=xla), tmp_path / str(xla))
     assert losses(tmp_path / "True") == pytest.approx(losses(tmp_path / "False"), rel=1e-5)
@@ -71,7 +69,7 @@ def test_a_step_that_xla_cannot_compile(record_sets, tmp_path, a_gpu):
     """auto computes it without, and starts from the same state; true is an error."""
     config = experiment(
         record_sets["static"],
-        encoder=tiny("bert", num_hidden_layers=1),
+        encoder=tiny("bert"),
         trainer={"train_steps": 3},
         runtime={"distribution_strategy": "one_device"},
     )
