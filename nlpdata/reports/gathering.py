@@ -70,7 +70,7 @@ def gather_corpus(request: ReportRequest, inputs: Sequence[str], folder: Path, l
     setup = Setup(
         folder, request.text_key, tokenizer.spec if tokenizer else None, index.save(folder) if index else None
     )
-    with disk_errors("report", folder, "Nothing was written."):
+    with disk_errors("report", folder, "Set the environment variable TMPDIR to a folder with more room"):
         counts = _survey(portions, setup, request)
         repeated_lines, some_lines = find_repeated(folder, sorted(counts.line_keys))
         repeated_documents, _ = find_repeated(folder, sorted(counts.document_keys))

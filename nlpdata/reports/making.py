@@ -4,6 +4,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from nlpdata.files.json_files import read_object
 from nlpdata.files.paths import AnyPath, file_size, is_device, is_remote, open_binary, path_of
 from nlpdata.files.patterns import each_named, find_paths
 from nlpdata.files.temporary import temporary
-from nlpdata.files.writing import write_whole
+from nlpdata.files.writing import new_file
 from nlpdata.options import takes
 from nlpdata.records.contract import find_meta, is_record_name, read_meta
 from nlpdata.records.reader import is_record_file
@@ -124,20 +125,22 @@ class _Targets:
                 )
 
     def write(self, made: Report, matches: str | None) -> list[str]:
-        """Writes the files, the page last; a list of an older report goes. Their names."""
-        files: dict[AnyPath, str] = {
-            self.markdown: f"{page.markdown(made)}\n{_MARKDOWN_END}",
-            self.page: page.html(made),
-        }
+        """Writes the files, all or none, the page last; a list of an older report goes. Their names."""
+        texts = {self.markdown: f"{page.markdown(made)}\n{_MARKDOWN_END}", self.page: page.html(made)}
         if matches is not None:
-            files = {self.listed: matches, **files}
+            texts = {self.listed: matches, **texts}
+        files = {path: text.encode("utf-8", "backslashreplace") for path, text in texts.items()}
         with writing(self.page):
-            if not is_remote(self.page):
-                Path(str(self.page)).parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(self.page, Path):
+                self.page.parent.mkdir(parents=True, exist_ok=True)
+            with ExitStack() as stack:  # they get their names once all are written, the one that was entered first last
+                places: dict[AnyPath, AnyPath] = {
+                    path: stack.enter_context(new_file(path)) for path in reversed(files) if isinstance(path, Path)
+                }
+                for path, content in files.items():
+                    places.get(path, path).write_bytes(content)
             if matches is None and _is_report(self.listed):
                 self.listed.unlink()
-            for path, text in files.items():
-                write_whole(path, text.encode("utf-8", "backslashreplace"))
         return [str(path) for path in (self.page, self.markdown, *([self.listed] if matches is not None else []))]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from nlpdata.errors import printable
 from nlpdata.files.json_files import write_file
 from nlpdata.reports import run_words
 from nlpdata.reports.page import Code, Notes, Report, Section, Table, markdown
@@ -111,11 +112,13 @@ def _metadata(
         found["library_name"] = chosen.library
     found |= {"pipeline_tag": pipeline, "tags": [checkpoint.known_encoder.type]}
     name = _evaluated_on(run, scores)
-    metrics = [{"type": metric, "value": value} for metric, value in scores.items() if metric not in _NO_SCORES]
+    metrics = [
+        {"type": printable(metric), "value": value} for metric, value in scores.items() if metric not in _NO_SCORES
+    ]
     if run is not None and name and metrics:
-        data = {"type": _identifier(name), "name": name}
+        data = {"type": _identifier(name), "name": printable(name)}
         result = {"task": {"type": pipeline}, "dataset": data, "metrics": metrics}
-        found["model-index"] = [{"name": run.name, "results": [result]}]
+        found["model-index"] = [{"name": printable(run.name), "results": [result]}]
     return found
 
 

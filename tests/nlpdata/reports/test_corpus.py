@@ -21,6 +21,7 @@ from nlpdata.reports.options import ReportRequest
 from nlpdata.reports.overlap import LIST_HEAD
 from nlpdata.reports.page import names_of
 from nlpdata.reports.survey import chosen_examples
+from tests.disks import files_up_to
 from tests.nlpdata.commands import run_command, visible
 from tests.nlpdata.conftest import as_text, random_documents
 
@@ -126,6 +127,21 @@ def test_the_command(corpus, tmp_path, tiny_model, capsys, monkeypatch):
     assert (page.read_text(), page.with_suffix(".md").read_text()) == first
     assert "unknown tokens" in done.out
     assert visible(page.parent) == ["r.html", "r.md"]
+
+
+def test_a_full_disk_leaves_the_older_report(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("One.\n")
+    page = tmp_path / "r.html"
+    assert run_command(capsys, "report", tmp_path / "a.txt", "--output", page, "--workers", 1).code == 0
+    first = page.read_bytes(), page.with_suffix(".md").read_bytes()
+    assert len(first[1]) < 12_000 < len(first[0])
+    (tmp_path / "a.txt").write_text("Two.\n")
+    with files_up_to(12_000):
+        done = run_command(capsys, "report", tmp_path / "a.txt", "--output", page, "--workers", 1, "--overwrite")
+    assert done.code == 1
+    assert "r.html: cannot be written: File too large" in done.err
+    assert (page.read_bytes(), page.with_suffix(".md").read_bytes()) == first
+    assert sorted(os.listdir(tmp_path)) == ["a.txt", "r.html", "r.md"]
 
 
 def test_the_title_of_many_files_is_short():
