@@ -19,7 +19,7 @@ BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
 _BEGUN = re.compile(r"^section (\d+\.\d+) (.*)$", re.MULTILINE)
 _PRINTED = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_NUMBER = re.compile(r"(-?\d[\d,.]*(?:e-?\d+)?)")
+_NUMBER = re.compile(r"((?:\d+[hm])*\d+s\b|-?\d[\d,.]*(?:e-?\d+)?)")  # a time, 2m05s, is one, too
 _SPACES = re.compile(r"(\\ )+")  # as re.escape writes them
 _OF_LIBRARIES = re.compile(
     r"^([IWEF]\d{4} |\d{4}-\d\d-\d\d .*: [IWEF] |WARNING|.*(absl|oneDNN|cuInit|CUDA|AVX2|TF-TRT|[A-Z]\w+Warning:))",
@@ -123,7 +123,8 @@ def printed(text: str) -> list[str]:
 
 def _any_number(line: str) -> Iterator[str]:
     for number, part in enumerate(_NUMBER.split(line)):
-        yield r"-?\d[\d,.]*(e-?\d+)?" if number % 2 else re.escape(part)
+        any_like_it = r"[\dhms]+" if part.endswith("s") else r"-?\d[\d,.]*(e-?\d+)?"
+        yield any_like_it if number % 2 else re.escape(part)
 
 
 def give_datasets(folder: Path) -> None:
