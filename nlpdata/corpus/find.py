@@ -16,7 +16,7 @@ from nlpdata.errors import UsageError, closest, opt
 from nlpdata.files import PathNames
 from nlpdata.files.compression import detect_compression
 from nlpdata.files.paths import file_size, is_remote, open_binary, path_of
-from nlpdata.files.patterns import each_named, find_paths
+from nlpdata.files.patterns import as_names, each_named, find_paths
 from nlpdata.files.sets import marker_of, refuse_marked, without_shard
 from nlpdata.keys import hash_bytes
 from nlpdata.text.encoding import HEAD_BYTES, check_is_text
@@ -44,7 +44,7 @@ def find_files(
       is_text: whether a file is text, which is then looked at.
     """
     wanted = tuple(endings) or (JSON_LINES if json_lines else TEXT)
-    given = [os.fspath(each) for each in ([patterns] if isinstance(patterns, str | os.PathLike) else patterns)]
+    given = as_names(patterns)
     if not given:
         raise UsageError(f"{opt('input')}: no file or pattern was given")
     matches: list[tuple[str, float]] = []

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
+from nlpdata.files import PathNames
 from nlpdata.files.paths import is_remote, path_of
 from nlpdata.files.remote import RemotePath
 
@@ -12,13 +13,19 @@ T = TypeVar("T")
 _MOST_COMMAS = 8  # parts between commas that may be one name: a long list that fails is not tried in every way
 
 
+def as_names(given: PathNames) -> list[str]:
+    """What was given, one name or several, as a list of texts."""
+    return [os.fspath(each) for each in ([given] if isinstance(given, str | os.PathLike) else given)]
+
+
 def find_paths(pattern: str) -> list[str]:
-    """What a path or a pattern names (`**` goes into folders), sorted; a file of the very name goes first.
+    """What a path or a pattern names (`**` goes into folders, `~` is the home folder), sorted; a file of the very name goes first.
 
     A folder of the very name wins, too: in `runs[1]/train*` where `runs[1]` is one, only the star is a pattern. Of a remote
     file system only files. Empty where there is nothing.
     """
     if not is_remote(pattern):
+        pattern = os.path.expanduser(pattern)
         if os.path.lexists(pattern):
             return [pattern]
         return sorted(set(glob.glob(_with_literal_folder(pattern), recursive=True)))

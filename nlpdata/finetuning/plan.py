@@ -1,7 +1,6 @@
 """What a run of create_finetuning will do, decided before it starts: the same for every executor."""
 
 import logging
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from nlpdata.corpus import CorpusFile, fingerprint
 from nlpdata.errors import UsageError, opt
 from nlpdata.files import PathName
 from nlpdata.files.paths import AnyPath, is_remote, path_of
+from nlpdata.files.patterns import as_names
 from nlpdata.finetuning import stages
 from nlpdata.finetuning.datasets import SPLIT_NAMES, Dataset, Split, choose_splits, open_dataset
 from nlpdata.finetuning.options import FinetuningOptions, FinetuningRequest
@@ -104,9 +104,8 @@ class Plan:
 
 def make_plan(request: FinetuningRequest) -> Plan:
     """Looks at the dataset, as far as it takes to know that the run can start. Raises UsageError, DataError."""
-    input, chosen = request.input, request.options
-    given = [input] if isinstance(input, str | os.PathLike) else [*(input or ())]
-    inputs = [os.fspath(each) for each in given]
+    chosen = request.options
+    inputs = as_names(() if request.input is None else request.input)
     if request.tokenizer is None:
         raise UsageError(f"{opt('tokenizer')} is missing, e.g. {opt('tokenizer', 'tok/spm.model')}.")
     named = {"train": request.train_output, "dev": request.dev_output, "test": request.test_output}

@@ -18,7 +18,7 @@ from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.files import PathName, PathNames
 from nlpdata.files.mapping import MappedFile, Spool
 from nlpdata.files.paths import AnyPath, file_checksum, is_device, is_remote, path_of
-from nlpdata.files.patterns import each_named, find_paths
+from nlpdata.files.patterns import as_names, each_named, find_paths
 from nlpdata.files.ranges import BlockCache
 from nlpdata.files.remote import RemotePath
 from nlpdata.records.contract import Feature, find_meta, read_meta, refuse_while_committing
@@ -36,8 +36,8 @@ def find_records(paths: PathNames) -> list[AnyPath]:
     UsageError where one matches nothing.
     """
     found: list[AnyPath] = []
-    for text in [paths] if isinstance(paths, str | os.PathLike) else list(paths):
-        for part, names in each_named(str(text), _find):
+    for text in as_names(paths):
+        for part, names in each_named(text, find_paths):
             if not names:
                 here = "" if is_remote(part) else f" (current folder: {os.getcwd()})"
                 raise UsageError(f"no file matches {part!r}{here}.{_closest_file(part)}")
@@ -47,10 +47,6 @@ def find_records(paths: PathNames) -> list[AnyPath]:
                     raise UsageError(f"{name} is a folder. Name the record files: '{name}/*.tfrecord*'")
                 found.append(path)
     return list(dict.fromkeys(found))
-
-
-def _find(pattern: str) -> list[str]:
-    return find_paths(pattern if is_remote(pattern) else os.path.expanduser(pattern))
 
 
 def _closest_file(pattern: str) -> str:

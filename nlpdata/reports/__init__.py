@@ -1,1 +1,1 @@
-"""Reports of corpora and records: facts to a page (`page`, with `charts`), as HTML and as Markdown."""
+"""Reports of corpora, records and runs: facts to a page (`page`, with `charts`), as HTML and as Markdown."""

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nlpdata.errors import UsageError, closest, opt
+from nlpdata.files import PathNames
 from nlpdata.files.paths import is_remote
-from nlpdata.files.patterns import each_named, find_paths
+from nlpdata.files.patterns import as_names, each_named, find_paths
 from nlpdata.finetuning.datasets import DATASETS, OWN_FILES, SPELLINGS, BadRow, Dataset, Split, open_dataset, plain_name
 from nlpdata.finetuning.dialects import recognise
 from nlpdata.finetuning.lines import all_lines
@@ -40,7 +41,7 @@ class EvaluationSet:
     rows: Callable[[], Iterator[Texts | BadRow]]
 
 
-def open_evaluation(paths: Sequence[str]) -> list[EvaluationSet]:
+def open_evaluation(paths: PathNames) -> list[EvaluationSet]:
     """The evaluation sets that paths, patterns or comma-separated lists of these name.
 
     A folder of a published dataset (glue/MRPC, aclImdb, ...) stands for its dev and test splits; a file in one is read as that
@@ -50,7 +51,7 @@ def open_evaluation(paths: Sequence[str]) -> list[EvaluationSet]:
     Raises UsageError where nothing matches or a folder is of no known dataset, DataError where a file cannot be read.
     """
     found: dict[str, EvaluationSet] = {}
-    for given in paths:
+    for given in as_names(paths):
         for part, names in each_named(given, _find):
             if not names:
                 raise UsageError(f"{opt('evaluation')}: {part!r} matches no file.")
@@ -64,7 +65,7 @@ def _find(pattern: str) -> list[str]:
         raise UsageError(
             f"{opt('evaluation')}: evaluation sets are read from this machine. Received: {pattern}. Copy it here."
         )
-    return find_paths(str(Path(pattern).expanduser()))
+    return find_paths(pattern)
 
 
 def _sets(path: Path) -> list[EvaluationSet]:

@@ -1,6 +1,5 @@
 """Reads a corpus for its report, in worker processes."""
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from nlpdata.corpus.sample import sampled_documents
 from nlpdata.corpus.source import line_numbers
 from nlpdata.errors import DataError
 from nlpdata.execution.executor import Progress
-from nlpdata.files import PathNames
 from nlpdata.output import disk_errors
 from nlpdata.reports import overlap
 from nlpdata.reports.contamination import Place, contaminated, make_index
@@ -63,7 +61,7 @@ def gather_corpus(request: ReportRequest, inputs: Sequence[str], folder: Path, l
     files, warnings = find_files(inputs, json_lines=request.text_key is not None)
     before = [fingerprint(file) for file in files]
     tokenizer = load_tokenizer(request.tokenizer) if request.tokenizer is not None else None
-    index = make_index(open_evaluation(_names(request.evaluation)), request.ngram) if request.evaluation else None
+    index = make_index(open_evaluation(request.evaluation), request.ngram) if request.evaluation else None
     portions = plan_portions(files, _PORTION_BYTES, request.text_key)
     if request.limit is not None:
         portions = sampled_documents(portions, request.limit)
@@ -99,10 +97,6 @@ def gather_corpus(request: ReportRequest, inputs: Sequence[str], folder: Path, l
         for each in found
     }
     return Gathered(facts, overlap.match_list(index, found, places) if index else None, figures)
-
-
-def _names(given: PathNames) -> list[str]:
-    return [os.fspath(each) for each in ([given] if isinstance(given, str | os.PathLike) else given)]
 
 
 def _survey(portions: Sequence[Portion], setup: Setup, request: ReportRequest) -> Counts:

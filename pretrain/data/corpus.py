@@ -60,8 +60,7 @@ def names_corpus(config: DataConfig) -> bool:
 
 
 def _named(pattern: str) -> list[str]:
-    path = os.path.expanduser(pattern)
-    return find_paths(path) or find_paths(_WEIGHT.sub("", path))
+    return find_paths(pattern) or find_paths(_WEIGHT.sub("", pattern))
 
 
 def _has_text_name(name: str) -> bool:

@@ -11,7 +11,7 @@ from nlpdata.reports.corpus import corpus_report
 from nlpdata.reports.evaluation import open_evaluation
 from nlpdata.reports.finetuning import finetuning_report
 from nlpdata.reports.gathering import gather_corpus
-from nlpdata.reports.making import _record_files
+from nlpdata.reports.inputs import named_paths, record_files
 from nlpdata.reports.options import ReportRequest
 from nlpdata.reports.record_gathering import gather_records
 from nlpdata.reports.records import pretraining_report
@@ -83,7 +83,7 @@ def _report(case: Case, folder: Path) -> None:
     if case.draw.random() < 0.05:
         case.command(main, "report", folder, "--output", case.folder / "r.html", "--workers", 1)
         return
-    files = _record_files([str(folder)])
+    files = record_files(named_paths([str(folder)]))
     assert files
     facts = gather_records(
         ReportRequest(str(folder), "r.html", workers=1, limit=case.draw.choice((None, 3))), "x", files

@@ -75,3 +75,12 @@ def test_folders_of_the_very_name_are_no_patterns(folder, tmp_path):
     assert find_paths(f"{start}/train-[1].txt") == [f"{start}/train-[1].txt"]  # so is a file
     assert find_paths(f"{start}/**/*-1.txt") == [f"{start}/train-1.txt"]
     assert find_paths(f"{tmp_path}/s[1-9]/train-1*") == [f"{tmp_path}/s1/train-1.txt"]  # no folder of that name
+
+
+def test_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).touch()
+    files = [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")]
+    assert find_paths("~/*.txt") == files
+    assert [found for _, found in each_named("~/a.txt,~/b.txt", find_paths)] == [[file] for file in files]

@@ -16,7 +16,7 @@ from nlpdata.corpus.sample import sampled_documents
 from nlpdata.reports import gathering
 from nlpdata.reports.corpus import corpus_report
 from nlpdata.reports.gathering import gather_corpus
-from nlpdata.reports.making import _record_files
+from nlpdata.reports.inputs import named_paths, record_files
 from nlpdata.reports.options import ReportRequest
 from nlpdata.reports.overlap import LIST_HEAD
 from nlpdata.reports.page import names_of
@@ -165,7 +165,7 @@ def test_examples_are_from_all_files_in_whatever_order_parts_come():
 
 def test_json_lines(tmp_path):
     (tmp_path / "lines.json").write_text('{"body": "One."}\n{"body": "Two."}\n')
-    assert _record_files([f"{tmp_path}/lines.json"], of_json_lines=True) is None
+    assert record_files(named_paths([f"{tmp_path}/lines.json"]), of_json_lines=True) is None
     (tmp_path / "a.jsonl").write_text('{"body": "One. Two."}\n{"body": ["a b", "c"]}\n')
     facts = _gather(f"{tmp_path}/a.jsonl", tmp_path, text_key="body")
     assert facts.counts.document_sentences == {1: 1, 2: 1}

@@ -13,6 +13,7 @@ from nlpdata.records.encoding import encode_examples
 from nlpdata.records.inspection import inspect_records
 from nlpdata.records.writer import ShardWriter
 from nlpdata.reports.finetuning import finetuning_report
+from nlpdata.reports.inputs import named_paths, record_files
 from nlpdata.reports.options import ReportRequest
 from nlpdata.reports.page import Chart, Report, Table, markdown
 from nlpdata.reports.record_gathering import gather_records
@@ -197,15 +198,13 @@ def test_answers_and_scores(tmp_path, tiny_model, monkeypatch):
 
 @pytest.mark.parametrize("given", ["x.meta.json", "x.tfrecord-00000-of-00002", "x*", "."])
 def test_how_records_are_named(pretraining, tmp_path, monkeypatch, given):
-    from nlpdata.reports import making
-
     monkeypatch.chdir(pretraining)
-    found = making._record_files([given])
+    found = record_files(named_paths([given]))
     assert found is not None
     expected = {"x.meta.json": 2, "x.tfrecord-00000-of-00002": 1}.get(given, 3)
     assert len(found) == expected
     assert all(path.name.startswith("x.") and "tfrecord" in path.name for path in found)
-    assert making._record_files([str(tmp_path)]) is None
+    assert record_files(named_paths([str(tmp_path)])) is None
 
 
 def test_options_of_text_are_refused(pretraining, tmp_path, capsys):
