@@ -23,6 +23,7 @@ import yaml
 from nlpdata.errors import DataError
 from nlpdata.files.json_files import json_lines, parse_object
 from nlpdata.files.json_kinds import LIST, OBJECT, TEXT, TEXTS, Kind, fault, or_null, whole
+from nlpdata.files.yaml_faults import YAML_FAULTS, yaml_fault
 
 METRICS, CONFIG, RUN_FILE, CHECKPOINTS = "metrics.jsonl", "params.yaml", "run.json", "checkpoints"
 EVAL_RESULTS, EVAL_DATA = "eval_results.json", "eval_data.json"
@@ -305,9 +306,8 @@ def _read_config(path: Path, faults: list[str]) -> dict[str, Any]:
     except DataError as error:
         faults.append(str(error))
         return {}
-    except (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError) as error:
-        # The last three are PyYAML's for a tag whose value is of another kind, such as `!!int ""`.
-        faults.append(f"{path}: is not YAML: {' '.join(str(error).split())}")
+    except YAML_FAULTS as error:
+        faults.append(f"{path}: is not YAML: {yaml_fault(error)}")
         return {}
     fields: dict[str, Any] = {}
     size = 0

@@ -11,6 +11,7 @@ from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.files.fetching import fetched
 from nlpdata.files.paths import is_remote, read_file
 from nlpdata.files.writing import write_whole
+from nlpdata.files.yaml_faults import YAML_FAULTS, yaml_fault
 from nlpdata.registry import user_modules
 from nlpdata.reports.run_facts import CONFIG as SAVED_NAME
 from pretrain.settings.schema import ExperimentConfig, own_modules
@@ -107,15 +108,18 @@ def read_yaml(path: str | os.PathLike) -> Section:
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise UsageError(f"{path}{line}: is not valid YAML: {error.problem}.") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise UsageError(f"{path}: is not valid YAML: {' '.join(str(error).split())}.") from None
-    except RecursionError:
-        raise UsageError(f"{path}: is nested too deeply for a configuration.") from None
+    except YAML_FAULTS as error:
+        raise UsageError(f"{path}: is not valid YAML: {yaml_fault(error)}.") from None
     if tree is None:
         return Section()
     if not isinstance(tree, Section):
-        raise UsageError(f"{path}: expected sections such as `trainer:`. Received: {str(tree)[:80]!r}.")
+        raise UsageError(f"{path}: expected sections such as `trainer:`. Received: {_beginning(tree)}.")
     return tree
+
+
+def _beginning(tree: Any) -> str:
+    """The beginning of a scalar; of a list its kind: aliases may make its text endless."""
+    return "a list" if isinstance(tree, list | tuple | set) else repr(str(tree)[:80])
 
 
 def dump_yaml(config: ExperimentConfig) -> str:

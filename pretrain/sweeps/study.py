@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from nlpdata.errors import DataError, UsageError, closest
+from nlpdata.files.yaml_faults import YAML_FAULTS, yaml_fault
 from pretrain.tasks.metrics import Better
 
 SCALES = {"linear": "UNIT_LINEAR_SCALE", "log": "UNIT_LOG_SCALE", "reverse_log": "UNIT_REVERSE_LOG_SCALE"}
@@ -220,8 +221,10 @@ def study_of_file(path: Path) -> Study:
         raise UsageError(f"--study {path}: there is no such file.")
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise DataError(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except YAML_FAULTS as error:
+        raise DataError(f"{path}: cannot be read: {yaml_fault(error)}") from None
     if not isinstance(content, dict):
         raise UsageError(f"{path}: expected a section studySpec (Vertex AI) or trainingInput (AI Platform).")
     older = content.get("trainingInput", content)

@@ -35,9 +35,11 @@ def test_json_and_anchors_are_read(tmp_path):
         ("a: 1\nb: [1,\n", "a.yaml:3: is not valid YAML"),
         ("a: 1\nb: 2\na: 3\n", "a.yaml:3: is not valid YAML: 'a' twice"),
         ("- 1\n- 2\n", "expected sections such as `trainer:`"),
+        ('a: !!int ""\n', "is not valid YAML: a tag, such as !!int, has a value of another kind"),
+        ("- &a0 [x]\n" + "".join(f"- &a{n} [{f'*a{n - 1}, ' * 9}]\n" for n in range(1, 12)), "Received: a list"),
         ("just words", "expected sections such as `trainer:`"),
         ("a: !!python/object:os.system {}\n", "a.yaml:1: is not valid YAML"),
-        ("[" * 20_000, "nested too deeply for a configuration"),
+        ("[" * 20_000, "is not valid YAML: it is nested too deeply"),
         ("? [a, b]\n: 1\n", "a.yaml:1: is not valid YAML: a name must be text"),
     ],
 )
