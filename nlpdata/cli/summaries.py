@@ -7,20 +7,13 @@ from nlpdata.cli.results import Summary, table
 from nlpdata.execution.executor import duration
 from nlpdata.reports.charts import shown
 from nlpdata.reports.page import size
+from nlpdata.text.loss import counter_name
 
 if TYPE_CHECKING:
     from nlpdata import CreationResult, FinetuningResult, ReportResult, SplittingResult, TrainingResult, VerifyReport
     from nlpdata.output.estimate import Estimate
 
 CLASSES_SHOWN = 20
-_NAMES = {
-    "answers_cut": "answers that no window holds",
-    "tokens_truncated": "tokens cut off",
-    "tokens_unknown": "tokens unknown to the tokenizer",
-    "truncated": "texts cut off",
-    "truncated_by_half": "texts that lose more than half",
-}
-"""Counter of the meta file -> what it is called on the screen, where its name does not say it."""
 
 Rows = list[tuple[str, int]]
 
@@ -71,10 +64,9 @@ def of_report(result: "ReportResult") -> Summary:
     width = max(map(len, result.figures))
     lines = [f"{name:<{width}}  {shown(value):>14}" for name, value in result.figures.items()]
     for name, found in result.overlap.items():
-        told = found["rows"] - found["too_short"]
-        lines.append(
-            f"{name}: {found['contaminated']:,} of {told:,} rows are in the corpus, {found['too_short']:,} are too short to tell"
-        )
+        short = found["too_short"]
+        more = f", {short:,} {'is' if short == 1 else 'are'} too short to tell" if short else ""
+        lines.append(f"{name}: {found['contaminated']:,} of {found['rows']:,} rows are in the corpus{more}")
     return Summary("report", vars(result), [*lines, f"written: {', '.join(result.files)}"])
 
 
@@ -159,7 +151,7 @@ def _finetuning_rows(split: str, counters: Mapping) -> Rows:
     """Of a split's counters in the meta file of fine-tuning records."""
     plain = {name: count for name, count in counters.items() if isinstance(count, int) and name != "examples"}
     rows = [(f"{split}: records", counters["examples"]), *_classes(counters.get("labels", {}))]
-    rows += [(f"  {_NAMES.get(name) or name.replace('_', ' ')}", count) for name, count in plain.items()]
+    rows += [(f"  {counter_name(name)}", count) for name, count in plain.items()]
     rows += [(f"  left out, {reason.replace('_', ' ')}", n) for reason, n in counters["dropped"].items()]
     return rows + [(f"  {reason.replace('_', ' ')}", count) for reason, count in counters["notes"].items()]
 

@@ -122,7 +122,8 @@ def _label(label: np.ndarray, label_names: Sequence[str] | None) -> str:
         chosen = [names[i] if i < len(names) else str(i) for i in np.flatnonzero(label).tolist()]
         return ", ".join(chosen) or "none"
     value = int(label[0])
-    return f"{value} ({names[value]})" if 0 <= value < len(names) else str(value)
+    name = str(names[value]) if 0 <= value < len(names) else str(value)
+    return f"{value} ({name})" if name != str(value) else name
 
 
 def _fill(text: str, first: str, rest: str) -> str:

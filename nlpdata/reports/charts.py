@@ -97,7 +97,9 @@ def histogram(title: str, counts: Mapping[int, int], x_label: str, y_label: str,
       note: a sentence below.
     """
     edges, heights, is_open = binned(counts)
-    names = [f"{low:,}" if high - low == 1 else f"{low:,} to {high - 1:,}" for low, high in pairwise(edges)]
+    ends = min(counts, default=0), max(counts, default=0)
+    bins = [(max(low, ends[0]), min(high - 1, ends[1])) for low, high in pairwise(edges)]  # 65 of 64 is not named
+    names = [f"{low:,}" if low == high else f"{low:,} to {high:,}" for low, high in bins]
     if is_open:
         names[-1] = f"{edges[-2]:,} and more"
     rows = tuple(zip(names, heights, strict=True))
@@ -201,7 +203,7 @@ def require_matplotlib() -> None:
 def shown(cell: Cell) -> str:
     """A figure or a text of a table, as people read it: 1,234, 0.1235, one line of text; a dash where there is none."""
     if isinstance(cell, float):
-        return f"{cell:,.4g}" if math.isfinite(cell) else "–"
+        return "–" if not math.isfinite(cell) else f"{cell:,.0f}" if 1000 <= abs(cell) < 1e12 else f"{cell:,.4g}"
     return "–" if cell is None else printable(f"{cell:,}" if isinstance(cell, int) else cell)
 
 

@@ -228,7 +228,8 @@ def _table_markdown(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> s
 
 def _numeric(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[bool]:
     """For each column, whether it holds figures: numbers, or shares such as 12.3%."""
-    return [all(map(_is_figure, cells)) for cells in zip(*rows, strict=True)] or [False] * len(columns)
+    by_column = list(zip(*rows, strict=True)) or [()] * len(columns)
+    return [any(cell is not None for cell in cells) and all(map(_is_figure, cells)) for cells in by_column]
 
 
 def _is_figure(cell: Cell) -> bool:
@@ -322,10 +323,10 @@ td:not(.n) { min-width: 8.5rem; }
 .n { text-align: end; font-variant-numeric: tabular-nums; }
 td.n { white-space: nowrap; }
 @media (max-width: 40rem) {
+td:not(.n), .wide td:not(.n) { min-width: 0; }
 .stacked, .stacked tbody, .stacked tr { display: block; }
 .stacked thead { display: none; }
 .stacked tr { border-bottom: 1px solid var(--line); padding: 0.4rem 0; }
-.stacked td, .wide .stacked td { min-width: 0; }
 .stacked td { display: flex; justify-content: space-between; gap: 1rem; border: 0; padding: 0.1rem 0; white-space: normal; }
 .stacked td::before { content: attr(data-of); color: var(--soft); flex: none; max-width: 60%; }
 .stacked td:first-child { font-weight: 600; }

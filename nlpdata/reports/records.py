@@ -12,6 +12,7 @@ from nlpdata.reports.charts import bars, histogram, quantile
 from nlpdata.reports.corpus import coverage
 from nlpdata.reports.page import Cell, Examples, Item, Notes, Report, Section, Table, count_of, percent, size
 from nlpdata.reports.record_survey import RecordCounts
+from nlpdata.text.loss import counter_name
 from nlpdata.tokenizers import Tokenizer
 
 _SHOWN = 16  # files
@@ -238,7 +239,7 @@ def counter_rows(counters: object) -> list[tuple[Cell, ...]]:
     rows: list[tuple[Cell, ...]] = []
     for name, value in counters.items() if isinstance(counters, Mapping) else ():
         if isinstance(value, int | float):
-            rows.append((name.replace("_", " "), value))
+            rows.append((counter_name(str(name)), value))
         elif isinstance(value, Mapping) and name in ("dropped", "notes"):
             what = "left out" if name == "dropped" else "noted"
             rows += [

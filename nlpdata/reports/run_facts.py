@@ -5,6 +5,7 @@
     run.json           parameters, stages, data, and the calls that trained the run (pretrain.training.run_file)
     checkpoints/step-N/state.json     step, recoveries
     eval_results.json, eval_data.json  the last evaluation, and what it was on
+    eval_report.json   its scores by class
 
 A file that is missing leaves its facts out; one that cannot be read does so too, and is named in `faults`.
 """
@@ -26,7 +27,7 @@ from nlpdata.files.json_kinds import LIST, OBJECT, TEXT, TEXTS, Kind, fault, or_
 from nlpdata.files.yaml_faults import YAML_FAULTS, yaml_fault
 
 METRICS, CONFIG, RUN_FILE, CHECKPOINTS = "metrics.jsonl", "params.yaml", "run.json", "checkpoints"
-EVAL_RESULTS, EVAL_DATA = "eval_results.json", "eval_data.json"
+EVAL_RESULTS, EVAL_DATA, EVAL_REPORT = "eval_results.json", "eval_data.json", "eval_report.json"
 GLUE_FILE, SEEDS_FILE = "glue.json", "seeds.json"
 
 _MOST_BYTES = 1 << 24  # of a file that is read at once
@@ -40,7 +41,7 @@ _LARGEST = 1e300  # what is beyond it counts as infinite: sums and axes of chart
 _SCALARS = (str, int, float, bytes, date, type(None))  # of YAML; a time is a date, too
 
 _NUMBER = Kind("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool))
-_SECONDS = Kind(f"a number from 0 to {_LARGEST:g}", lambda value: is_finite(value) and value >= 0)
+_AMOUNT = Kind(f"a number from 0 to {_LARGEST:g}", lambda value: is_finite(value) and value >= 0)
 _WHOLE = whole(_MOST_STEPS)
 _DATA = {
     "examples": _WHOLE,
@@ -48,6 +49,15 @@ _DATA = {
     "seq_length": or_null(_WHOLE),
     "files": TEXTS,
     "records": OBJECT,
+}
+_CLASSES = {
+    "step": _WHOLE,
+    "kind": TEXT,
+    "classes": LIST,
+    "classes.*": OBJECT,
+    "classes.*.name": TEXT,
+    **{f"classes.*.{name}": or_null(_AMOUNT) for name in ("precision", "recall", "f1")},
+    **{f"classes.*.{name}": _WHOLE for name in ("support", "predicted", "right")},
 }
 _KINDS = {
     "parameters": _WHOLE,
@@ -65,8 +75,8 @@ _KINDS = {
     "calls.*.versions": OBJECT,
     "calls.*.versions.*": TEXT,
     "calls.*.seconds": OBJECT,
-    "calls.*.seconds.*": _SECONDS,
-    "calls.*.total_seconds": _SECONDS,
+    "calls.*.seconds.*": _AMOUNT,
+    "calls.*.total_seconds": _AMOUNT,
 }  # fmt: skip
 
 
@@ -92,6 +102,7 @@ class Run:
       train, evaluations: metric -> its curve.
       results: metric -> value of the last evaluation, with "step" and "examples" where they are known.
       evaluated_on: eval_data.json: the data of that evaluation; {} where it is not known.
+      classes: eval_report.json: scores of each class at a step; {} where it is not known.
       about: run.json; {} where there is none.
       state: state.json of the newest checkpoint that can be read; {} where there is none.
       checkpoints: the steps of the checkpoints that are there, ascending.
@@ -105,6 +116,7 @@ class Run:
     evaluations: Mapping[str, Curve] = field(default_factory=dict)
     results: Mapping[str, float] = field(default_factory=dict)
     evaluated_on: Mapping[str, Any] = field(default_factory=dict)
+    classes: Mapping[str, Any] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
     state: Mapping[str, Any] = field(default_factory=dict)
     checkpoints: tuple[int, ...] = ()
@@ -192,6 +204,7 @@ def read_run(folder: str | os.PathLike, name: str = "") -> Run:
         evaluations,
         results,
         evaluated_on,
+        _checked(place / EVAL_REPORT, _CLASSES, faults),
         about,
         state,
         steps,

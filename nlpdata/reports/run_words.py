@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nlpdata.reports.charts import Cell
-from nlpdata.reports.page import percent
+from nlpdata.reports.page import count_of, percent
 from nlpdata.reports.run_facts import Run, is_finite
 
 Facts = dict[str, Cell]
@@ -40,6 +40,13 @@ def outcome(run: Run) -> str:
 def steps(run: Run) -> str:
     """The steps that were taken, of those of the run."""
     return f"{run.step:,} of {run.steps:,}" if run.steps is not None else f"{run.step:,}"
+
+
+def encoder(run: Run) -> str:
+    """The encoder that is configured, with its depth."""
+    kind, options = run.encoder
+    depth = cell(options.get("num_hidden_layers"))
+    return f"{kind}, {count_of(depth, 'layer')}" if isinstance(depth, int) else kind
 
 
 def architecture(kind: str, options: Mapping[str, Any]) -> Facts:
@@ -92,11 +99,14 @@ def training(run: Run) -> Facts:
     return found
 
 
-def records(section: Mapping[str, Any]) -> Facts:
+def records(section: Mapping[str, Any], evaluation: bool = False) -> Facts:
     """What a run says of data (`stages[i]` of run.json, or eval_data.json): its examples, and facts of the record set.
 
-    Counts of documents, sentences and tokens are those of the text of which the set was made; training and evaluation records may
-    be of one text.
+    Args:
+      section: what the run says.
+      evaluation: whether the records were evaluated on, whose dynamic masks are the same each time.
+
+    Sentences and tokens of pretraining records are those of the text of which they were made, documents set aside included.
     """
     found: Facts = {}
     meta = _object(section, "records")
@@ -116,8 +126,10 @@ def records(section: Mapping[str, Any]) -> Facts:
         found["labels"] = listed(names, 12)
     if section.get("seq_length") is not None:
         found["sequence length, in tokens"] = section["seq_length"]
-    found |= _masking(options)
-    found |= _counts(_counters(section, meta))
+    found |= _masking(options, evaluation)
+    if meta.get("split") != "eval" and options.get("dupe_factor") is not None:  # what is set aside is cut once
+        found["copies of the text"] = cell(options["dupe_factor"])
+    found |= _counts(_counters(section, meta), str(meta.get("split")))
     if tokenizer:
         found["tokenizer"] = str(tokenizer.get("type", ""))
         if tokenizer.get("vocab_size") is not None:
@@ -131,7 +143,9 @@ def records(section: Mapping[str, Any]) -> Facts:
     )
     if inputs:
         more = meta.get("more_inputs")
-        found["input"] = listed(inputs, 8, len(inputs) + (more if isinstance(more, int) else 0))
+        count = len(inputs) + (more if isinstance(more, int) else 0)
+        of_all = " of all splits" if len(_object(meta, "splits")) > 1 and count > 1 else ""
+        found[f"input{of_all}"] = listed(inputs, 8, count)
     return found
 
 
@@ -140,18 +154,29 @@ def _object(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _masking(options: Mapping[str, Any]) -> Facts:
+def _masking(options: Mapping[str, Any], evaluation: bool) -> Facts:
     if options.get("masking") not in ("static", "dynamic"):
         return {}
-    when = {"static": "static, stored in the records", "dynamic": "dynamic, anew in each epoch"}
-    found: Facts = {"masking": when[options["masking"]]}
+    if options["masking"] == "static":
+        found: Facts = {"masking": "static, stored in the records"}
+    else:
+        found = {"masking": "dynamic, in the same places each time" if evaluation else "dynamic, anew in each epoch"}
     share = options.get("masked_lm_prob")
     if is_finite(share):
         found["masked share of the tokens"] = percent(share, 1)
-    for name, words in (("max_ngram", "longest masked n-gram, in words"), ("dupe_factor", "copies of the text")):
-        if options.get(name) is not None:
-            found[words] = cell(options[name])
+    if options.get("max_ngram") is not None:
+        found["longest masked n-gram, in words"] = cell(options["max_ngram"])
     return found
+
+
+def only_prediction(classes: Mapping[str, Any]) -> str:
+    """A sentence on the one class that all examples of an evaluation were given (`Run.classes`); "" where there were others."""
+    found = classes.get("classes", []) if classes.get("kind") == "classification" else []
+    predicted = [each for each in found if each.get("predicted")]
+    if len(predicted) != 1 or sum(each.get("support", 0) > 0 for each in found) < 2:
+        return ""
+    count, name = predicted[0]["predicted"], str(predicted[0].get("name", ""))[:80]
+    return f"All {count:,} examples of its evaluation were given the class {name!r}: the model does not tell the classes apart."
 
 
 def casing(options: Mapping[str, Any]) -> Facts:
@@ -185,9 +210,13 @@ def _counters(section: Mapping[str, Any], meta: Mapping[str, Any]) -> Mapping[st
     return _object(found[0], "counters") if len(found) == 1 else {}
 
 
-def _counts(counters: Mapping[str, Any]) -> Facts:
-    found: Facts = {
-        name: counters[name] for name in ("documents", "sentences", "rows", "tokens") if is_finite(counters.get(name))
+def _counts(counters: Mapping[str, Any], split: str) -> Facts:
+    """Counts of a record set; of pretraining, `split` ("train", "eval") has documents of its own, all else is of the whole text."""
+    of_text = " of the text" if "documents" in counters else ""
+    documents = counters.get(f"documents_{split}", counters.get("documents"))
+    found: Facts = {"documents": documents} if is_finite(documents) else {}
+    found |= {
+        f"{name}{of_text}": counters[name] for name in ("sentences", "rows", "tokens") if is_finite(counters.get(name))
     }
     tokens = counters.get("tokens")
     for name, words in (("tokens_unknown", "tokens unknown to the tokenizer"), ("tokens_truncated", "tokens cut off")):

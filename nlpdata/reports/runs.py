@@ -16,6 +16,7 @@ MOST_IN_CHARTS = 8
 _MOST_RUNS = 500
 _MOST_CALLS = 40
 _MOST_EVALUATIONS = 60
+_MOST_CLASSES = 60
 
 Rows = tuple[tuple[Cell, ...], ...]
 
@@ -49,6 +50,7 @@ def runs_report(folders: Sequence[str | os.PathLike]) -> Report:
         _overview(runs),
         _training(runs),
         _evaluations(runs),
+        _classes(runs),
         _stages(runs),
         _time(runs),
         _calls(runs),
@@ -115,14 +117,14 @@ def _is_empty(item: Item) -> bool:
 
 
 def _main_facts(run: Run) -> tuple[tuple[str, Cell], ...]:
-    kind, options = run.encoder
     facts: list[tuple[str, Cell]] = [("steps", run_words.steps(run))]
-    if kind:
-        facts.append(("encoder", f"{kind}, {options.get('num_hidden_layers', '?')} layers"))
+    if run.encoder[0]:
+        facts.append(("encoder", run_words.encoder(run)))
     if run.about.get("parameters"):
         facts.append(("parameters", run.about["parameters"]))
     facts += [(f"{name}, training", curve.last) for name, curve in run.train.items() if name == "loss"]
     chosen = {"loss", str(run.config.get("trainer.best_checkpoint_eval_metric", "loss"))}
+    chosen |= set(next(([name] for name in _metrics_of(run.results) if "loss" not in name), []))
     facts += [(f"{name}, evaluation", run.results[name]) for name in sorted(chosen & run.results.keys())]
     return tuple(facts)
 
@@ -142,7 +144,7 @@ def _overview(runs: Sequence[Run]) -> Section:
 
 def _last_figures(run: Run) -> run_words.Facts:
     found: run_words.Facts = {"how it ended": run_words.outcome(run), "steps": run_words.steps(run)}
-    found |= {"encoder": run.encoder[0]} if run.encoder[0] else {}
+    found |= {"encoder": run_words.encoder(run)} if run.encoder[0] else {}
     found |= {"parameters": run.about["parameters"]} if "parameters" in run.about else {}
     found |= {"loss, training": run.train["loss"].last} if "loss" in run.train else {}
     return found | {f"{name}, evaluation": run.results[name] for name in _metrics_of(run.results)[:8]}
@@ -238,6 +240,21 @@ def _evaluation_table(run: Run, several: bool) -> Table:
     return Table(("evaluation", *names), rows, caption)
 
 
+def _classes(runs: Sequence[Run]) -> Section:
+    """Of a single run the scores of each class, the most frequent ones where they are many."""
+    found = runs[0].classes.get("classes", []) if len(runs) == 1 else []
+    names = ("precision", "recall", "f1", "support", "predicted", "right")
+    kept = sorted(found, key=lambda each: -each.get("support", 0))[:_MOST_CLASSES]
+    rows = tuple((str(each.get("name", "")), *(each.get(name) for name in names)) for each in found if each in kept)
+    texts = [f"Scores of the evaluation at step {runs[0].classes.get('step', 0):,}."] if found else []
+    if len(found) > len(rows):
+        texts.append(f"The {len(rows)} most frequent of {len(found):,}; eval_report.json has all.")
+    if only := run_words.only_prediction(runs[0].classes):
+        texts.append(only)
+    columns = ("class", "precision", "recall", "f1", "examples", "predicted", "right")
+    return Section("Classes", " ".join(texts), (Table(columns, rows),))
+
+
 def _stages(runs: Sequence[Run]) -> Section:
     items = []
     for run in runs:
@@ -299,7 +316,7 @@ def _spent(run: Run) -> dict[str, float]:
 def _calls(runs: Sequence[Run]) -> Section:
     items: list[Item] = []
     for run in runs[:MOST_IN_CHARTS]:
-        rows = tuple(
+        rows: Rows = tuple(
             (
                 f"call {number}",
                 str(call.get("started", "")),
@@ -307,12 +324,23 @@ def _calls(runs: Sequence[Run]) -> Section:
                 call.get("first_step"),
                 call.get("last_step"),
                 str(call.get("outcome", "no end is recorded")),
-                call.get("message"),
                 call.get("total_seconds"),
+                call.get("message"),
             )
             for number, call in enumerate(run.calls, 1)
         )
-        columns = ("call", "began (UTC)", "mode", "first step", "last step", "how it ended", "message", "seconds")
+        columns: tuple[str, ...] = (
+            "call",
+            "began (UTC)",
+            "mode",
+            "first step",
+            "last step",
+            "how it ended",
+            "seconds",
+            "message",
+        )
+        if all(row[-1] is None for row in rows):
+            columns, rows = columns[:-1], tuple(row[:-1] for row in rows)
         caption = f"Calls of {run.name}" if len(runs) > 1 else ""
         if len(rows) > _MOST_CALLS:
             caption = f"{caption or 'Calls'}, the last {_MOST_CALLS} of {len(rows)}"
@@ -345,7 +373,8 @@ def _data(runs: Sequence[Run]) -> Section:
     stages = about.get("stages", [])
     named = {"training" if len(stages) == 1 else f"stage {number}": stage for number, stage in enumerate(stages, 1)}
     found = {
-        name: run_words.records(section) for name, section in (named | {"evaluation": runs[0].evaluated_on}).items()
+        name: run_words.records(section, evaluation=name == "evaluation")
+        for name, section in (named | {"evaluation": runs[0].evaluated_on}).items()
     }
     return Section(
         "Data",

@@ -21,6 +21,20 @@ PARTS_KEPT = (
 )
 FEW_UNITS, FEW_TOKENS = 10, 200  # sentences or rows, and tokens: of less text a share says little
 
+_NAMES = {
+    "answers_cut": "answers that no window holds",
+    "tokens_truncated": "tokens cut off",
+    "tokens_unknown": "tokens unknown to the tokenizer",
+    "truncated": "texts cut off",
+    "truncated_by_half": "texts that lose more than half",
+    "windows_without_answer": "windows that lack the answer to their question",
+}
+
+
+def counter_name(counter: str) -> str:
+    """What a counter of the meta file is called on screens and pages, where its name alone does not say it."""
+    return _NAMES.get(counter) or counter.replace("_", " ")
+
 
 @dataclass(frozen=True)
 class Loss:

@@ -125,7 +125,7 @@ nlpdata create-finetuning \\
         Flags(
             "run_glue.py",
             ("nlpdata create-finetuning", "pretrain run"),
-            trainer_rows("3e-5", "32", "3")
+            trainer_rows("3e-5", "32", "3", "2")
             + """
 task_name | none | same | | of create-finetuning; with `--input_data_dir` also the test set of `--do_predict`
 train_file | none | `--input` of create-finetuning | | CSV, TSV, JSON lines, Parquet, compressed or not

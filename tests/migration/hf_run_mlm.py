@@ -172,7 +172,7 @@ pretrain run --experiment=bert/pretraining \\
         Flags(
             "run_mlm.py",
             ("nlpdata create-pretraining", "pretrain run"),
-            trainer_rows("1e-4", "256", "1")
+            trainer_rows("1e-4", "256", "1", "5")
             + """
 model_type | none | `--experiment` | | bert/pretraining, albert/pretraining
 config_overrides | none | `--params_override=task.model.encoder.bert.hidden_size=256` | | the names of `config.json`

@@ -98,7 +98,7 @@ there with `eval_` or `predict_` in front. `--export_formats=hf` writes the mode
         Flags(
             "run_qa.py",
             ("nlpdata create-finetuning", "pretrain run"),
-            trainer_rows("3e-5", "32", "2")
+            trainer_rows("3e-5", "32", "2", "2")
             + """
 train_file | none | same | | SQuAD's JSON; of CSV: `nlpdata create-finetuning` has no such form, write JSON
 validation_file | none | `--eval_files` | |

@@ -3,11 +3,11 @@
 _OPTIMIZER = "trainer.optimizer_config.optimizer"
 
 
-def trainer_rows(learning_rate: str, batch: str, epochs: str) -> str:
+def trainer_rows(learning_rate: str, batch: str, epochs: str, kept: str) -> str:
     """Lines of a table of flags: those of TrainingArguments and ModelArguments.
 
     Args:
-      learning_rate, batch, epochs: defaults of the experiment here.
+      learning_rate, batch, epochs, kept: defaults of the experiment here; kept: checkpoints.
     """
     return f"""
 model_name_or_path | required | `--init_checkpoint` | | a folder, or a name that is in that library's cache; nothing is downloaded
@@ -42,7 +42,7 @@ logging_steps | 500 | `--params_override=trainer.summary_interval=500` | 10 |
 eval_strategy, evaluation_strategy, eval_steps | no | `--params_override=trainer.validation_interval=500` | 1000 | our
     `--eval_steps` is the number of batches of an evaluation
 save_strategy, save_steps | 500 | `--save_checkpoints_steps` | 1000 |
-save_total_limit | none | `--keep_checkpoint_max` | |
+save_total_limit | none | `--keep_checkpoint_max` | {kept} |
 load_best_model_at_end, metric_for_best_model, greater_is_better | False |
     `--params_override=trainer.best_checkpoint_export_subdir=best,trainer.best_checkpoint_eval_metric=f1` | | kept in the folder
     `best`; `pretrain export --which best`

@@ -182,7 +182,7 @@ def test_verify_and_inspect(tmp_path, make, source):
     assert report.records == sum(about["records"] for about in result.counters.values())
     shown = inspect_records(result.files["train"], limit=1)
     assert "[CLS]" in shown
-    assert ("answer: " if options["task"] == "squad" else "label 0 (0)") in shown
+    assert ("answer: " if options["task"] == "squad" else "label 0\n") in shown
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Pages: HTML and Markdown of a report, where every text may be an attack, and the charts in them."""
 
 import json
+import math
 import re
 import sys
 from html.parser import HTMLParser
@@ -10,7 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from nlpdata.errors import UsageError
-from nlpdata.reports import charts
+from nlpdata.reports import charts, page
 from nlpdata.reports.page import Examples, Notes, Report, Section, Table, html, markdown, percent
 
 ATTACK = (
@@ -142,6 +143,22 @@ def test_bins(counts, edges, heights, is_open):
 
 def test_numbers_at_the_limit_are_drawn():
     assert "<svg" in charts.svg(charts.lines("t", {"a": [(0, 1e300), (1 << 62, -1e300)]}, "step", "value"), "c")
+
+
+def test_a_histogram_names_what_occurs():
+    """A bin of two numbers at the end, of which the second cannot be, is called by the first."""
+    rows = charts.histogram("x", {3: 1, 4: 1, 30: 7, 64: 5}, "tokens", "records").rows
+    assert (rows[0][0], rows[1][0], rows[-1]) == ("3 to 4", "5 to 9", ("60 to 64", 5))
+    rows = charts.histogram("x", {19: 2, 64: 5}, "tokens", "records").rows
+    assert (rows[0], rows[1], rows[-1]) == (("19", 2), ("20 to 21", 0), ("64", 5))
+
+
+def test_figures_as_people_read_them():
+    cells = [9999.6, 12388.2, -1e6, 1e15, 0.0000741, math.nan, None, 12388]
+    assert list(map(charts.shown, cells)) == [
+        "10,000", "12,388", "-1,000,000", "1e+15", "7.41e-05", "–", "–", "12,388",
+    ]  # fmt: skip
+    assert page._numeric(("a", "b", "c"), ((None, 1, "x"), (None, None, 2))) == [False, True, False]
 
 
 def test_shares_and_quantiles():

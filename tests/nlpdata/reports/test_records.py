@@ -164,7 +164,7 @@ def test_finetuning_records(classification, capsys, tmp_path):
     counters = facts.meta["splits"]["train"]["counters"]
     assert counters["truncated"] > 0
     assert _rows(report, "Splits")["train"][3] == f"{100 * counters['truncated'] / 61:.1f}%"
-    assert _rows(report, "What was read and left out", "train")["tokens truncated"] == counters["tokens_truncated"]
+    assert _rows(report, "What was read and left out", "train")["tokens cut off"] == counters["tokens_truncated"]
 
 
 def test_answers_and_scores(tmp_path, tiny_model, monkeypatch):

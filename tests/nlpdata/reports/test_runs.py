@@ -10,7 +10,7 @@ import yaml
 from nlpdata.cli.commands import main
 from nlpdata.errors import UsageError
 from nlpdata.files.json_files import json_lines
-from nlpdata.reports import run_facts, runs
+from nlpdata.reports import run_facts, run_words, runs
 from nlpdata.reports.page import Table, html, markdown
 from nlpdata.reports.run_facts import find_runs, read_run
 
@@ -131,6 +131,56 @@ def test_a_finished_run(tmp_path):
     assert "<b>" not in page
     assert page == html(runs.runs_report([folder]))
     assert r"\<b\>.txt" in markdown(report)
+
+
+def test_data_and_classes_of_a_run(tmp_path):
+    """Records that were evaluated on are masked and cut otherwise than those of training; a classifier has scores by class."""
+    folder = write_run(tmp_path / "run")
+    options = {"masking": "dynamic", "masked_lm_prob": 0.15, "dupe_factor": 2}
+    counters = {"documents": 9, "documents_train": 7, "documents_eval": 2, "tokens": 50}
+    about = json.loads((folder / "run.json").read_text())
+    train, evaluated = ({"split": split, "options": options, "counters": counters} for split in ("train", "eval"))
+    about["stages"] = [about["stages"][0] | {"records": train}]
+    (folder / "run.json").write_text(json.dumps(about))
+    (folder / "eval_data.json").write_text(json.dumps({"examples": 5, "files": ["a"], "records": evaluated}))
+    (folder / "eval_results.json").write_text(json.dumps({"step": 6, "x_loss": 1.0, "loss": 3.0, "accuracy": 0.75}))
+    classes = [
+        {"name": "<b>", "precision": 0.75, "recall": 1.0, "f1": 0.857, "support": 3, "predicted": 4, "right": 3},
+        {"name": "no", "precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 1, "predicted": 0, "right": 0},
+    ]
+    found = {"step": 6, "kind": "classification", "classes": classes}
+    (folder / "eval_report.json").write_text(json.dumps(found))
+    report = runs.runs_report([folder])
+    assert dict(report.facts)["accuracy, evaluation"] == 0.75
+    data = {row[0]: row[1:] for row in tables(report, "Data")[0].rows}
+    assert data["masking"] == ("dynamic, anew in each epoch", "dynamic, in the same places each time")
+    assert data["copies of the text"] == (2, None)
+    assert data["documents"] == (7, 2)
+    assert data["tokens of the text"] == (50, 50)
+    assert tables(report, "Classes")[0].rows[0] == ("<b>", 0.75, 1.0, 0.857, 3, 4, 3)
+    said = next(each.text for each in report.sections if each.title == "Classes")
+    assert said.startswith("Scores of the evaluation at step 6.")
+    assert said.endswith(
+        "All 4 examples of its evaluation were given the class '<b>': the model does not tell the classes apart."
+    )
+    assert "<b>" not in html(report)
+    assert tables(report, "Calls")[0].columns[-1] == "seconds"  # and no message, which no call has
+
+    classes[1]["predicted"] = 1
+    (folder / "eval_report.json").write_text(json.dumps(found))
+    section = next(each for each in runs.runs_report([folder]).sections if each.title == "Classes")
+    assert section.text == "Scores of the evaluation at step 6."
+    classes[1]["support"] = "many"
+    (folder / "eval_report.json").write_text(json.dumps(found))
+    (fault,) = read_run(folder).faults
+    assert fault.endswith("classes[1].support is many, expected a whole number from 0 to 4611686018427387904")
+
+
+def test_the_input_of_several_splits_is_not_that_of_one():
+    inputs = [{"file": "train.tsv"}, {"file": "test.tsv"}]
+    records = {"splits": {"train": {}, "test": {}}, "inputs": inputs}
+    assert run_words.records({"records": records}) == {"input of all splits": "train.tsv, test.tsv"}
+    assert run_words.records({"records": records | {"inputs": inputs[:1]}}) == {"input": "train.tsv"}
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,11 @@ def run(tmp_path):
     with open(folder / "metrics.jsonl", "a") as file:
         file.write(json.dumps({"step": 6, "split": "eval", "loss": 3.0, "accuracy": 0.875, "examples": 5}) + "\n")
     records = {"processor_type": ATTACK, "options": {"language": "fr,de"}}
+    classes = [
+        {"name": ATTACK, "support": 3, "predicted": 5, "right": 3},
+        {"name": "yes", "support": 2, "predicted": 0, "right": 0},
+    ]
+    (folder / "eval_report.json").write_text(json.dumps({"step": 6, "kind": "classification", "classes": classes}))
     about = json.loads((folder / "run.json").read_text())
     about["stages"] = [about["stages"][0] | {"last_step": 6, "records": records}]
     (folder / "run.json").write_text(json.dumps(about))
@@ -102,7 +107,7 @@ def test_a_card_of_a_run(run, tmp_path, capsys):
     assert model["name"] == "a run"
     (result,) = model["results"]
     assert result["task"] == {"type": "text-classification"}
-    assert result["dataset"]["name"] == f"{ATTACK} (dev.tfrecord)"
+    assert result["dataset"]["name"] == ATTACK.replace("\n", "\\n") + " (dev.tfrecord)"
     assert result["metrics"] == [{"type": "accuracy", "value": 0.875}]
     for line in (
         "# a run",
@@ -114,6 +119,7 @@ def test_a_card_of_a_run(run, tmp_path, capsys):
     ):
         assert line in card.splitlines(), card
     assert ", 5 examples." in card
+    assert "- All 5 examples of its evaluation were given the class '" in card
     assert str(tmp_path) not in card
     shown = MarkdownIt().enable("table").render(card.partition("\n---\n")[2])
     assert "<script" not in shown
