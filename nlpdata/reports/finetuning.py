@@ -64,6 +64,7 @@ def _labels(facts: RecordFacts) -> Section:
             items += _answers(name, counts)
         return Section("Answers", "", tuple(items))
     names = facts.meta.get("label_names") or []
+    names = names if len(set(names)) == len(names) else []  # two labels of one name would be one bar
     if not groups:
         return Section("Labels")
     if facts.meta.get("label_type") == "float":

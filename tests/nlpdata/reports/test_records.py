@@ -255,6 +255,17 @@ def test_features_of_another_type_or_length_are_named_and_not_counted(tmp_path, 
     assert next(iter(odd)) in inspect_records(path)
 
 
+def test_two_labels_of_one_name_are_two(classification, tmp_path):
+    for path in classification.iterdir():
+        if path.is_file():
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    meta = json.loads((tmp_path / "meta.json").read_text())
+    (tmp_path / "meta.json").write_text(json.dumps(meta | {"label_names": ["one"] * len(meta["label_names"])}))
+    facts = _gather(*sorted(tmp_path.glob("*.tfrecord")))
+    shown = _rows(finetuning_report(facts), "Labels", "Records by label")
+    assert len(shown) == len(sum((counts.labels for counts in facts.groups.values()), Counter())) > 1
+
+
 def test_numbers_of_a_meta_file_of_another_hand(pretraining, tmp_path):
     for name in ("x.eval.tfrecord", "x.eval.meta.json"):
         (tmp_path / name).write_bytes((pretraining / name).read_bytes())
