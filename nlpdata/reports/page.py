@@ -80,6 +80,17 @@ class Report:
     sections: tuple[Section, ...] = field(default=())
 
 
+def is_empty(item: Item) -> bool:
+    """Whether an item has nothing to show."""
+    match item:
+        case Notes():
+            return not item.lines
+        case Code():
+            return not item.text
+        case _:
+            return not item.rows
+
+
 def percent(part: float, whole: float) -> str:
     """A share in words, e.g. "12.3%"; shares below a tenth of a percent keep two figures; a dash where the whole is 0."""
     if not whole:

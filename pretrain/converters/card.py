@@ -13,7 +13,7 @@ import yaml
 from nlpdata.errors import printable
 from nlpdata.files.json_files import write_file
 from nlpdata.reports import run_words
-from nlpdata.reports.page import Code, Notes, Report, Section, Table, markdown
+from nlpdata.reports.page import Code, Notes, Report, Section, Table, is_empty, markdown
 from nlpdata.reports.run_facts import Run, is_finite, read_run
 from pretrain.converters import native
 from pretrain.converters.checkpoint import Checkpoint, encoder_fields
@@ -161,9 +161,7 @@ def _report(checkpoint: Checkpoint, run: Run | None, step: int | None, scores: d
         Section("License", _LICENSE),
         Section("Versions", "", (_facts(run_words.environment(run) if run else {}),)),
     )
-    kept = tuple(
-        each for each in sections if each.text or any(not isinstance(item, Table) or item.rows for item in each.items)
-    )
+    kept = tuple(each for each in sections if each.text or any(not is_empty(item) for item in each.items))
     return Report(title, f"A model of the type {encoder.type}, {origin}.", (), kept)
 
 
