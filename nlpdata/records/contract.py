@@ -170,8 +170,12 @@ def features_of_meta(meta: dict | None, file: str = "") -> tuple[Feature, ...] |
 
 def split_of_meta(meta: dict | None, file: str) -> dict | None:
     """The entry of a fine-tuning set's meta file for the split that a record file belongs to; None for other sets."""
-    owner = next((shard.get("split") for shard in (meta or {}).get("shards", []) if shard["file"] == file), None)
-    return (meta or {}).get("splits", {}).get(owner)
+    return (meta or {}).get("splits", {}).get(split_name(meta, file))
+
+
+def split_name(meta: dict | None, file: str) -> str | None:
+    """The split of a fine-tuning set that a record file belongs to, as its meta file lists it; None for other sets."""
+    return next((shard.get("split") for shard in (meta or {}).get("shards", []) if shard["file"] == file), None)
 
 
 # ---------------------------------------------------------------------------------------------------------- file names

@@ -121,7 +121,11 @@ def _label(label: np.ndarray, label_names: Sequence[str] | None) -> str:
     if len(label) > 1:
         chosen = [names[i] if i < len(names) else str(i) for i in np.flatnonzero(label).tolist()]
         return ", ".join(chosen) or "none"
-    value = int(label[0])
+    return label_in_words(int(label[0]), names)
+
+
+def label_in_words(value: int, names: Sequence[str]) -> str:
+    """A class with its name, where it has one that is another than its number: "1 (random)"."""
     name = str(names[value]) if 0 <= value < len(names) else str(value)
     return f"{value} ({name})" if name != str(value) else name
 

@@ -14,9 +14,7 @@ _LABELS = 24  # that are shown
 
 def finetuning_report(facts: RecordFacts) -> Report:
     """The report of a set of fine-tuning records."""
-    every = RecordCounts()
-    for counts in facts.groups.values():
-        every.add(counts)
+    every = facts.whole
     figures: list[tuple[str, Cell]] = [
         ("dataset", str(facts.meta.get("processor_type", "unknown"))),
         *((f"records, {name}", total) for name, total in facts.totals.items()),
@@ -24,7 +22,7 @@ def finetuning_report(facts: RecordFacts) -> Report:
         ("tokens of a record", every.width),
         ("unknown tokens", percent(every.unknown, every.tokens)),
     ]
-    sections = [_splits(facts), _labels(facts), _lengths(facts), _repeated(facts), vocabulary(facts, every)]
+    sections = [_splits(facts), _labels(facts), _lengths(facts), _repeated(facts), vocabulary(facts)]
     sections += [left_out(facts), made_of(facts), *checks(facts), examples(facts)]
     shown = tuple(section for section in sections if section.items or section.text)
     return Report(f"Fine-tuning records {facts.title}", facts.what_was_read, tuple(figures), shown)
@@ -42,9 +40,8 @@ def _splits(facts: RecordFacts) -> Section:
         own = _counters(facts, name)
         cut = next((own[key] for key in ("truncated", "answers_cut") if isinstance(own.get(key), int)), 0)
         units = next((own[key] for key in ("rows_used", "questions") if isinstance(own.get(key), int)), counts.records)
-        room = counts.records * counts.width
         mean = counts.tokens / counts.records if counts.records else None
-        unknown, padding = percent(counts.unknown, counts.tokens), percent(room - counts.tokens, room)
+        unknown, padding = percent(counts.unknown, counts.tokens), percent(counts.padding, counts.positions)
         rows.append((name, facts.totals[name], mean, padding, percent(cut, units), unknown))
     columns = ("split", "records", "tokens of a record", "padding", "cut off", "unknown tokens")
     return Section(

@@ -8,7 +8,7 @@ from nlpdata.errors import DataError
 from nlpdata.execution.executor import Progress
 from nlpdata.files.paths import AnyPath, file_size
 from nlpdata.files.sets import split_shard
-from nlpdata.records.contract import find_meta, odd_features, read_meta, split_of_meta
+from nlpdata.records.contract import find_meta, odd_features, read_meta, split_name
 from nlpdata.records.inspection import describe, tokenizer_of
 from nlpdata.records.reader import Records, open_records
 from nlpdata.records.verification import VerifyReport, verify
@@ -72,10 +72,7 @@ def _grouped(files: Sequence[AnyPath]) -> tuple[dict[str, list[AnyPath]], dict[s
         found = find_meta(path)
         meta = read.setdefault(found, read_meta(found)) if found else {}
         base = split_shard(path)[0]
-        split = None
-        if split_of_meta(meta, path.name) is not None:
-            split = next(shard.get("split") for shard in meta["shards"] if shard["file"] == path.name)
-        name = split or base.name
+        name = split_name(meta, path.name) or base.name
         if name in groups and split_shard(groups[name][0])[0] != base:  # sets of one name in several folders
             name = str(base)
         groups.setdefault(name, []).append(path)

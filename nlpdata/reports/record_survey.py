@@ -84,6 +84,21 @@ class RecordCounts:
     no_answer: int = 0
     hashes: list[tuple[int, np.ndarray]] = field(default_factory=list)
 
+    @property
+    def positions(self) -> int:
+        """Places for tokens, padding included."""
+        return self.records * self.width
+
+    @property
+    def padding(self) -> int:
+        """Positions without a token."""
+        return self.positions - self.tokens
+
+    @property
+    def masked(self) -> int:
+        """Masked tokens of all records."""
+        return sum(number * count for number, count in self.predictions.items())
+
     def add(self, other: "RecordCounts") -> None:
         """Adds what other records hold."""
         width = max(self.width, other.width)

@@ -3,10 +3,12 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from nlpdata.corpus.splitting.filters import script_of
+from nlpdata.records.inspection import label_in_words
 from nlpdata.records.verification import VerifyReport
 from nlpdata.reports.charts import bars, histogram, quantile
 from nlpdata.reports.corpus import coverage
@@ -58,6 +60,14 @@ class RecordFacts:
     checked: VerifyReport | None
     not_counted: Sequence[str] = ()
 
+    @cached_property
+    def whole(self) -> RecordCounts:
+        """The counts of all groups together."""
+        made = RecordCounts()
+        for counts in self.groups.values():
+            made.add(counts)
+        return made
+
     @property
     def what_was_read(self) -> str:
         """A sentence for below the title."""
@@ -73,17 +83,14 @@ class RecordFacts:
 
 def pretraining_report(facts: RecordFacts) -> Report:
     """The report of one or several sets of pretraining records."""
-    every = RecordCounts()
-    for counts in facts.groups.values():
-        every.add(counts)
-    masked = sum(number * count for number, count in every.predictions.items())
+    every = facts.whole
     figures: list[tuple[str, Cell]] = [
         ("records", sum(facts.totals.values())),
         ("files", len(facts.files)),
         ("size", size(sum(count for _, count in facts.files))),
         ("tokens of a record", every.width),
-        ("padding", percent(every.records * every.width - every.tokens, every.records * every.width)),
-        ("masked tokens", percent(masked, every.tokens) if every.predictions else "none: dynamic masking"),
+        ("padding", percent(every.padding, every.positions)),
+        ("masked tokens", percent(every.masked, every.tokens) if every.predictions else "none: dynamic masking"),
         ("unknown tokens", percent(every.unknown, every.tokens) if facts.meta.get("tokenizer") else None),
     ]
     names = facts.meta.get("label_names") or []
@@ -94,7 +101,7 @@ def pretraining_report(facts: RecordFacts) -> Report:
     if every.predictions:
         sections.append(_masking(every, facts.meta))
     sections += [
-        vocabulary(facts, every),
+        vocabulary(facts),
         _repeated(facts),
         left_out(facts),
         made_of(facts),
@@ -107,15 +114,10 @@ def pretraining_report(facts: RecordFacts) -> Report:
 def _group(title: str, counts: RecordCounts, names: Sequence[str]) -> Section:
     items: list[Item] = [lengths(counts, "records")]
     if counts.next_sentence:
-        labels = {_name(label, names): count for label, count in sorted(counts.next_sentence.items())}
+        labels = {label_in_words(label, names): count for label, count in sorted(counts.next_sentence.items())}
         items.append(bars("Order of the two segments", {"records": labels}, "label"))
     items.append(token_table(counts))
     return Section(title, "", tuple(items))
-
-
-def _name(label: float, names: Sequence[str]) -> str:
-    place = int(label)
-    return f"{place} ({names[place]})" if 0 <= place < len(names) else str(label)
 
 
 def lengths(counts: RecordCounts, what: str, title: str = "Length of records") -> Item:
@@ -125,14 +127,13 @@ def lengths(counts: RecordCounts, what: str, title: str = "Length of records") -
 
 def token_table(counts: RecordCounts) -> Table:
     """Figures about tokens."""
-    room = counts.records * counts.width
     rows: list[tuple[Cell, ...]] = [
         ("records", counts.records),
         ("tokens", counts.tokens),
         ("tokens of a record, on average", counts.tokens / counts.records if counts.records else None),
         ("half of the records have up to", quantile(counts.lengths, 0.5)),
         ("records that are full", percent(counts.lengths[counts.width], counts.records)),
-        ("padding", percent(room - counts.tokens, room)),
+        ("padding", percent(counts.padding, counts.positions)),
         ("unknown tokens", counts.unknown),
     ]
     return Table(("", ""), tuple(rows), "Tokens, special ones included")
@@ -140,9 +141,8 @@ def token_table(counts: RecordCounts) -> Table:
 
 def _masking(counts: RecordCounts, meta: Mapping) -> Section:
     options = meta.get("options", {})
-    masked = sum(number * count for number, count in counts.predictions.items())
     asked = options.get("masked_lm_prob")  # of a file that anybody may have written
-    rows: list[tuple[Cell, ...]] = [("share of the tokens that are masked", percent(masked, counts.tokens))]
+    rows: list[tuple[Cell, ...]] = [("share of the tokens that are masked", percent(counts.masked, counts.tokens))]
     if isinstance(asked, int | float) and abs(asked) <= 1:
         rows.append(("share asked for (masked_lm_prob)", percent(asked, 1)))
     most = meta.get("max_predictions_per_seq")
@@ -172,11 +172,11 @@ def _masking(counts: RecordCounts, meta: Mapping) -> Section:
     return Section("Masking", "", tuple(items))
 
 
-def vocabulary(facts: RecordFacts, every: RecordCounts) -> Section:
+def vocabulary(facts: RecordFacts) -> Section:
     """How much of the vocabulary is used, and by which scripts."""
     if facts.tokenizer is None:
         return Section("Vocabulary", facts.note)
-    pieces, loaded = every.pieces, facts.tokenizer
+    pieces, loaded = facts.whole.pieces, facts.tokenizer
     items: list[Item] = [Table(("", ""), tuple(coverage(pieces, loaded.ordinary_ids)), "Pieces")]
     scripts = _scripts(pieces, loaded)
     if scripts:
