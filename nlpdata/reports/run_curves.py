@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from nlpdata.reports import run_words
 from nlpdata.reports.charts import Chart, lines
-from nlpdata.reports.page import Section, Table
+from nlpdata.reports.page import Notes, Section, Table
 from nlpdata.reports.run_facts import EVAL_REPORT, Curve, Run, is_finite
 
 MOST_IN_CHARTS = 8
@@ -82,8 +82,11 @@ def _evaluation_table(run: Run, several: bool) -> Table:
 
 
 def classes(runs: Sequence[Run]) -> Section:
-    """Of a single run the scores of each class, the most frequent ones where they are many."""
-    found = runs[0].classes.get("classes", []) if len(runs) == 1 else []
+    """Of a single run the scores of each class, the most frequent ones where they are many; of several those that know only one."""
+    if len(runs) > 1:
+        told = ((run.name, run_words.only_prediction(run.classes)) for run in runs)
+        return Section("Classes", "", (Notes(tuple(f"{name}: {only}" for name, only in told if only)),))
+    found = runs[0].classes.get("classes", [])
     names = ("precision", "recall", "f1", "support", "predicted", "right")
     kept = found
     if len(found) > _MOST_CLASSES:

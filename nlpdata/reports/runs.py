@@ -128,6 +128,7 @@ def _sweep(path: Path, content: Mapping[str, Any]) -> Section:
     spread = ("median", "min", "max", "std")
     table, summary = content.get("table"), content.get("summary")
     columns: tuple[str, ...]
+    title, unit, factor = ("GLUE", "in percent, ", 100) if path.name == GLUE_FILE else ("Seeds", "", 1)
     if isinstance(table, list):
         rows = [(str(row.get("task", "")), str(row.get("metric", "")), row) for row in table if isinstance(row, dict)]
         columns = ("task", "metric", *spread)
@@ -140,12 +141,11 @@ def _sweep(path: Path, content: Mapping[str, Any]) -> Section:
         (
             *((task,) if len(columns) == 6 else ()),
             metric,
-            *(row[key] if is_finite(row.get(key)) else None for key in spread),
+            *(factor * row[key] if is_finite(row.get(key)) else None for key in spread),
         )
         for task, metric, row in rows
     )
-    title = "GLUE" if path.name == GLUE_FILE else "Seeds"
-    return Section(title, f"Of {path}: over the seeds, std of the sample.", (Table(columns, cells),))
+    return Section(title, f"Of {path}: {unit}over the seeds, std of the sample.", (Table(columns, cells),))
 
 
 def _data(runs: Sequence[Run]) -> Section:

@@ -113,7 +113,9 @@ def _metadata(
     found |= {"pipeline_tag": pipeline, "tags": [checkpoint.known_encoder.type]}
     name = _evaluated_on(run, scores)
     metrics = [
-        {"type": printable(metric), "value": value} for metric, value in scores.items() if metric not in _NO_SCORES
+        {"type": printable(metric), "value": value}
+        for metric, value in scores.items()
+        if metric not in _NO_SCORES and not metric.endswith("_thresh")
     ]
     if run is not None and name and metrics:
         data = {"type": _identifier(name), "name": printable(name)}
@@ -202,7 +204,8 @@ def _evaluation(run: Run | None, scores: dict[str, float]) -> tuple[str, tuple[T
         return "No evaluation of this checkpoint is recorded.", ()
     name, examples = _evaluated_on(run, scores), scores.get("examples")
     where = f"On {name}" if name else "On data that the run does not name"
-    count = f", {examples:,.0f} examples." if examples is not None else "."
+    unit = "windows of texts" if "exact_match" in scores else "examples"  # a question may have several
+    count = f", {examples:,.0f} {unit}." if examples is not None else "."
     rows = tuple((metric, value) for metric, value in scores.items() if metric not in ("step", "examples"))
     return f"{where}{count}", (Table(("metric", "value"), rows),)
 

@@ -166,6 +166,10 @@ def test_data_and_classes_of_a_run(tmp_path):
     assert "<b>" not in html(report)
     assert tables(report, "Calls")[0].columns[-1] == "seconds"  # and no message, which no call has
 
+    other = write_run(tmp_path / "other")
+    section = next(each for each in runs.runs_report([folder, other]).sections if each.title == "Classes")
+    assert [line.partition(": ")[0] for line in section.items[0].lines] == ["run"]
+
     classes[1]["predicted"] = 1
     (folder / "eval_report.json").write_text(json.dumps(found))
     section = next(each for each in runs.runs_report([folder]).sections if each.title == "Classes")
@@ -231,7 +235,7 @@ def test_a_sweep(tmp_path):
     (tmp_path / "glue.json").write_text(json.dumps({"runs": {}, "table": [row]}))
     report = runs.runs_report([tmp_path])
     assert report.title == "10 runs"
-    assert tables(report, "GLUE")[0].rows == (("mrpc", "f1", 0.9, 0.8, None, None),)
+    assert tables(report, "GLUE")[0].rows == (("mrpc", "f1", 90.0, 80.0, None, None),)  # as the screen has it
     assert [each[0] for each in tables(report, "Runs")[0].rows] == [
         f"{task}/seed-{seed}" for task in ("mrpc", "rte") for seed in range(5)
     ]
