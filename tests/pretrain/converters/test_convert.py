@@ -440,7 +440,7 @@ def test_a_tokenizer_travels_along(source, kind, tmp_path, capsys):
     assert f"warning: the tokenizer {given} has " in err or kind == "small.model"
     name = "spiece.model" if kind == "small.model" else "vocab.txt"
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        *("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", name)
+        *("README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", name)
     }
     config = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
     assert config["tokenizer_class"] == "PreTrainedTokenizerFast"
