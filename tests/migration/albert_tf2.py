@@ -89,10 +89,10 @@ SYSTEM = System(
     name="albert_tf2",
     title="ALBERT-TF2.0 (kamalkraj)",
     about="""
-The scripts' options work as they are, and so do the names of their files; `tf2_model.h5` and `tf2_model_full.h5` are read, and a
-pretraining writes the first at its end. `--albert_config_file` takes the experiment that the meta file of the records is for,
-and says which; the learning rate, the number of epochs and the batch size of a script that its command does not give are those
-of the experiment (`pretrain run --experiment=albert/squad --print_config` shows them).
+The scripts' options work as they are, and so do the names of their files; `tf2_model.h5` and `tf2_model_full.h5` are read, and
+a pretraining writes the first at its end. With `--albert_config_file` the run chooses the experiment that fits the records, and
+says which. Where you leave out the learning rate, the epochs or the batch size, those of the experiment count, not the script's
+(`pretrain run --experiment=albert/squad --print_config` shows them).
 
 An option that has no effect here is named, with the reason, when a run starts: `--custom_training_loop`, `--do_lower_case` (the
 tokenizer next to the records says it), `--predict_data_path`, and of the answer layer of SQuAD 2.0 `--start_n_top`, `--end_n_top`

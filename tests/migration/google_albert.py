@@ -69,8 +69,8 @@ The scripts' options work as they are, and so do the released checkpoints (`albe
 `model.ckpt-best` in it), TF-Hub's modules and `30k-clean.model`. Records of either side are read by the other. `run_classifier` is
 two commands here: the records of a data set are made once, for all runs on it.
 
-`--albert_config_file` takes the experiment that the data is for, and says which. What a command does not give is that of the
-experiment, not of the script: the tables below have both defaults. `run_race` has no counterpart; `export_to_tfhub` and
+With `--albert_config_file` the run chooses the experiment that fits the data, and says which. An option that you leave out has the
+experiment's default, not the script's: the tables below have both. `run_race` has no counterpart; `export_to_tfhub` and
 `export_checkpoints` are `pretrain export`.
 """,
     programs={
@@ -97,8 +97,8 @@ short, with the same pieces:
         Step(
             heading="Records for pretraining",
             text="""
-Sentence order, whole words and runs of up to three, as there. A `.vocab` file next to the `.model` is not needed, and is left
-out where both are given.
+Sentence order, whole words and up to three of them in a row, as in the script. A `.vocab` file next to the `.model` is not
+needed, and is left out where both are given.
 """,
             old="""
 export ALBERT_DIR=/path/to/albert_base
@@ -275,11 +275,11 @@ token.
     ([differences](../differences.md#sentence-order-sop)) | not possible, and not wanted |
 | pieces with a character outside ASCII begin a word | words begin at the word mark ([masking](../differences.md#masking)) | not
     possible |
-| LAMB and AdamW without bias correction | AdamW in pretraining the same; LAMB and fine-tuning with it |
+| LAMB and AdamW without bias correction | AdamW in pretraining: the same; LAMB, and all fine-tuning: with it |
     `--params_override=trainer.optimizer_config.optimizer.bias_correction=false` |
 | the rate falls from step 0 on, and drops where warm-up ends | it falls from where warm-up ends, so that the rate given is
-    reached | `--params_override=trainer.optimizer_config.learning_rate.decay_steps=N` (N: the number of steps) has the rates of
-    there from the end of warm-up on ([the learning rate](../differences.md#the-learning-rate)) |
+    reached | `--params_override=trainer.optimizer_config.learning_rate.decay_steps=N` (N: the number of steps) gives the
+    script's rates from the end of warm-up on ([the learning rate](../differences.md#the-learning-rate)) |
 | the norm of the gradients is limited to 1.0 | the same | |
 | steps of SQuAD: int(questions / batch * epochs) | int(windows / batch) * epochs | `--num_train_steps` |
 | tokens of SQuAD are aligned with the text by a longest common subsequence; a question where too little matches is left out |
@@ -289,6 +289,6 @@ token.
     `--params_override=task.train_data.trim_padding=false` |
 
 Weight decay (0.01, not of biases and layer normalisation), epsilon (1e-6), dropout of the classifier (0.1) and gelu by tanh are
-the same. A forward pass gives the numbers of there within 2e-5 ([checkpoints](../checkpoints.md#numbers)).
+the same. A forward pass gives the scripts' numbers within 2e-5 ([checkpoints](../checkpoints.md#numbers)).
 """,
 )

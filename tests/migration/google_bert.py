@@ -57,8 +57,8 @@ the other. `run_classifier.py` is two commands here: the records of a data set a
 MNLI, MRPC and XNLI have the same columns and the same order of labels, and so have the other sets of GLUE; in place of a
 `DataProcessor` of your own you name the columns of your table ([fine-tuning](../finetuning.md#your-own-files)).
 
-`--bert_config_file` takes the experiment that the data is for, and says which. What a command does not give is that of the
-experiment, not of the script: the tables below have both defaults.
+With `--bert_config_file` the run chooses the experiment that fits the data, and says which. An option that you leave out has
+the experiment's default, not the script's: the tables below have both.
 """,
     programs={
         "python create_pretraining_data.py": "nlpdata create-pretraining",
@@ -71,9 +71,9 @@ experiment, not of the script: the tables below have both defaults.
         Step(
             heading="Records for pretraining",
             text="""
-The last line makes examples and masks as there: next sentences, and single pieces. Without it they are sentence order
-(ALBERT's), whole words, and runs of up to three. All of a corpus is one command, whatever its size: text is not held in memory,
-and the random segment comes from any file.
+The last line makes examples and masks as the script does: next sentences, and single pieces. Without it they are ALBERT's:
+sentence order, whole words, and up to three words in a row. All of a corpus is one command, whatever its size: text is not held
+in memory, and the random segment comes from any file.
 """,
             old="""
 export BERT_BASE_DIR=/path/to/bert/uncased_L-12_H-768_A-12
@@ -316,7 +316,7 @@ python3 vectors.py $BERT_BASE_DIR
     `--params_override=trainer.optimizer_config.optimizer.bias_correction=false` |
 | the rate falls from step 0 on: after warm-up of a tenth it is nine tenths of `--learning_rate` | it falls from where warm-up
     ends, so that the rate given is reached | `--params_override=trainer.optimizer_config.learning_rate.decay_steps=N` (N: the
-    number of steps) has the rates of there from the end of warm-up on ([the learning
+    number of steps) gives the script's rates from the end of warm-up on ([the learning
     rate](../differences.md#the-learning-rate)) |
 | steps of a fine-tuning: int(examples / batch * epochs), of SQuAD int(questions / batch * epochs) | int(examples / batch) *
     epochs, of SQuAD of windows, of which long paragraphs have several | `--num_train_steps` |
@@ -328,7 +328,7 @@ python3 vectors.py $BERT_BASE_DIR
 | accuracy of MRPC | accuracy, f1 and Matthews' correlation, and a report of each class | |
 
 Weight decay (0.01, not of biases and layer normalisation), epsilon (1e-6), the limit of the gradients' norm (1.0), dropout of the
-classifier (0.1) and the initialisation are the same, and so is gelu by tanh. A forward pass gives the numbers of there within 2e-5
+classifier (0.1) and the initialisation are the same, and so is gelu by tanh. A forward pass gives the scripts' numbers within 2e-5
 ([checkpoints](../checkpoints.md#numbers)). Records differ in their random draws; [differences](../differences.md) says in what
 else.
 """,

@@ -8,7 +8,7 @@ output_dir | required | same | | folder of the run, which the same command resum
 init_checkpoint | none | same | | prefix, folder or zip file; what became of each weight is reported
 save_checkpoints_steps | 1000 | same | | the newest 5 are kept, of a fine-tuning 2 (`--keep_checkpoint_max`)
 iterations_per_loop | 1000 | same | 10 | how often the loss is looked at; the results are the same
-tpu_name | none | same | | also chooses the TPU
+tpu_name | none | same | | and the run computes on TPUs
 use_tpu, tpu_zone, gcp_project, master, num_tpu_cores | | accepted | | no effect: `--tpu_name` names a TPU, and all of its cores
     are used
 """
@@ -20,7 +20,7 @@ do_train | False | same | | or `--mode`; without any of the three a run trains
 train_batch_size | 32 | same | |
 predict_batch_size | 8 | same | 32 | results do not depend on it
 num_train_epochs | 3.0 | same | {epochs} | whole numbers; other lengths with `--num_train_steps`
-warmup_proportion | 0.1 | same | | where warm-up ends the rate drops there and not here, see below
+warmup_proportion | 0.1 | same | | the script's rate drops where warm-up ends, ours does not: see below
 learning_rate | 5e-5 | same | 3e-5 |
 """
 
@@ -33,8 +33,8 @@ input_file | required | same | | patterns, folders, JSON lines and compressed fi
 output_file | required | same | | one name: as many shards as the size needs; several names: these
 vocab_file | required | same | |
 do_lower_case | True | same | as stored | of a `vocab.txt` alone lower case where its entries have no capitals
-do_whole_word_mask | False | same | True | `--no-whole-word` for single pieces. There the pieces of a word are masked one by one
-    (80/10/10), here, too
+do_whole_word_mask | False | same | True | `--no-whole-word` for single pieces. In both, each piece of a word draws its own
+    80/10/10
 max_seq_length | 128 | same | 512 |
 max_predictions_per_seq | 20 | same | | by default length times `--masked_lm_prob`, rounded up: 20 of 128, 77 of 512
 random_seed | 12345 | same | | other draws: see below
@@ -53,7 +53,7 @@ max_seq_length | 128 | same | | by default that of the records; another one is r
 max_predictions_per_seq | 20 | same | | by default that of the records, too
 do_train, do_eval | False | same | | or `--mode`; without any a run trains
 train_batch_size | 32 | same | 256 |
-eval_batch_size | 8 | same | 256 | each record counts once, whatever it is
+eval_batch_size | 8 | same | 256 | does not change the result: each record counts once
 learning_rate | 5e-5 | same | 1e-4 |
 num_train_steps | 100000 | same | | by default one epoch
 num_warmup_steps | 10000 | same | | by default a tenth of the steps; as many as the run has are refused
@@ -68,7 +68,7 @@ max_eval_steps | 100 | same | -1 | -1: all records, each once; there the records
         + _FINETUNING.format(epochs="3")
         + """
 data_dir, task_name | required | same | | of create-finetuning; of `pretrain run` for `--do_predict`
-max_seq_length | 128 | same | | of create-finetuning; by default 128 there, too
+max_seq_length | 128 | same | | of create-finetuning: by default 128, too
 do_eval | False | same | | on `--eval_files`; with `--do_train` also on the way, every 1000 steps
 do_predict | False | same | | of the test set; or `pretrain predict`
 eval_batch_size | 8 | same | 32 | results do not depend on it
@@ -110,7 +110,7 @@ use_tpu, master, num_tpu_cores, use_one_hot_embeddings | | not needed | | Keras'
 )
 
 _DEVICES = """
-tpu_name | none | same | | also chooses the TPU
+tpu_name | none | same | | and the run computes on TPUs
 use_tpu, tpu_zone, gcp_project, master, num_tpu_cores | | accepted | | no effect: `--tpu_name` names a TPU, and all of its cores
     are used
 iterations_per_loop | 1000 | same | 10 | how often the loss is looked at; the results are the same
@@ -176,7 +176,7 @@ max_predictions_per_seq | 20 | same | | by default that of the records, too
 do_train | True | same | | or `--mode`; without any a run trains
 do_eval | False | same | |
 train_batch_size | 4096 | same | 128 |
-eval_batch_size | 64 | same | 128 | each record counts once, whatever it is
+eval_batch_size | 64 | same | 128 | does not change the result: each record counts once
 optimizer | lamb | same | |
 learning_rate | 0.00176 | same | 3.1e-4 | 0.00176 is for a batch of 4096
 poly_power | 1.0 | same | |
@@ -203,7 +203,7 @@ vocab_file, spm_model_file | none | same | | of create-finetuning: the records k
 cached_dir | output_dir | `--output` of create-finetuning | | the records know their length and tokenizer: others are refused
 albert_hub_module_handle | none | same | | the same as `--init_checkpoint`: looked up in TF-Hub's cache
 do_lower_case | True | same | as stored | of create-finetuning
-max_seq_length | 512 | same | | of create-finetuning, by default 128 there
+max_seq_length | 512 | same | | of create-finetuning: by default 128
 do_train, do_eval, do_predict | False | same | | with `--do_train --do_eval` also on the way, every
     `trainer.validation_interval` (1000) steps
 train_batch_size | 32 | same | |

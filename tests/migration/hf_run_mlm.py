@@ -51,8 +51,8 @@ run` also takes the text itself, with these records' defaults: [straight from te
         Step(
             heading="A model trained further",
             text="""
-Texts follow each other in blocks of one length, across documents. The last three lines of `pretrain run` have the settings that
-the script takes without being told. The results are `masked_lm_accuracy`, `masked_lm_loss` and `masked_lm_perplexity`; the
+Texts follow each other in blocks of one length, across documents. The last three lines of `pretrain run` are the script's own
+defaults. The results are `masked_lm_accuracy`, `masked_lm_loss` and `masked_lm_perplexity`; the
 model for Transformers is in `export/hf`.
 """,
             old="""
@@ -121,7 +121,9 @@ nlpdata create-pretraining --input lines/train.txt --output /tmp/mlm_lines/train
         ),
         Step(
             heading="Whole words",
-            text="Of SentencePiece's models, too, and in Chinese without a file of references: each character is a word there.",
+            text="""
+SentencePiece's models have whole words, too. Chinese needs no file of references: each of its characters is a word.
+""",
             old="""
 python run_mlm_wwm.py \\
     --model_name_or_path bert-base-uncased \\
@@ -186,7 +188,7 @@ max_seq_length | the tokenizer's, 1024 at most | same | 512 | of create-pretrain
 mlm_probability | 0.15 | `--masked-lm-prob` of create-pretraining | 0.15 |
 line_by_line | False | a blank line after each line | | see above
 pad_to_max_length | False | `--params_override=task.train_data.trim_padding=true` | false |
-label_smoothing_factor | 0.0 | no counterpart | | of classifiers alone
+label_smoothing_factor | 0.0 | no counterpart | | only classifiers have it
 max_train_samples, max_eval_samples | none | `--limit-documents` of create-pretraining | | the first documents;
     `--max_eval_steps` counts batches
 streaming | False | not needed | | text is never held in memory

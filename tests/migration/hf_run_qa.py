@@ -100,7 +100,7 @@ there with `eval_` or `predict_` in front. `--export_formats=hf` writes the mode
             ("nlpdata create-finetuning", "pretrain run"),
             trainer_rows("3e-5", "32", "2", "2")
             + """
-train_file | none | same | | SQuAD's JSON; of CSV: `nlpdata create-finetuning` has no such form, write JSON
+train_file | none | same | | SQuAD's JSON alone: convert a CSV file to it
 validation_file | none | `--eval_files` | |
 test_file | none | `--predict_file` | |
 max_seq_length | 384 | same | | by default 384
@@ -111,7 +111,7 @@ n_best_size | 20 | same | |
 max_answer_length | 30 | same | |
 pad_to_max_length | True | `--params_override=task.train_data.trim_padding=false` | true | a batch is cut to its longest
     example: the same numbers, faster
-label_smoothing_factor | 0.0 | no counterpart | | of classifiers alone
+label_smoothing_factor | 0.0 | no counterpart | | only classifiers have it
 max_train_samples, max_eval_samples, max_predict_samples | none | no counterpart | | shorten the file; `--max_eval_steps` counts
     batches
 """,

@@ -20,22 +20,22 @@ output_dir | required | same | | folder of the run
 overwrite_output_dir, resume_from_checkpoint | | not needed | | the same command resumes; for a new run name another folder
 do_train, do_eval | False | same | | with both also on the way, see `eval_steps`
 do_predict | False | same | | or `pretrain predict`
-per_device_train_batch_size | 8 | `--train_batch_size` | {batch} | of all devices and micro-steps together: there times their
-    number, and times `gradient_accumulation_steps`
+per_device_train_batch_size | 8 | `--train_batch_size` | {batch} | of all devices and micro-steps together: the script's number
+    times devices, and times `gradient_accumulation_steps`
 per_device_eval_batch_size | 8 | `--eval_batch_size` | {batch} | results do not depend on it
 gradient_accumulation_steps | 1 | same | | the number of parts of a batch
 num_train_epochs | 3.0 | same | {epochs} | whole numbers
 max_steps | -1 | same | | by default none; leave -1 out
 learning_rate | 5e-5 | same | {learning_rate} |
-lr_scheduler_type | linear | `--params_override=trainer.optimizer_config.learning_rate.type=cosine` | | linear is what is here
-    by default; [all forms](../optimization.md#learning-rates)
-warmup_ratio | 0.0 | `--warmup_proportion` | 0.1 | rises to the same rate, falls in the same line
+lr_scheduler_type | linear | `--params_override=trainer.optimizer_config.learning_rate.type=cosine` | | linear is
+    the default here, too; [all forms](../optimization.md#learning-rates)
+warmup_ratio | 0.0 | `--warmup_proportion` | 0.1 | rises to the same rate, and falls to 0 in the same straight line
 warmup_steps | 0 | same | | by default a tenth of the steps
 weight_decay | 0.0 | same | 0.01 | not of biases and layer normalisation, there and here
 adam_beta1, adam_beta2 | 0.9, 0.999 | `--params_override={_OPTIMIZER}.beta_1=0.9` | | `beta_2`
 adam_epsilon | 1e-8 | same | 1e-6 |
-max_grad_norm | 1.0 | `--params_override={_OPTIMIZER}.gradient_clip_norm=1.0` | 1.0 |
-optim | adamw_torch | `--optimizer` | adamw | adafactor is that of Keras, with other settings
+max_grad_norm | 1.0 | `--params_override={_OPTIMIZER}.gradient_clip_norm=1.0` | |
+optim | adamw_torch | `--optimizer` | adamw | `adafactor` is Keras's, with other settings
 seed | 42 | same | 12345 | `--seeds 5` makes five runs, and their median
 fp16, bf16 | False | `--mixed_precision_dtype` | float32 | float16, bfloat16
 logging_steps | 500 | `--params_override=trainer.summary_interval=500` | 10 |
@@ -68,7 +68,7 @@ SAME_OPTIMIZER = (
 SAME_NUMBERS = """
 | there | here | the same |
 |---|---|---|
-| AdamW with bias correction | fine-tuning the same; pretraining without, as BERT's |
+| AdamW with bias correction | fine-tuning: the same; pretraining: without it, as BERT |
     `--params_override=trainer.optimizer_config.optimizer.bias_correction=true` |
 | no weight decay, epsilon 1e-8, no warm-up | 0.01, 1e-6, a tenth of the steps | `--weight_decay=0 --adam_epsilon=1e-8
     --warmup_proportion=0` |
