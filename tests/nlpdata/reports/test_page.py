@@ -145,6 +145,12 @@ def test_numbers_at_the_limit_are_drawn():
     assert "<svg" in charts.svg(charts.lines("t", {"a": [(0, 1e300), (1 << 62, -1e300)]}, "step", "value"), "c")
 
 
+def test_a_line_of_one_step_has_no_other_steps():
+    drawn = charts.svg(charts.lines("loss", {"a": [(10, 7.0)]}, "step", "loss"), "c0")
+    assert ">10<" in drawn
+    assert ">9.75<" not in drawn
+
+
 def test_a_histogram_names_what_occurs():
     """A bin of two numbers at the end, of which the second cannot be, is called by the first."""
     rows = charts.histogram("x", {3: 1, 4: 1, 30: 7, 64: 5}, "tokens", "records").rows
