@@ -320,7 +320,7 @@ def _paint_lines(
     else:
         axes.yaxis.get_major_locator().set_params(nbins=5)
     whole = all(float(x).is_integer() for points in series.values() for x, _ in points)  # there is no step 9.5
-    axes.xaxis.get_major_locator().set_params(nbins=5, integer=whole)
+    axes.xaxis.get_major_locator().set_params(nbins=5, integer=whole, min_n_ticks=1)
     _name_axes(axes, x_label, y_label)
 
 
