@@ -32,7 +32,7 @@ CLS, SEP, MASK = 2, 3, 4
 
 def make(folder, head, encoder="bert", **facts):
     """Writes a checkpoint with one head, whose weights tell texts apart, and its tokenizer; returns the folder."""
-    choice = tiny(encoder, max_position_embeddings=LENGTH)
+    choice = tiny(encoder, max_position_embeddings=LENGTH, num_hidden_layers=2)
     body = build_encoder(choice)
     heads = {
         "classifier": lambda: ClassifierHead(hidden_size=32, num_classes=3),
