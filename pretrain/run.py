@@ -23,6 +23,7 @@ from nlpdata.files.paths import is_remote
 from nlpdata.output.estimate import Estimate, sizes
 from nlpdata.records.contract import read_meta
 from nlpdata.registry import user_modules
+from nlpdata.reports.run_facts import CHECKPOINTS, CONFIG_FILE, METRICS
 from pretrain.data.record_set import kind_of
 from pretrain.data.tokenizers import reads_text
 from pretrain.experiments import encoder_layer, experiment_lines, names_sizes, stored_encoder
@@ -142,7 +143,7 @@ def _dry_run(config: ExperimentConfig, model_dir: str, figures: Mapping[str, Any
         return Summary("run", {"dry_run": True, "model_dir": model_dir, "steps": 0}, ["no step is left: see above."])
     paths = [data.input_path for data in (config.task.train_data, config.task.validation_data) if data.input_path]
     read = [path for given in paths if not str(given).startswith("toy:") for path in find_records(given)]
-    own = [Path(model_dir, name) for name in ("checkpoints", "metrics.jsonl", "params.yaml")]
+    own = [Path(model_dir, name) for name in (CHECKPOINTS, METRICS, CONFIG_FILE)]
     estimate = Estimate(
         sizes(read),
         [*map(str, own), *map(str, export_folders(config.trainer, Path(model_dir)).values())],
@@ -161,7 +162,7 @@ def _state_of(model_dir: str) -> dict[str, Any]:
     from pretrain.converters import native
     from pretrain.training.logs import METRICS, read_lines
 
-    checkpoint = next(reversed(native.finished(Path(model_dir, "checkpoints"))), None)
+    checkpoint = next(reversed(native.finished(Path(model_dir, CHECKPOINTS))), None)
     step = None if checkpoint is None else native.step_of(checkpoint)
     train = [line for line in read_lines(Path(model_dir, METRICS)) if line.get("split") == "train"]
     return {
@@ -287,7 +288,7 @@ def _weights_of(config: ExperimentConfig, values: dict) -> str:
     with contextlib.suppress(UsageError):  # no model_dir: reported later, where it is needed
         folder = Path(find_model_dir(values.get("model_dir"), os.environ))
         places = [folder, *(sorted(folder.glob("seed-*")) if "seeds" in values else [])]
-        own = [place for place in places if native.finished(place / "checkpoints")]
+        own = [place for place in places if native.finished(place / CHECKPOINTS)]
     return str(own[-1]) if own else config.task.init_checkpoint
 
 

@@ -89,7 +89,7 @@ def calls(runs: Sequence[Run]) -> Section:
                 str(call.get("mode", "")),
                 call.get("first_step"),
                 call.get("last_step"),
-                str(call.get("outcome", "no end is recorded")),
+                run_words.outcome(call.get("outcome", "unfinished")),
                 call.get("total_seconds"),
                 call.get("message"),
             )

@@ -26,7 +26,7 @@ from nlpdata.files.json_files import json_lines, parse_object
 from nlpdata.files.json_kinds import LIST, OBJECT, TEXT, TEXTS, Kind, fault, or_null, whole
 from nlpdata.files.yaml_faults import YAML_FAULTS, yaml_fault
 
-METRICS, CONFIG, RUN_FILE, CHECKPOINTS = "metrics.jsonl", "params.yaml", "run.json", "checkpoints"
+METRICS, CONFIG_FILE, RUN_FILE, CHECKPOINTS = "metrics.jsonl", "params.yaml", "run.json", "checkpoints"
 EVAL_RESULTS, EVAL_DATA, EVAL_REPORT = "eval_results.json", "eval_data.json", "eval_report.json"
 GLUE_FILE, SEEDS_FILE = "glue.json", "seeds.json"
 
@@ -184,6 +184,11 @@ def find_runs(folder: str | os.PathLike, depth: int = 3) -> list[Path]:
     return [found for each in below for found in find_runs(each, depth - 1)]
 
 
+def run_above(folder: str | os.PathLike) -> Path | None:
+    """The folder of the run that a folder, such as that of a checkpoint, lies in; None where it lies in none."""
+    return next((above for above in Path(folder).absolute().parents if (above / CONFIG_FILE).is_file()), None)
+
+
 def read_run(folder: str | os.PathLike, name: str = "") -> Run:
     """What the files in the folder of a run say of it; `name`: for people, default the folder's."""
     place = Path(folder)
@@ -199,7 +204,7 @@ def read_run(folder: str | os.PathLike, name: str = "") -> Run:
     return Run(
         name or place.resolve().name,
         place,
-        _read_config(place / CONFIG, faults),
+        _read_config(place / CONFIG_FILE, faults),
         train,
         evaluations,
         results,

@@ -32,9 +32,9 @@ _TASKS = {
 }
 
 
-def outcome(run: Run) -> str:
-    """How the run ended; one that is not at its end says so first."""
-    return _OUTCOMES.get(run.outcome, f"not known: {run.outcome[:40]}")
+def outcome(code: str) -> str:
+    """How a run or a call ended, from its `outcome`; one that is not at the run's end says so first."""
+    return _OUTCOMES.get(code, f"not known: {code[:40]}")
 
 
 def steps(run: Run) -> str:
@@ -69,7 +69,7 @@ def training(run: Run) -> Facts:
     """How the weights were learned: data, batch, learning rate, precision, seeds."""
     config, stages = run.config, run.about.get("stages", [])
     kind, rate = config.get("trainer.optimizer_config.optimizer.type"), run.about.get("learning_rate")
-    found: Facts = {"steps": steps(run), "how it ended": outcome(run)}
+    found: Facts = {"steps": steps(run), "how it ended": outcome(run.outcome)}
     for name, words in (
         ("batch_size", "examples a step"),
         ("seq_length", "sequence length, in tokens"),

@@ -41,7 +41,7 @@ def runs_report(folders: Sequence[str | os.PathLike]) -> Report:
     ]
     kept = tuple(section for section in sections if any(not is_empty(item) for item in section.items))
     if len(runs) == 1:
-        return Report(f"Run {runs[0].name}", run_words.outcome(runs[0]), _main_facts(runs[0]), kept)
+        return Report(f"Run {runs[0].name}", run_words.outcome(runs[0].outcome), _main_facts(runs[0]), kept)
     done = sum(run.outcome in ("finished", "stopped_early") for run in runs)
     return Report(f"{len(runs)} runs", f"{done} of them finished", (("runs", len(runs)), ("finished", done)), kept)
 
@@ -109,7 +109,7 @@ def _overview(runs: Sequence[Run]) -> Section:
 
 
 def _last_figures(run: Run) -> run_words.Facts:
-    found: run_words.Facts = {"how it ended": run_words.outcome(run), "steps": run_words.steps(run)}
+    found: run_words.Facts = {"how it ended": run_words.outcome(run.outcome), "steps": run_words.steps(run)}
     found |= {"encoder": run_words.encoder(run)} if run.encoder[0] else {}
     found |= {"parameters": run.about["parameters"]} if "parameters" in run.about else {}
     found |= {"loss, training": run.train["loss"].last} if "loss" in run.train else {}
@@ -125,27 +125,22 @@ def _sweeps(folders: Sequence[str | os.PathLike], faults: list[str]) -> Iterator
 
 
 def _sweep(path: Path, content: Mapping[str, Any]) -> Section:
-    spread = ("median", "min", "max", "std")
-    table, summary = content.get("table"), content.get("summary")
-    columns: tuple[str, ...]
     title, unit, factor = ("GLUE", "in percent, ", 100) if path.name == GLUE_FILE else ("Seeds", "", 1)
+    table, summary = content.get("table"), content.get("summary")
+    head: tuple[str, ...] = ("metric",)
     if isinstance(table, list):
-        rows = [(str(row.get("task", "")), str(row.get("metric", "")), row) for row in table if isinstance(row, dict)]
-        columns = ("task", "metric", *spread)
+        head = ("task", "metric")
+        rows = [(tuple(str(row.get(name, "")) for name in head), row) for row in table if isinstance(row, dict)]
     elif isinstance(summary, dict):
-        rows = [("", str(metric), row) for metric, row in summary.items() if isinstance(row, dict)]
-        columns = ("metric", *spread)
+        rows = [((str(metric),), row) for metric, row in summary.items() if isinstance(row, dict)]
     else:
         return Section(str(path), "", (Notes((f"{path} has no table: the sweep is not finished.",)),))
+    spread = ("median", "min", "max", "std")
     cells = tuple(
-        (
-            *((task,) if len(columns) == 6 else ()),
-            metric,
-            *(factor * row[key] if is_finite(row.get(key)) else None for key in spread),
-        )
-        for task, metric, row in rows
+        (*names, *(factor * row[key] if is_finite(row.get(key)) else None for key in spread)) for names, row in rows
     )
-    return Section(title, f"Of {path}: {unit}over the seeds, std of the sample.", (Table(columns, cells),))
+    text = f"Of {path}: {unit}over the seeds; std is the standard deviation of a sample."
+    return Section(title, text, (Table((*head, *spread), cells),))
 
 
 def _data(runs: Sequence[Run]) -> Section:

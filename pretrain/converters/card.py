@@ -14,13 +14,12 @@ from nlpdata.errors import printable
 from nlpdata.files.json_files import write_file
 from nlpdata.reports import run_words
 from nlpdata.reports.page import Code, Notes, Report, Section, Table, is_empty, markdown
-from nlpdata.reports.run_facts import Run, is_finite, read_run
+from nlpdata.reports.run_facts import Run, is_finite, read_run, run_above
 from pretrain.converters import native
 from pretrain.converters.checkpoint import Checkpoint, encoder_fields
 from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.heads import heads_of
 from pretrain.converters.usage import head_for
-from pretrain.settings.yaml_files import SAVED_NAME
 
 NAME = "README.md"
 
@@ -76,7 +75,7 @@ def _run_of(checkpoint: Checkpoint) -> tuple[Run | None, int | None]:
     """The run that wrote a checkpoint, and its step; None where no run did, or its folder is not there."""
     folder = Path(checkpoint.source)
     step = native.step_of(folder)
-    place = next((above for above in folder.absolute().parents if (above / SAVED_NAME).is_file()), None)
+    place = run_above(folder)
     if step is None or place is None or not (folder / native.INFO).is_file():
         return None, None
     return read_run(place), step

@@ -9,13 +9,13 @@ from nlpdata.errors import UsageError
 from nlpdata.files import PathName
 from nlpdata.files.json_files import write_file, write_json
 from nlpdata.files.unpacking import shown, unpacked
+from nlpdata.reports.run_facts import run_above
 from nlpdata.tokenizers import SPECIAL_ROLES, Tokenizer, load_tokenizer
 from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX
 from nlpdata.tokenizers.hf_writing import tokenizer_json
 from nlpdata.tokenizers.sentencepiece import SentencePieceTokenizer
 from pretrain.converters import places
 from pretrain.converters.checkpoint import Checkpoint
-from pretrain.settings.yaml_files import SAVED_NAME
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ def find_tokenizer(source: str | os.PathLike) -> Path | None:
     folder = place if place.is_dir() else place.parent
     found = [file for each in (folder, folder / "assets", folder / "vocab") for file in _tokenizers_in(each)]
     if not found:
-        run = next((above for above in folder.absolute().parents if (above / SAVED_NAME).exists()), None)
+        run = run_above(folder)
         found = _tokenizers_in(run) if run else []
     if len({file.read_bytes() for file in found}) > 1:
         raise UsageError(

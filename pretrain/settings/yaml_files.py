@@ -13,7 +13,7 @@ from nlpdata.files.paths import is_remote, read_file
 from nlpdata.files.writing import write_whole
 from nlpdata.files.yaml_faults import YAML_FAULTS, yaml_fault
 from nlpdata.registry import user_modules
-from nlpdata.reports.run_facts import CONFIG as SAVED_NAME
+from nlpdata.reports.run_facts import CONFIG_FILE
 from pretrain.settings.schema import ExperimentConfig, own_modules
 from pretrain.settings.tree import Place, differences, merged, to_tree
 
@@ -129,7 +129,7 @@ def dump_yaml(config: ExperimentConfig) -> str:
 
 def compare_saved(config: ExperimentConfig, model_dir: str | os.PathLike) -> list[str]:
     """'path: saved -> now' of each field in which the configuration differs from the one that the model_dir keeps."""
-    path = Path(model_dir) / SAVED_NAME
+    path = Path(model_dir) / CONFIG_FILE
     if not path.exists():
         return []
     now = to_tree(config)
@@ -147,7 +147,7 @@ def save(config: ExperimentConfig, model_dir: str | os.PathLike) -> Path:
     Raises:
       DataError: the disk refuses.
     """
-    path = Path(model_dir) / SAVED_NAME
+    path = Path(model_dir) / CONFIG_FILE
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, dump_yaml(config).encode())

@@ -12,9 +12,9 @@ from pathlib import Path
 from nlpdata.errors import DataError
 from nlpdata.files import PathName
 from nlpdata.files.json_files import read_object, write_json
-from nlpdata.reports.run_facts import EVAL_RESULTS, SEEDS_FILE
+from nlpdata.reports.run_facts import CONFIG_FILE, EVAL_RESULTS, SEEDS_FILE
 from pretrain.settings.schema import ExperimentConfig
-from pretrain.settings.yaml_files import SAVED_NAME, compare_saved
+from pretrain.settings.yaml_files import compare_saved
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ def run_each(
     folder.mkdir(parents=True, exist_ok=True)
     for name, (config, mode) in runs.items():
         model_dir = folder / name
-        trained = name in known and (model_dir / SAVED_NAME).exists() and not compare_saved(config, model_dir)
+        trained = name in known and (model_dir / CONFIG_FILE).exists() and not compare_saved(config, model_dir)
         if trained and mode != "eval":
             _log.info(f"{name}: was finished before")
             continue

@@ -6,20 +6,20 @@ from pathlib import Path
 
 from nlpdata.errors import UsageError, closest
 from nlpdata.execution.executor import duration
+from nlpdata.reports.run_facts import CHECKPOINTS, CONFIG_FILE
 from pretrain.converters import native
-from pretrain.settings.yaml_files import SAVED_NAME
 
 _log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
-_OF_A_RUN = ("checkpoints", SAVED_NAME)
+_OF_A_RUN = (CHECKPOINTS, CONFIG_FILE)
 # Of checkpoints that others wrote.
 _OTHERS = ("config.json", "saved_model.pb", "*.safetensors", "*.h5", "*.bin", "*.index")
 
 
 def checkpoints_folder(path: Path) -> Path:
     """The folder with the checkpoints of a run: the path itself where it is that folder, else the one in it."""
-    return path if path.name == "checkpoints" or native.finished(path) else path / "checkpoints"
+    return path if path.name == CHECKPOINTS or native.finished(path) else path / CHECKPOINTS
 
 
 def wait_for_checkpoint(path: Path, timeout: float, name: str) -> None:
@@ -54,6 +54,6 @@ def _refuse_other(path: Path, name: str) -> None:
         return
     if other := next((found for each in _OTHERS for found in path.glob(each)), None):
         raise UsageError(
-            f"{name}: {path} is not the folder of a run: it holds {other.name}, and neither checkpoints nor {SAVED_NAME}. Name the "
-            "model_dir of the run to follow; from a checkpoint that is complete, train with --mode=train_and_eval."
+            f"{name}: {path} is not the folder of a run: it holds {other.name}, and neither checkpoints nor {CONFIG_FILE}. Name "
+            "the model_dir of the run to follow; from a checkpoint that is complete, train with --mode=train_and_eval."
         )

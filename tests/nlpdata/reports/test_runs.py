@@ -203,6 +203,7 @@ def test_how_a_run_ended(calls, subtitle, tmp_path):
     report = runs.runs_report([write_run(tmp_path / "run", steps=4, calls=calls)])
     assert report.subtitle == subtitle
     assert dict(report.facts)["steps"] == "4 of 6"
+    assert [row[5] for table in tables(report, "Calls") for row in table.rows][-1:] == [subtitle] * bool(calls)
 
 
 def test_a_run_of_an_older_version_is_finished_where_its_last_step_has_a_checkpoint(tmp_path):
