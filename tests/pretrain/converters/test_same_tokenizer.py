@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from nlpdata.errors import UsageError
+from nlpdata.reports.run_facts import CONFIG_FILE
 from nlpdata.tokenizers import load_tokenizer
 from pretrain.converters import native
 from pretrain.converters.same_tokenizer import own_tokenizer, refuse_other_tokenizer, refuse_unequal_records
 from pretrain.converters.tokenizer_files import keep_tokenizer
-from pretrain.settings.yaml_files import SAVED_NAME
 from tests.messages import messages
 from tests.pretrain.models import bert
 
@@ -163,7 +163,7 @@ def test_a_run_of_ours(source, tmp_path):
     assert check(own, run) == []
     with pytest.raises(UsageError, match=r"sha256 .*, not .* \(no tokenizer is next to it"):
         check(equal, run)
-    (run / SAVED_NAME).touch()
+    (run / CONFIG_FILE).touch()
     keep_tokenizer(run, source / "vocab.txt", own.meta())
     assert check(equal, run) == []
     assert check(equal, run / "checkpoints" / "step-00000001") == []

@@ -8,6 +8,7 @@ import pytest
 
 from nlpdata.errors import UsageError
 from nlpdata.registry import user_modules
+from nlpdata.reports.run_facts import CONFIG_FILE
 from pretrain.converters import native, read_encoder
 from pretrain.converters.saved_model import read_description
 from pretrain.encoders.configs import BertConfig
@@ -15,7 +16,7 @@ from pretrain.experiments import experiment
 from pretrain.run import main, resolve
 from pretrain.settings.flags import parse_flags
 from pretrain.settings.schema import ExperimentConfig, own_modules
-from pretrain.settings.yaml_files import SAVED_NAME, compare_saved, dump_yaml
+from pretrain.settings.yaml_files import compare_saved, dump_yaml
 
 MODULE = """
 from pathlib import Path
@@ -87,7 +88,7 @@ def test_saved_models_and_configurations_of_runs(place):
     ):
         text = dump_yaml(config)
         assert before in text
-        (place / SAVED_NAME).write_text(text.replace(before, after))
+        (place / CONFIG_FILE).write_text(text.replace(before, after))
         (difference,) = compare_saved(config, place)
         assert "--import_module planted " in difference
     assert not (place / "imported").exists()
@@ -96,7 +97,7 @@ def test_saved_models_and_configurations_of_runs(place):
 def test_a_saved_configuration_may_name_what_the_given_one_names(place):
     config = experiment("bert/local", {"task_type": "planted:Task", "trainer": {"type": "planted:Trainer"}})
     assert own_modules(config) == {"planted"}
-    (place / SAVED_NAME).write_text(dump_yaml(config).replace("max_to_keep: 5", "max_to_keep: 4"))
+    (place / CONFIG_FILE).write_text(dump_yaml(config).replace("max_to_keep: 5", "max_to_keep: 4"))
     assert compare_saved(config, place) == ["trainer.max_to_keep: 4 -> 5"]
 
 
