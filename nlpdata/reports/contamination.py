@@ -35,7 +35,7 @@ _SCREEN_BITS = 24
 
 
 class _Marks(dict[int, str]):
-    """str.translate's table of what is no word to spaces, and of what is not seen to nothing; kept for each character."""
+    """str.translate's table: what is not part of a word to a space, what is not seen to nothing; kept for each character."""
 
     def __missing__(self, code: int) -> str:
         character, category = chr(code), unicodedata.category(chr(code))

@@ -259,7 +259,7 @@ def _read_metrics(path: Path, faults: list[str]) -> tuple[dict[str, Curve], dict
         faults.append(str(error))
     if damaged:
         lines = ", ".join(map(str, damaged[:5])) + (", ..." if len(damaged) > 5 else "")
-        faults.append(f"{path}: {len(damaged)} lines are no metrics of a step, and are left out: {lines}")
+        faults.append(f"{path}: {len(damaged)} lines are not metrics of a step, and are left out: {lines}")
     if left_out:
         faults.append(f"{path}: more than {_MOST_METRICS} metrics; left out: {', '.join(sorted(left_out)[:5])}")
     return tuple({name: points.curve() for name, points in own.items()} for own in found.values())  # type: ignore[return-value]

@@ -47,7 +47,7 @@ class Flags:
       commands: those here that have its flags.
       table: a line for each, which may continue in lines that are indented: names there with commas between them | default there |
         ours, "same" where it has the same name, "accepted" where it has no effect | our default, where it is another number | a
-        remark, "by default ..." where it is no number.
+        remark, "by default ..." where it is not a number.
       experiment: of `pretrain run`, whose defaults these are.
     """
 

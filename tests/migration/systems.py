@@ -29,8 +29,8 @@ def index() -> str:
     lines = [f"- [{system.title}]({system.name}.md)" for system in SYSTEMS]
     return (
         "# Coming from another system\n\n"
-        "The commands of these systems' documents run here with another program's name: options, names of files and the "
-        "order of the steps stay, as far as there is one program for each. Each page has the commands of the document and ours; "
-        "the tests run them from text to score, on small data. Those of Google's and Transformers' scripts also list all flags, "
+        "Where a script has one program here, its command runs with only the program's name changed: options, file names and\n"
+        "the order of the steps stay. Each page has the commands of the other system's documents, and ours; the tests run ours\n"
+        "from text to score, on small data. The pages on Google's and Transformers' scripts also list all flags,\n"
         "both defaults, and what to set for the same numbers.\n\n" + "\n".join(lines) + "\n"
     )

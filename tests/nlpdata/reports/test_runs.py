@@ -259,7 +259,7 @@ def test_damage_is_named_and_the_rest_is_shown(tmp_path):
     assert (run.step, run.steps, run.outcome) == (8, 6, "finished")
     faults = "\n".join(run.faults)
     for said in (
-        "metrics.jsonl: 3 lines are no metrics of a step, and are left out: 10, 11, 12",
+        "metrics.jsonl: 3 lines are not metrics of a step, and are left out: 10, 11, 12",
         "run.json: calls[0].first_step is <script>, expected a whole number",
         "eval_results.json: not JSON",
         "state.json: expected a JSON object",
