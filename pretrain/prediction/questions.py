@@ -21,12 +21,14 @@ from pretrain.tasks.configs import QuestionAnsweringConfig
 
 
 class AnswerOptions(NamedTuple):
-    """How answers are chosen: fields of QuestionAnsweringConfig."""
+    """How answers are chosen: fields of QuestionAnsweringConfig, and of its validation_data, as the run was evaluated."""
 
     version_2_with_negative: bool | None
     n_best_size: int
     max_answer_length: int
     null_score_diff_threshold: float
+    doc_stride: int
+    query_length: int
 
 
 class Asking(NamedTuple):
@@ -53,8 +55,8 @@ class QuestionPredictor:
     answer is None.
 
     Args:
-      batching: gives "logits" (L, 2). Contexts that are longer than its examples become several windows; a question takes a
-        quarter of an example at most, and its end is cut, and counted.
+      batching: gives "logits" (L, 2). Contexts that are longer than its examples become several windows, which overlap by half
+        at least; a question takes a quarter of an example at most, and its end is cut, and counted.
       tokenizer: the model's; windows of records need none.
       options: how answers are chosen.
     """
@@ -65,7 +67,8 @@ class QuestionPredictor:
     def __init__(self, batching: Batching, tokenizer: Tokenizer | None, options: AnswerOptions) -> None:
         self._batching, self._tokenizer, self._options = batching, tokenizer, options
         self.with_negative = bool(options.version_2_with_negative)
-        self.longest_question = min(64, batching.longest // 4)
+        self.longest_question = min(options.query_length, batching.longest // 4)
+        self._stride = min(options.doc_stride, batching.longest // 2)
         self.counters: Counter = Counter()
 
     def __call__(self, rows: Iterable[Row]) -> Iterator[tuple[Asked, dict]]:
@@ -115,7 +118,7 @@ class QuestionPredictor:
         """The windows of rows, as many rows tokenized at once as a batch has examples."""
         length, tokenizer = self._batching.longest, self._tokenizer
         assert tokenizer is not None
-        encoder = SquadEncoder(tokenizer, length, "v1", min(128, length // 3), self.longest_question, "keep")
+        encoder = SquadEncoder(tokenizer, length, "v1", self._stride, self.longest_question, "keep")
         rows, number = iter(rows), 0
         while part := list(islice(rows, self._batching.batch_size)):
             asked = [
@@ -206,7 +209,7 @@ def windows_of_records(path: str, encoder: Any) -> tuple[int, bool | None, Itera
 
 
 def answer_options(model_dir: str, facts: Mapping, data_says: bool | None = None) -> AnswerOptions:
-    """How answers are chosen: by the run's configuration; where that leaves open whether there may be none, by its records.
+    """How answers are found: by the run's configuration; where that leaves open whether there may be none, by its records.
 
     Args:
       model_dir: the model.
@@ -215,14 +218,18 @@ def answer_options(model_dir: str, facts: Mapping, data_says: bool | None = None
     """
     own = native.locate_info(model_dir)
     task = own[1].get("config", {}).get("task", {}) if own else {}
-    names = AnswerOptions._fields
-    stored = {name: task[name] for name in names if name in task} if isinstance(task, dict) else {}
+    names, of_data = AnswerOptions._fields[:-2], AnswerOptions._fields[-2:]
+    task = task if isinstance(task, dict) else {}
+    stored = {name: task[name] for name in names if name in task}
+    if isinstance(data := task.get("validation_data"), dict):
+        stored["validation_data"] = {name: data[name] for name in of_data if name in data}
     place = Place(f"{own[0] / native.INFO}" if own else model_dir, "config.task", stored=True)
     try:
         options = merged(QuestionAnsweringConfig, to_tree(QuestionAnsweringConfig()), stored, place)
     except UsageError as error:
         raise DataError(str(error)) from None
-    found = AnswerOptions(**{name: options[name] for name in names})
+    windows = options["validation_data"]
+    found = AnswerOptions(**{name: options[name] for name in names}, **{name: windows[name] for name in of_data})
     negative = found.version_2_with_negative
     if negative is None:
         negative = facts.get("version_2_with_negative")

@@ -28,7 +28,7 @@ from tests.pretrain.finetuning import CLS, LENGTH, SEP, records, sentence_experi
 from tests.pretrain.tasks.test_question_answering import squad_experiment
 
 
-def stored(task, folder, encoder, **data) -> object:
+def stored(task, folder, encoder, config=None, **data) -> object:
     """Writes a checkpoint of the task's model, with weights that tell classes apart; returns the model."""
     model = task.build_model(seed=3)
     for path, weight in weights_by_path(model).items():
@@ -38,7 +38,7 @@ def stored(task, folder, encoder, **data) -> object:
     from dataclasses import asdict
 
     described = {"type": encoder.type, "options": asdict(encoder.options)}
-    native.write(folder, arrays, {"step": 1, "encoder": described, "data": data})
+    native.write(folder, arrays, {"step": 1, "encoder": described, "data": data, "config": config or {}})
     return model
 
 
@@ -244,7 +244,7 @@ def test_answers_to_questions(tmp_path, with_negative):
 
 
 def test_answers_to_the_questions_of_a_json_file(tmp_path):
-    """The same as of records that were made before; questions need no answers."""
+    """The same as of records that were made with the options of the run's evaluation; questions need no answers."""
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     texts = [" ".join(f"w{20 + (7 * i + j) % 150}" for j in range(40)) for i in range(3)]
     questions = [{"id": f"q{i}", "question": "w11 w12 " * (1 + 4 * (i == 2))} for i in range(3)]
@@ -253,15 +253,16 @@ def test_answers_to_the_questions_of_a_json_file(tmp_path):
     config = squad_experiment(squad_records(tmp_path, 6))
     task = QuestionAnsweringTask(config.task)
     task.build_inputs(config.task.validation_data)
+    windows = {"task": {"validation_data": {"doc_stride": 10, "query_length": 7}}}
     facts = {"seq_length": LENGTH, "kind": "squad", "version_2_with_negative": True}
-    stored(task, tmp_path / "model", config.task.model.encoder, **facts)
+    stored(task, tmp_path / "model", config.task.model.encoder, windows, **facts)
     vocabulary = str(tmp_path / "vocab.txt")
     with messages() as said:
         predict(tmp_path / "model", tmp_path / "in.json", tmp_path / "out", tokenizer=vocabulary)
-    assert "1 of 3 rows have a question that is longer than 8 tokens: their ends were cut" in said
+    assert "1 of 3 rows have a question that is longer than 7 tokens: their ends were cut" in said
     nlpdata.create_finetuning(
         str(tmp_path / "in.json"), str(tmp_path / "made"), str(tmp_path / "vocab.txt"), task="squad", splits="test",
-        max_seq_length=LENGTH, max_query_length=8, doc_stride=10, workers=1,
+        max_seq_length=LENGTH, max_query_length=7, doc_stride=10, workers=1,
     )  # fmt: skip
     predict(tmp_path / "model", tmp_path / "made" / "test.tfrecord", tmp_path / "again")
     for name in ("predictions.json", "nbest_predictions.json", "null_odds.json"):
