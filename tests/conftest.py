@@ -24,6 +24,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    _heed_interrupts()
     _keep_bytecode()
     _compile_quickly()
     if warm_python.FOLDER_VARIABLE not in os.environ:  # a worker, and pytest in a test, have that of the session
@@ -35,6 +36,12 @@ def pytest_configure(config):
         sys.modules.update(
             dict.fromkeys(light.BLOCKED)
         )  # importing one fails: a test that needs it must be marked `heavy`
+
+
+def _heed_interrupts():
+    """In the background of a script a process ignores SIGINT, and so would all that it starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _keep_bytecode():

@@ -5,7 +5,6 @@ What a page says that they print is looked for in what they print.
 
 import re
 import subprocess
-import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -107,8 +106,7 @@ def reader(tmp_path_factory):
     code = "import sys; from pathlib import Path; from tests.migration.given import *; folder = Path(sys.argv[1])\n"
     code += "give_albert(folder / 'albert', str(folder / 'data' / '*.txt')); pack_module(folder / 'albert', folder / '2.tar.gz')"
     subprocess.run([*warm_python.COMMAND, "-c", code, folder], cwd=ROOT, env=plain_environment(), check=True)
-    with tarfile.open(folder / "2.tar.gz") as archive:
-        archive.extractall(folder / "base", filter="data")
+    given.unpack(folder / "2.tar.gz", folder / "base")
     for name in ("examples", "pretrain", "benchmarks"):
         (folder / name).symlink_to(ROOT / name)
     return folder, commands_of_this_environment(tmp_path_factory.mktemp("commands") / "bin")

@@ -102,6 +102,12 @@ def pack_module(albert: Path, archive: Path) -> None:
             packed.addfile(tarfile.TarInfo(f"./{name}"))
 
 
+def unpack(archive: Path, folder: Path) -> None:
+    with tarfile.open(archive) as packed:
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11 has it from 3.11.4 on
+        packed.extractall(folder)
+
+
 def _write(folder: Path, encoder: Choice, format: str) -> None:
     import numpy as np
 

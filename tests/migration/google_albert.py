@@ -2,11 +2,10 @@
 
 import hashlib
 import json
-import tarfile
 from pathlib import Path
 
 from tests.migration.chain import Step, System
-from tests.migration.given import give_albert, give_cola, give_english, give_questions, pack_module
+from tests.migration.given import give_albert, give_cola, give_english, give_questions, pack_module, unpack
 from tests.migration.google_flags import ALBERT as FLAGS
 
 _HUB = "https://tfhub.dev/google/albert_base/2"
@@ -19,8 +18,7 @@ def give(folder: Path) -> None:
     give_questions(folder / "squad", words)
     give_albert(folder / "albert_base", str(folder / "text" / "*.txt"))
     pack_module(folder / "albert_base", folder / "module.tar.gz")
-    with tarfile.open(folder / "module.tar.gz") as module:
-        module.extractall(folder / "hub_cache" / hashlib.sha1(_HUB.encode()).hexdigest(), filter="data")
+    unpack(folder / "module.tar.gz", folder / "hub_cache" / hashlib.sha1(_HUB.encode()).hexdigest())
 
 
 def _learned(folder: Path, output: str) -> None:

@@ -40,8 +40,8 @@ def config(record_sets):
         "best_checkpoint_export_subdir": "best", "validation_steps": 2,
     }  # fmt: skip
     base = experiment(
-        record_sets["static"], eval_path=record_sets["static"], encoder=tiny("bert", 0.0), trainer=trainer,
-        learning_rate=5e-3,
+        record_sets["static"], eval_path=record_sets["static"], encoder=tiny("bert", 0.0, num_hidden_layers=2),
+        trainer=trainer, learning_rate=5e-3,
     )  # fmt: skip
     layers = {"freeze": ["token_type", "layer_0/attention/query"], "layer_decay": 0.7, "unfreeze_steps": [1, 3]}
     return optimization(base, ema=EmaConfig(average_decay=0.6, start_step=2), **layers)
