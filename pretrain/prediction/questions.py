@@ -31,6 +31,9 @@ class AnswerOptions(NamedTuple):
     query_length: int
 
 
+_OF_DATA = ("doc_stride", "query_length")  # those of AnswerOptions that are fields of validation_data
+
+
 class Asking(NamedTuple):
     """The question that a window belongs to, and its number in the order of the questions."""
 
@@ -218,18 +221,18 @@ def answer_options(model_dir: str, facts: Mapping, data_says: bool | None = None
     """
     own = native.locate_info(model_dir)
     task = own[1].get("config", {}).get("task", {}) if own else {}
-    names, of_data = AnswerOptions._fields[:-2], AnswerOptions._fields[-2:]
+    names = [name for name in AnswerOptions._fields if name not in _OF_DATA]
     task = task if isinstance(task, dict) else {}
     stored = {name: task[name] for name in names if name in task}
     if isinstance(data := task.get("validation_data"), dict):
-        stored["validation_data"] = {name: data[name] for name in of_data if name in data}
+        stored["validation_data"] = {name: data[name] for name in _OF_DATA if name in data}
     place = Place(f"{own[0] / native.INFO}" if own else model_dir, "config.task", stored=True)
     try:
         options = merged(QuestionAnsweringConfig, to_tree(QuestionAnsweringConfig()), stored, place)
     except UsageError as error:
         raise DataError(str(error)) from None
     windows = options["validation_data"]
-    found = AnswerOptions(**{name: options[name] for name in names}, **{name: windows[name] for name in of_data})
+    found = AnswerOptions(**{name: options[name] for name in names}, **{name: windows[name] for name in _OF_DATA})
     negative = found.version_2_with_negative
     if negative is None:
         negative = facts.get("version_2_with_negative")
