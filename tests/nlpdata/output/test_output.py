@@ -451,12 +451,22 @@ def start_and_wait(arguments, out):
         # A background shell starts its children with SIGINT ignored, and this test may run in one.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    deadline = time.monotonic() + 60
-    while len(list(work_folder(out).glob("portion-*.json"))) < 3:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    assert until(lambda: portions(out) >= 3 or process.poll() is not None)
+    assert process.poll() is None, process.communicate()
     return process
+
+
+def portions(out):
+    """How many parts are finished."""
+    return len(list(work_folder(out).glob("portion-*.json")))
+
+
+def until(holds):
+    """Waits until something holds; whether it does within a minute."""
+    deadline = time.monotonic() + 60
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return holds()
 
 
 def assert_completes(arguments, out, larger, capsys):
@@ -508,7 +518,13 @@ def test_worker_killed(tmp_path, larger, tiny_model, capsys):
     children = psutil.Process(process.pid).children(recursive=True)
     workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
     assert len(workers) == 2
-    max(workers, key=lambda worker: worker.cpu_times().user).kill()  # one that has begun
+    stopped, working = workers
+    stopped.suspend()
+    assert until(lambda: stopped.status() == psutil.STATUS_STOPPED)
+    finished = portions(tmp_path)
+    assert until(lambda: portions(tmp_path) > finished)  # the other worker has started, and works on the next one
+    working.kill()
+    stopped.resume()
     _, err = process.communicate(timeout=30)
     assert process.returncode == 1
     assert "Traceback" not in err
