@@ -88,10 +88,12 @@ def encoder_of(spec: EncoderSpec, tokenizer: Tokenizer | None = None) -> Sentenc
       spec: its description.
       tokenizer: that of the spec, where it is loaded already.
     """
-    if spec not in _encoders:
+    encoder = _encoders.get(spec)
+    if encoder is None:
+        encoder = _new_encoder(spec, tokenizer or load_tokenizer(spec.tokenizer))
         _encoders.clear()
-        _encoders[spec] = _new_encoder(spec, tokenizer or load_tokenizer(spec.tokenizer))
-    return _encoders[spec]
+        _encoders[spec] = encoder
+    return encoder  # not what is stored now: threads of a process may do the same
 
 
 def _new_encoder(spec: EncoderSpec, tokenizer: Tokenizer) -> SentenceEncoder | SquadEncoder:

@@ -135,10 +135,12 @@ _makers: dict[MakerSpec, ExampleMaker] = {}  # of this process: the last one use
 
 def maker_of(spec: MakerSpec, tokenizer: Tokenizer | None = None) -> ExampleMaker:
     """The maker of a spec, made once in a process; of `tokenizer` where that is loaded."""
-    if spec not in _makers:
+    maker = _makers.get(spec)
+    if maker is None:
+        maker = ExampleMaker(spec.options, tokenizer or _load(spec))
         _makers.clear()
-        _makers[spec] = ExampleMaker(spec.options, tokenizer or _load(spec))
-    return _makers[spec]
+        _makers[spec] = maker
+    return maker  # not what is stored now: threads of a process may do the same
 
 
 def _load(spec: MakerSpec) -> Tokenizer:

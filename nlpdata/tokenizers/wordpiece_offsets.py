@@ -4,6 +4,7 @@ Words repeat: the pieces of a word and their places inside it are computed once 
 remembers ids; what is left of a text is to find its words and to look them up.
 """
 
+import threading
 import unicodedata
 from array import array
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ class WordPieceOffsets(OffsetEncoder):
         self._basic = BasicTokenizer(**tokenizer.options())
         self._kinds = _kinds(self._basic.tokenize_chinese_chars)
         self._sizes: dict[str, int] = {}
+        self._lock = threading.Lock()
         self._forget()
 
     def _forget(self) -> None:
@@ -42,6 +44,17 @@ class WordPieceOffsets(OffsetEncoder):
         counts = np.zeros(len(texts), np.int64)
         if not words:
             return Tokens(np.zeros(0, np.int32), counts, counts[:0], counts[:0])
+        with self._lock:
+            sizes, ids, starts, stops = self._look_up(words)
+        text_sizes = np.fromiter(map(len, texts), np.int64, len(texts)) + 1
+        text_ends = np.cumsum(text_sizes)
+        owner = np.searchsorted(text_ends, first, "right")
+        base = np.repeat(first - (text_ends - text_sizes)[owner], sizes)
+        counts += np.bincount(owner, weights=sizes, minlength=len(texts)).astype(np.int64)
+        return Tokens(ids, counts, starts + base, stops + base)
+
+    def _look_up(self, words: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Number of pieces of each word, int64; ids of all pieces, and where in their words they start and end, int32."""
         if len(self._words) > MEMO_WORDS:
             self._forget()
         try:
@@ -50,17 +63,13 @@ class WordPieceOffsets(OffsetEncoder):
         except BaseException:  # words with a number and no ids would be found next time
             self._forget()
             raise
-        lengths = np.frombuffer(self._lengths, np.int64)
+        # A copy: the array cannot grow while there is a view of it, and profilers keep the variables of a call for a while.
+        lengths = np.array(self._lengths, np.int64)
         sizes = lengths[numbers]
         ends = np.cumsum(sizes)
         at = np.arange(int(ends[-1])) + np.repeat((1 + np.cumsum(lengths) - lengths)[numbers] - (ends - sizes), sizes)
         ids, starts, stops = (np.frombuffer(column, np.int32)[at] for column in self._table)
-        text_sizes = np.fromiter(map(len, texts), np.int64, len(texts)) + 1
-        text_ends = np.cumsum(text_sizes)
-        owner = np.searchsorted(text_ends, first, "right")
-        base = np.repeat(first - (text_ends - text_sizes)[owner], sizes)
-        counts += np.bincount(owner, weights=sizes, minlength=len(texts)).astype(np.int64)
-        return Tokens(ids, counts, starts + base, stops + base)
+        return sizes, ids, starts, stops
 
     def _learn(self) -> None:
         new, self._words.new = self._words.new, []

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import pickle
+import sys
 import threading
 import tracemalloc
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.tokenizers import TokenizerSpec, load_tokenizer, wordpiece
+from nlpdata.tokenizers.offsets import offset_encoder
 from nlpdata.tokenizers.training.train import train_tokenizer
 from nlpdata.tokenizers.wordpiece import WordPieceTokenizer
 from tests.nlpdata import bert_reference
@@ -163,19 +165,36 @@ def test_what_is_remembered_never_shows(vocab, batches, limit, block):
 def test_threads_share_a_tokenizer(vocab):
     t = load_tokenizer(vocab)
     t._words.max_words = 50
+    offsets = offset_encoder(t)
     batches = [[f"run{i}ning {j} the {i * j}" for j in range(200)] for i in range(8)]
-    found = [None] * 8
+    found, with_places = [None] * 8, [None] * 8
 
     def work(i):
         for _ in range(3):
             found[i] = split(*t.encode(batches[i]))
+            tokens = offsets.encode(batches[i])
+            with_places[i] = split(tokens.ids, tokens.lengths)
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [expected_ids(batch, SMALL) for batch in batches]
+    assert found == with_places == [expected_ids(batch, SMALL) for batch in batches]
+
+
+def test_a_profiler_that_keeps_frames_does_no_harm(vocab):
+    """As that of Dask's workers does, for a moment: the variables of a call then live longer than the call."""
+    t, frames = load_tokenizer(vocab), []
+    offsets = offset_encoder(t)
+    batches = [[f"run{i}ning {j}" for j in range(20)] for i in range(3)]
+    sys.setprofile(lambda frame, *_: frames.append(frame))
+    try:
+        found = [(split(*t.encode(batch)), offsets.encode(batch)) for batch in batches]
+    finally:
+        sys.setprofile(None)
+    for batch, (ids, tokens) in zip(batches, found, strict=True):
+        assert ids == split(tokens.ids, tokens.lengths) == expected_ids(batch, SMALL)
 
 
 def test_specs_load_equal_tokenizers(vocab):
