@@ -1,3 +1,15 @@
-from nlpdata.cli.commands import main
+"""How the console command `nlpdata` starts, and `python -m nlpdata`."""
 
-main()
+from nlpdata.cli.start import end_at_once_if_interrupted
+
+
+def main() -> int:
+    """Runs the command line, and exits."""
+    end_at_once_if_interrupted()
+    from nlpdata.cli.commands import main as run
+
+    return run()
+
+
+if __name__ == "__main__":
+    main()

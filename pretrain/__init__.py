@@ -12,9 +12,6 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from nlpdata.errors import EXTRAS, missing_package
-from pretrain.settings.backend import use_installed
-
 if TYPE_CHECKING:
     from pretrain.experiments import experiment
     from pretrain.prediction.loading import load
@@ -32,6 +29,9 @@ __all__ = ["ExperimentConfig", "experiment", "load", "run_experiment"]
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
+        from nlpdata.errors import EXTRAS, missing_package
+        from pretrain.settings.backend import use_installed
+
         use_installed(os.environ)
         try:
             module = importlib.import_module(_MODULES[name])

@@ -1,3 +1,15 @@
-from pretrain.commands import main
+"""How the console command `pretrain` starts, and `python -m pretrain`."""
 
-main()
+from nlpdata.cli.start import end_at_once_if_interrupted
+
+
+def main() -> int:
+    """Runs the command line, and exits."""
+    end_at_once_if_interrupted()
+    from pretrain.commands import main as run
+
+    return run()
+
+
+if __name__ == "__main__":
+    main()

@@ -9,8 +9,10 @@ import importlib.machinery
 import importlib.util
 import logging
 import os
+import signal
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,7 +24,10 @@ from nlpdata.cli.streams import standard_error_to
 _LOGGERS = ("absl", "jax", "keras", "tensorflow")
 _FATAL_ONLY, _EVERYTHING = "3", "0"
 _LEVEL = "TF_CPP_MIN_LOG_LEVEL"
-_TALKATIVE = ("tensorflow",)  # on import, before they look at that variable
+_HELD_BACK = (
+    "jax",
+    "tensorflow",
+)  # they write on import, before they look at that variable, and are not to be interrupted
 
 _quiet = False
 
@@ -80,12 +85,12 @@ def _are_errors() -> bool:
 
 
 class _QuietImport(importlib.abc.MetaPathFinder):
-    """Finds the libraries that write before they can be told not to, and holds back what they write while they are imported."""
+    """Finds the libraries whose import is held back."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if name not in _TALKATIVE or not _quiet:
+        if name not in _HELD_BACK:
             return None
         # The others are asked in their order: one of them may keep a library from being imported.
         others = [finder for finder in sys.meta_path if finder is not self]
@@ -97,10 +102,13 @@ class _QuietImport(importlib.abc.MetaPathFinder):
 
 
 def _held_back(run: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
-    """A module's import during which standard error goes to a file; it is shown where the import fails."""
+    """A module's import during which signals wait and, unless all is to be seen, standard error goes to a file; that is shown where
+    the import fails."""
 
     def held_back(module: ModuleType) -> None:
-        with tempfile.TemporaryFile() as written:
+        with _signals_waiting(), tempfile.TemporaryFile() as written:
+            if not _quiet:
+                return run(module)
             try:
                 with standard_error_to(written):
                     run(module)
@@ -111,3 +119,21 @@ def _held_back(run: Callable[[ModuleType], None]) -> Callable[[ModuleType], None
                 raise
 
     return held_back
+
+
+@contextmanager
+def _signals_waiting() -> Iterator[None]:
+    """While it lasts, signals that interrupt wait for its end: raised amid the C++ of a library they would abort the process."""
+    # Only the main thread can set handlers.
+    numbers = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+    handlers = [(number, handler) for number in numbers if callable(handler := signal.getsignal(number))]
+    waiting = list[int]()
+    for number, _ in handlers:
+        signal.signal(number, lambda number, _: waiting.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in handlers:
+            signal.signal(number, handler)
+        for came in waiting[:1]:
+            signal.raise_signal(came)

@@ -16,6 +16,7 @@ from nlpdata.cli import faults
 from nlpdata.cli.inputs import guarded_inputs
 from nlpdata.cli.libraries import quiet_libraries
 from nlpdata.cli.messages import on_standard_error, show_error
+from nlpdata.cli.start import raising_if_interrupted
 from nlpdata.cli.streams import OutputRefused, standard_streams
 from nlpdata.cli.version import version_line
 from nlpdata.errors import EXTRAS, HALF, DataError, NlpdataError, Spelling, UsageError, missing_package, spelling
@@ -45,7 +46,15 @@ def run_program(
       face: spells options in messages.
       left: what an interruption leaves, for the message.
     """
-    with standard_streams(), quiet_libraries(), on_standard_error(), spelling(face), guarded_inputs(), _terminating():
+    with (
+        standard_streams(),
+        quiet_libraries(),
+        on_standard_error(),
+        spelling(face),
+        guarded_inputs(),
+        _terminating(),
+        raising_if_interrupted(),
+    ):
         return _exit_code(name, list(argv), work, left)
 
 

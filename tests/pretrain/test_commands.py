@@ -53,7 +53,7 @@ def test_words_in_place_of_a_command(words, code, out, err, capsys):
 
 def test_the_distribution_has_both_console_commands():
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert scripts == {"nlpdata": "nlpdata.cli.commands:main", "pretrain": "pretrain.commands:main"}
+    assert scripts == {"nlpdata": "nlpdata.__main__:main", "pretrain": "pretrain.__main__:main"}
 
 
 def test_help_loads_no_framework_and_modules_here_are_found(tmp_path):
