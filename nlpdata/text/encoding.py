@@ -1,5 +1,7 @@
 """Whether a file is UTF-8 text, by its first bytes: what else it may be has a name and a remedy."""
 
+import re
+from codecs import getincrementaldecoder
 from shlex import quote
 
 from nlpdata.errors import DataError, opt
@@ -34,6 +36,7 @@ _OTHER_FORMATS = {
     b"\x7fELF": ("a program", "it is not text"),
     b"version https://git-lfs": ("a pointer of Git LFS, not the file itself", "fetch it with `git lfs pull`"),
 }
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")  # but blanks, and ESC, which is in ISO-2022
 
 
 def check_is_text(path: str, head: bytes, compression: str = "none") -> None:
@@ -44,6 +47,10 @@ def check_is_text(path: str, head: bytes, compression: str = "none") -> None:
         raise DataError(f"{path}: expected UTF-8 text, found {other[0]}: {other[1]}")
     if _is_binary(head):
         raise DataError(f"{path}: expected UTF-8 text, found binary data: {_share(head)}")
+    if (controls := len(_CONTROLS.findall(head))) * 20 >= max(len(head), 640) and not _is_utf8(head):
+        raise DataError(
+            f"{path}: expected UTF-8 text, found binary data: {controls} of its first {len(head)} bytes are control characters"
+        )
 
 
 def unicode_encoding(head: bytes) -> str | None:
@@ -76,6 +83,15 @@ def _is_binary(head: bytes) -> bool:
     return nuls >= 4 and nuls * 10 >= len(head)
 
 
+def _is_utf8(head: bytes) -> bool:
+    """Whether these are UTF-8, but for a character that is cut at the end."""
+    try:
+        getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _share(head: bytes) -> str:
     return f"{head.count(0)} of its first {len(head)} bytes are NUL"
 
@@ -87,10 +103,20 @@ def _other_format(head: bytes) -> tuple[str, str] | None:
             return found
     if head[257:262] == b"ustar":
         return "a tar archive", "extract it first"
+    if _is_sentencepiece(head):
+        return "a SentencePiece model", f"{opt('tokenizer')} takes it"
+    if head[5:9] == b"\x00\x00\x00{" and head[9:10] in (b'"', b"}"):
+        return "a safetensors file", "it is not text"
     # A TFRecord begins with a uint64 length and its checksum; an Example then begins with the tag of its one field.
     if len(head) > 12 and head[4:8] == bytes(4) and head[12:13] == b"\n":
         return "what looks like a TFRecord file", "give the text it came from"
     return None
+
+
+def _is_sentencepiece(head: bytes) -> bool:
+    """Whether it begins as a SentencePiece model: with a piece, whose text is followed by its score or its type."""
+    text = re.match(rb"\n.\n(.)", head, re.DOTALL)
+    return text is not None and head[4 + text[1][0] :][:1] in (b"\x15", b"\x18")
 
 
 def _wrong_encoding(path: str, encoding: str, why: str, compression: str) -> DataError:

@@ -302,11 +302,20 @@ def test_wide_encodings_are_refused_with_the_command(tmp_path, encoding):
         (b"BZh91AY", "bzip2"),
         (b"\x05\x01" + bytes(6) + b"abcd\n\x10", "TFRecord"),
         (bytes(range(256)).replace(b"\x01", bytes(40)), "binary data"),
+        (bytes(range(1, 256)) * 9, "binary data: 234 of its first 2295 bytes are control characters"),
+        (b"\n\x09\n\x05<unk>\x18\x02\n\x07", "SentencePiece model: tokenizer takes it"),
+        (b"\x40" + bytes(7) + b'{"a":', "safetensors"),
     ],
 )
 def test_binary_files_are_refused(tmp_path, data, found):
     with pytest.raises(DataError, match=f"expected UTF-8 text, found .*{found}"):
         find_files([str(write(tmp_path / "a.txt", data))])
+
+
+def test_control_characters_alone_are_text(tmp_path):
+    """A cut character at the end of the head, escapes of ISO-2022, and separators in a row."""
+    for data in ("\x01a\x02\x03é" * 1000, "\n\x02\n", "\n\nA\nB\n"):
+        assert find_files([str(write(tmp_path / "a.txt", data.encode()))])
 
 
 # Compression
