@@ -22,7 +22,7 @@ from pretrain.registry import Registry
 from pretrain.settings.dialects import garden
 from pretrain.settings.fields import Choice
 from pretrain.settings.schema import ExperimentConfig
-from pretrain.settings.values import parse_value, plain_value
+from pretrain.settings.values import as_written, parse_value, plain_value
 
 _log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ def merged(cls: type, tree: dict, changes: dict, place: Place) -> dict:
       place: where the layer comes from.
     """
     if not isinstance(changes, dict):
-        raise place.error(f"is a section with names in it: {_names(cls)}. Received: {changes!r}.")
+        raise place.error(f"is a section with names in it: {_names(cls)}. Received: {as_written(changes)}.")
     declared = {field.name: field for field in fields(cls)}
     result = dict(tree)
     typed_by = {field.metadata["type_field"]: field for field in fields(cls) if "type_field" in field.metadata}
@@ -108,7 +108,7 @@ def _of_the_garden(cls: type, changes: dict, key: str, here: Place) -> tuple[str
     if meaning is None:
         raise here.error(f"{cls.__name__} has no such field.{closest(key, declared)} Known: {_names(cls)}.")
     if isinstance(meaning, garden.Only) and not meaning.allows(plain_value(value)):
-        raise here.error(f"is {value!r}: {meaning.instead}")
+        raise here.error(f"is {as_written(value)}: {meaning.instead}")
     if not isinstance(meaning, garden.Ours) or meaning.name not in declared:
         if not here.quiet:
             _log.info(f"{here} has no effect here.")
@@ -144,7 +144,9 @@ def _merged_field(cls: type, field: Field, tree: dict, value: Any, place: Place)
 def _merged_items(section: type, value: Any, place: Place) -> list[dict]:
     """The items of a list of sections, each over the section's defaults: a list is given as a whole."""
     if not isinstance(value, list | tuple):
-        raise place.error(f"is a list of sections with names in them: {_names(section)}. Received: {value!r}.")
+        raise place.error(
+            f"is a list of sections with names in them: {_names(section)}. Received: {as_written(value)}."
+        )
     items = (to_tree(each) if isinstance(each, section) else each for each in value)
     return [merged(section, _defaults(section), each, place.item(number)) for number, each in enumerate(items)]
 
@@ -159,7 +161,7 @@ def _merged_choice(registry: Registry, hint: Any, tree: dict | None, value: Any,
     before = (tree or {}).get("type")
     chosen = value.get("type", before)
     if not isinstance(chosen, str) or not chosen:
-        raise place.error(f"give its type: one of {', '.join(registry.names())}. Received: {chosen!r}.")
+        raise place.error(f"give its type: one of {', '.join(registry.names())}. Received: {as_written(chosen)}.")
     given, chosen = chosen, _own_type(registry, chosen, place.on_line_of(value, "type").at("type"))
     part = _options_class(registry, chosen, place.on_line_of(value, "type").at("type"))
     options = tree[chosen] if tree and chosen == before else _defaults(part)
@@ -313,7 +315,7 @@ def differences(before: dict, after: dict, path: str = "") -> list[str]:
         if isinstance(old, dict) and isinstance(new, dict):
             lines += differences(old, new, here)
         elif old != new:
-            lines.append(f"{here}: {old!r} -> {new!r}")
+            lines.append(f"{here}: {as_written(old)} -> {as_written(new)}")
     return lines
 
 

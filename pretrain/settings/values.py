@@ -58,19 +58,31 @@ def parse_value(hint: Any, value: Any, bounds: Bounds | None = None) -> Any:
         if found:
             return found[0]
         raise ValueError(
-            f"must be one of {', '.join(map(str, arguments))}. Received: {value!r}.{closest(value, arguments)}"
+            f"must be one of {', '.join(map(str, arguments))}. Received: {as_written(value)}.{closest(value, arguments)}"
         )
     if (origin or hint) in (list, tuple):
         if not isinstance(value, list | tuple):
-            raise ValueError(f"expected a list, e.g. [a, b]. Received: {value!r}.")
+            raise ValueError(f"expected a list, e.g. [a, b]. Received: {as_written(value)}.")
         item = arguments[0] if arguments else Any
         return (origin or hint)(parse_value(item, each, bounds) for each in value)
     if (origin or hint) is dict:
         if not isinstance(value, dict):
-            raise ValueError(f"expected names with values, e.g. {{a: 1}}. Received: {value!r}.")
+            raise ValueError(f"expected names with values, e.g. {{a: 1}}. Received: {as_written(value)}.")
         key_hint, value_hint = arguments or (str, Any)
         return {parse_value(key_hint, k): parse_value(value_hint, v, bounds) for k, v in value.items()}
-    raise ValueError(f"expected {describe(hint)}. Received: {value!r}.")
+    raise ValueError(f"expected {describe(hint)}. Received: {as_written(value)}.")
+
+
+def as_written(value: Any, depth: int = 4) -> str:
+    """A value in a message, as a file or a flag writes it: null is not Python's None. What is below `depth` lists is left out."""
+    if isinstance(value, dict | list | tuple) and not depth:
+        return "..."
+    if isinstance(value, dict):
+        items = (f"{as_written(key, depth - 1)}: {as_written(each, depth - 1)}" for key, each in value.items())
+        return "{" + ", ".join(items) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(as_written(each, depth - 1) for each in value)}]"
+    return "null" if value is None else repr(value)
 
 
 def describe(*hints: Any) -> str:
@@ -98,7 +110,7 @@ def _boolean(value: object) -> bool:
         return value
     if isinstance(value, str) and value.lower() in _BOOLEANS:
         return _BOOLEANS[value.lower()]
-    raise ValueError(f"expected true or false. Received: {value!r}.")
+    raise ValueError(f"expected true or false. Received: {as_written(value)}.")
 
 
 def parse_duration(value: object) -> object:
@@ -111,7 +123,9 @@ def parse_duration(value: object) -> object:
     try:
         return _number(value)
     except ValueError:
-        raise ValueError(f"expected seconds, or a time such as 90s, 30m, 2h or 1d12h. Received: {value!r}.") from None
+        raise ValueError(
+            f"expected seconds, or a time such as 90s, 30m, 2h or 1d12h. Received: {as_written(value)}."
+        ) from None
 
 
 def _integer(value: object) -> int:
@@ -122,7 +136,7 @@ def _integer(value: object) -> int:
     except ValueError:
         number = math.nan
     if not number.is_integer():
-        raise ValueError(f"expected a whole number. Received: {value!r}.")
+        raise ValueError(f"expected a whole number. Received: {as_written(value)}.")
     return int(value) if isinstance(value, int) else int(number)
 
 
@@ -134,13 +148,13 @@ def _number(value: object) -> float:
             number = math.nan
         if math.isfinite(number):
             return number
-    raise ValueError(f"expected a number, e.g. 0.001 or 1e-3. Received: {value!r}.")
+    raise ValueError(f"expected a number, e.g. 0.001 or 1e-3. Received: {as_written(value)}.")
 
 
 def _text(value: object) -> str:
     if isinstance(value, str):
         return value
-    raise ValueError(f"expected text. Received: {value!r}.")
+    raise ValueError(f"expected text. Received: {as_written(value)}.")
 
 
 _SCALARS: dict[type, Callable[[Any], Any]] = {bool: _boolean, int: _integer, float: _number, str: _text}
@@ -159,7 +173,7 @@ def _union(members: tuple, value: Any, bounds: Bounds | None) -> Any:
         except ValueError:
             if len(tried) == 1:
                 raise
-    raise ValueError(f"expected {describe(*members)}. Received: {value!r}.")
+    raise ValueError(f"expected {describe(*members)}. Received: {as_written(value)}.")
 
 
 def plain_value(value: Any) -> Any:

@@ -285,7 +285,7 @@ def test_differences_name_the_leaves():
     before, after = experiment(), over({"trainer": {"train_steps": 3}, "task": {"model": {"encoder": "large"}}})
     assert differences(to_tree(before), to_tree(before)) == []
     lines = differences(to_tree(before), to_tree(after))
-    assert "trainer.train_steps: None -> 3" in lines
+    assert "trainer.train_steps: null -> 3" in lines
     assert "task.model.encoder.type: 'small' -> 'large'" in lines
 
 

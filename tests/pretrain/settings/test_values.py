@@ -63,7 +63,7 @@ def test_value(hint, value, expected):
         (int, "ten", "expected a whole number. Received: 'ten'"),
         (int, "2.5", "expected a whole number"),
         (int, True, "expected a whole number"),
-        (int, None, "expected a whole number. Received: None"),
+        (int, None, "expected a whole number. Received: null"),
         (int, "", "expected a whole number"),
         (int, ["1"], "expected a whole number"),
         (float, "nan", "expected a number"),

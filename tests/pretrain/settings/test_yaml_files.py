@@ -96,7 +96,7 @@ def test_save_and_compare(tmp_path):
     assert compare_saved(config, tmp_path / "run") == []
     changed = with_layers(config, [("x", {"trainer": {"train_steps": 3}, "task": {"model": {"encoder": "large"}}})])
     lines = compare_saved(changed, tmp_path / "run")
-    assert "trainer.train_steps: None -> 3" in lines
+    assert "trainer.train_steps: null -> 3" in lines
     assert "task.model.encoder.type: 'small' -> 'large'" in lines
 
 

@@ -9,7 +9,7 @@ from pretrain.settings.dialects.cerebras.inputs import SECTIONS, TEXT_SETS, inpu
 from pretrain.settings.dialects.cerebras.keys import DEFAULTS, KEYS, OPTIMIZERS
 from pretrain.settings.dialects.cerebras.schedule import learning_rate_layer
 from pretrain.settings.fields import MOST_EXAMPLES
-from pretrain.settings.values import parse_value
+from pretrain.settings.values import as_written, parse_value
 from pretrain.settings.yaml_files import find_config, read_yaml
 
 _log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class _Params:
             if name not in KEYS:
                 raise self._error(name, f"no section of theirs is known by this name.{closest(name, KEYS)}")
             if not isinstance(content or {}, dict):
-                raise self._error(name, f"expected names with values. Received: {content!r}")
+                raise self._error(name, f"expected names with values. Received: {as_written(content)}")
             self._check_texts(name, content or {})
         for name in ("train_input", "eval_input", "model", "optimizer", "runconfig"):
             self._params[name] = dict(self._params.get(name) or {})
@@ -86,7 +86,7 @@ class _Params:
             for value in values if isinstance(values, list) and key == "data_file" else [values]:
                 if value is not None and not isinstance(value, str):
                     kind = "text, or a list of texts" if key == "data_file" else "text"
-                    raise self._error(f"{section}.{key}", f"expected {kind}. Received: {values!r}")
+                    raise self._error(f"{section}.{key}", f"expected {kind}. Received: {as_written(values)}")
 
     def _value(self, hint: type, key: str, default: Any, bounds: tuple | None = None) -> Any:
         """The value of a key with its section."""
@@ -121,7 +121,7 @@ class _Params:
             )
         theirs = read_yaml(found).get("model") or {}
         if not isinstance(theirs, dict):
-            raise UsageError(f"--params {found}: model: expected names with values. Received: {theirs!r}")
+            raise UsageError(f"--params {found}: model: expected names with values. Received: {as_written(theirs)}")
         theirs = dict(theirs)
         theirs.pop("use_vsl", None)
         self._params["model"] = {**theirs, **self._params["model"]}
