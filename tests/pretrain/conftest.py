@@ -1,5 +1,6 @@
 """Records for the tests of training: made once by nlpdata from made-up text, 200 pieces, sequences of 32."""
 
+import contextlib
 import sys
 
 import pytest
@@ -32,13 +33,28 @@ def record_sets(tmp_path_factory, tiny_model):  # noqa: F811
     return sets
 
 
-@pytest.fixture
-def eagerly():
-    """TensorFlow takes few steps sooner as they come than it traces their graph; the numbers are the same."""
+@contextlib.contextmanager
+def without_graphs():
+    """In it TensorFlow computes step by step: few steps are sooner done than traced; the numbers are the same."""
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is None:
         yield
         return
     tensorflow.config.run_functions_eagerly(True)
-    yield
-    tensorflow.config.run_functions_eagerly(False)
+    try:
+        yield
+    finally:
+        tensorflow.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
+def eagerly():
+    with without_graphs():
+        yield
+
+
+@pytest.fixture(scope="module")
+def module_eagerly():
+    """For a module whose own fixtures train, too."""
+    with without_graphs():
+        yield

@@ -12,13 +12,21 @@ from pretrain.converters import native
 from pretrain.training.interval import Interval
 from tests.pretrain.runs import curve, experiment, lines, run
 
+pytestmark = pytest.mark.usefixtures("module_eagerly")
+
 
 @pytest.fixture(scope="module")
 def config(record_sets):
     return experiment(
         record_sets["static"],
         eval_path=record_sets["static"],
-        trainer={"train_steps": 6, "checkpoint_interval": 2, "max_to_keep": 5, "tensorboard": False},
+        trainer={
+            "train_steps": 6,
+            "checkpoint_interval": 2,
+            "max_to_keep": 5,
+            "tensorboard": False,
+            "validation_steps": 2,
+        },
     )
 
 
@@ -27,7 +35,7 @@ def in_calls_of(config, steps):
 
 
 @pytest.fixture(scope="module")
-def whole(config, tmp_path_factory):
+def whole(config, tmp_path_factory, module_eagerly):
     model_dir = tmp_path_factory.mktemp("whole") / "run"
     run(config, model_dir)
     return model_dir

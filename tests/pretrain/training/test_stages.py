@@ -15,7 +15,9 @@ from pretrain.training.stages import Span, declared_steps, spans, stage_configs
 from pretrain.training.trainer import Trainer
 from tests.pretrain.runs import changed, curve, experiment, lines, run, tiny
 
-FIRST, SECOND = 5, 4
+pytestmark = pytest.mark.usefixtures("module_eagerly")
+
+FIRST, SECOND = 3, 3
 
 
 class Crash(Exception):
@@ -23,10 +25,10 @@ class Crash(Exception):
 
 
 class Crashing(Trainer):
-    """Ends without a checkpoint in step 4, which is of the first stage, and in step 8, of the second one."""
+    """Ends without a checkpoint in step 3, which is of the first stage, and in step 6, of the second one."""
 
     def take_step(self, step, prepared):
-        if step + 1 in (4, 8) and not (self.model_dir / f"crashed-{step}").exists():
+        if step + 1 in (3, 6) and not (self.model_dir / f"crashed-{step}").exists():
             (self.model_dir / f"crashed-{step}").touch()
             raise Crash
         return super().take_step(step, prepared)
@@ -40,8 +42,8 @@ def config(record_sets):
         eval_path=record_sets["dynamic"],
         encoder=tiny("bert"),
         trainer={
-            "type": "progressive", "train_steps": None, "checkpoint_interval": 3, "log_example_digest": True, "max_to_keep": 9,
-            "validation_interval": 4, "tensorboard": False, "validation_steps": 1,
+            "type": "progressive", "train_steps": None, "checkpoint_interval": 2, "log_example_digest": True, "max_to_keep": 9,
+            "validation_interval": 2, "tensorboard": False, "validation_steps": 1,
             "stages": [
                 {"train_steps": FIRST, "num_hidden_layers": 1},
                 {"train_steps": SECOND, "num_hidden_layers": 2, "gradient_accumulation_steps": 2,
@@ -52,7 +54,7 @@ def config(record_sets):
 
 
 @pytest.fixture(scope="module")
-def whole(config, tmp_path_factory):
+def whole(config, tmp_path_factory, module_eagerly):
     """(model_dir, what was said)"""
     model_dir = tmp_path_factory.mktemp("whole") / "run"
     return model_dir, run(config, model_dir, "train_and_eval")
@@ -64,8 +66,8 @@ def test_a_crash_in_either_stage_leaves_no_trace(config, whole, tmp_path):
         with pytest.raises(Crash):
             run(crashing, model_dir)
     said = "\n".join(run(config, model_dir))
-    assert f"resuming from {model_dir}/checkpoints/step-00000006, after step 6 of 9" in said
-    assert "stage 2 of 2, from step 7 to 9" in said
+    assert f"resuming from {model_dir}/checkpoints/step-00000004, after step 4 of 6" in said
+    assert "stage 2 of 2, from step 5 to 6" in said
     assert "stage 1 of 2, from" not in said
     assert "before," not in said  # report_changes has nothing to report
     _assert_same(model_dir, whole[0])
@@ -99,10 +101,10 @@ def test_each_stage_has_its_data_from_its_first_step_on(config, whole):
         data = pretraining_batches(stage.task.train_data, stage.task)
         digests += [example_digest(data.batch(step)) for step in range(steps)]
     assert [digest for _, _, digest in curve(model_dir).values()] == digests
-    assert "stage 2 of 2, steps 6 to 9: 596 examples, 74 steps of 8 an epoch, length 32, num_hidden_layers 2" in said
+    assert "stage 2 of 2, steps 4 to 6: 596 examples, 74 steps of 8 an epoch, length 32, num_hidden_layers 2" in said
     rates = [rate for _, rate, _ in curve(model_dir).values()]
-    assert rates[3:] == pytest.approx([1e-3 * (9 - step) / 6 for step in range(3, 9)])  # one decay over both
-    assert [line["step"] for line in lines(model_dir, "eval")] == [4, 5, 8, 9]  # validation_interval, ends of stages
+    assert rates[2:] == pytest.approx([1e-3 * (6 - step) / 4 for step in range(2, 6)])  # one decay over both
+    assert [line["step"] for line in lines(model_dir, "eval")] == [2, 3, 4, 6]  # validation_interval, ends of stages
 
 
 def test_checkpoints_of_both_depths_are_evaluated(config, whole, tmp_path):
@@ -110,16 +112,18 @@ def test_checkpoints_of_both_depths_are_evaluated(config, whole, tmp_path):
 
     model_dir = whole[0]
     before = {line["step"]: line for line in lines(model_dir, "eval")}
-    encoders = {step: native.step_folder(model_dir / "checkpoints", step) for step in (5, 9)}
+    encoders = {step: native.step_folder(model_dir / "checkpoints", step) for step in (FIRST, FIRST + SECOND)}
     assert [read_encoder(str(place), None).options.num_hidden_layers for place in encoders.values()] == [1, 2]
-    assert stored_encoder(config, str(encoders[5])) is None  # a command that resumes keeps the configuration's
+    assert stored_encoder(config, str(encoders[FIRST])) is None  # a command that resumes keeps the configuration's
     again = tmp_path / "run"
     for place in encoders.values():
         (again / "checkpoints" / place.name).mkdir(parents=True)
         for file in place.iterdir():
             (again / "checkpoints" / place.name / file.name).write_bytes(file.read_bytes())
     run(config, again, "eval_all")
-    assert {line["step"]: line for line in lines(again, "eval")} == {step: before[step] for step in (5, 9)}
+    assert {line["step"]: line for line in lines(again, "eval")} == {
+        step: before[step] for step in (FIRST, FIRST + SECOND)
+    }
 
 
 def test_the_deeper_model_is_the_stack_of_the_shallower_one(whole):
@@ -152,8 +156,10 @@ def test_recovery_at_the_start_of_a_stage(config, whole, tmp_path):
     stage = stage_configs(config)[1]
     data = pretraining_batches(stage.task.train_data, stage.task)
     found, expected = curve(tmp_path), curve(whole[0])
-    assert [found[step][2] for step in range(6, 10)] == [example_digest(data.batch(step)) for step in range(1, 5)]
-    assert {step: found[step] for step in range(1, 6)} == {step: expected[step] for step in range(1, 6)}
+    assert [found[step][2] for step in range(FIRST + 1, FIRST + SECOND + 1)] == [
+        example_digest(data.batch(step)) for step in range(1, SECOND + 1)
+    ]
+    assert {step: found[step] for step in range(1, FIRST + 1)} == {step: expected[step] for step in range(1, FIRST + 1)}
 
 
 def test_no_stage_is_begun_without_time(record_sets, tmp_path, monkeypatch):
