@@ -21,7 +21,7 @@ from pipelines.workers import DirectRunner
 # DirectRunner means Beam's in-process runner: Beam's own DirectRunner first tries to download another one.
 RUNNERS = {
     "DirectRunner": "pipelines.workers:DirectRunner",
-    "DaskRunner": "apache_beam.runners.dask.dask_runner:DaskRunner",
+    "DaskRunner": "pipelines.dask_runner:DaskRunner",
     "FlinkRunner": "apache_beam.runners.portability.flink_runner:FlinkRunner",
     "SparkRunner": "apache_beam.runners.portability.spark_runner:SparkRunner",
     "DataflowRunner": "apache_beam.runners.dataflow:DataflowRunner",

@@ -1,7 +1,5 @@
 """Every runner gives the files of the local executor, byte for byte."""
 
-import importlib.util
-
 import pytest
 
 from nlpdata.cli import commands
@@ -22,14 +20,8 @@ RUNNERS = {
         "--direct_running_mode=multi_processing",
         "--direct_num_workers=2",
     ],
-    "Dask": ["--runner=DaskRunner", "--", "--dask_npartitions=2"],
 }
-SLOW = ("multi_processing", "Dask")
-
-
-def need(name):
-    if name == "Dask" and importlib.util.find_spec("distributed") is None:
-        pytest.skip("needs Dask (pip install '.[dask]')")
+SLOW = ("multi_processing",)
 
 
 @pytest.mark.parametrize("shards", [None, 3])
@@ -38,7 +30,6 @@ def need(name):
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in RUNNERS]
 )
 def test_runner_gives_the_local_files(name, objective, shards, tmp_path, corpus_folder, tiny_model, local_files):
-    need(name)
     if name in SLOW and (shards or objective != "nsp"):
         pytest.skip("shown by next sentence without --num-shards, which takes all steps")
     assert commands.main(arguments(corpus_folder, tmp_path, tiny_model, objective, shards, *RUNNERS[name])) == 0

@@ -1,7 +1,7 @@
 """create-finetuning on Beam: the files of the local executor, byte for byte; faults; a dry run."""
 
-import importlib.util
 import json
+from functools import partial
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.nlpdata.commands import contents, run_command, visible
 from tests.nlpdata.conftest import random_sentences
 from tests.nlpdata.finetuning.conftest import vocab  # noqa: F401 (fixture)
 from tests.nlpdata.finetuning.texts import squad, write
-from tests.pipelines.test_equal_bytes import RUNNERS, SLOW
+from tests.pipelines.test_equal_bytes import RUNNERS
 from tests.pipelines.test_runner import CLOUD, IMAGE
 
 SOURCES = {  # what `sources` writes -> options
@@ -22,11 +22,9 @@ SOURCES = {  # what `sources` writes -> options
         *("--num-shards", "2", "--compression", "gzip"),
     ),
 }
-CASES = [
-    pytest.param(name, source, marks=[pytest.mark.slow] if name in SLOW else [])
-    for name in RUNNERS
-    for source in SOURCES
-    if name == "in memory" or source == "squad"  # of which the graph of the others is a part
+CASES = [  # in other processes: tests/pipelines/test_dask.py
+    *(("in memory", source) for source in SOURCES),
+    ("bundles twice", "squad"),  # of which the graph of the others is a part
 ]
 
 
@@ -58,15 +56,15 @@ def small_batches(monkeypatch):
     monkeypatch.setattr(batches, "BATCH_ROWS", 7)
 
 
+def finetuning_arguments(sources, vocab, source, output, *more):  # noqa: F811
+    given = ("create-finetuning", "--input", sources / source, *SOURCES[source], "--tokenizer", vocab)
+    return [str(word) for word in (*given, "--do-lower-case", "--output", output, *more)]
+
+
 @pytest.fixture
 def arguments(sources, vocab):  # noqa: F811
     """(source, output folder, more) -> arguments of a run."""
-
-    def make(source, output, *more):
-        given = ("create-finetuning", "--input", sources / source, *SOURCES[source], "--tokenizer", vocab)
-        return [str(word) for word in (*given, "--do-lower-case", "--output", output, *more)]
-
-    return make
+    return partial(finetuning_arguments, sources, vocab)
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +85,7 @@ def local_files(made, arguments, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "source"), CASES)
-def test_every_runner_gives_the_local_files(name, source, arguments, local_files, tmp_path):
-    if name == "Dask" and importlib.util.find_spec("distributed") is None:
-        pytest.skip("needs Dask (pip install '.[dask]')")
+def test_runner_gives_the_local_files(name, source, arguments, local_files, tmp_path):
     assert commands.main(arguments(source, tmp_path / "out", *RUNNERS[name])) == 0
     assert contents(tmp_path / "out") == local_files(source)
     assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]

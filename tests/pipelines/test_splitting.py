@@ -9,7 +9,7 @@ from nlpdata.cli import commands
 from nlpdata.corpus.splitting import repeats
 from tests.nlpdata.commands import contents, run_command, visible
 from tests.nlpdata.corpus.splitting.raw import raw_documents, write_raw
-from tests.pipelines.test_equal_bytes import RUNNERS, need
+from tests.pipelines.test_equal_bytes import RUNNERS
 
 LINES = ("--deduplicate-documents", "--deduplicate-lines")
 
@@ -21,21 +21,16 @@ def raw(tmp_path_factory):
     return folder
 
 
-def split(raw, output, *more):
+def split_arguments(raw, output, *more):
     words = [f"--input={raw}", f"--output={output / 'c.txt'}", "--num-shards=3", "--chunk-size=2000", "--quiet"]
-    return commands.main(["split-sentences", *words, *more])
+    return ["split-sentences", *words, *more]
 
 
-@pytest.mark.parametrize("name", ["in memory", "bundles twice", pytest.param("Dask", marks=[pytest.mark.slow])])
+@pytest.mark.parametrize("name", ["in memory", "bundles twice"])
 def test_runner_gives_the_local_files(name, raw, tmp_path, monkeypatch):
-    need(name)
-    more = LINES
-    if name == "Dask":  # whose workers know nothing of this process
-        more = ("--deduplicate-documents", "--chunk-size=8000")
-    else:
-        monkeypatch.setattr(repeats, "RANGE_ROWS", 100)
-    assert split(raw, tmp_path / "local", "--workers=1", *more) == 0
-    assert split(raw, tmp_path / "beam", *more, *RUNNERS[name]) == 0
+    monkeypatch.setattr(repeats, "RANGE_ROWS", 100)
+    assert commands.main(split_arguments(raw, tmp_path / "local", "--workers=1", *LINES)) == 0
+    assert commands.main(split_arguments(raw, tmp_path / "beam", *LINES, *RUNNERS[name])) == 0
     assert contents(tmp_path / "beam") == contents(tmp_path / "local")
     assert not [path for path in (tmp_path / "beam").iterdir() if path.name.startswith(".")]
 

@@ -8,7 +8,6 @@ from nlpdata.cli import commands
 from nlpdata.tokenizers.training import train
 from pipelines import vocabulary
 from tests.nlpdata.commands import contents, run_command
-from tests.pipelines.test_equal_bytes import RUNNERS, SLOW, need
 
 
 def train_arguments(corpus, folder, *more):
@@ -29,16 +28,6 @@ def test_sample_and_files_are_the_local_ones(type, lines, tmp_path, corpus_folde
     assert commands.main(train_arguments(corpus_folder, tmp_path / "beam", *given, *more)) == 0
     assert contents(tmp_path / "beam") == contents(tmp_path / "local")
     assert not [path for path in (tmp_path / "beam").iterdir() if path.name.startswith(".")]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SLOW)
-def test_runners(name, tmp_path, corpus_folder, small_chunks):
-    need(name)
-    given = ("--sample-lines=700",)
-    assert commands.main(train_arguments(corpus_folder, tmp_path / "local", *given)) == 0
-    assert commands.main(train_arguments(corpus_folder, tmp_path / "beam", *given, *RUNNERS[name])) == 0
-    assert contents(tmp_path / "beam") == contents(tmp_path / "local")
 
 
 def test_input_that_changes_is_noticed(tmp_path, corpus_folder, capsys, monkeypatch):
