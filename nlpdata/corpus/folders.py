@@ -76,7 +76,8 @@ def _files_in(folder: str) -> Iterator[str]:
 
 
 def _raise(error: OSError) -> None:
-    raise error
+    with reading(error.filename):
+        raise error
 
 
 def kinds_in(folder: str) -> Counter[str]:

@@ -1,8 +1,9 @@
 """What a report is given, told apart: folders of runs, files of records, or text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from nlpdata.corpus.folders import TEXT, ending
 from nlpdata.errors import UsageError, opt
 from nlpdata.files.json_files import read_object
 from nlpdata.files.paths import AnyPath, path_of
@@ -10,6 +11,7 @@ from nlpdata.files.patterns import each_named, find_paths
 from nlpdata.records.contract import find_meta, is_record_name, read_meta
 from nlpdata.records.reader import is_record_file
 from nlpdata.reports.run_facts import find_runs
+from nlpdata.tokenizers.files import is_tokenizer_name
 
 _META_BYTES = 16 << 20
 
@@ -21,13 +23,17 @@ def named_paths(inputs: Sequence[str]) -> list[AnyPath]:
 
 def run_folders(named: Sequence[AnyPath]) -> list[Path]:
     """Those of some paths that are folders of runs, or hold some; none where they are something else. UsageError for a mixture."""
-    found = [path for path in named if isinstance(path, Path) and path.is_dir() and find_runs(path)]
+    runs = {path: find_runs(path) for path in named if isinstance(path, Path) and path.is_dir()}
+    found = [path for path, held in runs.items() if held]
     others = [path for path in named if path not in found]
     if found and others:
         raise UsageError(
             f"{opt('input')}: {found[0]} holds runs, and {others[0]} does not. A report is of one kind: name the "
             "folders of runs alone."
         )
+    for folder in found:
+        if runs[folder] != [folder]:
+            _refuse_text_in(folder, f"runs, such as {runs[folder][0].name}", set())
     return found
 
 
@@ -44,14 +50,26 @@ def record_files(named: Sequence[AnyPath], of_json_lines: bool = False) -> list[
         records += own
         others += [] if own else [path]
     if records and others:
-        belongs = _next_to(records)
-        others = [path for path in others if path not in belongs]
+        others = [path for path in others if path not in _next_to(records)]
     if records and others:
         raise UsageError(
             f"{opt('input')}: {records[0]} holds records, and {others[0]} does not. A report is of one kind: name the record files "
             "or their meta file alone, or the text alone."
         )
+    for path in named if records else ():
+        if isinstance(path, Path) and path.is_dir():
+            _refuse_text_in(path, f"records, such as {records[0].name}", _next_to(records))
     return list(dict.fromkeys(records)) or None
+
+
+def _refuse_text_in(folder: Path, held: str, belongs: Collection[AnyPath]) -> None:
+    """UsageError where a folder that holds runs or records holds text, too, which the report would leave out."""
+    for path in sorted(folder.iterdir()):
+        if ending(path.name) in TEXT and path not in belongs and path.is_file() and not is_tokenizer_name(path):
+            raise UsageError(
+                f"{opt('input')}: {folder} holds {held}, and text, such as {path.name}. A report is of one kind: name what it is "
+                "to be about alone."
+            )
 
 
 def _records_at(path: AnyPath, is_first: bool) -> list[AnyPath]:

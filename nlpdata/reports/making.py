@@ -46,11 +46,11 @@ def report(request: ReportRequest) -> ReportResult:
     """
     inputs = as_names(request.input)
     named = named_paths(inputs)
-    targets = Targets(request.output, bool(request.evaluation))
+    targets = Targets(request.output, bool(request.evaluation), request.overwrite, named)
     runs = run_folders(named)
     records = None if runs else record_files(named, of_json_lines=request.text_key is not None)
     _refuse_options(request, "runs" if runs else "records" if records is not None else "text")
-    targets.refuse(request.overwrite, named)
+    targets.refuse()
     charts.require_matplotlib()
     if runs:
         made = runs_report(runs)

@@ -169,18 +169,26 @@ class Run:
 def is_run(folder: str | os.PathLike) -> bool:
     """Whether a folder is that of a run: it has a configuration, metrics or checkpoints."""
     place = Path(folder)
-    return (place / METRICS).is_file() or (place / RUN_FILE).is_file() or any((place / CHECKPOINTS).glob("step-*"))
+    return (place / METRICS).is_file() or (place / RUN_FILE).is_file() or bool(_checkpoints(place / CHECKPOINTS))
 
 
 def find_runs(folder: str | os.PathLike, depth: int = 3) -> list[Path]:
-    """The folders of runs that a folder is or holds, sorted: those of a sweep are two levels below its own."""
+    """The folders of runs that a folder is or holds, sorted: those of a sweep are two levels below its own.
+
+    DataError for a folder that cannot be read; one that is removed meanwhile holds none.
+    """
     place = Path(folder)
-    if is_run(place):
-        return [place]
-    if depth == 0 or not place.is_dir():
+    try:
+        if is_run(place):
+            return [place]
+        if depth == 0 or not place.is_dir():
+            return []
+        with os.scandir(place) as entries:  # which knows folders from files without asking for each
+            below = sorted(entry.path for entry in entries if entry.is_dir())
+    except FileNotFoundError:
         return []
-    with os.scandir(place) as entries:  # which knows folders from files without asking for each
-        below = sorted(entry.path for entry in entries if entry.is_dir())
+    except OSError as error:
+        raise DataError(f"{place}: cannot be read: {error.strerror or error}") from None
     return [found for each in below for found in find_runs(each, depth - 1)]
 
 
@@ -300,13 +308,22 @@ def _content(path: Path, most: int) -> bytes | None:
     return raw
 
 
+def _checkpoints(folder: Path) -> dict[int, Path]:
+    """Step -> the checkpoint of that step. OSError where the folder is there and cannot be read."""
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    return {int(match[1]): folder / name for name in names if (match := re.fullmatch(r"step-([0-9]{1,18})", name))}
+
+
 def _newest_state(folder: Path, faults: list[str]) -> tuple[tuple[int, ...], dict]:
     """(steps of the checkpoints, state.json of the newest that can be read)."""
-    found = {
-        int(match[1]): path
-        for path in folder.glob("step-*")
-        if (match := re.fullmatch(r"step-([0-9]{1,18})", path.name))
-    }
+    try:
+        found = _checkpoints(folder)
+    except OSError as error:
+        faults.append(f"{folder}: cannot be read: {error.strerror or error}")
+        return (), {}
     for step in sorted(found, reverse=True):
         state = read_facts(found[step] / "state.json", faults)
         if state:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nlpdata.errors import DataError, UsageError
+from nlpdata.errors import UsageError
 from nlpdata.reports import run_calls, run_curves, run_words
 from nlpdata.reports.charts import Cell
 from nlpdata.reports.page import Notes, Report, Section, Table, is_empty
@@ -53,11 +53,7 @@ def _read(folders: Sequence[str | os.PathLike]) -> Iterator[Run]:
             raise UsageError(
                 f"{os.fspath(folder)} is not a folder. Name that of a run (its model_dir), or one that holds runs."
             )
-        try:
-            found = find_runs(folder)
-        except OSError as error:
-            raise DataError(f"{os.fspath(folder)}: cannot be read: {error.strerror or error}") from None
-        if not found:
+        if not (found := find_runs(folder)):
             raise UsageError(
                 f"{os.fspath(folder)} holds no run: expected metrics.jsonl, run.json or checkpoints/step-..., in it or in a folder "
                 "at most three levels below."

@@ -23,31 +23,33 @@ class Targets:
     Args:
       output: the page. UsageError where its name is not that of one.
       with_list: whether there are evaluation sets.
+      overwrite: whether an older report may be replaced.
+      named: the input, which is never replaced.
     """
 
-    def __init__(self, output: PathName, with_list: bool) -> None:
+    def __init__(self, output: PathName, with_list: bool, overwrite: bool, named: Sequence[AnyPath]) -> None:
         self.page = path_of(output)
         if not self.page.name.endswith((".html", ".htm")):
             raise UsageError(f"{opt('output')} is the page, e.g. report.html. Received: {os.fspath(output)!r}.")
         stem = self.page.name.rpartition(".")[0]
         self.markdown = self.page.with_name(f"{stem}.md")
         self.listed = self.page.with_name(f"{stem}.contaminated.tsv")
-        self._with_list = with_list
+        self._with_list, self._overwrite, self._named = with_list, overwrite, named
 
-    def refuse(self, overwrite: bool, named: Sequence[AnyPath]) -> None:
-        """UsageError where files exist that are not to be replaced, are `named` as input, or none can be made. Writes nothing."""
+    def refuse(self) -> None:
+        """UsageError where files exist that are not to be replaced, or none can be made. Writes nothing."""
         if reason := why_unwritable(self.page.parent):
             raise UsageError(f"cannot write to {self.page.parent}/: {reason}. Use another {opt('output')}.")
         of_older_report = self._with_list or _is_report(self.listed)
         wanted = [self.page, self.markdown, *([self.listed] if of_older_report else [])]
         there = [path for path in wanted if path.exists()]
-        read = {os.path.realpath(str(path)) for path in named}
+        read = {os.path.realpath(str(path)) for path in self._named}
         for path in there:
             if os.path.realpath(str(path)) in read:
                 raise UsageError(
                     f"{opt('input')} names {path}, which the report would replace. Give {opt('output')} another name or folder."
                 )
-        if there and not overwrite:
+        if there and not self._overwrite:
             names = ", ".join(path.name for path in there)
             raise UsageError(
                 f"{self.page.parent}/ already holds {names}. Use {opt('overwrite', True)}, or another {opt('output')}."
@@ -60,7 +62,11 @@ class Targets:
                 )
 
     def write(self, made: Report, matches: str | None) -> list[str]:
-        """Writes the files, all or none, the page last; a list of an older report goes. Their names."""
+        """Writes the files, all or none, the page last; a list of an older report goes. Their names.
+
+        Raises UsageError as `refuse`: another process may have written there meanwhile.
+        """
+        self.refuse()
         texts = {self.markdown: f"{page.markdown(made)}\n{_MARKDOWN_END}", self.page: page.html(made)}
         if matches is not None:
             texts = {self.listed: matches, **texts}

@@ -13,7 +13,7 @@ import pytest
 import nlpdata
 from nlpdata.corpus import find_files, plan_portions
 from nlpdata.corpus.sample import sampled_documents
-from nlpdata.reports import gathering
+from nlpdata.reports import gathering, making
 from nlpdata.reports.corpus import corpus_report
 from nlpdata.reports.gathering import gather_corpus
 from nlpdata.reports.inputs import named_paths, record_files
@@ -144,6 +144,20 @@ def test_a_full_disk_leaves_the_older_report(tmp_path, capsys):
     assert sorted(os.listdir(tmp_path)) == ["a.txt", "r.html", "r.md"]
 
 
+def test_a_page_that_another_process_has_written_meanwhile_stays(tmp_path, capsys, monkeypatch):
+    page = tmp_path / "r.html"
+
+    def slow(facts):
+        page.write_text("of another process")
+        return corpus_report(facts)
+
+    monkeypatch.setattr(making, "corpus_report", slow)
+    (tmp_path / "a.txt").write_text("One.\n")
+    done = run_command(capsys, "report", tmp_path / "a.txt", "--output", page, "--workers", 1)
+    assert (done.code, page.read_text(), visible(tmp_path)) == (2, "of another process", ["a.txt", "r.html"])
+    assert "already holds r.html" in done.err
+
+
 def test_the_title_of_many_files_is_short():
     assert names_of(["a.txt", "b.txt"]) == "a.txt, b.txt"
     assert names_of([f"{n}.txt" for n in range(2000)]) == "0.txt, 1.txt, 2.txt, 3.txt and 1,996 more"
@@ -194,6 +208,9 @@ def test_json_lines(tmp_path):
         ),
         (["old.meta.json", "--output", "r.html"], 2, "old.meta.json is a meta file that lists no record files"),
         (["a.txt", "--output", "pipe.html", "--overwrite"], 2, "pipe.html is not of a report"),
+        (["sweep", "--output", "r.html"], 2, "sweep holds runs, such as run, and text, such as a.txt"),
+        (["set", "--output", "r.html"], 2, "set holds records, such as r.tfrecord, and text, such as a.txt"),
+        (["loop", "--output", "r.html"], 1, "loop/in: cannot be read: Too many levels of symbolic links"),
     ],
 )
 def test_what_the_command_refuses(tmp_path, monkeypatch, capsys, arguments, code, words):
@@ -205,8 +222,16 @@ def test_what_the_command_refuses(tmp_path, monkeypatch, capsys, arguments, code
         "x.tfrecord": "",
         "old.contaminated.tsv": LIST_HEAD,
         "old.meta.json": '{"task_type": "x", "shards": []}',
+        "sweep/a.txt": "One.\n",
+        "sweep/run/metrics.jsonl": "",
+        "set/a.txt": "One.\n",
+        "set/vocab.txt": "[PAD]\n",
+        "set/r.tfrecord": "",
+        "loop/in/a.txt": "One.\n",
     }.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text(text)
+    os.symlink("checkpoints", "loop/in/checkpoints")
     os.mkfifo("pipe.html")
     before = visible(tmp_path)
     done = run_command(capsys, "report", *arguments)

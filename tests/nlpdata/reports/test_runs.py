@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 
 import pytest
@@ -270,6 +271,13 @@ def test_damage_is_named_and_the_rest_is_shown(tmp_path):
     assert "What could not be read" in page
     assert "<script>" not in page
     assert len(re.findall("<li>", page[page.index("What could not be read</h2>") :])) == len(run.faults)
+
+
+def test_checkpoints_that_cannot_be_read_are_named(tmp_path):
+    (tmp_path / "metrics.jsonl").touch()
+    os.symlink("checkpoints", tmp_path / "checkpoints")
+    (fault,) = read_run(tmp_path).faults
+    assert fault == f"{tmp_path}/checkpoints: cannot be read: Too many levels of symbolic links"
 
 
 def test_memory_is_bounded(tmp_path, monkeypatch):
