@@ -14,7 +14,7 @@ from pretrain.encoders.model import build_encoder, weights_by_path
 from pretrain.layers.layer_norm import LayerNorm
 from pretrain.registry import ENCODERS
 from pretrain.settings.fields import choose
-from tests.pretrain.models import albert, batch, bert, randomize, task, to_numpy
+from tests.pretrain.models import albert, batch, bert, compiled, randomize, task, to_numpy
 from tests.pretrain.reference import Reference
 
 LAYER = {
@@ -168,7 +168,7 @@ def test_bfloat16_keeps_weights_norms_and_probabilities_in_float32(monkeypatch):
     try:
         model = task(encoder).build_model()
         randomize(model)
-        outputs = model(batch())
+        outputs = compiled(model.__call__)(batch())
     finally:
         keras.config.set_dtype_policy("float32")
     assert {weight.dtype for weight in model.weights} == {"float32"}

@@ -14,7 +14,7 @@ from pretrain.optimizers.layer_rates import LayerRates, groups
 from pretrain.settings.fields import Choice
 from pretrain.settings.trainer_section import OptimizationConfig
 from tests.messages import messages
-from tests.pretrain.models import albert, bert, randomize, task, to_numpy
+from tests.pretrain.models import albert, bert, randomize, task, to_numpy, updating
 
 
 def group_of(path: str) -> int:
@@ -70,9 +70,10 @@ def steps(optimizer, encoder, count, **options):
     assert len(said) == 1
     assert said[0].startswith("share of the learning rate: heads 1, ")
     weights, history = weights_by_path(model), []
+    update = updating(built, list(weights.values()))
     for _ in range(count):
         history.append({path: to_numpy(weight).copy() for path, weight in weights.items()})
-        built.apply([ops.ones(weight.shape) for weight in weights.values()], list(weights.values()))
+        update([ops.ones(weight.shape) for weight in weights.values()])
     return [*history, {path: to_numpy(weight) for path, weight in weights.items()}]
 
 

@@ -28,7 +28,7 @@ from pretrain.optimizers.schedules import (
 from pretrain.optimizers.sgd import Sgd
 from pretrain.settings.fields import Choice
 from pretrain.settings.trainer_section import OptimizationConfig
-from tests.pretrain.models import albert, bert, randomize, task, to_numpy
+from tests.pretrain.models import albert, bert, randomize, task, to_numpy, updating
 
 STEPS = 3
 
@@ -42,8 +42,9 @@ def train(optimizer, encoder):
         path: generator.normal(0, 0.1, (STEPS, *value.shape)).astype(np.float32) for path, value in before.items()
     }
     variables = weights_by_path(model)
+    update = updating(optimizer, list(variables.values()))
     for step in range(STEPS):
-        optimizer.apply([ops.convert_to_tensor(gradients[path][step]) for path in variables], list(variables.values()))
+        update([ops.convert_to_tensor(gradients[path][step]) for path in variables])
     return before, gradients, {path: to_numpy(weight) for path, weight in variables.items()}
 
 
