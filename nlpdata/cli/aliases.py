@@ -77,12 +77,15 @@ def rewrite(command: str, argv: Sequence[str], booleans: frozenset[str], known: 
         rest = finetuning_argv(rest)
     while rest:
         word = rest.pop(0)
-        if not word.startswith("--") or word == "--":
-            result.append(word)
-            continue
-        name, equals, value = word[2:].partition("=")
+        name, equals, value = word.lstrip("-").partition("=")
         name = name.replace("_", "-")
         negated = name.removeprefix("no-") if name.startswith("no-") else name.removeprefix("no")
+        has_hyphens = word.startswith("--") and word != "--"
+        if not has_hyphens and not (word.startswith("-") and {name, negated} & _names(command, known)):
+            result.append(word)
+            continue
+        if not equals and rest and rest[0].lower() in ("true", "false") and _is_switch(command, name, booleans):
+            raise UsageError(f"{word} {rest[0]}: a switch takes its value after `=`. Write {word}={rest[0]}.")
         if words := _older(command, name, negated, f"{equals}{value}", known, rest):
             result += words[0]
             continue
@@ -101,10 +104,19 @@ def rewrite(command: str, argv: Sequence[str], booleans: frozenset[str], known: 
         elif name in known or name in ("help", "version"):
             result.append(f"--{name}{equals}{value}")
         else:
-            old = {alias for owner, alias in (*ALIASES, *OLDER) if owner == command}
-            hint = closest(f"--{name}", (f"--{each}" for each in sorted(known | old)))
+            hint = closest(f"--{name}", (f"--{each}" for each in sorted(_names(command, known))))
             raise UsageError(f"no option --{name} in `nlpdata {command}`.{hint} `nlpdata {command} --help` lists them.")
     return result
+
+
+def _names(command: str, known: frozenset[str]) -> set[str]:
+    """All names of options, which the older scripts take with one hyphen, too."""
+    return {*known, *(name for owner, name in (*ALIASES, *OLDER) if owner == command)}
+
+
+def _is_switch(command: str, name: str, booleans: frozenset[str]) -> bool:
+    older, choice = OLDER.get((command, name)), ALIASES.get((command, name), (None, None))[1]
+    return name in booleans or choice is not None or (older is not None and older.is_switch)
 
 
 def _older(

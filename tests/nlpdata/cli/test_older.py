@@ -42,11 +42,21 @@ def test_the_command_of_albert():
         (["--hard_vocab_limit=false"], ["--no-hard-vocab-limit"]),
         (['--user_defined_symbols=a,",",b c'], [w for s in ("a", ",", "b c") for w in ("--user-defined-symbol", s)]),
         (["--normalization_rule_name=nmt_nfkc_cf"], ["--do-lower-case"]),
+        (
+            ["-random_seed=7", "-input", "-", "-5", "-nohard_vocab_limit"],
+            ["--seed", "7", "--input", "-", "-5", "--no-hard-vocab-limit"],
+        ),
         (["--pad_piece=<pad>", "--byte_fallback=false", "--nosplit_digits", "--add_dummy_prefix"], []),
     ],
 )
 def test_what_options_of_spm_train_mean(old, new):
     assert rewritten("train-tokenizer", *old) == new
+
+
+@pytest.mark.parametrize("word", ["--hard_vocab_limit", "-do_lower_case", "--split_digits", "--hard-vocab-limit"])
+def test_the_value_of_a_switch_follows_an_equals_sign(word):
+    with pytest.raises(UsageError, match=f"^{word} False: a switch takes its value after `=`. Write {word}=False"):
+        rewritten("train-tokenizer", word, "False")
 
 
 @pytest.mark.parametrize(
