@@ -30,6 +30,7 @@ from pretrain.layers.dropout import dropout_scope
 PREPROCESS = "preprocess"
 """Folder of the module that makes inputs of texts, in the folder of the encoder."""
 HUB_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
+_POSITIONS = "masked_lm_positions"
 
 
 class HubFormat(CheckpointFormat):
@@ -79,16 +80,18 @@ def _write(folder: Path, checkpoint: Checkpoint) -> list[str]:
     import tensorflow as tf
 
     model = load_model(checkpoint)
-    heads = [name for name in model.heads if name != "masked_lm"]
+    of_ids = {training: _traced(model, training) for training in (False, True)}
     specs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in HUB_INPUTS}
     module = tf.train.Checkpoint(model=model)
     module.variables = [weight.value for weight in model.weights]
     module.trainable_variables = module.variables
     module.regularization_losses = []
-    module.__call__ = tf.function(lambda inputs, training=False: _call(model, inputs, heads, training))
+    module.__call__ = tf.function(lambda inputs, training=False: _called(of_ids[training], inputs), autograph=False)
     if "masked_lm" in model.heads:
-        module.mlm = tf.function(lambda inputs, training=False: _call(model, inputs, [*heads, "masked_lm"], training))
-    positions = {"masked_lm_positions": tf.TensorSpec([None, None], tf.int32, name="masked_lm_positions")}
+        module.mlm = tf.function(
+            lambda inputs, training=False: _masked(model, of_ids[training], inputs, training), autograph=False
+        )
+    positions = {_POSITIONS: tf.TensorSpec([None, None], tf.int32, name=_POSITIONS)}
     for training in (False, True):
         module.__call__.get_concrete_function(specs, training=training)
         module.__call__.get_concrete_function(list(specs.values()), training=training)
@@ -96,29 +99,45 @@ def _write(folder: Path, checkpoint: Checkpoint) -> list[str]:
             module.mlm.get_concrete_function(specs | positions, training=training)
 
     def serve(**inputs: Any) -> dict[str, Any]:
-        return {name: value for name, value in _call(model, inputs, heads, False).items() if name != "encoder_outputs"}
+        return {name: value for name, value in of_ids[False](**inputs).items() if name != "encoder_outputs"}
 
-    signatures = {"serving_default": tf.function(serve).get_concrete_function(**specs)}
+    signatures = {"serving_default": tf.function(serve, autograph=False).get_concrete_function(**specs)}
     with tempfile.TemporaryDirectory(prefix="nlpdata-assets-") as assets:
         _keep_tokenizer(module, checkpoint, Path(assets))
         save_model(module, folder, checkpoint, signatures)
     return _write_preprocessing(folder / PREPROCESS, checkpoint)
 
 
-def _call(model: EncoderModel, inputs: Any, heads: list[str], training: bool) -> Any:
-    """What the module returns of a dict of its inputs, or of a list of them (see _write)."""
+def _traced(model: EncoderModel, training: bool) -> Any:
+    """The concrete function of the inputs by name that all others call: TensorFlow traces a function again where it saves it."""
     import tensorflow as tf
 
-    listed = not hasattr(inputs, "items")
-    named = dict(zip(HUB_INPUTS, inputs, strict=True)) if listed else inputs
     ours = dict(zip(HUB_INPUTS, INPUTS, strict=True))
-    named = {ours.get(name, name): value for name, value in named.items()}
+    heads = [name for name in model.heads if name != "masked_lm"]
     every_layer = "every_layer" in inspect.signature(type(model.encoder).call).parameters  # else it is a user's own
-    with dropout_scope(tf.random.uniform([2], tf.int32.min, tf.int32.max, tf.int32)):
-        outputs = model(named, training=training, heads=[] if listed else heads, every_layer=every_layer)
-    if listed:
-        return [outputs["pooled_output"], outputs["sequence_output"]]
-    return outputs | {"default": outputs["pooled_output"]}
+
+    def call(**inputs: Any) -> dict[str, Any]:
+        with dropout_scope(tf.random.uniform([2], tf.int32.min, tf.int32.max, tf.int32)):
+            named = {ours[name]: value for name, value in inputs.items()}
+            outputs = model(named, training=training, heads=heads, every_layer=every_layer)
+        return outputs | {"default": outputs["pooled_output"]}
+
+    specs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in HUB_INPUTS}
+    return tf.function(call, autograph=False).get_concrete_function(**specs)
+
+
+def _called(of_ids: Any, inputs: Any) -> Any:
+    """What the module returns of a dict of its inputs, or of a list of them (see _write)."""
+    if hasattr(inputs, "items"):
+        return of_ids(**inputs)
+    outputs = of_ids(**dict(zip(HUB_INPUTS, inputs, strict=True)))
+    return [outputs["pooled_output"], outputs["sequence_output"]]
+
+
+def _masked(model: EncoderModel, of_ids: Any, inputs: dict[str, Any], training: bool) -> dict[str, Any]:
+    """What `mlm` returns: the masked LM head's outputs too."""
+    outputs = of_ids(**{name: inputs[name] for name in HUB_INPUTS})
+    return outputs | model.apply_heads(outputs, {_POSITIONS: inputs[_POSITIONS]}, ["masked_lm"], training)
 
 
 def _keep_tokenizer(module: Any, checkpoint: Checkpoint, folder: Path) -> None:

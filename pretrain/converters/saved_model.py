@@ -76,9 +76,9 @@ def _write_served(folder: Path, checkpoint: Checkpoint) -> list[str]:
 
     model = load_model(checkpoint)
     heads = [name for name in model.heads if name != "masked_lm"]
-    signatures = {"serving_default": _signature(model, INPUTS, heads, checkpoint)}
+    signatures = {"serving_default": _signature(model, heads, checkpoint)}
     if "masked_lm" in model.heads:
-        signatures["masked_lm"] = _signature(model, (*INPUTS, "masked_lm_positions"), list(model.heads), checkpoint)
+        signatures["masked_lm"] = _masked_signature(signatures["serving_default"], model)
     module, notes = tf.Module(), []
     module.model = model
     if checkpoint.tokenizer is None:
@@ -94,7 +94,8 @@ def _write_served(folder: Path, checkpoint: Checkpoint) -> list[str]:
     return notes
 
 
-def _signature(model: EncoderModel, names: tuple[str, ...], heads: list[str], checkpoint: Checkpoint) -> Any:
+def _signature(model: EncoderModel, heads: list[str], checkpoint: Checkpoint) -> Any:
+    """The signature `serving_default`."""
     import tensorflow as tf
 
     pooled = has_pooled_output(checkpoint)
@@ -103,8 +104,25 @@ def _signature(model: EncoderModel, names: tuple[str, ...], heads: list[str], ch
         outputs = _judged(model(inputs, heads=heads), checkpoint.head)
         return {name: value for name, value in outputs.items() if pooled or name != "pooled_output"}
 
-    specs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in names}
-    return tf.function(call).get_concrete_function(**specs)
+    return tf.function(call, autograph=False).get_concrete_function(**_specs(INPUTS))
+
+
+def _masked_signature(of_ids: Any, model: EncoderModel) -> Any:
+    """The signature `masked_lm`; of_ids: the signature `serving_default`, which it calls."""
+    import tensorflow as tf
+
+    def call(masked_lm_positions: Any, **inputs: Any) -> dict[str, Any]:
+        outputs = of_ids(**inputs)
+        return outputs | model.apply_heads(outputs, {"masked_lm_positions": masked_lm_positions}, ["masked_lm"])
+
+    specs = _specs((*INPUTS, "masked_lm_positions"))
+    return tf.function(call, autograph=False).get_concrete_function(**specs)
+
+
+def _specs(names: Sequence[str]) -> dict[str, Any]:
+    import tensorflow as tf
+
+    return {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in names}
 
 
 def _judged(outputs: dict, head: Head | None) -> dict:
@@ -145,9 +163,10 @@ def _text_signatures(of_ids: Any, graph: Any, tokenizer: Tokenizer, longest: int
         return {name: inputs[name] for name in ("input_ids", "input_mask")} | of_ids(**inputs)
 
     specs = {name: tf.TensorSpec([None], tf.string, name=name) for name in ("text", "text_pair")}
+    traced = tf.function(call, autograph=False)
     return {
-        "text": tf.function(call).get_concrete_function(text=specs["text"]),
-        "text_pair": tf.function(call).get_concrete_function(**specs),
+        "text": traced.get_concrete_function(text=specs["text"]),
+        "text_pair": traced.get_concrete_function(**specs),
     }
 
 

@@ -61,10 +61,17 @@ class EncoderModel(keras.Model):
     ) -> dict[str, Any]:
         more = {"every_layer": True} if every_layer else {}  # an encoder of a user's own may not know it
         outputs = self.encoder(inputs, training=training, **more)
+        return outputs | self.apply_heads(outputs, inputs, self.heads if heads is None else heads, training)
+
+    def apply_heads(
+        self, outputs: Mapping[str, Any], inputs: Mapping[str, Any], heads: Iterable[str], training: bool = False
+    ) -> dict[str, Any]:
+        """What these heads make of the encoder's outputs and of the inputs that they read themselves."""
         encoded = {**outputs, "word_embeddings": self.encoder.embeddings.word_embeddings}
-        for name in self.heads if heads is None else heads:
-            outputs |= self.heads[name](encoded, inputs, training=training)
-        return outputs
+        judged: dict[str, Any] = {}
+        for name in heads:
+            judged |= self.heads[name](encoded, inputs, training=training)
+        return judged
 
     def _check(self, inputs: Mapping[str, Any]) -> None:
         if "sequence_ids" in inputs and not getattr(self.encoder, "packs", False):
