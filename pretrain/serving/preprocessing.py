@@ -31,7 +31,7 @@ class Preprocessing(tf.train.Checkpoint):
         self.tokenize = _Tokenize(graph, tokenizer)
         self.bert_pack_inputs = _PackInputs(tokenizer, length)
         self.__call__ = tf.function(
-            lambda texts: self.bert_pack_inputs.pack([self.tokenize.ids(texts)], length), autograph=False
+            lambda texts: self.bert_pack_inputs.__call__([self.tokenize.ids(texts)]), autograph=False
         )
         self.__call__.get_concrete_function(tf.TensorSpec([None], tf.string, name="sentences"))
 
@@ -62,23 +62,39 @@ class _Tokenize(tf.train.Checkpoint):
 class _PackInputs(tf.train.Checkpoint):
     def __init__(self, tokenizer: Tokenizer, length: int) -> None:
         super().__init__()
-        self._tokenizer = tokenizer
-        self.__call__ = tf.function(lambda inputs, seq_length=length: self.pack(inputs, seq_length), autograph=False)
+        # TensorFlow traces a function again where it saves it, so the long part is traced before: all others call it.
+        packed = {segments: _packed(tokenizer, segments) for segments in (1, 2)}
+
+        def pack(inputs: Sequence[tf.RaggedTensor], seq_length: int | tf.Tensor = length) -> dict[str, tf.Tensor]:
+            flat = [each.merge_dims(1, -1) if each.shape.rank > 2 else each for each in inputs]
+            columns = packed[len(flat)](flat, tf.cast(seq_length, tf.int32))
+            shape = [None, seq_length if isinstance(seq_length, int) else None]
+            return {name: tf.ensure_shape(column, shape) for name, column in columns.items()}
+
+        self.__call__ = tf.function(pack, autograph=False)
         lengths = tf.TensorSpec([], tf.int32, name="seq_length")
         for rank in (1, 2):
             for segments in (1, 2):
-                ragged = [tf.RaggedTensorSpec([None] * (rank + 1), tf.int32, ragged_rank=rank) for _ in range(segments)]
+                ragged = _ragged(rank, segments)
                 self.__call__.get_concrete_function(ragged, seq_length=lengths)
                 if rank == 1:  # what `tokenize` gives
                     self.__call__.get_concrete_function(ragged)
 
-    def pack(self, tokens: Sequence[tf.RaggedTensor], length: int | tf.Tensor) -> dict[str, tf.Tensor]:
-        """[CLS] first [SEP], or with a second one [CLS] first [SEP] second [SEP], cut and padded to the length."""
-        flat = [each.merge_dims(1, -1) if each.shape.rank > 2 else each for each in tokens]
-        found = encoder_inputs(self._tokenizer, length, *flat)
-        shape = [flat[0].nrows(), tf.cast(length, tf.int64)]
-        paddings = {"input_word_ids": self._tokenizer.pad_id}
+
+def _ragged(rank: int, segments: int) -> list[tf.RaggedTensorSpec]:
+    return [tf.RaggedTensorSpec([None] * (rank + 1), tf.int32, ragged_rank=rank) for _ in range(segments)]
+
+
+def _packed(tokenizer: Tokenizer, segments: int) -> Any:
+    """[CLS] first [SEP], or of two segments [CLS] first [SEP] second [SEP], cut and padded to a length: a concrete function."""
+
+    def pack(tokens: Sequence[tf.RaggedTensor], length: tf.Tensor) -> dict[str, tf.Tensor]:
+        found = encoder_inputs(tokenizer, length, *tokens)
+        shape = [tokens[0].nrows(), tf.cast(length, tf.int64)]
+        paddings = {"input_word_ids": tokenizer.pad_id}
         return {
             name: tf.RaggedTensor.from_tensor(found[ours]).to_tensor(paddings.get(name, 0), shape=shape)
             for name, ours in _NAMES.items()
         }
+
+    return tf.function(pack, autograph=False).get_concrete_function(_ragged(1, segments), tf.TensorSpec([], tf.int32))

@@ -6,6 +6,7 @@ character (unigram) of each word in a step.
 
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ class WordPieceGraph(tf.Module):
             self._steps.append(_Letters(lambda c: _basic_letter(c, lower, keep)))
         self._steps += [_replace(_class(is_punctuation), r" \0 "), _replace(_class(str.isspace), " ")]
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def __call__(self, texts: tf.Tensor) -> Any:
         words = tf.strings.split(_apply(self._steps, texts))
         return words.with_values(self._pieces(words.values)).merge_dims(1, 2)
@@ -105,7 +106,7 @@ class UnigramGraph(tf.Module):
         rows = [split.get(i, [i]) for i in range(tokenizer.vocab_size)]
         self._split = tf.ragged.constant(rows, tf.int32) if split else None
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def __call__(self, texts: tf.Tensor) -> Any:
         words = tf.strings.split(_apply(self._steps, texts))
         ids = words.with_values(self._pieces(WORD_MARK + words.values)).merge_dims(1, 2)
@@ -236,10 +237,12 @@ def _replace(pattern: str, content: str) -> Step:
     return lambda texts: tf.strings.regex_replace(texts, pattern, content)
 
 
+@cache
 def _class(condition: Callable[[str], bool]) -> str:
     return character_class(filter(condition, _CHARACTERS))
 
 
+@cache
 def _final_sigma() -> tuple[str, str]:
     """Pattern and replacement of a capital sigma at the end of a word, from what str.lower() makes of it."""
     after = [c for c in _CHARACTERS if ("A" + c + "Σ").lower()[-1] == "ς" != ("1" + c + "Σ").lower()[-1]]
