@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,17 @@ def mounted(folder: Path, options: str) -> Iterator[Path]:
         yield folder
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@contextlib.contextmanager
+def in_memory(folder: Path) -> Iterator[Path]:
+    """A new folder for thousands of small files: on the file system that Linux has in memory, elsewhere `folder`."""
+    shared = Path("/dev/shm")
+    if not os.access(shared, os.W_OK):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="nlpdata-tests-", dir=shared) as made:
+        yield Path(made)
 
 
 def names(folder: Path) -> list[str]:

@@ -7,17 +7,18 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_OPERATIONS = ("replace", "rename", "unlink", "remove", "rmdir", "mkdir", "fsync")
+_CHANGES = ("replace", "rename", "unlink", "remove", "rmdir", "mkdir")
+_MAY_FAIL = (*_CHANGES, "fsync")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 @contextmanager
-def _watched(before: Callable[[], None]) -> Iterator[None]:
-    """Calls `before` ahead of each operation of the block that changes the disk.
+def _watched(before: Callable[[], None], operations: tuple[str, ...], modes: str) -> Iterator[None]:
+    """Calls `before` ahead of each of these operations of the block, and of each `open` in one of the modes.
 
     Nothing waits for the disk: what counts is the order.
     """
-    originals = [(os, name, getattr(os, name)) for name in (*_OPERATIONS, "open")]
+    originals = [(os, name, getattr(os, name)) for name in (*_MAY_FAIL, "open")]
     originals += [(builtins, "open", builtins.open), (io, "open", io.open)]
 
     def watched(function, changes=lambda *_, **__: True):
@@ -30,10 +31,10 @@ def _watched(before: Callable[[], None]) -> Iterator[None]:
 
     try:
         os.fsync = lambda descriptor: None
-        for name in _OPERATIONS:
+        for name in operations:
             setattr(os, name, watched(getattr(os, name)))
         os.open = watched(os.open, lambda path, flags, *_, **__: flags & _WRITING)
-        builtins.open = io.open = watched(io.open, lambda path, mode="r", *_, **__: set(mode) & set("wax+"))
+        builtins.open = io.open = watched(io.open, lambda path, mode="r", *_, **__: set(mode) & set(modes))
         yield
     finally:
         for module, name, function in originals:
@@ -46,6 +47,8 @@ class _Killed(BaseException):
 
 def run_killed(command: Callable[[], int], step: int) -> tuple[int | None, bool]:
     """Runs a command whose process ends before its operation number `step`: nothing that it does from there on counts.
+
+    Operations are those that change which files there are: before any other the disk is as before the next of these.
 
     Returns the exit code, None where it did not come to one, and whether it came so far.
     """
@@ -73,7 +76,7 @@ def run_killed(command: Callable[[], int], step: int) -> tuple[int | None, bool]
 
     code = None
     try:
-        with _watched(before):
+        with _watched(before, _CHANGES, "wax"):
             watched_open = os.open
             os.open, os.close = opened, close
             code = command()
@@ -94,6 +97,6 @@ def run_failing(command: Callable[[], int], step: int) -> tuple[int, bool]:
         if done == step + 1:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    with _watched(before):
+    with _watched(before, _MAY_FAIL, "wax+"):
         code = command()
     return code, done > step

@@ -18,6 +18,7 @@ from nlpdata.finetuning.create import create_finetuning
 from nlpdata.pretraining.create import create_pretraining
 from nlpdata.records.reader import open_records
 from nlpdata.records.verification import verify
+from tests.disks import in_memory
 from tests.nlpdata.interruptions import run_failing, run_killed
 
 pytestmark = pytest.mark.heavy
@@ -75,21 +76,32 @@ def everything(folder) -> dict[str, bytes]:
     return {path.name: path.read_bytes() if path.is_file() else b"" for path in Path(folder).iterdir()}
 
 
-@pytest.mark.parametrize(("how", "old"), [("killed", False), ("killed", True), ("failing", True)])
-@pytest.mark.parametrize("name", ["pretraining", "finetuning"])
-def test_interrupted_at_any_file_operation(jobs, tmp_path, monkeypatch, name, how, old):
-    job, out = jobs[name], tmp_path / "out"
-    assert job.run(tmp_path / "whole") == 0
-    new_set = everything(tmp_path / "whole")
-    (tmp_path / "before").mkdir()
+@pytest.fixture
+def folder(tmp_path):
+    with in_memory(tmp_path) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("name", "how", "old"),
+    [
+        ("pretraining", "killed", False),
+        *((name, how, True) for name in ("pretraining", "finetuning") for how in INTERRUPTIONS),
+    ],
+)
+def test_interrupted_at_any_file_operation(jobs, folder, monkeypatch, name, how, old):
+    job, out = jobs[name], folder / "out"
+    assert job.run(folder / "whole") == 0
+    new_set = everything(folder / "whole")
+    (folder / "before").mkdir()
     if old:
-        assert job.run(tmp_path / "before", **job.older) == 0
-    old_set = everything(tmp_path / "before")
+        assert job.run(folder / "before", **job.older) == 0
+    old_set = everything(folder / "before")
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     command = partial(job.run, out, overwrite=old)
     for step in range(1000):
         shutil.rmtree(out, ignore_errors=True)
-        shutil.copytree(tmp_path / "before", out)
+        shutil.copytree(folder / "before", out)
         code, interrupted = INTERRUPTIONS[how](command, step)
         assert code in ((None,) if interrupted and how == "killed" else (0, 1, 2) if interrupted else (0,)), step
         for split in job.splits:
@@ -145,10 +157,10 @@ def assert_completes(command, out, work, new_set, monkeypatch, step):
 
 
 @pytest.mark.parametrize("name", ["pretraining", "finetuning"])
-def test_a_damaged_journal_is_not_followed(jobs, tmp_path, monkeypatch, name):
+def test_a_damaged_journal_is_not_followed(jobs, folder, monkeypatch, name):
     """One other character in it, which JSON takes, would be one in the meta file: the parts are made again instead."""
-    job, out = jobs[name], tmp_path / "out"
-    assert job.run(tmp_path / "whole") == 0
+    job, out = jobs[name], folder / "out"
+    assert job.run(folder / "whole") == 0
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     journal = out / job.work / "commit.json"
     step = 10
@@ -160,4 +172,4 @@ def test_a_damaged_journal_is_not_followed(jobs, tmp_path, monkeypatch, name):
     assert '"train_data_size": ' in content
     journal.write_text(content.replace('"train_data_size": ', '"train_data_size": 1'))
     assert job.run(out) == 0
-    assert everything(out) == everything(tmp_path / "whole")
+    assert everything(out) == everything(folder / "whole")
