@@ -14,8 +14,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from pretrain.data.packing import PER_TOKEN
 from pretrain.layers.dropout import dropout_scope
 from pretrain.optimizers.average import Average
+from pretrain.settings.data_section import DataConfig
 from pretrain.settings.schema import ExperimentConfig, RuntimeConfig
 from pretrain.training.distribution import distribute, name_of
 from pretrain.training.engine import Engine
@@ -44,7 +46,7 @@ class TensorFlowEngine(Engine):
     """
 
     def __init__(self, task: Any, config: ExperimentConfig, train_steps: int | None = None):
-        self._task, self._runtime = task, config.runtime
+        self._task, self._config, self._runtime = task, config.task, config.runtime
         self._gradients_before = set(_registered_gradients())
         distribution = distribute(config.runtime)
         self._strategy, self.host = distribution.strategy, distribution.host
@@ -84,7 +86,7 @@ class TensorFlowEngine(Engine):
     def train_step(self, step: Any, batch: Mapping[str, Any], denominators: Mapping[str, Any]) -> dict[str, Any]:
         arguments = self._arguments(step, batch, denominators)
         try:
-            statistics = self._train(*arguments)
+            statistics = self._call(self._train, self._config.train_data, *arguments)
         except tf.errors.OpError as error:
             if not self._may_fall_back:
                 raise
@@ -92,12 +94,12 @@ class TensorFlowEngine(Engine):
             reason = str(error).strip().splitlines()[0][:200]
             _log.warning(f"XLA cannot compile this step, which is computed without it: {reason}")
             self._make_steps(xla=False)
-            statistics = self._train(*arguments)
+            statistics = self._call(self._train, self._config.train_data, *arguments)
         self._may_fall_back = False
         return self._first(statistics)
 
     def validation_step(self, batch: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        statistics, outputs = self._validate(self._feed(batch))
+        statistics, outputs = self._call(self._validate, self._config.validation_data, self._feed(batch))
         parts = {name: self._strategy.experimental_local_results(value) for name, value in outputs.items()}
         return self._first(statistics), {
             name: np.concatenate([np.asarray(part) for part in values]) for name, values in parts.items()
@@ -113,6 +115,13 @@ class TensorFlowEngine(Engine):
 
     def learning_rate(self, step: Any) -> float:
         return rate_at(self._optimizer, step)
+
+    def _call(self, function: Any, data: DataConfig, *arguments: Any) -> Any:
+        """A step. Where batches differ in length, it is traced for all lengths at once, not for the first one and then again."""
+        any_length = (data.trim_padding or data.group_by_length) and self.replicas == 1
+        if any_length and not (tf.config.functions_run_eagerly() or function.experimental_get_tracing_count()):
+            function.get_concrete_function(*map(_of_any_length, arguments))
+        return function(*arguments)
 
     def _arguments(self, step: Any, batch: Mapping[str, Any], denominators: Mapping[str, Any]):
         return (
@@ -194,6 +203,16 @@ class TensorFlowEngine(Engine):
         own = self._variables()
         for name, array in select_state(own, state, weights_only).items():
             own[name].assign(array)
+
+
+def _of_any_length(argument: Any) -> Any:
+    """An argument of a step; of a batch, what one of any length is."""
+    if not isinstance(argument, dict):
+        return argument
+    return {
+        name: tf.TensorSpec([values.shape[0], None, *values.shape[2:]], values.dtype) if name in PER_TOKEN else values
+        for name, values in argument.items()
+    }
 
 
 def chooses_xla(runtime: RuntimeConfig, replicas: int) -> bool:
