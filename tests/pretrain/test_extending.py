@@ -57,7 +57,7 @@ def example():
 
 
 def test_the_documented_task_trains(example):
-    config = example["WeightedConfig"](model=ModelConfig(bert()), later=0.5, variable_clip_norm=0.01)
+    config = example["WeightedConfig"](model=ModelConfig(bert(num_hidden_layers=1)), later=0.5, variable_clip_norm=0.01)
     job = example["WeightedTask"](config)
     model = job.build_model()
     before = randomize(model)
@@ -66,7 +66,7 @@ def test_the_documented_task_trains(example):
     weights = data["masked_lm_weights"] * np.array([1, 0.5, 0.25])
     assert denominators["masked_lm"] == pytest.approx(weights.sum())
     losses = []
-    for _ in range(20):
+    for _ in range(10):
         statistics = job.train_step(Context(model), data, denominators)
         losses.append(job.reduce_aggregated_logs(job.aggregate_logs(None, statistics))["loss"])
         if len(losses) == 1:
@@ -74,7 +74,7 @@ def test_the_documented_task_trains(example):
             steps = [np.linalg.norm(after[path] - value) for path, value in before.items()]
             assert max(steps) == pytest.approx(0.01, rel=1e-3)
     assert float(statistics["masked_lm_weight"]) == pytest.approx(weights.sum())
-    assert losses[-1] < losses[0] - 0.1
+    assert losses[-1] < losses[0] - 0.05
 
 
 def blocks(language: str, words: str) -> list[str]:
@@ -146,6 +146,7 @@ def weights_of(place, *modules):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_the_documented_encoder_and_format_from_a_file_to_other_tools(own_modules, capsys):
     """Trained some steps, exported and read again in every form that it declares, bit for bit."""
     run_documented("--model_config=my_model.json", capsys)
@@ -193,11 +194,11 @@ def test_the_documented_format_is_read_and_written(own_modules, capsys):
     assert "out/numpy: no checkpoint in this folder" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["scaled", "my_encoder:ScaledEncoder"])
-def test_the_documented_encoder_predicts_and_is_exported(own_modules, kind, capsys):
+@pytest.mark.parametrize(("kind", "format"), [("scaled", "savedmodel"), ("my_encoder:ScaledEncoder", "native")])
+def test_the_documented_encoder_predicts_and_is_exported(own_modules, kind, format, capsys):
     write_run(kind)
     (line,) = [line for block in blocks("", "pretrain predict") for line in block.splitlines()]
-    exported = "pretrain export finetuned exported --format savedmodel --import_module my_encoder"
+    exported = f"pretrain export finetuned exported --format {format} --import_module my_encoder"
     for main, words in ((predict.main, shlex.split(line)[2:]), (export.main, shlex.split(exported)[2:])):
         assert main(words[: words.index("--import_module")]) == 2
         said = capsys.readouterr().err
@@ -220,6 +221,7 @@ def test_the_documented_encoder_predicts_and_is_exported(own_modules, kind, caps
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_the_documented_objective_is_learned_with_the_head_of_its_labels(tmp_path, monkeypatch, capsys):
     (code,) = blocks("python", "class SentenceGap")
     (tmp_path / "my_objective.py").write_text(code)
@@ -288,7 +290,11 @@ def test_the_documented_examples_are_learned_and_measured(tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     write_module("my_data", "def examples(config)", tmp_path, monkeypatch)
     write_module("my_inputs", "class OwnInputs", tmp_path, monkeypatch)
-    sizes = {name: value for name, value in asdict(bert(vocab_size=200).options).items() if "dropout" not in name}
+    sizes = {
+        name: value
+        for name, value in asdict(bert(vocab_size=200, num_hidden_layers=1).options).items()
+        if "dropout" not in name
+    }
     Path("my_sizes.json").write_text(json.dumps(sizes))
     run_documented("my_data:examples", capsys)
     results = json.loads(Path("run4/eval_results.json").read_text())
@@ -402,6 +408,7 @@ def test_the_documented_layers_equal_numpy(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_the_documented_layers_train_resume_and_are_exported(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_module("my_layers", "class AddedTalk", tmp_path, monkeypatch)
@@ -427,6 +434,7 @@ def test_the_documented_layers_train_resume_and_are_exported(tmp_path, monkeypat
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_short_names_of_every_part_on_the_command_line(tmp_path, monkeypatch, capsys):
     """Task, optimizer, learning rate, trainer and format, registered by modules that --import_module names."""
     monkeypatch.chdir(tmp_path)

@@ -35,7 +35,7 @@ def steps_of(config, packed, count=2):
         *engine.host, engine.max_lengths
     )
     evaluation = None
-    for step in range(validation.steps_per_epoch):
+    for step in range(min(3, validation.steps_per_epoch)):
         batch = validation.batch(step)
         statistics, outputs = engine.validation_step(batch)
         real = batch["is_real_example"].reshape(-1).astype(bool)
