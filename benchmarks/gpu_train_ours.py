@@ -93,17 +93,18 @@ def main() -> None:
         print(json.dumps(measure(options, ENCODERS.config_class(options.encoder)(**shape))), flush=True)
 
 
+def build(encoder: str, shape, devices: int = 1, **runtime) -> tuple[PretrainingTask, JaxEngine]:
+    """The task and the engine of a bfloat16 run."""
+    task = PretrainingTask(PretrainingConfig(model=ModelConfig(Choice(encoder, shape))))
+    strategy = "mirrored" if devices > 1 else "one_device"
+    runtime |= {"distribution_strategy": strategy, "num_replicas": devices, "mixed_precision_dtype": "bfloat16"}
+    config = ExperimentConfig(task=task.config, runtime=RuntimeConfig(**runtime))
+    return task, JaxEngine(task, config, train_steps=100_000)
+
+
 def measure(options, shape, rounds: int = 4, steps: int = 10) -> dict:
     begun_building = time.time()
-    task = PretrainingTask(PretrainingConfig(model=ModelConfig(Choice(options.encoder, shape))))
-    runtime = RuntimeConfig(
-        distribution_strategy="mirrored" if options.devices > 1 else "one_device",
-        num_replicas=options.devices,
-        mixed_precision_dtype="bfloat16",
-        fused_kernels=not options.plain,
-    )
-    config = ExperimentConfig(task=task.config, runtime=runtime)
-    engine = JaxEngine(task, config, train_steps=100_000)
+    task, engine = build(options.encoder, shape, options.devices, fused_kernels=not options.plain)
     batches = [make_batch(options.batch, options.length, shape.vocab_size, seed) for seed in range(4)]
     denominators = [task.denominators(batch) for batch in batches]
     placed = [engine.place(batch) for batch in batches]
