@@ -25,7 +25,7 @@ def test_counters_and_report_are_those_of_the_local_executor(
     monkeypatch.setattr(beam.Pipeline, "run", keep)
     local, on_beam = (
         run_command(capsys, *arguments(corpus_folder, tmp_path / name, tiny_model, objective, 3, *inputs, *more))
-        for name, more in (("local", ()), ("beam", ("--runner=DirectRunner",)))
+        for name, more in (("local", ("--workers=1",)), ("beam", ("--runner=DirectRunner",)))
     )
     assert local.code == on_beam.code == 0
     rows = [outcome.out.splitlines()[:-4] for outcome in (local, on_beam)]  # the last ones name files
@@ -47,7 +47,7 @@ def test_text_that_is_lost_is_refused_and_counted_as_by_the_local_executor(tmp_p
     text = [" ".join(random_sentences(20, seed=i)) for i in range(30)]
     (tmp_path / "a.txt").write_text("\n\n".join(text))
     runs = {}
-    for name, more in (("local", ()), ("beam", ("--runner=DirectRunner",))):
+    for name, more in (("local", ("--workers=1",)), ("beam", ("--runner=DirectRunner",))):
         given = arguments(tmp_path, tmp_path / name, tiny_model, "nsp", None)
         given = [word for word in given if word not in ("--eval-fraction", "0.2")]
         refused = run_command(capsys, *given, *more)

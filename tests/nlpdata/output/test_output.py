@@ -227,6 +227,7 @@ def test_other_command_after_an_interrupted_commit(create, tmp_path, crash_at, m
 
 @pytest.mark.parametrize("objective", ["sop", "nsp"])
 def test_damaged_parts_are_made_again(create, tmp_path, crash_at, monkeypatch, objective):
+    """Files that are cut, empty, other, flipped or gone; of an objective with buckets, empty and flipped ones."""
     more = ("--objective", objective, "--num-shards", 2)
     assert create(*more, output="whole/x.tfrecord").code == 0
     damages = [
@@ -237,7 +238,7 @@ def test_damaged_parts_are_made_again(create, tmp_path, crash_at, monkeypatch, o
         lambda path: path.unlink(),
     ]
     for pattern in ("*.run", "x.tfrecord-*", "*.json"):
-        for damage in damages:
+        for damage in damages if objective == "sop" else damages[1::2]:
             with monkeypatch.context():
                 crash_at(0)
                 with pytest.raises(Crash):
@@ -489,12 +490,12 @@ def test_signals(tmp_path, larger, tiny_model, capsys, number, code, workers):
         os.killpg(process.pid, number)  # as a terminal does: to the workers as well
     else:
         process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == code, err
     assert "Traceback" not in err
     assert "Finished parts are kept: the same command resumes from them." in err
     assert "written:" not in out
-    assert psutil.wait_procs(children, timeout=5)[1] == []
+    assert psutil.wait_procs(children, timeout=60)[1] == []
     assert_completes(arguments, tmp_path, larger, capsys)
 
 
@@ -505,9 +506,9 @@ def test_parent_killed(tmp_path, larger, tiny_model, capsys):
     children = psutil.Process(process.pid).children(recursive=True)
     assert len(children) >= 2
     process.kill()
-    process.wait(timeout=10)
-    assert psutil.wait_procs(children, timeout=10)[1] == []  # workers end by themselves
-    process.communicate(timeout=10)
+    process.wait(timeout=60)
+    assert psutil.wait_procs(children, timeout=60)[1] == []  # workers end by themselves
+    process.communicate(timeout=60)
     assert_completes(arguments, tmp_path, larger, capsys)
 
 
@@ -525,10 +526,10 @@ def test_worker_killed(tmp_path, larger, tiny_model, capsys):
     assert until(lambda: portions(tmp_path) > finished)  # the other worker has started, and works on the next one
     working.kill()
     stopped.resume()
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "Traceback" not in err
     for word in ("memory", "tokenizing", "text.txt, bytes", "--workers (now 2)"):
         assert word in err
-    assert psutil.wait_procs(children, timeout=5)[1] == []
+    assert psutil.wait_procs(children, timeout=60)[1] == []
     assert_completes(arguments, tmp_path, larger, capsys)

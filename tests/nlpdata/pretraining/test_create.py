@@ -40,11 +40,13 @@ def records_of(path):
     return [tuple(columns[name][i].tobytes() for name in sorted(columns)) for i in range(len(records))]
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize(
-    ("workers", "more"),
-    [(1, ("--chunk-size", "1024")), (2, ("--chunk-size", "65536")), (1, ())],
-    ids=["1 KiB", "2 workers, 64 KiB", "again"],
+    ("objective", "workers", "more"),
+    [
+        *((objective, 1, ("--chunk-size", "1024")) for objective in OBJECTIVES),
+        ("nsp", 2, ("--chunk-size", "65536")),  # which takes all stages
+        ("none", 1, ()),
+    ],
 )
 def test_bytes_do_not_depend_on_how_it_runs(plain, tmp_path, corpus_folder, tiny_model, objective, workers, more):
     output = tmp_path / "train.tfrecord"
