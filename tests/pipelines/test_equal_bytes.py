@@ -21,17 +21,16 @@ RUNNERS = {
         "--direct_num_workers=2",
     ],
 }
-SLOW = ("multi_processing",)
+CASES = [  # next sentence without --num-shards takes all steps
+    *(("in memory", objective, shards) for objective in OBJECTIVES for shards in (None, 3)),
+    ("bundles twice", "nsp", None),
+    ("bundles twice", "nsp", 3),
+    pytest.param("multi_processing", "nsp", None, marks=pytest.mark.slow),
+]
 
 
-@pytest.mark.parametrize("shards", [None, 3])
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in RUNNERS]
-)
+@pytest.mark.parametrize(("name", "objective", "shards"), CASES)
 def test_runner_gives_the_local_files(name, objective, shards, tmp_path, corpus_folder, tiny_model, local_files):
-    if name in SLOW and (shards or objective != "nsp"):
-        pytest.skip("shown by next sentence without --num-shards, which takes all steps")
     assert commands.main(arguments(corpus_folder, tmp_path, tiny_model, objective, shards, *RUNNERS[name])) == 0
     assert contents(tmp_path) == local_files(objective, shards)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
