@@ -66,6 +66,7 @@ def test_user_mistakes(place, which, message, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_run_of_albert_ends_with_its_core_model(record_sets, tmp_path):
     encoder = tiny("albert", dropout=0.0)
     config = experiment(record_sets["static"], encoder=encoder, trainer={"train_steps": 2})
@@ -78,6 +79,7 @@ def test_a_run_of_albert_ends_with_its_core_model(record_sets, tmp_path):
     same(tmp_path / "run" / "tf2_model.h5", {path: a for path, a in run.items() if path.startswith("encoder/")})
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_the_own_tokenizer_of_a_run_may_be_smaller_than_its_model(record_sets, tmp_path, capsys):
     """tiny_albert.yaml has 8,000 rows, whatever the vocabulary: a fact, not a doubt."""
     config = experiment(
@@ -90,6 +92,7 @@ def test_the_own_tokenizer_of_a_run_may_be_smaller_than_its_model(record_sets, t
     assert "warning: " not in said
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_where_the_format_has_no_place_for_it_that_is_said(record_sets, tmp_path):
     encoder = tiny("albert", dropout=0.0, hidden_act="gelu")
     config = experiment(record_sets["static"], encoder=encoder, trainer={"train_steps": 1})

@@ -22,7 +22,7 @@ WORDS = "encoder/embeddings/word_embeddings"
 
 def written(folder, format, seed=0):
     """The word embeddings of a new checkpoint."""
-    checkpoint = make("bert", "encoder", seed)
+    checkpoint = make("bert", "encoder", seed, layers=1)
     write_checkpoint(folder, checkpoint, format)
     return checkpoint.weights[WORDS]
 
@@ -160,7 +160,7 @@ NAMES = [
 
 @pytest.mark.parametrize(("format", "name"), NAMES)
 def test_names_of_folders_are_not_patterns(format, name, tmp_path):
-    checkpoint = make("albert", "encoder")
+    checkpoint = make("albert", "encoder", layers=1)
     (tmp_path / "bestx").mkdir()  # what the pattern best[x] would match
     convert(checkpoint, str(tmp_path / name / "out[1]"), format)
     place = tmp_path / name / "out[1]"

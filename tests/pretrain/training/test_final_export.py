@@ -78,6 +78,7 @@ def same_weights(exported, model_dir) -> bool:
 
 
 @pytest.mark.heavy
+@pytest.mark.usefixtures("eagerly")
 def test_a_run_exports_its_last_weights(records, tmp_path):
     """Anew where it is trained further, only at its end, and never over what it has not written itself."""
     model_dir, place = tmp_path / "run", tmp_path / "run" / "final" / "hf"
@@ -136,6 +137,7 @@ def test_what_a_kill_leaves_of_an_earlier_export_is_replaced(tmp_path, monkeypat
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_a_run_exports_to_an_object_store(records, tmp_path):
     with running_store() as store:
         store.put("models/a/hf/older.txt", b"gone after the export")
@@ -152,11 +154,12 @@ def test_a_run_exports_to_an_object_store(records, tmp_path):
 
 
 @pytest.mark.heavy
+@pytest.mark.usefixtures("eagerly")
 def test_a_run_where_folders_cannot_be_renamed(records, tmp_path, monkeypatch):
     """In the model_dir of a job, a bucket that Cloud Storage FUSE mounts: checkpoints, the best one and the export are whole."""
     refuse_renames_of_folders(monkeypatch, errno.EMFILE)
     trainer = {"export_formats": "hf", "train_steps": 2, "checkpoint_interval": 1, "max_to_keep": 1}
-    trainer |= {"best_checkpoint_export_subdir": "best", "validation_interval": 1}
+    trainer |= {"best_checkpoint_export_subdir": "best", "validation_interval": 1, "validation_steps": 1}
     run(experiment(records, eval_path=records, trainer=trainer), tmp_path / "run", "train_and_eval")
     run(
         experiment(records, eval_path=records, trainer=trainer | {"train_steps": 3}), tmp_path / "run", "train_and_eval"
