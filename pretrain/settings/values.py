@@ -42,9 +42,9 @@ def parse_value(hint: Any, value: Any, bounds: Bounds | None = None) -> Any:
     if value is not None and hint in _SCALARS:
         result = _SCALARS[hint](value)
         if bounds is not None and not result >= bounds[0]:
-            raise _OutOfBounds(f"must be at least {bounds[0]:g}. Received: {result}.")
+            raise _OutOfBounds(f"must be at least {bounds[0]:g}. Received: {_plain(result)}.")
         if bounds is not None and result > bounds[1]:
-            raise _OutOfBounds(f"must be at most {bounds[1]}. Received: {result}.")
+            raise _OutOfBounds(f"must be at most {bounds[1]}. Received: {_plain(result)}.")
         return result
     if hint is str and value is None:
         return ""  # the unset value of a text field
@@ -71,6 +71,10 @@ def parse_value(hint: Any, value: Any, bounds: Bounds | None = None) -> Any:
         key_hint, value_hint = arguments or (str, Any)
         return {parse_value(key_hint, k): parse_value(value_hint, v, bounds) for k, v in value.items()}
     raise ValueError(f"expected {describe(hint)}. Received: {as_written(value)}.")
+
+
+def _plain(number: float) -> str:
+    return str(number).removesuffix(".0")
 
 
 def as_written(value: Any, depth: int = 4) -> str:

@@ -92,6 +92,8 @@ def test_bounds_hold_for_numbers_and_not_for_null():
     assert [parse_value(int | None, text, (1, 9)) for text in "19"] == [1, 9]
     with pytest.raises(ValueError, match=r"must be at least 1\. Received: 0\."):
         parse_value(int | None, "0", (1, 9))
+    with pytest.raises(ValueError, match=r"must be at least 1\. Received: 0\."):
+        parse_value(float | None, "0", (1, 9))
     with pytest.raises(ValueError, match=r"must be at most 9\. Received: 10\."):
         parse_value(list[int], ["1", "10"], (1, 9))
 
