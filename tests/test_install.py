@@ -44,9 +44,9 @@ class Environment:
         self.folder.mkdir(parents=True)
         subprocess.run([python, "-m", "venv", "--without-pip", folder / "venv"], check=True)
 
-    def pip(self, command: str, *words) -> None:
-        """`pip install` or `pip wheel`, by the pip of the Python that made the environment, of which nothing else is used."""
-        pip = ("-m", "pip", "--python", self.python, "--disable-pip-version-check", command, "--quiet")
+    def install(self, *words) -> None:
+        """`pip install`, by the pip of the Python that made the environment, of which nothing else is used."""
+        pip = ("-m", "pip", "--python", self.python, "--disable-pip-version-check", "install", "--quiet")
         done = self._run(self._made_by, *pip, *words)
         if "No module named pip" in done.stderr:
             pytest.skip(f"needs pip in {self._made_by}")
@@ -87,15 +87,15 @@ def environment(tmp_path_factory):
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     made = Environment(folder)
-    made.pip("install", *tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"])
-    build = (
-        "import os, sys; from setuptools import build_meta; os.chdir(sys.argv[1]); build_meta.build_sdist(sys.argv[2])"
-    )
-    made.ok("-c", build, source, folder)
+    made.install(*tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"])
+    build = "import os, sys; from setuptools import build_meta; os.chdir(sys.argv[1]); build_meta.build_{}(sys.argv[2])"
+    made.ok("-c", build.format("sdist"), source, folder)
     (made.source,) = folder.glob("*.tar.gz")
-    made.pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, made.source)
+    shutil.unpack_archive(made.source, folder / "unpacked")
+    (unpacked,) = (folder / "unpacked").iterdir()
+    made.ok("-c", build.format("wheel"), unpacked, folder)
     (made.wheel,) = folder.glob("*.whl")
-    made.pip("install", "--no-compile", made.wheel)  # Python compiles the modules that it imports
+    made.install("--no-compile", made.wheel)  # Python compiles the modules that it imports
     return made
 
 
@@ -131,7 +131,7 @@ def test_the_wheel_works_on_another_python(environment, prepared, version, tmp_p
     if python is None:
         pytest.skip(f"needs Python {version}")
     other = Environment(tmp_path, python)
-    other.pip("install", "--no-compile", environment.wheel)
+    other.install("--no-compile", environment.wheel)
     for command in ("nlpdata", "pretrain"):
         shown = subprocess.run(
             [other.python.with_name(command), "--help"], cwd=other.folder, capture_output=True, text=True, check=False
@@ -285,25 +285,35 @@ def test_a_missing_extra_is_one_line(environment, command, needs, extra):
     assert needs in last
 
 
+_TRAINING = """
+import sys
+from pretrain import run
+config, records, rows = sys.argv[1:]
+both = ["--mode=train_and_eval", "--train_batch_size=8"]
+pretraining = ["--experiment=albert/pretraining", f"--config_file={config}", "--num_train_steps=4", "--model_dir=run1"]
+data = [f"--input_files={records}/a.tfrecord", f"--eval_files={records}/a.eval.tfrecord"]
+assert run.main([*both, *pretraining, *data]) == 0
+tuning = "--experiment=albert/sentence_prediction --init_checkpoint=run1 --learning_rate=2e-3 --num_train_epochs=5 --model_dir=run2"
+one_length = "task.train_data.trim_padding=false,task.validation_data.trim_padding=false"  # each one is compiled for itself
+data = [f"--input_files={rows}/train.tfrecord", f"--eval_files={rows}/dev.tfrecord"]
+assert run.main([*both, *tuning.split(), f"--params_override={one_length},trainer.summary_interval=20", *data]) == 0
+"""
+_AFTER_TRAINING = """
+from pretrain import export, predict
+assert predict.main("--model_dir=run2 --input=new.txt --output=predictions.tsv".split()) == 0
+assert export.main("run2 hf --format hf".split()) == 0
+"""
+
+
 def test_the_extra_jax_trains_predicts_and_exports_without_tensorflow(environment, prepared):
     """Last in this file: the environment is no longer the base afterwards."""
-    environment.pip(
-        "install", f"{environment.wheel}[jax]", "--no-compile"
-    )  # Python compiles the modules that it imports
+    environment.install("--no-compile", f"{environment.wheel}[jax]")
     assert environment.run("-c", "import tensorflow").returncode
     folder = environment.folder
-    run = ("-m", "pretrain.run", "--mode=train_and_eval")
-    data = ("--train_batch_size=8", "--input_files={0}", "--eval_files={1}")
     records, rows = folder / "base" / "out", folder / "base" / "ft"
-    tiny = ("--experiment=albert/pretraining", f"--config_file={ROOT}/pretrain/configs/tiny_albert.yaml")
-    read = [word.format(records / "a.tfrecord", records / "a.eval.tfrecord") for word in data]
-    environment.ok(*run, *tiny, *read, "--num_train_steps=30", "--model_dir=run1")
-    tune = ("--experiment=albert/sentence_prediction", "--init_checkpoint=run1", "--learning_rate=1e-3")
-    read = [word.format(rows / "train.tfrecord", rows / "dev.tfrecord") for word in data]
-    environment.ok(*run, *tune, *read, "--num_train_epochs=15", "--model_dir=run2")
     (folder / "new.txt").write_text("Wo steht der alte Apfelbaum?\n")
-    environment.ok("-m", "pretrain.predict", "--model_dir=run2", "--input=new.txt", "--output=predictions.tsv")
-    environment.ok("-m", "pretrain.export", "run2", "hf", "--format", "hf")
+    environment.ok("-c", _TRAINING, ROOT / "pretrain" / "configs" / "tiny_albert.yaml", records, rows)
+    environment.ok("-c", _AFTER_TRAINING)
     losses = [
         line["loss"]
         for line in map(json.loads, (folder / "run2" / "metrics.jsonl").read_text().splitlines())
