@@ -33,9 +33,14 @@ SUBSTITUTIONS = {
     "--model_dir=layers ": "--model_dir=layers --print_config ",  # likewise
     "--model_dir=run0\n": "--model_dir=run0 --print_config\n",
     "--num_train_steps=400 ": "--num_train_steps=30 --train_batch_size=16 --params_override=trainer.summary_interval=10 ",
-    "--num_train_steps=200 ": "--num_train_steps=4 ",
-    "--num_train_epochs=20 ": "--num_train_epochs=4 ",
-    "--num_train_epochs=10 ": "--num_train_epochs=1 ",
+    "--num_train_steps=200 ": "--num_train_steps=2 ",
+    "--train_steps=20 --model_dir=long --async_checkpoints --save_checkpoints_steps=5": "--train_steps=4 --model_dir=long "
+    "--async_checkpoints --save_checkpoints_steps=2",
+    "- train_steps: 12\n": "- train_steps: 2\n",
+    "- train_steps: 8\n": "- train_steps: 2\n",
+    "--num_train_epochs=20 --train_batch_size=8 --input": "--num_train_epochs=4 --train_batch_size=8 --input",
+    "--num_train_epochs=20 --train_batch_size=8 --learning": "--num_train_epochs=1 --train_batch_size=8 --learning",
+    "--train_batch_size=8 \\\n    --num_train_epochs=10 ": "--train_batch_size=32 \\\n    --num_train_epochs=1 ",
     "--params_override=task.train_data.input_path": "--params_override=trainer.train_steps=2,task.train_data.input_path",
     "--model_dir=run2 \\\n": "--model_dir=run2 --num_train_steps=2 \\\n",
     "--model_dir=straight \\\n": "--model_dir=straight --print_config \\\n",  # tests/pretrain/training/test_own_records.py trains
