@@ -49,7 +49,7 @@ class WordPieceGraph(tf.Module):
             self._steps.append(_replace(_class(is_ideograph), r" \0 "))
         self._steps += [_replace(*_final_sigma())] if lower else []
         if lower or not keep:
-            self._steps.append(_Letters(lambda c: _basic_letter(c, lower, keep)))
+            self._steps.append(_Letters(_basic_letter(lower, keep)))
         self._steps += [_replace(_class(is_punctuation), r" \0 "), _replace(_class(str.isspace), " ")]
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
@@ -164,8 +164,7 @@ class _Letters(tf.Module):
 
     def __init__(self, function: Callable[[str], str]) -> None:
         super().__init__()
-        changed = {c: new for c in _CHARACTERS if (new := function(c)) != c}
-        self._table = _table(changed, tf.string, _ABSENT)
+        self._table = _table(_changed(function), tf.string, _ABSENT)
 
     def __call__(self, texts: tf.Tensor) -> Any:
         characters = tf.strings.unicode_split(texts, "UTF-8")
@@ -252,12 +251,23 @@ def _final_sigma() -> tuple[str, str]:
     return f"({character_class(cased)}{ignored})Σ({ignored}(?:[^{others}]|$))", r"\1ς\2"
 
 
-def _basic_letter(character: str, lower: bool, keep_accents: bool) -> str:
+@cache
+def _changed(function: Callable[[str], str]) -> Mapping[str, str]:
+    """The characters that a function changes, and what it makes of them."""
+    return {c: new for c in _CHARACTERS if (new := function(c)) != c}
+
+
+@cache
+def _basic_letter(lower: bool, keep_accents: bool) -> Callable[[str], str]:
     """Steps 4 and 5 of BERT's basic tokenizer, of a single character."""
-    text = character.lower() if lower else character
-    if keep_accents:
-        return text
-    return "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")
+
+    def letter(character: str) -> str:
+        text = character.lower() if lower else character
+        if keep_accents:
+            return text
+        return "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")
+
+    return letter
 
 
 def _without_accents(text: str) -> str:
