@@ -24,7 +24,10 @@ class Terminated(Trainer):
 
 @pytest.fixture(scope="module")
 def curves(record_sets, tmp_path_factory):
-    """(replicas, micro-steps) -> curve of 50 steps: float32, no dropout, clipping on, the same batches and weights."""
+    """name -> curve of 50 steps: float32, no dropout, clipping on, the same batches and weights, unless the name says else.
+
+    Those of mixed precision are of its first 4 steps.
+    """
     folder = tmp_path_factory.mktemp("curves")
     base = experiment(
         record_sets["static"],
@@ -33,55 +36,47 @@ def curves(record_sets, tmp_path_factory):
         optimizer={"gradient_clip_norm": 0.3},
         learning_rate=5e-3,
     )
-    jobs = {}
-    for replicas, micro_steps in ((2, 1), (2, 2), (1, 1), (1, 2)):
-        config = changed(base, "trainer", gradient_accumulation_steps=micro_steps)
-        if replicas > 1:
-            config = changed(config, "runtime", distribution_strategy="mirrored", num_replicas=replicas)
-        jobs[replicas, micro_steps] = (config, folder / f"{replicas}-{micro_steps}", "train")
+    two = changed(base, "runtime", distribution_strategy="mirrored", num_replicas=2)
+    two = changed(two, "trainer", gradient_accumulation_steps=2)
+    short = changed(two, "trainer", steps_a_call=4)
     unclipped = experiment(
         record_sets["static"], encoder=tiny(dropout=0.0), learning_rate=5e-3,
         optimizer={"gradient_clip_norm": None},
         trainer={"train_steps": STEPS},
     )  # fmt: skip
-    jobs["unclipped"] = (unclipped, folder / "unclipped", "train")
-    code, said = finish(process(*jobs.values()))
+    configs = {
+        "two replicas, two micro-steps": two,
+        "one device": base,
+        "unclipped": unclipped,
+        "float16": changed(short, "runtime", mixed_precision_dtype="float16"),
+        "float16, fixed scale": changed(short, "runtime", mixed_precision_dtype="float16", loss_scale=128.0),
+    }
+    code, said = finish(process(*((config, folder / name, "train") for name, config in configs.items())))
     assert code == 0, said
     assert "mirrored over 2 logical CPU devices" in said
-    return {key: curve(model_dir) for key, (_, model_dir, _) in jobs.items()}
+    return {name: curve(folder / name) for name in configs}
 
 
 @pytest.mark.slow
 def test_replicas_and_micro_steps_give_the_curve_of_one_device(curves):
-    assert len(curves[1, 1]) == STEPS
-    for key in ((1, 2), (2, 1), (2, 2)):
-        assert max_difference(curves[1, 1], curves[key]) < 1e-5, key
-    assert curves[1, 1][1][0] - curves[1, 1][STEPS][0] > 0.1  # it learned: the curves are not flat
+    """One alone: two hosts below take one micro-step each; test_optimization.py has other optimizers."""
+    one = curves["one device"]
+    assert len(one) == STEPS
+    assert max_difference(one, curves["two replicas, two micro-steps"]) < 1e-5
+    assert one[1][0] - one[STEPS][0] > 0.1  # it learned: the curves are not flat
 
 
 @pytest.mark.slow
 def test_clipping_acted_in_those_runs(curves):
-    assert max_difference(curves[1, 1], curves["unclipped"]) > 1e-3
+    assert max_difference(curves["one device"], curves["unclipped"]) > 1e-3
 
 
 @pytest.mark.slow
-def test_mixed_precision_and_loss_scaling_on_two_replicas(record_sets, tmp_path):
-    base = experiment(
-        record_sets["static"],
-        encoder=tiny(),
-        trainer={"gradient_accumulation_steps": 2, "train_steps": 4},
-        runtime={"distribution_strategy": "mirrored", "num_replicas": 2},
-    )
-    jobs = {
-        "float16": changed(base, "runtime", mixed_precision_dtype="float16"),
-        "fixed": changed(base, "runtime", mixed_precision_dtype="float16", loss_scale=128.0),
-        "float32": base,
-    }
-    code, said = finish(process(*((config, tmp_path / name, "train") for name, config in jobs.items())))
-    assert code == 0, said
-    curves = {name: curve(tmp_path / name) for name in jobs}
-    for name in ("float16", "fixed"):
-        assert 0 < max_difference(curves["float32"], curves[name]) < 0.1, name
+def test_mixed_precision_and_loss_scaling_on_two_replicas(curves):
+    whole = curves["two replicas, two micro-steps"]
+    for name in ("float16", "float16, fixed scale"):
+        assert list(curves[name]) == [1, 2, 3, 4]
+        assert 0 < max_difference({step: whole[step] for step in curves[name]}, curves[name]) < 0.1, name
 
 
 def test_batch_that_replicas_cannot_share(record_sets, tmp_path):
@@ -135,9 +130,11 @@ def _free_ports(count):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_two_hosts_give_the_curve_of_one(record_sets, tmp_path):
     stages = [{"train_steps": 4}, {"train_steps": 8}]  # an engine each
     trainer = {"train_steps": None, "stages": stages, "log_example_digest": True, "validation_interval": 6}
+    trainer["validation_steps"] = 4
     config = experiment(
         record_sets["static"],
         eval_path=record_sets["none"],
