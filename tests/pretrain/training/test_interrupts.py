@@ -13,6 +13,8 @@ from pretrain.training.trainer import Trainer
 from tests.pretrain.runs import changed, curve, experiment, finish, lines, process, run
 from tests.pretrain.training.test_resume import _wait_for_step
 
+pytestmark = pytest.mark.usefixtures("module_eagerly")
+
 
 class Slow(Trainer):
     """Half a second a step; its time counts from here."""
@@ -42,7 +44,7 @@ def config(record_sets):
         eval_path=record_sets["static"],
         trainer={
             "train_steps": 8, "checkpoint_interval": 3, "summary_interval": 2, "validation_interval": 4, "tensorboard": False,
-            "export_formats": "hf",
+            "export_formats": "hf", "validation_steps": 2,
         },
     )  # fmt: skip
 
@@ -90,7 +92,8 @@ def test_a_deadline_that_no_checkpoint_keeps_is_reported(config, tmp_path, monke
         write(*arguments)
 
     monkeypatch.setattr(native, "write", slowly)
-    said = run(changed(config, "trainer", train_steps=4, preemption_deadline=1, checkpoint_interval=2), tmp_path)
+    short = changed(config, "trainer", train_steps=4, preemption_deadline=1, checkpoint_interval=2, export_formats="")
+    said = run(short, tmp_path)
     warned = [line for line in said if "trainer.preemption_deadline is 1" in line]
     assert len(warned) == 1
     assert "lower trainer.checkpoint_interval" in warned[0]

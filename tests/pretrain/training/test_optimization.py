@@ -16,6 +16,8 @@ from pretrain.settings.fields import choose
 from pretrain.settings.trainer_section import EmaConfig
 from tests.pretrain.runs import changed, curve, experiment, finish, lines, process, run, tiny
 
+pytestmark = pytest.mark.usefixtures("module_eagerly")  # the two engines take traced steps in processes of their own
+
 STEPS = 6
 
 

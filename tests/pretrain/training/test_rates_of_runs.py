@@ -14,6 +14,8 @@ from pretrain.settings.fields import choose
 from pretrain.tasks.pretraining import PretrainingTask
 from tests.pretrain.runs import changed, curve, experiment, lines, run, tiny
 
+pytestmark = pytest.mark.usefixtures("module_eagerly")
+
 
 def rates(model_dir) -> dict[int, float]:
     """Step, counted from 0 -> its rate."""
@@ -55,7 +57,6 @@ def test_the_rate_given_is_the_peak_and_the_checkpoint_stores_it(whole):
     assert (schedule["type"], schedule["end_rate"], schedule["power"]) == ("polynomial", 0.0, 1.0)
 
 
-@pytest.mark.usefixtures("eagerly")
 def test_an_older_checkpoint_keeps_its_rate(whole, config, tmp_path):
     model_dir = tmp_path / "run"
     shutil.copytree(whole[0], model_dir)
@@ -76,7 +77,6 @@ def test_an_older_checkpoint_keeps_its_rate(whole, config, tmp_path):
     assert [found[step] for step in (6, 7)] == pytest.approx([1e-3 / 4, 1e-3 / 8], rel=1e-5)
 
 
-@pytest.mark.usefixtures("eagerly")
 def test_a_decay_begins_at_a_checkpoint_of_the_stable_phase(config, tmp_path):
     """A copied checkpoint, with another length of the run, makes the run that had that length from the start."""
 
@@ -115,7 +115,7 @@ def test_the_best_checkpoint_is_the_best_also_after_a_resume_and_in_an_export(re
     """No comparison is given: accuracy is better higher, because the task says so."""
     trainer = {
         "best_checkpoint_export_subdir": "best", "best_checkpoint_eval_metric": "masked_lm_accuracy", "train_steps": 12,
-        "validation_interval": 3, "tensorboard": False,
+        "validation_interval": 3, "validation_steps": 8, "tensorboard": False,
     }  # fmt: skip
     config = experiment(
         record_sets["static"], eval_path=record_sets["dynamic"], encoder=tiny("bert", 0.0), learning_rate=5e-3,

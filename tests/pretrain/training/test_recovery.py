@@ -17,6 +17,8 @@ from pretrain.training.recovery import Diverged, Recoveries
 from pretrain.training.trainer import Trainer
 from tests.pretrain.runs import changed, curve, experiment, finish, lines, process, run
 
+pytestmark = pytest.mark.usefixtures("module_eagerly")
+
 STEPS, INTERVAL = 12, 3
 
 
