@@ -73,7 +73,7 @@ def test_saved_models_say_what_the_kind_means(tmp_path):
 
 @pytest.mark.slow
 def test_a_module_for_keras_layer(tmp_path):
-    """Called as hub.KerasLayer does: the head's logits are there, training=True drops, and gradients reach the weights."""
+    """Called as hub.KerasLayer does: the head's logits are there, training=True drops, and gradients are those of the model."""
     import tensorflow as tf
 
     checkpoint = classifier("multilabel", "bert thin")
@@ -85,7 +85,8 @@ def test_a_module_for_keras_layer(tmp_path):
     ours = {"input_ids": ids, "input_mask": np.minimum(ids, 1), "segment_ids": np.zeros_like(ids)}
     theirs = {"input_word_ids": ids, "input_mask": np.minimum(ids, 1), "input_type_ids": np.zeros_like(ids)}
     inputs = {name: tf.constant(value) for name, value in theirs.items()}
-    outputs, wanted = loaded(inputs, training=False), load_model(checkpoint)(ours)
+    model = load_model(checkpoint)
+    outputs, wanted = loaded(inputs, training=False), model(ours)
     assert outputs.keys() == {"sequence_output", "pooled_output", "encoder_outputs", "default", "logits"}
     for name, value in wanted.items():
         np.testing.assert_allclose(outputs[name], np.asarray(value), atol=1e-5)
@@ -93,11 +94,19 @@ def test_a_module_for_keras_layer(tmp_path):
     first, second = (loaded(inputs, training=True)["sequence_output"].numpy() for _ in range(2))
     assert np.abs(first - second).max() > 0.1
     assert np.abs(first - outputs["sequence_output"]).max() > 0.1
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(loaded(inputs, training=True)["logits"] ** 2)
-    gradients = tape.gradient(loss, loaded.trainable_variables)
-    assert len(gradients) == len(checkpoint.weights)
-    assert all(gradient is not None for gradient in gradients)
+
+    def gradients(call, weights):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(call()["logits"] ** 2)
+        return tape.gradient(loss, weights)
+
+    dropped = gradients(lambda: loaded(inputs, training=True), loaded.trainable_variables)
+    assert len(dropped) == len(checkpoint.weights)
+    assert all(gradient is not None for gradient in dropped)
+    found = gradients(lambda: loaded(inputs), loaded.trainable_variables)
+    expected = gradients(lambda: model(ours), [weight.value for weight in model.weights])
+    for weight, one, other in zip(model.weights, found, expected, strict=True):
+        np.testing.assert_allclose(*map(tf.convert_to_tensor, (one, other)), rtol=1e-4, atol=1e-4, err_msg=weight.path)
 
 
 def test_a_model_without_pooler_does_not_pretend(tmp_path):

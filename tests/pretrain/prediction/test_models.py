@@ -228,6 +228,7 @@ def test_what_python_cannot_predict_for(models, loaded, tmp_path):
     assert other.predict(["w20"]) == model.predict(["w20"])
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_an_exported_model_predicts_the_same(models, tmp_path):
     checkpoint = read_checkpoint(str(models["albert"]))
     tokenizer = load_tokenizer(models["albert"] / "vocab.txt")
@@ -271,6 +272,7 @@ def test_the_command_writes_what_python_returns(models, loaded, tmp_path):
     ]
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_questions_of_a_table_and_in_squads_form(models, loaded, tmp_path):
     texts = texts_for("span", 12)
     table = ["nr,frage,text", *(f'q{i},"{question}","{context}"' for i, (question, context) in enumerate(texts))]
@@ -300,6 +302,7 @@ def test_questions_of_a_table_and_in_squads_form(models, loaded, tmp_path):
         predict(models["span"], tmp_path / "in.json", tmp_path / "x", text_column="a")
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_masked_pieces_by_the_command(models, tmp_path, capsys):
     (tmp_path / "in.txt").write_text("w20 [MASK]\nno mask\n\n[MASK] w5 [MASK]\n")
     with messages() as said:
@@ -330,6 +333,7 @@ def test_masked_pieces_by_the_command(models, tmp_path, capsys):
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_bad_rows_are_left_out_if_wanted(models, tmp_path, capsys):
     (tmp_path / "in.csv").write_bytes(b"text,n\nw20,1\nw21\nw22,\xff\nw23,4\n")
     line = [
