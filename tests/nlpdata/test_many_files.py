@@ -1,6 +1,7 @@
 """Many small files, and many sorted runs: the same bytes with few open files, work that goes by bytes."""
 
 import contextlib
+import functools
 import gzip
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -47,19 +48,30 @@ def create(folder, output, **options):
     return {path.name: path.read_bytes() for path in output.iterdir()}, result
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, small_files):
+    """objective -> the files of a plain run, each made once."""
+
+    @functools.cache
+    def files(objective):
+        return create(small_files, tmp_path_factory.mktemp(objective), **OBJECTIVES[objective])[0]
+
+    return files
+
+
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_few_open_files_whatever_the_number_of_runs(tmp_path, small_files, objective):
+def test_few_open_files_whatever_the_number_of_runs(tmp_path, small_files, whole, objective):
     """A byte range size of 1,000 bytes makes more than 100 runs of each kind."""
-    whole, _ = create(small_files, tmp_path / "whole", **OBJECTIVES[objective])
+    expected = whole(objective)
     with open_files_limited(12):
         found, _ = create(small_files, tmp_path / "runs", chunk_size=1000, **OBJECTIVES[objective])
-    assert found == whole
+    assert found == expected
 
 
 @pytest.mark.parametrize("fault_at", [None, 6, 18])
-def test_very_many_runs_are_merged_in_passes(tmp_path, small_files, monkeypatch, fault_at):
+def test_very_many_runs_are_merged_in_passes(tmp_path, small_files, whole, monkeypatch, fault_at):
     """With six runs at a time, some 60 become ten and two; interrupted in each pass, and with no portion made again."""
-    whole, _ = create(small_files, tmp_path / "whole", objective="nsp")
+    expected = whole("nsp")
     merged, plain = [], stages.merge_runs
 
     def merge_runs(runs, path):
@@ -75,7 +87,7 @@ def test_very_many_runs_are_merged_in_passes(tmp_path, small_files, monkeypatch,
             create(small_files, tmp_path / "runs", chunk_size=2000, objective="nsp")
         monkeypatch.setattr(create_module, "make_portion", None)
     found, _ = create(small_files, tmp_path / "runs", chunk_size=2000, objective="nsp")
-    assert found == whole
+    assert found == expected
     assert len(merged) > 20
     assert max(merged) == 6
 

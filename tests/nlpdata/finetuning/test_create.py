@@ -233,6 +233,7 @@ def test_flags_of_the_model_garden(tmp_path, vocab, capsys):
         "--max_seq_length=32",
         "--classification_task_name=MRPC",
         "--do_lower_case=True",
+        "--workers=1",
     )
     assert outcome.code == 0, outcome.err
     assert visible(out) == [
@@ -262,6 +263,7 @@ def test_the_scripts_write_one_dev_set_of_mnli(tmp_path, vocab, capsys, kind):
         "--fine_tuning_task_type=classification",
         "--max_seq_length=32",
         "--classification_task_name=MNLI",
+        "--workers=1",
         *([f"--mnli_type={kind}"] if kind else []),
     )
     assert outcome.code == 0, outcome.err
@@ -296,6 +298,7 @@ def test_the_scripts_write_the_splits_that_are_named(tmp_path, vocab, capsys):
             f"--meta_data_file_path={out}/{name}_meta_data",
             "--classification_task_name=MRPC",
             "--max_seq_length=32",
+            "--workers=1",
             *more,
         )
         assert outcome.code == 0, outcome.err

@@ -23,7 +23,7 @@ def by_definition(lines, **options):
 
 
 @given(st.lists(st.text(characters, max_size=14), max_size=8), st.booleans(), st.booleans())
-@settings(max_examples=1500)
+@settings(max_examples=500)
 def test_blocks_equal_the_definition(lines, do_lower_case, keep_accents):
     options = {"do_lower_case": do_lower_case, "keep_accents": keep_accents}
     assert normalize_lines(lines, **options) == by_definition(lines, **options)
