@@ -59,7 +59,10 @@ def find_paths(config: DataConfig, name: str) -> list[AnyPath]:
     paths = config.input_path
     if not paths or (isinstance(paths, str) and not paths.strip(" ,")):
         field = f"{name}.input_path"
-        raise UsageError(f"{field} is empty. Name the record files, e.g. {flag_of(field)}='out/train.tfrecord*'.")
+        raise UsageError(
+            f"{field} is empty. Name the record files, e.g. {flag_of(field)}='out/train.tfrecord*'; `nlpdata create-pretraining` "
+            "and `nlpdata create-finetuning` make them."
+        )
     try:
         return find_records(paths)
     except UsageError as error:

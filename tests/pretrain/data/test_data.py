@@ -408,7 +408,9 @@ def test_a_pattern_that_matches_nothing(tmp_path):
         UsageError, match=rf"task.train_data.input_path: no file matches '{tmp_path}/no\*'.*current folder"
     ):
         pretraining_batches(train(tmp_path / "no*"), task())
-    with pytest.raises(UsageError, match=r"task.train_data.input_path is empty.*--input_files="):
+    with pytest.raises(
+        UsageError, match=r"task.train_data.input_path is empty.*--input_files=.*nlpdata create-finetuning"
+    ):
         pretraining_batches(train(""), task())
 
 
