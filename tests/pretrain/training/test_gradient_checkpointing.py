@@ -31,8 +31,8 @@ def states_after(config, steps=2, state=None, first=0):
     return found
 
 
-@pytest.mark.parametrize(("encoder", "micro_steps"), [("albert", 2), ("bert", 1)])
-def test_the_step_is_the_same_with_dropout(record_sets, encoder, micro_steps, monkeypatch):
+@pytest.mark.parametrize(("encoder", "layers", "micro_steps"), [("albert", 2, 2), ("bert", 1, 1)])
+def test_the_step_is_the_same_with_dropout(record_sets, encoder, layers, micro_steps, monkeypatch):
     calls, call = [], TransformerLayer.call
 
     @functools.wraps(call)
@@ -43,7 +43,7 @@ def test_the_step_is_the_same_with_dropout(record_sets, encoder, micro_steps, mo
     monkeypatch.setattr(TransformerLayer, "call", counted)
     config = experiment(
         record_sets["static"],
-        encoder=tiny(encoder, dropout=0.2, num_hidden_layers=2),
+        encoder=tiny(encoder, dropout=0.2, num_hidden_layers=layers),
         optimizer={"epsilon": 1e-3},
         warmup_steps=0,
     )

@@ -62,19 +62,18 @@ def _interrupted(config, model_dir, number, expected, step) -> int:
 
 @pytest.mark.slow
 def test_signals_and_kills_leave_no_trace(config, uninterrupted, tmp_path):
-    """SIGINT, SIGTERM, kill -9 twice, then to the end; and from the SIGTERM to the end with fewer cores."""
+    """SIGINT, SIGTERM, kill -9, then to the end; and from the SIGTERM to the end with fewer cores."""
     model_dir, fewer, rng = tmp_path / "run", tmp_path / "fewer", random.Random()
     first = _interrupted(config, model_dir, signal.SIGINT, 130, 3)
     stopped = _interrupted(config, model_dir, signal.SIGTERM, 143, first + 3)
     if not first % 7 and not stopped % 7:  # a checkpoint was due at both ends: one end more
         stopped = _interrupted(config, model_dir, signal.SIGTERM, 143, stopped + 1)
     shutil.copytree(model_dir, fewer)
-    for low, high in ((stopped + 2, stopped + 12), (30, 50)):
-        started = process((config, model_dir, "train_and_eval"))
-        _wait_for_step(started, model_dir, rng.randint(low, high))
-        started.kill()
-        code, said = finish(started)
-        assert code == -9, said
+    started = process((config, model_dir, "train_and_eval"))
+    _wait_for_step(started, model_dir, rng.randint(stopped + 2, stopped + 20))
+    started.kill()
+    code, said = finish(started)
+    assert code == -9, said
     code, said = finish(process((config, model_dir, "train_and_eval")))
     assert code == 0, said
     assert "resuming from" in said
@@ -85,7 +84,7 @@ def test_signals_and_kills_leave_no_trace(config, uninterrupted, tmp_path):
     assert lines(model_dir, "eval") == lines(uninterrupted, "eval")
     assert not list((model_dir / "checkpoints").glob(".*"))
     assert read_run(fewer).outcome == "interrupted"
-    assert [call.get("outcome") for call in read_run(model_dir).calls[-3:]] == [None, None, "finished"]
+    assert [call.get("outcome") for call in read_run(model_dir).calls[-2:]] == [None, "finished"]
     cores = len(os.sched_getaffinity(0))
     if cores < 2:
         pytest.skip("the second half needs two CPU cores")
