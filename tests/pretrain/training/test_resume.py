@@ -97,9 +97,10 @@ def test_signals_and_kills_leave_no_trace(config, uninterrupted, tmp_path):
     assert max(abs(a - b) for a, b in losses) < 1e-5
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_kill_before_the_best_checkpoint_is_written_does_not_lose_it(record_sets, tmp_path, monkeypatch):
     """The evaluation is made again: its line is written once all that follows from it is on the disk."""
-    trainer = {"train_steps": 1, "best_checkpoint_export_subdir": "best"}
+    trainer = {"train_steps": 1, "best_checkpoint_export_subdir": "best", "validation_steps": 2}
     config = experiment(record_sets["static"], eval_path=record_sets["static"], trainer=trainer)
 
     def killed(*_):
