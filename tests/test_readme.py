@@ -36,6 +36,7 @@ SUBSTITUTIONS = {
     "--num_train_steps=200 ": "--num_train_steps=2 ",
     "--train_steps=20 --model_dir=long --async_checkpoints --save_checkpoints_steps=5": "--train_steps=4 --model_dir=long "
     "--async_checkpoints --save_checkpoints_steps=2",
+    "--model_dir=averaged --num_train_steps=20 ": "--model_dir=averaged --num_train_steps=4 ",
     "- train_steps: 12\n": "- train_steps: 2\n",
     "- train_steps: 8\n": "- train_steps: 2\n",
     "--num_train_epochs=20 --train_batch_size=8 --input": "--num_train_epochs=4 --train_batch_size=8 --input",
