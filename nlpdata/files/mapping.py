@@ -6,7 +6,6 @@ Each mapping counts as a file that the process has open. The files used last sta
 import errno
 import mmap
 import os
-import tempfile
 import threading
 import weakref
 from collections import OrderedDict
@@ -14,6 +13,7 @@ from typing import IO
 
 from nlpdata.errors import DataError
 from nlpdata.files import PathName, Readable
+from nlpdata.files.temporary import file_of
 
 try:
     import resource
@@ -89,8 +89,7 @@ class Spool:
         """Appends all that a stream gives; returns where that begins and ends."""
         file = self._file
         if file is None:
-            file = self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed with this object)
-            weakref.finalize(self, file.close)
+            file = self._file = file_of(self)
         begin = file.seek(0, os.SEEK_END)
         while block := source.read(1 << 20):
             file.write(block)

@@ -8,7 +8,6 @@ cache.read([(file, 0, 12), (file, 70_000, 72_000)])    # what is missing is fetc
 import tempfile
 import threading
 import time
-import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -16,6 +15,7 @@ from typing import IO
 
 from nlpdata.errors import DataError
 from nlpdata.files.remote import RemotePath, read_ranges
+from nlpdata.files.temporary import file_of
 
 BLOCK = 1 << 16  # bytes that are fetched together: a record at a random place takes one
 RECHECK_SECONDS = 30.0  # between two looks at whether a file that is read from has changed
@@ -146,8 +146,7 @@ class BlockCache:
             return
         try:
             if self._file is None:
-                self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed with this object)
-                weakref.finalize(self, self._file.close)
+                self._file = file_of(self)
             slot = len(self._slots) if len(self._slots) < self._most else self._slots.popitem(last=False)[1]
             self._file.seek(slot * BLOCK)
             self._file.write(data)

@@ -3,14 +3,19 @@
 One for `train.meta.json` is named `.train.meta.json.<32 hexadecimal digits>.tmp`. Who makes it holds a lock on it until
 it has its final name or is removed. One of this name that nobody holds was left by a killed process, and the next one
 that is made for the same name removes it.
+
+What an object keeps for itself is in a file without a name.
 """
 
 import os
 import re
 import shutil
+import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 from uuid import uuid4
 
 from nlpdata.files import PathName
@@ -38,6 +43,19 @@ def temporary(path: PathName, folder: bool = False) -> Iterator[Path]:
         _remove(made)
         if descriptor is not None:
             os.close(descriptor)
+
+
+def file_of(owner: object) -> IO[bytes]:
+    """A new file without a name, to write and to read, which is closed when its owner is collected."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115 (closed with its owner)
+    weakref.finalize(owner, _close, file)
+    return file
+
+
+def _close(file: IO[bytes]) -> None:
+    """Closes a file; what could not be written, and closing tries once more, has been reported."""
+    with suppress(OSError):
+        file.close()
 
 
 def remove_left(path: PathName) -> None:

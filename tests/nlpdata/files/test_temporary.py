@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from nlpdata.files import temporary as module
-from nlpdata.files.temporary import remove_left, remove_left_in, temporary
+from nlpdata.files.temporary import file_of, remove_left, remove_left_in, temporary
 from nlpdata.files.writing import write_whole
+from tests.disks import files_up_to
 
 HEX = "0123456789abcdef" * 2
 
@@ -155,3 +156,19 @@ def test_all_that_begin_so(tmp_path):
         (tmp_path / name / "file").write_text("")
     remove_left_in(tmp_path, "step-")
     assert names(tmp_path) == [f".other.{HEX}.tmp"]
+
+
+def test_a_file_of_an_object_is_closed_with_it_in_silence_when_it_is_full():
+    """What the disk refused would be written once more as the file is closed, where nobody hears of it."""
+
+    class Owner:
+        pass
+
+    owner = Owner()
+    file = file_of(owner)
+    with files_up_to(100):
+        file.write(b"x" * 200)
+        with pytest.raises(OSError, match="too large"):
+            file.flush()
+        del owner  # pytest would tell of an error in the finalizer
+    assert file.closed
