@@ -57,10 +57,10 @@ lint: $(READY)
 	@$(BIN)/mypy
 
 check: lint
-	@$(BIN)/python -m pytest --quiet --light -n $(WORKERS) --dist worksteal
+	@$(BIN)/python -m pytest --quiet --light -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test: lint
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 docs: $(READY)
 	@$(BIN)/python -m mkdocs build --strict --quiet

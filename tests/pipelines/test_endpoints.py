@@ -8,7 +8,6 @@ import pytest
 
 from tests.nlpdata.commands import run_command
 from tests.pipelines.conftest import arguments
-from tests.pipelines.test_equal_bytes import need
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +48,7 @@ REFUSED = {
 def test_refused(name, tmp_path, corpus_folder, tiny_model, capfd, request):
     (runner, bound, option), address, message = REFUSED[name]
     if runner == DASK[0]:
-        need("Dask")
+        pytest.importorskip("distributed", reason="needs Dask (pip install '.[dask]')")
     if address is None:
         address = request.getfixturevalue("another" if name == "another server" else "silent")
     more = (runner, "--", bound, f"{option}{address}")

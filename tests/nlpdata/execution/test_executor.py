@@ -216,7 +216,9 @@ def trainer(tmp_path_factory, lines):
             # A background shell starts its children with SIGINT ignored, and this test may run in one.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
-        assert wait_until(lambda: len(list(at_work.iterdir())) == workers, 60)
+        wait_until(lambda: len(list(at_work.iterdir())) == workers or parent.poll() is not None, 60)
+        assert parent.poll() is None, parent.communicate()[1]
+        assert len(list(at_work.iterdir())) == workers
         started = [psutil.Process(int(path.name)) for path in at_work.iterdir()]
         assert psutil.Process(parent.pid) not in started
 
