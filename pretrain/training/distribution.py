@@ -65,7 +65,12 @@ def _mirrored(runtime: RuntimeConfig) -> Distribution:
     wanted = count_replicas(runtime, len(gpus), "GPUs")
     if not gpus:
         make_logical_cpus(wanted)
-    return Distribution(tf.distribute.MirroredStrategy([f"/{'gpu' if gpus else 'cpu'}:{i}" for i in range(wanted)]))
+    return _mirror("gpu" if gpus else "cpu", wanted)
+
+
+@functools.cache  # each strategy numbers its sums from one start: TensorFlow would take those of a deeper stage for these
+def _mirror(kind: str, count: int) -> Distribution:
+    return Distribution(tf.distribute.MirroredStrategy([f"/{kind}:{i}" for i in range(count)]))
 
 
 def make_logical_cpus(count: int) -> None:

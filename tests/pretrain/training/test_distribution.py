@@ -26,7 +26,7 @@ class Terminated(Trainer):
 def curves(record_sets, tmp_path_factory):
     """name -> curve of 50 steps: float32, no dropout, clipping on, the same batches and weights, unless the name says else.
 
-    Those of mixed precision are of its first 4 steps.
+    Those of mixed precision are of its first 4 steps, the growing one is of 2 on two replicas.
     """
     folder = tmp_path_factory.mktemp("curves")
     base = experiment(
@@ -39,6 +39,10 @@ def curves(record_sets, tmp_path_factory):
     two = changed(base, "runtime", distribution_strategy="mirrored", num_replicas=2)
     two = changed(two, "trainer", gradient_accumulation_steps=2)
     short = changed(two, "trainer", steps_a_call=4)
+    stages = [{"train_steps": 1, "num_hidden_layers": layers} for layers in (1, 2)]
+    growing = experiment(
+        record_sets["static"], encoder=tiny("bert", dropout=0.0), trainer={"train_steps": None, "stages": stages}
+    )
     unclipped = experiment(
         record_sets["static"], encoder=tiny(dropout=0.0), learning_rate=5e-3,
         optimizer={"gradient_clip_norm": None},
@@ -48,6 +52,7 @@ def curves(record_sets, tmp_path_factory):
         "two replicas, two micro-steps": two,
         "one device": base,
         "unclipped": unclipped,
+        "growing": changed(growing, "runtime", distribution_strategy="mirrored", num_replicas=2),
         "float16": changed(short, "runtime", mixed_precision_dtype="float16"),
         "float16, fixed scale": changed(short, "runtime", mixed_precision_dtype="float16", loss_scale=128.0),
     }
@@ -77,6 +82,12 @@ def test_mixed_precision_and_loss_scaling_on_two_replicas(curves):
     for name in ("float16", "float16, fixed scale"):
         assert list(curves[name]) == [1, 2, 3, 4]
         assert 0 < max_difference({step: whole[step] for step in curves[name]}, curves[name]) < 0.1, name
+
+
+@pytest.mark.slow
+def test_the_gradients_of_a_deeper_stage_are_summed_as_well(curves):
+    """TensorFlow took them for those of the stage before, of other shapes."""
+    assert list(curves["growing"]) == [1, 2]
 
 
 def test_batch_that_replicas_cannot_share(record_sets, tmp_path):
