@@ -18,7 +18,7 @@ from tests.nlpdata.conftest import random_sentences
 from tests.nlpdata.execution import worker_units
 
 ROOT = Path(__file__).resolve().parents[3]
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONFAULTHANDLER": "1"}  # see `stacks`
 
 CALL = """
 import nlpdata.execution.executor
@@ -193,6 +193,16 @@ def test_workers_end_when_their_parent_is_killed(tmp_path, what):
     assert gone(workers)
 
 
+def stacks(parent):
+    """What a command that hangs, and its workers, are doing: each writes it as it is aborted."""
+    command = psutil.Process(parent.pid)
+    command.suspend()  # else it ends its workers when the first is gone
+    for process in (*command.children(recursive=True), command):
+        process.send_signal(signal.SIGABRT)
+    command.resume()
+    return parent.communicate()[1]
+
+
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory):
     path = tmp_path_factory.mktemp("lines") / "text.txt"
@@ -218,7 +228,7 @@ def trainer(tmp_path_factory, lines):
         )
         wait_until(lambda: len(list(at_work.iterdir())) == workers or parent.poll() is not None, 60)
         assert parent.poll() is None, parent.communicate()[1]
-        assert len(list(at_work.iterdir())) == workers
+        assert len(list(at_work.iterdir())) == workers, stacks(parent)
         started = [psutil.Process(int(path.name)) for path in at_work.iterdir()]
         assert psutil.Process(parent.pid) not in started
 
