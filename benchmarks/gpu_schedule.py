@@ -29,7 +29,7 @@ device_description_str: "NVIDIA H200"
 """
 # Kernels are chosen by timing them, which needs a card.
 NO_TIMING = "--xla_gpu_autotune_level=0"
-_OP = re.compile(r"^\s+(?:ROOT )?%?[\w.\-]+ = .*?\s([a-z][\w\-]*)\(", re.MULTILINE)
+_OP = re.compile(r"\s+(?:ROOT )?%?[\w.\-]+ = .*?\s([a-z][\w\-]*)\(")
 _NOT_LAUNCHED = {"parameter", "get-tuple-element", "constant", "bitcast", "tuple", "after-all"}
 
 

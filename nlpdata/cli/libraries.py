@@ -24,10 +24,8 @@ from nlpdata.cli.streams import standard_error_to
 _LOGGERS = ("absl", "jax", "keras", "tensorflow")
 _FATAL_ONLY, _EVERYTHING = "3", "0"
 _LEVEL = "TF_CPP_MIN_LOG_LEVEL"
-_HELD_BACK = (
-    "jax",
-    "tensorflow",
-)  # they write on import, before they look at that variable, and are not to be interrupted
+# They write on import, before they look at that variable, and are not to be interrupted.
+_HELD_BACK = ("jax", "tensorflow")
 
 _quiet = False
 

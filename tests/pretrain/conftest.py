@@ -40,11 +40,12 @@ def without_graphs():
     if tensorflow is None:
         yield
         return
+    before = tensorflow.config.functions_run_eagerly()  # one may be in another
     tensorflow.config.run_functions_eagerly(True)
     try:
         yield
     finally:
-        tensorflow.config.run_functions_eagerly(False)
+        tensorflow.config.run_functions_eagerly(before)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from nlpdata.errors import DataError
 from nlpdata.execution.executor import duration, run_stage, run_units
 from tests.nlpdata.conftest import random_sentences
 from tests.nlpdata.execution import worker_units
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONFAULTHANDLER": "1"}  # see `stacks`
@@ -66,18 +67,9 @@ def run(function, units, workers=2, **more):
     return list(run_units(function, units, workers=workers, initializer=worker_units.nothing, initargs=(), **more))
 
 
-def wait_until(condition, seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
-
-
 def gone(processes) -> bool:
     """Whether all of them end within a minute; a zombie, which its new parent has not reaped, has ended too."""
-    return wait_until(lambda: not any(map(_runs, processes)), 60)
+    return wait_until(lambda: not any(map(_runs, processes)))
 
 
 def _runs(process) -> bool:
@@ -186,7 +178,7 @@ def test_workers_end_when_their_parent_is_killed(tmp_path, what):
     """While they sleep, inside of a call that holds the interpreter, and while they wait for a unit."""
     command = [sys.executable, "-m", "tests.nlpdata.execution.worker_units", what, str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT) as parent:
-        assert wait_until(lambda: len(list(tmp_path.iterdir())) == 2, 60)
+        assert wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
         workers = [psutil.Process(int(path.name)) for path in tmp_path.iterdir()]
         time.sleep(0.1)
         parent.kill()
@@ -226,7 +218,7 @@ def trainer(tmp_path_factory, lines):
             # A background shell starts its children with SIGINT ignored, and this test may run in one.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
-        wait_until(lambda: len(list(at_work.iterdir())) == workers or parent.poll() is not None, 60)
+        wait_until(lambda: len(list(at_work.iterdir())) == workers or parent.poll() is not None)
         assert parent.poll() is None, parent.communicate()[1]
         assert len(list(at_work.iterdir())) == workers, stacks(parent)
         started = [psutil.Process(int(path.name)) for path in at_work.iterdir()]

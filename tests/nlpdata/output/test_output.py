@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -21,6 +20,7 @@ from nlpdata.execution.executor import run_units
 from tests.disks import mounted
 from tests.nlpdata.commands import contents, create_arguments, run_command, visible
 from tests.nlpdata.conftest import as_text, random_documents
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -452,7 +452,7 @@ def start_and_wait(arguments, out):
         # A background shell starts its children with SIGINT ignored, and this test may run in one.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    assert until(lambda: portions(out) >= 3 or process.poll() is not None)
+    assert wait_until(lambda: portions(out) >= 3 or process.poll() is not None)
     assert process.poll() is None, process.communicate()
     return process
 
@@ -460,14 +460,6 @@ def start_and_wait(arguments, out):
 def portions(out):
     """How many parts are finished."""
     return len(list(work_folder(out).glob("portion-*.json")))
-
-
-def until(holds):
-    """Waits until something holds; whether it does within a minute."""
-    deadline = time.monotonic() + 60
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return holds()
 
 
 def assert_completes(arguments, out, larger, capsys):
@@ -521,9 +513,9 @@ def test_worker_killed(tmp_path, larger, tiny_model, capsys):
     assert len(workers) == 2
     stopped, working = workers
     stopped.suspend()
-    assert until(lambda: stopped.status() == psutil.STATUS_STOPPED)
+    assert wait_until(lambda: stopped.status() == psutil.STATUS_STOPPED)
     finished = portions(tmp_path)
-    assert until(lambda: portions(tmp_path) > finished)  # the other worker has started, and works on the next one
+    assert wait_until(lambda: portions(tmp_path) > finished)  # the other worker has started, and works on the next one
     working.kill()
     stopped.resume()
     _, err = process.communicate(timeout=60)
