@@ -20,6 +20,7 @@ from pretrain.optimizers.average import Average
 from pretrain.settings.schema import ExperimentConfig, RuntimeConfig
 from pretrain.training.engine import Engine
 from pretrain.training.jax_devices import AXIS, find_devices
+from pretrain.training.jax_sums import sum_over_replicas, value_and_gradients
 from pretrain.training.state import (
     LOSS_SCALE_GROWTH_STEPS,
     LOSS_SCALE_START,
@@ -320,16 +321,18 @@ class _ReplicaContext:
             return loss if scale is None else loss * scale, (values, after)
 
         def one(other, index, micro):
-            differentiate = jax.value_and_grad(loss_of, has_aux=True)
             (_, (values, other)), gradients = differentiate(self.state["trainable"], other, index, micro)
             return other, (values, gradients)
 
         other = self.state["other"]
         if count == 1:
-            other, total = one(other, 0, batch)
+            differentiate = value_and_gradients(loss_of)
+            other, (values, gradients) = one(other, 0, batch)
         else:
-            other, total = _sum_over(one, other, _cut_micro(batch, count), count)
-        values, gradients = jax.lax.psum(total, AXIS)
+            differentiate = jax.value_and_grad(loss_of, has_aux=True)
+            other, (values, gradients) = _sum_over(one, other, _cut_micro(batch, count), count)
+        values = jax.lax.psum(values, AXIS)
+        gradients = sum_over_replicas(gradients)
         self.state["other"] = self._agreed(other)
         if scale is not None:
             gradients = [gradient / scale for gradient in gradients]
