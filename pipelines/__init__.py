@@ -11,6 +11,9 @@ fault back from a worker, `progress.py` shows progress. `commands.py` has the li
 
 import logging
 
+from nlpdata.cli.start import end_at_once_if_run
+
+end_at_once_if_run("pipelines")
 _before = logging.root.manager.disable  # what the user has switched off
 # On import Beam warns about Google's client libraries, which nothing here needs.
 logging.disable(max(_before, logging.WARNING))

@@ -62,6 +62,8 @@ class DirectRunner(FnApiRunner):
 
 def main(parent: str) -> None:
     """A worker: Beam's, until the process `parent` is gone."""
+    # Ends at once and in silence: what pipelines/__init__.py has set is for commands.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with, args=(int(parent),), daemon=True).start()
     sdk_worker_main.main(sys.argv)
 

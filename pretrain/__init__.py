@@ -12,6 +12,8 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
+from nlpdata.cli.start import end_at_once_if_run
+
 if TYPE_CHECKING:
     from pretrain.experiments import experiment
     from pretrain.prediction.loading import load
@@ -25,6 +27,8 @@ _MODULES = {
     "run_experiment": "pretrain.training.experiment",
 }
 __all__ = ["ExperimentConfig", "experiment", "load", "run_experiment"]
+
+end_at_once_if_run("pretrain")
 
 
 def __getattr__(name: str) -> Any:

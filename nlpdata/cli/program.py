@@ -4,19 +4,16 @@ Exit codes: 0 done; 1 faults in data, on disk or found by `verify`; 2 wrong opti
 exist; 70 a fault of the program; 130 interrupted; 141 nobody reads the output any more (`| head`); 143 terminated.
 """
 
-import contextlib
 import os
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Sequence
 
 from nlpdata.cli import faults
 from nlpdata.cli.inputs import guarded_inputs
 from nlpdata.cli.libraries import quiet_libraries
 from nlpdata.cli.messages import on_standard_error, show_error
-from nlpdata.cli.start import raising_if_interrupted
+from nlpdata.cli.start import raising_if_signalled
 from nlpdata.cli.streams import OutputRefused, standard_streams
 from nlpdata.cli.version import version_line
 from nlpdata.errors import EXTRAS, HALF, DataError, NlpdataError, Spelling, UsageError, missing_package, spelling
@@ -52,8 +49,6 @@ def run_program(
         on_standard_error(),
         spelling(face),
         guarded_inputs(),
-        _terminating(),
-        raising_if_interrupted(),
     ):
         return _exit_code(name, list(argv), work, left)
 
@@ -79,7 +74,8 @@ def _returned(argv: list[str], work: Callable[[list[str]], int | None]) -> int:
         if not _is_encodable(word):  # only a caller from Python has such a word: no shell does
             raise UsageError(f"the argument {word!r} has {HALF}. Correct it.")
     try:
-        return (print(version_line()) if argv == ["--version"] else work(argv)) or 0
+        with raising_if_signalled():
+            return (print(version_line()) if argv == ["--version"] else work(argv)) or 0
     except KeyboardInterrupt:
         return INTERRUPTED
     except SystemExit as error:
@@ -142,20 +138,3 @@ def _for_the_user(name: str, error: Exception) -> NlpdataError | None:
     given = (getattr(error, "filename", None), getattr(error, "filename2", None))
     places = " -> ".join(str(place) for place in given if place is not None)
     return DataError(f"{reason} ({places})" if places else reason)
-
-
-@contextlib.contextmanager
-def _terminating() -> Iterator[None]:
-    """While it lasts, SIGTERM ends the command as an interrupt does: what it has begun is put in order."""
-
-    def terminate(signum: int, frame: object) -> NoReturn:
-        raise SystemExit(128 + signum)
-
-    if threading.current_thread() is not threading.main_thread():  # others cannot set handlers
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -1,35 +1,62 @@
-"""Ctrl-C while a command starts, which takes a second or two: it ends quietly, with 130. Imports next to nothing."""
+"""SIGINT (Ctrl-C) and SIGTERM while a command starts, which takes a second or two, and while it works. Imports next to nothing."""
 
 import contextlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
 
+_WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+_name = ""
 
-def end_at_once_if_interrupted() -> None:
-    """From now on Ctrl-C ends the process without a traceback: nothing has begun that is to be put in order.
 
-    Where it is ignored, as in the background of a script, it stays so.
+def end_at_once_if_signalled(name: str) -> None:
+    """From now on a signal ends the process with 130 or 143 and a line that begins with `name`: nothing has begun that is to be
+    put in order.
+
+    A signal that is ignored, as Ctrl-C in the background of a script, or that has a handler stays as it is.
     """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _end_at_once)
+    global _name
+    _name = name
+    for number in _WORDS:
+        if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
+            signal.signal(number, _end_at_once)
+
+
+def end_at_once_if_run(package: str) -> None:
+    """The same where Python was told to run a module of a package (`python -m PACKAGE.MODULE`), while it imports the package."""
+    arguments = getattr(sys, "argv", [])
+    if arguments[:1] == ["-m"]:  # as long as Python looks for the module
+        module = sys.orig_argv[-len(arguments)].rpartition("-m")[2]
+        if module.partition(".")[0] == package:
+            end_at_once_if_signalled(module)
 
 
 @contextlib.contextmanager
-def raising_if_interrupted() -> Iterator[None]:
-    """While it lasts, Ctrl-C raises KeyboardInterrupt, as it does in Python, so that what has begun is put in order."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not _end_at_once:
+def raising_if_signalled() -> Iterator[None]:
+    """While it lasts, Ctrl-C raises KeyboardInterrupt and SIGTERM SystemExit(143), so that what has begun is put in order."""
+    if threading.current_thread() is not threading.main_thread():  # others cannot set handlers
         yield
         return
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = {number: signal.getsignal(number) for number in _WORDS}
     try:
+        signal.signal(signal.SIGTERM, _terminate)
+        if before[signal.SIGINT] is _end_at_once:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         yield
     finally:
-        signal.signal(signal.SIGINT, _end_at_once)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _end_at_once(number: int, _: FrameType | None) -> NoReturn:
+    with contextlib.suppress(OSError):  # nobody reads it
+        os.write(2, f"{_name}: {_WORDS[signal.Signals(number)]}.\n".encode())
     os._exit(128 + number)
+
+
+def _terminate(number: int, _: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)

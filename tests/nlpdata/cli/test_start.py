@@ -1,4 +1,4 @@
-"""Ctrl-C while a command is imported, and while it imports a library that must not be interrupted."""
+"""Ctrl-C and SIGTERM while a command is imported, and while it imports a library that must not be interrupted."""
 
 import os
 import subprocess
@@ -6,17 +6,18 @@ import sys
 
 import pytest
 
+from pretrain.commands import COMMANDS
+
+# In sitecustomize.py, which Python imports before the command.
 _WHILE_IMPORTING = """
-import signal, sys
+import os, signal, sys
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
-        if name == sys.argv[1]:
+        if name == os.environ["MODULE"]:
             sys.meta_path.remove(self)
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(getattr(signal, os.environ["SIGNAL"]))
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Interrupting())
-from {package}.__main__ import main
-main()
 """
 _IN_A_LIBRARY = """
 import signal
@@ -28,17 +29,58 @@ def work(argv):
 raise SystemExit(run_program("nlpdata", [], work, as_flag))
 """
 
+_WHILE_AN_ERROR_IS_SHOWN = """
+import signal
+from nlpdata.cli import program
+from nlpdata.cli.start import end_at_once_if_signalled
+from nlpdata.errors import UsageError, as_flag
+end_at_once_if_signalled("nlpdata")
+class Interrupting(UsageError):
+    def spelled(self, face):
+        signal.raise_signal(signal.SIGTERM)
+    def __str__(self):
+        return self.spelled(None)
+def work(argv):
+    raise Interrupting("wrong")
+raise SystemExit(program.run_program("nlpdata", [], work, as_flag))
+"""
 
-def ended(folder, code, *words):
+
+def ended(folder, *words, **more):
     """(exit code, standard output, standard error) of a process."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
-    done = subprocess.run([sys.executable, "-c", code, *words], env=environment, capture_output=True, text=True)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path])} | more
+    done = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("package", ["nlpdata", "pretrain"])
-def test_an_interrupt_before_the_command_begins_ends_it_quietly(package, tmp_path):
-    assert ended(tmp_path, _WHILE_IMPORTING.format(package=package), "typer") == (130, "", "")
+@pytest.mark.parametrize(
+    ("command", "module"),
+    [
+        ("nlpdata", "typer"),
+        ("pretrain", "typer"),
+        *((f"pretrain.{name}", "nlpdata.cli.program") for name in COMMANDS),
+        ("pipelines.vocabulary", "apache_beam"),
+    ],
+)
+def test_a_signal_before_the_command_begins_ends_it_with_one_line(command, module, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(_WHILE_IMPORTING)
+    for name, code, word in (("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")):
+        found = ended(tmp_path, "-m", command, MODULE=module, SIGNAL=name)
+        assert found == (code, "", f"{command}: {word}.\n")
+
+
+def test_a_signal_while_an_error_is_shown_ends_the_command_with_one_line(tmp_path):
+    """Its work is over."""
+    assert ended(tmp_path, "-c", _WHILE_AN_ERROR_IS_SHOWN) == (143, "", "nlpdata: terminated.\n")
+
+
+def test_a_program_that_imports_the_packages_keeps_its_own_signals(tmp_path):
+    (tmp_path / "theirs.py").write_text(
+        "import pretrain, nlpdata, signal\n"
+        "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+        "assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL\n"
+    )
+    assert ended(tmp_path, "-m", "theirs") == (0, "", "")
 
 
 def test_an_interrupt_waits_for_a_library_that_is_being_imported(tmp_path):
@@ -46,4 +88,4 @@ def test_an_interrupt_waits_for_a_library_that_is_being_imported(tmp_path):
     (tmp_path / "jax.py").write_text(
         "import signal\nsignal.raise_signal(signal.SIGINT)\nprint('imported as a whole')\n"
     )
-    assert ended(tmp_path, _IN_A_LIBRARY) == (130, "imported as a whole\n", "nlpdata: interrupted.\n")
+    assert ended(tmp_path, "-c", _IN_A_LIBRARY) == (130, "imported as a whole\n", "nlpdata: interrupted.\n")
