@@ -27,6 +27,7 @@ _GROUPS = {
         "masking", "max_predictions_per_seq", "masked_lm_prob", "max_ngram", "favor_shorter_ngram", "whole_word",
     ),
     "Questions (squad)": ("doc_stride", "max_query_length", "version_2_with_negative", "windows_without_answer"),
+    "Questions with choices": ("choice_columns", "max_qa_length", "blank", "level"),
     "Output": (
         "output", "meta", "num_shards", "compression", "feature_names", "train_output", "dev_output", "test_output",
         "overwrite",

@@ -65,12 +65,13 @@ def read_batches(dataset: Dataset, split: Split, options: FinetuningOptions, tal
     squad = dataset.kind == "squad"
     items = _paragraphs(split, tally) if squad else _sentences(dataset, split, options, tally)
     packed: Callable[[list], Sequence] = Paragraphs.of if squad else list
+    most = BATCH_ROWS // (dataset.choices or 1)
     rows: list = []
     characters = first = number = 0
     for row, size in items:
         rows.append(row)
         characters += size
-        if len(rows) == BATCH_ROWS or characters >= BATCH_CHARACTERS:
+        if len(rows) == most or characters >= BATCH_CHARACTERS:
             yield Batch(split.name, number, first, packed(rows), split.labelled)
             first, number = first + len(rows), number + 1
             rows, characters = [], 0
@@ -95,7 +96,7 @@ def _sentences(dataset: Dataset, split: Split, options: FinetuningOptions, tally
         kept += 1
         if classes:
             tally.labels.update(item[2] if several else (item[2],))
-        yield item, len(item[0]) + len(item[1] or "")
+        yield item, len(item[0]) + (sum(map(len, item[1])) if dataset.choices else len(item[1] or ""))
     tally.counters["rows"] += kept + tally.dropped.total()
     tally.counters["rows_used"] += kept
 
@@ -103,7 +104,7 @@ def _sentences(dataset: Dataset, split: Split, options: FinetuningOptions, tally
 def label_warnings(dataset: Dataset, split: Split, tally: Tally, options: FinetuningOptions) -> list[str]:
     """What looks odd about the labels of a split that has been read."""
     where = split.files[0] if split.files else dataset.name
-    rows, names = tally.counters["rows_used"], dataset.labels or ()
+    rows, names = tally.counters["rows_used"], dataset.label_names
     found = []
     if options.drop_labels and split.labelled and not tally.dropped["drop_labels"]:
         line = f"{opt('drop_labels', options.drop_labels)}: no row of the {split.name} split has such a label"
@@ -111,8 +112,9 @@ def label_warnings(dataset: Dataset, split: Split, tally: Tally, options: Finetu
     if split.name == "train" and tally.labels:
         if len(tally.labels) == 1 and rows > 1:
             found.append(f"all {rows} training rows have the label {names[next(iter(tally.labels))]!r}")
-        counts = {names[number]: count for number, count in tally.labels.items()}
-        found += class_warnings(names, counts, rows, given_labels(options.labels), options.on_bad_row == "skip")
+        if not dataset.choices:
+            counts = {names[number]: count for number, count in tally.labels.items()}
+            found += class_warnings(names, counts, rows, given_labels(options.labels), options.on_bad_row == "skip")
     return [f"{where}: {line}" for line in found]
 
 

@@ -39,6 +39,7 @@ DATASETS = Registry(
         "pair": "nlpdata.finetuning.tabular:open_tabular",
         "regression": "nlpdata.finetuning.tabular:open_tabular",
         "multilabel": "nlpdata.finetuning.tabular:open_tabular",
+        "choice": "nlpdata.finetuning.tabular:open_tabular",
     },
 )
 # Other usual spellings, after `plain_name`.
@@ -62,21 +63,27 @@ SPELLINGS = {
     "squad20": "squad",
     "squadv2": "squad",
     "squadv20": "squad",
+    "multiplechoice": "choice",
 }
-OWN_FILES = ("classification", "pair", "regression", "multilabel")
-KINDS = ("classification", "regression", "multilabel", "squad")
+OWN_FILES = ("classification", "pair", "regression", "multilabel", "choice")
+KINDS = ("classification", "regression", "multilabel", "squad", "choice")
+LEAST_CHOICES, MOST_CHOICES = 2, 64
 # Pattern of the names of splits: stems of record files that one meta file describes.
 SPLIT_NAMES = "train|(dev|test)(_[A-Za-z-]+)?"
 MAX_SHOWN = 5  # bad rows of one reason that are shown
 
 
 class Row(NamedTuple):
-    """One example of a sentence task. `label` is as the source has it; None in a split without labels."""
+    """One example of a sentence task. `label` is as the source has it; None in a split without labels.
+
+    `choices`, of kind "choice" alone: the texts that compete, each with its question; text_a is what they are about.
+    """
 
     text_a: str
     text_b: str | None
     label: object
     where: str | int  # file:line, or the line number in the split's only file
+    choices: tuple[str, ...] = ()
 
 
 class BadRow(NamedTuple):
@@ -117,10 +124,11 @@ class Dataset:
 
     Attributes:
       name: as the meta file has it (`processor_type`).
-      kind: "classification", "regression", "multilabel" or "squad".
+      kind: "classification", "regression", "multilabel", "squad" or "choice".
       splits: in the order in which their records are made.
-      labels: names in id order; None for regression and squad.
+      labels: names in id order; None for regression, squad and choice.
       warnings: what the user should know.
+      choices: how many texts compete in each row, 2 to 64; 0 but for choice.
     """
 
     name: str
@@ -128,6 +136,17 @@ class Dataset:
     splits: tuple[Split, ...]
     labels: tuple[str, ...] | None = None
     warnings: tuple[str, ...] = ()
+    choices: int = 0
+
+    @property
+    def num_labels(self) -> int:
+        """Classes, or choices; 1 where there are none."""
+        return self.choices or len(self.labels or ()) or 1
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """What counts of rows by label call the labels: the classes, or the numbers of the choices."""
+        return self.labels or tuple(map(str, range(self.choices)))
 
 
 def plain_name(name: str) -> str:
@@ -186,6 +205,9 @@ def _fault(dataset: object) -> str | None:
         return f"Dataset.kind must be one of {', '.join(KINDS)}. Received: {dataset.kind!r}"
     if dataset.kind in ("classification", "multilabel") and not dataset.labels:
         return f"Dataset.labels must name the classes of a {dataset.kind} dataset, in id order. Received: {dataset.labels!r}"
+    if dataset.kind == "choice" and not LEAST_CHOICES <= dataset.choices <= MOST_CHOICES:
+        expected = f"{LEAST_CHOICES} to {MOST_CHOICES}"
+        return f"Dataset.choices must be how many texts compete in each row, {expected}. Received: {dataset.choices!r}"
     if any(not split.files for split in dataset.splits):
         return "Split.files must name the files of the source. Received: none"
     odd = [split.name for split in dataset.splits if not re.fullmatch(SPLIT_NAMES, split.name)]

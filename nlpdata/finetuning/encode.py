@@ -40,7 +40,7 @@ Tokenized = tuple[np.ndarray, np.ndarray]
 
 
 class Encoder(Protocol):
-    """What both encoders have; `names`: of the features, as --feature-names."""
+    """What all encoders have; `names`: of the features, as --feature-names."""
 
     names: str
 
@@ -56,8 +56,8 @@ class Batch:
       split: its name.
       number: the position of the batch in the split.
       first: the position of its first row in the split.
-      rows: (text_a, text_b or None, label), label an id, a number or a list of ids; for squad
-        nlpdata.finetuning.squad.Paragraphs.
+      rows: (text_a, text_b or None, label), label an id, a number or a list of ids; for choice (context, texts that
+        compete, label); for squad nlpdata.finetuning.squad.Paragraphs.
       labelled: whether the rows have labels.
     """
 

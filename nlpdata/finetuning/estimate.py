@@ -12,11 +12,11 @@ from nlpdata.errors import DataError
 from nlpdata.execution.executor import default_workers
 from nlpdata.finetuning.batches import Tally, read_batches
 from nlpdata.finetuning.datasets import Split
-from nlpdata.finetuning.encode import Batch, SentenceEncoder, encode_columns
+from nlpdata.finetuning.encode import Batch, encode_columns
 from nlpdata.finetuning.losses import losses
 from nlpdata.finetuning.options import LocalFinetuningRequest
 from nlpdata.finetuning.plan import Plan, make_plan
-from nlpdata.finetuning.stages import encoder_of
+from nlpdata.finetuning.stages import AnyEncoder, encoder_of
 from nlpdata.finetuning.windows import SquadEncoder
 from nlpdata.options import takes
 from nlpdata.output import refuse_output, set_files
@@ -119,7 +119,7 @@ def _encode(plan: Plan, batch: Batch, found: _Found) -> None:
     found.seconds += time.monotonic() - begun
 
 
-def _columns(encoder: SentenceEncoder | SquadEncoder, batch: Batch) -> tuple[Mapping[str, Any], Counter]:
+def _columns(encoder: AnyEncoder, batch: Batch) -> tuple[Mapping[str, Any], Counter]:
     if isinstance(encoder, SquadEncoder):
         windows, counters = encoder.windows(batch)
         return encoder.columns(windows, 0), counters

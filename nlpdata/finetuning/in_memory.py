@@ -70,9 +70,7 @@ def encode_split(options: FinetuningOptions, tokenizer: Tokenizer, name: str = "
     """
     dataset = open_dataset([], options)
     (split,) = choose_splits(dataset, options.splits)
-    encoder = SentenceEncoder(
-        tokenizer, options.length, options.feature_names, dataset.kind, len(dataset.labels or "x")
-    )
+    encoder = SentenceEncoder(tokenizer, options.length, options.feature_names, dataset.kind, dataset.num_labels)
     parts: list[dict[str, np.ndarray]] = []
     counters: Counter = Counter()
     tally = Tally(options.on_bad_row == "skip")
@@ -91,7 +89,7 @@ def encode_split(options: FinetuningOptions, tokenizer: Tokenizer, name: str = "
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     meta = {
         "task_type": f"bert_{dataset.kind}",
-        "num_labels": len(dataset.labels or "x"),
+        "num_labels": dataset.num_labels,
         "label_names": list(dataset.labels or ()),
         "max_seq_length": options.max_seq_length,
         "tokenizer": tokenizer.meta(),

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection
+from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ _LARGEST = float(np.finfo(np.float32).max)
 class RowReader:
     """Turns the rows of a split into (text_a, text_b, label), a BadRow, or DROPPED for a row with one of `dropped`.
 
-    label: an id (classification), a float (regression), a list of ids (multilabel); None without labels.
+    text_b: the second text or None; of choice all texts that compete.
+    label: an id (classification), a number from 0 (choice), a float (regression), a list of ids (multilabel); None without labels.
     """
 
     def __init__(
@@ -30,24 +32,36 @@ class RowReader:
         self._labels = dataset.labels or ()
         self._ids = label_ids(self._labels)
         self._one = dataset.kind == "classification"
+        self._choices = dataset.choices
         self._convert: Callable = {
             "classification": self._class_id,
             "regression": self._number,
             "multilabel": self._class_ids,
+            "choice": self._choice,
         }[dataset.kind]
 
     def __call__(self, row: Row) -> Any:
-        text_a, text_b, label, _ = row
+        text_a, text_b, label, _, choices = row
         if self._dropped and self._split.labelled and label_name(label) in self._dropped:
             return DROPPED
         if not text_a.strip() or (text_b is not None and not text_b.strip()):
             return self._bad("empty_text", row, "an empty text")
+        if self._choices:
+            return self._of_choice(row, choices)
         if not self._split.labelled:
             return text_a, text_b, None
         found = self._ids.get(label) if self._one and type(label) is str else None
         if found is None:
             found = self._convert(label, row)
         return found if isinstance(found, BadRow) else (text_a, text_b, found)
+
+    def _of_choice(self, row: Row, choices: tuple[str, ...]) -> tuple | BadRow:
+        if len(choices) != self._choices:
+            return self._bad("choices", row, f"{len(choices)} choices, expected {self._choices} as in most rows")
+        if not all(text.strip() for text in choices):
+            return self._bad("empty_text", row, "an empty choice")
+        found = self._choice(row.label, row) if self._split.labelled else None
+        return found if isinstance(found, BadRow) else (row.text_a, choices, found)
 
     def _bad(self, reason: str, row: Row, what: str, repair: str = _REPAIR) -> BadRow:
         where = f"{self._split.files[0]}:{row.where}" if isinstance(row.where, int) else row.where
@@ -91,6 +105,22 @@ class RowReader:
         if not abs(value) <= _LARGEST:  # nor nan
             return self._bad("label_type", row, f"the label is {str(label)[:60]!r}, expected a number such as 3.8")
         return value
+
+    def _choice(self, label: object, row: Row) -> int | BadRow:
+        """The number of the right choice: as it is, or of its letter."""
+        name = label_name(label) or ""
+        letters = ascii_uppercase[: self._choices]
+        if name.isascii() and name.isdigit():
+            found = int(name) if len(name) < 10 else -1
+        else:
+            found = letters.find(name.upper()) if len(name) == 1 else -1
+        if 0 <= found < self._choices:
+            return found
+        shown = f"the label is {str(label)[:60]!r}" if name or not is_label(label) else "no label"
+        expected = f"the number of the right choice, 0 to {self._choices - 1}, or its letter, A to {letters[-1]}"
+        return self._bad(
+            "label_type" if name or not is_label(label) else "missing_label", row, f"{shown}, expected {expected}"
+        )
 
     def _class_ids(self, label: object, row: Row) -> list[int] | BadRow:
         for part in label if isinstance(label, list | tuple) else [label]:

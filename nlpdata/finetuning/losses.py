@@ -31,7 +31,10 @@ def losses(split: str, counters: Mapping[str, int], options: FinetuningOptions, 
             remedy,
             loss.enough(counters),
         )
-        cut = loss.cut_tokens(counters, length, lambda mean: f"a text has {mean:.0f} tokens on average; {remedy}")
+        each = counters.get("choices", 0) / max(1, counters.get("rows_used", 0)) or 1  # texts of a row
+        cut = loss.cut_tokens(
+            counters, length, lambda mean: f"a text has {mean / each:.0f} tokens on average; {remedy}"
+        )
         told = rows if rows.share > TEXTS_REFUSED else cut
         found.append(told if told is rows and options.is_default_length else told.only_reported())
     if counters.get("answers"):

@@ -26,8 +26,9 @@ def meta_content(
     """The meta file's content. It holds no time, host or absolute path.
 
     Older tools' keys: task_type, processor_type, num_labels or label_type, train_data_size, eval_data_size,
-    test_data_size, max_seq_length, and for SQuAD max_query_length, doc_stride, version_2_with_negative. `splits` has for
-    each split its records, whether they have labels, their features, its counters and its examples file.
+    test_data_size, max_seq_length, and for SQuAD max_query_length, doc_stride, version_2_with_negative. num_choices: texts
+    that compete in a record, each of max_seq_length tokens. `splits` has for each split its records, whether they have
+    labels, their features, its counters and its examples file.
     """
     sizes = {split: sum(info["records"] for info in infos) for split, infos in shards.items()}
     family = "albert" if options.feature_names == "albert" else "bert"
@@ -70,7 +71,9 @@ def meta_content(
     elif dataset.kind == "regression":
         content |= {"num_labels": 1, "label_type": "float"}
     else:
-        content |= {"num_labels": len(dataset.labels or ()), "label_type": "int"}
+        content |= {"num_labels": dataset.num_labels, "label_type": "int"}
+    if dataset.kind == "choice":
+        content["num_choices"] = dataset.choices
     return content
 
 

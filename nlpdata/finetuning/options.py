@@ -23,14 +23,17 @@ if TYPE_CHECKING:
     from nlpdata.tokenizers import TokenizerSource
 
 
+_LENGTHS = {"squad": 384, "race": 512}  # max_seq_length where it is not given; of all others 128
+
+
 @dataclass(frozen=True, kw_only=True)
 class FinetuningOptions(RecordOptions):
     """How records are made from rows. `affects_bytes` in a field's metadata: part of the meta file's options."""
 
     task: str | None = option(
         None,
-        "Dataset: cola, sst-2, ..., imdb, squad; for your own files classification, pair, regression or multilabel; or a "
-        "dataset of your own, as module:function.",
+        "Dataset: cola, sst-2, ..., imdb, squad, race, swag; for your own files classification, pair, regression, multilabel or "
+        "choice; or a dataset of your own, as module:function.",
     )
     tfds: str | None = option(None, "A prepared TensorFlow dataset instead of files, e.g. glue/sst2.")
     tfds_data_dir: str | None = option(
@@ -47,7 +50,10 @@ class FinetuningOptions(RecordOptions):
         0.0, f"Share of the rows of {opt('input')}, 0 to 1, that become the dev split, drawn by label (your own files)."
     )
     max_seq_length: int | None = option(
-        None, "Tokens of a record, [CLS] and [SEP] included.  [default: 128; squad 384]", least=8, most=MOST_TOKENS
+        None,
+        "Tokens of a record, or of each choice, [CLS] and [SEP] included.  [default: 128; squad 384, race 512]",
+        least=8,
+        most=MOST_TOKENS,
     )
     label_order: Literal["glue", "tfds"] | None = option(
         None, "Published order of the labels of MNLI, AX and XNLI.  [default: as the source has it]"
@@ -59,8 +65,14 @@ class FinetuningOptions(RecordOptions):
         None, f"Labels whose rows are left out, comma-separated, e.g. {opt('drop_labels', '-')} for SNLI."
     )
     text_column: str | None = option(None, "Column (or key) of the text.  [default: text]")
-    text_b_column: str | None = option(None, "Column of the second text of a pair.")
-    label_column: str | None = option(None, "Column of the label.  [default: label]")
+    text_b_column: str | None = option(None, "Column of the second text of a pair, or of the question (choice).")
+    choice_columns: str | None = option(
+        None,
+        "Columns of the texts that compete, comma-separated, or the one key of a list of them (choice).  [default: choices]",
+    )
+    label_column: str | None = option(
+        None, "Column of the label; of choice a number from 0, or A, B, ...  [default: label]"
+    )
     label_separator: str = option(",", "Text between the labels of a row (multilabel).")
     header: bool = option(True, "The first line of CSV and TSV files names the columns; else they are numbered from 0.")
     format: Literal["csv", "tsv", "jsonl", "parquet"] | None = option(
@@ -76,6 +88,13 @@ class FinetuningOptions(RecordOptions):
     language: str | None = option(None, "Languages of XNLI and PAWS-X, e.g. en,de.  [default: all]")
     doc_stride: int = option(128, "Tokens between the starts of two windows (squad).", least=1, most=MOST_TOKENS)
     max_query_length: int = option(64, "Most tokens of a question (squad).", least=1, most=MOST_TOKENS)
+    max_qa_length: int = option(
+        128,
+        "Most tokens of a question with its choice, of which the end is kept (race, swag, choice).",
+        least=1,
+        most=MOST_TOKENS,
+    )
+    blank: str | None = option(None, "Mark in a question that its choice replaces (choice).  [default: none; race _]")
     version_2_with_negative: bool | None = option(
         None, "Whether questions may have no answer (squad).  [default: as the file says]"
     )
@@ -107,10 +126,12 @@ class FinetuningOptions(RecordOptions):
             raise UsageError(
                 f"{opt('task')} and {opt('tfds')} both name a dataset; give one. Received: {self.task} and {self.tfds}."
             )
+        kind = find_dataset(self.task) if self.task else ""
         object.__setattr__(self, "is_default_length", self.max_seq_length is None)
         if self.max_seq_length is None:
-            squad = self.task is not None and find_dataset(self.task) == "squad"
-            object.__setattr__(self, "max_seq_length", 384 if squad else 128)
+            object.__setattr__(self, "max_seq_length", _LENGTHS.get(kind, 128))
+        if self.blank is None and kind == "race":
+            object.__setattr__(self, "blank", "_")
         check_bounds(self)
         if not 0 <= self.eval_fraction < 1:
             raise UsageError(f"{opt('eval_fraction')} must be in [0, 1). Received: {self.eval_fraction}.")
@@ -125,8 +146,8 @@ class FinetuningOptions(RecordOptions):
     def _check_drop_labels(self) -> None:
         dropped = given_labels(self.drop_labels, "drop_labels")
         kind = self.task and find_dataset(self.task)
-        if kind in ("squad", "multilabel"):
-            what = "no labels" if kind == "squad" else "several labels a row"
+        if kind in ("squad", "race", "swag", "choice", "multilabel"):
+            what = "several labels a row" if kind == "multilabel" else "no labels"
             raise UsageError(
                 f"{opt('drop_labels')} leaves out rows by their one label; {opt('task', kind)} has {what}."
             )

@@ -57,9 +57,7 @@ class Plan:
 
     @cached_property
     def encoder(self) -> stages.EncoderSpec:
-        return stages.EncoderSpec(
-            self.options, self.tokenizer.spec, self.dataset.kind, len(self.dataset.labels or ()) or 1
-        )
+        return stages.EncoderSpec(self.options, self.tokenizer.spec, self.dataset.kind, self.dataset.num_labels)
 
     @property
     def meta(self) -> AnyPath:

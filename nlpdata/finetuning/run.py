@@ -147,7 +147,7 @@ class Run(OutputRun):
     def _counters(self, split: str, results: Sequence[dict]) -> dict:
         tally = self._tallies[split]
         total = sum((Counter(result["counters"]) for result in results), tally.counters)
-        names = self._plan.dataset.labels or ()
+        names = self._plan.dataset.label_names
         labels = {names[number]: count for number, count in sorted(tally.labels.items())}
         return {
             **dict(sorted(total.items())),

@@ -15,6 +15,7 @@ import numpy as np
 from nlpdata.execution.executor import Report
 from nlpdata.files.paths import AnyPath
 from nlpdata.files.writing import write_whole
+from nlpdata.finetuning.choice import ChoiceEncoder
 from nlpdata.finetuning.encode import Batch, Encoder, SentenceEncoder, encode_columns
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.stored_batches import read_content, store_content
@@ -22,6 +23,8 @@ from nlpdata.finetuning.windows import SquadEncoder, Windows
 from nlpdata.output import OutputSet, joining, store_result
 from nlpdata.output.joining import Shard
 from nlpdata.tokenizers import Tokenizer, TokenizerSpec, load_tokenizer
+
+AnyEncoder = SentenceEncoder | ChoiceEncoder | SquadEncoder
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class EncoderSpec:
     options: FinetuningOptions
     tokenizer: TokenizerSpec
     kind: str
-    num_labels: int
+    num_labels: int  # classes, or choices
 
     @property
     def numbered(self) -> bool:
@@ -73,7 +76,7 @@ class BatchUnit:
 
 
 _setup: Setup  # of a worker process
-_encoders: dict[EncoderSpec, SentenceEncoder | SquadEncoder] = {}  # of this process: the last one used
+_encoders: dict[EncoderSpec, AnyEncoder] = {}  # of this process: the last one used
 
 
 def set_up(setup: Setup) -> None:
@@ -81,7 +84,7 @@ def set_up(setup: Setup) -> None:
     _setup = setup
 
 
-def encoder_of(spec: EncoderSpec, tokenizer: Tokenizer | None = None) -> SentenceEncoder | SquadEncoder:
+def encoder_of(spec: EncoderSpec, tokenizer: Tokenizer | None = None) -> AnyEncoder:
     """The encoder of a spec. A process keeps the last one, which remembers words.
 
     Args:
@@ -96,13 +99,15 @@ def encoder_of(spec: EncoderSpec, tokenizer: Tokenizer | None = None) -> Sentenc
     return encoder  # not what is stored now: threads of a process may do the same
 
 
-def _new_encoder(spec: EncoderSpec, tokenizer: Tokenizer) -> SentenceEncoder | SquadEncoder:
+def _new_encoder(spec: EncoderSpec, tokenizer: Tokenizer) -> AnyEncoder:
     options = spec.options
     length, names = options.length, options.feature_names
     if spec.kind == "squad":
         return SquadEncoder(
             tokenizer, length, names, options.doc_stride, options.max_query_length, options.windows_without_answer
         )
+    if spec.kind == "choice":
+        return ChoiceEncoder(tokenizer, length, names, spec.num_labels, options.max_qa_length)
     return SentenceEncoder(tokenizer, length, names, spec.kind, spec.num_labels)
 
 

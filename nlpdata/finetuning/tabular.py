@@ -1,4 +1,4 @@
-"""A user's own files: CSV, TSV, JSON lines or Parquet with a text, maybe a second one, and a label a row."""
+"""A user's own files: CSV, TSV, JSON lines or Parquet with a text, maybe more of them, and a label a row."""
 
 import logging
 from collections import Counter
@@ -12,7 +12,18 @@ import numpy as np
 from nlpdata import keys
 from nlpdata.errors import HALF, DataError, UsageError, opt
 from nlpdata.files.json_kinds import is_characters
-from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, refusal, refuse_pipe
+from nlpdata.finetuning.choice import with_choice
+from nlpdata.finetuning.datasets import (
+    LEAST_CHOICES,
+    MOST_CHOICES,
+    BadRow,
+    Dataset,
+    Row,
+    Split,
+    one_input,
+    refusal,
+    refuse_pipe,
+)
 from nlpdata.finetuning.dialects import recognise
 from nlpdata.finetuning.label_names import given_labels, is_label, label_name, label_parts, sorted_labels
 from nlpdata.finetuning.options import FinetuningOptions
@@ -34,10 +45,10 @@ def open_tabular(name: str, inputs: Sequence[str], options: FinetuningOptions) -
     if options.eval_fraction and train is None:
         raise UsageError(f"{opt('eval_fraction')} is a share of the rows of {opt('input')}, which is missing.")
     kind = _KINDS.get(name, name)
-    sources = {split: _source(path, options) for split, path in files.items()}
+    sources = {split: _source(path, name, options) for split, path in files.items()}
     readers = {split: _reader(split, source, name, options) for split, source in sources.items()}
     labels = _given_labels(kind, options)
-    if kind != "regression" and labels is None:
+    if kind not in ("regression", "choice") and labels is None:
         if train is None:
             raise UsageError(f"{opt('labels')} is missing: without training rows the label names must be given.")
         labels = _discover(train, readers["train"], kind, options)
@@ -47,7 +58,11 @@ def open_tabular(name: str, inputs: Sequence[str], options: FinetuningOptions) -
     ]
     if train is not None and options.eval_fraction:
         splits[0:1] = _divide(train, readers["train"], kind, options)
-    return Dataset(name, kind, tuple(splits), labels)
+    choices = 0
+    if kind == "choice":
+        first = next(iter(files))  # train, where it is there
+        choices = _count_choices(sources[first], readers[first])
+    return Dataset(name, kind, tuple(splits), labels, choices=choices)
 
 
 def _path(split: str, options: FinetuningOptions) -> Path | None:
@@ -68,6 +83,12 @@ class _Source(NamedTuple):
     text: str | int
     text_b: str | int | None
     label: str | int
+    choices: tuple[str | int, ...] = ()  # columns of the texts that compete, or the one column of lists of them
+
+    @property
+    def columns(self) -> list[str | int]:
+        """Those of the texts."""
+        return [self.text, *([self.text_b] if self.text_b is not None else []), *self.choices]
 
     @property
     def names(self) -> list[str]:
@@ -78,11 +99,12 @@ class _Source(NamedTuple):
         return self.label < len(self.names) if isinstance(self.label, int) else self.label in self.names
 
 
-def _source(path: Path, options: FinetuningOptions) -> _Source:
+def _source(path: Path, dataset: str, options: FinetuningOptions) -> _Source:
     if path.is_dir():
         raise UsageError(f"{path} is a folder; expected a file: .csv, .tsv, .jsonl or .parquet.")
     refuse_pipe(path)
-    given = [options.text_column or "text", options.text_b_column, options.label_column or "label"]
+    choices = _choice_columns(options) if dataset == "choice" else ()
+    given = [options.text_column or "text", options.text_b_column, *choices, options.label_column or "label"]
     form, note = recognise(
         path,
         [name for name in given if name is not None],
@@ -93,7 +115,31 @@ def _source(path: Path, options: FinetuningOptions) -> _Source:
     )
     if note:
         _log.info(note)
-    return _Source(path, form, *_columns(form, options))
+    if len(choices) == 1 and form.name in ("csv", "tsv"):
+        expected = f"{opt('choice_columns')} must name two columns or more of {path}, with commas between them"
+        raise UsageError(f"{expected}: only JSON lines and Parquet have lists. Received: {choices[0]}.")
+    return _Source(path, form, *_columns(form, options), _numbered(choices, form, options))
+
+
+def _choice_columns(options: FinetuningOptions) -> tuple[str, ...]:
+    """The columns of the texts that compete, as given or by default."""
+    names = tuple(name.strip() for name in (options.choice_columns or "choices").split(","))
+    if "" in names or len(set(names)) != len(names) or len(names) > MOST_CHOICES:
+        expected = f"one name, or up to {MOST_CHOICES} different ones with commas between them"
+        raise UsageError(f"{opt('choice_columns')}: expected {expected}. Received: {options.choice_columns!r}.")
+    return names
+
+
+def _numbered(names: tuple[str, ...], form: TableForm, options: FinetuningOptions) -> tuple[str | int, ...]:
+    """The same columns, by number where a file has no header."""
+    if options.header or form.name in ("jsonl", "parquet"):
+        return names
+    for name in names:
+        if not _is_number(name):
+            raise UsageError(
+                f"{opt('choice_columns')}: without a header, a column is a number from 0. Received: {name!r}."
+            )
+    return tuple(map(_column, names))
 
 
 def _columns(form: TableForm, options: FinetuningOptions) -> tuple[str | int, str | int | None, str | int]:
@@ -120,7 +166,7 @@ def _column(name: str) -> str | int:
 
 
 def _reader(split: str, source: _Source, dataset: str, options: FinetuningOptions) -> Rows:
-    path, form, text, text_b, label = source
+    path, form, _, text_b, label, _ = source
     if dataset == "pair" and text_b is None:
         found = ", ".join(source.names[:12])
         raise UsageError(
@@ -128,51 +174,93 @@ def _reader(split: str, source: _Source, dataset: str, options: FinetuningOption
         )
     if isinstance(label, str) and not label:
         raise UsageError(f"{opt('label_column')} is empty; expected the name of a column.")
-    columns = [text, *([text_b] if text_b is not None else [])]
+    columns = source.columns
     if split != "test" or source.has_label:
         if label == "label" and options.label_column is None and not options.header and form.name in ("csv", "tsv"):
             raise UsageError(
                 f"{opt('label_column')} is missing: without a header, columns are numbers from 0, e.g. {opt('label_column', 1)}."
             )
         columns.append(label)
-    labelled = len(columns) > (2 if text_b is not None else 1)
-    return partial(_rows, path, form, columns, options.header, labelled)
+    labelled = len(columns) > len(source.columns)
+    as_row = partial(_choice_row, source, options.blank) if dataset == "choice" else _text_row
+    return partial(_rows, source, columns, options.header, labelled, as_row)
 
 
 def _rows(
-    path: Path, form: TableForm, columns: Sequence[str | int], header: bool, labelled: bool
+    source: _Source, columns: Sequence[str | int], header: bool, labelled: bool, as_row: Callable[..., Row | BadRow]
 ) -> Iterator[Row | BadRow]:
+    form = source.form
     try:
-        yield from _checked(path, columns, read_table(path, form, columns, header), labelled)
+        for item in read_table(source.path, form, columns, header):
+            if isinstance(item, BadRow):
+                yield item
+                continue
+            line, values = item
+            label = values.pop() if labelled else None
+            yield as_row(source.path, line, columns, values, label)
     except MissingColumn as error:
         row = (
             f" Or is the first line a row? Then use {opt('header', False)}."
             if form.name in ("csv", "tsv") and header
             else ""
         )
-        named = " or ".join(opt(name) for name in ("text_column", "label_column"))
+        options = ("text_column", *(["choice_columns"] if source.choices else []), "label_column")
+        named = " or ".join(map(opt, options))
         raise DataError(f"{error.message.text} Name it with {named}.{row}") from None
 
 
-def _checked(path: Path, columns: Sequence[str | int], items: Iterator, labelled: bool) -> Iterator[Row | BadRow]:
-    for item in items:
-        if isinstance(item, BadRow):
-            yield item
-            continue
-        line, values = item
-        label = values.pop() if labelled else None
-        faults = (text_fault(path, line, column, value) for column, value in zip(columns, values, strict=False))
-        if fault := next(filter(None, faults), None):
-            yield fault
-            continue
-        yield Row(values[0], values[1] if len(values) > 1 else None, label, line)
+def _text_row(path: Path, line: int, columns: Sequence[str | int], values: list, label: object) -> Row | BadRow:
+    faults = (text_fault(path, line, column, value) for column, value in zip(columns, values, strict=False))
+    if fault := next(filter(None, faults), None):
+        return fault
+    return Row(values[0], values[1] if len(values) > 1 else None, label, line)
+
+
+def _choice_row(
+    source: _Source, blank: str | None, path: Path, line: int, columns: Sequence[str | int], values: list, label: object
+) -> Row | BadRow:
+    first = len(source.columns) - len(source.choices)
+    texts, names = values[first:], columns[first:]
+    if len(source.choices) == 1:
+        (texts,), name = texts, names[0]
+        if not isinstance(texts, list):
+            what = f"{name!r} is {str(texts)[:60]} ({type(texts).__name__}), expected a list of texts"
+            return BadRow("choices", f"{path}:{line}: {what}. Correct the row")
+        names = [name] * len(texts)
+    empty = [number for number, text in enumerate(texts) if isinstance(text, str) and not text.strip()]
+    if empty:
+        return BadRow("choices", f"{path}:{line}: choice {empty[0]} ({names[empty[0]]!r}) is empty. Correct the row")
+    context, *question = values[:first]
+    row = _text_row(path, line, [*columns[:first], *names], [context, *question, *texts], label)
+    if isinstance(row, BadRow):
+        return row
+    texts = [with_choice(question[0] if question else "", text, blank) for text in texts]
+    return Row(context, None, label, line, tuple(texts))
+
+
+def _count_choices(source: _Source, rows: Rows) -> int:
+    """How many texts compete: as many as in most rows. DataError where none has a possible number."""
+    if len(source.choices) > 1:
+        return len(source.choices)
+    found: Counter[int] = Counter()
+    first: str | None = None
+    for row in rows():
+        if isinstance(row, Row) and LEAST_CHOICES <= len(row.choices) <= MOST_CHOICES:
+            found[len(row.choices)] += 1
+        elif first is None:
+            what = row.message if isinstance(row, BadRow) else f"{source.path}:{row.where}: {len(row.choices)} choices"
+            first = f" The first one: {what}"
+    if not found:
+        expected = f"a list of {LEAST_CHOICES} to {MOST_CHOICES} texts"
+        raise DataError(f"{source.path}: no row has {expected} in {source.choices[0]!r}.{first or ''}")
+    return found.most_common(1)[0][0]
 
 
 def _given_labels(kind: str, options: FinetuningOptions) -> tuple[str, ...] | None:
     if not options.labels:
         return None
-    if kind == "regression":
-        raise UsageError(f"{opt('labels')}: {opt('task', 'regression')} has numbers, not labels.")
+    if kind in ("regression", "choice"):
+        raise UsageError(f"{opt('labels')}: {opt('task', kind)} has numbers, not labels.")
     return given_labels(options.labels)
 
 

@@ -39,7 +39,7 @@ replaced, the marker .X.committing is next to it, and every reader refuses.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -166,6 +166,12 @@ def features_of_meta(meta: dict | None, file: str = "") -> tuple[Feature, ...] |
         options.get("masking", "static"),
         options.get("feature_names", "v1"),
     )
+
+
+def choices_of_meta(meta: Mapping | None) -> int:
+    """How many sequences a record of a set has, one behind the other: the choices of multiple choice; 1 of all others."""
+    meta = meta or {}
+    return meta.get("num_choices") or 1 if str(meta.get("task_type")).endswith("_choice") else 1
 
 
 def split_of_meta(meta: dict | None, file: str) -> dict | None:

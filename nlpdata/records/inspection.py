@@ -9,7 +9,7 @@ import numpy as np
 from nlpdata.errors import NlpdataError, UsageError, opt
 from nlpdata.files import PathName, PathNames
 from nlpdata.files.paths import AnyPath
-from nlpdata.records.contract import find_meta, odd_features
+from nlpdata.records.contract import V2_NAMES, choices_of_meta, find_meta, odd_features
 from nlpdata.records.reader import Records, open_records
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
 
@@ -47,7 +47,11 @@ def describe(records: Records, number: int, tokenizer: Tokenizer | None) -> str:
     told = {name: values for name, values in record.items() if name not in odd}
     if odd & {"input_mask", "segment_ids", "input_type_ids"}:
         told = {}
-    words = _describe(number, records.where(number), told, tokenizer, names)
+    choices = choices_of_meta(records.meta)
+    if choices > 1 and (sequences := _split(told, choices)):
+        words = _describe_choices(number, records.where(number), told, sequences, tokenizer)
+    else:
+        words = _describe(number, records.where(number), told, tokenizer, names)
     return "\n".join([words, *(f"  {name}: {values}" for name, values in record.items() if name not in told)])
 
 
@@ -90,8 +94,8 @@ def _describe(
     mask, segment = get("input_mask"), get("segment_ids", get("input_type_ids"))
     if ids is None or not len(ids) or any(other is not None and len(other) != len(ids) for other in (mask, segment)):
         return "\n".join([f"#{number} ({where})", *(f"  {name}: {values}" for name, values in record.items())])
-    length = int((mask == 1).sum()) if mask is not None else len(ids)
-    words = _words(ids[:length], record, tokenizer)
+    words, segment = _sequence(ids, mask, segment, record, tokenizer)
+    length = len(words)
     head = f"#{number} ({where})  {length} tokens, {len(ids) - length} padding ({1 - length / len(ids):.0%})"
     weights = get("masked_lm_weights")
     if weights is not None:
@@ -99,17 +103,65 @@ def _describe(
     for label in (get("next_sentence_labels"), get("label_ids")):
         if label is not None and len(label):
             head += f", label {_label(label, label_names)}"
-    segment = segment[:length] if segment is not None else np.zeros(length, int)
     lines = [head]
-    for value, name in ((0, "A"), (1, "B")):
-        if (segment == value).any():
-            text = " ".join(word for word, own in zip(words, segment == value, strict=True) if own)
-            lines.append(_fill(text, f"  {name}: ", " " * 5))
+    for name, text in _segments(words, segment):
+        lines.append(_fill(text, f"  {name}: ", " " * 5))
     if get("start_positions") is not None and get("end_positions") is not None:
         start, end = int(get("start_positions")[0]), int(get("end_positions")[0])
         lines.append(
             f"  answer: {' '.join(words[start : end + 1])} ({start} to {end})" if start else "  answer: none here"
         )
+    return "\n".join(lines)
+
+
+def _sequence(
+    ids: np.ndarray, mask: np.ndarray | None, segment: np.ndarray | None, record: Mapping, tokenizer: Tokenizer | None
+) -> tuple[list[str], np.ndarray]:
+    """The words of a sequence without its padding, and the segment of each."""
+    length = int((mask == 1).sum()) if mask is not None else len(ids)
+    words = _words(ids[:length], record, tokenizer)
+    return words, segment[:length] if segment is not None else np.zeros(length, int)
+
+
+def _segments(words: Sequence[str], segment: np.ndarray) -> list[tuple[str, str]]:
+    """(A or B, its words) of each segment that there is."""
+    return [
+        (name, " ".join(word for word, own in zip(words, segment == value, strict=True) if own))
+        for value, name in ((0, "A"), (1, "B"))
+        if (segment == value).any()
+    ]
+
+
+def _split(record: Mapping[str, np.ndarray], choices: int) -> list[np.ndarray | None]:
+    """input_ids, input_mask and segment_ids of each choice, (choices, L); [] where a record has no such features."""
+    found = [
+        record.get(name, record.get(V2_NAMES.get(name, ""))) for name in ("input_ids", "input_mask", "segment_ids")
+    ]
+    ids = found[0]
+    widths = {len(values) for values in found if values is not None}
+    if ids is None or not len(ids) or len(widths) > 1 or len(ids) % choices:
+        return []
+    return [None if values is None else values.reshape(choices, -1) for values in found]
+
+
+def _describe_choices(
+    number: int, where: str, record: Mapping, sequences: Sequence[Any], tokenizer: Tokenizer | None
+) -> str:
+    ids, mask, segment = sequences
+    choices, width = ids.shape
+    tokens = int((mask == 1).sum()) if mask is not None else ids.size
+    label = record.get("label_ids")
+    right = int(label[0]) if label is not None and len(label) else None
+    head = f"#{number} ({where})  {choices} choices of {width}, {tokens} tokens, {ids.size - tokens} padding "
+    lines = [f"{head}({1 - tokens / ids.size:.0%})" + ("" if right is None else f", label {right}")]
+    before = ""
+    for choice in range(choices):
+        own = [None if part is None else part[choice] for part in (mask, segment)]
+        words, segments = _sequence(ids[choice], own[0], own[1], {}, tokenizer)
+        lines.append(f"  choice {choice}{' (right)' if choice == right else ''}")
+        for name, text in _segments(words, segments):
+            lines.append(_fill("as above" if name == "A" and text == before else text, f"    {name}: ", " " * 7))
+            before = text if name == "A" else before
     return "\n".join(lines)
 
 

@@ -11,6 +11,7 @@ _DTYPES = ("int64", "float32", "bytes")
 _MOST = 1 << 62
 _WIDEST = 1 << 20  # values of a feature
 _MOST_PIECES = 1 << 24  # of a vocabulary
+_MOST_CHOICES = 64
 
 
 def _is_feature(value: object) -> bool:
@@ -51,6 +52,7 @@ _KINDS = {  # see nlpdata.files.json_kinds.fault
     "objective": TEXT,
     "label_names": TEXTS,
     "num_labels": whole(_MOST_PIECES),
+    "num_choices": whole(_MOST_CHOICES),
     "max_seq_length": whole(_WIDEST),
     "max_predictions_per_seq": whole(_WIDEST),
     "train_data_size": whole(_MOST),

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from nlpdata.records.contract import features_of_meta
+from nlpdata.records.contract import choices_of_meta, features_of_meta
 from nlpdata.records.decoding import Column
 from nlpdata.records.verification.finetuning import Broken, finetuning_faults
 
@@ -22,6 +22,7 @@ _OF_FINETUNING = (  # numbers, as many of each in a group
     ("paragraph_mask",),
     ("p_mask",),
 )
+_SEQUENCES = ("input_ids", "input_mask", "segment_ids", "token_boundary")
 _MOST_ENDS = 1 << 16  # kinds that are counted
 
 
@@ -84,12 +85,12 @@ class RecordRules:
 
     def _content(self, rows: Mapping[str, np.ndarray]) -> Iterator[Broken]:
         """Rules about values. One that builds on another leaves out the records that break the other."""
-        sequence = [rows[name] for name in ("input_ids", "input_mask", "segment_ids", "token_boundary") if name in rows]
+        sequence = [rows[name] for name in _SEQUENCES if name in rows]
         masked = [rows[f"masked_lm_{name}"] for name in ("positions", "ids", "weights") if f"masked_lm_{name}" in rows]
         labels = rows.get("next_sentence_labels")
         has_sequence, has_masked = "input_ids" in rows and "input_mask" in rows, len(masked) == 3
         for columns, what in (
-            (sequence if has_sequence else [], "input_ids, input_mask, segment_ids, token_boundary"),
+            (sequence if has_sequence else [], ", ".join(_SEQUENCES)),
             (masked if has_masked else [], "masked_lm_positions, masked_lm_ids, masked_lm_weights"),
             ([] if labels is None else [labels], "next_sentence_labels"),
             *(([rows[name] for name in names if name in rows], ", ".join(names)) for names in _OF_FINETUNING),
@@ -99,7 +100,7 @@ class RecordRules:
                 yield "shape", np.ones(len(columns[0]), bool), partial(_always, fault)
                 return
         if has_sequence:
-            yield from self._sequence(rows)
+            yield from self._choices(rows) if choices_of_meta(self.meta) > 1 else self._sequence(rows)
         if has_masked:
             yield from self._masks(rows, *masked)
         if labels is not None:
@@ -112,6 +113,22 @@ class RecordRules:
         if "example_id" in rows and rows["example_id"].dtype == object and rows["example_id"].shape[1]:
             self.example_ids.update(rows["example_id"][:, 0])
         yield from finetuning_faults(rows, self.meta)
+
+    def _choices(self, rows: Mapping[str, np.ndarray]) -> Iterator[Broken]:
+        """The rules of sequences, for each of those that a record has; a message is of the first that breaks a rule."""
+        count, width = rows["input_ids"].shape
+        choices = choices_of_meta(self.meta)
+        if width % choices:
+            yield (
+                "shape",
+                np.ones(count, bool),
+                partial(_always, f"{width} input_ids, expected as many for each of {choices} choices"),
+            )
+            return
+        each = {name: rows[name].reshape(count * choices, -1) for name in _SEQUENCES if name in rows}
+        for kind, broken, describe in self._sequence(each):
+            of_record = broken.reshape(count, choices)
+            yield kind, np.any(of_record, axis=1), partial(_of_choice, of_record, describe)
 
     def _sequence(self, rows: Mapping[str, np.ndarray]) -> Iterator[Broken]:
         ids, mask = rows["input_ids"], rows["input_mask"]
@@ -211,6 +228,11 @@ def _by_position(describe: Callable[[int], str], position: np.ndarray) -> Callab
 
 def _always(fault: str, at: int) -> str:
     return fault
+
+
+def _of_choice(broken: np.ndarray, describe: Callable[[int], str], at: int) -> str:
+    choice = int(np.argmax(broken[at]))
+    return f"choice {choice}: {describe(at * broken.shape[1] + choice)}"
 
 
 def _numbers_of_one_width(columns: Sequence[np.ndarray]) -> bool:

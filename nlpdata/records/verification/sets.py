@@ -10,6 +10,7 @@ from hashlib import sha256
 from nlpdata.errors import NlpdataError
 from nlpdata.files.paths import AnyPath, file_size, open_binary
 from nlpdata.files.sets import split_shard
+from nlpdata.records.contract import choices_of_meta
 from nlpdata.records.reader import file_crc
 from nlpdata.records.verification.report import VerifyReport
 from nlpdata.records.verification.rules import RecordRules
@@ -69,8 +70,11 @@ def _check_statements(base: AnyPath, meta: Mapping, report: VerifyReport) -> Non
         found.append(f"num_labels is {labels}, its label_names are {len(names)}")
     for split, own in meta.get("splits", {}).items():
         widths = {width for name, _, width in own.get("features", []) if name in _SEQUENCES}
-        if length is not None and widths - {length}:
-            found.append(f"max_seq_length is {length}, its splits.{split}.features have {max(widths - {length})}")
+        choices = choices_of_meta(meta)
+        if length is not None and widths - {choices * length}:
+            of_all = f" of {choices} choices" if choices > 1 else ""
+            wrong = max(widths - {choices * length})
+            found.append(f"max_seq_length is {length}{of_all}, its splits.{split}.features have {wrong}")
     for key, kind in _SIZES.items():
         sizes = [own.get("records") for name, own in meta.get("splits", {}).items() if name.split("_")[0] == kind]
         if key in meta and None not in sizes and sizes and meta[key] not in sizes:

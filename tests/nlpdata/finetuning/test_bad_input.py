@@ -315,8 +315,8 @@ def test_missing_options(tmp_path, vocab, capsys, left_out):
 
 
 def test_a_misspelt_keyword_of_the_function(make):
-    with pytest.raises(UsageError, match=r"no option 'max_len'\. Did you mean max_seq_length"):
-        make("x", task="rte", max_len=3)
+    with pytest.raises(UsageError, match=r"no option 'max_seq_len'\. Did you mean max_seq_length"):
+        make("x", task="rte", max_seq_len=3)
 
 
 def test_meta_holds_no_path_time_or_host(tmp_path, make):
