@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from nlpdata.corpus.folders import COMPRESSED, JSON_LINES, TEXT, counted, kinds_in, text_files
+from nlpdata.corpus.folders import JSON_LINES, TEXT, counted, kinds_in, text_files
 from nlpdata.corpus.source import Source, reading
 from nlpdata.corpus.types import CorpusFile
 from nlpdata.errors import UsageError, closest, opt
 from nlpdata.files import PathNames
-from nlpdata.files.compression import detect_compression
+from nlpdata.files.compression import COMPRESSED, detect_compression
 from nlpdata.files.paths import file_size, is_remote, open_binary, path_of
 from nlpdata.files.patterns import as_names, each_named, find_paths
 from nlpdata.files.sets import marker_of, refuse_marked, without_shard

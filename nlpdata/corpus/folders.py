@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 
 from nlpdata.corpus.source import reading
 from nlpdata.errors import UsageError, opt
+from nlpdata.files.compression import COMPRESSED
 from nlpdata.files.paths import is_remote
 from nlpdata.files.remote import RemotePath
 from nlpdata.files.sets import without_shard
 
 _log = logging.getLogger(__name__)
 
-COMPRESSED = (".gz", ".zst")
 TEXT, JSON_LINES = (".txt", ".text"), (".jsonl", ".ndjson")
 _SHOWN = 5  # names and kinds of files in a message
 

@@ -1,6 +1,7 @@
 """Compressed files, read as the bytes they hold: a file that is cut off or damaged is an error, never a shorter file."""
 
 import gzip
+import io
 import zlib
 from collections.abc import Callable
 from typing import IO, Any, cast
@@ -11,6 +12,7 @@ from nlpdata.files import Readable
 DAMAGE = (EOFError, OSError, zlib.error)
 """What decompressing damaged data raises, in addition to the errors of the system."""
 
+COMPRESSED = (".gz", ".zst")  # how names of such files end
 _COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
@@ -26,6 +28,15 @@ def open_stream(raw: Readable, compression: str, path: str) -> Readable:
     if compression == "zstd":
         return _zstd_stream(raw, path)
     return raw
+
+
+def decompressed(content: bytes, path: str) -> bytes:
+    """What a file holds, given its bytes, which may be compressed. Raises what `DAMAGE` lists where they are damaged."""
+    kind = detect_compression(content)
+    if kind == "none":
+        return content
+    stream = open_stream(io.BytesIO(content), kind, path)
+    return b"".join(iter(lambda: stream.read(1 << 20), b""))
 
 
 class FrameStream:

@@ -12,6 +12,7 @@ from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files.unpacking import unpacked
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, order_labels
 from nlpdata.finetuning.glue import NLI_GLUE, NLI_TFDS
+from nlpdata.finetuning.lines import find_file
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.tables import read_tsv
 
@@ -34,8 +35,10 @@ def _chosen(found: list[str], wanted: str | None, where: Path) -> list[str]:
 def open_xnli(name: str, inputs: Sequence[str], options: FinetuningOptions) -> Dataset:
     """multinli/multinli.train.<language>.tsv, xnli.dev.tsv and xnli.test.tsv in one folder."""
     folder = unpacked(one_input(inputs, "the folder of XNLI"))
-    training = {path.name.split(".")[2]: path for path in sorted(folder.glob("multinli/multinli.train.*.tsv"))}
-    dev, test = folder / "xnli.dev.tsv", folder / "xnli.test.tsv"
+    named = {path.name.split(".")[2] for path in folder.glob("multinli/multinli.train.*.tsv*")}
+    found = {code: find_file(folder, f"multinli/multinli.train.{code}.tsv") for code in sorted(named)}
+    training = {code: path for code, path in found.items() if path}
+    dev, test = find_file(folder, "xnli.dev.tsv"), find_file(folder, "xnli.test.tsv")
     splits = []
     chosen: list[str] | None = None
     if training:
@@ -48,13 +51,13 @@ def open_xnli(name: str, inputs: Sequence[str], options: FinetuningOptions) -> D
         )
     columns = ["sentence1", "sentence2", "gold_label", "language"]
     wanted = None if options.language in (None, "all") else set(options.language.split(","))
-    if dev.exists():
+    if dev:
         splits.append(Split("dev", (dev,), partial(_of_languages, dev, columns, wanted)))
     elif not options.splits:
-        raise DataError(f"{dev}: missing. Add it, or use {opt('splits', 'train')}")
-    if test.exists():
-        found = sorted({item[1][0] for item in read_tsv(test, ["language"]) if not isinstance(item, BadRow)})
-        for language in _chosen(found, options.language, test):
+        raise DataError(f"{folder / 'xnli.dev.tsv'}: missing. Add it, or use {opt('splits', 'train')}")
+    if test:
+        languages = sorted({item[1][0] for item in read_tsv(test, ["language"]) if not isinstance(item, BadRow)})
+        for language in _chosen(languages, options.language, test):
             splits.append(Split(f"test_{language}", (test,), partial(_of_languages, test, columns, {language})))
     return Dataset(
         "XNLI", "classification", tuple(splits), order_labels(NLI_GLUE, NLI_GLUE, NLI_TFDS, options.label_order)
@@ -84,7 +87,11 @@ def _rows(files: tuple[Path, ...], columns: Sequence[str]) -> Iterator[Row | Bad
 def open_pawsx(name: str, inputs: Sequence[str], options: FinetuningOptions) -> Dataset:
     """<language>/{train or translated_train,dev_2k,test_2k}.tsv in one folder."""
     folder = unpacked(one_input(inputs, "the folder of PAWS-X"))
-    found = sorted(path.name for path in folder.iterdir() if (path / "dev_2k.tsv").exists()) if folder.is_dir() else []
+    found = (
+        sorted(path.name for path in folder.iterdir() if find_file(path, *PAWSX_FILES["dev"]))
+        if folder.is_dir()
+        else []
+    )
     languages = _chosen(found, options.language, folder)
     columns = ["sentence1", "sentence2", "label"]
     splits = []
@@ -92,14 +99,13 @@ def open_pawsx(name: str, inputs: Sequence[str], options: FinetuningOptions) -> 
         files = tuple(_first(folder / language, PAWSX_FILES[split]) for language in languages)
         splits.append(Split(split, files, partial(_rows, files, columns)))
     for language in languages:
-        path = folder / language / PAWSX_FILES["test"][0]
-        if path.exists():
+        path = find_file(folder / language, *PAWSX_FILES["test"])
+        if path:
             splits.append(Split(f"test_{language}", (path,), partial(_rows, (path,), columns)))
     return Dataset("PAWS-X", "classification", tuple(splits), ("0", "1"))
 
 
 def _first(folder: Path, names: tuple[str, ...]) -> Path:
-    for name in names:
-        if (folder / name).exists():
-            return folder / name
+    if path := find_file(folder, *names):
+        return path
     raise DataError(f"{folder / names[0]}: missing. Add it, or leave this language out with {opt('language')}")

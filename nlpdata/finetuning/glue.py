@@ -12,6 +12,7 @@ from pathlib import Path
 from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files.unpacking import unpacked
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, order_labels
+from nlpdata.finetuning.lines import find_file
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.tables import read_tsv
 
@@ -34,6 +35,7 @@ class Layout:
     test_texts: tuple[str, ...] | None = None  # None: as `texts`
 
 
+_ORIGINAL_MRPC = "msr_paraphrase_train.txt"
 _BINARY = ("0", "1")
 _PAIR = ("sentence1", "sentence2")
 _ENTAILMENT = ("entailment", "not_entailment")
@@ -80,12 +82,12 @@ LAYOUTS = {
 
 
 def open_glue(name: str, inputs: Sequence[str], options: FinetuningOptions) -> Dataset:
-    """A GLUE dataset; --input is its folder, or the folder that holds it."""
+    """A GLUE dataset; --input is its folder, or the folder that holds it. Files may be compressed."""
     layout = LAYOUTS[name]
     folder = _folder(layout, unpacked(one_input(inputs, f"the folder of {layout.name}")))
     labels = order_labels(layout.labels, NLI_GLUE, NLI_TFDS, options.label_order) if layout.labels else None
     missing: list[tuple[str, tuple[str, ...]]]
-    if name == "mrpc" and not (folder / "train.tsv").exists():
+    if name == "mrpc" and not find_file(folder, "train.tsv") and find_file(folder, _ORIGINAL_MRPC):
         splits, missing = _original_mrpc(folder), []
     else:
         splits, missing = _splits(layout, folder, options.splits)
@@ -99,9 +101,9 @@ def _folder(layout: Layout, path: Path) -> Path:
         raise UsageError(
             f"{opt('input')}: {path} is a file; expected the folder of {layout.name}, with {_expected(layout)}."
         )
-    names = [name for _, files in (*layout.splits, *layout.tests) for name in (*files, "msr_paraphrase_train.txt")]
+    names = [name for _, files in (*layout.splits, *layout.tests) for name in (*files, _ORIGINAL_MRPC)]
     for folder in (path, *(path / name for name in layout.folders)):
-        if any((folder / name).exists() for name in names):
+        if find_file(folder, *names):
             return folder
     found = ", ".join(sorted(p.name for p in path.iterdir())[:8]) or "nothing"
     raise UsageError(
@@ -118,7 +120,7 @@ def _splits(layout: Layout, folder: Path, wanted: str | None) -> tuple[list[Spli
     splits, missing = [], []
     for labelled, sources in ((True, layout.splits), (False, layout.tests)):
         for name, files in sources:
-            path = next((folder / file for file in files if (folder / file).exists()), None)
+            path = find_file(folder, *files)
             if path is None:
                 missing.append((name, files))
                 continue
@@ -152,10 +154,12 @@ def _original_mrpc(folder: Path) -> list[Split]:
 
     As in GLUE, the test split is without labels.
     """
-    train, test, ids = (folder / n for n in ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt", "dev_ids.tsv"))
-    for path in (train, ids):
-        if not path.exists():
-            raise DataError(f"{path}: missing. Expected it next to the other files of MRPC, or train.tsv and dev.tsv")
+    train, test, ids = (find_file(folder, name) for name in (_ORIGINAL_MRPC, "msr_paraphrase_test.txt", "dev_ids.tsv"))
+    assert train  # why this is called
+    if not ids:
+        raise DataError(
+            f"{folder / 'dev_ids.tsv'}: missing. Expected it next to {train.name}, or train.tsv and dev.tsv"
+        )
     columns = ["#1 String", "#2 String", "Quality", "#1 ID", "#2 ID"]
     named = {tuple(item[1]) for item in read_tsv(ids, [0, 1], header=False) if not isinstance(item, BadRow)}
 
@@ -172,6 +176,6 @@ def _original_mrpc(folder: Path) -> list[Split]:
         Split("train", (train,), partial(rows, train, False, True)),
         Split("dev", (train,), partial(rows, train, True, True)),
     ]
-    if test.exists():
+    if test:
         splits.append(Split("test", (test,), partial(rows, test, None, False), labelled=False))
     return splits

@@ -1,10 +1,9 @@
-"""SQuAD 1.1 and 2.0, and other files of their form (XQuAD, CMRC, ...): JSON, plain or gzip, to paragraphs.
+"""SQuAD 1.1 and 2.0, and other files of their form (XQuAD, CMRC, ...): JSON, also compressed, to paragraphs.
 
 An answer whose text is not at its answer_start is looked for nearby; one that is not found is a bad row in
 training, and in dev only counted, since scoring goes by the texts.
 """
 
-import gzip
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nlpdata.errors import HALF, DataError, UsageError, opt
-from nlpdata.files.compression import DAMAGE
+from nlpdata.files.compression import COMPRESSED, DAMAGE, decompressed
 from nlpdata.files.json_files import JSON_FAULTS, json_fault
 from nlpdata.files.json_kinds import is_characters
 from nlpdata.files.paths import read_file
@@ -123,9 +122,9 @@ def _files(inputs: Sequence[str], options: FinetuningOptions) -> Iterator[tuple[
             yield split, path
 
 
-# Files of a folder, by a word of their names: dev-v2.0.json, squad_train.json.gz.
+# Files of a folder, by a word of their names: dev-v2.0.json, squad_train.json.gz, squad_train.json.zst.
 _SPLITS = {"train": "train(ing)?", "dev": "dev|val|valid|validation", "test": "test"}
-_FILE = r"(?i)({split}.*|(.*[^a-z])?({words})([^a-z].*)?)\.json(\.gz)?"
+_FILE = r"(?i)({split}.*|(.*[^a-z])?({words})([^a-z].*)?)\.json(\.gz|\.zst)?"
 
 
 def _files_of_folder(folder: Path, options: FinetuningOptions) -> dict[str, Path]:
@@ -160,16 +159,14 @@ def _version(options: FinetuningOptions) -> str:
 
 
 def is_named_squad(name: str) -> bool:
-    """Whether a file's name is that of SQuAD's JSON: .json or .json.gz."""
-    return name.endswith((".json", ".json.gz"))
+    """Whether a file's name is that of SQuAD's JSON: .json, also compressed."""
+    return name.endswith((".json", *(".json" + suffix for suffix in COMPRESSED)))
 
 
 def load_squad(path: Path) -> dict:
     """The file's JSON. DataError where it is not of SQuAD's form."""
     try:
-        content = read_file(path)
-        if content[:2] == b"\x1f\x8b":
-            content = gzip.decompress(content)
+        content = decompressed(read_file(path), str(path))
         if not content.strip():
             raise DataError(f"{path}: is empty. Expected {_FORM}")
         refuse_pointer(path, content)

@@ -33,7 +33,7 @@ Section = TypeVar("Section", bound=DataConfig)
 
 
 def names_questions(config: DataConfig) -> bool:
-    """Whether a data section names a file of SQuAD's form (.json, .json.gz), not records."""
+    """Whether a data section names a file of SQuAD's form (.json, also compressed), not records."""
     is_text = isinstance(config, QuestionDataConfig | EvalQuestionDataConfig)
     return is_text and any(map(is_named_squad, _paths(config)))
 

@@ -123,7 +123,7 @@ class EvalPretrainingDataConfig(EvalDataConfig, PretrainingDataConfig):
 
 @dataclass
 class QuestionDataConfig(DataConfig):
-    """Records, or a file of SQuAD's form (.json, .json.gz), of which records are made when the run starts."""
+    """Records, or a file of SQuAD's form (.json, also compressed), of which records are made when the run starts."""
 
     vocab_file: str = ""
     """Tokenizer for its texts: a SentencePiece model or a vocab.txt."""

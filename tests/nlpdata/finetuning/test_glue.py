@@ -1,9 +1,12 @@
 """GLUE folders, real and small: every row, its text and its label, in order."""
 
+import gzip
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
+import zstandard
 
 import nlpdata
 from nlpdata.errors import DataError, UsageError
@@ -105,6 +108,40 @@ def test_both_layouts_of_mrpc_give_the_same_records(tmp_path):
         first, second = (nlpdata.open_records(result.files[split])[:] for result in made)
         rows = [sorted(map(bytes, records["input_ids"])) for records in (first, second)]
         assert rows[0] == rows[1], split
+
+
+def contents_of(result):
+    """split -> the bytes of its records."""
+    return {split: [path.read_bytes() for path in map(Path, paths)] for split, paths in result.files.items()}
+
+
+def test_files_of_a_folder_may_be_compressed(tmp_path, make):
+    """A layout of each kind gives the records of its plain files; of a folder that lacks a file the usual name is told."""
+    folders = [(tmp_path / "MRPC", "mrpc"), (tmp_path / "original", "mrpc"), (tmp_path / "paws", "pawsx")]
+    (mrpc, _), (original, _), (paws, _) = folders
+    pair = ("1", "2", "the fox", "a fox")
+    for folder, names in ((mrpc, ("train.tsv", "dev.tsv")), (original, ("msr_paraphrase_train.txt",))):
+        for name in names:
+            write(folder / name, "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", ("1", *pair), ("0", "3", *pair[1:]))
+    write(original / "dev_ids.tsv", "1\t2")
+    for name in ("train.tsv", "dev_2k.tsv", "test_2k.tsv"):
+        write(paws / "en" / name, "id\tsentence1\tsentence2\tlabel", ("1", "the fox", "a fox", "1"))
+    plain = {path: contents_of(make(path, output=f"{path.name}-plain", task=task)) for path, task in folders}
+    for path in [path for folder in plain for path in folder.rglob("*.t*")]:
+        suffix, compress = (".gz", gzip.compress) if path.suffix == ".tsv" else (".zst", zstandard.compress)
+        path.with_name(path.name + suffix).write_bytes(compress(path.read_bytes()))
+        path.unlink()
+    for path, task in folders:
+        assert contents_of(make(path, output=f"{path.name}-packed", task=task)) == plain[path]
+
+    (mrpc / "train.tsv.gz").unlink()
+    with pytest.raises(DataError, match=r"MRPC/train\.tsv: missing, so there is no train split"):
+        make(mrpc, task="mrpc")
+    (original / "dev_ids.tsv.gz").unlink()
+    with pytest.raises(
+        DataError, match=r"dev_ids\.tsv: missing\. Expected it next to msr_paraphrase_train\.txt\.zst, or train"
+    ):
+        make(original, task="mrpc")
 
 
 SMALL = {  # task: (file, header, row, texts of the row, label)

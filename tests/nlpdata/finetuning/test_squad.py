@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -218,12 +219,12 @@ def test_a_test_file_needs_no_answers(tmp_path, make, records):
     assert "token_char_start" in record
 
 
-def test_gzip_and_folders(tmp_path, make):
+def test_compressed_files_and_folders(tmp_path, make):
     source = squad(tmp_path / "x.json", (CONTEXT, ("q1", "who ?", [("fox", 4)], False)))
     folder = tmp_path / "squad"
     folder.mkdir()
-    for name in ("train-v1.1.json.gz", "dev-v1.1.json.gz"):
-        (folder / name).write_bytes(gzip.compress(source.read_bytes()))
+    for name, compress in (("train-v1.1.json.gz", gzip.compress), ("dev-v1.1.json.zst", zstandard.compress)):
+        (folder / name).write_bytes(compress(source.read_bytes()))
     assert set(make(folder, task="squad", max_seq_length=64, max_query_length=16).files) == {"train", "dev"}
 
 
