@@ -50,8 +50,22 @@ def fault(value: Mapping, kinds: Mapping[str, Kind]) -> str | None:
     for path, kind in kinds.items():
         for place, found in _values(value, path.split(".")):
             if not kind.fits(found):
-                return f"{place} is {str(found)[:80]}, expected {kind.expected}"
+                return f"{place} is {as_written(found)[:80]}, expected {kind.expected}"
     return None
+
+
+def as_written(value: Any, depth: int = 4) -> str:
+    """A value in a message, as a file or a flag writes it: null, not None; true, not True. Below `depth` lists it is left out."""
+    if isinstance(value, dict | list | tuple) and not depth:
+        return "..."
+    if isinstance(value, dict):
+        items = (f"{as_written(key, depth - 1)}: {as_written(each, depth - 1)}" for key, each in value.items())
+        return "{" + ", ".join(items) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(as_written(each, depth - 1) for each in value)}]"
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def _values(value: Any, path: list[str], place: str = "") -> Iterator[tuple[str, object]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from nlpdata.errors import DataError, UsageError, opt
+from nlpdata.files.json_kinds import as_written
 from pretrain.converters.checkpoint import NoConfigurationError
 from pretrain.converters.graph_facts import GraphFacts
 from pretrain.encoders.model_config import means_the_same, published_shapes
@@ -171,12 +172,12 @@ def agreeing(shown: Shown, known: Choice, source: str, stored: bool = False) -> 
     for name, there, here in _contradictions(shown, known):
         if stored:
             raise DataError(
-                f"{source}: its weights show {name} {there!r}, its configuration says {here!r}. Is it the configuration of another "
-                "model?"
+                f"{source}: its weights show {name} {as_written(there)}, its configuration says {as_written(here)}. "
+                "Is it the configuration of another model?"
             )
         raise UsageError(
-            f"{source}: its weights show {name} {there!r}, the configuration says {here!r}. Name the configuration of these "
-            f"weights with {opt('model_config')}."
+            f"{source}: its weights show {name} {as_written(there)}, the configuration says {as_written(here)}. "
+            f"Name the configuration of these weights with {opt('model_config')}."
         )
     own = {name: shown.options[name] for name in _AS_USUAL if name in shown.options}
     kept = {each.name: getattr(known.options, each.name) for each in fields(known.options)}

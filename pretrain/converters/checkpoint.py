@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nlpdata.errors import DataError, Message, UsageError, opt
+from nlpdata.files.json_kinds import as_written
 from nlpdata.tokenizers import Tokenizer
 from pretrain.encoders.model_config import config_files, read_folder_config
 from pretrain.registry import ENCODERS
@@ -133,7 +134,7 @@ def stored_encoder(stored: Any, source: str) -> Choice:
     kind = stored.get("type") if isinstance(stored, dict) else None
     options = stored.get("options") if isinstance(stored, dict) else None
     if not isinstance(kind, str) or not isinstance(options, dict):
-        raise DataError(f"{source}: encoder must have a type and options. Received: {str(stored)[:80]}")
+        raise DataError(f"{source}: encoder must have a type and options. Received: {as_written(stored)[:80]}")
     try:
         ENCODERS.check_stored(kind)
     except UsageError as error:

@@ -22,14 +22,13 @@ def write_google_config(path: Path, encoder: Choice) -> None:
     epsilon, activation = options.pop("layer_norm_eps", _EPSILON), options.get("hidden_act")
     faults = []
     if activation is not None and activation not in google.written_activations:
-        faults.append(f"hidden_act {activation!r}: its gelu is the tanh approximation")
+        faults.append(f"lacks the hidden_act {activation!r}: its gelu is the tanh approximation")
     if epsilon != _EPSILON:
-        faults.append(f"layer_norm_eps {epsilon}: its own is {_EPSILON}")
-    faults += [fault for fault in [google.lacks(encoder.options)] if fault]
+        faults.append(f"computes with a layer_norm_eps of {_EPSILON}, not {epsilon}")
+    if lacking := google.lacks(encoder.options):
+        faults.append(f"lacks {lacking}")
     if faults:
-        raise UsageError(
-            f"Google's code, which reads this format, has no {faults[0]}. Use {opt('format', 'hf')} or native."
-        )
+        raise UsageError(f"Google's code, which reads this format, {faults[0]}. Use {opt('format', 'hf')} or native.")
     if activation is not None:
         options["hidden_act"] = google.written_activations[activation]
     path.write_text(json.dumps(google.to_config(options), indent=2, sort_keys=True) + "\n", encoding="utf-8")

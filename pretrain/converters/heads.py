@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from nlpdata.errors import DataError
+from nlpdata.files.json_kinds import as_written
 from pretrain.converters.checkpoint import Checkpoint, Head
 from pretrain.settings.schema import KINDS
 
@@ -158,7 +159,7 @@ def _check_labels(checkpoint: Checkpoint, head: Head, rows: int) -> None:
 def check_facts(facts: Any, source: str) -> None:
     """DataError where a fact about a model has the wrong type."""
     if not isinstance(facts, dict):
-        raise DataError(f"{source}: expected an object of facts about the model. Received: {str(facts)[:40]}")
+        raise DataError(f"{source}: expected an object of facts about the model. Received: {as_written(facts)[:40]}")
     names = facts.get("label_names")
     length = facts.get("seq_length")
     for name, right, expected in (
@@ -173,4 +174,4 @@ def check_facts(facts: Any, source: str) -> None:
         ("version_2_with_negative", isinstance(facts.get("version_2_with_negative"), bool | None), "true or false"),
     ):
         if not right:
-            raise DataError(f"{source}: {name} must be {expected}. Received: {str(facts[name])[:40]}")
+            raise DataError(f"{source}: {name} must be {expected}. Received: {as_written(facts[name])[:40]}")

@@ -14,6 +14,7 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files.json_files import read_object
+from nlpdata.files.json_kinds import as_written
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import heads_of
 from pretrain.encoders.published import HuggingFaceForm, published_form
@@ -46,7 +47,7 @@ class HeadConfig:
         """(our heads that are to be read from these tensors, heads of other classes -> why they are left out)."""
         names = self._fields.get("architectures") or []
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise DataError(f"{self._path}: architectures must be a list of names. Received: {str(names)[:60]}")
+            raise DataError(f"{self._path}: architectures must be a list of names. Received: {as_written(names)[:60]}")
         if not names:
             return self._by_shape(form, tensors)
         classes = {
@@ -83,13 +84,13 @@ class HeadConfig:
         if problem is not None:
             if not isinstance(problem, str) or problem not in _PROBLEMS:
                 raise DataError(
-                    f"{self._path}: problem_type must be one of {', '.join(_PROBLEMS)}. Received: {str(problem)[:40]!r}"
+                    f"{self._path}: problem_type must be one of {', '.join(_PROBLEMS)}. Received: {as_written(problem)[:40]}"
                 )
             facts["kind"] = _PROBLEMS[problem]
         number = self._fields.get("num_labels")
         if number is not None and (type(number) is not int or number != rows):
             raise DataError(
-                f"{self._path}: num_labels is {str(number)[:40]}, the classifier ({_CLASSIFIER}) has {rows} rows"
+                f"{self._path}: num_labels is {as_written(number)[:40]}, the classifier ({_CLASSIFIER}) has {rows} rows"
             )
         names = self._names(rows)
         return facts | ({"label_names": names} if names else {})
@@ -121,12 +122,12 @@ def _pairs(value: Any, expected: str, swapped: bool = False) -> list[tuple]:
     if value is None:
         return []
     if not isinstance(value, dict):
-        raise DataError(f"{expected}. Received: {str(value)[:60]}")
+        raise DataError(f"{expected}. Received: {as_written(value)[:60]}")
     pairs = []
     for key, other in value.items():
         id, name = (other, key) if swapped else (key, other)
         if not re.fullmatch(r"[0-9]{1,9}", str(id)) or isinstance(name, dict | list | None):
-            raise DataError(f"{expected}. Received: {str(value)[:60]}")
+            raise DataError(f"{expected}. Received: {as_written(value)[:60]}")
         pairs.append((str(name), int(id)) if swapped else (int(id), str(name)))
     return pairs
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import read_object
+from nlpdata.files.json_kinds import as_written
 from nlpdata.files.unpacking import shown
 from pretrain.converters import safetensors, torch_pickle
 from pretrain.encoders.weight_names import WORD_EMBEDDINGS, WeightNames
@@ -119,17 +120,17 @@ class _Sharded(Mapping):
     def __init__(self, path: Path) -> None:
         places = read_object(path).get("weight_map")
         if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
-            raise DataError(f"{path}: not an index of files of weights: weight_map is {str(places)[:40]}")
+            raise DataError(f"{path}: not an index of files of weights: weight_map is {as_written(places)[:40]}")
         folder, files = path.parent, sorted(set(places.values()))
         there = {file.name for file in folder.iterdir() if file.is_file()}
         absent = [file for file in files if file not in there]
         if absent:
-            raise DataError(f"{path}: names {', '.join(absent)[:200]!r}, which is not a file next to it")
+            raise DataError(f"{path}: names files that are not next to it: {', '.join(absent)[:200]!r}")
         extra = sorted(
             file.name for file in folder.iterdir() if _is_shard(file.name, path.name) and file.name not in files
         )
         if extra:
-            raise DataError(f"{path}: {', '.join(extra)} is next to it, and it does not name that file")
+            raise DataError(f"{path}: does not name {', '.join(extra)[:200]}, which the folder holds")
         shards = {file: _read_file(folder / file) for file in files}
         for name, file in places.items():
             if name not in shards[file]:

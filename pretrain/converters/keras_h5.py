@@ -169,7 +169,7 @@ def _groups(checkpoint: Checkpoint) -> tuple[dict, dict]:
         raise UsageError(f"{checkpoint.source}: format h5 has no place for {' and '.join(others)} of an encoder")
     refuse_unwritten(checkpoint, names, "h5")
     if "encoder/pooler/kernel" not in checkpoint.weights:
-        raise UsageError(f"{checkpoint.source}: has no pooler, and format h5 cannot do without")
+        raise UsageError(f"{checkpoint.source}: has no pooler, and format h5 needs one")
     tensors = give(checkpoint, names)
     encoder = {name: array for name, array in tensors.items() if name.startswith("albert_model/")}
     heads = {name: array for name, array in tensors.items() if name.startswith("cls/")}

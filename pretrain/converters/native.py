@@ -22,6 +22,7 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import read_object
+from nlpdata.files.json_kinds import as_written
 from nlpdata.files.pointers import refuse_pointer_at
 from nlpdata.files.writing import new_folder, sync_folder
 from pretrain.converters.checkpoint import Checkpoint, encoder_fields, stored_encoder
@@ -96,10 +97,10 @@ def read_info(folder: Path) -> dict:
         *((f"config.trainer.{name}", trainer.get(name), str | None) for name in _WORDS_OF_TRAINER),
     ):
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise DataError(f"{folder} is damaged: {INFO}: {name} is {str(value)[:40]}")
+            raise DataError(f"{folder} is damaged: {INFO}: {name} is {as_written(value)[:40]}")
     for at, each in enumerate(recoveries):
         if not _is_recovery(each):
-            raise DataError(f"{folder} is damaged: {INFO}: recoveries[{at}] is {str(each)[:40]}")
+            raise DataError(f"{folder} is damaged: {INFO}: recoveries[{at}] is {as_written(each)[:40]}")
     check_facts(info.get("data", {}), str(folder / INFO))
     if step_of(Path(folder)) not in (None, info["step"]):
         raise DataError(f"{folder} is damaged: {INFO} is of step {info['step']}")

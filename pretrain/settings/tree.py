@@ -18,11 +18,12 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any
 
 from nlpdata.errors import UsageError, closest
+from nlpdata.files.json_kinds import as_written
 from pretrain.registry import Registry
 from pretrain.settings.dialects import garden
 from pretrain.settings.fields import Choice
 from pretrain.settings.schema import ExperimentConfig
-from pretrain.settings.values import as_written, parse_value, plain_value
+from pretrain.settings.values import parse_value, plain_value
 
 _log = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Literal, Union
 
 from nlpdata.errors import closest
+from nlpdata.files.json_kinds import as_written
 
 _BOOLEANS = {
     **dict.fromkeys(("true", "yes", "on", "1", "t", "y"), True),
@@ -75,18 +76,6 @@ def parse_value(hint: Any, value: Any, bounds: Bounds | None = None) -> Any:
 
 def _plain(number: float) -> str:
     return str(number).removesuffix(".0")
-
-
-def as_written(value: Any, depth: int = 4) -> str:
-    """A value in a message, as a file or a flag writes it: null is not Python's None. What is below `depth` lists is left out."""
-    if isinstance(value, dict | list | tuple) and not depth:
-        return "..."
-    if isinstance(value, dict):
-        items = (f"{as_written(key, depth - 1)}: {as_written(each, depth - 1)}" for key, each in value.items())
-        return "{" + ", ".join(items) + "}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(as_written(each, depth - 1) for each in value)}]"
-    return "null" if value is None else repr(value)
 
 
 def describe(*hints: Any) -> str:

@@ -15,6 +15,7 @@ from nlpdata.errors import UsageError, closest, opt
 from nlpdata.files import PathName
 from nlpdata.files.fetching import local_only
 from nlpdata.files.json_files import read_object, write_file, write_json
+from nlpdata.files.json_kinds import as_written
 from nlpdata.finetuning.datasets import SPELLINGS, plain_name
 from nlpdata.registry import user_modules
 from nlpdata.reports.run_facts import GLUE_FILE
@@ -243,8 +244,8 @@ def make_records(options: GlueOptions, name: str, splits: Sequence[str], tokeniz
     other = [key for key in wanted if wanted[key] != found[key]]
     if other:
         raise UsageError(
-            f"{folder} has records of another {other[0]} ({found[other[0]]}, expected {wanted[other[0]]}). Use another "
-            f"{opt('output')}, or remove that folder."
+            f"{folder} has records of another {other[0]} ({as_written(found[other[0]])}, expected "
+            f"{as_written(wanted[other[0]])}). Use another {opt('output')}, or remove that folder."
         )
     return folder
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from nlpdata.errors import DataError
 from nlpdata.files import PathName
 from nlpdata.files.json_files import read_object, write_json
+from nlpdata.files.json_kinds import as_written
 from nlpdata.reports.run_facts import CONFIG_FILE, EVAL_RESULTS, SEEDS_FILE
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.yaml_files import compare_saved
@@ -60,8 +61,8 @@ def _known_results(path: Path) -> dict[str, dict]:
     for result in results:
         if not isinstance(result, dict) or not all(isinstance(value, int | float) for value in result.values()):
             raise DataError(
-                f"{path}: runs must give the metrics of each run. Received: {str(runs)[:60]}. Remove the file: finished runs are "
-                "not trained again."
+                f"{path}: runs must give the metrics of each run. Received: {as_written(runs)[:60]}. Remove the file: "
+                "finished runs are not trained again."
             )
     return runs
 

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from nlpdata.errors import DataError, UsageError, closest
+from nlpdata.files.json_kinds import as_written
 from nlpdata.files.yaml_faults import YAML_FAULTS, yaml_fault
 from pretrain.tasks.metrics import Better
 
@@ -168,6 +169,13 @@ def _number(text: object) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def _given(value: object) -> str:
+    """A value in a message; what a file gives as null, or does not give, is nothing."""
+    if value is None:
+        return "nothing"
+    return value if isinstance(value, str) else as_written(value)
+
+
 def _plain(value: float, whole: bool) -> float | int:
     return int(value) if whole and not value % 1 else value
 
@@ -178,11 +186,14 @@ def checked(spec: dict, place: str) -> dict:
     unknown = set(spec) - {"parameterId", "scaleType", "conditionalParameterSpecs", *_KINDS}
     if len(kinds) != 1 or unknown:
         raise UsageError(
-            f"{place}: a parameter has parameterId, one of {', '.join(_KINDS)}, and scaleType. Received: {', '.join(spec)}."
+            f"{place}: a parameter has parameterId, one of {', '.join(_KINDS)}, and scaleType. Received: "
+            f"{', '.join(map(_given, spec)) or 'nothing'}."
         )
     scale, content = spec.get("scaleType"), spec[kinds[0]]
     if scale is not None and scale not in SCALES.values():
-        raise UsageError(f"{place}: scaleType must be one of {', '.join(SCALES.values())}. Received: {scale!r}.")
+        raise UsageError(
+            f"{place}: scaleType must be one of {', '.join(SCALES.values())}. Received: {as_written(scale)}."
+        )
     content = content if isinstance(content, dict) else {}
     if kinds[0] in ("discreteValueSpec", "categoricalValueSpec"):
         return {**spec, kinds[0]: {"values": _values(content.get("values"), kinds[0] == "discreteValueSpec", place)}}
@@ -190,25 +201,27 @@ def checked(spec: dict, place: str) -> dict:
     low, high = (_number(value) for value in given)
     if low is None or high is None or low >= high:
         raise UsageError(
-            f"{place}: the lower bound must be a number below the upper one. Received: {given[0]} and {given[1]}."
+            f"{place}: the lower bound must be a number below the upper one. Received: {_given(given[0])} and {_given(given[1])}."
         )
     whole = kinds[0] == "integerValueSpec"
     if whole and (low % 1 or high % 1):
-        raise UsageError(f"{place}: the bounds must be whole numbers. Received: {given[0]} and {given[1]}.")
+        raise UsageError(
+            f"{place}: the bounds must be whole numbers. Received: {_given(given[0])} and {_given(given[1])}."
+        )
     if scale == SCALES["log"] and low <= 0:
-        raise UsageError(f"{place}: on a log scale the lower bound must be above 0. Received: {given[0]}.")
+        raise UsageError(f"{place}: on a log scale the lower bound must be above 0. Received: {_given(given[0])}.")
     return {**spec, kinds[0]: {"minValue": _plain(low, whole), "maxValue": _plain(high, whole)}}
 
 
 def _values(values: Any, are_numbers: bool, place: str) -> list:
     if not isinstance(values, list) or len(set(map(str, values))) < max(len(values), 2):
-        raise UsageError(f"{place}: expected two different values or more. Received: {values}.")
+        raise UsageError(f"{place}: expected two different values or more. Received: {_given(values)}.")
     if not are_numbers:
         return [str(value) for value in values]
     numbers = [_number(value) for value in values]
     found = [number for number in numbers if number is not None]
     if len(found) < len(numbers):
-        raise UsageError(f"{place}: discrete values must be numbers. Received: {values}.")
+        raise UsageError(f"{place}: discrete values must be numbers. Received: {as_written(values)}.")
     return [_plain(number, whole=True) for number in sorted(found)]
 
 
@@ -245,7 +258,7 @@ def study_of_file(path: Path) -> Study:
     if "maxFailedTrialCount" in content:
         more["maxFailedTrialCount"] = _count(content, "maxFailedTrialCount", str(path))
     return Study(
-        str(metrics[0].get("metricId", "")),
+        str(metrics[0].get("metricId") or ""),
         _goal(metrics[0].get("goal"), f"{path}: studySpec.metrics"),
         _parameters(spec.get("parameters"), "parameterId", f"{path}: studySpec.parameters"),
         _count(content, "maxTrialCount", str(path)),
@@ -272,14 +285,14 @@ def _older_study(spec: Any, place: str) -> Study:
         kind = _OLDER_TYPES.get(str(each.get("type"))) if isinstance(each, dict) else None
         if kind is None:
             raise UsageError(
-                f"{place}.params: a parameter has a type of {', '.join(_OLDER_TYPES)}. Received: {each!r}."
+                f"{place}.params: a parameter has a type of {', '.join(_OLDER_TYPES)}. Received: {as_written(each)}."
             )
         values = each.get("discreteValues") or each.get("categoricalValues")
         content = {"values": values} if values else {name: each.get(name) for name in ("minValue", "maxValue")}
         scale = {"scaleType": each["scaleType"]} if each.get("scaleType") not in (None, "NONE") else {}
         params.append({"parameterId": each.get("parameterName"), kind: content, **scale})
     return Study(
-        str(spec.get("hyperparameterMetricTag", "")),
+        str(spec.get("hyperparameterMetricTag") or ""),
         _goal(spec.get("goal"), f"{place}.goal"),
         _parameters(params, "parameterName", f"{place}.params"),
         _count(spec, "maxTrials", place),
@@ -294,7 +307,7 @@ def _parameters(specs: Any, called: str, place: str) -> dict[str, dict]:
         here = f"{place}[{number}]"
         name = spec.get("parameterId") if isinstance(spec, dict) else None
         if not isinstance(name, str) or not name or name in found:
-            raise UsageError(f"{here}: {called} must be the name of a flag, each once. Received: {name!r}.")
+            raise UsageError(f"{here}: {called} must be the name of a flag, each once. Received: {_given(name)}.")
         found[name] = checked(spec, here)
     return found
 
@@ -303,18 +316,20 @@ def _goal(value: Any, place: str) -> str:
     if value in (None, "", "GOAL_TYPE_UNSPECIFIED"):
         return ""
     if value not in _GOALS.values():
-        raise UsageError(f"{place}: the goal must be MAXIMIZE or MINIMIZE. Received: {value!r}.")
+        raise UsageError(f"{place}: the goal must be MAXIMIZE or MINIMIZE. Received: {as_written(value)}.")
     return value
 
 
 def _count(content: Mapping, name: str, place: str) -> int:
     value = content.get(name, 0)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise UsageError(f"{place}: {name} must be a whole number. Received: {value!r}.")
+        raise UsageError(f"{place}: {name} must be a whole number. Received: {as_written(value)}.")
     return value
 
 
 def _refuse_unknown(content: Mapping, known: Sequence[str], place: str) -> None:
     for name in content:
         if name not in known:
-            raise UsageError(f"{place}: no field {name!r}.{closest(name, known)} Known: {', '.join(known)}.")
+            raise UsageError(
+                f"{place}: no field {as_written(name)}.{closest(str(name), known)} Known: {', '.join(known)}."
+            )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 from nlpdata.errors import UsageError
+from nlpdata.files.json_kinds import as_written
 from pretrain.encoders.published import GoogleForm, HuggingFaceForm, PublishedForm
 from pretrain.encoders.weight_names import (
     EMBEDDINGS,
@@ -127,21 +128,25 @@ class BertConfig(Config):
         for name in self.sizes:
             value = getattr(self, name)
             if type(value) is not int or value < 1:
-                raise UsageError(f"{name} must be a whole number above 0. Received: {value!r}")
+                raise UsageError(f"{name} must be a whole number above 0. Received: {as_written(value)}")
             if value > _MOST.get(name, _WIDEST):
                 raise UsageError(f"{name} must be at most {_MOST.get(name, _WIDEST)}. Received: {value}")
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             if not (_is_number(getattr(self, name)) and 0 <= getattr(self, name) < 1):
-                raise UsageError(f"{name} must be at least 0 and below 1. Received: {getattr(self, name)!r}")
+                raise UsageError(f"{name} must be at least 0 and below 1. Received: {as_written(getattr(self, name))}")
         for name in ("initializer_range", "layer_norm_eps"):
             if not (_is_number(getattr(self, name)) and 0 < getattr(self, name) < math.inf):
-                raise UsageError(f"{name} must be above 0. Received: {getattr(self, name)!r}")
+                raise UsageError(f"{name} must be above 0. Received: {as_written(getattr(self, name))}")
         activations = get_args(BertConfig.__annotations__["hidden_act"])
         if self.hidden_act not in activations:
-            raise UsageError(f"hidden_act must be one of {', '.join(activations)}. Received: {self.hidden_act!r}")
+            raise UsageError(
+                f"hidden_act must be one of {', '.join(activations)}. Received: {as_written(self.hidden_act)}"
+            )
         for name, parts in (("attention", ATTENTIONS), ("feed_forward", FEED_FORWARDS)):
             if not isinstance(getattr(self, name), str):
-                raise UsageError(f"{name} must be one of {', '.join(parts)}. Received: {getattr(self, name)!r}")
+                raise UsageError(
+                    f"{name} must be one of {', '.join(parts)}. Received: {as_written(getattr(self, name))}"
+                )
             parts.target(getattr(self, name))
         width = getattr(self, self.split_over_heads)
         if width % self.num_attention_heads:

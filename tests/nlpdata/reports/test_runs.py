@@ -178,7 +178,7 @@ def test_data_and_classes_of_a_run(tmp_path):
     classes[1]["support"] = "many"
     (folder / "eval_report.json").write_text(json.dumps(found))
     (fault,) = read_run(folder).faults
-    assert fault.endswith("classes[1].support is many, expected a whole number from 0 to 4611686018427387904")
+    assert fault.endswith("classes[1].support is 'many', expected a whole number from 0 to 4611686018427387904")
 
 
 def test_the_input_of_several_splits_is_not_that_of_one():
@@ -261,7 +261,7 @@ def test_damage_is_named_and_the_rest_is_shown(tmp_path):
     faults = "\n".join(run.faults)
     for said in (
         "metrics.jsonl: 3 lines are not metrics of a step, and are left out: 10, 11, 12",
-        "run.json: calls[0].first_step is <script>, expected a whole number",
+        "run.json: calls[0].first_step is '<script>', expected a whole number",
         "eval_results.json: not JSON",
         "state.json: expected a JSON object",
     ):

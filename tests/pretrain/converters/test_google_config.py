@@ -39,11 +39,14 @@ def test_an_encoder_without_a_form_has_no_names_and_no_files(tmp_path):
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        ({"hidden_act": "gelu"}, "no hidden_act 'gelu': its gelu is the tanh approximation"),
-        ({"layer_norm_eps": 1e-6}, "no layer_norm_eps 1e-06: its own is 1e-12"),
+        (
+            {"hidden_act": "gelu"},
+            "which reads this format, lacks the hidden_act 'gelu': its gelu is the tanh approximation",
+        ),
+        ({"layer_norm_eps": 1e-6}, "which reads this format, computes with a layer_norm_eps of 1e-12, not 1e-06"),
         (
             {"embedding_size": 8, "embedding_projection": True},
-            r"no a projection of embeddings of the hidden size \(8\)",
+            r"which reads this format, lacks a projection of embeddings of the hidden size \(8\)",
         ),
     ],
 )

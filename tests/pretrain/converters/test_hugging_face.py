@@ -143,7 +143,7 @@ def test_a_shard_that_is_gone_and_an_index_next_to_a_whole_file(models, tmp_path
     folder, tensors, _ = put(tmp_path, models)
     in_shards(folder, tensors, "bin")
     (folder / "pytorch_model-00002-of-00003.bin").unlink()
-    with pytest.raises(DataError, match=r"names .pytorch_model-00002-of-00003.bin., which is not a file next to it"):
+    with pytest.raises(DataError, match=r"names files that are not next to it: 'pytorch_model-00002-of-00003.bin'"):
         read_checkpoint(str(folder))
     (folder / "pytorch_model.bin").write_bytes(as_archive(tensors))
     with pytest.raises(UsageError, match=r"holds pytorch_model.bin and pytorch_model.bin.index.json: which is meant"):
@@ -295,7 +295,7 @@ def test_an_index_that_names_what_no_file_is_called(models, tmp_path):
     folder, *_ = put(tmp_path, models)
     for name in ("x" * 300, "../model.safetensors", "a\0b", "", "."):
         (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}))
-        with pytest.raises(DataError, match=r"index\.json: names .*, which is not a file next to it"):
+        with pytest.raises(DataError, match=r"index\.json: names files that are not next to it: "):
             read_checkpoint(str(folder))
 
 

@@ -259,9 +259,9 @@ def test_shards_that_contradict_their_index(sharded):
         ({name: file for name, file in places.items() if name != names[3]}, f"does not name {names[3]}, which is in"),
         (
             {name: file for name, file in places.items() if file == files[0]},
-            f"{files[1]} is next to it, and it does not",
+            f"does not name {files[1]}, which the folder holds",
         ),
-        (places | {names[1]: f"../sharded/{files[0]}"}, "which is not a file next to it"),
+        (places | {names[1]: f"../sharded/{files[0]}"}, "names files that are not next to it"),
         (places | {names[1]: 3}, "weight_map is"),
     ):
         index(folder, wrong)

@@ -107,6 +107,13 @@ RATE = {"parameterId": "learning_rate", "doubleValueSpec": {"minValue": 1, "maxV
         ({"studySpec": {"parameters": [{"parameterId": "x"}]}}, "studySpec.parameters[0]: a parameter has parameterId, one of"),
         ({"studySpec": {"parameters": [{**RATE, "scale": "log"}]}}, "a parameter has parameterId, one of"),
         ({"studySpec": {"parameters": [{**RATE, "scaleType": "LOG"}]}}, "scaleType must be one of UNIT_LINEAR_SCALE"),
+        ({"studySpec": {"parameters": [{**RATE, "doubleValueSpec": {"maxValue": 2}}]}}, "upper one. Received: nothing and 2."),
+        ({"studySpec": {"parameters": [{"parameterId": None}]}}, "the name of a flag, each once. Received: nothing."),
+        ({"studySpec": {"parameters": [{"parameterId": "x", "discreteValueSpec": None}]}}, "or more. Received: nothing."),
+        ({"studySpec": {"parameters": [{"parameterId": "x", "discreteValueSpec": {"values": [None, 1]}}]}}, "Received: [null, 1]."),
+        ({"studySpec": {"metrics": [{**METRIC, "goal": False}]}}, "MAXIMIZE or MINIMIZE. Received: false."),
+        ({"studySpec": {}, "maxTrialCount": None}, "maxTrialCount must be a whole number. Received: null."),
+        ({"hyperparameters": {"params": [None]}}, "DISCRETE, CATEGORICAL. Received: null."),
         ({"studySpec": {}, "maxTrialCount": "3"}, "maxTrialCount must be a whole number. Received: '3'"),
         ({"hyperparameters": {"goals": 1}}, "hyperparameters: no field 'goals'. Did you mean goal?"),
         ({"hyperparameters": {"params": [{"type": "FLOAT"}]}}, "a parameter has a type of DOUBLE, INTEGER"),
@@ -119,6 +126,18 @@ def test_files_that_are_no_study(tmp_path, content, message):
     with pytest.raises(UsageError) as caught:
         study_of_file(path)
     assert message in str(caught.value)
+
+
+def test_names_that_are_no_text(tmp_path):
+    """YAML has them; a metric of null is none, not one that is called None."""
+    (tmp_path / "study.yaml").write_text("studySpec: {metrics: [{metricId: null}], 1: 2}")
+    with pytest.raises(UsageError, match=r"studySpec: no field 1\. Known: metrics"):
+        study_of_file(tmp_path / "study.yaml")
+    (tmp_path / "study.yaml").write_text("studySpec: {metrics: [{metricId: null}]}")
+    assert study_of_file(tmp_path / "study.yaml").metric == ""
+    (tmp_path / "study.yaml").write_text("studySpec: {parameters: [{parameterId: x, 1: 2}]}")
+    with pytest.raises(UsageError, match=r"and scaleType\. Received: parameterId, 1\."):
+        study_of_file(tmp_path / "study.yaml")
 
 
 def test_a_file_that_is_not_yaml(tmp_path):

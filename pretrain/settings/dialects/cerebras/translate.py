@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from nlpdata.errors import UsageError, closest
+from nlpdata.files.json_kinds import as_written
 from pretrain.settings.dialects.cerebras.inputs import SECTIONS, TEXT_SETS, input_fields
 from pretrain.settings.dialects.cerebras.keys import DEFAULTS, KEYS, OPTIMIZERS
 from pretrain.settings.dialects.cerebras.schedule import learning_rate_layer
 from pretrain.settings.fields import MOST_EXAMPLES
-from pretrain.settings.values import as_written, parse_value
+from pretrain.settings.values import parse_value
 from pretrain.settings.yaml_files import find_config, read_yaml
 
 _log = logging.getLogger(__name__)
