@@ -3,11 +3,11 @@
 _GROUPS = {
     "Input": (
         "input", "more", "files", "task", "tfds", "tfds_data_dir", "tfds_splits", "splits", "dev_input", "test_input",
-        "eval_fraction", "language", "text_key", "limit_documents", "invalid_utf8", "on_bad_row", "accept_loss",
+        "eval_fraction", "language", "level", "text_key", "limit_documents", "invalid_utf8", "on_bad_row", "accept_loss",
         "sample_lines", "max_line_bytes", "limit", "first", "evaluation", "ngram",
     ),
     "Format": (
-        "text_field", "text_column", "text_b_column",
+        "text_field", "text_column", "text_b_column", "choice_columns",
         "label_column", "label_separator", "header", "format", "delimiter", "encoding",
     ),
     "Documents and sentences": ("documents", "line_breaks", "max_sentence_bytes"),
@@ -27,7 +27,7 @@ _GROUPS = {
         "masking", "max_predictions_per_seq", "masked_lm_prob", "max_ngram", "favor_shorter_ngram", "whole_word",
     ),
     "Questions (squad)": ("doc_stride", "max_query_length", "version_2_with_negative", "windows_without_answer"),
-    "Questions with choices": ("choice_columns", "max_qa_length", "blank", "level"),
+    "Multiple choice (choice, race, swag)": ("max_qa_length", "blank"),
     "Output": (
         "output", "meta", "num_shards", "compression", "feature_names", "train_output", "dev_output", "test_output",
         "overwrite",

@@ -1,7 +1,7 @@
 """Older options that are not one option here: each is a function from its value to arguments of ours.
 
-Sources: spm_train (google/sentencepiece), and create_pretraining_data.py of google-research/albert, of kamalkraj/ALBERT-TF2.0 and
-of the TensorFlow Model Garden. Those that only have another name are in nlpdata.cli.aliases.
+Sources: spm_train (google/sentencepiece), create_pretraining_data.py of google-research/albert, of kamalkraj/ALBERT-TF2.0 and of
+the TensorFlow Model Garden, and run_race.py of the first. Those that only have another name are in nlpdata.cli.aliases.
 """
 
 import logging
@@ -180,9 +180,17 @@ _CREATE_PRETRAINING_DATA = {
     "input-file-mode": Older(lambda value: []),  # how the file is opened
 }
 
+
+def _level(level: str) -> Older:
+    """run_race's switch that leaves one level of RACE."""
+    return Older(lambda value: ["--level", level] if parse_bool(f"{level}_only", value) else [], is_switch=True)
+
+
 OLDER: dict[tuple[str, str], Older] = {
     **{("train-tokenizer", name): each for name, each in _SPM_TRAIN.items()},
     **{("create-pretraining", name): each for name, each in _CREATE_PRETRAINING_DATA.items()},
     ("create-finetuning", "tokenization"): Older(_tokenization),
+    ("create-finetuning", "high-only"): _level("high"),
+    ("create-finetuning", "middle-only"): _level("middle"),
 }
 """(command, name without dashes, with hyphens) -> the option."""

@@ -35,6 +35,8 @@ DATASETS = Registry(
         "pawsx": "nlpdata.finetuning.crosslingual:open_pawsx",
         "imdb": "nlpdata.finetuning.imdb:open_imdb",
         "squad": "nlpdata.finetuning.squad:open_squad",
+        "race": "nlpdata.finetuning.race:open_race",
+        "swag": "nlpdata.finetuning.race:open_swag",
         "classification": "nlpdata.finetuning.tabular:open_tabular",
         "pair": "nlpdata.finetuning.tabular:open_tabular",
         "regression": "nlpdata.finetuning.tabular:open_tabular",
@@ -64,6 +66,7 @@ SPELLINGS = {
     "squadv2": "squad",
     "squadv20": "squad",
     "multiplechoice": "choice",
+    "swagaf": "swag",
 }
 OWN_FILES = ("classification", "pair", "regression", "multilabel", "choice")
 KINDS = ("classification", "regression", "multilabel", "squad", "choice")

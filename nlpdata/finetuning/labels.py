@@ -57,7 +57,7 @@ class RowReader:
 
     def _of_choice(self, row: Row, choices: tuple[str, ...]) -> tuple | BadRow:
         if len(choices) != self._choices:
-            return self._bad("choices", row, f"{len(choices)} choices, expected {self._choices} as in most rows")
+            return self._bad("choices", row, f"{len(choices)} choices, expected {self._choices}")
         if not all(text.strip() for text in choices):
             return self._bad("empty_text", row, "an empty choice")
         found = self._choice(row.label, row) if self._split.labelled else None

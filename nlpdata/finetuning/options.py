@@ -86,6 +86,7 @@ class FinetuningOptions(RecordOptions):
         None, "Encoding of CSV, TSV and JSON lines, e.g. cp1252.  [default: UTF-8, or UTF-16 where it is recognised]"
     )
     language: str | None = option(None, "Languages of XNLI and PAWS-X, e.g. en,de.  [default: all]")
+    level: Literal["middle", "high"] | None = option(None, "Level of RACE.  [default: both]")
     doc_stride: int = option(128, "Tokens between the starts of two windows (squad).", least=1, most=MOST_TOKENS)
     max_query_length: int = option(64, "Most tokens of a question (squad).", least=1, most=MOST_TOKENS)
     max_qa_length: int = option(

@@ -126,7 +126,7 @@ def _rows(split: Split) -> Iterator[Texts | BadRow]:
             yield row
         else:
             where = f"{split.files[0]}:{row.where}" if isinstance(row.where, int) else row.where
-            yield Texts((row.text_a, row.text_b) if row.text_b else (row.text_a,), where)
+            yield Texts((row.text_a, *([row.text_b] if row.text_b else []), *row.choices), where)
 
 
 def _squad(path: Path, what: str) -> Iterator[Texts | BadRow]:

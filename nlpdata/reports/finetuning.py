@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from nlpdata.records.contract import choices_of_meta
 from nlpdata.reports.charts import bars, binned, histogram
 from nlpdata.reports.page import Cell, Item, Report, Section, Table, percent, size
 from nlpdata.reports.record_survey import RecordCounts
@@ -112,7 +113,9 @@ def _answers(name: str, counts: RecordCounts) -> list[Item]:
 
 
 def _lengths(facts: RecordFacts) -> Section:
-    items = tuple(lengths(counts, "records", f"Length of records, {name}") for name, counts in facts.groups.items())
+    choices = choices_of_meta(facts.meta)
+    what = "records" if choices == 1 else "choices"
+    items = tuple(lengths(counts, f"Length of {what}, {name}", choices) for name, counts in facts.groups.items())
     return Section("Lengths", "", items)
 
 

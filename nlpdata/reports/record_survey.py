@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nlpdata.execution.executor import Report
-from nlpdata.records.contract import V2_NAMES, odd_features
+from nlpdata.records.contract import V2_NAMES, choices_of_meta, odd_features
 from nlpdata.records.reader import Records, open_records
 from nlpdata.reports.counting import add_counts
 
@@ -52,7 +52,7 @@ class RecordCounts:
     Attributes:
       records, tokens: how many; tokens are without padding, special ones included.
       width: ids of a record, padding included.
-      lengths: tokens of a record -> records.
+      lengths: tokens of a record, or of each of its choices -> how many.
       unknown: tokens that read [UNK].
       pieces: how often each piece occurs, the true one where it is masked: int64; empty where the vocabulary is not known.
       predictions: masked tokens of a record -> records.
@@ -130,19 +130,20 @@ def survey_records(unit: Unit, report: Report) -> RecordCounts:
         count = stop - start
         made.records += count
         if "input_ids" in rows:
-            hashes.append(_count_sequence(made, rows))
+            hashes.append(_count_sequence(made, rows, choices_of_meta(records.meta)))
         _count_labels(made, rows)
         report(count)
     made.hashes = [(unit.number, np.concatenate(hashes))] if hashes else []
     return made
 
 
-def _count_sequence(made: RecordCounts, rows: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Counts tokens and masks; the hashes of the records."""
+def _count_sequence(made: RecordCounts, rows: Mapping[str, np.ndarray], choices: int) -> np.ndarray:
+    """Counts tokens and masks of records with `choices` sequences each; the hashes of the records."""
     ids = rows["input_ids"].copy()
     count, made.width = ids.shape
     mask = rows.get("input_mask", np.ones_like(ids)) == 1
-    lengths = mask.sum(axis=1)
+    each = mask.reshape(count * choices, -1) if made.width % choices == 0 else mask
+    lengths = each.sum(axis=1)
     made.tokens += int(lengths.sum())
     made.lengths.update(lengths.tolist())
     if {f"masked_lm_{name}" for name in ("positions", "ids", "weights")} <= rows.keys():
@@ -155,7 +156,7 @@ def _count_sequence(made: RecordCounts, rows: Mapping[str, np.ndarray]) -> np.nd
         made.pieces += np.bincount(inside, minlength=len(made.pieces))
     if "unk" in _setup.special:
         made.unknown += int(((ids == _setup.special["unk"]) & mask).sum())
-    digests = b"".join(blake2b(ids[row, : lengths[row]].tobytes(), digest_size=8).digest() for row in range(count))
+    digests = b"".join(blake2b(ids[row][mask[row]].tobytes(), digest_size=8).digest() for row in range(count))
     return np.frombuffer(digests, "<u8")
 
 

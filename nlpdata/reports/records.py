@@ -112,7 +112,7 @@ def pretraining_report(facts: RecordFacts) -> Report:
 
 
 def _group(title: str, counts: RecordCounts, names: Sequence[str]) -> Section:
-    items: list[Item] = [lengths(counts, "records")]
+    items: list[Item] = [lengths(counts)]
     if counts.next_sentence:
         labels = {label_in_words(label, names): count for label, count in sorted(counts.next_sentence.items())}
         items.append(bars("Order of the two segments", {"records": labels}, "label"))
@@ -120,9 +120,11 @@ def _group(title: str, counts: RecordCounts, names: Sequence[str]) -> Section:
     return Section(title, "", tuple(items))
 
 
-def lengths(counts: RecordCounts, what: str, title: str = "Length of records") -> Item:
-    """A histogram of tokens without padding."""
-    return histogram(title, counts.lengths, "tokens", what, f"A record has room for {counts.width:,} tokens.")
+def lengths(counts: RecordCounts, title: str = "Length of records", choices: int = 1) -> Item:
+    """A histogram of tokens without padding: of records, or of the choices that each of them has."""
+    what = "record" if choices == 1 else "choice"
+    room = f"A {what} has room for {counts.width // choices:,} tokens."
+    return histogram(title, counts.lengths, "tokens", f"{what}s", room)
 
 
 def token_table(counts: RecordCounts) -> Table:

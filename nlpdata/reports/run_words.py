@@ -29,6 +29,7 @@ _TASKS = {
     "multilabel": "several labels for a text",
     "regression": "a number for a text",
     "squad": "questions about a text",
+    "choice": "one text of several that compete",
 }
 
 

@@ -17,6 +17,10 @@ from tests.pipelines.test_runner import CLOUD, IMAGE
 SOURCES = {  # what `sources` writes -> options
     "RTE": ("--task", "rte", "--num-shards", "3", "--max-seq-length", "32"),
     "own.csv": ("--task", "multilabel", "--eval-fraction", "0.2", "--max-seq-length", "24"),
+    "race.jsonl": (
+        *("--task", "choice", "--text-column", "article", "--text-b-column", "question", "--max-seq-length", "24"),
+        *("--max-qa-length", "9", "--blank", "_", "--num-shards", "2"),
+    ),
     "squad": (
         *("--task", "squad", "--max-seq-length", "48", "--max-query-length", "16", "--doc-stride", "12"),
         *("--num-shards", "2", "--compression", "gzip"),
@@ -30,15 +34,25 @@ CASES = [  # in other processes: tests/pipelines/test_dask.py
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    """A GLUE folder, a CSV file and a SQuAD folder, each of several batches."""
+    """A GLUE folder, a CSV file, JSON lines with choices and a SQuAD folder, each of several batches."""
     folder = tmp_path_factory.mktemp("sources")
-    texts = iter(random_sentences(700, seed=5, words=(4, 20)))
+    texts = iter(random_sentences(850, seed=5, words=(4, 20)))
     header = "index\tsentence1\tsentence2" + "\tlabel"
     for split, count in (("train", 90), ("dev", 40), ("test", 30)):
         rows = [[str(i), next(texts), next(texts), ("entailment", "not_entailment")[i % 2]] for i in range(count)]
         rows = [row[:3] for row in rows] if split == "test" else rows
         write(folder / "RTE" / f"{split}.tsv", header.removesuffix("\tlabel" if split == "test" else ""), *rows)
     write(folder / "own.csv", "text,label", *(f'"{next(texts)}, and",{"a" if i % 2 else "b c"}' for i in range(80)))
+    rows = [
+        {
+            "article": f"{i // 3} {next(texts)}",
+            "question": "_ or not",
+            "choices": [next(texts) for _ in range(3)],
+            "label": i % 3,
+        }
+        for i in range(30)
+    ]
+    write(folder / "race.jsonl", *map(json.dumps, rows))
     for split, count in (("train", 40), ("dev", 30)):
         paragraphs = []
         for i in range(count):

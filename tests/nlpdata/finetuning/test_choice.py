@@ -132,7 +132,7 @@ def test_rows_that_cannot_be_used(tmp_path, make, records):
         ("", "was", ["good", "a", "bad"], 1),
     ]
     said = [
-        "2 choices, expected 3 as in most rows",
+        "2 choices, expected 3",
         r"choice 1 \('choices'\) is empty",
         r"'choices' is 3 \(int\), expected a string",
         r"'choices' is good \(str\), expected a list of texts",
