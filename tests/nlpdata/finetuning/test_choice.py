@@ -195,3 +195,34 @@ def test_they_are_verified_and_shown_choice_by_choice(tmp_path, make):
     faults = "\n".join(nlpdata.verify(path).faults)
     assert "max_seq_length is 16 of 4 choices, its splits.train.features have 48" in faults
     assert "record 0: choice 1: input_mask is not ones followed by zeros" in faults
+
+
+MODULE = """
+from pathlib import Path
+
+from nlpdata.finetuning.datasets import Dataset, Row, Split
+
+
+def open_own(name, inputs, options, choices=3):
+    rows = [Row("the fox", None, "b", 1, ("a dog", "a river", "bad")), Row("the dog", None, 0, 2, ("a dog", "bad"))]
+    return Dataset("own", "choice", (Split("train", (Path(inputs[0]),), lambda: iter(rows)),), choices=choices)
+
+
+def open_single(name, inputs, options):
+    return open_own(name, inputs, options, 1)
+"""
+
+
+def test_a_dataset_of_ones_own(tmp_path, make, records, monkeypatch):
+    (tmp_path / "own_choices.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(
+        DataError, match=r"own_choices\.py:2: 2 choices, expected 3\. Correct the row, or use on_bad_row"
+    ):
+        make(tmp_path / "own_choices.py", task="own_choices:open_own")
+    make(tmp_path / "own_choices.py", task="own_choices:open_own", on_bad_row="skip", max_seq_length=12)
+    assert records()[:]["label_ids"].tolist() == [[1]]
+    with pytest.raises(
+        UsageError, match=r"Dataset\.choices must be how many texts compete in each row, 2 to 64\. Received: 1"
+    ):
+        make(tmp_path / "own_choices.py", task="own_choices:open_single", output="x")
