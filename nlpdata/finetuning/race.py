@@ -1,8 +1,8 @@
 """RACE (Lai et al. 2017), and SWAG (Zellers et al. 2018), as they are published: four texts compete in each row.
 
-RACE: {train,dev,test}/{middle,high}, each with a JSON file an article (1.txt, 2.txt, ...), or with all.txt, its articles as JSON
-lines, which run_race.py of google-research/albert reads. Order: middle before high, files by number. SWAG: train.csv, val.csv,
-test.csv, also compressed.
+RACE: {train,dev,test}/{middle,high}, each with articles as JSON lines: a file an article (1.txt, 2.txt, ...), or all of them in
+all.txt. run_race.py of google-research/albert reads either, in the order of the file system; here middle is before high, and files
+are in the order of their numbers. SWAG: train.csv, val.csv, test.csv. all.txt and tables may be compressed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from nlpdata.errors import DataError, UsageError, opt
-from nlpdata.files.json_files import read_object
 from nlpdata.files.unpacking import unpacked
 from nlpdata.finetuning.choice import with_choice
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input
-from nlpdata.finetuning.lines import MAX_LINE_BYTES, find_file
+from nlpdata.finetuning.lines import find_file
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.tables import TableForm, column_names, read_table, text_fault
 
@@ -96,30 +95,11 @@ def _articles(folder: Path) -> list[Path]:
 
 def _race_rows(files: Sequence[Path], blank: str | None) -> Iterator[Row | BadRow]:
     for path in files:
-        if not path.name.startswith(_JOINED):
-            yield from _of_file(path, blank)
-            continue
         for item in read_table(path, TableForm("jsonl"), _KEYS):
             if isinstance(item, BadRow):
                 yield item
             else:
                 yield from _questions(path, item[0], dict(zip(_KEYS, item[1], strict=True)), blank)
-
-
-def _of_file(path: Path, blank: str | None) -> Iterator[Row | BadRow]:
-    if path.stat().st_size > MAX_LINE_BYTES:
-        yield BadRow("too_long", f"{path}: over {MAX_LINE_BYTES >> 20} MiB, expected one article. Correct the file")
-        return
-    try:
-        article = read_object(path)
-    except DataError as error:
-        yield BadRow("not_json", f"{error}. Correct the file")
-        return
-    missing = [key for key in _KEYS if key not in article]
-    if missing:
-        yield BadRow("missing_key", f"{path}: no key {missing[0]!r}, expected {', '.join(_KEYS)}. Correct the file")
-        return
-    yield from _questions(path, 1, article, blank)
 
 
 def _questions(path: Path, line: int, article: Mapping[str, Any], blank: str | None) -> Iterator[Row | BadRow]:
