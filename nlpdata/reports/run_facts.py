@@ -29,6 +29,7 @@ from nlpdata.files.yaml_faults import YAML_FAULTS, yaml_fault
 METRICS, CONFIG_FILE, RUN_FILE, CHECKPOINTS = "metrics.jsonl", "params.yaml", "run.json", "checkpoints"
 EVAL_RESULTS, EVAL_DATA, EVAL_REPORT = "eval_results.json", "eval_data.json", "eval_report.json"
 GLUE_FILE, SEEDS_FILE = "glue.json", "seeds.json"
+STATE_FILE = "state.json"  # of a checkpoint
 
 _MOST_BYTES = 1 << 24  # of a file that is read at once
 _MOST_CONFIG = 1 << 19  # as for pretrain's own reader
@@ -325,7 +326,7 @@ def _newest_state(folder: Path, faults: list[str]) -> tuple[tuple[int, ...], dic
         faults.append(f"{folder}: cannot be read: {error.strerror or error}")
         return (), {}
     for step in sorted(found, reverse=True):
-        state = read_facts(found[step] / "state.json", faults)
+        state = read_facts(found[step] / STATE_FILE, faults)
         if state:
             return tuple(sorted(found)), state
     return tuple(sorted(found)), {}

@@ -11,6 +11,7 @@ from pathlib import Path
 from nlpdata.errors import UsageError
 from nlpdata.execution.executor import duration
 from nlpdata.output import digest
+from nlpdata.reports.run_facts import CHECKPOINTS
 from pretrain.converters import native
 from pretrain.data.corpus import (
     Corpus,
@@ -125,7 +126,7 @@ def _records(wanted: _Wanted, stem: Path, model_dir: Path, first: FirstHost | No
 
 def _refuse_other_text(wanted: _Wanted, stem: Path, model_dir: Path, found: list[str]) -> None:
     """UsageError where the run has trained on the records that the text would replace."""
-    if wanted.field == "train_data" and native.finished(model_dir / "checkpoints"):
+    if wanted.field == "train_data" and native.finished(model_dir / CHECKPOINTS):
         raise UsageError(
             f"{wanted.corpus.name}: the run in {model_dir} was trained on {stem}.tfrecord, and the text is not as it was when "
             f"that was made: {_listed(found)}. Restore it, or use another model_dir; to continue this run on the new text all the "
