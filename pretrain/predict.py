@@ -1,9 +1,9 @@
 """pretrain predict --model_dir run2 --input texts.csv --output predictions.tsv: what a model predicts.
 
-A sentence model takes texts or pairs, a question answering model questions with contexts, a pretrained model texts with [MASK]:
-from CSV, TSV, JSON lines, Parquet, lines of text, or standard input. A question answering model also takes SQuAD's .json and
-the dev or test records of `nlpdata create-finetuning --task squad`, and writes predictions.json, nbest_predictions.json and
-null_odds.json for them.
+A sentence model takes texts or pairs, a question answering model questions with contexts, a multiple-choice model these with
+choices, a pretrained model texts with [MASK]: from CSV, TSV, JSON lines, Parquet, lines of text, or standard input. A question
+answering model also takes SQuAD's .json and the dev or test records of `nlpdata create-finetuning --task squad`, and writes
+predictions.json, nbest_predictions.json and null_odds.json for them.
 """
 
 from collections.abc import Sequence
@@ -76,7 +76,8 @@ def predict_command(
         str | None,
         option(
             "Input",
-            "Column of the text or the question.  [default: text, sentence, question, premise, ...]",
+            "Column of the text or the question; of choices that of their context.  [default: text, sentence, question, "
+            "premise, ...; of choices context, article, ...]",
             "--text_column",
             "--question_column",
         ),
@@ -85,9 +86,19 @@ def predict_command(
         str | None,
         option(
             "Input",
-            "Column of the second text or the context.  [default: text_b, sentence2, context, ... if there]",
+            "Column of the second text or the context; of choices that of their question.  [default: text_b, sentence2, "
+            "context, ... if there; of choices question]",
             "--text_b_column",
             "--context_column",
+        ),
+    ] = None,
+    choice_columns: Annotated[
+        str | None,
+        option(
+            "Input",
+            "Columns of the choices, comma-separated, or the one with a list of them.  [default: choices, options or endings; "
+            "else ending0, ending1, ...]",
+            "--choice_columns",
         ),
     ] = None,
     index_column: Annotated[
@@ -164,8 +175,8 @@ def predict_command(
 ) -> Summary:
     """Write the predictions of a model.
 
-    A sentence model takes texts or pairs, a question answering model questions with contexts, a pretrained model texts with
-    [MASK]."""
+    A sentence model takes texts or pairs, a question answering model questions with contexts, a multiple-choice model these
+    with choices, a pretrained model texts with [MASK]."""
     if json and output == "-":
         raise UsageError("--json prints its object on standard output, and --output - the predictions: name a file.")
     from pretrain.prediction.file import predict
@@ -178,6 +189,7 @@ def predict_command(
         input_format=input_format,
         text_column=text_column,
         text_b_column=text_b_column,
+        choice_columns=choice_columns,
         index_column=index_column,
         delimiter=delimiter,
         encoding=encoding,

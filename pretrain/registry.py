@@ -40,11 +40,13 @@ FEED_FORWARDS = Registry(
 TASKS = Registry(
     "task",
     {
+        "multiple_choice": "pretrain.tasks.multiple_choice:MultipleChoiceTask",
         "pretraining": "pretrain.tasks.pretraining:PretrainingTask",
         "question_answering": "pretrain.tasks.question_answering:QuestionAnsweringTask",
         "sentence_prediction": "pretrain.tasks.sentence_prediction:SentencePredictionTask",
     },
     {
+        "multiple_choice": "pretrain.tasks.configs:MultipleChoiceConfig",
         "pretraining": "pretrain.tasks.configs:PretrainingConfig",
         "question_answering": "pretrain.tasks.configs:QuestionAnsweringConfig",
         "sentence_prediction": "pretrain.tasks.configs:SentencePredictionConfig",
@@ -135,6 +137,8 @@ EXPERIMENTS = Registry(
         "bert/pretraining_dynamic": "pretrain.experiments.pretraining:bert_pretraining_dynamic",
         "bert/sentence_prediction": "pretrain.experiments.finetuning:bert_sentence_prediction",
         "bert/sentence_prediction_text": "pretrain.experiments.finetuning:bert_sentence_prediction",
+        "albert/multiple_choice": "pretrain.experiments.finetuning:albert_multiple_choice",
+        "bert/multiple_choice": "pretrain.experiments.finetuning:bert_multiple_choice",
         "albert/squad": "pretrain.experiments.finetuning:albert_squad",
         "bert/squad": "pretrain.experiments.finetuning:bert_squad",
     },

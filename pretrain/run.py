@@ -362,7 +362,8 @@ def _implied_task(values: dict) -> str:
         kind = "squad"
     if kind is None and _TEXT_FLAGS & set(values):
         kind = "classification"
-    return {None: "pretraining", "pretraining": "pretraining", "squad": "squad"}.get(kind, "sentence_prediction")
+    known = {None: "pretraining", "pretraining": "pretraining", "squad": "squad", "choice": "multiple_choice"}
+    return known.get(kind, "sentence_prediction")
 
 
 def _flag_layers(values: dict) -> list[tuple[str, dict]]:

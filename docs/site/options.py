@@ -17,6 +17,8 @@ from nlpdata.cli.screens import grouped_options
 from pretrain import commands as pretrain_commands
 from pretrain.registry import EXPERIMENTS, TASKS, Registry
 from pretrain.settings.fields import Choice
+from pretrain.settings.schema import RuntimeConfig
+from pretrain.settings.trainer_section import TrainerConfig
 
 _PIPE = re.compile(r"(`[^`]*`)|\|")
 
@@ -53,9 +55,8 @@ def configuration_page() -> str:
         _table(("name", "what it is"), experiments),
     ]
     written: set[tuple[str, type]] = set()
-    experiment = EXPERIMENTS.get(EXPERIMENTS.names()[0])()
-    for path in ("trainer", "runtime"):
-        parts += _sections(path, getattr(experiment, path), written)
+    for path, section in (("trainer", TrainerConfig()), ("runtime", RuntimeConfig())):
+        parts += _sections(path, section, written)
     for task in TASKS.names():
         parts.append(f"## Task {task}")
         parts += _sections("task", TASKS.config_class(task)(), written)

@@ -13,13 +13,12 @@ import yaml
 from nlpdata.errors import printable
 from nlpdata.files.json_files import write_file
 from nlpdata.reports import run_words
-from nlpdata.reports.bounds import bounded
 from nlpdata.reports.page import Code, Notes, Report, Section, Table, is_empty, markdown
 from nlpdata.reports.run_facts import Run, is_finite, read_run, run_above
 from pretrain.converters import native
 from pretrain.converters.checkpoint import Checkpoint, encoder_fields
 from pretrain.converters.format import CheckpointFormat
-from pretrain.converters.heads import heads_of
+from pretrain.converters.heads import CHOICE, heads_of
 from pretrain.converters.usage import head_for
 
 NAME = "README.md"
@@ -31,6 +30,7 @@ _LICENSE = (
 _PIPELINES = {
     "classifier": "text-classification",
     "span": "question-answering",
+    CHOICE: "multiple-choice",
     "masked_lm": "fill-mask",
     "": "feature-extraction",
 }
@@ -39,6 +39,7 @@ _HEADS = {
     "sentence_pair": "pairs of segments",
     "classifier": "labels",
     "span": "answers in a text",
+    CHOICE: "choices",
 }
 _NO_SCORES = ("step", "examples", "loss")
 
@@ -69,7 +70,7 @@ def card(checkpoint: Checkpoint, chosen: CheckpointFormat, usage: str) -> str:
     metadata = yaml.safe_dump(
         _metadata(checkpoint, chosen, run, scores), sort_keys=False, allow_unicode=True, width=120
     )
-    return f"---\n{metadata}---\n\n{markdown(bounded(_report(checkpoint, run, step, scores, usage)))}"
+    return f"---\n{metadata}---\n\n{markdown(_report(checkpoint, run, step, scores, usage))}"
 
 
 def _run_of(checkpoint: Checkpoint) -> tuple[Run | None, int | None]:
@@ -223,6 +224,8 @@ def _limits(checkpoint: Checkpoint, run: Run | None, step: int | None, scores: d
         found.append("It is pretrained, not fine-tuned: it predicts masked words or gives vectors, and no labels.")
     if checkpoint.head is not None and checkpoint.head.kind == "classification":
         found.append("It gives one of its labels to every text, also to one that none of them fits.")
+    if head_for(checkpoint) == CHOICE:
+        found.append("It takes one of the choices that it is given, also where none of them is right.")
     if run is not None:
         if step is not None and run.steps is not None and step < run.steps:
             found.append(f"It is the checkpoint of step {step:,} of a run of {run.steps:,} steps.")

@@ -11,7 +11,7 @@ from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import check_facts
 
 NAME = "nlpdata.json"
-FACTS = ("kind", "label_names", "seq_length", "version_2_with_negative")
+FACTS = ("kind", "label_names", "seq_length", "version_2_with_negative", "max_qa_length", "blank")
 
 
 def write_facts(folder: Path, checkpoint: Checkpoint, but: Collection[str] = ()) -> None:

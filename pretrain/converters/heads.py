@@ -15,8 +15,15 @@ from nlpdata.files.json_kinds import as_written
 from pretrain.converters.checkpoint import Checkpoint, Head
 from pretrain.settings.schema import KINDS
 
-HEADS = ("masked_lm", "sentence_pair", "classifier", "span")
-_OF_HEADS = ("kind", "label_names", "version_2_with_negative")  # facts that mean nothing without the head
+CHOICE = "choice"  # the head, and the kind of a checkpoint that has it
+HEADS = ("masked_lm", "sentence_pair", "classifier", "span", CHOICE)
+_OF_HEADS = (
+    "kind",
+    "label_names",
+    "version_2_with_negative",
+    "max_qa_length",
+    "blank",
+)  # facts that mean nothing without the head
 _WORDS = "encoder/embeddings/word_embeddings"
 
 
@@ -37,6 +44,8 @@ def settled(checkpoint: Checkpoint) -> Checkpoint:
     Raises DataError where what it says about its classifier contradicts itself or the weights.
     """
     check_facts(checkpoint.extras, checkpoint.source)
+    if checkpoint.extras.get("kind") == CHOICE:
+        checkpoint = as_choice(checkpoint)
     found = heads_of(checkpoint.weights)
     faults = {head: _fault(head, checkpoint) for head in HEADS if head in found}
     checkpoint = leave_out(checkpoint, {head: why for head, why in faults.items() if why} | checkpoint.left_out)
@@ -60,6 +69,24 @@ def leave_out(checkpoint: Checkpoint, heads: Mapping[str, str]) -> Checkpoint:
         unused=checkpoint.unused | {path: f"of {head_of(path)}, which is left out" for path in gone},
         left_out=checkpoint.left_out | dict(heads),
     )
+
+
+def as_choice(checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint with its classifier as the head that scores choices: the files of others call the two alike."""
+    return _renamed(checkpoint, "classifier", CHOICE)
+
+
+def as_classifier(checkpoint: Checkpoint) -> Checkpoint:
+    """The way back, to write such files."""
+    return _renamed(checkpoint, CHOICE, "classifier")
+
+
+def _renamed(checkpoint: Checkpoint, old: str, new: str) -> Checkpoint:
+    weights = {
+        f"{new}/{path.partition('/')[2]}" if head_of(path) == old else path: array
+        for path, array in checkpoint.weights.items()
+    }
+    return replace(checkpoint, weights=weights)
 
 
 def encoder_alone(checkpoint: Checkpoint) -> Checkpoint:
@@ -125,7 +152,7 @@ def _shapes(head: str, found: Mapping[str, tuple], hidden: int, vocabulary: int,
         shapes |= dict.fromkeys(("transform/bias", "layer_norm/gamma", "layer_norm/beta"), (width,))
         extra = {"extra_output_weights": (vocabulary, width - embedding)} if width > embedding else {}
         return shapes | extra
-    classes = _last(found, "classifier/logits/kernel", 1) if head == "classifier" else 2
+    classes = {"classifier": _last(found, "classifier/logits/kernel", 1), CHOICE: 1}.get(head, 2)
     logits = {"logits/kernel": (hidden, classes), "logits/bias": (classes,)}
     pooler = {"pooler/kernel": (hidden, hidden), "pooler/bias": (hidden,)}
     poolers = poolers_among(found)
@@ -161,7 +188,6 @@ def check_facts(facts: Any, source: str) -> None:
     if not isinstance(facts, dict):
         raise DataError(f"{source}: expected an object of facts about the model. Received: {as_written(facts)[:40]}")
     names = facts.get("label_names")
-    length = facts.get("seq_length")
     for name, right, expected in (
         ("kind", isinstance(facts.get("kind"), str | None), "a word"),
         (
@@ -169,9 +195,15 @@ def check_facts(facts: Any, source: str) -> None:
             names is None or (isinstance(names, list) and all(isinstance(each, str) for each in names)),
             "a list of names",
         ),
-        ("seq_length", length is None or (type(length) is int and length > 0), "a whole number above 0"),
+        ("seq_length", _is_count(facts.get("seq_length")), "a whole number above 0"),
+        ("max_qa_length", _is_count(facts.get("max_qa_length")), "a whole number above 0"),
         ("tokenizer_sha256", isinstance(facts.get("tokenizer_sha256"), str | None), "a checksum in text"),
+        ("blank", isinstance(facts.get("blank"), str | None), "text"),
         ("version_2_with_negative", isinstance(facts.get("version_2_with_negative"), bool | None), "true or false"),
     ):
         if not right:
             raise DataError(f"{source}: {name} must be {expected}. Received: {as_written(facts[name])[:40]}")
+
+
+def _is_count(value: Any) -> bool:
+    return value is None or (type(value) is int and value > 0)

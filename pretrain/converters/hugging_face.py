@@ -1,8 +1,8 @@
 """Hugging Face folders, read and written: config.json with model.safetensors or pytorch_model.bin, each whole or in shards.
 
-Model, ForPreTraining, ForMaskedLM, ForNextSentencePrediction, ForSequenceClassification and ForQuestionAnswering of Bert,
-Albert and MobileBert; the names of a bare model lack the prefix "bert.", "albert." or "mobilebert.". Of other classes, as
-`architectures` in config.json names them, the encoder is read.
+Model, ForPreTraining, ForMaskedLM, ForNextSentencePrediction, ForSequenceClassification, ForMultipleChoice and
+ForQuestionAnswering of Bert, Albert and MobileBert; the names of a bare model lack the prefix "bert.", "albert." or
+"mobilebert.". Of other classes, as `architectures` in config.json names them, the encoder is read.
 """
 
 import json
@@ -16,7 +16,7 @@ from nlpdata.tokenizers.files import FAST
 from pretrain.converters import safetensors
 from pretrain.converters.checkpoint import Checkpoint, find_model_config
 from pretrain.converters.format import CheckpointFormat
-from pretrain.converters.heads import head_of
+from pretrain.converters.heads import CHOICE, as_classifier, head_of
 from pretrain.converters.hugging_face_heads import HeadConfig, architecture_of, head_fields, hugging_face_form
 from pretrain.converters.hugging_face_weights import (
     explain,
@@ -27,7 +27,7 @@ from pretrain.converters.hugging_face_weights import (
     with_task_names,
 )
 from pretrain.converters.tokenizer_files import write_for_hugging_face
-from pretrain.converters.usage import MASKED, QUESTION, TEXT, example_ids, head_for
+from pretrain.converters.usage import CHOICES, MASKED, QUESTION, TEXT, example_ids, head_for
 from pretrain.converters.weights import UNKNOWN, form_of, give, names_of, refuse_unwritten, take
 from pretrain.encoders.model_config import HUGGING_FACE_CONFIG
 from pretrain.encoders.published import HuggingFaceForm, published_fields
@@ -76,6 +76,8 @@ class HuggingFaceFormat(CheckpointFormat):
         if head == "masked_lm":
             lines = ["from transformers import pipeline", "", 'fill = pipeline("fill-mask", model=".")']
             return "\n".join([*lines, f'print(fill(f"{MASKED.format("{fill.tokenizer.mask_token}")}"))'])
+        if head == CHOICE:
+            return _usage_of_choices()
         kind, given = ("AutoModelForQuestionAnswering", QUESTION) if head == "span" else ("AutoModel", (TEXT,))
         texts = ", ".join(f'"{text}"' for text in given)
         lines = [
@@ -89,6 +91,20 @@ class HuggingFaceFormat(CheckpointFormat):
             lines.append("start, end = int(outputs.start_logits.argmax()), int(outputs.end_logits.argmax())")
             return "\n".join([*lines, 'print(tokenizer.decode(inputs["input_ids"][0, start : end + 1]))'])
         return "\n".join([*lines, "print(outputs.last_hidden_state.shape)"])
+
+
+def _usage_of_choices() -> str:
+    context, question, choices = CHOICES
+    texts = ", ".join(f'"{question} {choice}"' for choice in choices)
+    lines = ["from transformers import AutoModelForMultipleChoice, AutoTokenizer", ""]
+    lines += [
+        'tokenizer = AutoTokenizer.from_pretrained(".")',
+        'model = AutoModelForMultipleChoice.from_pretrained(".")',
+    ]
+    lines.append(f'context, texts = "{context}", [{texts}]')
+    lines.append('inputs = tokenizer([context] * len(texts), texts, padding=True, return_tensors="pt")')
+    lines.append("outputs = model(**{name: each[None] for name, each in inputs.items()})")
+    return "\n".join([*lines, "print(texts[int(outputs.logits.argmax())])"])
 
 
 def _read(path: Path, model_config: Choice | None) -> Checkpoint:
@@ -131,9 +147,10 @@ def _write(folder: Path, checkpoint: Checkpoint) -> None:
     encoder = checkpoint.known_encoder
     names = names_of(encoder, "hf", checkpoint.source)
     form = hugging_face_form(encoder)
-    refuse_unwritten(checkpoint, names, "hf")
+    plain = as_classifier(checkpoint)
+    refuse_unwritten(plain, names, "hf")
     _refuse(form, encoder, checkpoint.source)
-    weights = form.completed(checkpoint.weights, encoder.options)
+    weights = form.completed(plain.weights, encoder.options)
     tensors = give(replace(checkpoint, weights=dict(weights)), names)
     if architecture_of(checkpoint).endswith("Model"):
         tensors = {name.removeprefix(f"{form.prefix}."): array for name, array in tensors.items()}

@@ -1,8 +1,8 @@
 """What config.json of a Hugging Face folder says about heads: architectures, problem_type, id2label; read and written.
 
-Three classes call their head `classifier`: ForSequenceClassification, which we have, ForTokenClassification and
-ForMultipleChoice. `architectures` decides. Without it, `problem_type` does, which only the first has, or the
-shape: only the first has a pooler and several rows.
+Three classes call their head `classifier`: ForSequenceClassification and ForMultipleChoice, which we have, and
+ForTokenClassification. `architectures` decides. Without it, `problem_type` does, which only the first has, or the shape: only
+the first has a pooler and several rows.
 """
 
 import re
@@ -16,7 +16,7 @@ from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files.json_files import read_object
 from nlpdata.files.json_kinds import as_written
 from pretrain.converters.checkpoint import Checkpoint
-from pretrain.converters.heads import heads_of
+from pretrain.converters.heads import CHOICE, heads_of
 from pretrain.encoders.published import HuggingFaceForm, published_form
 from pretrain.settings.fields import Choice
 
@@ -26,6 +26,7 @@ _CLASSES = {
         ("Model", "ForPreTraining", "ForMaskedLM", "LMHeadModel", "ForNextSentencePrediction"), _PRETRAINING
     ),
     "ForSequenceClassification": ("classifier",),
+    "ForMultipleChoice": ("classifier",),
     "ForQuestionAnswering": ("span",),
 }
 _PROBLEMS = {
@@ -70,15 +71,19 @@ class HeadConfig:
         return others, {
             "classifier": (
                 f"{self._path.name} names no architectures, and {_CLASSIFIER} {shape} may score sentences, "
-                f'tokens or choices. For sentences add "architectures": ["{form.classes}ForSequenceClassification"]'
+                f'tokens or choices. For sentences add "architectures": ["{form.classes}ForSequenceClassification"], for choices '
+                f'["{form.classes}ForMultipleChoice"]'
             )
         }
 
     def facts(self, rows: int) -> dict:
-        """kind and label_names of a classifier of `rows` rows, as far as config.json gives them.
+        """kind and label_names of a classifier of `rows` rows, as far as config.json gives them. What it says of labels means
+        nothing for choices.
 
         Raises DataError where the fields contradict each other or the rows.
         """
+        if any(name.endswith("ForMultipleChoice") for name in self._fields.get("architectures") or ()):
+            return {"kind": CHOICE}
         facts = {}
         problem = self._fields.get("problem_type")
         if problem is not None:
@@ -158,6 +163,7 @@ def architecture_of(checkpoint: Checkpoint) -> str:
         frozenset({"sentence_pair"}): "ForNextSentencePrediction",
         frozenset({"classifier"}): "ForSequenceClassification",
         frozenset({"span"}): "ForQuestionAnswering",
+        frozenset({CHOICE}): "ForMultipleChoice",
     }
     end = classes.get(frozenset(heads))
     if end is None or end in form.absent_classes:

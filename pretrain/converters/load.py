@@ -20,7 +20,8 @@ def load_model(checkpoint: Checkpoint, make: Callable[..., EncoderModel] = Encod
 
     Its call takes arrays int32 (b, L) and, optionally, masked_lm_positions (b, P), and returns, as far as the checkpoint has
     them: sequence_output (b, L, H), pooled_output (b, H), mlm_logits (b, P, V), or (b, L, V) without positions,
-    sentence_logits (b, 2), and logits of a classifier (b, classes) or of spans (b, L, 2).
+    sentence_logits (b, 2), and logits of a classifier (b, classes), of spans (b, L, 2) or of choices (b, 1), each of
+    which is a row.
 
     Raises UsageError where it names no encoder, DataError where weights of the encoder are missing.
     """
@@ -62,6 +63,8 @@ def build_model(checkpoint: Checkpoint, make: Callable[..., EncoderModel] = Enco
         )
     if "span/logits/kernel" in weights:
         heads["span"] = SpanHead(hidden_size=size)
+    if "choice/logits/kernel" in weights:
+        heads["choice"] = ClassifierHead(hidden_size=size, num_classes=1, name="choice")
     model = make(encoder, heads)
     model.build()
     return model

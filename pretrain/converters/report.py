@@ -169,7 +169,7 @@ def _reads_pooled_output(checkpoint: Checkpoint) -> bool:
     weights = checkpoint.weights
     return any(
         f"{head}/logits/kernel" in weights and f"{head}/pooler/kernel" not in weights
-        for head in ("sentence_pair", "classifier")
+        for head in ("sentence_pair", "classifier", "choice")
     )
 
 

@@ -17,8 +17,9 @@ from pretrain.converters import in_tensorflow
 from pretrain.converters.checkpoint import Checkpoint, Head, encoder_fields, stored_encoder
 from pretrain.converters.facts import FACTS
 from pretrain.converters.format import CheckpointFormat
+from pretrain.converters.heads import CHOICE
 from pretrain.converters.load import has_pooled_output, load_model
-from pretrain.converters.usage import QUESTION, TEXT, example_ids, head_for
+from pretrain.converters.usage import CHOICES, QUESTION, TEXT, example_ids, head_for
 from pretrain.encoders.model import EncoderModel
 from pretrain.settings.fields import Choice
 
@@ -53,10 +54,15 @@ class SavedModelFormat(CheckpointFormat):
             question, context = QUESTION
             lines.append(f'question, context = tf.constant(["{question}"]), tf.constant(["{context}"])')
             lines.append('outputs = model.signatures["text_pair"](text=question, text_pair=context)')
+        elif head_for(checkpoint) == CHOICE:
+            context, question, choices = CHOICES
+            texts = ", ".join(f'"{question} {choice}"' for choice in choices)
+            lines.append(f'context, choices = tf.constant(["{context}"] * {len(choices)}), tf.constant([{texts}])')
+            lines.append('outputs = model.signatures["text_pair"](text=context, text_pair=choices)')
         else:
             lines.append(f'outputs = model.signatures["text"](text=tf.constant(["{TEXT}"]))')
         name = "prediction" if checkpoint.head and checkpoint.head.kind != "multilabel" else "probabilities"
-        name = name if checkpoint.head else "logits" if head_for(checkpoint) == "span" else "sequence_output"
+        name = name if checkpoint.head else "logits" if head_for(checkpoint) in ("span", CHOICE) else "sequence_output"
         return "\n".join([*lines, f'print(outputs["{name}"].numpy())'])
 
 

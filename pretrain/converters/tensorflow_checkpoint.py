@@ -23,6 +23,7 @@ from pretrain.converters.checkpoint import Checkpoint, find_model_config, stored
 from pretrain.converters.format import CheckpointFormat
 from pretrain.converters.google_config import google_form, write_google_config
 from pretrain.converters.graph_facts import read_graph
+from pretrain.converters.heads import as_classifier
 from pretrain.converters.saved_model import ROOT, read_description
 from pretrain.converters.usage import in_pretrain
 from pretrain.converters.weights import give, names_of, refuse_unwritten, take
@@ -286,8 +287,9 @@ def _write(folder: Path, checkpoint: Checkpoint) -> None:
     import tensorflow as tf
 
     names, google = names_of(checkpoint.known_encoder, "tf1", checkpoint.source), google_form(checkpoint.known_encoder)
-    refuse_unwritten(checkpoint, names, "tf1")
-    tensors = give(checkpoint, names)
+    plain = as_classifier(checkpoint)
+    refuse_unwritten(plain, names, "tf1")
+    tensors = give(plain, names)
     order = sorted(tensors)
     arrays = [tf.constant(tensors[name]) for name in order]
     prefix = str(folder / google.checkpoint)

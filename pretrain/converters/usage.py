@@ -1,16 +1,17 @@
 """How a written checkpoint is loaded: short programs for its model card, which are run in its folder."""
 
 from pretrain.converters.checkpoint import Checkpoint
-from pretrain.converters.heads import heads_of
+from pretrain.converters.heads import CHOICE, heads_of
 
 TEXT, MASKED = "Some text.", "Some text with a {} in it."
 QUESTION = ("Who eats berries?", "The fox eats berries.")
+CHOICES = ("The fox eats berries.", "Who eats berries?", ["The dog.", "The fox."])
 
 
 def head_for(checkpoint: Checkpoint) -> str:
-    """What the model is for: the first of classifier, span, masked_lm that it has; "": its vectors."""
+    """What the model is for: the first of classifier, span, choice, masked_lm that it has; "": its vectors."""
     heads = heads_of(checkpoint.weights)
-    return next((name for name in ("classifier", "span", "masked_lm") if name in heads), "")
+    return next((name for name in ("classifier", "span", CHOICE, "masked_lm") if name in heads), "")
 
 
 def example_ids(checkpoint: Checkpoint) -> list[int]:
@@ -35,6 +36,7 @@ def in_pretrain(checkpoint: Checkpoint, place: str = ".") -> str:
     call = {
         "classifier": f'print(model.predict(["{TEXT}"]))',
         "span": f'print(model.predict([("{QUESTION[0]}", "{QUESTION[1]}")]))',
+        CHOICE: f'print(model.predict([("{CHOICES[0]}", "{CHOICES[1]}", {list(CHOICES[2])})]))',
         "masked_lm": f'print(model.predict(["{MASKED.format("[MASK]")}"]))',
         "": f'print(model.embed(["{TEXT}"]).shape)',
     }[head]

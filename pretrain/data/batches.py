@@ -39,6 +39,7 @@ class Batches:
       name: name of the data, for messages.
       facts: see below.
       packs: whether the task can read rows of several examples.
+      sequences: of an example, in arrays (b, sequences, L) in place of (b, L); a record has them next to each other.
 
     Attributes:
       num_examples: of an epoch; those of the last, smaller batch included.
@@ -57,13 +58,14 @@ class Batches:
         name: str = "data",
         facts: Mapping | None = None,
         packs: bool = False,
+        sequences: int = 1,
     ):
         self.num_examples, self.batch_size = len(records), config.global_batch_size
         self.name, self.facts = name, dict(facts or {})
         self._records, self._config, self._transform = records, config, transform
         self._host: tuple[int, int] = (0, 1)
         self._max_lengths: int | None = None
-        self._parts = 1
+        self._parts, self._sequences = 1, sequences
         self._block: tuple[tuple[int, int], dict] | None = None
         whole, rest = divmod(self.num_examples, self.batch_size)
         self._fills_up = not config.drop_remainder
@@ -169,7 +171,8 @@ class Batches:
         lengths = np.empty(self.num_examples, np.int32)
         for first in range(0, self.num_examples, _LENGTHS_AT_ONCE):
             at = np.arange(first, min(first + _LENGTHS_AT_ONCE, self.num_examples))
-            lengths[at] = used_lengths(self._records[at]["input_mask"] == wanted)
+            mask = self._records[at]["input_mask"] == wanted
+            lengths[at] = used_lengths(mask.reshape(len(at), self._sequences, -1).any(axis=1))
         _log.info(
             f"{self.name}: lengths of {self.num_examples} examples read in {time.perf_counter() - begun:.1f} s: "
             f"{lengths.mean():.0f} tokens on average, {lengths.max()} at most"
@@ -181,14 +184,15 @@ def trimmed(batch: dict[str, np.ndarray], max_lengths: int | None = None) -> dic
     """The batch without columns of padding: its length becomes a multiple of 8, or stays where it is less than that.
 
     Args:
-      batch: arrays (b, L) and others.
+      batch: arrays (b, L), or (b, sequences, L), and others.
       max_lengths: at most this many lengths exist over all batches: the multiples are of a larger number.
     """
-    full = batch["input_mask"].shape[1]
+    mask = batch["input_mask"]
+    full = mask.shape[-1]
     width = 8 if max_lengths is None else -(-full // (8 * max_lengths)) * 8
-    used = np.flatnonzero(batch["input_mask"].any(axis=0))
+    used = np.flatnonzero(mask.reshape(-1, full).any(axis=0))
     length = -(-(int(used[-1]) + 1 if len(used) else 1) // width) * width
-    return {name: values[:, :length] if name in PER_TOKEN else values for name, values in batch.items()}
+    return {name: values[..., :length] if name in PER_TOKEN else values for name, values in batch.items()}
 
 
 def example_digest(batch: Mapping[str, np.ndarray]) -> str:

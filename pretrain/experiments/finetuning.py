@@ -2,6 +2,8 @@
 
 from pretrain.registry import ENCODERS, OPTIMIZERS, SCHEDULES, TASKS, WARMUPS
 from pretrain.settings.data_section import (
+    DataConfig,
+    EvalDataConfig,
     EvalQuestionDataConfig,
     EvalTextDataConfig,
     QuestionDataConfig,
@@ -10,7 +12,7 @@ from pretrain.settings.data_section import (
 from pretrain.settings.fields import choose
 from pretrain.settings.schema import ExperimentConfig, ModelConfig
 from pretrain.settings.trainer_section import OptimizationConfig, TrainerConfig
-from pretrain.tasks.configs import SentencePredictionModelConfig
+from pretrain.tasks.configs import MultipleChoiceModelConfig, SentencePredictionModelConfig
 
 
 def bert_sentence_prediction() -> ExperimentConfig:
@@ -31,6 +33,28 @@ def bert_squad() -> ExperimentConfig:
 def albert_squad() -> ExperimentConfig:
     """ALBERT-base, answers to questions in a text (SQuAD): AdamW, 5e-5, batch 48, two epochs."""
     return _squad("albert", learning_rate=5e-5, batch_size=48)
+
+
+def bert_multiple_choice() -> ExperimentConfig:
+    """BERT-base, the right one of several choices (SWAG, RACE): AdamW, 2e-5, batch 16, three epochs."""
+    return _multiple_choice("bert", learning_rate=2e-5, batch_size=16)
+
+
+def albert_multiple_choice() -> ExperimentConfig:
+    """ALBERT-base, the right one of several choices (RACE): AdamW, 1e-5, batch 32, three epochs."""
+    return _multiple_choice("albert", learning_rate=1e-5, batch_size=32)
+
+
+def _multiple_choice(encoder: str, learning_rate: float, batch_size: int) -> ExperimentConfig:
+    return ExperimentConfig(
+        task_type="multiple_choice",
+        task=TASKS.config_class("multiple_choice")(
+            model=MultipleChoiceModelConfig(encoder=choose(ENCODERS, encoder)),
+            train_data=DataConfig(global_batch_size=batch_size, trim_padding=True),
+            validation_data=EvalDataConfig(global_batch_size=batch_size, trim_padding=True),
+        ),
+        trainer=_trainer(learning_rate, epochs=3),
+    )
 
 
 def _squad(encoder: str, learning_rate: float, batch_size: int = 32) -> ExperimentConfig:

@@ -11,7 +11,7 @@ from pretrain.encoders.model import EncoderModel
 from pretrain.layers.tensors import Tensor
 
 _Function = Callable[[Mapping[str, Any]], dict[str, Tensor]]
-_LOGITS = {"classifier": "logits", "span": "logits", "masked_lm": "mlm_logits"}
+_LOGITS = {"classifier": "logits", "span": "logits", "choice": "logits", "masked_lm": "mlm_logits"}
 
 
 class Computation:

@@ -89,6 +89,7 @@ def predict(
     import_modules: Sequence[str] = (),
     allow_other_tokenizer: bool = False,
     label_column: str | None = None,
+    choice_columns: str | None = None,
     dry_run: bool = False,
 ) -> Predicted | Estimate:
     """Writes the predictions of a model for a file. Memory does not grow with the file, but for SQuAD's JSON and format squad.
@@ -100,12 +101,14 @@ def predict(
       model_dir: checkpoint of the model, as for pretrain.load.
       input: texts: CSV, TSV, JSON lines, Parquet, or text, one a line, compressed or not; "-" is standard input. For a
         question answering model questions with contexts in such a table, SQuAD's .json, or dev or test records of
-        `nlpdata create-finetuning --task squad`. For a pretrained model texts with [MASK].
+        `nlpdata create-finetuning --task squad`. For a multiple-choice model contexts, questions and choices in such a table. For a
+        pretrained model texts with [MASK].
       output: file of predictions, "-" for standard output; with format squad a folder, which gets predictions.json,
         nbest_predictions.json and null_odds.json.
       format: tsv, jsonl, glue or squad; default: squad for SQuAD's .json and for records, else jsonl for an output of that
         name, else tsv.
-      input_format, text_column, text_b_column, index_column, delimiter, encoding, header, on_bad_row: see InputOptions.
+      input_format, text_column, text_b_column, choice_columns, index_column, delimiter, encoding, header, on_bad_row: see
+        InputOptions.
       tokenizer: tokenizer file; default: the one kept with the model.
       max_seq_length: tokens of an example; default: that of the model's training.
       batch_size: examples computed at a time.
@@ -120,7 +123,16 @@ def predict(
     Raises UsageError where model, input and options do not fit, DataError where a file is damaged.
     """
     options = InputOptions(
-        input_format, text_column, text_b_column, index_column, delimiter, encoding, header, on_bad_row, label_column
+        input_format,
+        text_column,
+        text_b_column,
+        index_column,
+        delimiter,
+        encoding,
+        header,
+        on_bad_row,
+        label_column,
+        choice_columns,
     )
     with user_modules(import_modules):
         checkpoint = read_checkpoint(str(model_dir))

@@ -14,7 +14,17 @@ from nlpdata.finetuning.tables import TableForm, count_rows
 from pretrain.prediction.batching import Example
 from pretrain.prediction.predictor import Facts
 from pretrain.prediction.questions import windows_of_records
-from pretrain.prediction.rows import QUESTIONS, TEXTS, InputOptions, Kind, Row, input_form, input_path, read_rows
+from pretrain.prediction.rows import (
+    CHOICES,
+    QUESTIONS,
+    TEXTS,
+    InputOptions,
+    Kind,
+    Row,
+    input_form,
+    input_path,
+    read_rows,
+)
 from pretrain.prediction.scoring import with_labels
 
 SQUAD, RECORDS = "squad", "records"
@@ -44,9 +54,13 @@ def form_of_input(given: PathName, options: InputOptions, facts: Facts) -> tuple
 
     UsageError where there is no such file, or options do not fit.
     """
+    if options.choice_columns is not None and facts.head != "choice":
+        raise UsageError(
+            f"{opt('choice_columns')}: {facts.source} is no multiple-choice model: its rows have no choices."
+        )
     if facts.head != "span":
         path = input_path(given)
-        return path, input_form(path, options, TEXTS)
+        return path, input_form(path, options, kind_of_rows(facts.head))
     path = Path(given)
     is_squad = is_named_squad(path.name)
     if options.input_format is None and (is_squad or not _is_table(path)):
@@ -59,6 +73,11 @@ def form_of_input(given: PathName, options: InputOptions, facts: Facts) -> tuple
         return (input_path(given), TableForm(SQUAD)) if is_squad else (path, TableForm(RECORDS))
     path = input_path(given)
     return path, input_form(path, options, QUESTIONS)
+
+
+def kind_of_rows(head: str) -> Kind:
+    """What the rows hold that a head predicts for."""
+    return {"span": QUESTIONS, "choice": CHOICES}.get(head, TEXTS)
 
 
 def _is_table(path: Path) -> bool:
@@ -82,7 +101,7 @@ def open_input(path: Path, form: TableForm, options: InputOptions, facts: Facts,
     if form.name == SQUAD:
         questions, negative = _squad_rows(path, tally)
         return Input(tally, len(questions), _some(iter(questions), path, QUESTIONS), negative=negative)
-    kind = QUESTIONS if facts.head == "span" else TEXTS
+    kind = kind_of_rows(facts.head)
     rows = _good(read_rows(path, form, options, kind), tally)
     if options.label_column is not None and facts.classes is not None:
         rows = with_labels(rows, path, facts.classes, tally)

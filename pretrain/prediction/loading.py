@@ -21,6 +21,7 @@ from pretrain.converters.same_tokenizer import own_tokenizer
 from pretrain.encoders.model import EncoderModel
 from pretrain.encoders.model_config import read_model_config
 from pretrain.prediction.batching import Batching, Outputs
+from pretrain.prediction.choices import choice_rows
 from pretrain.prediction.computation import Computation, logits_of
 from pretrain.prediction.predictor import Facts, facts_of, length_of, make_predictor
 from pretrain.prediction.questions import answer_options
@@ -74,7 +75,8 @@ class PretrainedModel(EncoderModel):
 
     Its call takes arrays int32 (b, L) and, optionally, masked_lm_positions (b, P), and returns, as far as the checkpoint has
     them: sequence_output (b, L, H), pooled_output (b, H), mlm_logits (b, P, V), or (b, L, V) without positions,
-    sentence_logits (b, 2), and logits of a classifier (b, classes) or of spans (b, L, 2).
+    sentence_logits (b, 2), and logits of a classifier (b, classes), of spans (b, L, 2) or of choices (b, 1), each of
+    which is a row.
     """
 
     def __init__(
@@ -107,8 +109,9 @@ class PretrainedModel(EncoderModel):
         """The predictions for a list of texts, in its order.
 
         Args:
-          x: texts, and (text, second text) for pairs; for a question answering model (question, context); for a pretrained
-            model texts with [MASK]. Arrays and data sets of arrays go to keras.Model.predict, with the other options.
+          x: texts, and (text, second text) for pairs; for a question answering model (question, context); for a multiple-choice
+            model (context, question, [choice, ...]), or (context, [choice, ...]); for a pretrained model texts with [MASK].
+            Arrays and data sets of arrays go to keras.Model.predict, with the other options.
           batch_size: texts computed at a time.
           max_seq_length: tokens of an example; default: that of the model's training. Longer texts are cut, longer contexts
             become several windows.
@@ -119,6 +122,7 @@ class PretrainedModel(EncoderModel):
             probability of each; a regression: the number, and no scores; an empty text: None, and no scores;
           a question answering model: {"answer", "score", "start", "end"}, characters [start, end) of the context; no answer
             is "", without a question or a context None;
+          a multiple-choice model: {"prediction": the number of a choice, "choice": its text, "scores": [the probability of each]};
           a pretrained model: {"prediction": [the best piece of each [MASK]], "masks": [[{"piece", "score"}, ...], ...]}.
 
         Raises UsageError for what is not text, and for a model that has no head that predicts.
@@ -142,7 +146,8 @@ class PretrainedModel(EncoderModel):
             top_k=_positive("top_k", top_k),
             answers=answer_options(facts.source, facts.extras),
         )
-        return [result for _, result in predictor(_rows(x, pairs=predictor.kind.pairs))]
+        rows = choice_rows(x) if predictor.kind.choices else _rows(x, pairs=predictor.kind.pairs)
+        return [result for _, result in predictor(rows)]
 
     def embed(
         self,

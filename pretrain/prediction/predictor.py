@@ -1,4 +1,4 @@
-"""What a checkpoint can predict with: its classifier, its span head, or the masked language model head of its pretraining."""
+"""What a checkpoint can predict with: its classifier, span or choice head, or the masked language model head of its pretraining."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,12 +8,13 @@ from nlpdata.tokenizers import Tokenizer
 from pretrain.converters.checkpoint import Checkpoint, Head
 from pretrain.converters.heads import listed
 from pretrain.prediction.batching import Batching
+from pretrain.prediction.choices import ChoicePredictor, choice_options
 from pretrain.prediction.masks import MaskPredictor
 from pretrain.prediction.questions import AnswerOptions, QuestionPredictor
 from pretrain.prediction.sentences import SentencePredictor
 from pretrain.settings.fields import Choice
 
-Predictor = SentencePredictor | QuestionPredictor | MaskPredictor
+Predictor = SentencePredictor | QuestionPredictor | ChoicePredictor | MaskPredictor
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Facts:
 
     Attributes:
       source: where it was read from.
-      head: the head that predicts: classifier, span or masked_lm; "" where it has none.
+      head: the head that predicts: classifier, span, choice or masked_lm; "" where it has none.
       classes: what the logits of a classifier mean.
       left_out: heads that cannot be used, and why.
       length: tokens of the examples that it was trained on, else the most that its encoder takes.
@@ -48,7 +49,7 @@ class Facts:
 
 def facts_of(checkpoint: Checkpoint, source: str) -> Facts:
     """What a checkpoint says about predictions. UsageError where it names no encoder."""
-    names = {"classifier": "logits/kernel", "span": "logits/kernel", "masked_lm": "output_bias"}
+    names = dict.fromkeys(("classifier", "span", "choice"), "logits/kernel") | {"masked_lm": "output_bias"}
     heads = [head for head, weight in names.items() if f"{head}/{weight}" in checkpoint.weights]
     if heads == ["masked_lm"] and checkpoint.left_out:
         heads = []  # another head was meant
@@ -70,8 +71,9 @@ def refuse_headless(checkpoint: Checkpoint, source: str) -> None:
         return
     why = f" Left out: {listed(checkpoint.left_out)}." if checkpoint.left_out else ""
     raise UsageError(
-        f"{source} holds no fine-tuned head (classifier or span) that can be used, nor one that predicts masked pieces: there "
-        f"is nothing that it predicts.{why} Fine-tune it with --experiment=bert/sentence_prediction or bert/squad."
+        f"{source} holds no fine-tuned head (classifier, span or choice) that can be used, nor one that predicts masked "
+        f"pieces: there is nothing that it predicts.{why} Fine-tune it with --experiment=bert/sentence_prediction, bert/squad or "
+        "bert/multiple_choice."
     )
 
 
@@ -104,5 +106,7 @@ def make_predictor(
     assert tokenizer is not None
     if facts.head == "masked_lm":
         return MaskPredictor(batching, tokenizer, top_k)
+    if facts.head == "choice":
+        return ChoicePredictor(batching, tokenizer, choice_options(facts.extras))
     assert facts.classes is not None
     return SentencePredictor(batching, facts.classes, tokenizer)

@@ -4,12 +4,13 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from nlpdata.errors import DataError, Message, NlpdataError, UsageError, closest, opt
 from nlpdata.files import PathName
-from nlpdata.finetuning.datasets import BadRow
+from nlpdata.finetuning.datasets import LEAST_CHOICES, MOST_CHOICES, BadRow
 from nlpdata.finetuning.dialects import check_table_options, recognise
 from nlpdata.finetuning.tables import READERS, TableForm, form_of, read_table, text_fault
 
@@ -25,6 +26,7 @@ class Row(NamedTuple):
 
     name: its index. first: the text, the first of a pair, or the question. second: the second text, or the context; "" where
     there is none. line: where it stands in the file, or its number. label: what the prediction is compared with; None: nothing.
+    choices: of which one is to be chosen; `first` is then their context, `second` the question.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Row(NamedTuple):
     second: str
     line: int = 0
     label: Any = None
+    choices: tuple[str, ...] = ()
 
 
 class Asked(NamedTuple):
@@ -47,12 +50,16 @@ class Asked(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What rows hold: names of columns that are looked for, in this order, and whether there must be two texts."""
+    """What rows hold: names of columns that are looked for, in this order, and whether there must be two texts.
+
+    choices: names of the column with a list of choices; () where rows have none.
+    """
 
     what: str
     first: tuple[str, ...]
     second: tuple[str, ...]
     pairs: bool
+    choices: tuple[str, ...] = ()
 
 
 TEXTS = Kind(
@@ -62,6 +69,14 @@ TEXTS = Kind(
     False,
 )
 QUESTIONS = Kind("questions", ("question",), ("context", "paragraph", "passage"), True)
+CHOICES = Kind(
+    "choices",
+    ("context", "article", "passage", "paragraph", "text", "sent1"),
+    ("question", "sent2"),
+    False,
+    ("choices", "options", "endings"),
+)
+_NUMBERED = ("ending", "choice", "option")  # ending0, ending1, ...: columns of one choice each
 
 
 @dataclass(frozen=True)
@@ -72,6 +87,8 @@ class InputOptions:
       input_format: csv, tsv, jsonl, parquet or text (one text a line); None: by the name, of standard input text.
       text_column: of the text, the first of a pair, or the question; None: the first of Kind.first that is there.
       text_b_column: of the second text, or the context; None: the first of Kind.second that is there.
+      choice_columns: those of the choices, comma-separated, or the one column of a list of them; None: a list in choices,
+        options or endings, else ending0, ending1, ... (or choice0, option0).
       index_column: names the rows; None: index or id, else their number.
       label_column: of the label that the prediction is compared with; None: nothing is compared.
       delimiter: of CSV and TSV; None: by the content, or of a pipe by the format.
@@ -89,6 +106,7 @@ class InputOptions:
     header: bool = True
     on_bad_row: str = "fail"
     label_column: str | None = None
+    choice_columns: str | None = None
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -104,8 +122,30 @@ class InputOptions:
     @property
     def given(self) -> dict[str, str]:
         """The columns that the user names."""
-        names = ("text_column", "text_b_column", "index_column", "label_column")
+        names = ("text_column", "text_b_column", "index_column", "label_column", "choice_columns")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    @property
+    def columns(self) -> list[str]:
+        """The same, one by one."""
+        return [
+            name
+            for option, value in self.given.items()
+            for name in ([value] if option != "choice_columns" else self.choices)
+        ]
+
+    @property
+    def choices(self) -> list[str]:
+        """The columns of choice_columns; [] without it. UsageError where they are not names."""
+        if self.choice_columns is None:
+            return []
+        names = [name.strip() for name in self.choice_columns.split(",")]
+        if "" in names or len(set(names)) != len(names) or len(names) > MOST_CHOICES:
+            raise UsageError(
+                f"{opt('choice_columns')}: expected one name, or up to {MOST_CHOICES} different ones with commas between them. "
+                f"Received: {self.choice_columns!r}."
+            )
+        return names
 
 
 def input_path(given: PathName) -> Path:
@@ -128,7 +168,7 @@ def input_form(path: Path, options: InputOptions, kind: Kind) -> TableForm:
         raise UsageError(f"{opt('input')}: Parquet is read from a file, not from {path}.")
     if name == "text":
         return _text_form(path, options, kind)
-    wanted = list(options.given.values()) or [*kind.first, *kind.second]
+    wanted = options.columns or [*kind.first, *kind.second, *kind.choices]
     with _own_words():
         form, note = recognise(
             path,
@@ -145,10 +185,10 @@ def input_form(path: Path, options: InputOptions, kind: Kind) -> TableForm:
 
 def _text_form(path: Path, options: InputOptions, kind: Kind) -> TableForm:
     table = f"Name its format, e.g. {opt('input_format', 'csv')}."
-    if kind.pairs:
+    if kind.pairs or kind.choices:
+        columns = " and ".join((kind.first[0], (kind.choices or kind.second)[0]))
         raise UsageError(
-            f"{path}: {kind.what} are read from a table with the columns {kind.first[0]} and {kind.second[0]}, not from lines "
-            f"of text. {table}"
+            f"{path}: {kind.what} are read from a table with the columns {columns}, not from lines of text. {table}"
         )
     needless = [*options.given, *(["delimiter"] if options.delimiter is not None else [])]
     if needless:
@@ -218,8 +258,31 @@ class _Columns:
                 continue
             if fault := text_fault(self._path, line, self._here.get(role, "text"), found[role]):
                 return fault
+        choices = self._choices_of(found, line)
+        if isinstance(choices, BadRow):
+            return choices
         named = str(number) if name is None else str(name)
-        return Row(named, found["first"], found.get("second", ""), line, found.get("label"))
+        return Row(named, found["first"], found.get("second", ""), line, found.get("label"), choices)
+
+    def _choices_of(self, found: dict[str, Any], line: int) -> tuple[str, ...] | BadRow:
+        """The choices of a row, from its values by role."""
+        if not self._kind.choices:
+            return ()
+        columns = {self._here[role]: value for role, value in found.items() if role.startswith("choice ")}
+        texts, names = list(columns.values()), [*columns]
+        if len(names) == 1:
+            (texts,), name = texts, names[0]
+            if not isinstance(texts, list) or not LEAST_CHOICES <= len(texts) <= MOST_CHOICES:
+                what = f"{name!r} is {str(texts)[:60]} ({type(texts).__name__})"
+                expected = f"a list of {LEAST_CHOICES} to {MOST_CHOICES} texts"
+                return BadRow("choices", f"{self._path}:{line}: {what}, expected {expected}. Correct the row")
+            names = [name] * len(texts)
+        for number, (name, text) in enumerate(zip(names, texts, strict=True)):
+            if fault := text_fault(self._path, line, name, text):
+                return fault
+            if not text.strip():
+                return BadRow("choices", f"{self._path}:{line}: choice {number} ({name!r}) is empty. Correct the row")
+        return tuple(texts)
 
     def _by_number(self) -> dict[str, str | int]:
         options = self._options
@@ -227,6 +290,11 @@ class _Columns:
             "first": "text_column", "second": "text_b_column", "name": "index_column", "label": "label_column",
         }  # fmt: skip
         required = ("first", "second") if self._kind.pairs else ("first",)
+        if self._kind.choices and not self._options.choices:
+            raise UsageError(
+                f"{opt('choice_columns')} is missing: without a header, columns are numbers from 0, e.g. "
+                f"{opt('choice_columns', '2,3,4,5')}."
+            )
         columns: dict[str, str | int] = {}
         for role, option in roles.items():
             value = getattr(options, option)
@@ -238,6 +306,12 @@ class _Columns:
                 raise UsageError(f"{opt(option)}: without a header, a column is a number from 0. Received: {value!r}.")
             if value is not None:
                 columns[role] = int(value)
+        for number, name in enumerate(self._options.choices):
+            if not name.isdecimal():
+                raise UsageError(
+                    f"{opt('choice_columns')}: without a header, a column is a number from 0. Received: {name!r}."
+                )
+            columns[f"choice {number}"] = int(name)
         return columns
 
     def _by_name(self, header: Sequence[str]) -> dict[str, str | int]:
@@ -248,7 +322,21 @@ class _Columns:
         if second is None and self._kind.pairs:
             raise self._missing("text_b_column", self._kind.second, header)
         columns = ("first", first), ("second", second), ("label", self._options.label_column)
-        return {role: name for role, name in columns if name is not None}
+        choices: dict[str, str | int] = {f"choice {number}": name for number, name in enumerate(self._choices(header))}
+        return choices | {role: name for role, name in columns if name is not None}
+
+    def _choices(self, header: Sequence[str]) -> list[str]:
+        """The columns of the choices, or the one of lists of them."""
+        known = self._kind.choices
+        if not known or self._options.choices:
+            return self._options.choices
+        if (name := _first(known, header)) is not None:
+            return [name]
+        for stem in _NUMBERED:
+            names = list(takewhile(lambda name: name in header, (f"{stem}{number}" for number in range(MOST_CHOICES))))
+            if len(names) >= LEAST_CHOICES:
+                return names
+        raise self._missing("choice_columns", (*known, f"{_NUMBERED[0]}0"), header)
 
     def _second(self, header: Sequence[str], first: str | int) -> str | None:
         others = [name for name in self._kind.second if name != first]

@@ -48,7 +48,7 @@ def scoring_of(facts: Facts, output: Path, overwrite: bool) -> "Scoring":
     if facts.classes is None or facts.head != "classifier":
         raise UsageError(
             f"{opt('label_column')}: labels are those of texts, and this model predicts something else. An evaluation scores "
-            "answers to questions."
+            "answers to questions, and choices."
         )
     if is_device(output) or is_standard_output(output):
         return Scoring(facts.classes)

@@ -60,7 +60,7 @@ def check_format(format: str, head: str) -> None:
         )
     wanted = {"glue": "classifier", "squad": "span"}.get(format, head)
     if wanted != head:
-        what = {"classifier": "classes", "span": "answers", "masked_lm": "masked pieces"}[head]
+        what = {"classifier": "classes", "span": "answers", "choice": "choices", "masked_lm": "masked pieces"}[head]
         raise UsageError(
             f"{opt('format', format)} has no place for {what}, which this model predicts. Use tsv or jsonl."
         )

@@ -4,7 +4,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from nlpdata.errors import UsageError
+from nlpdata.finetuning.datasets import LEAST_CHOICES, MOST_CHOICES
+from pretrain.data.choices import source_name
 from pretrain.settings.data_section import (
+    DataConfig,
+    EvalDataConfig,
     EvalPretrainingDataConfig,
     EvalQuestionDataConfig,
     EvalTextDataConfig,
@@ -14,7 +18,14 @@ from pretrain.settings.data_section import (
 )
 from pretrain.settings.fields import MOST_TOKENS, at_least
 from pretrain.settings.schema import ModelConfig, TaskConfig
-from pretrain.tasks.metrics import Better, part_names, pretraining_metrics, question_metrics, sentence_metrics
+from pretrain.tasks.metrics import (
+    Better,
+    choice_metrics,
+    part_names,
+    pretraining_metrics,
+    question_metrics,
+    sentence_metrics,
+)
 
 
 @dataclass
@@ -99,3 +110,36 @@ class QuestionAnsweringConfig(TaskConfig):
 
     def metrics(self) -> dict[str, Better]:
         return question_metrics(self.version_2_with_negative is not False)
+
+
+@dataclass
+class MultipleChoiceModelConfig(ModelConfig):
+    """Encoder and what scores a choice."""
+
+    classifier_dropout_prob: float = at_least(0, 0.1)
+    """Dropout of the vector that is scored."""
+
+
+@dataclass
+class MultipleChoiceConfig(TaskConfig):
+    """The right one of several choices."""
+
+    model: MultipleChoiceModelConfig = field(default_factory=MultipleChoiceModelConfig)
+    train_data: DataConfig = field(default_factory=DataConfig)
+    validation_data: EvalDataConfig = field(default_factory=EvalDataConfig)
+    num_choices: int | None = at_least(LEAST_CHOICES, None, MOST_CHOICES)
+    """Choices of an example; null: as the records' meta file says."""
+
+    def __post_init__(self) -> None:
+        if (dropout := self.model.classifier_dropout_prob) >= 1:
+            raise UsageError(f"model.classifier_dropout_prob must be at least 0 and below 1. Received: {dropout}")
+
+    def metrics(self) -> dict[str, Better]:
+        return choice_metrics(self.parts())
+
+    def parts(self) -> list[str]:
+        """What dev_middle.tfrecord and dev_high.tfrecord are called that are evaluated each for itself, too; [] for one, and
+        for patterns, whose files are known with the data."""
+        paths = self.validation_data.input_path
+        names = dict.fromkeys(source_name(path) for path in (paths.split(",") if isinstance(paths, str) else paths))
+        return [] if any(set(name) & set("*?[") for name in names) else part_names([*names])

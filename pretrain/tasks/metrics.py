@@ -54,12 +54,19 @@ def question_metrics(with_negative: bool) -> dict[str, Better]:
     return _declared(higher, "span_loss")
 
 
+def choice_metrics(parts: Sequence[str] = ()) -> dict[str, Better]:
+    """Of multiple choice; parts: names of the files that are measured each for itself, too."""
+    return _declared(("accuracy", *(f"accuracy_{part}" for part in parts)), "choice_loss")
+
+
 def _declared(higher: Iterable[str], *lower: str) -> dict[str, Better]:
     declared: dict[str, Better] = dict.fromkeys(("loss", *lower), "lower")
     return declared | {name: "higher" for name in higher}
 
 
-BETTER: dict[str, Better] = pretraining_metrics(True) | sentence_metrics(None) | question_metrics(True)
+BETTER: dict[str, Better] = (
+    pretraining_metrics(True) | sentence_metrics(None) | question_metrics(True) | choice_metrics()
+)
 """All of them: no two tasks have a metric of one name with different sides."""
 
 _GARDEN: dict[str, tuple[str, ...]] = {

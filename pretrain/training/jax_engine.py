@@ -126,7 +126,7 @@ class JaxEngine(Engine):
         self._compile_lazily("train", placed.path).lower(*self._arguments(0, placed, denominators)).compile()
 
     def learning_rate(self, step: int) -> float:
-        return rate_at(self._optimizer, step, jax.jit)  # JAX would compile each of its operations alone
+        return rate_at(self._optimizer, step)
 
     def highest(self, number: int) -> int:
         return int(process_allgather(np.int32(number)).max()) if self.host[1] > 1 else number
@@ -247,8 +247,8 @@ class _Placed(dict):
 
 
 def _is_prefix(mask: np.ndarray) -> bool:
-    """Whether every row of a mask (b, L) is ones, then zeros."""
-    return bool((mask[:, 1:] <= mask[:, :-1]).all())
+    """Whether every row of a mask (..., L) is ones, then zeros."""
+    return bool((mask[..., 1:] <= mask[..., :-1]).all())
 
 
 def choose_fast_path(runtime: RuntimeConfig, device: Any) -> tuple[FastPath | None, str]:

@@ -210,7 +210,7 @@ def _of_any_length(argument: Any) -> Any:
     if not isinstance(argument, dict):
         return argument
     return {
-        name: tf.TensorSpec([values.shape[0], None, *values.shape[2:]], values.dtype) if name in PER_TOKEN else values
+        name: tf.TensorSpec([*values.shape[:-1], None], values.dtype) if name in PER_TOKEN else values
         for name, values in argument.items()
     }
 

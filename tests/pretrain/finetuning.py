@@ -96,6 +96,51 @@ def sentence_experiment(train, dev=None, *, batch=16, steps=150, rate=3e-3, enco
     )
 
 
+CHOICES = 3
+CONTEXT, WORD = 2, 5  # columns of a choice with the word that its text is about, and its own word
+
+
+def choice_examples(count: int, seed: int = 0) -> dict[str, np.ndarray]:
+    """Columns of multiple-choice records, choice after choice: the right one says FIRST_WORD, the others the next word."""
+    draw = np.random.default_rng(seed)
+    place, labels = np.arange(LENGTH), draw.integers(0, CHOICES, (count, 1))
+    lengths = draw.integers(8, 21, (count, CHOICES, 1))
+    ids = draw.integers(FIRST_WORD + 20, 200, (count, CHOICES, LENGTH))
+    ids[..., CONTEXT] = ids[:, :1, CONTEXT]
+    ids[..., WORD] = FIRST_WORD + (np.arange(CHOICES) != labels)
+    ids[..., 0], ids[..., 3] = CLS, SEP
+    np.put_along_axis(ids, lengths - 1, SEP, axis=-1)
+    mask = (place < lengths).astype(np.int64)
+    columns = {"input_ids": ids * mask, "input_mask": mask, "segment_ids": mask * (place > 3)}
+    return {name: values.reshape(count, -1) for name, values in columns.items()} | {"label_ids": labels}
+
+
+def choice_records(path: Path, count: int, seed: int = 0, **changes) -> Path:
+    """Such records, with the meta file that create-finetuning writes for them."""
+    content = {"task_type": "bert_choice", "num_choices": CHOICES, "num_labels": CHOICES, "max_seq_length": LENGTH}
+    return write(path, choice_examples(count, seed), content | {"label_names": [], "label_type": "int"} | changes)
+
+
+def choice_experiment(train, dev=None, *, batch=16, rate=3e-3, name="bert/multiple_choice", **trainer):
+    """bert/multiple_choice on a tiny encoder without dropout."""
+    base = experiment(name)
+    model = replace(base.task.model, encoder=tiny(name.split("/")[0], dropout=0.0), classifier_dropout_prob=0.0)
+    data, optimization = {"global_batch_size": batch, "trim_padding": True}, base.trainer.optimizer_config
+    schedule = replace(optimization.learning_rate.options, initial_learning_rate=rate)
+    settings = {"optimizer_config": replace(optimization, learning_rate=Choice("polynomial", schedule))} | trainer
+    return replace(
+        base,
+        task=replace(
+            base.task,
+            model=model,
+            train_data=DataConfig(input_path=str(train), **data),
+            validation_data=EvalDataConfig(input_path=str(dev or train), **data),
+        ),
+        trainer=replace(base.trainer, tensorboard=False, **settings),
+        runtime=RuntimeConfig(distribution_strategy="one_device"),
+    )
+
+
 def squad_records(folder: Path, questions: int, with_negative: bool = True) -> Path:
     """SQuAD records of made-up questions, and what scoring needs: folder/{dev.tfrecord, meta.json, dev.examples.jsonl.gz}.
 

@@ -56,6 +56,7 @@ def test_a_program_without_a_tokenizer_takes_ids(tmp_path):
     ("heads", "pipeline", "line"),
     [
         ("classifier", "text-classification", 'classify = pipeline("text-classification", model=".")'),
+        ("choice", "multiple-choice", 'model = AutoModelForMultipleChoice.from_pretrained(".")'),
         ("span", "question-answering", 'model = AutoModelForQuestionAnswering.from_pretrained(".")'),
         ("pretraining", "fill-mask", 'fill = pipeline("fill-mask", model=".")'),
         ("encoder", "feature-extraction", 'model = AutoModel.from_pretrained(".")'),

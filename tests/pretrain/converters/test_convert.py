@@ -187,11 +187,12 @@ for folder in sys.argv[2:]:
     unexpected = [key for key in said["unexpected_keys"] if ".pooler." not in key]  # question answering has no pooler there
     assert not said["missing_keys"] and not unexpected and not said["mismatched_keys"], (folder, said)
     model.eval()
+    given = {key: torch.tensor(value).long() for key, value in inputs.items()}
+    if name.endswith("ForMultipleChoice"):
+        given = {key: value[None] for key, value in given.items()}  # the rows as choices of one example
     with torch.no_grad():
         found = model(
-            input_ids=torch.tensor(inputs["input_ids"]).long(),
-            attention_mask=torch.tensor(inputs["input_mask"]).long(),
-            token_type_ids=torch.tensor(inputs["segment_ids"]).long(),
+            input_ids=given["input_ids"], attention_mask=given["input_mask"], token_type_ids=given["segment_ids"]
         )
     np.savez(folder + "/out.npz", **{key: value.numpy() for key, value in found.items()})
 """
@@ -226,6 +227,9 @@ MODELS = [
     ("albert square projected", "encoder"),
     ("mobilebert", "pretraining"),
     ("mobilebert", "classifier"),
+    ("bert", "choice"),
+    ("albert", "choice"),
+    ("mobilebert", "choice"),
     ("mobilebert pooled", "pretraining"),
     ("mobilebert narrow", "encoder"),
 ]
@@ -255,6 +259,8 @@ def test_transformers_loads_it_and_answers_the_same(tmp_path):
         ours = {name: np.asarray(value) for name, value in model(inputs).items()}
         if heads == "span":
             ours |= {"start_logits": ours["logits"][..., 0], "end_logits": ours["logits"][..., 1]}
+        if heads == "choice":
+            ours["logits"] = ours["logits"].T
         theirs = dict(np.load(folder / "out.npz"))
         assert theirs
         for name, value in theirs.items():

@@ -29,7 +29,7 @@ from tests.pretrain.tasks.test_sentence_prediction import task_of
     ("family", "name"),
     [
         ("bert", "ForTokenClassification"),
-        ("albert", "ForMultipleChoice"),
+        ("albert", "ForTokenClassification"),
         ("mobilebert", "ForTokenClassification"),
         ("bert", "WithATwist"),
     ],
@@ -65,6 +65,7 @@ def test_classes_of_one_head(tmp_path):
     for heads, names in (
         ("pretraining", ("ForPreTraining", "ForMaskedLM", "ForNextSentencePrediction", "Model", "LMHeadModel")),
         ("span", ("ForQuestionAnswering",)),
+        ("choice", ("ForMultipleChoice",)),
     ):
         write_checkpoint(tmp_path / heads, make("bert", heads), "hf")
         wanted = {head_of(path) for path in make("bert", heads).weights}

@@ -77,6 +77,7 @@ HEADS = {
     "encoder": {},
     "classifier": {"classifier/logits/kernel": (16, 3)},
     "span": {"span/logits/kernel": (16, 2)},
+    "choice": {"choice/logits/kernel": (16, 1)},
 }
 # Formats that have no place for a model; the message says so (tested below).
 IMPOSSIBLE = {
@@ -94,7 +95,7 @@ IMPOSSIBLE = {
 def make(encoder: str, heads: str, seed=0, layers: int | None = None) -> Checkpoint:
     """A checkpoint of random weights, none zero."""
     rng = np.random.default_rng(seed)
-    extras = {"label_names": ["no", "maybe", "yes"]} if heads == "classifier" else {}
+    extras: dict = {"classifier": {"label_names": ["no", "maybe", "yes"]}, "choice": {"kind": "choice"}}.get(heads, {})
     choice, shapes = shapes_of(encoder, heads, layers)
     weights = {path: rng.normal(0, 0.3, shape).astype(np.float32) for path, shape in shapes.items()}
     return Checkpoint("native", "here", choice, weights, {}, extras)
@@ -130,7 +131,7 @@ CASES = [
         (format, encoder, heads)
         for format in ("native", "hf", "tf1", "h5")
         for encoder, heads in PAIRS
-        if (format, encoder) not in IMPOSSIBLE and not (format == "h5" and heads in ("classifier", "span"))
+        if (format, encoder) not in IMPOSSIBLE and not (format == "h5" and heads in ("classifier", "span", "choice"))
     ),
     *(pytest.param(*case, marks=pytest.mark.slow) for case in SAVED),
 ]
@@ -159,6 +160,8 @@ def test_comes_back_bit_for_bit(format, encoder, heads, tmp_path):
     assert {"gelu_new": "gelu_tanh"}.get(other.hidden_act, other.hidden_act) == own.hidden_act
     if format in ("native", "hf", "savedmodel"):
         assert again.extras.get("label_names") == checkpoint.extras.get("label_names")
+    if heads == "choice":
+        assert again.extras["kind"] == "choice"
     assert not (tmp_path / "out.tmp").exists()
 
 
@@ -169,12 +172,14 @@ def test_comes_back_bit_for_bit(format, encoder, heads, tmp_path):
         ("h5", "albert groups", "one shared layer only"),
         ("h5", "bert", "one shared layer only"),
         ("hf", "mobilebert wide", r"vectors of hidden_size \(16\). transformers, .* of intra_bottleneck_size \(8\)"),
+        ("h5", "albert choice", "format h5 has no place for choice/logits/bias, choice/logits/kernel"),
         ("onnx", "bert", "unknown checkpoint format 'onnx'"),
     ],
 )
 def test_formats_without_a_place_for_it(format, encoder, message, tmp_path):
+    checkpoint = make(encoder.removesuffix(" choice"), "choice" if encoder.endswith("choice") else "encoder")
     with pytest.raises(UsageError, match=message):
-        write_checkpoint(tmp_path / "out", make(encoder, "encoder"), format)
+        write_checkpoint(tmp_path / "out", checkpoint, format)
     assert not list(tmp_path.iterdir())
 
 

@@ -21,6 +21,8 @@ FILES = sorted(
 def experiment_of(path: Path) -> str:
     if path.stem.startswith("squad"):
         return "bert/squad"
+    if path.stem == "race":
+        return "albert/multiple_choice"
     if "albert" in path.stem:
         return "albert/pretraining"
     return "bert/pretraining" if path.stem.startswith(("tiny", "wiki", "bert_128")) else "bert/sentence_prediction"

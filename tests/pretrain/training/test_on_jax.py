@@ -21,6 +21,7 @@ TESTS = (
     "optimizers/test_optimizers.py::test_adafactor_equals_numpy[0.3]",
     "optimizers/test_optimizers.py::test_adamw_equals_numpy[True]",
     "optimizers/test_optimizers.py::test_lamb_equals_numpy[False]",
+    "tasks/test_multiple_choice.py",
     "tasks/test_pretraining.py::test_sums_equal_numpy",
     "test_extending.py::test_the_documented_layers_equal_numpy",
     "test_extending.py::test_the_documented_task_from_data_to_metrics",

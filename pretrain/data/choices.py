@@ -1,0 +1,201 @@
+"""Multiple-choice records to batches: an example is several sequences, one for each choice, next to each other in a record."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+from nlpdata.errors import DataError, UsageError
+from nlpdata.files.sets import split_shard
+from nlpdata.finetuning.datasets import LEAST_CHOICES, MOST_CHOICES
+from pretrain.data.batches import Batches
+from pretrain.data.decoded import decoded, decoding_tokenizer
+from pretrain.data.record_set import (
+    RENAME,
+    SEQUENCE,
+    check_fits_model,
+    check_length,
+    ends_of_files,
+    kind_of,
+    open_record_set,
+    sequence_features,
+)
+from pretrain.settings.data_section import DataConfig
+
+_log = logging.getLogger(__name__)
+
+KIND = "choice"
+
+
+def choice_data(config: DataConfig, task: Any) -> "ChoiceData":
+    """The records of a data section.
+
+    Args:
+      config: the section.
+      task: MultipleChoiceConfig whose model and num_choices they must fit.
+
+    Raises UsageError where configuration and records do not fit, DataError where a record file is damaged.
+    """
+    name = f"task.{'train_data' if config.is_training else 'validation_data'}"
+    records, meta = open_record_set(config, name)
+    if config.input_function:
+        meta = {}  # what is guessed of examples is for sentences
+    data = ChoiceData(records, meta, config, task, name)
+    if not meta and not config.input_function:
+        _log.info(f"{name}: no meta file next to {records.paths[0]}; {data.choices} choices of length {data.length}")
+    return data
+
+
+class ChoiceData:
+    """Records that fit the model.
+
+    Attributes:
+      choices: of each example.
+      length: tokens of one choice.
+      sources: names of the files without endings and numbers of shards, e.g. dev_middle, dev_high; each once.
+    """
+
+    def __init__(self, records: Any, meta: Mapping, config: DataConfig, task: Any, name: str) -> None:
+        self._records, self._meta, self._config, self._name = records, meta, config, name
+        self._encoder = task.model.encoder.options
+        self._text = _making_of_texts(meta, name)
+        self._check_features({RENAME.get(each.name, each.name): each for each in records.features})
+        width = next(each.width for each in records.features if RENAME.get(each.name, each.name) == "input_ids")
+        self.choices = self._find_choices(task.num_choices, width)
+        self.length = width // self.choices
+        check_length(self.length, config, meta, name)
+        check_fits_model(meta, self.length, self._encoder, name)
+        of_files = [source_name(split_shard(path)[0].name) for path in records.paths]
+        self.sources = list(dict.fromkeys(of_files))
+        self._source_of_file = np.array([self.sources.index(each) for each in of_files])
+        ends = ends_of_files(records)
+        self.transform(records[ends], ends, 0)
+
+    def batches(self) -> Batches:
+        """Batches of input_ids, input_mask, segment_ids int32 (b, choices, L); label_ids int32 (b,), the right choice; record
+        int32 (b,), the number of the record in its files; is_real_example int32 (b,)."""
+        return Batches(self._records, self._config, self.transform, self._name, self.facts(), sequences=self.choices)
+
+    def facts(self) -> dict:
+        """What must not change between the runs of one model, and what predictions need to know."""
+        return {
+            "tokenizer_sha256": self._meta.get("tokenizer", {}).get("sha256"),
+            "seq_length": self.length,
+            "kind": KIND,
+            **self._text,
+        }
+
+    def source_of(self, record: np.ndarray) -> np.ndarray:
+        """The number among `sources` of the file that each record is in; int64 as `record`, its number in all files."""
+        return self._source_of_file[np.searchsorted(np.cumsum(self._records.counts), record, side="right")]
+
+    def shown(self, record: np.ndarray) -> list[dict[str, Any]]:
+        """The records of these numbers, int64 (n,), for people: each has its number as record; id, where records have it; and,
+        where their tokenizer is known, text (of the first choice's first segment) and choices, decoded from the pieces."""
+        rows = {RENAME.get(name, name): values for name, values in self._records[record].items()}
+        entries: list[dict[str, Any]] = [{"record": int(number)} for number in record]
+        if (ids := rows.get("example_id")) is not None and ids.dtype.kind == "i":
+            entries = [{**entry, "id": int(id)} for entry, id in zip(entries, ids[:, 0], strict=True)]
+        tokenizer = decoding_tokenizer(self._config, self._name) if len(record) else None
+        if tokenizer is None:
+            return entries
+        batch = self.transform(rows, record, 0)
+        texts = decoded({name: batch[name].reshape(-1, self.length) for name in SEQUENCE}, tokenizer)
+        parts = [texts[at : at + self.choices] for at in range(0, len(texts), self.choices)]
+        return [
+            {**entry, "text": own[0][0], "choices": [choice for _, choice in own]}
+            for entry, own in zip(entries, parts, strict=True)
+        ]
+
+    def transform(self, rows: dict[str, np.ndarray], examples: np.ndarray, epoch: int) -> dict[str, np.ndarray]:
+        """The arrays of a batch; see batches."""
+        rows = {RENAME.get(name, name): values for name, values in rows.items()}
+        batch = sequence_features(self._records, rows, self._config, self._encoder, examples)
+        for name in SEQUENCE:
+            batch[name] = batch[name].reshape(-1, self.choices, self.length)
+        self._check_starts(batch, examples)
+        real = (
+            np.reshape(rows["is_real_example"], -1) != 0 if "is_real_example" in rows else np.ones(len(examples), bool)
+        )
+        batch["label_ids"] = self._label_ids(rows["label_ids"][:, 0], examples, real)
+        batch["record"] = examples.astype(np.int32)
+        batch["is_real_example"] = real.astype(np.int32)
+        return batch
+
+    def _check_features(self, features: Mapping[str, Any]) -> None:
+        name, first, meta = self._name, self._records.paths[0], self._meta
+        if kind_of(meta) not in (None, KIND):
+            raise UsageError(
+                f"{name}: the meta file says task_type {meta['task_type']!r}; multiple choice learns from records of nlpdata "
+                "create-finetuning --task race, swag or choice. Was another experiment meant?"
+            )
+        missing = [each for each in (*SEQUENCE, "label_ids") if each not in features]
+        if missing:
+            instead = " Use `pretrain predict` for questions without answers." if missing == ["label_ids"] else ""
+            raise UsageError(
+                f"{name}: {first} does not hold labelled multiple-choice records: {', '.join(missing)} is missing. Its records "
+                f"have {', '.join(features)}.{instead}"
+            )
+        label = features["label_ids"]
+        if label.width != 1 or label.dtype != "int64":
+            raise UsageError(
+                f"{name}: label_ids of {first} is {label}, expected one int64, the number of the right choice from 0."
+            )
+
+    def _find_choices(self, wanted: int | None, width: int) -> int:
+        name, told = self._name, self._meta.get("num_choices")
+        if told is not None and told < LEAST_CHOICES:
+            raise DataError(
+                f"{name}: num_choices of the meta file is {told}, expected {LEAST_CHOICES} to {MOST_CHOICES}."
+            )
+        if wanted and told and wanted != told:
+            raise UsageError(
+                f"{name}: the records have {told} choices, task.num_choices says {wanted}. Set it to {told}, or leave it out."
+            )
+        choices = told or wanted
+        if not choices:
+            raise UsageError(f"{name}: no meta file says how many choices an example has. Set task.num_choices.")
+        if width % choices:
+            raise UsageError(
+                f"{name}: input_ids of {self._records.paths[0]} has {width} numbers, which {choices} choices of one length cannot "
+                "have. Set task.num_choices, or make the records again."
+            )
+        return choices
+
+    def _check_starts(self, batch: Mapping[str, np.ndarray], examples: np.ndarray) -> None:
+        """UsageError where a choice is not there: its text begins with padding."""
+        empty = np.flatnonzero((batch["input_mask"][:, :, 0] == 0).any(axis=1))
+        if len(empty):
+            choice = int((batch["input_mask"][empty[0], :, 0] == 0).argmax())
+            raise DataError(
+                f"{self._records.where(int(examples[empty[0]]))}: choice {choice} of {self.choices} begins with padding, at "
+                f"number {choice * self.length} of input_ids. Do the records have {self.choices} choices of {self.length} tokens?"
+            )
+
+    def _label_ids(self, labels: np.ndarray, examples: np.ndarray, real: np.ndarray) -> np.ndarray:
+        bad = np.flatnonzero(((labels < 0) | (labels >= self.choices)) & real)
+        if len(bad):
+            raise DataError(
+                f"{self._records.where(int(examples[bad[0]]))}: label_ids holds {labels[bad[0]]}, expected 0 to "
+                f"{self.choices - 1}, the number of the right choice. Correct the records"
+            )
+        return labels.astype(np.int32)
+
+
+def _making_of_texts(meta: Mapping, name: str) -> dict[str, Any]:
+    """How create-finetuning made a text of a question and a choice: its max_qa_length and blank. DataError for odd values."""
+    options = meta.get("options")
+    found = {
+        option: options.get(option) if isinstance(options, dict) else None for option in ("max_qa_length", "blank")
+    }
+    length, blank = found.values()
+    if (length is not None and (type(length) is not int or length < 1)) or not isinstance(blank, str | None):
+        raise DataError(f"{name}: options of the meta file has max_qa_length {length!r} and blank {blank!r}"[:200])
+    return found
+
+
+def source_name(file: str) -> str:
+    """What records are called by their file or pattern: dev_middle of out/dev_middle.tfrecord-00000-of-00004."""
+    return PurePath(file).name.partition(".")[0]

@@ -1,0 +1,168 @@
+"""Multiple choice on small records, end to end: sums as numpy has them, learns, scores each file, and refuses what does not fit."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from nlpdata.errors import DataError, UsageError
+from pretrain.converters import native, read_checkpoint
+from pretrain.converters.checkpoint import Checkpoint
+from pretrain.converters.write import write_checkpoint
+from pretrain.encoders.model import weights_by_path
+from pretrain.registry import OPTIMIZERS, SCHEDULES
+from pretrain.settings.fields import choose
+from pretrain.tasks.multiple_choice import MultipleChoiceTask
+from pretrain.training import run_experiment
+from tests.messages import messages
+from tests.pretrain.finetuning import CHOICES, LENGTH, choice_examples, choice_experiment, choice_records, write
+from tests.pretrain.models import to_numpy
+from tests.pretrain.runs import changed, curve, tiny
+
+HEAD = ("choice/logits/kernel", "choice/logits/bias")
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def test_losses_and_a_step_equal_numpy(tmp_path):
+    """One step of gradient descent, in two micro-steps, of batches that are cut: the head moves by numpy's gradient."""
+    config = choice_experiment(
+        choice_records(tmp_path / "train.tfrecord", 12, seed=3), batch=8, train_steps=1, gradient_accumulation_steps=2
+    )
+    optimization = replace(
+        config.trainer.optimizer_config,
+        optimizer=choose(OPTIMIZERS, "sgd", gradient_clip_norm=None),
+        learning_rate=choose(SCHEDULES, "constant", learning_rate=0.5),
+        warmup=None,
+    )
+    config = changed(config, "trainer", optimizer_config=optimization)
+    encoder = tiny("bert", dropout=0.0, initializer_range=0.3)  # whose vectors differ before it has learned anything
+    config = changed(config, "task", model=replace(config.task.model, encoder=encoder))
+    task = MultipleChoiceTask(config.task)
+    batches = task.build_inputs(config.task.train_data)
+    batch, model = batches.batch(0), task.build_model(config.runtime.seed)
+    assert batch["input_ids"].shape == (8, CHOICES, 24)
+    rows = {name: batch[name].reshape(-1, 24) for name in ("input_ids", "input_mask", "segment_ids")}
+    assert not any(batch["input_mask"].reshape(-1, 24)[:, 21:].any(axis=1))
+    pooled = ops.convert_to_numpy(model(rows, heads=[])["pooled_output"]).astype(np.float64).reshape(8, CHOICES, -1)
+    before = {name: to_numpy(weights_by_path(model)[name]).astype(np.float64) for name in HEAD}
+    logits = (pooled @ before[HEAD[0]] + before[HEAD[1]])[..., 0]
+    labels, every = batch["label_ids"], np.arange(8)
+    assert labels.tolist() == [(choice[:, 5] == 10).argmax() for choice in batch["input_ids"]]
+    expected = -np.log(softmax(logits)[every, labels])
+    batch["is_real_example"][6:] = 0
+    sums, statistics = task.losses(model, batch, training=False)
+    assert float(sums["choice"]) == pytest.approx(expected[:6].sum(), rel=1e-5)
+    assert float(statistics["correct"]) == (logits.argmax(axis=1) == labels)[:6].sum()
+    assert (float(statistics["examples"]), float(task.denominators(batch)["choice"])) == (6, 6)
+    run_experiment(config, tmp_path / "run", "train")
+    upstream = (softmax(logits) - np.eye(CHOICES)[labels]) / 8
+    after = read_checkpoint(str(tmp_path / "run")).weights
+    gradient = np.einsum("bc,bch->h", upstream, pooled)[:, None]
+    np.testing.assert_allclose(after[HEAD[0]], before[HEAD[0]] - 0.5 * gradient, atol=1e-5)
+    assert np.abs(gradient).max() > 0.01
+    assert after[HEAD[1]] == pytest.approx(before[HEAD[1]], abs=1e-6)  # a softmax does not see what all logits share
+
+
+def test_it_learns_a_toy_set_and_resumes_exactly(tmp_path):
+    """From chance to full marks in 40 steps, ended after 17 and resumed; what it says of two files and of choices."""
+    train = choice_records(tmp_path / "train.tfrecord", 64)
+    middle, high = (
+        choice_records(tmp_path / f"dev_{name}.tfrecord", 20, seed=5 + len(name)) for name in ("middle", "high")
+    )
+    config = choice_experiment(
+        train, f"{middle},{high}", train_steps=40, summary_interval=1, steps_per_loop=1, log_example_digest=True
+    )
+    config = changed(config, "task.train_data", group_by_length=True)
+    assert config.task.parts() == ["middle", "high"]
+    broken = choice_records(tmp_path / "dev_high.tfrecord", 20, seed=9)
+    columns = choice_examples(20, seed=9)
+    columns["label_ids"][:4] = (columns["label_ids"][:4] + 1) % CHOICES  # four answers that are wrong
+    write(broken, columns)
+    metrics = run_experiment(config, tmp_path / "run", "train_and_eval")
+    assert metrics["accuracy_middle"] == 1.0
+    assert metrics["accuracy_high"] == pytest.approx(0.8)
+    assert metrics["accuracy"] == pytest.approx(0.9)
+    losses = [loss for loss, *_ in curve(tmp_path / "run").values()]
+    assert losses[0] == pytest.approx(np.log(CHOICES), abs=0.1)
+    assert losses[-1] < 0.1
+    report = json.loads((tmp_path / "run" / "eval_report.json").read_text())
+    assert (report["kind"], [each["name"] for each in report["classes"]]) == ("choice", ["0", "1", "2"])
+    assert sorted(error["record"] for error in report["errors"]) == [20, 21, 22, 23]
+    first = run_experiment(changed(config, "trainer", steps_a_call=17), tmp_path / "parts", "train")
+    assert first is None or "accuracy" not in first
+    again = run_experiment(
+        changed(config, "task.validation_data", global_batch_size=9), tmp_path / "parts", "train_and_eval"
+    )
+    assert again == pytest.approx(metrics, rel=1e-6)
+    assert curve(tmp_path / "parts") == curve(tmp_path / "run")
+    one, two = (read_checkpoint(str(tmp_path / name)).weights for name in ("run", "parts"))
+    assert all(np.array_equal(one[name], two[name]) for name in one)
+    _, info = native.locate_info(tmp_path / "run")
+    assert (info["data"]["kind"], info["data"]["seq_length"]) == ("choice", LENGTH)
+
+
+def test_it_starts_from_what_run_race_leaves(tmp_path):
+    """A TensorFlow checkpoint whose head is called as that of a classifier."""
+    config = choice_experiment(choice_records(tmp_path / "train.tfrecord", 16))
+    own = MultipleChoiceTask(config.task).build_model(seed=7)
+    weights = {path: to_numpy(weight) for path, weight in weights_by_path(own).items()}
+    write_checkpoint(tmp_path / "tf1", Checkpoint("native", "", config.task.model.encoder, weights), "tf1")
+    (tmp_path / "tf1" / "nlpdata.json").unlink(missing_ok=True)
+    assert "output_weights" in dict(tf.train.list_variables(str(tmp_path / "tf1")))
+    task = MultipleChoiceTask(changed(config, "task", init_checkpoint=str(tmp_path / "tf1")).task)
+    model = task.build_model(seed=8)
+    with messages() as said:
+        report = task.initialize(model)
+    assert not report.missing
+    assert "choice starts from the checkpoint's classifier of one row" in "\n".join(said)
+    for path, weight in weights_by_path(model).items():
+        np.testing.assert_array_equal(to_numpy(weight), weights[path])
+
+
+def given(section):
+    """Examples in memory, whose label guesses no task of choices."""
+    return choice_examples(16)
+
+
+def refused(config, match, error=UsageError):
+    with pytest.raises(error, match=match):
+        MultipleChoiceTask(config.task).build_inputs(config.task.train_data)
+
+
+def test_what_does_not_fit_is_refused(tmp_path):
+    config = choice_experiment(choice_records(tmp_path / "a.tfrecord", 16))
+    refused(changed(config, "task.train_data", pack_sequences=True), "this task reads one example a row")
+    refused(changed(config, "task", num_choices=4), "the records have 3 choices, task.num_choices says 4")
+    refused(changed(config, "task.train_data", seq_length=16), "the records have max_seq_length 32")
+    choice_records(tmp_path / "a.tfrecord", 16, num_choices=5)
+    refused(config, "has 96 numbers, which 5 choices of one length cannot have")
+    choice_records(tmp_path / "a.tfrecord", 16, num_choices=4, max_seq_length=24)
+    refused(config, "choice 1 of 4 begins with padding, at number 24 of input_ids", DataError)
+    choice_records(tmp_path / "a.tfrecord", 16, num_choices=1)
+    refused(config, "num_choices of the meta file is 1, expected 2 to 64", DataError)
+    choice_records(tmp_path / "a.tfrecord", 16, task_type="bert_classification")
+    refused(config, "multiple choice learns from records of nlpdata create-finetuning --task race, swag or choice")
+    bare = tmp_path / "bare.tfrecord"
+    columns = choice_examples(16)
+    write(bare, columns)
+    config = choice_experiment(bare)
+    refused(config, "no meta file says how many choices an example has. Set task.num_choices")
+    config = changed(config, "task", num_choices=3)
+    MultipleChoiceTask(config.task).build_inputs(config.task.train_data)
+    section = {"input_path": "", "input_function": f"{__name__}:given"}
+    batches = MultipleChoiceTask(config.task).build_inputs(replace(config.task.train_data, **section))
+    assert batches.batch(0)["input_ids"].shape == (16, CHOICES, 24)
+    columns["label_ids"][15] = 3
+    write(bare, columns)
+    refused(config, "bare.tfrecord, record 15: label_ids holds 3, expected 0 to 2", DataError)
+    write(bare, {name: values for name, values in columns.items() if name != "label_ids"})
+    refused(config, "label_ids is missing.*Use `pretrain predict` for questions without answers")
+    write(bare, columns | {"label_ids": np.zeros((16, 1), np.float32)})
+    refused(config, "expected one int64, the number of the right choice")
