@@ -128,7 +128,7 @@ def _any_number(line: str) -> Iterator[str]:
 
 
 def give_datasets(folder: Path) -> None:
-    """MRPC's folder, SQuAD's two files, a table of pairs, and a vocabulary of the words in them."""
+    """MRPC's folder, SQuAD's two files, RACE, tables of pairs and of choices, and a vocabulary of the words in them."""
     mrpc = folder / "glue" / "MRPC"
     mrpc.mkdir(parents=True)
     texts = [(f"w{20 + i} w40 w41", f"w{30 + i} w{42 + i % 9}") for i in range(40)]
@@ -144,6 +144,13 @@ def give_datasets(folder: Path) -> None:
         (folder / f"{split}-v2.0.json").write_text(json.dumps(content))
     table = [f"w{i} w{i + 1},w{i + 2},{'yes' if i % 2 else 'no'}" for i in range(5, 45)]
     (folder / "pairs.csv").write_text("\n".join(["question,answer,good", *table]) + "\n")
+    table = [f"w{i} w{i + 1},w{i} _ w9,w{i + 2},w{i + 3},w{i + 4},w{i + 5},{'ABCD'[i % 4]}" for i in range(5, 45)]
+    (folder / "quiz.csv").write_text("\n".join(["context,question,a,b,c,d,answer", *table]) + "\n")
+    article = {"article": "w10 w11 w12", "questions": ["w13 _ w14", "w15"], "answers": ["B", "D"]}
+    article |= {"options": [["w16", "w17", "w18", "w19"], ["w20", "w21", "w22", "w23"]]}
+    for place in (f"{split}/{level}" for split in ("train", "dev", "test") for level in ("middle", "high")):
+        (folder / "RACE" / place).mkdir(parents=True)
+        (folder / "RACE" / place / "1.txt").write_text(json.dumps(article))
     (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
 
 

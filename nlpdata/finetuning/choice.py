@@ -26,8 +26,9 @@ from nlpdata.tokenizers import Tokenizer, count_unknown
 def with_choice(question: str, choice: str, blank: str | None) -> str:
     """A question with a choice in place of each `blank` in it; behind the question where it has none, or blank is None.
 
-    An empty question leaves the choice alone.
+    Both without white space around them, which run_race.py removes before. An empty question leaves the choice alone.
     """
+    question, choice = question.strip(), choice.strip()
     if blank and blank in question:
         return question.replace(blank, choice)
     return f"{question} {choice}" if question else choice

@@ -1,8 +1,8 @@
 """RACE (Lai et al. 2017), and SWAG (Zellers et al. 2018), as they are published: four texts compete in each row.
 
-RACE: {train,dev,test}/{middle,high}, each with a JSON file an article (1.txt, 2.txt, ...), or with all.txt, its articles as JSON
-lines, which run_race.py of google-research/albert reads. Order: middle before high, files by number. SWAG: train.csv, val.csv,
-test.csv.
+RACE: {train,dev,test}/{middle,high}, each with articles as JSON lines: a file an article (1.txt, 2.txt, ...), or all of them in
+all.txt. run_race.py of google-research/albert reads either, in the order of the file system; here middle is before high, and files
+are in the order of their numbers. SWAG: train.csv, val.csv, test.csv. all.txt and tables may be compressed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from nlpdata.errors import DataError, UsageError, opt
-from nlpdata.files.json_files import read_object
 from nlpdata.files.unpacking import unpacked
 from nlpdata.finetuning.choice import with_choice
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input
-from nlpdata.finetuning.lines import MAX_LINE_BYTES
+from nlpdata.finetuning.lines import find_file
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.tables import TableForm, column_names, read_table, text_fault
 
@@ -62,8 +61,7 @@ def open_swag(name: str, inputs: Sequence[str], options: FinetuningOptions) -> D
     form = TableForm("csv")
     splits = []
     for split, file in _SWAG.items():
-        source = folder / file
-        if source.is_file():
+        if source := find_file(folder, file):
             labelled = split != "test" or "label" in column_names(source, form)
             splits.append(Split(split, (source,), partial(_swag_rows, source, form, options.blank, labelled), labelled))
     _refuse_missing("SWAG", folder, splits, options)
@@ -73,7 +71,7 @@ def open_swag(name: str, inputs: Sequence[str], options: FinetuningOptions) -> D
 def _folder(path: Path, names: Sequence[str], inside: Sequence[str]) -> Path | None:
     """The first of the folders that has one of the files or folders which a dataset has."""
     folders = [path / name for name in names] if path.is_dir() else []
-    return next((folder for folder in folders if any((folder / each).exists() for each in inside)), None)
+    return next((folder for folder in folders if find_file(folder, *inside)), None)
 
 
 def _refuse_missing(name: str, folder: Path, splits: Sequence[Split], options: FinetuningOptions) -> None:
@@ -88,39 +86,20 @@ def _refuse_missing(name: str, folder: Path, splits: Sequence[Split], options: F
 
 
 def _articles(folder: Path) -> list[Path]:
-    """The files of a level: all.txt where it is there, else one an article, by number."""
-    if (folder / _JOINED).is_file():
-        return [folder / _JOINED]
+    """The files of a level: all.txt where it is there, also compressed, else one an article, by number."""
+    if joined := find_file(folder, _JOINED):
+        return [joined]
     files = [path for path in folder.glob("*.txt") if path.is_file()] if folder.is_dir() else []
     return sorted(files, key=lambda path: (int(path.stem) if path.stem.isdecimal() else 0, path.name))
 
 
 def _race_rows(files: Sequence[Path], blank: str | None) -> Iterator[Row | BadRow]:
     for path in files:
-        if path.name != _JOINED:
-            yield from _of_file(path, blank)
-            continue
         for item in read_table(path, TableForm("jsonl"), _KEYS):
             if isinstance(item, BadRow):
                 yield item
             else:
                 yield from _questions(path, item[0], dict(zip(_KEYS, item[1], strict=True)), blank)
-
-
-def _of_file(path: Path, blank: str | None) -> Iterator[Row | BadRow]:
-    if path.stat().st_size > MAX_LINE_BYTES:
-        yield BadRow("too_long", f"{path}: over {MAX_LINE_BYTES >> 20} MiB, expected one article. Correct the file")
-        return
-    try:
-        article = read_object(path)
-    except DataError as error:
-        yield BadRow("not_json", f"{error}. Correct the file")
-        return
-    missing = [key for key in _KEYS if key not in article]
-    if missing:
-        yield BadRow("missing_key", f"{path}: no key {missing[0]!r}, expected {', '.join(_KEYS)}. Correct the file")
-        return
-    yield from _questions(path, 1, article, blank)
 
 
 def _questions(path: Path, line: int, article: Mapping[str, Any], blank: str | None) -> Iterator[Row | BadRow]:

@@ -8,9 +8,12 @@ from nlpdata.records.contract import choices_of_meta
 from nlpdata.reports.charts import bars, binned, histogram
 from nlpdata.reports.page import Cell, Item, Report, Section, Table, percent, size
 from nlpdata.reports.record_survey import RecordCounts
-from nlpdata.reports.records import RecordFacts, checks, examples, left_out, lengths, made_of, vocabulary
+from nlpdata.reports.records import RecordFacts, checks, examples, left_out, lengths, made_of, repeated, vocabulary
 
 _LABELS = 24  # that are shown
+_REPEATED = (
+    "Records whose tokens are equal. A row of dev or test that is also in train measures what was learned by heart."
+)
 
 
 def finetuning_report(facts: RecordFacts) -> Report:
@@ -23,7 +26,7 @@ def finetuning_report(facts: RecordFacts) -> Report:
         ("tokens of a record", every.width),
         ("unknown tokens", percent(every.unknown, every.tokens)),
     ]
-    sections = [_splits(facts), _labels(facts), _lengths(facts), _repeated(facts), vocabulary(facts)]
+    sections = [_splits(facts), _labels(facts), _lengths(facts), repeated(facts, "split", _REPEATED), vocabulary(facts)]
     sections += [left_out(facts), made_of(facts), *checks(facts), examples(facts)]
     shown = tuple(section for section in sections if section.items or section.text)
     return Report(f"Fine-tuning records {facts.title}", facts.what_was_read, tuple(figures), shown)
@@ -117,22 +120,3 @@ def _lengths(facts: RecordFacts) -> Section:
     what = "records" if choices == 1 else "choices"
     items = tuple(lengths(counts, f"Length of {what}, {name}", choices) for name, counts in facts.groups.items())
     return Section("Lengths", "", items)
-
-
-def _repeated(facts: RecordFacts) -> Section:
-    rows = tuple(
-        (name, counts.records, own, percent(own, counts.records), others, percent(others, counts.records))
-        for (name, counts), (own, others) in zip(facts.groups.items(), facts.repeated, strict=True)
-    )
-    columns = (
-        "split",
-        "records",
-        "equal to an earlier one of it",
-        "share",
-        "also in a split above",
-        "share of the split",
-    )
-    text = (
-        "Records whose tokens are equal. A row of dev or test that is also in train measures what was learned by heart."
-    )
-    return Section("Repeated records", text, (Table(columns, rows),))

@@ -204,21 +204,27 @@ def _scripts(pieces: np.ndarray, tokenizer: Tokenizer) -> Counter[str]:
 
 
 def _repeated(facts: RecordFacts) -> Section:
-    rows = [
-        (name, counts.records, own, percent(own, counts.records), *((others,) if len(facts.groups) > 1 else ()))
-        for (name, counts), (own, others) in zip(facts.groups.items(), facts.repeated, strict=True)
-    ]
-    columns = [
-        "set",
-        "records",
-        "equal to an earlier one",
-        "share",
-        *(["also in an earlier set"] if len(facts.groups) > 1 else []),
-    ]
     duplicates = facts.meta.get("options", {}).get("dupe_factor")
     text = "Records whose tokens are equal, whatever is masked in them."
     if isinstance(duplicates, int) and duplicates > 1:
         text += f" Each document was cut {duplicates} times (dupe_factor): short ones give the same record each time."
+    return repeated(facts, "set", text)
+
+
+def repeated(facts: RecordFacts, kind: str, text: str) -> Section:
+    """How many records are equal to others.
+
+    Args:
+      facts: about the records.
+      kind: what its groups are, e.g. "split".
+      text: what the section says first.
+    """
+    columns, rows = [kind, "records", f"equal to an earlier one of its {kind}", "share"], []
+    if several := len(facts.groups) > 1:
+        columns += [f"also in a {kind} above", f"share of the {kind}"]
+    for (name, counts), (own, others) in zip(facts.groups.items(), facts.repeated, strict=True):
+        of_others = (others, percent(others, counts.records)) if several else ()
+        rows.append((name, counts.records, own, percent(own, counts.records), *of_others))
     return Section("Repeated records", text, (Table(tuple(columns), tuple(rows)),))
 
 

@@ -29,11 +29,13 @@ from nlpdata.files.yaml_faults import YAML_FAULTS, yaml_fault
 METRICS, CONFIG_FILE, RUN_FILE, CHECKPOINTS = "metrics.jsonl", "params.yaml", "run.json", "checkpoints"
 EVAL_RESULTS, EVAL_DATA, EVAL_REPORT = "eval_results.json", "eval_data.json", "eval_report.json"
 GLUE_FILE, SEEDS_FILE = "glue.json", "seeds.json"
+STATE_FILE = "state.json"  # of a checkpoint
 
 _MOST_BYTES = 1 << 24  # of a file that is read at once
 _MOST_CONFIG = 1 << 19  # as for pretrain's own reader
 _MOST_POINTS = 1 << 16  # of a curve
 _MOST_METRICS = 64
+_LONGEST_NAME = 100  # of a metric
 _MOST_FIELDS = 4000
 _MOST_DEPTH = 12
 _MOST_STEPS = 1 << 62
@@ -259,7 +261,7 @@ def _read_metrics(path: Path, faults: list[str]) -> tuple[dict[str, Curve], dict
             for name, value in line.items():
                 if name == "step" or not _NUMBER.fits(value):
                     continue
-                if name in own or len(own) < _MOST_METRICS:
+                if name in own or (len(own) < _MOST_METRICS and len(name) <= _LONGEST_NAME):
                     own.setdefault(name, _Points()).add(line["step"], _float(value))
                 else:
                     left_out.add(name[:80])
@@ -269,7 +271,9 @@ def _read_metrics(path: Path, faults: list[str]) -> tuple[dict[str, Curve], dict
         lines = ", ".join(map(str, damaged[:5])) + (", ..." if len(damaged) > 5 else "")
         faults.append(f"{path}: {len(damaged)} lines are not metrics of a step, and are left out: {lines}")
     if left_out:
-        faults.append(f"{path}: more than {_MOST_METRICS} metrics; left out: {', '.join(sorted(left_out)[:5])}")
+        names = ", ".join(sorted(left_out)[:5])
+        limits = f"more than {_MOST_METRICS} metrics, or names of more than {_LONGEST_NAME} characters"
+        faults.append(f"{path}: {limits}; left out: {names}")
     return tuple({name: points.curve() for name, points in own.items()} for own in found.values())  # type: ignore[return-value]
 
 
@@ -325,7 +329,7 @@ def _newest_state(folder: Path, faults: list[str]) -> tuple[tuple[int, ...], dic
         faults.append(f"{folder}: cannot be read: {error.strerror or error}")
         return (), {}
     for step in sorted(found, reverse=True):
-        state = read_facts(found[step] / "state.json", faults)
+        state = read_facts(found[step] / STATE_FILE, faults)
         if state:
             return tuple(sorted(found)), state
     return tuple(sorted(found)), {}

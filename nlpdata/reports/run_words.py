@@ -195,7 +195,7 @@ def data_name(section: Mapping[str, Any]) -> str:
     meta = _object(section, "records")
     kind, sources = meta.get("processor_type"), meta.get("inputs")
     inputs = [str(each.get("file")) for each in sources if isinstance(each, dict)] if isinstance(sources, list) else []
-    own = str(kind) if isinstance(kind, str) and kind not in _TASKS else listed(inputs, 1) if len(inputs) == 1 else ""
+    own = kind[:80] if isinstance(kind, str) and kind not in _TASKS else listed(inputs, 1) if len(inputs) == 1 else ""
     files = section.get("files")
     read = listed(files, 3) if isinstance(files, list) and files else ""
     return f"{own} ({read})" if own and read else own or read

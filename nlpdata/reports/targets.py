@@ -11,6 +11,7 @@ from nlpdata.files.disk import why_unwritable, writing
 from nlpdata.files.paths import AnyPath, file_size, is_device, open_binary, path_of
 from nlpdata.files.writing import new_file
 from nlpdata.reports import overlap, page
+from nlpdata.reports.bounds import bounded
 from nlpdata.reports.page import Report
 
 _MARKDOWN_END = "<!-- made by nlpdata report -->\n"
@@ -67,6 +68,7 @@ class Targets:
         Raises UsageError as `refuse`: another process may have written there meanwhile.
         """
         self.refuse()
+        made = bounded(made)
         texts = {self.markdown: f"{page.markdown(made)}\n{_MARKDOWN_END}", self.page: page.html(made)}
         if matches is not None:
             texts = {self.listed: matches, **texts}

@@ -13,6 +13,7 @@ import yaml
 from nlpdata.errors import printable
 from nlpdata.files.json_files import write_file
 from nlpdata.reports import run_words
+from nlpdata.reports.bounds import bounded
 from nlpdata.reports.page import Code, Notes, Report, Section, Table, is_empty, markdown
 from nlpdata.reports.run_facts import Run, is_finite, read_run, run_above
 from pretrain.converters import native
@@ -70,7 +71,7 @@ def card(checkpoint: Checkpoint, chosen: CheckpointFormat, usage: str) -> str:
     metadata = yaml.safe_dump(
         _metadata(checkpoint, chosen, run, scores), sort_keys=False, allow_unicode=True, width=120
     )
-    return f"---\n{metadata}---\n\n{markdown(_report(checkpoint, run, step, scores, usage))}"
+    return f"---\n{metadata}---\n\n{markdown(bounded(_report(checkpoint, run, step, scores, usage)))}"
 
 
 def _run_of(checkpoint: Checkpoint) -> tuple[Run | None, int | None]:

@@ -25,6 +25,7 @@ from nlpdata.files.json_files import read_object
 from nlpdata.files.json_kinds import as_written
 from nlpdata.files.pointers import refuse_pointer_at
 from nlpdata.files.writing import new_folder, sync_folder
+from nlpdata.reports.run_facts import CHECKPOINTS, STATE_FILE
 from pretrain.converters.checkpoint import Checkpoint, encoder_fields, stored_encoder
 from pretrain.converters.facts import FACTS
 from pretrain.converters.format import CheckpointFormat
@@ -33,7 +34,7 @@ from pretrain.converters.usage import in_pretrain
 from pretrain.converters.weights import as_weight
 from pretrain.settings.fields import MOST, Choice
 
-ARRAYS, INFO = "state.npz", "state.json"
+ARRAYS, INFO = "state.npz", STATE_FILE
 FORMAT_VERSION = 1
 _AVERAGE = "average/"
 _WORDS_OF_TRAINER = ("best_checkpoint_export_subdir", "best_checkpoint_eval_metric", "best_checkpoint_metric_comp")
@@ -211,8 +212,8 @@ def candidates(path: str | os.PathLike) -> list[Path] | None:
     folder = _folder_of(path)
     if any((folder / name).exists() for name in (ARRAYS, INFO)):
         return [folder]
-    found = finished(folder) or finished(folder / "checkpoints")
-    if not found and (folder / "checkpoints").is_dir():
+    found = finished(folder) or finished(folder / CHECKPOINTS)
+    if not found and (folder / CHECKPOINTS).is_dir():
         raise UsageError(f"checkpoint {path}: the run has no finished checkpoint yet.")
     return found or None
 
@@ -288,7 +289,7 @@ class NativeFormat(CheckpointFormat):
 
     def recognises(self, place: Path) -> bool:
         folder = _folder_of(place)
-        return bool((folder / ARRAYS).exists() or finished(folder) or finished(folder / "checkpoints"))
+        return bool((folder / ARRAYS).exists() or finished(folder) or finished(folder / CHECKPOINTS))
 
     def explain(self, place: Path) -> None:
         if folders := candidates(place):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nlpdata.errors import EXTRAS, DataError, UsageError, closest, install_command
 from nlpdata.files.json_files import read_object
+from nlpdata.reports.run_facts import CHECKPOINTS, STATE_FILE
 from pretrain.registry import ENGINES
 
 BACKENDS = ("auto", *ENGINES.names())  # values of --backend
@@ -65,10 +66,10 @@ def use_installed(environment: MutableMapping[str, str]) -> None:
 
 def _backend_of(run: Path) -> str | None:
     """The backend in the newest whole state.json of a run's checkpoints; None where there is none."""
-    folders = [path.parent for path in Path(run).glob("checkpoints/step-*/state.json")]
+    folders = [path.parent for path in Path(run).glob(f"{CHECKPOINTS}/step-*/{STATE_FILE}")]
     for folder in sorted(folders, reverse=True):
         with contextlib.suppress(DataError):  # the run skips a damaged one, and reports it
-            name = read_object(folder / "state.json").get("backend")
+            name = read_object(folder / STATE_FILE).get("backend")
             return name if name in ENGINES.names() else None
     return None
 

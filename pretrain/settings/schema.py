@@ -13,7 +13,7 @@ from pretrain.registry import ENCODERS, EXPERIMENTS, TASKS
 from pretrain.settings.config import Config
 from pretrain.settings.data_section import DataConfig, EvalDataConfig
 from pretrain.settings.dialects.garden import other_experiment
-from pretrain.settings.fields import MOST_SEED, Choice, at_least, choice
+from pretrain.settings.fields import MOST_SEED, Choice, at_least, choice, duration
 from pretrain.settings.trainer_section import StageConfig, TrainerConfig
 
 KINDS = ("classification", "regression", "multilabel")
@@ -88,6 +88,8 @@ class RuntimeConfig(Config):
     """Keep only the input of each layer and compute the layer again for its gradient: larger batches, slower steps."""
     seed: int = at_least(0, 12345, MOST_SEED)
     """Seed of initial weights and dropout."""
+    host_timeout: float = duration(1, 1800.0)
+    """Time, e.g. 30m, within which the first of several hosts must begin to make the records of a text; the others end after it."""
 
 
 @dataclass(kw_only=True)

@@ -11,6 +11,7 @@ import numpy as np
 from nlpdata.errors import DataError
 from nlpdata.files.temporary import remove_left_in
 from nlpdata.files.writing import remove_tree
+from nlpdata.reports.run_facts import CHECKPOINTS
 from pretrain.converters import native
 
 _log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ class Checkpoints:
     """
 
     def __init__(self, model_dir: str | os.PathLike, max_to_keep: int = 5, step: int | None = None):
-        self.folder, self.max_to_keep = Path(model_dir, "checkpoints"), max_to_keep
+        self.folder, self.max_to_keep = Path(model_dir, CHECKPOINTS), max_to_keep
         self._damaged: set[int] = set()
         if step is not None:
             later = (native.step_of(folder) for folder in native.finished(self.folder))

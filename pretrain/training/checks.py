@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nlpdata.errors import UsageError, closest
+from nlpdata.reports.run_facts import CHECKPOINTS
 from pretrain.optimizers.configs import AdafactorConfig, AdamWConfig, LambConfig, SgdConfig
 from pretrain.optimizers.decay import is_decayed
 from pretrain.registry import CHECKPOINT_FORMATS, TASKS, TRAINERS
@@ -148,7 +149,7 @@ def _best_folder(subdir: str) -> None:
     """Keeping the best checkpoint removes all others of its folder: it must be a separate folder in the model_dir."""
     parts = Path(subdir).parts
     if subdir and (
-        not parts or ".." in parts or Path(subdir).is_absolute() or parts[0] in ("checkpoints", "tensorboard")
+        not parts or ".." in parts or Path(subdir).is_absolute() or parts[0] in (CHECKPOINTS, "tensorboard")
     ):
         raise UsageError(
             f"trainer.best_checkpoint_export_subdir is {subdir!r}: it must be a folder of its own inside the model_dir, where "

@@ -10,7 +10,7 @@ from nlpdata.errors import UsageError
 from nlpdata.files.fetching import local_only
 from nlpdata.files.json_files import read_object, write_json
 from nlpdata.files.writing import remove_tree
-from nlpdata.reports.run_facts import EVAL_RESULTS
+from nlpdata.reports.run_facts import CHECKPOINTS, EVAL_RESULTS
 from pretrain.converters import native
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.training.checks import check_experiment, refuse_shared_export
@@ -51,7 +51,7 @@ def _source(config: ExperimentConfig, model_dir: Path) -> Path:
         )
     local_only(given, "task.init_checkpoint", "Follow a run in a local folder.")
     source = checkpoints_folder(Path(given))
-    if source.resolve() == (model_dir / "checkpoints").resolve():
+    if source.resolve() == (model_dir / CHECKPOINTS).resolve():
         raise UsageError(f"task.init_checkpoint and model_dir are the same run, {model_dir}. Use another model_dir.")
     for name in ("max_time", "steps_a_call"):
         if getattr(trainer, name) is not None:
@@ -69,7 +69,7 @@ def _place(model_dir: Path, step: int) -> Path:
 def _begun(model_dir: Path) -> list[int]:
     """The steps of checkpoints from which a run was begun and not brought to its end."""
     names = [(path, re.fullmatch(r"from-step-([0-9]+)", path.name)) for path in model_dir.glob("from-step-*")]
-    begun = [int(match[1]) for path, match in names if match and native.finished(path / "checkpoints")]
+    begun = [int(match[1]) for path, match in names if match and native.finished(path / CHECKPOINTS)]
     return sorted(set(begun) - evaluated_steps(model_dir))
 
 
@@ -83,7 +83,7 @@ def _train_from(config: ExperimentConfig, folder: Path, step: int, model_dir: Pa
     try:
         run_experiment(own, place, "train_and_eval")
     except UsageError:
-        if folder.exists() or native.finished(place / "checkpoints"):
+        if folder.exists() or native.finished(place / CHECKPOINTS):
             raise
         _log.warning(f"the checkpoint of step {step} was deleted before a run could start from it")
         return
@@ -94,4 +94,4 @@ def _train_from(config: ExperimentConfig, folder: Path, step: int, model_dir: Pa
     write_json(model_dir / f"metrics-{step}.json", metrics)
     with RunLogs(model_dir, step, None, trainer.tensorboard, True) as logs:
         logs.write(step, "eval", metrics)
-    remove_tree(place / "checkpoints")
+    remove_tree(place / CHECKPOINTS)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.reports.run_facts import CHECKPOINTS
 from pretrain.converters import native, places
 from pretrain.converters.report import refuse_missing
 from pretrain.training.agreement import refuse_other_labels, refuse_tokenizer_of_other_weights
@@ -29,7 +30,7 @@ class EvaluationRun(OpenRun):
 
     def execute(self) -> dict[str, float]:
         """Evaluates what the mode says; returns the metrics of the last evaluation ({} where there was none)."""
-        folder, timeout = self.model_dir / "checkpoints", self.given.trainer.continuous_eval_timeout
+        folder, timeout = self.model_dir / CHECKPOINTS, self.given.trainer.continuous_eval_timeout
         feed = CheckpointFeed(folder, self.model_dir, timeout) if self.mode == "continuous_eval" else None
         metrics: dict[str, float] = {}
         try:
@@ -55,7 +56,7 @@ class EvaluationRun(OpenRun):
             yield self._named_of_own() or Checkpoints(self.model_dir).newest()
             return
         is_any_whole = False
-        for folder in native.finished(self.model_dir / "checkpoints"):  # oldest first
+        for folder in native.finished(self.model_dir / CHECKPOINTS):  # oldest first
             try:
                 found = read(folder)
             except DataError as error:

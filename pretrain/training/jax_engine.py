@@ -126,7 +126,7 @@ class JaxEngine(Engine):
         self._compile_lazily("train", placed.path).lower(*self._arguments(0, placed, denominators)).compile()
 
     def learning_rate(self, step: int) -> float:
-        return rate_at(self._optimizer, step)
+        return rate_at(self._optimizer, step, jax.jit)  # JAX would compile each of its operations alone
 
     def highest(self, number: int) -> int:
         return int(process_allgather(np.int32(number)).max()) if self.host[1] > 1 else number

@@ -1,14 +1,17 @@
 """Records that a run makes of text, in its model_dir, before it trains or evaluates on them."""
 
+import contextlib
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nlpdata.errors import UsageError
+from nlpdata.execution.executor import duration
 from nlpdata.output import digest
+from nlpdata.reports.run_facts import CHECKPOINTS
 from pretrain.converters import native
 from pretrain.data.corpus import (
     Corpus,
@@ -20,15 +23,17 @@ from pretrain.data.corpus import (
     record_files,
     with_records,
 )
-from pretrain.settings.schema import ExperimentConfig
+from pretrain.settings.schema import ExperimentConfig, RuntimeConfig
 from pretrain.training.checks import EVALUATIONS
 from pretrain.training.cluster import is_chief
+from pretrain.training.first_host import FirstHost, showing_signs
 from pretrain.training.stages import of_stage
 from pretrain.training.waiting import POLL_SECONDS
 
 _log = logging.getLogger(__name__)
 
 FOLDER = "records"  # in the model_dir
+_SIGNS = ".at-work"  # of the first of several hosts
 
 
 @dataclass(frozen=True)
@@ -57,17 +62,31 @@ def with_own_records(configs: Sequence[ExperimentConfig], model_dir: Path, mode:
         with of_stage(number, config, mode not in EVALUATIONS):
             wanted += [_Wanted(number, field, _corpus(config, field)) for field in _texts(config, mode)]
     made: dict[str, list[str]] = {}
-    found = list(configs)
-    for each in wanted:
-        config, key = found[each.number], digest(each.corpus.facts)
-        if key not in made:
-            stage = f"-stage-{each.number + 1}" if each.number and each.field == "train_data" else ""
-            stem = model_dir / FOLDER / f"{each.field.removesuffix('_data')}{stage}"
-            with of_stage(each.number, config, mode not in EVALUATIONS):
-                made[key] = _records(each, stem, model_dir, is_chief(config.runtime, os.environ), mode == "dry_run")
-        section = with_records(each.corpus, made[key])
-        found[each.number] = replace(config, task=replace(config.task, **{each.field: section}))
+    found, runtime = list(configs), configs[0].runtime
+    with _first_host(runtime, model_dir, bool(wanted) and mode != "dry_run") as first:
+        for each in wanted:
+            config, key = found[each.number], digest(each.corpus.facts)
+            if key not in made:
+                stage = f"-stage-{each.number + 1}" if each.number and each.field == "train_data" else ""
+                stem = model_dir / FOLDER / f"{each.field.removesuffix('_data')}{stage}"
+                with of_stage(each.number, config, mode not in EVALUATIONS):
+                    made[key] = _records(each, stem, model_dir, first, mode == "dry_run")
+            section = with_records(each.corpus, made[key])
+            found[each.number] = replace(config, task=replace(config.task, **{each.field: section}))
     return found
+
+
+@contextlib.contextmanager
+def _first_host(runtime: RuntimeConfig, model_dir: Path, makes_records: bool) -> Iterator[FirstHost | None]:
+    """None on the host that makes records, which shows that it is at work; on the others, what they see of it."""
+    signs = model_dir / FOLDER / _SIGNS
+    if not makes_records or runtime.distribution_strategy != "multi_worker_mirrored":
+        yield None
+    elif is_chief(runtime, os.environ):
+        with showing_signs(signs):
+            yield None
+    else:
+        yield FirstHost(signs, runtime.host_timeout)
 
 
 def _corpus(config: ExperimentConfig, field: str) -> Corpus:
@@ -80,11 +99,11 @@ def _texts(config: ExperimentConfig, mode: str) -> list[str]:
     return [field for field in fields if names_corpus(getattr(config.task, field))]
 
 
-def _records(wanted: _Wanted, stem: Path, model_dir: Path, makes: bool, dry_run: bool) -> list[str]:
-    """The record files of a text at `stem`, once they are there. A dry run makes none."""
+def _records(wanted: _Wanted, stem: Path, model_dir: Path, first: FirstHost | None, dry_run: bool) -> list[str]:
+    """The record files of a text at `stem`, made here or, where there is another host `first`, by that. A dry run makes none."""
     corpus = wanted.corpus
-    if not makes:
-        _wait(wanted, stem, model_dir)
+    if first:
+        _wait(wanted, stem, model_dir, first)
         return record_files(stem)
     found = changes(corpus, stem)
     if dry_run and found != []:
@@ -107,7 +126,7 @@ def _records(wanted: _Wanted, stem: Path, model_dir: Path, makes: bool, dry_run:
 
 def _refuse_other_text(wanted: _Wanted, stem: Path, model_dir: Path, found: list[str]) -> None:
     """UsageError where the run has trained on the records that the text would replace."""
-    if wanted.field == "train_data" and native.finished(model_dir / "checkpoints"):
+    if wanted.field == "train_data" and native.finished(model_dir / CHECKPOINTS):
         raise UsageError(
             f"{wanted.corpus.name}: the run in {model_dir} was trained on {stem}.tfrecord, and the text is not as it was when "
             f"that was made: {_listed(found)}. Restore it, or use another model_dir; to continue this run on the new text all the "
@@ -115,15 +134,19 @@ def _refuse_other_text(wanted: _Wanted, stem: Path, model_dir: Path, found: list
         )
 
 
-def _wait(wanted: _Wanted, stem: Path, model_dir: Path) -> None:
-    """Returns when the first host has made the records."""
+def _wait(wanted: _Wanted, stem: Path, model_dir: Path, first: FirstHost) -> None:
+    """Returns when the first host has made the records. DataError where it has ended, or does not begin."""
     said = False
     while (found := changes(wanted.corpus, stem)) != []:
         if found:
             _refuse_other_text(wanted, stem, model_dir, found)
         if not said:
-            _log.info(f"{wanted.corpus.name}: waiting for the first host to make {stem}.tfrecord")
+            _log.info(
+                f"{wanted.corpus.name}: waiting for the first host to make {stem}.tfrecord, which it must begin within "
+                f"{duration(first.limit)} (runtime.host_timeout)"
+            )
         said = True
+        first.check(f"{wanted.corpus.name}: the first host was to make {stem}.tfrecord")
         time.sleep(POLL_SECONDS)
 
 

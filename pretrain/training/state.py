@@ -1,6 +1,6 @@
 """What engines share: the model in the precision of the run, what updates it, and the state of both by name, on every backend."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,8 +122,8 @@ def select_state(own: Mapping, state: Mapping[str, np.ndarray], weights_only: bo
     return state
 
 
-def rate_at(optimizer: Any, step: int) -> float:
-    """The learning rate of a step."""
+def rate_at(optimizer: Any, step: int, compiled: Callable[[Any], Any] = lambda rate: rate) -> float:
+    """The learning rate of a step; `compiled` gives what computes the same as a schedule, e.g. jax.jit."""
     rate = optimizer._learning_rate
     scheduled = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
-    return float(rate(step) if scheduled else optimizer.learning_rate)
+    return float(compiled(rate)(step) if scheduled else optimizer.learning_rate)

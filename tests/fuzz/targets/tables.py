@@ -70,8 +70,9 @@ def _rows(case: Case, path: Path, **options: object) -> None:
 
 
 def _own(case: Case, path: Path) -> None:
-    task = case.draw.choice(("classification", "pair", "regression", "multilabel"))
-    _rows(case, path, task=task, text_b_column="text_b" if task == "pair" else None)
+    task = case.draw.choice(("classification", "pair", "regression", "multilabel", "choice"))
+    more = {"choice_columns": case.draw.choice(("text_b,text", "choices"))} if task == "choice" else {}
+    _rows(case, path, task=task, text_b_column="text_b" if task == "pair" else None, **more)
 
 
 @target("tables/csv")
@@ -95,7 +96,7 @@ def _tsv(case: Case) -> None:
 
 @target("tables/jsonl")
 def _jsonl(case: Case) -> None:
-    rows = [dict(zip(("text", "text_b", "label"), row, strict=True)) for row in ROWS]
+    rows = [dict(zip(("text", "text_b", "label"), row, strict=True)) | {"choices": list(row)} for row in ROWS]
     lines = b"\n".join(
         case.odd_json(row).replace(b"\n", b" ") if case.draw.random() < 0.2 else json.dumps(row).encode()
         for row in rows
@@ -161,6 +162,27 @@ def _squad(case: Case) -> None:
     case.write(f"squad/{name}", content)
     case.write("squad/dev.json", case.odd_json(SQUAD))
     _rows(case, case.folder / "squad", task="squad")
+
+
+@target("tables/race")
+def _race(case: Case) -> None:
+    article = {
+        "article": "The river Rhine flows north. It ends in the sea.",
+        "questions": ["It ends in _.", "What flows?"],
+        "options": [["the sea", "a lake", "the Alps", "1230 km"]] * 2,
+        "answers": ["A", "B"],
+    }
+    whole = json.dumps(article).encode()
+    for split in ("train", "dev", "test"):
+        for level in ("middle", "high"):
+            odd = case.odd_json(article) if case.draw.random() < 0.5 else case.damaged(whole)
+            if case.draw.random() < 0.3:
+                lines = b"\n".join([whole, odd.replace(b"\n", b" "), whole])
+                case.write(f"RACE/{split}/{level}/all.txt", lines)
+            else:
+                case.write(f"RACE/{split}/{level}/1.txt", odd)
+                case.write(f"RACE/{split}/{level}/2.txt", whole)
+    _rows(case, case.folder / "RACE", task="race")
 
 
 @target("tables/imdb-folder")

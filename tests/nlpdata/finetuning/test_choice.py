@@ -62,8 +62,17 @@ def test_own_files_give_the_records_of_run_race(tmp_path, make, records, vocab):
         result = make(
             source, output=name, max_seq_length=16, max_qa_length=6, workers=2 if name == "csv" else 1, **OWN, **columns
         )
-    written = {name: (tmp_path / name / "train.tfrecord").read_bytes() for name in sources}
-    assert written["csv"] == written["jsonl"] == written["parquet"]
+    bare = write(tmp_path / "bare.csv", *sources["csv"].read_text().splitlines()[1:])
+    numbers = {
+        "text_column": "0",
+        "text_b_column": "1",
+        "choice_columns": "2,3,4",
+        "label_column": "5",
+        "header": False,
+    }
+    make(bare, output="bare", max_seq_length=16, max_qa_length=6, **OWN | numbers)
+    written = {name: (tmp_path / name / "train.tfrecord").read_bytes() for name in (*sources, "bare")}
+    assert written["csv"] == written["jsonl"] == written["parquet"] == written["bare"]
     tokenizer = load_tokenizer(vocab, do_lower_case=True)
     found = records(output="csv")[:]
     assert found["label_ids"].tolist() == [[1], [2], [0]]
@@ -115,9 +124,23 @@ def test_every_text_is_found_back(vocab):
 
 
 def test_a_choice_goes_into_the_blank():
-    assert with_choice("_ is _.", "he", "_") == "he is he."
+    assert with_choice(" _ is _.", "he ", "_") == "he is he."
     assert with_choice("what is max_len", "7", None) == "what is max_len 7"
     assert [with_choice(question, "he", "_") for question in ("", "who")] == ["he", "who he"]
+
+
+def test_texts_are_joined_as_run_race_joins_them(tiny_model):
+    """run_race.py normalises question and choice first, then joins them, and SentencePiece takes the result as it is."""
+    tokenizer = load_tokenizer(tiny_model)
+    for question in ("The moon is_.", " the  SUN is _ and _ ", "What is  warm ?", "a ``quoted'' _"):
+        for choice in ("cold", " the moon ", "Éa  b", "_"):
+            first, second = tokenizer.normalize([question, choice])
+            joined = first.replace("_", second) if "_" in first else f"{first} {second}"
+            ours, theirs = (
+                tokenizer.encode([with_choice(question, choice, "_")])[0],
+                tokenizer.encode_normalized([joined])[0],
+            )
+            assert ours.tolist() == theirs.tolist(), (question, choice)
 
 
 def test_rows_that_cannot_be_used(tmp_path, make, records):
@@ -177,6 +200,11 @@ def test_options_that_cannot_be(tmp_path, make):
         make(lines, **OWN)
 
 
+def test_one_choice_that_is_always_right_is_reported(tmp_path, make):
+    make(_jsonl(tmp_path / "a.jsonl", [(a, b, c, "C") for a, b, c, _ in ROWS]), max_seq_length=32, **OWN)
+    assert f"warning: {tmp_path / 'a.jsonl'}: all 3 training rows have the label '2'" in make.log
+
+
 def test_they_are_verified_and_shown_choice_by_choice(tmp_path, make):
     make(
         _csv(tmp_path / "a.csv"),
@@ -195,3 +223,34 @@ def test_they_are_verified_and_shown_choice_by_choice(tmp_path, make):
     faults = "\n".join(nlpdata.verify(path).faults)
     assert "max_seq_length is 16 of 4 choices, its splits.train.features have 48" in faults
     assert "record 0: choice 1: input_mask is not ones followed by zeros" in faults
+
+
+MODULE = """
+from pathlib import Path
+
+from nlpdata.finetuning.datasets import Dataset, Row, Split
+
+
+def open_own(name, inputs, options, choices=3):
+    rows = [Row("the fox", None, "b", 1, ("a dog", "a river", "bad")), Row("the dog", None, 0, 2, ("a dog", "bad"))]
+    return Dataset("own", "choice", (Split("train", (Path(inputs[0]),), lambda: iter(rows)),), choices=choices)
+
+
+def open_single(name, inputs, options):
+    return open_own(name, inputs, options, 1)
+"""
+
+
+def test_a_dataset_of_ones_own(tmp_path, make, records, monkeypatch):
+    (tmp_path / "own_choices.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(
+        DataError, match=r"own_choices\.py:2: 2 choices, expected 3\. Correct the row, or use on_bad_row"
+    ):
+        make(tmp_path / "own_choices.py", task="own_choices:open_own")
+    make(tmp_path / "own_choices.py", task="own_choices:open_own", on_bad_row="skip", max_seq_length=12)
+    assert records()[:]["label_ids"].tolist() == [[1]]
+    with pytest.raises(
+        UsageError, match=r"Dataset\.choices must be how many texts compete in each row, 2 to 64\. Received: 1"
+    ):
+        make(tmp_path / "own_choices.py", task="own_choices:open_single", output="x")

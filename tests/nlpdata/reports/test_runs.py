@@ -246,6 +246,27 @@ def test_a_sweep(tmp_path):
     assert len(training.items[0].legend) == 8
 
 
+def test_a_page_is_bounded_and_counts_what_it_leaves_out(tmp_path, capsys):
+    folder = write_run(tmp_path / "run")
+    about = json.loads((folder / "run.json").read_text())
+    about["stages"] = [about["stages"][0] | {"records": {}}] * 3000
+    about["calls"] = [about["calls"][0] | {"message": "<" * 100_000, "device": "x" * 100_000}] * 10
+    (folder / "run.json").write_text(json.dumps(about))
+    with open(folder / "metrics.jsonl", "a") as file:
+        file.write(json.dumps({"step": 7, "split": "train", "loss": 1.0, "m" * 1000: 2.0}) + "\n")
+    assert main(["report", str(folder), "--output", str(tmp_path / "r.html")]) == 0
+    page, text = (tmp_path / "r.html").read_text(), (tmp_path / "r.md").read_text()
+    assert len(page) < 1_600_000
+    shown = page.count('<tr><td class="n" data-of="stage"')
+    assert 1000 < shown < 3000
+    assert f"run, the first {shown:,} of 3,000" in page
+    assert "This page has no room for:" in text
+    assert f"- {3000 - shown:,} rows\n" in text
+    assert page.count("(100,000 characters in all)") == 11
+    assert "names of more than 100 characters; left out: mmm" in page
+    assert "<h2>Configuration</h2>" in page  # what comes after the long table
+
+
 def test_damage_is_named_and_the_rest_is_shown(tmp_path):
     folder = write_run(tmp_path / "run")
     with open(folder / "metrics.jsonl", "a") as file:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import nlpdata.pretraining.create
-from nlpdata.errors import UsageError
+from nlpdata.errors import DataError, UsageError
 from pretrain.data import example_digest, pretraining_batches
 from pretrain.data.toy import toy_text, toy_vocabulary
 from pretrain.settings.data_section import EvalPretrainingDataConfig, PretrainingDataConfig
-from pretrain.training import own_records
+from pretrain.training import first_host, own_records
 from pretrain.training.built_stages import build_stages
 from pretrain.training.own_records import with_own_records
 from pretrain.training.stages import stage_configs
@@ -129,6 +129,9 @@ def test_text_that_is_both_learned_and_evaluated_is_told(config, tmp_path):
 
 def test_hosts_other_than_the_first_wait_for_its_records(config, tmp_path, monkeypatch):
     monkeypatch.setattr(own_records, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(first_host, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(first_host, "SILENT_SECONDS", 1.0)
+    signs = tmp_path / "run" / "records" / ".at-work"
     cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
     several, found = changed(config, "runtime", distribution_strategy="multi_worker_mirrored"), []
@@ -142,6 +145,36 @@ def test_hosts_other_than_the_first_wait_for_its_records(config, tmp_path, monke
     ((others,), said) = found[0]
     assert others == paths
     assert "waiting for the first host to make" in said
+    assert "which it must begin within 30m00s (runtime.host_timeout)" in said
+
+    # As if the first host were dead, or had refused to make it.
+    other = changed(several, "task.train_data", seq_length=24)
+    with pytest.raises(DataError, match=r"train\.tfrecord, and has not begun within 1s \(runtime\.host_timeout\)"):
+        made(changed(other, "runtime", host_timeout=0.2), tmp_path / "run")
+    working = threading.Event()
+    first = threading.Thread(target=lambda: show(signs, working))
+    first.start()
+    waiting = threading.Thread(target=lambda: found.append(refused(other, tmp_path / "run")))
+    waiting.start()
+    waiting.join(1.5)
+    assert waiting.is_alive()  # longer than the first host may be silent
+    assert signs.exists()
+    working.set()
+    first.join()
+    waiting.join(20)
+    assert not signs.exists()
+    assert "train.tfrecord, and has given no sign of life for " in found[1]
+
+
+def show(signs, until):
+    with first_host.showing_signs(signs):
+        until.wait(20)
+
+
+def refused(config, model_dir):
+    with pytest.raises(DataError) as error:
+        made(config, model_dir)
+    return str(error.value)
 
 
 def test_a_run_on_text_is_the_run_on_its_records(config, tmp_path):

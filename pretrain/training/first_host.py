@@ -1,0 +1,77 @@
+"""How other hosts know that the first one is at work: it changes a file, in a folder that all of them see."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from nlpdata.errors import DataError
+from nlpdata.execution.executor import duration
+
+BEAT_SECONDS = 5.0
+SILENT_SECONDS = 180.0  # a network file system may show a change a minute later
+
+
+@contextlib.contextmanager
+def showing_signs(path: Path) -> Iterator[None]:
+    """On the first host: while it lasts, the file changes every few seconds; then it is removed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    done = threading.Event()
+
+    def show() -> None:
+        while True:
+            with contextlib.suppress(OSError):  # of a full disk the work itself tells
+                path.write_text(str(time.time_ns()))
+            if done.wait(BEAT_SECONDS):
+                return
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+class FirstHost:
+    """The first host, as another one sees it.
+
+    Args:
+      path: the file of `showing_signs`; what an earlier run has left there is not a sign.
+      limit: seconds within which it must begin (runtime.host_timeout).
+    """
+
+    def __init__(self, path: Path, limit: float) -> None:
+        self._path, self.limit = path, limit
+        self._last, self._since, self._has_begun = _content(path), time.monotonic(), False
+
+    def check(self, task: str) -> None:
+        """DataError where it has not begun within the limit, or has ended meanwhile.
+
+        task: what it is to do, for the message, e.g. "the first host was to make run1/records/train.tfrecord".
+        """
+        found = _content(self._path)
+        if found != self._last:
+            self._last, self._since, self._has_begun = found, time.monotonic(), True
+        silent = time.monotonic() - self._since
+        if self._has_begun and silent > SILENT_SECONDS:
+            raise DataError(
+                f"{task}, and has given no sign of life for {duration(silent)}: it has ended. Its own "
+                "messages say why; then run the command on all hosts again, which resumes"
+            )
+        if not self._has_begun and silent > self.limit:
+            raise DataError(
+                f"{task}, and has not begun within {duration(self.limit)} (runtime.host_timeout). Does it "
+                "run, with the same model_dir, which all hosts must see? Run the command on all hosts again"
+            )
+
+
+def _content(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace")
+    except OSError:  # not there, or being replaced
+        return ""
