@@ -260,7 +260,7 @@ def test_a_page_is_bounded_and_counts_what_it_leaves_out(tmp_path, capsys):
     shown = page.count('<tr><td class="n" data-of="stage"')
     assert 1000 < shown < 3000
     assert f"run, the first {shown:,} of 3,000" in page
-    assert "This page has no room for:" in text
+    assert "## What is left out" in text
     assert f"- {3000 - shown:,} rows\n" in text
     assert page.count("(100,000 characters in all)") == 11
     assert "names of more than 100 characters; left out: mmm" in page
@@ -316,7 +316,7 @@ def test_memory_is_bounded(tmp_path, monkeypatch):
     assert points[0][0] <= 8
     assert points[-1][0] == 16
     assert len(run.config) < 10
-    assert "more than 3 metrics; left out: d" in run.faults[0]
+    assert "more than 3 metrics, or names of more than 100 characters; left out: d" in run.faults[0]
     assert "more than 10 fields" in run.faults[1]
 
 
