@@ -208,7 +208,7 @@ def _fault(dataset: object) -> str | None:
         return f"Dataset.kind must be one of {', '.join(KINDS)}. Received: {dataset.kind!r}"
     if dataset.kind in ("classification", "multilabel") and not dataset.labels:
         return f"Dataset.labels must name the classes of a {dataset.kind} dataset, in id order. Received: {dataset.labels!r}"
-    if dataset.kind == "choice" and not LEAST_CHOICES <= dataset.choices <= MOST_CHOICES:
+    if dataset.kind == "choice" and dataset.choices not in range(LEAST_CHOICES, MOST_CHOICES + 1):
         expected = f"{LEAST_CHOICES} to {MOST_CHOICES}"
         return f"Dataset.choices must be how many texts compete in each row, {expected}. Received: {dataset.choices!r}"
     if any(not split.files for split in dataset.splits):

@@ -38,8 +38,9 @@ def open_race(name: str, inputs: Sequence[str], options: FinetuningOptions) -> D
     if folder is None:
         raise UsageError(f"{opt('input')}: {path} is not the folder of RACE; expected {_RACE}.")
     splits, missing = [], []
+    levels = [options.level] if options.level else LEVELS
     for split in ("train", "dev", "test"):
-        files = {level: _articles(folder / split / level) for level in (options.level and [options.level]) or LEVELS}
+        files = {level: _articles(folder / split / level) for level in levels}
         missing += [f"{split}/{level}" for level, own in files.items() if not own]
         found = {level: own for level, own in files.items() if own}
         parts = {"train": tuple(path for own in found.values() for path in own)} if split == "train" else found
@@ -47,6 +48,8 @@ def open_race(name: str, inputs: Sequence[str], options: FinetuningOptions) -> D
             if own:
                 name = split if split == "train" else f"{split}_{level}"
                 splits.append(Split(name, tuple(own), partial(_race_rows, tuple(own), options.blank)))
+    if not splits:
+        raise DataError(f"{folder}: holds no articles in its folders {' and '.join(levels)}")
     _refuse_missing("RACE", folder, splits, options)
     warnings = () if options.splits else tuple(f"{folder / each} holds no articles" for each in missing)
     return Dataset("RACE", "choice", tuple(splits), warnings=warnings, choices=CHOICES)

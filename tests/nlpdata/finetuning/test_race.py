@@ -177,8 +177,13 @@ def test_what_is_not_race(tmp_path, folder, make):
     make(copied, output="kept", task="race", on_bad_row="skip", max_seq_length=20)
     counters = read_meta(tmp_path / "kept" / "meta.json")["splits"]["dev_high"]["counters"]
     assert (counters["dropped"], counters["examples"]) == ({"text_type": 1}, 2)
+    for split in ("train", "dev"):
+        (copied / split / "middle").rename(copied / split / "easy")
+    shutil.rmtree(copied / "test" / "middle")
+    with pytest.raises(DataError, match=r"copied: holds no articles in its folders middle$"):
+        make(copied, output="z", task="race", level="middle")
     shutil.rmtree(copied / "train")
-    with pytest.raises(DataError, match=r"RACE without its train split\. .*splits='dev_middle,dev_high,test_middle'"):
+    with pytest.raises(DataError, match=r"RACE without its train split\. .*splits='dev_high'"):
         make(copied, output="y", task="race")
 
 
