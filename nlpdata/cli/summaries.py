@@ -127,7 +127,7 @@ def _training_rows(result: "TrainingResult") -> Rows:
         ("left out, empty", result.lines_empty),
         ("left out, invalid UTF-8", result.lines_invalid),
         ("NUL characters removed", result.nul_characters),
-        ("characters of the lines used", result.characters),
+        ("characters, without white space", result.characters),
         ("  not in the vocabulary", result.characters_not_covered),
         ("vocabulary", result.vocab_size),
     ]

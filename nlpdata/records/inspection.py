@@ -77,7 +77,7 @@ def _folder(records: Records) -> AnyPath:
 
 def _summary(records: Records, note: str) -> str:
     meta = records.meta or {}
-    lines = [f"{len(records)} records in {len(records.paths)} file{'s' * (len(records.paths) != 1)}"]
+    lines = [f"{len(records):,} records in {len(records.paths):,} file{'s' * (len(records.paths) != 1)}"]
     if "objective" in meta:
         lines[0] += f", objective {meta['objective']}"
     lines.append("features: " + ", ".join(f"{f.name} {f.dtype}[{f.width}]" for f in records.features))

@@ -127,11 +127,14 @@ def lines(
       series: name -> (x, y) in ascending order of x; where y is not finite the line has a gap.
       x_label: what x is, with its unit, e.g. "step".
       y_label: what y is, with its unit.
-      note: a sentence below.
+      note: a sentence below; where the table leaves out points, one about that follows.
       log_scale: a logarithmic axis for y; values that are not positive are left out of the drawing.
     """
     columns = (x_label, *(series if len(series) > 1 else [y_label]))
-    places = _places([[x for x, _ in points] for points in series.values()])
+    every = [[x for x, _ in points] for points in series.values()]
+    places, total = _places(every), len(set().union(*every))
+    if len(places) < total:
+        note = f"{note} The table has {len(places)} of {total:,} {x_label}s.".strip()
     values = [dict(points) for points in series.values()]
     rows = tuple((x, *(each.get(x) for each in values)) for x in places)
     legend = tuple(series) if len(series) > 1 else ()
@@ -214,15 +217,14 @@ def label(text: str) -> str:
 
 
 def _places(series: Sequence[Sequence[float]]) -> list[float]:
-    """Where the table of a chart of lines has its rows: at most _MOST_ROWS places, if possible those that all series have."""
+    """Where the table of a chart of lines has its rows: _MOST_ROWS places, if possible those that all series have, and the ends."""
     every = set().union(*series)
+    ends = {max(each) for each in series if each}
     shared = set.intersection(*map(set, series)) if series else every
-    if len(shared) > 1:
-        every = shared | {max(every)}
-    places = sorted(every)
-    if len(places) <= _MOST_ROWS:
-        return places
-    return [places[round(index * (len(places) - 1) / (_MOST_ROWS - 1))] for index in range(_MOST_ROWS)]
+    places = sorted(shared if len(shared) > 1 else every)
+    if len(places) > _MOST_ROWS:
+        places = [places[round(index * (len(places) - 1) / (_MOST_ROWS - 1))] for index in range(_MOST_ROWS)]
+    return sorted({*places, *ends})
 
 
 def _round_widths() -> Iterator[int]:

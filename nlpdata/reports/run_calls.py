@@ -55,11 +55,11 @@ def time_spent(runs: Sequence[Run]) -> Section:
     if len(runs) == 1 and spent:
         (found,) = spent.values()
         total = sum(found.values())
-        shares: Rows = tuple((part, round(found[part], 1), percent(found[part], total)) for part in parts)
-        table = Table(("part", "seconds", "share"), (*shares, ("all", round(total, 1), "100.0%")))
+        shares: Rows = tuple((part, round(found[part], 2), percent(found[part], total)) for part in parts)
+        table = Table(("part", "seconds", "share"), (*shares, ("all", round(total, 2), "100.0%")))
         return Section("Time", text, (table,))
-    rows: Rows = tuple((part, *(round(found.get(part, 0), 1) for found in spent.values())) for part in parts)
-    sums: tuple[Cell, ...] = ("all", *(round(sum(found.values()), 1) for found in spent.values()))
+    rows: Rows = tuple((part, *(round(found.get(part, 0), 2) for found in spent.values())) for part in parts)
+    sums: tuple[Cell, ...] = ("all", *(round(sum(found.values()), 2) for found in spent.values()))
     return Section("Time", text, (Table(("part", *spent), (*rows, sums)),) if spent else ())
 
 

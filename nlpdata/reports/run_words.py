@@ -44,9 +44,11 @@ def steps(run: Run) -> str:
 
 
 def encoder(run: Run) -> str:
-    """The encoder that is configured, with its depth."""
+    """The encoder that is configured, with its depth: of stages that deepen it, that of the stage the run has come to."""
     kind, options = run.encoder
-    depth = cell(options.get("num_hidden_layers"))
+    begun = [stage for stage in run.about.get("stages", []) if stage.get("first_step", 0) <= max(run.step, 1)]
+    own = begun[-1].get("num_hidden_layers") if begun else None
+    depth = cell(options.get("num_hidden_layers") if own is None else own)
     return f"{kind}, {count_of(depth, 'layer')}" if isinstance(depth, int) else kind
 
 

@@ -1,7 +1,7 @@
 """The report of runs: how they went, one next to the other, from what is in their folders (`run_facts`)."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -142,12 +142,10 @@ def _sweep(path: Path, content: Mapping[str, Any]) -> Section:
 def _data(runs: Sequence[Run]) -> Section:
     """The record sets; of a single run training and evaluation next to each other, of several the training data."""
     if len(runs) > 1:
-        return _facts_of_each(
-            "Data",
-            "What the runs were trained on.",
-            runs,
-            lambda run: run_words.records((run.about.get("stages") or [{}])[0]),
-        )
+        of_each = {run.name: run_words.records((run.about.get("stages") or [{}])[0]) for run in runs}
+        of_each = {name: facts for name, facts in of_each.items() if facts}
+        text = f"What the runs were trained on.{_of_whole_text(of_each.values())}"
+        return Section("Data", text, (_side_by_side(of_each),))
     about = runs[0].about
     stages = about.get("stages", [])
     named = {"training" if len(stages) == 1 else f"stage {number}": stage for number, stage in enumerate(stages, 1)}
@@ -157,9 +155,14 @@ def _data(runs: Sequence[Run]) -> Section:
     }
     return Section(
         "Data",
-        "As the records' meta files have it.",
+        f"As the records' meta files have it.{_of_whole_text(found.values())}",
         (_side_by_side({name: facts for name, facts in found.items() if facts}),),
     )
+
+
+def _of_whole_text(found: Iterable[run_words.Facts]) -> str:
+    parts = any("tokens of the text" in facts for facts in found)
+    return " Sentences and tokens are of the whole text, documents set aside for evaluation included." if parts else ""
 
 
 def _configuration(runs: Sequence[Run]) -> Section:

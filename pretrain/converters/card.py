@@ -221,6 +221,8 @@ def _limits(checkpoint: Checkpoint, run: Run | None, step: int | None, scores: d
         found = [f"It takes at most {longest:,} tokens, and was trained on examples of at most {trained:,}."]
     if checkpoint.tokenizer is not None and checkpoint.tokenizer.options().get("do_lower_case"):
         found.append("Its tokenizer lower-cases, so it does not tell upper case from lower case.")
+    if checkpoint.tokenizer is not None and checkpoint.tokenizer.options().get("keep_accents") is False:
+        found.append("Its tokenizer drops accents, and with them signs of other scripts, such as vowels of Hindi.")
     if head_for(checkpoint) in ("masked_lm", ""):
         found.append("It is pretrained, not fine-tuned: it predicts masked words or gives vectors, and no labels.")
     if checkpoint.head is not None and checkpoint.head.kind == "classification":

@@ -92,5 +92,7 @@ def _made(name: str, path: str, version: tuple, vocab_file: str, is_training: bo
             path, folder, vocab_file, task="squad", splits=split, workers=1, overwrite=True, **dict(options)
         )
     counters = made.counters[split]["counters"]
-    _log.info(f"{name}: {counters['questions']} questions of {shown(path)}, tokenized: {counters['examples']} windows")
+    _log.info(
+        f"{name}: {counters['questions']:,} questions of {shown(path)}, tokenized: {counters['examples']:,} windows"
+    )
     return str(made.files[split][0])

@@ -52,7 +52,7 @@ def encode_texts(config: TextDataConfig, name: str) -> tuple[EncodedSplit, dict]
             _log.info(line)
         first, *others = (_encoded(config, split, tokenizer) for split in splits)
     encoded = functools.reduce(EncodedSplit.joined, others, first)
-    _log.info(f"{name}: {len(encoded)} examples of {config.tfds_name} ({' + '.join(splits)}), tokenized")
+    _log.info(f"{name}: {len(encoded):,} examples of {config.tfds_name} ({' + '.join(splits)}), tokenized")
     return encoded, encoded.meta
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 _FEW = 10  # examples: fewer may well be of one class
+_NARROW = 0.02  # standard deviation of predictions, as a share of that of the labels
+_REMEDY = "If that stays, train longer, or with another learning rate"
 
 
 def classification_metrics(labels: np.ndarray, predictions: np.ndarray, num_classes: int) -> dict[str, float]:
@@ -46,7 +48,32 @@ def only_prediction(labels: np.ndarray, predictions: np.ndarray, names: Sequence
     share = float(np.mean(labels == predictions[0]))
     return (
         f"all {len(labels):,} predictions are {_name(names, predictions[0])}, which {share:.0%} of the examples are: the model "
-        "does not tell the classes apart. If that stays, train longer, or with another learning rate"
+        f"does not tell the classes apart. {_REMEDY}"
+    )
+
+
+def only_labels(labels: np.ndarray, predictions: np.ndarray, names: Sequence[str]) -> str | None:
+    """The same of several labels, 0 or 1 (n, labels): where each example is given the same ones."""
+    if len(labels) < _FEW or (predictions != predictions[0]).any() or not (labels != labels[0]).any():
+        return None
+    given = ", ".join(_name(names, number) for number in np.flatnonzero(predictions[0]).tolist()) or "no label"
+    share = float(np.mean((labels == predictions[0]).all(axis=1)))
+    return (
+        f"all {len(labels):,} examples are given {given}, which is right for {share:.0%} of them: the model does not tell the "
+        f"examples apart. {_REMEDY}"
+    )
+
+
+def narrow_predictions(labels: np.ndarray, predictions: np.ndarray) -> str | None:
+    """The same of numbers (n,): where the predictions hardly differ, next to the labels."""
+    if len(labels) < _FEW or not np.isfinite(predictions).all():
+        return None
+    if np.std(predictions, dtype=np.float64) >= _NARROW * np.std(labels, dtype=np.float64):
+        return None
+    made, wanted = (f"{values.min():.4g} to {values.max():.4g}" for values in (predictions, labels))
+    return (
+        f"all {len(labels):,} predictions are from {made}, the labels from {wanted}: the model does not tell the examples apart. "
+        f"{_REMEDY}"
     )
 
 

@@ -8,7 +8,14 @@ import numpy as np
 from pretrain.evaluation.class_report import class_report, label_report
 from pretrain.evaluation.mistakes import Mistakes, largest_errors, wrong_classes, wrong_labels
 from pretrain.evaluation.report import Report
-from pretrain.evaluation.sentence import classification_metrics, multilabel_metrics, regression_metrics
+from pretrain.evaluation.sentence import (
+    classification_metrics,
+    multilabel_metrics,
+    narrow_predictions,
+    only_labels,
+    only_prediction,
+    regression_metrics,
+)
 
 _TOLD = {
     "classification": ("label", "prediction", "probability"),
@@ -31,6 +38,13 @@ def sentence_scores(kind: str, labels: np.ndarray, predictions: np.ndarray, clas
     if kind == "multilabel":
         return multilabel_metrics(labels, predictions)
     return classification_metrics(labels, predictions, classes)
+
+
+def sameness(kind: str, labels: np.ndarray, predictions: np.ndarray, names: Sequence[str]) -> str | None:
+    """What to tell of predictions that are the same for all examples, whose labels differ; None where they are not."""
+    if kind == "regression":
+        return narrow_predictions(labels, predictions)
+    return (only_labels if kind == "multilabel" else only_prediction)(labels, predictions, names)
 
 
 def mistakes_of(kind: str, labels: np.ndarray, logits: np.ndarray, names: Sequence[str], most: int) -> Mistakes:

@@ -81,6 +81,22 @@ def squad_metrics(
     return result
 
 
+def only_no_answer(golds: Mapping[str, Sequence[str]], answers: Mapping[str, str]) -> str | None:
+    """What to tell of final answers that are all empty though some questions have one; None where they are not.
+
+    Args:
+      golds: as squad_metrics takes them.
+      answers: question id -> the answer after the threshold, "" for none.
+    """
+    answered = sum(bool(texts) for texts in golds.values())
+    if not answered or any(answers.get(key) for key in golds):
+        return None
+    return (
+        f"all {len(golds):,} questions are given no answer, which is right for {len(golds) - answered:,} of them: the scores are "
+        "those of a model that has not learned to answer. If that stays, train longer, or with another learning rate"
+    )
+
+
 def question_scores(
     golds: Mapping[str, Sequence[str]],
     answers: Mapping[str, str],

@@ -25,6 +25,7 @@ from pretrain.settings.fields import Choice
 from pretrain.settings.trainer_section import OptimizationConfig
 
 AFTER_WARMUP, DECAY_STEPS, OLDER_RUN = "after_warmup", "decay_steps", "older_run"
+_FILLED_IN = {"decay_proportion": "decay_steps"}  # an option that says nothing -> the one of the run that does
 
 
 @dataclass(frozen=True)
@@ -212,7 +213,8 @@ def _in_words(stored: Mapping) -> str:
 def _in_order(kind: str, options: Mapping) -> list[tuple[str, Any]]:
     """The options of a learning rate in the order in which they are declared: those of a checkpoint come by name."""
     declared = [each.name for each in fields(SCHEDULES.config_class(kind))] if SCHEDULES.is_built_in(kind) else []
-    return sorted(options.items(), key=lambda each: declared.index(each[0]) if each[0] in declared else len(declared))
+    told = ((name, value) for name, value in options.items() if options.get(_FILLED_IN.get(name, "")) is None)
+    return sorted(told, key=lambda each: declared.index(each[0]) if each[0] in declared else len(declared))
 
 
 def is_older(info: Mapping) -> bool:

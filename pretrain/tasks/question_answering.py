@@ -1,5 +1,6 @@
 """The answer to a question as a part of a text: SQuAD 1.1 and 2.0, and data of their form."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ from pretrain.data.questions import PLACES, Question, QuestionSource, question_b
 from pretrain.encoders.model import EncoderModel, build_encoder, new_model
 from pretrain.evaluation.mistakes import worst_answers
 from pretrain.evaluation.report import Report
-from pretrain.evaluation.squad import question_scores, squad_metrics
+from pretrain.evaluation.squad import only_no_answer, question_scores, squad_metrics
 from pretrain.evaluation.squad_answers import Answers, Window, final_answers, find_answers
 from pretrain.layers.span_head import SpanHead
 from pretrain.layers.tensors import Tensor
@@ -19,6 +20,8 @@ from pretrain.settings.data_section import DataConfig
 from pretrain.tasks.configs import QuestionAnsweringConfig
 from pretrain.tasks.metrics import question_metrics
 from pretrain.tasks.task import Task
+
+_log = logging.getLogger(__name__)
 
 _READ_AT_ONCE = 256
 _MASKED = -1e9
@@ -107,14 +110,17 @@ class QuestionAnsweringTask(Task):
         metrics = super().reduce_aggregated_logs(state)
         if "outputs" not in state:
             return metrics
-        return metrics | squad_metrics(**self._results(state)[2])
+        _, answers, scored = self._results(state)
+        if about := only_no_answer(scored["golds"], self._final(answers)):
+            _log.info(f"evaluation: {about}")
+        return metrics | squad_metrics(**scored)
 
     def report(self, state: Mapping[str, Any], most: int) -> Report | None:
         if "outputs" not in state:
             return None
         questions, answers, scored = self._results(state)
         scores = question_scores(**scored)
-        final = final_answers(answers, self.with_negative(), self.config.null_score_diff_threshold)
+        final = self._final(answers)
         certain = {
             key: next((entry["probability"] for entry in each.nbest if entry["text"] == final[key]), 0.0)
             for key, each in answers.items()
@@ -133,6 +139,9 @@ class QuestionAnsweringTask(Task):
             for key in worst_answers(scores, certain, most)
         ]
         return Report("squad", _COLUMNS, errors)
+
+    def _final(self, answers: Mapping[str, Answers]) -> dict[str, str]:
+        return final_answers(answers, self.with_negative(), self.config.null_score_diff_threshold)
 
     def _results(self, state: Mapping[str, Any]) -> tuple[dict[str, Question], dict[str, Answers], dict[str, Any]]:
         """(questions, their answers, the arguments of squad_metrics and question_scores) of an evaluation, found once."""

@@ -15,8 +15,8 @@ from pretrain.data.examples import Examples
 from pretrain.data.sentences import Labels, SentenceData, sentence_data
 from pretrain.encoders.model import EncoderModel, build_encoder, new_model
 from pretrain.evaluation.report import Report
-from pretrain.evaluation.sentence import only_label, only_prediction
-from pretrain.evaluation.sentence_report import decided, mistakes_of, sentence_report, sentence_scores
+from pretrain.evaluation.sentence import only_label
+from pretrain.evaluation.sentence_report import decided, mistakes_of, sameness, sentence_report, sentence_scores
 from pretrain.layers.classifier_head import ClassifierHead
 from pretrain.layers.tensors import Tensor
 from pretrain.settings.data_section import DataConfig
@@ -161,8 +161,7 @@ class SentencePredictionTask(Task):
         if "outputs" in state:
             records, labels, logits = _outputs(state)
             metrics |= self._metrics(labels, logits)
-            if self._labels.kind == "classification":
-                _tell_of_one_class(labels, logits.argmax(axis=-1), self._labels.names)
+            _tell_of_sameness(self._labels.kind, labels, logits, self._labels.names)
             if self._evaluated:
                 metrics |= self._metrics_of_parts(self._evaluated.part_of(records), labels, logits)
         return metrics
@@ -200,10 +199,10 @@ def _outputs(state: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return records, outputs["label"][once], outputs["logits"][once]
 
 
-def _tell_of_one_class(labels: np.ndarray, predictions: np.ndarray, names: Sequence[str]) -> None:
-    if about := only_label(labels, names):
+def _tell_of_sameness(kind: str, labels: np.ndarray, logits: np.ndarray, names: Sequence[str]) -> None:
+    if kind == "classification" and (about := only_label(labels, names)):
         _log.warning(f"evaluation: {about}")
-    elif about := only_prediction(labels, predictions, names):
+    elif about := sameness(kind, labels, decided(kind, logits), names):
         _log.info(f"evaluation: {about}")
 
 

@@ -20,6 +20,10 @@ from pretrain.settings.schema import ExperimentConfig, TaskConfig
 
 _log = logging.getLogger(__name__)
 
+_MOST_IN_USE = (
+    0.9  # share of an embedding's rows that have a piece, where the others are worth a word: sizes are rounded up
+)
+
 
 @dataclass(frozen=True)
 class RunData:
@@ -120,6 +124,19 @@ def refuse_records_of_two_tokenizers(task: TaskConfig, data: RunData) -> None:
     if len(sections) == 2:
         train, validation = (tokenizer_entry(getattr(task, name), each.name) for name, each in sections.items())
         refuse_unequal_records(train, validation, getattr(task, "allow_other_tokenizer", False))
+
+
+def idle_rows(task: TaskConfig) -> str | None:
+    """What to tell of an embedding with many rows that are of no piece of the tokenizer; None where there are few."""
+    pieces = tokenizer_entry(task.train_data, "task.train_data")[1].get("vocab_size")
+    rows = getattr(task.model.encoder.options, "vocab_size", None)
+    if not pieces or not rows or pieces > _MOST_IN_USE * rows:
+        return None
+    field = f"task.model.encoder.{task.model.encoder.type}.vocab_size"
+    return (
+        f"{field} is {rows:,}, and the tokenizer has {pieces:,} pieces: {1 - pieces / rows:.0%} of the rows of the embedding learn "
+        f"nothing. {field}={pieces} makes a model without them"
+    )
 
 
 def refuse_other_stage(first: TaskConfig, task: TaskConfig, before: RunData, data: RunData) -> None:

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Mapping
 
 
 class TimeBudget:
@@ -24,6 +25,18 @@ class TimeBudget:
         """The part of that name took so long."""
         self._lasted[part] = seconds
         self.spent[part] = self.spent.get(part, 0.0) + seconds
+
+    def needed(self, step: int, last_step: int, seconds_a_step: float, intervals: Mapping[str, int]) -> float:
+        """Seconds of the steps after `step`, and of the parts that follow them or it, if each takes as long as it last did.
+
+        Args:
+          intervals: part -> every how many steps it is done; after the last step it is done, too.
+        """
+        seconds = (last_step - step) * seconds_a_step
+        for part, interval in intervals.items():
+            times = last_step // interval - (step - 1) // interval + bool(last_step % interval)
+            seconds += times * self._lasted.get(part, 0.0)
+        return seconds
 
     def allows(self, *parts: str) -> bool:
         """Whether there is time for these, if each takes as long as it last did; of one that was never done, any time is enough."""

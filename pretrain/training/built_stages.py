@@ -84,16 +84,18 @@ def _with_spans(run: ExperimentConfig, stages: list[Stage]) -> tuple[list[Stage]
 
 def _report_length(run: ExperimentConfig, stages: list[Stage]) -> None:
     amounts = [
-        f"{data.num_examples} examples, {data.steps_per_epoch} steps of {data.batch_size} an epoch"
+        f"{data.num_examples:,} examples, {data.steps_per_epoch:,} steps of {data.batch_size:,} an epoch"
         for data in (stage.data.own for stage in stages)
     ]
     if not run.trainer.stages:
-        _log.info(f"{amounts[0]}; {stages[-1].span.end} steps in all")
+        _log.info(f"{amounts[0]}; {stages[-1].span.end:,} steps in all")
         return
     for number, (stage, amount) in enumerate(zip(stages, amounts, strict=True), 1):
         length, layers = stage.data.own.facts.get("seq_length"), stage.span.num_hidden_layers
         more = (f", length {length}" if length else "") + (f", num_hidden_layers {layers}" if layers else "")
-        _log.info(f"stage {number} of {len(stages)}, steps {stage.span.start + 1} to {stage.span.end}: {amount}{more}")
+        _log.info(
+            f"stage {number} of {len(stages)}, steps {stage.span.start + 1:,} to {stage.span.end:,}: {amount}{more}"
+        )
 
 
 def check_batch_sizes(stages: Sequence[Stage], replicas: int) -> None:

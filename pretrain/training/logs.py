@@ -65,21 +65,22 @@ def read_lines(path: str | os.PathLike) -> list[dict]:
 
 
 class LiveLine:
-    """Step, loss, learning rate, tokens a second, padding and time left: one line that is rewritten on a terminal, else
-    a line at a time."""
+    """Step, loss, learning rate, tokens a second, padding and time left, which is that to `last_step` where the run has more steps:
+    one line that is rewritten on a terminal, else a line at a time."""
 
     def __init__(self, train_steps: int, stream: TextIO | None = None):
         self._train_steps, self._stream = train_steps, stream or sys.stderr
         self._open = False
         self._noted: float | None = None  # when the last note was due, since the last line
 
-    def show(self, step: int, values: Mapping, seconds_left: float) -> None:
+    def show(self, step: int, values: Mapping, seconds_left: float, last_step: int) -> None:
         if progress_is_hidden():
             return
         parts = [f"step {step}/{self._train_steps}", f"loss {values['loss']:.4f}", f"lr {values['learning_rate']:.3g}"]
         if "tokens_per_second" in values:
             parts += [f"{values['tokens_per_second']:,.0f} tokens/s", f"{values['padding']:.0%} padding"]
-        parts.append(f"{duration(seconds_left)} left")
+        until = "" if last_step == self._train_steps else f" to step {last_step}"
+        parts.append(f"{duration(seconds_left)} left{until}")
         text = "  ".join(parts)
         if self._stream.isatty():
             self.note(text)

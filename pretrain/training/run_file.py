@@ -1,6 +1,6 @@
 """run.json in the model_dir: what a run is about, and what each call that trained it did, for reports and model cards.
 
-    parameters, steps     weights of the model with its heads; length of the run
+    parameters, steps     weights of the model with its heads, at the depth of the last stage so far; length of the run
     learning_rate         of the whole run, in words
     stages                of each: first_step, last_step, num_hidden_layers, and its data (data_facts)
     calls                 of each: what it ran on, when it began and ended, how, and where its time went
@@ -84,7 +84,10 @@ class Call:
 
     @contextlib.contextmanager
     def of_trainer(self, trainer: Trainer) -> Iterator[None]:
-        """In the block a trainer takes its steps, as a part of this call."""
+        """In the block a trainer takes its steps, as a part of this call. The parameters are those of its model, of its depth."""
+        if self._writes:
+            self._facts["parameters"] = _parameters(trainer.engine)
+            self._write()
         try:
             yield
         finally:
@@ -138,7 +141,7 @@ def _facts(stages: Sequence[Stage], engine: Engine) -> dict[str, Any]:
     last = stages[-1]
     return {
         "format_version": 1,
-        "parameters": sum(math.prod(weight.shape) for weight in engine.model.weights),
+        "parameters": _parameters(engine),
         "steps": last.span.end,
         "stages": [
             {
@@ -150,6 +153,10 @@ def _facts(stages: Sequence[Stage], engine: Engine) -> dict[str, Any]:
             for stage in stages
         ],
     }
+
+
+def _parameters(engine: Engine) -> int:
+    return sum(math.prod(weight.shape) for weight in engine.model.weights)
 
 
 def _moment(seconds: float) -> str:

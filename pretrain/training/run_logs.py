@@ -64,10 +64,10 @@ class RunLogs:
         if is_new and values and self._boards:
             self._boards[split].write(step, values)
 
-    def show(self, step: int, values: Mapping, seconds_left: float) -> None:
-        """Shows a step on the live line, and how long the call still takes."""
+    def show(self, step: int, values: Mapping, seconds_left: float, last_step: int) -> None:
+        """Shows a step on the live line, and how long it takes to the last step of the stage or the call."""
         if self._live is not None:
-            self._live.show(step, values, seconds_left)
+            self._live.show(step, values, seconds_left, last_step)
 
     def note(self, text: str) -> None:
         """Shows a text in place of the live line (LiveLine.note)."""

@@ -273,8 +273,15 @@ class Trainer:
         if self._recoveries.stored:
             values["recoveries"] = len(self._recoveries.stored)
         self._logs.write(self.step, "train", values, extra)
-        self._logs.show(self.step, values, (self.last_step - self.step) * interval.seconds_a_step)
+        self._logs.show(self.step, values, self._seconds_left(interval.seconds_a_step), self.last_step)
         return values
+
+    def _seconds_left(self, seconds_a_step: float) -> float:
+        """To the end of what this trainer does after its step, with what follows this one."""
+        intervals = {"evaluation": self._settings.validation_interval}
+        if not self._settings.async_checkpoints:  # which are written meanwhile
+            intervals["checkpoint"] = self._settings.checkpoint_interval
+        return self.budget.needed(self.step, self.last_step, seconds_a_step, intervals)
 
     def _reduce(self, statistics: list[dict]) -> dict[str, float]:
         state = None

@@ -12,7 +12,7 @@ from pretrain.data.batches import Batches
 from pretrain.optimizers.curve import description, in_words, is_older, with_older_rule
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.yaml_files import compare_saved, save
-from pretrain.training.agreement import refuse_tokenizer_of_other_weights, report_changes
+from pretrain.training.agreement import idle_rows, refuse_tokenizer_of_other_weights, report_changes
 from pretrain.training.built_stages import Stage, check_batch_sizes
 from pretrain.training.checkpoints import Checkpoints, Found
 from pretrain.training.checks import check_weights
@@ -102,6 +102,8 @@ class TrainingRun(OpenRun):
         task = self.stage.config.task
         if task.init_checkpoint:
             refuse_tokenizer_of_other_weights(task, self.stage.data, task.init_checkpoint)
+        elif about := idle_rows(task):
+            _log.info(about)
         _log.info(f"learning rate: {in_words(self.schedule())}")
         if self.stage.task.initialize(self.engine.model) is not None:
             _log.info(f"step 0, from the weights of {task.init_checkpoint}")

@@ -136,7 +136,7 @@ def train(plan: TrainingPlan, counts: Counter, trained_vocabulary: Callable[[], 
     options = plan.reader.options
     used = min(counts["usable"], options.sample_lines)
     _log.info(
-        f"Training a {options.type} vocabulary of {options.vocab_size} pieces on {used} of {counts['read']} lines"
+        f"Training a {options.type} vocabulary of {options.vocab_size:,} pieces on {used:,} of {counts['read']:,} lines"
     )
     lost = lost_lines(counts, options.max_line_bytes)
     loss.refuse(lost, plan.accept_loss, loss.NOTHING_WRITTEN)

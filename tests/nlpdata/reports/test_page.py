@@ -27,7 +27,7 @@ MARKED = (
     "# d",
     "> e",
     "---",
-    "    f",
+    "    fff",
     "http://g.example",
     "www.h.example",
     "~~k~~",
@@ -112,7 +112,11 @@ def test_a_chart_keeps_its_figures():
     assert [row[0] for row in chart.rows][:2] == [1, 92]
     assert chart.rows[0] == (1, 1.0, 2.0)
     assert chart.rows[-1] == (1000, 0.001, None)
+    assert chart.note == "The table has 12 of 1,000 steps."
     assert chart.legend == ("a", "b")
+    short = {"a": [(step, 1.0) for step in range(1, 21)], "b": [(step, 2.0) for step in range(100, 112)]}
+    assert (20, 1.0, None) in charts.lines("loss", short, "step", "loss").rows  # where a line ends its figure is told
+    assert charts.lines("loss", {"a": [(1, 1.0)]}, "step", "loss").note == ""
     bars = charts.bars("labels", {"train": {str(n): n for n in range(100)}}, "label")
     assert len(bars.rows) == 24
     assert bars.note == "The first 24 of 100 are shown."

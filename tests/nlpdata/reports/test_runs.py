@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -51,7 +52,7 @@ def write_run(folder, steps=6, rate=1e-3, calls=None, evaluations=True):
         "outcome": "finished",
         "ended": "x",
         "last_step": 6,
-        "seconds": {"steps": 6.0, "compiling": 2.0},
+        "seconds": {"steps": 6.0, "compiling": 2.0, "checkpoint": 0.04},
         "total_seconds": 10.0,
     }
     about = {
@@ -89,6 +90,9 @@ def test_a_finished_run(tmp_path):
     run = read_run(folder)
     assert (run.outcome, run.step, run.steps, run.checkpoints, run.faults) == ("finished", 6, 6, (6,), ())
     assert run.encoder == ("bert", ENCODER["bert"])
+    deeper = [stage | {"num_hidden_layers": depth} for stage, depth in zip(run.about["stages"], (3, 6), strict=True)]
+    grown = replace(run, about=run.about | {"stages": deeper})
+    assert run_words.encoder(grown) == "bert, 6 layers"  # not that of the configuration
     assert run.train["loss"].points == tuple((step, 8.0 - step) for step in range(1, 7))
     assert run.config["task.train_data.input_path"] == ["a", "b"]
     assert run.config["trainer.stages[1].train_steps"] == 2
@@ -120,7 +124,9 @@ def test_a_finished_run(tmp_path):
     assert loss.rows == tuple((step, 8.0 - step, 9.0 - step) for step in (2, 4, 6))
     shares = {row[0]: row[1:] for row in tables(report, "Time")[0].rows}
     assert shares["training steps"] == (6.0, "60.0%")
-    assert shares["start, data, writing at the end"] == (2.0, "20.0%")
+    assert shares["checkpoints"] == (0.04, "0.4%")
+    assert shares["start, data, writing at the end"] == (1.96, "19.6%")
+    assert "documents set aside for evaluation included" in next(s.text for s in report.sections if s.title == "Data")
     data = {row[0]: row[1:] for row in tables(report, "Data")[0].rows}
     assert data["objective"][0] == "masked words and next sentence"
     assert data["masked share of the tokens"][0] == "15.0%"

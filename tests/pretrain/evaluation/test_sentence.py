@@ -11,7 +11,9 @@ from pretrain.evaluation.sentence import (
     classification_metrics,
     matthews_corrcoef,
     multilabel_metrics,
+    narrow_predictions,
     only_label,
+    only_labels,
     only_prediction,
     ranks,
     regression_metrics,
@@ -41,6 +43,30 @@ def test_labels_or_predictions_of_one_class_are_told():
     assert only_label(zeros[:0], names) is None
     for labels, predictions in ((mixed, mixed[::-1]), (ones, ones), (mixed[:9], ones[:9]), (mixed[:0], ones[:0])):
         assert only_prediction(labels, predictions, names) is None
+
+
+def test_several_labels_and_numbers_that_are_the_same_for_all_examples_are_told():
+    labels, none, both = np.eye(12, 2, dtype=int), np.zeros((12, 2), int), np.ones((12, 2), int)
+    assert only_labels(labels, none, ("a", "b")).startswith(
+        "all 12 examples are given no label, which is right for 83% of"
+    )
+    assert only_labels(labels, both, ("a", "b")).startswith(
+        "all 12 examples are given 'a', 'b', which is right for 0% of"
+    )
+    for wanted, made in ((labels, labels), (none, both), (labels[:9], none[:9]), (labels[:0], none[:0])):
+        assert only_labels(wanted, made, ()) is None
+    numbers = np.arange(12) / 2
+    told = (
+        "all 12 predictions are from 2.5 to 2.51, the labels from 0 to 5.5: the model does not tell the examples apart."
+    )
+    assert narrow_predictions(numbers, np.linspace(2.5, 2.51, 12)).startswith(told)
+    for wanted, made in (
+        (numbers, numbers / 10),
+        (none[:, 0], none[:, 0]),
+        (numbers, numbers * np.nan),
+        (numbers[:9], none[:9, 0]),
+    ):
+        assert narrow_predictions(wanted, made) is None
 
 
 def test_ranks_share_ties():

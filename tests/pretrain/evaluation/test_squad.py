@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlpdata.errors import DataError
-from pretrain.evaluation.squad import exact_match, f1, normalize_answer, squad_metrics
+from pretrain.evaluation.squad import exact_match, f1, normalize_answer, only_no_answer, squad_metrics
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,14 @@ def test_exact_match_and_f1():
     assert f1("x", "the") == 0
     assert f1("x", "y") == 0
     assert f1("caf\u00e9", "cafe\u0301") == 0  # the rules do not normalise Unicode forms
+
+
+def test_that_no_question_is_answered_is_told():
+    golds = {"a": ["Rome"], "b": [], "c": ["1902", "in 1902"]}
+    told = "all 3 questions are given no answer, which is right for 1 of them: the scores are"
+    assert only_no_answer(golds, {"a": "", "b": "", "c": ""}).startswith(told)
+    assert only_no_answer(golds, {"a": "", "b": "Paris", "c": ""}) is None
+    assert only_no_answer({"b": []}, {"b": ""}) is None
 
 
 def test_version_1_takes_the_best_gold_and_counts_what_is_absent():

@@ -173,6 +173,9 @@ def test_a_formula_describes_itself_to_checkpoints():
     words = "then cosine: initial_learning_rate 0.001, decay_steps 90, decay_start 10, alpha 0.0"
     assert in_words(stored) == f"peak 0.001, warm-up from 0 in 10 steps, {words}"
     assert not is_older({"schedule": stored})
+    stable = in_words(description(optimization(WarmupStableDecayConfig(1e-3, decay_steps=20)), 100))
+    assert "decay_steps 20, decay_start 80," in stable
+    assert "decay_proportion" not in stable  # 0.1 is not what this run does
 
 
 def test_a_description_is_plain_and_in_words():

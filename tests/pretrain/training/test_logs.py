@@ -132,8 +132,11 @@ def test_live_line():
     stream = io.StringIO()
     line = LiveLine(1000, stream)
     values = {"loss": 7.12345, "learning_rate": 1e-4, "tokens_per_second": 12345.6, "padding": 0.083}
-    line.show(400, values, 300)
-    assert stream.getvalue() == "step 400/1000  loss 7.1235  lr 0.0001  12,346 tokens/s  8% padding  5m00s left\n"
+    line.show(400, values, 300, 1000)
+    line.show(500, values, 65, 600)  # of a stage, or of a call with trainer.steps_a_call
+    told = "loss 7.1235  lr 0.0001  12,346 tokens/s  8% padding"
+    shown = [f"step 400/1000  {told}  5m00s left", f"step 500/1000  {told}  1m05s left to step 600"]
+    assert stream.getvalue().splitlines() == shown
 
 
 def test_notes_of_what_takes_long_are_lines_where_there_is_no_terminal(monkeypatch):
@@ -155,7 +158,7 @@ def test_live_line_on_a_terminal_stays_one_line():
     stream.isatty = lambda: True
     line = LiveLine(10, stream)
     for step in (1, 2):
-        line.show(step, {"loss": 1.0, "learning_rate": 0.1}, 1)
+        line.show(step, {"loss": 1.0, "learning_rate": 0.1}, 1, 10)
     line.end()
     line.end()
     assert stream.getvalue().count("\n") == 1

@@ -1,6 +1,7 @@
 """A run with stages is one run: whatever ends it in whichever stage, it resumes as if nothing had happened."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ import pytest
 from nlpdata.errors import DataError, UsageError
 from pretrain.converters import native
 from pretrain.data import example_digest, pretraining_batches
+from pretrain.data.tokenizers import tokenizer_entry
 from pretrain.experiments import stored_encoder
 from pretrain.settings.trainer_section import OptimizationConfig
+from pretrain.training.agreement import idle_rows
 from pretrain.training.budget import TimeBudget
 from pretrain.training.stages import Span, declared_steps, spans, stage_configs
 from pretrain.training.trainer import Trainer
@@ -102,9 +105,25 @@ def test_each_stage_has_its_data_from_its_first_step_on(config, whole):
         digests += [example_digest(data.batch(step)) for step in range(steps)]
     assert [digest for _, _, digest in curve(model_dir).values()] == digests
     assert "stage 2 of 2, steps 4 to 6: 596 examples, 74 steps of 8 an epoch, length 32, num_hidden_layers 2" in said
+    weights = native.read_arrays(native.locate(model_dir))
+    counted = sum(weight.size for name, weight in weights.items() if name.startswith("model/"))
+    about = json.loads((model_dir / "run.json").read_text())
+    assert about["parameters"] == counted  # of the depth of the last stage
     rates = [rate for _, rate, _ in curve(model_dir).values()]
     assert rates[2:] == pytest.approx([1e-3 * (6 - step) / 4 for step in range(2, 6)])  # one decay over both
     assert [line["step"] for line in lines(model_dir, "eval")] == [2, 3, 4, 6]  # validation_interval, ends of stages
+
+
+def test_rows_of_the_embedding_that_are_of_no_piece_are_told(config):
+    task = config.task
+    pieces = tokenizer_entry(task.train_data, "task.train_data")[1]["vocab_size"]
+    sizes = {rows: replace(task.model.encoder.options, vocab_size=rows) for rows in (pieces + 2, 4 * pieces)}
+    near, far = (
+        replace(task, model=replace(task.model, encoder=replace(task.model.encoder, options=each)))
+        for each in sizes.values()
+    )
+    assert idle_rows(near) is None
+    assert f"tokenizer has {pieces:,} pieces: 75% of the rows of the embedding learn nothing" in idle_rows(far)
 
 
 def test_checkpoints_of_both_depths_are_evaluated(config, whole, tmp_path):
