@@ -287,7 +287,11 @@ ACCEPTED = (
     Flag("predict_data_path", note="the test set needs no records"),
     *(Flag(name, note=_OF_TPUS) for name in ("num_tpu_cores", "tpu_zone", "gcp_project", "master")),
     Flag("use_tpu", note=_OF_TPUS, kind="switch"),
-    Flag("squad_dropout", aliases=("dropout_prob",), note="the span head has no layer of its own to drop"),
+    Flag(
+        "squad_dropout",
+        aliases=("dropout_prob",),
+        note="the span head has no layer of its own to drop; of choices it is --classifier_dropout",
+    ),
     Flag("start_n_top", note="every start and end is scored: --n_best_size is how many answers stay"),
     *(
         Flag(name, note=_OF_QUESTIONS)

@@ -66,6 +66,24 @@ def give_cola(folder: Path, words: Sequence[str], train: int = 160, dev: int = 6
     (folder / "test.tsv").write_text("\n".join(["index\tsentence", *rows]) + "\n")
 
 
+def give_race(folder: Path, words: Sequence[str]) -> None:
+    """RACE in a new folder, {train,dev,test}/{middle,high}/all.txt: the right choice is in the article."""
+    chosen = random.Random(2)
+    for split, articles in (("train", 12), ("dev", 4), ("test", 4)):
+        for level in ("middle", "high"):
+            place = folder / split / level
+            place.mkdir(parents=True)
+            lines = []
+            for number in range(articles):
+                own = chosen.sample(words, 14)
+                right, wrong = own[:2], own[10:]
+                options = [[*wrong[:at], word, *wrong[at:3]] for at, word in enumerate(right)]
+                questions = [f"{own[2]} _ {own[3]}.", f"What is in {own[4]}?"]
+                article = {"id": f"{level}{number}.txt", "article": " ".join(own[:10]), "questions": questions}
+                lines.append(json.dumps(article | {"options": options, "answers": ["A", "B"]}))
+            (place / "all.txt").write_text("\n".join(lines) + "\n")
+
+
 def give_english(folder: Path) -> list[str]:
     """Three English texts in a new folder; returns 30 of their words."""
     folder.mkdir()

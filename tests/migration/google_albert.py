@@ -1,21 +1,22 @@
-"""The README of google-research/albert: pretraining, run_classifier, run_squad_v1, run_squad_v2, its vocabulary and modules."""
+"""The README of google-research/albert: pretraining, run_classifier, run_squad_v1 and _v2, run_race, vocabulary and modules."""
 
 import hashlib
 import json
 from pathlib import Path
 
 from tests.migration.chain import Step, System
-from tests.migration.given import give_albert, give_cola, give_english, give_questions, pack_module, unpack
+from tests.migration.given import give_albert, give_cola, give_english, give_questions, give_race, pack_module, unpack
 from tests.migration.google_flags import ALBERT as FLAGS
 
 _HUB = "https://tfhub.dev/google/albert_base/2"
 
 
 def give(folder: Path) -> None:
-    """Text, CoLA, SQuAD, and one small ALBERT: as a released checkpoint, and in TF-Hub's cache."""
+    """Text, CoLA, SQuAD, RACE, and one small ALBERT: as a released checkpoint, and in TF-Hub's cache."""
     words = give_english(folder / "text")
     give_cola(folder / "glue" / "CoLA", words)
     give_questions(folder / "squad", words)
+    give_race(folder / "data" / "RACE", words)
     give_albert(folder / "albert_base", str(folder / "text" / "*.txt"))
     pack_module(folder / "albert_base", folder / "module.tar.gz")
     unpack(folder / "module.tar.gz", folder / "hub_cache" / hashlib.sha1(_HUB.encode()).hexdigest())
@@ -64,11 +65,11 @@ SYSTEM = System(
     title="google-research/albert",
     about="""
 The scripts' options work as they are, and so do the released checkpoints (`albert_base_v2.tar.gz`, its folder, or the prefix
-`model.ckpt-best` in it), TF-Hub's modules and `30k-clean.model`. Records of either side are read by the other. `run_classifier` is
-two commands here: the records of a data set are made once, for all runs on it.
+`model.ckpt-best` in it), TF-Hub's modules and `30k-clean.model`. Records of either side are read by the other. `run_classifier` and
+`run_race` are two commands here: the records of a data set are made once, for all runs on it.
 
 With `--albert_config_file` the run chooses the experiment that fits the data, and says which. An option that you leave out has the
-experiment's default, not the script's: the tables below have both. `run_race` has no counterpart; `export_to_tfhub` and
+experiment's default, not the script's: the tables below have both. `export_to_tfhub` and
 `export_checkpoints` are `pretrain export`.
 """,
     programs={
@@ -78,6 +79,7 @@ experiment's default, not the script's: the tables below have both. `run_race` h
         "python -m albert.run_classifier": "`nlpdata create-finetuning`, then `pretrain run`",
         "python -m albert.run_squad_v1": "pretrain run",
         "python -m albert.run_squad_v2": "pretrain run",
+        "python -m albert.run_race": "`nlpdata create-finetuning`, then `pretrain run`",
         "python -m albert.export_to_tfhub": "pretrain export --format hub",
         "python -m albert.export_checkpoints": "pretrain export --format tf1",
     },
@@ -247,6 +249,72 @@ token.
             old=_squad("v2.0"),
             stand_ins=_SHORTER,
             prints=(r"^ +input_path: squad/train-v2.0.json$", r"^ +doc_stride: 128$", r"^ +n_best_size: 20$"),
+        ),
+        Step(
+            heading="RACE",
+            text="""
+The four sequences of a question, the head and the loss are the same ([choices](../evaluation.md#choices)). `accuracy` is that of
+the whole dev set, `accuracy_middle` and `accuracy_high` those of its two levels. `--config_file=race` has the script's defaults; the
+commands have them as flags. The test set is scored with `--mode=eval` and `test_middle.tfrecord,test_high.tfrecord`.
+""",
+            old="""
+export RACE_DIR=/path/to/data
+python -m albert.run_race \\
+  --albert_config_file=$ALBERT_DIR/albert_config.json \\
+  --output_dir=/tmp/race_output \\
+  --train_file=/tmp/train.tf_record \\
+  --eval_file=/tmp/eval.tf_record \\
+  --data_dir=$RACE_DIR \\
+  --init_checkpoint=$ALBERT_DIR/model.ckpt-best \\
+  --spm_model_file=$ALBERT_DIR/30k-clean.model \\
+  --max_seq_length=512 \\
+  --max_qa_length=128 \\
+  --do_train \\
+  --do_eval \\
+  --train_batch_size=32 \\
+  --eval_batch_size=8 \\
+  --learning_rate=1e-5 \\
+  --train_step=12000 \\
+  --warmup_step=1000 \\
+  --save_checkpoints_steps=100
+""",
+            new="""
+export RACE_DIR=/path/to/data
+nlpdata create-finetuning --task_name=race \\
+  --data_dir=$RACE_DIR \\
+  --output_dir=/tmp/race_records \\
+  --spm_model_file=$ALBERT_DIR/30k-clean.model \\
+  --max_seq_length=512 \\
+  --max_qa_length=128
+pretrain run --experiment=albert/multiple_choice \\
+  --albert_config_file=$ALBERT_DIR/albert_config.json \\
+  --output_dir=/tmp/race_output \\
+  --init_checkpoint=$ALBERT_DIR/model.ckpt-best \\
+  --input_files=/tmp/race_records/train.tfrecord \\
+  --eval_files=/tmp/race_records/dev_middle.tfrecord,/tmp/race_records/dev_high.tfrecord \\
+  --do_train \\
+  --do_eval \\
+  --train_batch_size=32 \\
+  --eval_batch_size=8 \\
+  --learning_rate=1e-5 \\
+  --train_step=12000 \\
+  --warmup_step=1000 \\
+  --save_checkpoints_steps=100 \\
+  --params_override=trainer.validation_interval=100,trainer.best_checkpoint_export_subdir=best,\
+trainer.best_checkpoint_eval_metric=accuracy
+""",
+            stand_ins={
+                "/tmp/": "",
+                "/path/to/": "",
+                "length=512": "length=64",
+                "step=12000": "step=3",
+                "step=1000": "step=1",
+            },
+            prints=(
+                r"^evaluation at step 3: .*accuracy [\d.]+.*accuracy_middle [\d.]+.*accuracy_high [\d.]+",
+                r"^best ",
+            ),
+            writes=("race_output/eval_report.tsv",),
         ),
     ),
     give=give,

@@ -218,6 +218,36 @@ optimizer | adamw | same | |
         "albert/sentence_prediction",
     ),
     Flags(
+        "run_race",
+        ("nlpdata create-finetuning", "pretrain run"),
+        _ALBERT
+        + _DEVICES
+        + """
+data_dir, task_name | required, race | same | | of create-finetuning
+train_file, eval_file, predict_file | none | `--input_files` | | records of create-finetuning, made once; `--eval_files` those
+    that are scored
+vocab_file, spm_model_file | none | same | | of create-finetuning: the records keep it
+albert_hub_module_handle | none | same | | the same as `--init_checkpoint`: looked up in TF-Hub's cache
+do_lower_case | True | same | as stored | of create-finetuning
+max_seq_length | 512 | same | | of create-finetuning: by default 512 for RACE, too
+max_qa_length | 128 | same | | of create-finetuning
+high_only, middle_only | False | same | | of create-finetuning; or `--eval_files` with one level alone
+do_train, do_eval | True | same | | or `--mode`; without any a run trains. With both also on the way, every
+    `trainer.validation_interval` (1000) steps
+do_predict | False | `--eval_files` | | with `--mode=eval` and the test records, which have their answers; `pretrain predict`
+    for questions of your own
+dropout_prob | 0.1 | `--classifier_dropout` | |
+train_batch_size | 32 | same | | questions, of four sequences each
+eval_batch_size, predict_batch_size | 8 | same | 32 | results do not depend on it
+learning_rate | 1e-5 | same | |
+train_step | 12000 | same | | by default three epochs; 12000 in `--config_file=race`
+warmup_step | 1000 | same | | by default a tenth of the steps; 1000 in `--config_file=race`
+save_checkpoints_steps | 100 | same | 1000 |
+num_keep_checkpoint | 5 | `--keep_checkpoint_max` | 2 |
+""",
+        "albert/multiple_choice",
+    ),
+    Flags(
         "run_squad_v1",
         ("pretrain run",),
         _ALBERT
