@@ -254,8 +254,8 @@ token.
             heading="RACE",
             text="""
 The four sequences of a question, the head and the loss are the same ([choices](../evaluation.md#choices)). `accuracy` is that of
-the whole dev set, `accuracy_middle` and `accuracy_high` those of its two levels. `--config_file=race` has the script's defaults; the
-commands have them as flags. The test set is scored with `--mode=eval` and `test_middle.tfrecord,test_high.tfrecord`.
+the whole dev set, `accuracy_middle` and `accuracy_high` those of its two levels. `--config_file=race` has the script's
+defaults; the commands have them as flags. The test set is scored with `--mode=eval` and `test_middle.tfrecord,test_high.tfrecord`.
 """,
             old="""
 export RACE_DIR=/path/to/data
