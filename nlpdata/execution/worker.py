@@ -14,7 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing import connection
+from multiprocessing import connection, resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -22,6 +22,7 @@ from nlpdata.errors import NlpdataError
 
 READY, PROGRESS, RESULT, ERROR, ENDED = range(5)  # what a worker sends, and what its end is reported as
 _PR_SET_PDEATHSIG = 1
+_SIGNALS = {signal.SIGINT, signal.SIGTERM}
 _JOIN_SECONDS = 5.0
 
 
@@ -38,9 +39,14 @@ class Worker:
         self.pipe, theirs = context.Pipe()
         arguments = (theirs, os.getpid(), function, initializer, initargs)
         self._process = context.Process(target=_work, args=arguments, daemon=True)
-        # The worker inherits it: an interrupt is the parent's to handle, from the first moment.
-        with _interrupts_held():
-            self._process.start()
+        # The worker inherits it: a signal is the parent's to handle, from the first moment, and none leaves a worker half started.
+        try:
+            with _signals_held():
+                self._process.start()
+        except BaseException:  # of a signal that was held
+            if self._process.ident is not None:
+                self._process.kill()
+            raise
         theirs.close()  # the worker has the only other end: when it is gone, reading ends
         self.ready = False
         self.unit: Any = None
@@ -87,12 +93,13 @@ def wait_for(workers: Sequence[Worker]) -> list[Worker]:
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Holds SIGINT back, to be delivered at the end."""
+def _signals_held() -> Iterator[None]:
+    """Holds SIGINT and SIGTERM back, to be delivered at the end."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    resource_tracker.ensure_running()  # which the first worker starts otherwise: Python releases the signals there
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         yield
     finally:
@@ -103,6 +110,8 @@ def _work(pipe: Connection, parent: int, function: Callable, initializer: Callab
     _end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):  # they were held
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     failure = None
     try:
         pipe.send((READY, None))

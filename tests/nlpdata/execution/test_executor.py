@@ -236,6 +236,31 @@ def trainer(tmp_path_factory, lines):
     return start
 
 
+# Workers import it before they work: each is interrupted then, as a user's Ctrl-C reaches all processes of a terminal.
+INTERRUPTED = """
+import os, signal
+from nlpdata.execution.executor import run_units
+
+def worked(unit, report):
+    return os.getpid(), signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+if __name__ == "__main__":
+    found = list(run_units(worked, range(4), workers=2, initializer=int, initargs=()))
+    assert [masked for _, (_, masked) in found] == [set()] * 4
+else:
+    signal.raise_signal(signal.SIGINT)
+"""
+
+
+def test_workers_that_start_leave_an_interrupt_to_their_parent(tmp_path):
+    """Also the first one, with which Python starts a process of its own that ends the hold of signals."""
+    (tmp_path / "script.py").write_text(INTERRUPTED)
+    ended = subprocess.run(
+        [sys.executable, str(tmp_path / "script.py")], capture_output=True, text=True, timeout=60, env=ENVIRONMENT
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
 SIGNALS = {"KILL": -9, "TERM": 143, "INT": 130}
 
 
