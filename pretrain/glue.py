@@ -99,7 +99,7 @@ def glue_command(
 ) -> Summary:
     """Fine-tune on GLUE tasks, and print the table of their scores."""
     backend, why = choose_backend(
-        backend, os.environ, None if is_remote(output) else next(Path(output).glob("*/seed-*"), None)
+        backend, os.environ, [] if is_remote(output) else sorted(Path(output).glob("*/seed-*"))
     )
     os.environ["KERAS_BACKEND"] = backend
     _log.info(f"backend: {backend} ({why})")

@@ -185,13 +185,12 @@ def _wait_for_run(values: dict, mode: str) -> None:
         wait_for_checkpoint(Path(followed), config.trainer.continuous_eval_timeout, name)
 
 
-def _resumed(values: dict, mode: str) -> Path | None:
-    """The folder of the run that this command would resume."""
+def _resumed(values: dict, mode: str) -> list[Path]:
+    """The folders of the run, or of the runs of a sweep, that this command would resume."""
     folder = values.get("model_dir") or os.environ.get("AIP_MODEL_DIR")
     if mode in EVALUATIONS or not folder or is_remote(folder):
-        return None
-    runs = sorted(Path(folder).glob("seed-*")) if "seeds" in values else []
-    return runs[0] if runs else Path(folder)
+        return []
+    return sorted(Path(folder).glob("seed-*")) if "seeds" in values else [Path(folder)]
 
 
 def _run_seeds(config: ExperimentConfig, model_dir: str, mode: str, values: dict) -> Summary:

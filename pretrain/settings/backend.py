@@ -5,7 +5,7 @@ import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 
 from nlpdata.errors import EXTRAS, DataError, UsageError, closest, install_command
@@ -19,17 +19,17 @@ BACKENDS = ("auto", *ENGINES.names())  # values of --backend
 def choose_backend(
     flag: str | None,
     environment: Mapping[str, str],
-    run: Path | None = None,
+    runs: Sequence[Path] = (),
     find_accelerator: Callable[[], str | None] | None = None,
 ) -> tuple[str, str]:
-    """(backend, why). A run that is resumed keeps its own; else the flag, KERAS_BACKEND, auto, in that order.
+    """(backend, why). A run that is resumed keeps its own, and so does a sweep; else the flag, KERAS_BACKEND, auto, in that order.
 
     auto takes JAX where it finds a GPU or TPU, else TensorFlow, or whichever is installed.
 
     Args:
       flag: value of --backend.
       environment: with KERAS_BACKEND.
-      run: folder of the run that is resumed, if it has checkpoints; None: nothing is resumed.
+      runs: folders of the run that is resumed, or of those of a sweep, as far as they have checkpoints.
       find_accelerator: () -> JAX's platform ("gpu", "tpu") or None; default: asks JAX in another process.
 
     Raises UsageError for an unknown backend, and for one that is not installed.
@@ -39,10 +39,10 @@ def choose_backend(
         raise UsageError(
             f"{source}={wanted}: there is no engine for this backend.{closest(wanted, BACKENDS)} Known: {', '.join(BACKENDS)}."
         )
-    own = _backend_of(run) if run else None
+    own = next(filter(None, map(_backend_of, runs)), None)
     if own:
         other = f"; {source}={wanted} is not used" if wanted not in ("auto", own) else ""
-        return _installed(own, f"that of the run{other}")
+        return _installed(own, f"that of the run{'s of this sweep' if len(runs) > 1 else ''}{other}")
     if wanted != "auto":
         return _installed(wanted, source)
     if is_installed("jax") and (platform := (find_accelerator or _accelerator)()):

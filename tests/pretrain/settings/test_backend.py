@@ -22,8 +22,8 @@ def installed(monkeypatch):
     return only
 
 
-def choice(flag, environment, run=None, accelerator=None):
-    return choose_backend(flag, environment, run, lambda: accelerator)
+def choice(flag, environment, *runs, accelerator=None):
+    return choose_backend(flag, environment, runs, lambda: accelerator)
 
 
 def test_the_flag_then_the_environment_then_auto(installed):
@@ -70,6 +70,14 @@ def test_a_resumed_run_keeps_its_backend(installed, tmp_path):
     installed("tensorflow")
     with pytest.raises(UsageError, match=r"the backend is jax \(that of the run\), but it is not installed"):
         choice(None, {}, tmp_path)
+
+
+def test_a_sweep_keeps_its_backend_whichever_run_was_interrupted_before_its_first_checkpoint(installed, tmp_path):
+    for name in ("seed-0", "seed-1", "seed-2"):
+        (tmp_path / name).mkdir()
+    checkpoint(tmp_path / "seed-1", 1, json.dumps({"step": 1, "backend": "tensorflow"}))
+    chosen = "tensorflow", "that of the runs of this sweep; --backend=jax is not used"
+    assert choice("jax", {}, *sorted(tmp_path.iterdir())) == chosen
 
 
 @pytest.mark.parametrize("stored", ["os:system", 7, None])
