@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import read_object
-from nlpdata.files.json_kinds import LIST, OBJECT, TEXT, Kind, fault, is_characters, or_null
+from nlpdata.files.json_kinds import LIST, OBJECT, TEXT, Kind, as_written, fault, is_characters, or_null
 from nlpdata.records.contract import committing_marker
 from nlpdata.tokenizers import OPTIONS, SPECIAL_ROLES
 from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX, meta_of_copy
@@ -66,13 +66,13 @@ def _refuse_while_committing(path: Path, meta: Path) -> None:
 def _checked_options(stored: Mapping, source: Path, path: Path, sha256: str) -> dict:
     if stored.get("sha256") != sha256:
         raise DataError(
-            f"{source} was written for another {path.name}: it says sha256 {stored.get('sha256')}, the file has "
+            f"{source} was written for another {path.name}: it says sha256 {as_written(stored.get('sha256'))[:80]}, the file has "
             f"{sha256}. Restore the file that belongs to it, or remove {source.name} and give the options yourself"
         )
     options = {name: stored[name] for name in OPTIONS if name in stored}
     for name, value in options.items():
         if not isinstance(value, bool):
-            raise DataError(f"{source}: {name} is {value!r}, expected true or false")
+            raise DataError(f"{source}: {name} is {as_written(value)[:80]}, expected true or false")
     special = stored.get("special_tokens")
     if special:
         if (

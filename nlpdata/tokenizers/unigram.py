@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from nlpdata.errors import HALF, DataError, UsageError
-from nlpdata.files.json_kinds import is_characters
+from nlpdata.files.json_kinds import as_written, is_characters
 from nlpdata.protobuf import bytes_field, float_field, int_field
 from nlpdata.tokenizers.hf import added_tokens, model_type
 from nlpdata.tokenizers.hf_marks import mark_steps
@@ -171,7 +171,8 @@ def _check_split(path: str, splitter: Mapping | None) -> None:
     # Whether words are split apart first makes no difference where no piece goes across.
     if (last.get("type"), last.get("replacement"), prefix) != ("Metaspace", WORD_MARK, "always"):
         raise UsageError(
-            f"{path}: the pre_tokenizer is {splitter.get('type')} {[part.get('type') for part in parts]}; expected "
+            f"{path}: the pre_tokenizer is {as_written(splitter.get('type'))} "
+            f"{as_written([part.get('type') for part in parts])}; expected "
             f"Metaspace with {WORD_MARK} before every word, after WhitespaceSplit or alone"
         )
 

@@ -116,7 +116,7 @@ def _raw_scores(
     for key in golds:
         if key in answers and math.isnan(null_odds.get(key, math.nan)):
             raise DataError(
-                f"question {key}: the odds of no answer are {null_odds.get(key)}, expected a number: the model's scores "
+                f"question {key}: the odds of no answer are {null_odds.get(key, 'missing')}, expected a number: the model's scores "
                 "are damaged, or training has diverged"
             )
     return {key: _scores(golds[key], answers.get(key)) for key in golds}

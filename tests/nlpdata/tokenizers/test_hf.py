@@ -144,7 +144,7 @@ def test_tokens_looked_for_in_unsplit_text_are_refused(tmp_path, where):
     ("changes", "said"),
     [
         ({"model": {"type": "BPE"}}, "type BPE, expected WordPiece"),
-        ({"model": {"type": "Unigram"}}, "the pre_tokenizer is BertPreTokenizer .* expected Metaspace"),
+        ({"model": {"type": "Unigram"}}, "the pre_tokenizer is 'BertPreTokenizer' .* expected Metaspace"),
         ({"model": {"continuing_subword_prefix": ""}}, "prefix of pieces inside words"),
         ({"normalizer": {"type": "Sequence"}}, "Sequence, expected BertNormalizer"),
         ({"normalizer": {"clean_text": False}}, "clean_text"),

@@ -145,7 +145,7 @@ def test_an_absent_answer_is_wrong_whatever_the_threshold():
 
 @pytest.mark.parametrize("odds", [{"a": math.nan}, {}])
 def test_odds_that_are_no_numbers_are_refused(odds):
-    with pytest.raises(DataError, match=r"question a: the odds of no answer are (nan|None), expected a number"):
+    with pytest.raises(DataError, match=r"question a: the odds of no answer are (nan|missing), expected a number"):
         squad_metrics({"a": []}, {"a": "x"}, odds)
 
 

@@ -8,6 +8,7 @@ ends (optimizers/curve.py). A Linear that rises and has nothing after it is a wa
 import logging
 from typing import Any
 
+from nlpdata.files.json_kinds import as_written
 from pretrain.settings.values import parse_value
 
 _log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ def _schedule(given: Any) -> dict[str, float]:
         return {"learning_rate": parse_value(float, given)}
     kind = str(given.get("scheduler", "")).lower()
     if kind not in _FIELDS:
-        raise ValueError(f"scheduler {given.get('scheduler')!r} is not supported. Use Linear or Constant.")
+        raise ValueError(f"scheduler {as_written(given.get('scheduler'))} is not supported. Use Linear or Constant.")
     optional = {"steps"} if kind == "constant" else set()
     wrong = sorted(({"scheduler", *_FIELDS[kind]} ^ set(given)) - optional)
     if wrong:
