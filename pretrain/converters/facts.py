@@ -8,10 +8,10 @@ from pathlib import Path
 
 from nlpdata.files.json_files import read_object, write_json
 from pretrain.converters.checkpoint import Checkpoint
-from pretrain.converters.heads import check_facts
+from pretrain.converters.heads import BEAM_SIZES, check_facts
 
 NAME = "nlpdata.json"
-FACTS = ("kind", "label_names", "seq_length", "version_2_with_negative", "max_qa_length", "blank")
+FACTS = ("kind", "label_names", "seq_length", "version_2_with_negative", "max_qa_length", "blank", *BEAM_SIZES)
 
 
 def write_facts(folder: Path, checkpoint: Checkpoint, but: Collection[str] = ()) -> None:

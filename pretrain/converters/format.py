@@ -59,6 +59,9 @@ class CheckpointFormat:
         """
         raise NotImplementedError(f"{type(self).__name__} recognises {place} and has no `read`")
 
+    def refuse(self, checkpoint: Checkpoint) -> None:
+        """UsageError for a model that it has no place for, by its encoder and the shapes of its weights: asked before training."""
+
     def write(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
         """Writes a checkpoint's files, without its tokenizer and nlpdata.json, into an empty folder.
 

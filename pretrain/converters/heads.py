@@ -13,17 +13,15 @@ import numpy as np
 from nlpdata.errors import DataError
 from nlpdata.files.json_kinds import as_written
 from pretrain.converters.checkpoint import Checkpoint, Head
+from pretrain.settings.fields import MOST_BEAM
 from pretrain.settings.schema import KINDS
 
 CHOICE = "choice"  # the head, and the kind of a checkpoint that has it
 HEADS = ("masked_lm", "sentence_pair", "classifier", "span", CHOICE)
-_OF_HEADS = (
-    "kind",
-    "label_names",
-    "version_2_with_negative",
-    "max_qa_length",
-    "blank",
-)  # facts that mean nothing without the head
+BEAM_SIZES = ("start_n_top", "end_n_top")
+"""Facts about a span head whose ends depend on the start: how many of each it looks at."""
+# Facts that mean nothing without the head.
+_OF_HEADS = ("kind", "label_names", "version_2_with_negative", "max_qa_length", "blank", *BEAM_SIZES)
 _WORDS = "encoder/embeddings/word_embeddings"
 
 
@@ -152,11 +150,21 @@ def _shapes(head: str, found: Mapping[str, tuple], hidden: int, vocabulary: int,
         shapes |= dict.fromkeys(("transform/bias", "layer_norm/gamma", "layer_norm/beta"), (width,))
         extra = {"extra_output_weights": (vocabulary, width - embedding)} if width > embedding else {}
         return shapes | extra
+    if head == "span" and not any(path.startswith("span/logits/") for path in found):
+        return _conditional_span_shapes(hidden)
     classes = {"classifier": _last(found, "classifier/logits/kernel", 1), CHOICE: 1}.get(head, 2)
     logits = {"logits/kernel": (hidden, classes), "logits/bias": (classes,)}
     pooler = {"pooler/kernel": (hidden, hidden), "pooler/bias": (hidden,)}
     poolers = poolers_among(found)
     return (logits if len(poolers) < len(found) else {}) | (pooler if poolers else {})
+
+
+def _conditional_span_shapes(hidden: int) -> dict[str, tuple]:
+    shapes: dict[str, tuple] = dict.fromkeys(("end_hidden/kernel", "class_hidden/kernel"), (2 * hidden, hidden))
+    vectors = ("end_hidden/bias", "class_hidden/bias", "layer_norm/gamma", "layer_norm/beta")
+    shapes |= dict.fromkeys(vectors, (hidden,))
+    shapes |= dict.fromkeys((f"{name}_logits/kernel" for name in ("start", "end", "class")), (hidden, 1))
+    return shapes | dict.fromkeys(("start_logits/bias", "end_logits/bias"), (1,))
 
 
 def poolers_among(paths: Iterable[str]) -> list[str]:
@@ -200,6 +208,7 @@ def check_facts(facts: Any, source: str) -> None:
         ("tokenizer_sha256", isinstance(facts.get("tokenizer_sha256"), str | None), "a checksum in text"),
         ("blank", isinstance(facts.get("blank"), str | None), "text"),
         ("version_2_with_negative", isinstance(facts.get("version_2_with_negative"), bool | None), "true or false"),
+        *((name, _is_beam(facts.get(name, 1)), f"a whole number from 1 to {MOST_BEAM}") for name in BEAM_SIZES),
     ):
         if not right:
             raise DataError(f"{source}: {name} must be {expected}. Received: {as_written(facts[name])[:40]}")
@@ -207,3 +216,7 @@ def check_facts(facts: Any, source: str) -> None:
 
 def _is_count(value: Any) -> bool:
     return value is None or (type(value) is int and value > 0)
+
+
+def _is_beam(value: Any) -> bool:
+    return type(value) is int and 1 <= value <= MOST_BEAM

@@ -53,6 +53,9 @@ class HuggingFaceFormat(CheckpointFormat):
     def read(self, place: Path, model_config: Choice | None) -> Checkpoint:
         return _read(place, model_config)
 
+    def refuse(self, checkpoint: Checkpoint) -> None:
+        _written_form(checkpoint)
+
     def write(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
         _write(folder, checkpoint)
         return []
@@ -142,17 +145,21 @@ def _refuse(form: HuggingFaceForm, encoder: Choice, source: str) -> None:
         raise UsageError(f"{source}: {refusal}. Use {opt('format', 'tf1')} or native.")
 
 
+def _written_form(checkpoint: Checkpoint) -> tuple[HuggingFaceForm, WeightNames, str]:
+    """(the form of its folders, what they call its weights, its class). UsageError where they have no place for it."""
+    encoder = checkpoint.known_encoder
+    names, form = names_of(encoder, "hf", checkpoint.source), hugging_face_form(encoder)
+    refuse_unwritten(as_classifier(checkpoint), names, "hf")
+    _refuse(form, encoder, checkpoint.source)
+    return form, names, architecture_of(checkpoint)
+
+
 def _write(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes config.json and model.safetensors into an existing folder, for AutoModel and the like."""
-    encoder = checkpoint.known_encoder
-    names = names_of(encoder, "hf", checkpoint.source)
-    form = hugging_face_form(encoder)
-    plain = as_classifier(checkpoint)
-    refuse_unwritten(plain, names, "hf")
-    _refuse(form, encoder, checkpoint.source)
-    weights = form.completed(plain.weights, encoder.options)
+    form, names, architecture = _written_form(checkpoint)
+    weights = form.completed(as_classifier(checkpoint).weights, checkpoint.known_encoder.options)
     tensors = give(replace(checkpoint, weights=dict(weights)), names)
-    if architecture_of(checkpoint).endswith("Model"):
+    if architecture.endswith("Model"):
         tensors = {name.removeprefix(f"{form.prefix}."): array for name, array in tensors.items()}
     # Some versions read the head's bias under its first name, some under its second.
     tensors |= {name: weights[ours] for name, ours in names.tied.items() if head_of(ours) and ours in weights}

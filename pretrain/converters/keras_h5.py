@@ -46,7 +46,17 @@ class KerasH5Format(CheckpointFormat):
     def read(self, place: Path, model_config: Choice | None) -> Checkpoint:
         return _read(place, model_config)
 
+    def refuse(self, checkpoint: Checkpoint) -> None:
+        names = _written_names(checkpoint)
+        found = heads_of(checkpoint.weights)
+        if found and not _has_all_heads(checkpoint, names):
+            raise UsageError(
+                f"{checkpoint.source}: has the heads {', '.join(sorted(found))}; a file of format h5 has both masked_lm and "
+                f"sentence_pair, or none. Write the encoder alone with {opt('encoder_only')}, or choose another {opt('format')}."
+            )
+
     def write(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
+        self.refuse(checkpoint)
         _write(folder, checkpoint)
         return []
 
@@ -113,12 +123,6 @@ _FULL_LAYERS = (
 def _write(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes tf2_model.h5, with all heads tf2_model_full.h5 too, and config.json into a folder."""
     encoder, heads = _groups(checkpoint)
-    found = heads_of(checkpoint.weights)
-    if found and not heads:
-        raise UsageError(
-            f"{checkpoint.source}: has the heads {', '.join(sorted(found))}; a file of format h5 has both masked_lm and "
-            f"sentence_pair, or none. Write the encoder alone with {opt('encoder_only')}, or choose another {opt('format')}."
-        )
     write_google_config(folder / "config.json", checkpoint.known_encoder)
     _write_file(folder / "tf2_model.h5", _ENCODER_LAYERS, {"albert_model": encoder})
     if heads:
@@ -159,8 +163,8 @@ def _names(encoder: Choice) -> WeightNames | None:
     return form.names.get("h5") if form else None
 
 
-def _groups(checkpoint: Checkpoint) -> tuple[dict, dict]:
-    """The arrays of the groups albert_model and cls; the latter is {} where a head is missing."""
+def _written_names(checkpoint: Checkpoint) -> WeightNames:
+    """What these files call its weights. UsageError where they have no place for one."""
     names = _names(checkpoint.known_encoder)
     options = checkpoint.known_encoder.options
     if names is None or (options.num_hidden_groups, options.inner_group_num) != (1, 1):
@@ -170,10 +174,20 @@ def _groups(checkpoint: Checkpoint) -> tuple[dict, dict]:
     refuse_unwritten(checkpoint, names, "h5")
     if "encoder/pooler/kernel" not in checkpoint.weights:
         raise UsageError(f"{checkpoint.source}: has no pooler, and format h5 needs one")
+    return names
+
+
+def _has_all_heads(checkpoint: Checkpoint, names: WeightNames) -> bool:
+    return all(row.ours in checkpoint.weights for row in names.rows if row.theirs.startswith("cls/"))
+
+
+def _groups(checkpoint: Checkpoint) -> tuple[dict, dict]:
+    """The arrays of the groups albert_model and cls; the latter is {} where a head is missing."""
+    names = _written_names(checkpoint)
     tensors = give(checkpoint, names)
     encoder = {name: array for name, array in tensors.items() if name.startswith("albert_model/")}
     heads = {name: array for name, array in tensors.items() if name.startswith("cls/")}
-    if len(heads) < sum(row.theirs.startswith("cls/") for row in names.rows):
+    if not _has_all_heads(checkpoint, names):
         return encoder, {}
     return encoder, {_TIED: tensors[_TIED]} | heads
 

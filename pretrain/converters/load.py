@@ -5,10 +5,11 @@ from collections.abc import Callable
 
 from pretrain.converters import assign
 from pretrain.converters.checkpoint import Checkpoint
-from pretrain.converters.heads import listed
+from pretrain.converters.heads import BEAM_SIZES, listed
 from pretrain.converters.sizes import check_sizes
 from pretrain.encoders.model import EncoderModel, build_encoder, masked_lm_head
 from pretrain.layers.classifier_head import ClassifierHead
+from pretrain.layers.conditional_span_head import ConditionalSpanHead
 from pretrain.layers.sentence_pair_head import SentencePairHead
 from pretrain.layers.span_head import SpanHead
 
@@ -21,7 +22,7 @@ def load_model(checkpoint: Checkpoint, make: Callable[..., EncoderModel] = Encod
     Its call takes arrays int32 (b, L) and, optionally, masked_lm_positions (b, P), and returns, as far as the checkpoint has
     them: sequence_output (b, L, H), pooled_output (b, H), mlm_logits (b, P, V), or (b, L, V) without positions,
     sentence_logits (b, 2), and logits of a classifier (b, classes), of spans (b, L, 2) or of choices (b, 1), each of
-    which is a row.
+    which is a row, or what ConditionalSpanHead gives.
 
     Raises UsageError where it names no encoder, DataError where weights of the encoder are missing.
     """
@@ -63,6 +64,9 @@ def build_model(checkpoint: Checkpoint, make: Callable[..., EncoderModel] = Enco
         )
     if "span/logits/kernel" in weights:
         heads["span"] = SpanHead(hidden_size=size)
+    elif "span/start_logits/kernel" in weights:
+        beam = {name: checkpoint.extras[name] for name in BEAM_SIZES if name in checkpoint.extras}
+        heads["span"] = ConditionalSpanHead(hidden_size=size, **beam)
     if "choice/logits/kernel" in weights:
         heads["choice"] = ClassifierHead(hidden_size=size, num_classes=1, name="choice")
     model = make(encoder, heads)

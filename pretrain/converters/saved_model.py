@@ -62,7 +62,9 @@ class SavedModelFormat(CheckpointFormat):
         else:
             lines.append(f'outputs = model.signatures["text"](text=tf.constant(["{TEXT}"]))')
         name = "prediction" if checkpoint.head and checkpoint.head.kind != "multilabel" else "probabilities"
-        name = name if checkpoint.head else "logits" if head_for(checkpoint) in ("span", CHOICE) else "sequence_output"
+        of_span = "logits" if "span/logits/kernel" in checkpoint.weights else "start_top_index"
+        logits = {"span": of_span, CHOICE: "logits"}.get(head_for(checkpoint), "sequence_output")
+        name = name if checkpoint.head else logits
         return "\n".join([*lines, f'print(outputs["{name}"].numpy())'])
 
 

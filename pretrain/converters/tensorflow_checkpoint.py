@@ -28,7 +28,7 @@ from pretrain.converters.saved_model import ROOT, read_description
 from pretrain.converters.usage import in_pretrain
 from pretrain.converters.weights import give, names_of, refuse_unwritten, take
 from pretrain.encoders.published import google_config_files, published_forms
-from pretrain.encoders.weight_names import WORD_EMBEDDINGS
+from pretrain.encoders.weight_names import WORD_EMBEDDINGS, WeightNames
 from pretrain.settings.fields import Choice
 
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -227,6 +227,9 @@ class TensorFlowFormat(CheckpointFormat):
         assert prefix is not None, place  # it is recognised
         return _read(place, prefix, model_config)
 
+    def refuse(self, checkpoint: Checkpoint) -> None:
+        _written_names(checkpoint)
+
     def write(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
         _write(folder, checkpoint)
         return []
@@ -282,14 +285,19 @@ def _naming(tensors: Collection[str]) -> str | None:
     return None
 
 
+def _written_names(checkpoint: Checkpoint) -> WeightNames:
+    """What google-research calls its weights. UsageError where it has no name for one."""
+    names = names_of(checkpoint.known_encoder, "tf1", checkpoint.source)
+    refuse_unwritten(as_classifier(checkpoint), names, "tf1")
+    return names
+
+
 def _write(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes a checkpoint as google-research/bert and /albert name it, with its JSON configuration, into a folder."""
     import tensorflow as tf
 
-    names, google = names_of(checkpoint.known_encoder, "tf1", checkpoint.source), google_form(checkpoint.known_encoder)
-    plain = as_classifier(checkpoint)
-    refuse_unwritten(plain, names, "tf1")
-    tensors = give(plain, names)
+    google = google_form(checkpoint.known_encoder)
+    tensors = give(as_classifier(checkpoint), _written_names(checkpoint))
     order = sorted(tensors)
     arrays = [tf.constant(tensors[name]) for name in order]
     prefix = str(folder / google.checkpoint)

@@ -47,13 +47,16 @@ class Question:
     text: str = ""
 
 
-def question_batches(config: DataConfig, task: TaskConfig, labelled: bool = True) -> tuple[Batches, "QuestionSource"]:
+def question_batches(
+    config: DataConfig, task: TaskConfig, labelled: bool = True, in_context: bool = False
+) -> tuple[Batches, "QuestionSource"]:
     """Batches of SQuAD records, and their source.
 
     Args:
       config: data section that names the records, or (QuestionDataConfig) a file of questions.
       task: QuestionAnsweringConfig whose model they must fit.
       labelled: whether the answers must be known; else the positions of records without are 0, for predictions.
+      in_context: whether an answer must be of the second segment, without its [SEP], or the first token, which means none.
 
     A batch has input_ids, input_mask, segment_ids int32 (b, L); start_positions, end_positions, record int32 (b,), the
     last being the number of the record in its files. Evaluation takes the records of dev, which know their texts.
@@ -63,7 +66,7 @@ def question_batches(config: DataConfig, task: TaskConfig, labelled: bool = True
     name = f"task.{'train_data' if config.is_training else 'validation_data'}"
     made = with_records(config, name)
     records, meta = open_record_set(made, name)
-    source = QuestionSource(records, meta, made, task, name, labelled, of_text=made is not config)
+    source = QuestionSource(records, meta, made, task, name, labelled, made is not config, in_context)
     if not meta:
         _log.info(f"{name}: no meta file next to {records.paths[0]}; length {source.length}")
     return Batches(records, made, source.transform, name, source.facts()), source
@@ -85,9 +88,10 @@ class QuestionSource:
         name: str,
         labelled: bool = True,
         of_text: bool = False,
+        in_context: bool = False,
     ):
         self._records, self._meta, self._config, self._name = records, meta, config, name
-        self._encoder = task.model.encoder.options
+        self._encoder, self._in_context = task.model.encoder.options, in_context
         self.version_2_with_negative = meta.get("version_2_with_negative")
         widths = {RENAME.get(feature.name, feature.name): feature.width for feature in records.features}
         self._needed = (*SEQUENCE, *(_POSITIONS if labelled else ()))
@@ -137,8 +141,23 @@ class QuestionSource:
                 continue
             check_range(self._records, name, rows[name], self.length, examples)
             batch[name] = rows[name].astype(np.int32)[:, 0]
+            if self._in_context:
+                self._check_in_context(name, batch, examples)
         batch["record"] = examples.astype(np.int32)
         return batch
+
+    def _check_in_context(self, name: str, batch: Mapping[str, np.ndarray], examples: np.ndarray) -> None:
+        """DataError, with file and record, for an answer whose score would be that of a token that cannot be one."""
+        at, real = batch[name][:, None], batch["input_mask"]
+        before_another = np.pad(real[:, 1:], ((0, 0), (0, 1)))
+        context = np.take_along_axis(before_another * (batch["segment_ids"] == 1), at, axis=1)[:, 0]
+        wrong = np.flatnonzero((context == 0) & (at[:, 0] > 0))
+        if len(wrong):
+            raise DataError(
+                f"{self._records.where(int(examples[wrong[0]]))}: {name} is {batch[name][wrong[0]]}, which is not a token of "
+                "the context (segment_ids 1, without the [SEP] at its end). Set task.model.answer_layer to span, which learns "
+                "from such records, too, or make them with nlpdata create-finetuning --task squad."
+            )
 
     def places(self, records: np.ndarray) -> dict[str, Any]:
         """token_char_start, token_char_end, token_is_max_context int64 (n, L), and example_id, a list of n texts, of records."""

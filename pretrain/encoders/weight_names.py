@@ -133,6 +133,12 @@ def google_heads() -> list[Row]:
         Row("classifier/logits/bias", "output_bias"),
         Row("span/logits/kernel", "cls/squad/output_weights", "transposed"),
         Row("span/logits/bias", "cls/squad/output_bias"),
+        *dense("span/start_logits", "start_logits/dense/"),  # the others: of a conditional answer layer
+        *dense("span/end_hidden", "end_logits/dense_0/"),
+        *norm("span/layer_norm", "end_logits/LayerNorm/"),
+        *dense("span/end_logits", "end_logits/dense_1/"),
+        *dense("span/class_hidden", "answer_class/dense_0/"),
+        Row("span/class_logits/kernel", "answer_class/dense_1/kernel"),
     ]
 
 

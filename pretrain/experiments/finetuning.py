@@ -10,9 +10,13 @@ from pretrain.settings.data_section import (
     TextDataConfig,
 )
 from pretrain.settings.fields import choose
-from pretrain.settings.schema import ExperimentConfig, ModelConfig
+from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.trainer_section import OptimizationConfig, TrainerConfig
-from pretrain.tasks.configs import MultipleChoiceModelConfig, SentencePredictionModelConfig
+from pretrain.tasks.configs import (
+    MultipleChoiceModelConfig,
+    QuestionAnsweringModelConfig,
+    SentencePredictionModelConfig,
+)
 
 
 def bert_sentence_prediction() -> ExperimentConfig:
@@ -61,7 +65,7 @@ def _squad(encoder: str, learning_rate: float, batch_size: int = 32) -> Experime
     return ExperimentConfig(
         task_type="question_answering",
         task=TASKS.config_class("question_answering")(
-            model=ModelConfig(encoder=choose(ENCODERS, encoder)),
+            model=QuestionAnsweringModelConfig(encoder=choose(ENCODERS, encoder)),
             train_data=QuestionDataConfig(global_batch_size=batch_size, trim_padding=True),
             validation_data=EvalQuestionDataConfig(global_batch_size=batch_size, trim_padding=True),
         ),

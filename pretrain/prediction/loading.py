@@ -76,7 +76,7 @@ class PretrainedModel(EncoderModel):
     Its call takes arrays int32 (b, L) and, optionally, masked_lm_positions (b, P), and returns, as far as the checkpoint has
     them: sequence_output (b, L, H), pooled_output (b, H), mlm_logits (b, P, V), or (b, L, V) without positions,
     sentence_logits (b, 2), and logits of a classifier (b, classes), of spans (b, L, 2) or of choices (b, 1), each of
-    which is a row.
+    which is a row, or what ConditionalSpanHead gives.
     """
 
     def __init__(

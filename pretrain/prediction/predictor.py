@@ -49,8 +49,13 @@ class Facts:
 
 def facts_of(checkpoint: Checkpoint, source: str) -> Facts:
     """What a checkpoint says about predictions. UsageError where it names no encoder."""
-    names = dict.fromkeys(("classifier", "span", "choice"), "logits/kernel") | {"masked_lm": "output_bias"}
-    heads = [head for head, weight in names.items() if f"{head}/{weight}" in checkpoint.weights]
+    names = {
+        "classifier": ("logits/kernel",),
+        "span": ("logits/kernel", "start_logits/kernel"),
+        "choice": ("logits/kernel",),
+        "masked_lm": ("output_bias",),
+    }
+    heads = [head for head, weights in names.items() if any(f"{head}/{name}" in checkpoint.weights for name in weights)]
     if heads == ["masked_lm"] and checkpoint.left_out:
         heads = []  # another head was meant
     return Facts(

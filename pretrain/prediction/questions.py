@@ -13,11 +13,12 @@ from nlpdata.finetuning.squad import Paragraphs
 from nlpdata.finetuning.windows import SquadEncoder
 from nlpdata.tokenizers import Tokenizer
 from pretrain.converters import native
-from pretrain.evaluation.squad_answers import Answers, Window, find_answers
-from pretrain.prediction.batching import Batching, Example
+from pretrain.evaluation.squad_answers import Answers, BeamWindow, Window, find_answers
+from pretrain.layers.conditional_span_head import BEAM
+from pretrain.prediction.batching import Batching, Example, Outputs
 from pretrain.prediction.rows import QUESTIONS, Asked, Row
 from pretrain.settings.tree import Place, merged, to_tree
-from pretrain.tasks.configs import QuestionAnsweringConfig
+from pretrain.tasks.configs import QuestionAnsweringConfig, QuestionAnsweringModelConfig
 
 
 class AnswerOptions(NamedTuple):
@@ -51,6 +52,13 @@ class Places(NamedTuple):
     is_max_context: np.ndarray
 
 
+def _window(places: Places, outputs: Outputs) -> Window | BeamWindow:
+    """A window with what its head predicts."""
+    if "logits" in outputs:
+        return Window(*places[1:], *outputs["logits"].T)
+    return BeamWindow(*places[1:], *(outputs[name] for name in BEAM))
+
+
 class QuestionPredictor:
     """Rows of questions and contexts -> {"answer", "score", "start", "end"} for each.
 
@@ -58,8 +66,9 @@ class QuestionPredictor:
     answer is None.
 
     Args:
-      batching: gives "logits" (L, 2). Contexts that are longer than its examples become several windows, which overlap by half
-        at least; a question takes a quarter of an example at most, and its end is cut, and counted.
+      batching: gives "logits" (L, 2), or the beam of a ConditionalSpanHead. Contexts that are longer than its examples become
+        several windows, which overlap by half at least; a question takes a quarter of an example at most, and its end is cut,
+        and counted.
       tokenizer: the model's; windows of records need none.
       options: how answers are chosen.
     """
@@ -105,7 +114,7 @@ class QuestionPredictor:
         """The answers to each question. windows: those of a question one after the other; owner: Places."""
         options = self._options
         for asking, group in groupby(self._batching.outputs(windows), key=lambda item: item[0].owner.asking):
-            scored = [Window(*example.owner[1:], *scores["logits"][: len(example.ids)].T) for example, scores in group]
+            scored = [_window(example.owner, outputs) for example, outputs in group]
             yield (
                 asking.asked,
                 find_answers(
@@ -181,10 +190,9 @@ def windows_of_records(path: str, encoder: Any) -> tuple[int, bool | None, Itera
     """
     from pretrain.data.questions import question_batches
     from pretrain.settings.data_section import EvalQuestionDataConfig
-    from pretrain.settings.schema import ModelConfig
 
     data = EvalQuestionDataConfig(input_path=path, global_batch_size=256)
-    config = QuestionAnsweringConfig(model=ModelConfig(encoder=encoder), validation_data=data)
+    config = QuestionAnsweringConfig(model=QuestionAnsweringModelConfig(encoder=encoder), validation_data=data)
     batches, source = question_batches(data, config, labelled=False)
 
     def windows() -> Iterator[Example]:

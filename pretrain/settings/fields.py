@@ -52,6 +52,7 @@ MOST_TOKENS = 65536  # of an example
 MOST_EXAMPLES = 1 << 20  # of a batch
 MOST_SEED = (1 << 63) - 1
 MOST_LAYERS = 1 << 10
+MOST_BEAM = 256
 
 
 def at_least(minimum: float, default: float | None, most: float = MOST) -> Any:

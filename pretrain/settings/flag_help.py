@@ -41,6 +41,7 @@ _GROUPS = {
     "Devices": ("strategy_type", "num_gpus", "tpu", "mixed_precision_dtype", "enable_xla"),
     "Questions and predictions": (
         "version_2_with_negative", "n_best_size", "max_answer_length", "null_score_diff_threshold", "predict_file",
+        "answer_layer", "start_n_top", "end_n_top", "squad_dropout",
     ),
     "Checks, without training": ("dry_run", "validate_only", "compile_only", "print_config"),
     "Older forms": ("do_train", "do_eval", "do_predict", "input_data_dir", "task_name", "eval_steps", "hp_tune"),

@@ -236,6 +236,19 @@ FIELDS = (
         "Odds of no answer above which a question is left unanswered.",
         ("task.null_score_diff_threshold",),
     ),
+    Flag(
+        "answer_layer",
+        "How answers are scored: span, or conditional, as ALBERT's authors do for SQuAD 2.0.",
+        ("task.model.answer_layer",),
+    ),
+    Flag("start_n_top", "Starts that a conditional answer layer looks at.", ("task.model.start_n_top",)),
+    Flag("end_n_top", "Ends that it looks at for each start.", ("task.model.end_n_top",)),
+    Flag(
+        "squad_dropout",
+        "Dropout of the vector that it classifies.",
+        ("task.model.answer_dropout_prob",),
+        ("dropout_prob",),
+    ),
     Flag("hypertune_metric", "Metric to report to Vertex AI's tuning.", ("trainer.hypertune_metric",)),
     Flag(
         "hp_tune",
@@ -287,12 +300,6 @@ ACCEPTED = (
     Flag("predict_data_path", note="the test set needs no records"),
     *(Flag(name, note=_OF_TPUS) for name in ("num_tpu_cores", "tpu_zone", "gcp_project", "master")),
     Flag("use_tpu", note=_OF_TPUS, kind="switch"),
-    Flag(
-        "squad_dropout",
-        aliases=("dropout_prob",),
-        note="the span head has no layer of its own to drop; of choices it is --classifier_dropout",
-    ),
-    Flag("start_n_top", note="every start and end is scored: --n_best_size is how many answers stay"),
     *(
         Flag(name, note=_OF_QUESTIONS)
         for name in ("train_feature_file", "predict_feature_file", "predict_feature_left_file")
@@ -302,7 +309,6 @@ ACCEPTED = (
     Flag("cs_ip", note="this runs on CPU, GPU or TPU"),
     Flag("device", note="--strategy_type and --num_gpus choose devices"),
     Flag("multireplica", note="--strategy_type and --num_gpus choose devices", kind="switch"),
-    Flag("end_n_top", note="every start and end is scored: --n_best_size is how many answers stay"),
 )
 FLAGS = (*RUN, *FIELDS, *ACCEPTED)
 # Names in the scripts of Transformers -> ours, for messages only: they mean numbers a device, other files, and weights from a hub.

@@ -16,7 +16,7 @@ from pretrain.settings.data_section import (
     QuestionDataConfig,
     TextDataConfig,
 )
-from pretrain.settings.fields import MOST_TOKENS, at_least
+from pretrain.settings.fields import MOST_BEAM, MOST_TOKENS, at_least
 from pretrain.settings.schema import ModelConfig, TaskConfig
 from pretrain.tasks.metrics import (
     Better,
@@ -94,9 +94,31 @@ class SentencePredictionConfig(TaskConfig):
 
 
 @dataclass
+class QuestionAnsweringModelConfig(ModelConfig):
+    """Encoder and answer layer."""
+
+    answer_layer: Literal["span", "conditional"] = "span"
+    """span: each token is scored as the start and as the end, as BERT's authors do; no answer is the score of [CLS]. conditional:
+    ALBERT's layer for SQuAD 2.0, after XLNet: the end depends on the start, and a class says whether there is an answer."""
+    start_n_top: int = at_least(1, 5, MOST_BEAM)
+    """Starts that a conditional answer layer looks at in a window."""
+    end_n_top: int = at_least(1, 5, MOST_BEAM)
+    """Ends that it looks at for each of these starts."""
+    answer_dropout_prob: float = at_least(0, 0.1)
+    """Dropout of the vector that it classifies."""
+
+    def __post_init__(self) -> None:
+        if self.answer_dropout_prob >= 1:
+            raise UsageError(
+                f"answer_dropout_prob must be at least 0 and below 1. Received: {self.answer_dropout_prob}"
+            )
+
+
+@dataclass
 class QuestionAnsweringConfig(TaskConfig):
     """The answer to a question, as a span of its context."""
 
+    model: QuestionAnsweringModelConfig = field(default_factory=QuestionAnsweringModelConfig)
     train_data: QuestionDataConfig = field(default_factory=QuestionDataConfig)
     validation_data: EvalQuestionDataConfig = field(default_factory=EvalQuestionDataConfig)
     version_2_with_negative: bool | None = None
@@ -109,7 +131,9 @@ class QuestionAnsweringConfig(TaskConfig):
     """A question is left unanswered where that scores better than its best answer by more than this."""
 
     def metrics(self) -> dict[str, Better]:
-        return question_metrics(self.version_2_with_negative is not False)
+        return question_metrics(
+            self.version_2_with_negative is not False, has_class=self.model.answer_layer == "conditional"
+        )
 
 
 @dataclass

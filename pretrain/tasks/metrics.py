@@ -48,10 +48,16 @@ def part_names(splits: Sequence[str]) -> list[str]:
     return ["_".join(each[shared:]) for each in words] if len(words) > 1 else []
 
 
-def question_metrics(with_negative: bool) -> dict[str, Better]:
-    """Of questions; with_negative: which may have no answer. HasAns_* and NoAns_* are there where such questions are."""
+def question_metrics(with_negative: bool, has_class: bool = False) -> dict[str, Better]:
+    """Of questions. HasAns_* and NoAns_* are there where such questions are.
+
+    Args:
+      with_negative: whether they may have no answer.
+      has_class: whether the answer layer has a class for that.
+    """
     higher = ("span_accuracy", *_SQUAD, *(_SQUAD_WITH_NEGATIVE if with_negative else ()))
-    return _declared(higher, "span_loss")
+    of_class = ("answer_class_accuracy",), ("answer_class_loss",)
+    return _declared(higher + of_class[0], "span_loss", *of_class[1]) if has_class else _declared(higher, "span_loss")
 
 
 def choice_metrics(parts: Sequence[str] = ()) -> dict[str, Better]:
@@ -65,7 +71,7 @@ def _declared(higher: Iterable[str], *lower: str) -> dict[str, Better]:
 
 
 BETTER: dict[str, Better] = (
-    pretraining_metrics(True) | sentence_metrics(None) | question_metrics(True) | choice_metrics()
+    pretraining_metrics(True) | sentence_metrics(None) | question_metrics(True, True) | choice_metrics()
 )
 """All of them: no two tasks have a metric of one name with different sides."""
 

@@ -13,10 +13,10 @@ from pretrain.encoders.model import EncoderModel, build_encoder, new_model
 from pretrain.evaluation.mistakes import worst_answers
 from pretrain.evaluation.report import Report
 from pretrain.evaluation.squad import only_no_answer, question_scores, squad_metrics
-from pretrain.evaluation.squad_answers import Answers, Window, final_answers, find_answers
-from pretrain.layers.span_head import SpanHead
+from pretrain.evaluation.squad_answers import Answers, final_answers, find_answers
 from pretrain.layers.tensors import Tensor
 from pretrain.settings.data_section import DataConfig
+from pretrain.tasks.answer_layers import ANSWER_LAYERS
 from pretrain.tasks.configs import QuestionAnsweringConfig
 from pretrain.tasks.metrics import question_metrics
 from pretrain.tasks.task import Task
@@ -24,7 +24,6 @@ from pretrain.tasks.task import Task
 _log = logging.getLogger(__name__)
 
 _READ_AT_ONCE = 256
-_MASKED = -1e9
 _COLUMNS = ("id", "question", "answers", "prediction", "exact_match", "f1", "probability")  # of the table of errors
 
 
@@ -36,6 +35,7 @@ class QuestionAnsweringTask(Task):
 
     def __init__(self, config: QuestionAnsweringConfig):
         super().__init__(config)
+        self._layer = ANSWER_LAYERS[config.model.answer_layer](config.model)
         self._built: QuestionSource | None = None  # of what was built last: the evaluation's
 
     @property
@@ -45,52 +45,61 @@ class QuestionAnsweringTask(Task):
 
     def build_inputs(self, config: DataConfig, labelled: bool = True) -> Batches:
         """Batches; labelled=False: of questions whose answers may be unknown, to predict them."""
-        batches, self._built = question_batches(config, self.config, labelled=labelled)
+        batches, self._built = question_batches(config, self.config, labelled, in_context=bool(self._layer.terms))
+        batches.facts.update(self._layer.facts())
         return batches
 
     def build_model(self, seed: int = 0) -> EncoderModel:
         encoder = build_encoder(self.config.model.encoder)
-        return new_model(encoder, {"span": SpanHead(hidden_size=encoder.hidden_size)}, seed)
+        return new_model(encoder, {"span": self._layer.head(encoder.hidden_size)}, seed)
 
     def denominators(self, batch: Mapping[str, Tensor]) -> dict[str, np.float32]:
-        return {"span": np.float32(max(np.sum(batch.get("is_real_example", np.ones(len(batch["record"])))), 1.0))}
+        count = np.float32(max(np.sum(batch.get("is_real_example", np.ones(len(batch["record"])))), 1.0))
+        return dict.fromkeys(("span", *self._layer.terms), count)
 
     def losses(
         self, model: EncoderModel, batch: Mapping[str, Tensor], training: bool
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        return self._losses(self._logits(model, batch, training), batch)
+        return self._losses(self._layer.outputs(model, batch, training), batch)
 
-    def _logits(self, model: EncoderModel, batch: Mapping[str, Tensor], training: bool) -> Tensor:
-        """(b, L, 2), float32; padding, whose length differs between batches, cannot be an answer."""
-        logits = ops.cast(model(batch, training=training)["logits"], "float32")
-        return logits + (1 - ops.cast(batch["input_mask"], "float32"))[..., None] * _MASKED
-
-    def _losses(self, logits: Tensor, batch: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        real = ops.ones_like(logits[:, 0, 0])
+    def _losses(
+        self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        real = ops.ones_like(outputs["start_logits"][:, 0])
         if "is_real_example" in batch:
             real = ops.cast(batch["is_real_example"], "float32")
         loss, right = 0.0, real
-        for at, name in enumerate(("start_positions", "end_positions")):
-            own, positions = logits[..., at], batch[name]
+        for part in ("start", "end"):
+            own, positions = outputs[f"{part}_logits"], batch[f"{part}_positions"]
             loss = loss + ops.sparse_categorical_crossentropy(positions, own, from_logits=True) / 2
             hits = ops.equal(ops.cast(ops.argmax(own, axis=-1), "int32"), ops.cast(positions, "int32"))
             right = right * ops.cast(hits, "float32")
-        return {"span": ops.sum(real * loss)}, {"span_correct": ops.sum(right), "examples": ops.sum(real)}
+        terms, statistics = self._layer.losses(outputs, batch)
+        sums = {name: ops.sum(real * each) for name, each in ({"span": loss} | terms).items()}
+        counts = {name: ops.sum(real * each) for name, each in statistics.items()}
+        return sums, {"span_correct": ops.sum(right), "examples": ops.sum(real)} | counts
 
     def metrics(self) -> dict[str, Literal["higher", "lower"]]:
-        return question_metrics(self.with_negative()) if self._built else self.config.metrics()
+        if not self._built:
+            return self.config.metrics()
+        return question_metrics(self.with_negative(), has_class=bool(self._layer.terms))
 
     def build_metrics(self) -> dict[str, tuple[str, str]]:
-        return {"span_loss": ("span_loss", "examples"), "span_accuracy": ("span_correct", "examples")}
+        terms = ("span", *self._layer.terms)
+        losses = {f"{term}_loss": (f"{term}_loss", "examples") for term in terms}
+        return losses | {f"{term}_accuracy": (f"{term}_correct", "examples") for term in terms}
 
     def validation_step(
         self, model: EncoderModel, batch: Mapping[str, Tensor]
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """(statistics, {"record" (b,), "start_logits", "end_logits" (b, L)})."""
-        logits = self._logits(model, batch, training=False)
-        sums, statistics = self._losses(logits, batch)
-        outputs = {"record": batch["record"], "start_logits": logits[..., 0], "end_logits": logits[..., 1]}
-        return {"span_loss": sums["span"], **statistics}, outputs
+        """(statistics, {"record" (b,), and the outputs that the answer layer predicts from})."""
+        outputs = self._layer.outputs(model, batch, training=False)
+        sums, statistics = self._losses(outputs, batch)
+        predicted = {name: outputs[name] for name in self._layer.predicts}
+        return {**{f"{term}_loss": value for term, value in sums.items()}, **statistics}, {
+            "record": batch["record"],
+            **predicted,
+        }
 
     def aggregate_logs(
         self,
@@ -101,9 +110,9 @@ class QuestionAnsweringTask(Task):
         state = super().aggregate_logs(state, statistics)
         if outputs:
             state.pop("results", None)
-            columns = (np.asarray(outputs[name]) for name in ("record", "start_logits", "end_logits"))
-            for record, start, end in zip(*columns, strict=True):
-                state.setdefault("outputs", {})[int(record)] = (start, end)
+            columns = (np.asarray(outputs[name]) for name in ("record", *self._layer.predicts))
+            for record, *scores in zip(*columns, strict=True):
+                state.setdefault("outputs", {})[int(record)] = tuple(scores)
         return state
 
     def reduce_aggregated_logs(self, state: Mapping[str, Any]) -> dict[str, float]:
@@ -157,17 +166,15 @@ class QuestionAnsweringTask(Task):
             state["results"] = questions, answers, scored
         return state["results"]
 
-    def answers(self, outputs: dict[int, tuple[np.ndarray, np.ndarray]]) -> dict[str, Answers]:
-        """question id -> its answers, from record -> (start logits, end logits)."""
-        windows: dict[str, list[Window]] = {}
+    def answers(self, outputs: dict[int, tuple[np.ndarray, ...]]) -> dict[str, Answers]:
+        """question id -> its answers, from record -> the scores of its window."""
+        windows: dict[str, list] = {}
         numbers = np.array(sorted(outputs), np.int64)
         for at in range(0, len(numbers), _READ_AT_ONCE):
             part = numbers[at : at + _READ_AT_ONCE]
             places = self._source.places(part)
             for row, record in enumerate(part.tolist()):
-                start, end = outputs[record]
-                first, last, is_best = (places[name][row, : len(start)] for name in PLACES[:3])
-                window = Window(first, last, is_best, start, end)
+                window = self._layer.window(*(places[name][row] for name in PLACES[:3]), *outputs[record])
                 windows.setdefault(places["example_id"][row], []).append(window)
         questions, config = self._source.questions(), self.config
         return {

@@ -6,14 +6,19 @@ import os
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 from nlpdata.errors import NlpdataError, UsageError, missing_package
 from nlpdata.files.paths import AnyPath, is_remote, path_of
 from nlpdata.files.remote import RemotePath
 from nlpdata.files.writing import remove_tree, rename_folder, send_folder
 from pretrain.converters import native, read_checkpoint
 from pretrain.converters.card import NAME as CARD
+from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.format import checkpoint_format
+from pretrain.encoders.model import EncoderModel, weights_by_path
 from pretrain.settings.backend import is_installed
+from pretrain.settings.fields import Choice
 from pretrain.settings.trainer_section import TrainerConfig
 from pretrain.training.checks import format_names
 
@@ -52,6 +57,18 @@ def check_export(trainer: TrainerConfig, model_dir: Path) -> None:
                 f"trainer.export_dir: {folder} is there, and no run has written it; the {name} of this one would replace it. Name "
                 "another --export_dir, or remove it."
             )
+
+
+def refuse_unwritable(trainer: TrainerConfig, encoder: Choice | None, model: EncoderModel, model_dir: Path) -> None:
+    """UsageError where a format of trainer.export_formats has no place for the model that is to be trained."""
+    if encoder is None:
+        return
+    shapes = {path: np.broadcast_to(np.float32(0), weight.shape) for path, weight in weights_by_path(model).items()}
+    for name in format_names(trainer):
+        try:
+            checkpoint_format(name).refuse(Checkpoint("native", str(model_dir), encoder, shapes))
+        except UsageError as error:
+            raise UsageError(f"trainer.export_formats: {error}") from None
 
 
 def _is_empty(folder: Path) -> bool:

@@ -16,7 +16,7 @@ from pretrain.training.agreement import idle_rows, refuse_tokenizer_of_other_wei
 from pretrain.training.built_stages import Stage, check_batch_sizes
 from pretrain.training.checkpoints import Checkpoints, Found
 from pretrain.training.checks import check_weights
-from pretrain.training.final_export import export_final
+from pretrain.training.final_export import export_final, refuse_unwritable
 from pretrain.training.one_trainer import one_trainer
 from pretrain.training.open_run import OpenRun
 from pretrain.training.own_tokenizer import keep_own_tokenizer
@@ -93,6 +93,8 @@ class TrainingRun(OpenRun):
         paths = (weight.path for weight in self.engine.model.trainable_variables)
         for warning in check_weights(self.stage.config, paths):
             _log.warning(warning)
+        encoder = getattr(getattr(self.stage.config.task, "model", None), "encoder", None)
+        refuse_unwritable(self.given.trainer, encoder, self.engine.model, self.model_dir)
         layers = self.stage.span.num_hidden_layers
         if layers is not None:
             refuse_unstackable(self.engine.state(), layers)

@@ -82,6 +82,7 @@ python run_squad.py \\
 --model_dir=${{OUTPUT_DIR}} \\
 --strategy_type=mirror{more}
 """
+_SQUAD_2 = _SQUAD_RUN.format(batch=24, rate="1.5e-5", more=" \\\n--version_2_with_negative \\\n--max_seq_length=384")
 _OWN_WEIGHTS = {"${ALBERT_DIR}/tf2_model.h5": "pretrained_model/tf2_model.h5"}
 _SHORTER = {"--max_seq_length=384": "--max_seq_length=96 --max_query_length=16"}
 
@@ -95,8 +96,9 @@ says which. Where you leave out the learning rate, the epochs or the batch size,
 (`pretrain run --experiment=albert/squad --print_config` shows them).
 
 An option that has no effect here is named, with the reason, when a run starts: `--custom_training_loop`, `--do_lower_case` (the
-tokenizer next to the records says it), `--predict_data_path`, and of the answer layer of SQuAD 2.0 `--start_n_top`, `--end_n_top`
-and `--squad_dropout`: here, as in BERT, no answer is the score of the first token. `--do_permutation` is refused.
+tokenizer next to the records says it), `--predict_data_path`. `--answer_layer=conditional` chooses the script's answer layer for
+SQuAD 2.0 (`ALBertQALayer`), to which `--start_n_top`, `--end_n_top` and `--squad_dropout` belong; without it, as in BERT, no answer
+is the score of the first token. `--do_permutation` is refused.
 """,
     programs={
         "python converter.py": "pretrain convert",
@@ -263,10 +265,12 @@ run here, the test set follows: `test_results.tsv` has the scores, `submit_resul
         ),
         Step(
             heading="SQuAD 2.0",
-            text="`null_odds.json` has how much better no answer scores than the best one.",
-            old=_SQUAD_RUN.format(
-                batch=24, rate="1.5e-5", more=" \\\n--version_2_with_negative \\\n--max_seq_length=384"
-            ),
+            text="""
+`--answer_layer=conditional` is the script's layer for this version. `null_odds.json` has the logit of its class "no answer";
+without that layer, how much better no answer scores than the best one.
+""",
+            old=_SQUAD_2,
+            new=_SQUAD_2.replace("python run_squad.py", "pretrain run --answer_layer=conditional"),
             stand_ins=_OWN_WEIGHTS
             | {"--train_batch_size=24": "--train_batch_size=8", "--max_seq_length=384": "--max_seq_length=96"},
             prints=(r"^score of SQuAD/dev-v2.0.json: .*HasAns_f1 [\d.]+ .*NoAns_f1 [\d.]+ ",),

@@ -242,13 +242,22 @@ python -m albert.export_checkpoints \\
         Step(
             heading="SQuAD 2.0",
             text="""
-The file says itself that questions may have no answer. There, the answer layer is XLNet's (the end depends on the start, and a
-classifier of its own says whether there is an answer); here, as in BERT and for SQuAD 1.1, no answer is the score of the first
-token.
+The file says itself that questions may have no answer. The script's answer layer is XLNet's: the end depends on the start, and a
+class says whether there is an answer. `--answer_layer=conditional` chooses it, and then `--start_n_top`, `--end_n_top` and
+`--dropout_prob` count; without it no answer is the score of the first token, as in BERT and for SQuAD 1.1. The score at the end is
+that of `--null_score_diff_threshold` (0: no answer where that is more probable than one); the script's, with the threshold that is
+best for the file itself, is `best_f1`.
 """,
             old=_squad("v2.0"),
+            new=_squad("v2.0").replace("python -m albert.run_squad_v2", "pretrain run --answer_layer=conditional"),
             stand_ins=_SHORTER,
-            prints=(r"^ +input_path: squad/train-v2.0.json$", r"^ +doc_stride: 128$", r"^ +n_best_size: 20$"),
+            prints=(
+                r"^ +answer_layer: conditional$",
+                r"^ +start_n_top: 5$",
+                r"^ +input_path: squad/train-v2.0.json$",
+                r"^ +doc_stride: 128$",
+                r"^ +n_best_size: 20$",
+            ),
         ),
         Step(
             heading="RACE",
@@ -350,7 +359,10 @@ trainer.best_checkpoint_eval_metric=accuracy
 | steps of SQuAD: int(questions / batch * epochs) | int(windows / batch) * epochs | `--num_train_steps` |
 | tokens of SQuAD are aligned with the text by a longest common subsequence; a question where too little matches is left out |
     exactly, through both normalisations ([fine-tuning](../finetuning.md#squad)) | not possible, and not wanted |
-| SQuAD 2.0: a start and end of XLNet, 5 of each | a start and an end for each token, as in BERT | not possible |
+| SQuAD 2.0: XLNet's answer layer, 5 starts with 5 ends each | a start and an end for each token, as in BERT |
+    `--answer_layer=conditional` |
+| SQuAD 2.0: a question is left unanswered by the threshold that is best for the file itself | by
+    `--null_score_diff_threshold`, 0 | a second `pretrain run --mode=eval` with the `best_f1_thresh` of the first |
 | batches have the full length | fine-tuning cuts each batch to its longest example: the same numbers, faster |
     `--params_override=task.train_data.trim_padding=false` |
 

@@ -266,8 +266,8 @@ export_dir | none | `--export_formats=savedmodel` | | `--export_dir` names the f
         + _DEVICES
         + _ALBERT_SQUAD
         + """
-start_n_top, end_n_top | 5 | accepted | | no effect: every start and end is scored
-dropout_prob | 0.1 | accepted | | no effect: the span head has no layer of its own to drop
+start_n_top, end_n_top | 5 | same | | with `--answer_layer=conditional`, which is the script's layer
+dropout_prob | 0.1 | same | | with `--answer_layer=conditional`; of the answer layer alone
 """,
         "albert/squad",
     ),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nlpdata.errors import DataError
-from pretrain.evaluation.squad_answers import CERTAIN, Window, final_answers, find_answers
+from pretrain.evaluation.squad_answers import CERTAIN, BeamWindow, Window, final_answers, find_answers
 
 CONTEXT = "Zürich, the city"  # tokens: [CLS] q [SEP] Zürich , the city [SEP]
 STARTS = np.array([0, 0, 0, 0, 6, 8, 12, 0])
@@ -167,3 +167,51 @@ def test_scores_that_are_no_numbers_are_refused(wrong):
     for start, end in ((good, bad), (bad, good)):
         with pytest.raises(DataError, match=r"not numbers \(nan or inf\)"):
             find_answers(CONTEXT, [window(good, good), window(start, end)], 20, 30, with_negative=True)
+
+
+# ------------------------------------------------------------------------------------------------------------------- beams
+
+
+def beam(starts, ends, class_logit, max_context=(0, 0, 0, 1, 1, 1, 1, 0)):
+    """A window of starts {token: score} and of the ends for each, [{token: score}, ...]."""
+    return BeamWindow(
+        STARTS,
+        ENDS,
+        np.array(max_context),
+        np.array(list(starts.values()), np.float32),
+        np.array(list(starts), np.float32),
+        np.array([list(each.values()) for each in ends], np.float32),
+        np.array([list(each) for each in ends], np.float32),
+        np.float32(class_logit),
+    )
+
+
+def test_the_best_pair_of_a_beam_and_its_class():
+    # [CLS], tokens off the text, ends before the start and padding are never an answer.
+    first = beam({3: -1, 0: -2, 4: -8}, [{6: -2, 2: -1}, {0: -1, 6: -1}, {3: -1, 9: -1}], 1.5)
+    second = beam({5: -2, 1: -1}, [{6: -0.5, 5: -4}, {6: 0, 5: 0}], -0.5)
+    answers = find_answers(CONTEXT, [first, second], 20, 30, with_negative=True)
+    assert answers.null_odds == -0.5  # the least of the windows
+    none = 1 / (1 + math.exp(0.5))
+    rest = np.exp([-2.5, -3.0, -6.0])
+    rest *= (1 - none) / rest.sum()
+    assert [(entry["text"], entry["probability"]) for entry in answers.nbest] == [
+        ("the city", pytest.approx(rest[0])),
+        ("", pytest.approx(none)),
+        ("Zürich, the city", pytest.approx(rest[1])),
+        ("the", pytest.approx(rest[2])),
+    ]
+    assert [entry.keys() - {"text", "probability"} for entry in answers.nbest[:2]] == [
+        {"start_log_prob", "end_log_prob"},
+        {"class_logit"},
+    ]
+    assert answers.places["the city"] == (8, 16)
+    assert final_answers({"a": answers}, True) == {"a": "the city"}
+    assert final_answers({"a": answers}, True, threshold=-0.6) == {"a": ""}
+    without = find_answers(CONTEXT, [first, second], 2, 2, with_negative=False)
+    assert [entry["text"] for entry in without.nbest] == ["the city", "the"]
+    nowhere = find_answers(CONTEXT, [beam({0: -1}, [{0: -1}], -3)], 20, 30, with_negative=True)
+    assert (nowhere.text, nowhere.null_odds) == ("", CERTAIN)
+    assert nowhere.nbest == [{"text": "", "probability": 1.0, "class_logit": -3.0}]
+    with pytest.raises(DataError, match=r"not numbers \(nan or inf\)"):
+        find_answers(CONTEXT, [beam({3: -1}, [{6: -2}], math.nan)], 20, 30, with_negative=True)

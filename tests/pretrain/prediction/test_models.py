@@ -19,6 +19,7 @@ from pretrain.converters import native, read_checkpoint
 from pretrain.converters.write import write_checkpoint
 from pretrain.encoders.model import EncoderModel, build_encoder, masked_lm_head, new_model, weights_by_path
 from pretrain.layers.classifier_head import ClassifierHead
+from pretrain.layers.conditional_span_head import ConditionalSpanHead
 from pretrain.layers.span_head import SpanHead
 from pretrain.predict import main
 from pretrain.prediction.file import predict
@@ -38,9 +39,10 @@ def make(folder, head, encoder="bert", layers=1, **facts):
     heads = {
         "classifier": lambda: ClassifierHead(hidden_size=32, num_classes=3),
         "span": lambda: SpanHead(hidden_size=32),
+        "conditional": lambda: ConditionalSpanHead(hidden_size=32),
         "masked_lm": lambda: masked_lm_head(body),
     }
-    model = new_model(body, {head: heads[head]()} if head else {}, 0)
+    model = new_model(body, {"span" if head == "conditional" else head: heads[head]()} if head else {}, 0)
     draw = np.random.default_rng(7)
     arrays = {}
     for path, weight in weights_by_path(model).items():
@@ -61,6 +63,7 @@ def models(tmp_path_factory):
         "classifier": make(folder / "classifier", "classifier", **classes),
         "albert": make(folder / "albert", "classifier", "albert", **classes),
         "span": make(folder / "span", "span", layers=2, version_2_with_negative=True),
+        "conditional": make(folder / "conditional", "conditional", version_2_with_negative=True, start_n_top=9),
         "masked_lm": make(folder / "masked_lm", "masked_lm"),
         "": make(folder / "encoder", ""),
     }
@@ -158,8 +161,9 @@ def test_masked_pieces_are_those_of_the_model(loaded):
     assert none == cut == {"prediction": None, "masks": []}
 
 
-def test_answers_are_parts_of_the_context(loaded):
-    model = loaded("span")
+@pytest.mark.parametrize("head", ["span", "conditional"])
+def test_answers_are_parts_of_the_context(loaded, head):
+    model = loaded(head)
     texts = texts_for("span")
     found = model.predict([*texts, ("w20", " "), ("", "w20 w21")])
     assert found[-2:] == [{"answer": None, "score": None, "start": None, "end": None}] * 2

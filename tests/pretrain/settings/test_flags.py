@@ -105,6 +105,8 @@ def test_every_field_flag_sets_fields_that_exist():
         "input_files": "x",
         "init_heads": False,
         "hp_tune": "y",
+        "answer_layer": "conditional",
+        "squad_dropout": "0.2",
     }
     own = {"classifier_dropout": "bert/sentence_prediction"}
     own |= dict.fromkeys(
@@ -115,6 +117,10 @@ def test_every_field_flag_sets_fields_that_exist():
             "null_score_diff_threshold",
             "doc_stride",
             "max_query_length",
+            "answer_layer",
+            "start_n_top",
+            "end_n_top",
+            "squad_dropout",
         ),
         "bert/squad",
     )
