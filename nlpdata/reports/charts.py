@@ -97,9 +97,7 @@ def histogram(title: str, counts: Mapping[int, int], x_label: str, y_label: str,
       note: a sentence below.
     """
     edges, heights, is_open = binned(counts)
-    ends = min(counts, default=0), max(counts, default=0)
-    bins = [(max(low, ends[0]), min(high - 1, ends[1])) for low, high in pairwise(edges)]  # 65 of 64 is not named
-    names = [f"{low:,}" if low == high else f"{low:,} to {high:,}" for low, high in bins]
+    names = [f"{low:,}" if low == high else f"{low:,} to {high:,}" for low, high in held(edges, counts)]
     if is_open:
         names[-1] = f"{edges[-2]:,} and more"
     rows = tuple(zip(names, heights, strict=True))
@@ -159,6 +157,12 @@ def binned(counts: Mapping[int, int], most: int = 24) -> tuple[list[int], list[i
         heights[min(number // width - first, len(heights) - 1)] += count
     edges = [(first + index) * width for index in range(len(heights) + 1)]
     return edges, heights, high >= edges[-1]
+
+
+def held(edges: Sequence[int], counts: Mapping[int, int]) -> list[tuple[int, int]]:
+    """The smallest and the largest number that each bin of `binned` may hold, none beyond those there are: 60 to 64, not to 69."""
+    least, most = min(counts, default=0), max(counts, default=0)
+    return [(max(low, least), min(high - 1, most)) for low, high in pairwise(edges)]
 
 
 def quantile(counts: Mapping[int, int], share: float) -> int:

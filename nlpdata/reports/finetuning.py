@@ -2,10 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 from nlpdata.records.contract import choices_of_meta
-from nlpdata.reports.charts import bars, binned, histogram
+from nlpdata.reports.charts import bars, binned, held, histogram
 from nlpdata.reports.page import Cell, Item, Report, Section, Table, percent, size
 from nlpdata.reports.record_survey import RecordCounts
 from nlpdata.reports.records import RecordFacts, checks, examples, left_out, lengths, made_of, repeated, vocabulary
@@ -23,7 +22,7 @@ def finetuning_report(facts: RecordFacts) -> Report:
         ("dataset", str(facts.meta.get("processor_type", "unknown"))),
         *((f"records, {name}", total) for name, total in facts.totals.items()),
         ("size", size(sum(count for _, count in facts.files))),
-        ("tokens of a record", every.width),
+        ("sequence length, in tokens", every.width // choices_of_meta(facts.meta)),
         ("unknown tokens", percent(every.unknown, every.tokens)),
     ]
     sections = [_splits(facts), _labels(facts), _lengths(facts), repeated(facts, "split", _REPEATED), vocabulary(facts)]
@@ -47,7 +46,7 @@ def _splits(facts: RecordFacts) -> Section:
         mean = counts.tokens / counts.records if counts.records else None
         unknown, padding = percent(counts.unknown, counts.tokens), percent(counts.padding, counts.positions)
         rows.append((name, facts.totals[name], mean, padding, percent(cut, units), unknown))
-    columns = ("split", "records", "tokens of a record", "padding", "cut off", "unknown tokens")
+    columns = ("split", "records", "tokens of a record, on average", "padding", "cut off", "unknown tokens")
     return Section(
         "Splits",
         "Cut off: the share of texts that are longer than a record, or of answers that no window holds.",
@@ -96,8 +95,10 @@ def _labels(facts: RecordFacts) -> Section:
 def _score_bins(labels: Mapping[float, int]) -> dict[str, int]:
     """Scores, which are rounded to tenths, in at most 12 bins of one width."""
     least = min(labels)
-    edges, heights, _ = binned({round(10 * (score - least)): count for score, count in labels.items()}, 12)
-    names = [f"{least + low / 10:g} to {least + high / 10:g}" for low, high in pairwise(edges)]
+    tenths = {round(10 * (score - least)): count for score, count in labels.items()}
+    edges, heights, _ = binned(tenths, 12)
+    ends = (tuple(f"{least + end / 10:g}" for end in bin) for bin in held(edges, tenths))
+    names = [low if low == high else f"{low} to {high}" for low, high in ends]
     return dict(zip(names, heights, strict=True))
 
 
@@ -107,9 +108,11 @@ def _name(label: float, names: Sequence[str]) -> str:
 
 
 def _answers(name: str, counts: RecordCounts) -> list[Item]:
-    held = sum(counts.starts.values())
+    answered = sum(counts.starts.values())
     return [
-        bars(f"Windows of {name}", {"windows": {"with an answer": held, "without one": counts.no_answer}}, "window"),
+        bars(
+            f"Windows of {name}", {"windows": {"with an answer": answered, "without one": counts.no_answer}}, "window"
+        ),
         histogram(f"Where answers start, {name}", counts.starts, "token of the window", "windows"),
         histogram(f"Length of answers, {name}", counts.answers, "tokens", "windows"),
     ]

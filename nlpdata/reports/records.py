@@ -88,7 +88,7 @@ def pretraining_report(facts: RecordFacts) -> Report:
         ("records", sum(facts.totals.values())),
         ("files", len(facts.files)),
         ("size", size(sum(count for _, count in facts.files))),
-        ("tokens of a record", every.width),
+        ("sequence length, in tokens", every.width),
         ("padding", percent(every.padding, every.positions)),
         ("masked tokens", percent(every.masked, every.tokens) if every.predictions else "none: dynamic masking"),
         ("unknown tokens", percent(every.unknown, every.tokens) if facts.meta.get("tokenizer") else None),

@@ -13,6 +13,7 @@ from nlpdata.finetuning.batches import Tally
 from nlpdata.finetuning.datasets import BadRow, Dataset, Split
 from nlpdata.finetuning.datasets import Row as LabelledRow
 from nlpdata.finetuning.labels import RowReader
+from nlpdata.reports.page import count_of
 from pretrain.converters.checkpoint import Head
 from pretrain.evaluation.report import Report, report_paths, write_report
 from pretrain.evaluation.sentence_report import badness, decided, mistakes_of, sentence_report, sentence_scores
@@ -123,9 +124,8 @@ class Scoring:
             _log.warning("no row has a prediction: there is nothing to score")
             return {}
         metrics, report = self.result()
-        _log.info(
-            f"score of {self._count:,} rows: " + "  ".join(f"{name} {value:.6g}" for name, value in metrics.items())
-        )
+        rows = count_of(self._count, "row")
+        _log.info(f"score of {rows}: " + "  ".join(f"{name} {value:.6g}" for name, value in metrics.items()))
         if self._place is not None:
             paths = write_report(self._place, {"rows": self._count, "metrics": metrics}, report)
             _log.info(f"report of the scores: {', '.join(map(str, paths))}")

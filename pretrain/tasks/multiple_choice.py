@@ -1,5 +1,6 @@
 """The right one of several choices: RACE, SWAG, own data. Each choice is a sequence with one logit; they compete in a softmax."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -16,12 +17,15 @@ from pretrain.encoders.model import EncoderModel, build_encoder, new_model
 from pretrain.evaluation.class_report import class_report
 from pretrain.evaluation.mistakes import wrong_classes
 from pretrain.evaluation.report import Report
+from pretrain.evaluation.sentence import only_prediction
 from pretrain.layers.classifier_head import ClassifierHead
 from pretrain.layers.tensors import Tensor
 from pretrain.settings.data_section import DataConfig
 from pretrain.tasks.configs import MultipleChoiceConfig
 from pretrain.tasks.metrics import choice_metrics, part_names
 from pretrain.tasks.task import Task
+
+_log = logging.getLogger(__name__)
 
 _COLUMNS = ("record", "id", "label", "prediction", "probability", "text", "label_text", "prediction_text")
 
@@ -97,8 +101,13 @@ class MultipleChoiceTask(Task):
     def reduce_aggregated_logs(self, state: Mapping[str, Any]) -> dict[str, float]:
         """As every task; accuracy_middle and accuracy_high of records dev_middle and dev_high that are evaluated together."""
         metrics = super().reduce_aggregated_logs(state)
-        if "outputs" in state and self._evaluated and (parts := self._parts()):
-            records, labels, logits = _outputs(state)
+        if "outputs" not in state:
+            return metrics
+        records, labels, logits = _outputs(state)
+        names = [f"choice {number}" for number in range(logits.shape[1])]
+        if about := only_prediction(labels, logits.argmax(axis=-1), names):
+            _log.info(f"evaluation: {about}")
+        if self._evaluated and (parts := self._parts()):
             right, source = logits.argmax(axis=-1) == labels, self._evaluated.source_of(records)
             for number, part in enumerate(parts):
                 if (source == number).any():

@@ -194,6 +194,7 @@ def test_answers_and_scores(tmp_path, tiny_model, monkeypatch):
     bins = _rows(scores, "Scores", "Scores of train")
     assert sum(bins.values()) == 20
     assert next(iter(bins)).startswith("0 to ")
+    assert float(list(bins)[-1].rpartition(" ")[2]) == max(_gather(tmp_path / "scores" / "train.tfrecord").whole.labels)
 
 
 @pytest.mark.parametrize("given", ["x.meta.json", "x.tfrecord-00000-of-00002", "x*", "."])

@@ -15,6 +15,7 @@ from pretrain.converters.write import write_checkpoint
 from pretrain.encoders.model import weights_by_path
 from pretrain.registry import OPTIMIZERS, SCHEDULES
 from pretrain.settings.fields import choose
+from pretrain.tasks.configs import MultipleChoiceConfig
 from pretrain.tasks.multiple_choice import MultipleChoiceTask
 from pretrain.training import run_experiment
 from tests.messages import messages
@@ -106,6 +107,17 @@ def test_it_learns_a_toy_set_and_resumes_exactly(tmp_path):
     assert all(np.array_equal(one[name], two[name]) for name in one)
     _, info = native.locate_info(tmp_path / "run")
     assert (info["data"]["kind"], info["data"]["seq_length"]) == ("choice", LENGTH)
+
+
+def test_that_one_place_is_always_chosen_is_told(caplog):
+    labels = np.arange(16) % CHOICES
+    task, statistics = MultipleChoiceTask(MultipleChoiceConfig()), {"choice_loss": 1.0, "examples": 16, "correct": 8}
+    for chosen in (np.ones(16, int), labels):
+        outputs = {"record": np.arange(16), "label": labels, "logits": np.eye(CHOICES)[chosen]}
+        with caplog.at_level("INFO"):
+            task.reduce_aggregated_logs(task.aggregate_logs(None, statistics, outputs))
+    (told,) = (record.message for record in caplog.records)
+    assert told.startswith("evaluation: all 16 predictions are 'choice 1', which 31% of the examples are")
 
 
 def test_it_starts_from_what_run_race_leaves(tmp_path):
