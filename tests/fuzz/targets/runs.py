@@ -120,6 +120,50 @@ def _predict_texts(case: Case) -> None:
     case.command(predict.main, "--model_dir", case.given / "run", "--input", path, "--output", case.folder / "p", *more)
 
 
+def _give_choices(folder: Path) -> None:
+    import nlpdata
+    from pretrain import run
+
+    (folder / "records").mkdir()
+    rows = [{"text": text, "choices": ["yes", "no"], "label": number % 2} for number, (text, _) in enumerate(_ROWS)]
+    (folder / "train.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    options = {
+        "task": "choice",
+        "max_seq_length": 16,
+        "workers": 1,
+        "train_output": str(folder / "records/train.tfrecord"),
+    }
+    nlpdata.create_finetuning(input=str(folder / "train.jsonl"), tokenizer=VOCAB, **options)
+    records = folder / "records/train.tfrecord"
+    assert run.main(_train(folder / "run", str(records), "bert/multiple_choice", 1)) == 0
+
+
+@target("runs/choice-records", give=_give_choices, heavy=True, cost=40)
+def _choice_records(case: Case) -> None:
+    from pretrain import run
+
+    records = _hurt(case, "records")
+    case.command(run.main, *_train(case.folder / "run", f"{records}/train.tfrecord", "bert/multiple_choice", 1))
+
+
+@target("runs/predict-choices", give=_give_choices, heavy=True, cost=20)
+def _predict_choices(case: Case) -> None:
+    from pretrain import predict
+
+    ending, content = case.draw.choice(
+        (
+            (".csv", "context,question,ending0,ending1\nthe house,who,by,river\na river,where,no,yes\n"),
+            (
+                ".jsonl",
+                '{"text": "the house", "choices": ["by", "a"]}\n{"text": "a river", "choices": ["no", "yes"]}\n',
+            ),
+        )
+    )
+    path = case.write(f"a{ending}", case.damaged(content))
+    more = ["--on_bad_row", case.draw.choice(("fail", "skip"))]
+    case.command(predict.main, "--model_dir", case.given / "run", "--input", path, "--output", case.folder / "p", *more)
+
+
 def _give_glue(folder: Path) -> None:
     _give_pretraining(folder)
     (folder / "glue/SST-2").mkdir(parents=True)

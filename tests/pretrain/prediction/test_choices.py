@@ -47,7 +47,7 @@ def run(tmp_path_factory):
     train, dev = (write_rows(folder / f"{name}.jsonl", rows(size, size)) for name, size in (("train", 64), ("dev", 24)))
     create_finetuning(
         task="choice", input=str(train), dev_input=str(dev), text_column="context", text_b_column="question", blank="_",
-        tokenizer=str(folder / "vocab.txt"), output=str(folder / "records"), max_seq_length=LENGTH, max_qa_length=7,
+        tokenizer=str(folder / "vocab.txt"), output=str(folder / "records"), max_seq_length=LENGTH, max_qa_length=7, workers=1,
     )  # fmt: skip
     records = folder / "records"
     config = choice_experiment(records / "train.tfrecord", records / "dev.tfrecord", train_steps=40)
