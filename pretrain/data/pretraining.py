@@ -15,7 +15,7 @@ from nlpdata.records.reader import Records
 from pretrain.data.batches import Batches
 from pretrain.data.corpus import names_corpus
 from pretrain.data.packing import used_lengths
-from pretrain.data.record_set import check_fits_model, check_range, ends_of_files, open_record_set, set_mask
+from pretrain.data.record_set import check_fits_model, check_range, ends_of_files, kind_of, open_record_set, set_mask
 from pretrain.settings.data_section import DataConfig
 from pretrain.settings.schema import TaskConfig
 
@@ -93,7 +93,9 @@ class _Source:
             needed.append("next_sentence_labels")
         missing = [name for name in needed if name not in self._widths]
         if "label_ids" in self._widths or "start_positions" in self._widths:
+            is_choice = kind_of(self._meta) == "choice"
             kind = "squad" if "start_positions" in self._widths else "sentence_prediction"
+            kind = "multiple_choice" if is_choice else kind
             raise UsageError(
                 f"{self._name}: the records of {self._records.paths[0]} are fine-tuning records: was "
                 f"--experiment=albert/{kind} or bert/{kind} meant?"

@@ -89,10 +89,10 @@ class SentenceData:
         self._encoder = task.model.encoder.options
         self._features = {RENAME.get(f.name, f.name): f for f in records.features}
         self._check_features()
+        self.labels = self._find_labels(task)
         self.length = self._features["input_ids"].width
         check_length(self.length, config, meta, name)
         check_fits_model(meta, self.length, self._encoder, name, _is_text(config))
-        self.labels = self._find_labels(task)
         self._check_label_feature()
         if getattr(config, "on_bad_row", "fail") == "skip":
             self._leave_out_bad_labels()
@@ -153,9 +153,10 @@ class SentenceData:
         meta, name = self._meta, self._name
         kind, wanted = kind_of(meta), task.model.num_classes or None
         if kind is not None and kind not in KINDS:
+            other = "bert/multiple_choice or albert/multiple_choice" if kind == "choice" else "another experiment"
             raise UsageError(
                 f"{name}: the meta file says task_type {meta['task_type']!r}; sentence prediction learns from "
-                f"{', '.join(KINDS)}. Was another experiment meant?"
+                f"{', '.join(KINDS)}. Was {other} meant?"
             )
         if task.kind and kind and task.kind != kind:
             raise UsageError(f"{name}: the records are of a {kind} task (meta file), task.kind says {task.kind}.")

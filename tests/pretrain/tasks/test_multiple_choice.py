@@ -13,10 +13,13 @@ from pretrain.converters import native, read_checkpoint
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.write import write_checkpoint
 from pretrain.encoders.model import weights_by_path
+from pretrain.experiments import experiment
 from pretrain.registry import OPTIMIZERS, SCHEDULES
 from pretrain.settings.fields import choose
 from pretrain.tasks.configs import MultipleChoiceConfig
 from pretrain.tasks.multiple_choice import MultipleChoiceTask
+from pretrain.tasks.pretraining import PretrainingTask
+from pretrain.tasks.sentence_prediction import SentencePredictionTask
 from pretrain.training import run_experiment
 from tests.messages import messages
 from tests.pretrain.finetuning import CHOICES, LENGTH, choice_examples, choice_experiment, choice_records, write
@@ -153,6 +156,9 @@ def test_what_does_not_fit_is_refused(tmp_path):
     refused(changed(config, "task.train_data", pack_sequences=True), "this task reads one example a row")
     refused(changed(config, "task", num_choices=4), "the records have 3 choices, task.num_choices says 4")
     refused(changed(config, "task.train_data", seq_length=16), "the records have max_seq_length 32")
+    for other, name in ((SentencePredictionTask, "bert/sentence_prediction"), (PretrainingTask, "bert/pretraining")):
+        with pytest.raises(UsageError, match=r"bert/multiple_choice (or|meant)"):
+            other(experiment(name).task).build_inputs(config.task.train_data)
     choice_records(tmp_path / "a.tfrecord", 16, num_choices=5)
     refused(config, "has 96 numbers, which 5 choices of one length cannot have")
     choice_records(tmp_path / "a.tfrecord", 16, num_choices=4, max_seq_length=24)
