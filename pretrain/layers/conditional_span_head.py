@@ -12,6 +12,7 @@ from pretrain.layers.tensors import Tensor
 
 _MASKED = -1e30
 _EPSILON = 1e-12  # of the original's layer normalisation
+# What predictions are made of.
 BEAM = ("start_top_log_probs", "start_top_index", "end_top_log_probs", "end_top_index", "class_logits")
 
 
@@ -93,7 +94,13 @@ class ConditionalSpanHead(keras.layers.Layer):
     def _beam(self, x: Tensor, start_logits: Tensor, allowed: Tensor) -> dict[str, Tensor]:
         start_scores, starts = _best(ops.log_softmax(start_logits, axis=-1), self.start_n_top)
         ends = ops.log_softmax(self._end_logits(x, starts, allowed), axis=-1)
-        return dict(zip(BEAM, (start_scores, starts, *_best(ends, self.end_n_top)), strict=False))
+        end_scores, ends = _best(ends, self.end_n_top)
+        return {
+            "start_top_log_probs": start_scores,
+            "start_top_index": starts,
+            "end_top_log_probs": end_scores,
+            "end_top_index": ends,
+        }
 
 
 def may_answer(inputs: Mapping[str, Tensor]) -> Tensor:

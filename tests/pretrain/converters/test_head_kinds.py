@@ -149,6 +149,7 @@ def test_a_sidecar_that_is_not_ours(tmp_path):
         ('{"label_names": "abc"}', "label_names must be a list of names"),
         ('{"label_names": ["a", "b"]}', r"label_names has 2 names \(a, b\), the classifier 3 rows"),
         ('{"label_names": ["a", "b", "a"]}', "two classes are called 'a'"),
+        ('{"start_n_top": 0}', "start_n_top must be a whole number from 1 to 256. Received: 0"),
         ('{"seq_length": -1}', "seq_length must be a whole number above 0"),
         ("[]", "expected a JSON object"),
     ):

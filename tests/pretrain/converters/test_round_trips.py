@@ -91,6 +91,7 @@ IMPOSSIBLE = {
     ("h5", "mobilebert wide"),
     ("hf", "mobilebert wide"),
 }
+# Formats that have no place for a head.
 NO_PLACE = {
     ("h5", "classifier"),
     ("h5", "span"),
