@@ -109,7 +109,8 @@ def predict_command(
         str | None,
         option(
             "Input",
-            "Column of the labels of texts, to score the predictions with: a report is written next to them.",
+            "Column of the labels of texts, or of the right choices, to score the predictions with: a report is written next to "
+            "them.",
             "--label_column",
         ),
     ] = None,

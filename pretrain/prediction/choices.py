@@ -86,7 +86,10 @@ class ChoicePredictor:
             self.counters["rows"] += len(part)
             self.counters["truncated"] += len(np.unique(of[cut > 0]))
             self.counters["tokens_truncated"] += int(cut.sum())
-            owners = [Choosing(number + i, Asked(row.name, row.line, False), row.choices) for i, row in enumerate(part)]
+            owners = [
+                Choosing(number + i, Asked(row.name, row.line, False, None if row.label is None else row), row.choices)
+                for i, row in enumerate(part)
+            ]
             number += len(part)
             used = columns["input_mask"].sum(axis=1, dtype=np.int64).tolist()
             for owner, ids, segments, count in zip(

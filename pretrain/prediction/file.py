@@ -116,7 +116,8 @@ def predict(
       overwrite: replace earlier predictions, whole and at the end; else an output that exists is refused.
       progress: show progress on standard error.
       import_modules: modules of the user's own parts that the model's checkpoint may name.
-      label_column: column of the labels of texts, as create-finetuning reads them; default: nothing is compared.
+      label_column: column of the labels of texts, or of the right choices, as create-finetuning reads them; default: nothing is
+        compared.
       allow_other_tokenizer: accept a tokenizer, or records of one, that is not the model's.
       dry_run: predict for the first rows, and write nothing; the result is an Estimate.
 

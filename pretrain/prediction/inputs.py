@@ -25,7 +25,7 @@ from pretrain.prediction.rows import (
     input_path,
     read_rows,
 )
-from pretrain.prediction.scoring import with_labels
+from pretrain.prediction.scoring import with_labels, with_right_choices
 
 SQUAD, RECORDS = "squad", "records"
 
@@ -103,7 +103,9 @@ def open_input(path: Path, form: TableForm, options: InputOptions, facts: Facts,
         return Input(tally, len(questions), _some(iter(questions), path, QUESTIONS), negative=negative)
     kind = kind_of_rows(facts.head)
     rows = _good(read_rows(path, form, options, kind), tally)
-    if options.label_column is not None and facts.classes is not None:
+    if options.label_column is not None and facts.head == "choice":
+        rows = with_right_choices(rows, path, tally)
+    elif options.label_column is not None and facts.classes is not None:
         rows = with_labels(rows, path, facts.classes, tally)
     return Input(tally, count_rows(path, form) if count and path.is_file() else None, _some(rows, path, kind))
 

@@ -1,6 +1,7 @@
 """Labels next to texts: read as create-finetuning reads them, and compared with what a model predicts for the texts."""
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from nlpdata.finetuning.batches import Tally
 from nlpdata.finetuning.datasets import BadRow, Dataset, Split
 from nlpdata.finetuning.datasets import Row as LabelledRow
 from nlpdata.finetuning.labels import RowReader
-from nlpdata.reports.page import count_of
 from pretrain.converters.checkpoint import Head
+from pretrain.converters.heads import CHOICE
+from pretrain.evaluation.class_report import class_report
 from pretrain.evaluation.report import Report, report_paths, write_report
 from pretrain.evaluation.sentence_report import badness, decided, mistakes_of, sentence_report, sentence_scores
 from pretrain.prediction.predictor import Facts
@@ -41,49 +43,137 @@ def with_labels(rows: Iterable[Row], path: Path, head: Head, tally: Tally) -> It
         yield row if found is None else row._replace(label=found[2])
 
 
+def with_right_choices(rows: Iterable[Row], path: Path, tally: Tally) -> Iterator[Row]:
+    """The rows with the number of their right choice, also given as a letter, as label; another label is a bad row of `tally`."""
+    source = Split("test", (path,), lambda: ())
+    readers: dict[int, RowReader] = {}
+    for row in rows:
+        count = len(row.choices)
+        if count not in readers:
+            readers[count] = RowReader(
+                Dataset("labels", "choice", (source,), None, choices=count), source, _SEPARATOR, makes_records=False
+            )
+        found = readers[count](LabelledRow(row.first or "-", None, row.label, row.line, row.choices))
+        if isinstance(found, BadRow):
+            tally.drop(found)
+            continue
+        yield row._replace(label=found[2])
+
+
 def scoring_of(facts: Facts, output: Path, overwrite: bool) -> "Scoring":
     """The Scoring of a checkpoint's predictions, with its report next to them, if they are a file.
 
     UsageError where they cannot be compared with labels, or an earlier report is in the place.
     """
-    if facts.classes is None or facts.head != "classifier":
+    if facts.head not in ("classifier", CHOICE):
         raise UsageError(
             f"{opt('label_column')}: labels are those of texts, and this model predicts something else. An evaluation scores "
-            "answers to questions, and choices."
+            "answers to questions."
         )
-    if is_device(output) or is_standard_output(output):
-        return Scoring(facts.classes)
-    place = output.with_suffix("")
-    there = next((path for path in report_paths(place) if path.exists()), None)
+    place = None if is_device(output) or is_standard_output(output) else output.with_suffix("")
+    there = next((path for path in report_paths(place) if path.exists()), None) if place else None
     if there is not None and not overwrite:
         raise UsageError(f"{there} exists. Use {opt('overwrite', True)}, or another {opt('output')}.")
-    return Scoring(facts.classes, place)
+    if facts.head == CHOICE:
+        return ChoiceScoring(place)
+    assert facts.classes is not None
+    return SentenceScoring(facts.classes, place)
 
 
-class Scoring:
+class Scoring(ABC):
     """Compares predictions with labels. Memory grows by the labels and the predictions alone; of texts, the worst errors are kept.
 
     Args:
-      head: what the model predicts.
       place: where the report goes (write_report); None: nowhere.
+      has_classes: whether the report has a table of classes.
     """
 
-    def __init__(self, head: Head, place: Path | None = None) -> None:
-        self._head, self._place = head, place
-        self._names = head.names or ("",)
-        self._waiting: list[tuple[Row, np.ndarray]] = []
-        self._labels: list[np.ndarray] = []
-        self._predictions: list[np.ndarray] = []
+    def __init__(self, place: Path | None, has_classes: bool) -> None:
+        self._place, self._has_classes = place, has_classes
         self._errors: list[dict[str, Any]] = []
         self._count = 0
 
     @property
     def paths(self) -> list[Path]:
         """The files of the report."""
-        return [] if self._place is None else report_paths(self._place, self._head.kind != "regression")
+        return [] if self._place is None else report_paths(self._place, self._has_classes)
+
+    @abstractmethod
+    def add(self, asked: Asked, result: dict) -> None:
+        """Compares the result of a predictor with the label of its row; one without a prediction does not count."""
+
+    @abstractmethod
+    def result(self) -> tuple[dict[str, float], Report]:
+        """(the metrics, the report) of all rows that were compared; there is one at least."""
+
+    def tell(self) -> dict[str, float]:
+        """Writes the report, logs the metrics, and returns them; {} where no row was compared."""
+        if not self._count:
+            _log.warning("no row has a prediction: there is nothing to score")
+            return {}
+        metrics, report = self.result()
+        _log.info(
+            f"score of {self._count:,} rows: " + "  ".join(f"{name} {value:.6g}" for name, value in metrics.items())
+        )
+        if self._place is not None:
+            paths = write_report(self._place, {"rows": self._count, "metrics": metrics}, report)
+            _log.info(f"report of the scores: {', '.join(map(str, paths))}")
+        return metrics
+
+    def _keep(self, errors: Iterable[dict[str, Any]]) -> None:
+        """Adds errors, of which the worst stay."""
+        self._errors = sorted([*self._errors, *errors], key=badness, reverse=True)[:MOST_ERRORS]
+
+
+class ChoiceScoring(Scoring):
+    """Compares the results of a ChoicePredictor with the numbers of the right choices."""
+
+    def __init__(self, place: Path | None = None) -> None:
+        super().__init__(place, has_classes=True)
+        self._pairs: list[tuple[int, int]] = []  # label, prediction
+        self._choices = 0
 
     def add(self, asked: Asked, result: dict) -> None:
-        """Compares the result of a SentencePredictor with the label of its row; one without a prediction does not count."""
+        if (row := asked.row) is None:
+            return
+        prediction, probability = result["prediction"], max(result["scores"])
+        self._count += 1
+        self._choices = max(self._choices, len(row.choices))
+        self._pairs.append((row.label, prediction))
+        if prediction != row.label:
+            error = {"id": row.name, "line": row.line, "label": row.label, "prediction": prediction}
+            error |= {"probability": probability, "text": row.first, "text_b": row.second, "choices": list(row.choices)}
+            self._keep([error | {f"{name}_text": row.choices[error[name]] for name in ("label", "prediction")}])
+
+    def result(self) -> tuple[dict[str, float], Report]:
+        labels, predictions = np.array(self._pairs, np.int64).T
+        classes = class_report(labels, predictions, tuple(map(str, range(self._choices))))
+        columns = (
+            "id",
+            "line",
+            "label",
+            "prediction",
+            "probability",
+            "text",
+            "text_b",
+            "label_text",
+            "prediction_text",
+        )
+        return {"accuracy": float(np.mean(labels == predictions))}, Report("choice", columns, self._errors, classes)
+
+
+class SentenceScoring(Scoring):
+    """Compares the results of a SentencePredictor with labels. `head`: what the model predicts."""
+
+    def __init__(self, head: Head, place: Path | None = None) -> None:
+        super().__init__(place, head.kind != "regression")
+        self._head = head
+        self._names = head.names or ("",)
+        self._waiting: list[tuple[Row, np.ndarray]] = []
+        self._labels: list[np.ndarray] = []
+        self._predictions: list[np.ndarray] = []
+
+    def add(self, asked: Asked, result: dict) -> None:
         if asked.row is None or result["prediction"] is None:
             return
         self._waiting.append((asked.row, self._logits(result)))
@@ -105,10 +195,12 @@ class Scoring:
         labels = self._as_array([row.label for row in rows])
         self._labels.append(labels)
         self._predictions.append(decided(self._head.kind, logits))
-        for at, about in mistakes_of(self._head.kind, labels, logits, self._names, MOST_ERRORS):
-            row = rows[at]
-            self._errors.append({"id": row.name, "line": row.line, "text": row.first, "text_b": row.second, **about})
-        self._errors = sorted(self._errors, key=badness, reverse=True)[:MOST_ERRORS]
+        found = mistakes_of(self._head.kind, labels, logits, self._names, MOST_ERRORS)
+        of_rows = [(rows[at], about) for at, about in found]
+        self._keep(
+            {"id": row.name, "line": row.line, "text": row.first, "text_b": row.second, **about}
+            for row, about in of_rows
+        )
 
     def _as_array(self, labels: list) -> np.ndarray:
         if self._head.kind == "multilabel":
@@ -118,21 +210,7 @@ class Scoring:
             return chosen
         return np.array(labels, np.float64 if self._head.kind == "regression" else np.int64)
 
-    def tell(self) -> dict[str, float]:
-        """Writes the report, logs the metrics, and returns them; {} where no row was compared."""
-        if not self._count:
-            _log.warning("no row has a prediction: there is nothing to score")
-            return {}
-        metrics, report = self.result()
-        rows = count_of(self._count, "row")
-        _log.info(f"score of {rows}: " + "  ".join(f"{name} {value:.6g}" for name, value in metrics.items()))
-        if self._place is not None:
-            paths = write_report(self._place, {"rows": self._count, "metrics": metrics}, report)
-            _log.info(f"report of the scores: {', '.join(map(str, paths))}")
-        return metrics
-
     def result(self) -> tuple[dict[str, float], Report]:
-        """(the metrics, the report) of all rows that were compared; there is one at least."""
         if self._waiting:
             self._compare()
         labels, predictions = np.concatenate(self._labels), np.concatenate(self._predictions)

@@ -83,6 +83,16 @@ def test_predictions_are_those_of_the_evaluation(run, tmp_path, capsys):
     assert [line[:3] for line in lines[1:]] == [
         [f"r{at}", str(each["prediction"]), each["choice"]] for at, each in enumerate(found)
     ]
+    for number in (3, 5):
+        wanted[number]["label"] = "DABC"[wanted[number]["label"]]  # wrong answers, by their letters
+    words = ["--model_dir", f"{folder / 'run'}", "--output", f"{tmp_path / 'scored.tsv'}", "--label_column", "label"]
+    assert predict([*words, "--input", f"{write_rows(tmp_path / 'scored.jsonl', wanted)}"]) == 0
+    report = json.loads((tmp_path / "scored_report.json").read_text())
+    assert report["metrics"] == {"accuracy": 22 / 24}
+    assert sorted((each["id"], each["line"], each["prediction"]) for each in report["errors"]) == [
+        (str(at), at + 1, found[at]["prediction"]) for at in (3, 5)
+    ]
+    assert all(each["label_text"] == each["choices"][each["label"]] for each in report["errors"])
     assert [float(line[3]) for line in lines[1:]] == pytest.approx([max(each["scores"]) for each in found], abs=2e-6)
     config = json.loads((tmp_path / "hf" / "config.json").read_text())
     assert config["architectures"] == ["BertForMultipleChoice"]
@@ -129,7 +139,10 @@ def test_from_python_and_what_is_refused(run, tmp_path, capsys):
     )
     assert "choices are read from a table with the columns context and choices" in refused("", "w5\n", "in.txt")
     assert "--format=glue has no place for choices" in refused("--format glue", good)
-    assert "--label_column: labels are those of texts" in refused("--label_column label", good)
+    wrong = refused("--label_column label", good.replace("0", '"C"'))
+    assert (
+        "in.jsonl:1: the label is 'C', expected the number of the right choice, 0 to 1, or its letter, A to B" in wrong
+    )
     assert "different ones with commas between them. Received: 'a,a'" in refused("--choice_columns a,a", good)
     config = choice_experiment(folder / "records" / "train.tfrecord")
     meta = json.loads((folder / "records" / "meta.json").read_text())

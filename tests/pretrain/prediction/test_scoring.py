@@ -11,7 +11,7 @@ from pretrain.converters.checkpoint import Head
 from pretrain.evaluation.report import write_report
 from pretrain.prediction import scoring
 from pretrain.prediction.rows import Asked, Row
-from pretrain.prediction.scoring import Scoring
+from pretrain.prediction.scoring import SentenceScoring
 from pretrain.prediction.sentences import judge
 from tests.pretrain.prediction.test_predict import made_classifier, run
 
@@ -84,7 +84,7 @@ def test_rows_that_cannot_be_compared(predicted, tmp_path, capsys):
 
 
 def scored(head, rows):
-    own = Scoring(head)
+    own = SentenceScoring(head)
     for at, (label, logits) in enumerate(rows):
         prediction, shares = judge(head, np.array(logits, np.float64))
         asked = Asked(str(at), at + 1, False, Row(str(at), f"text {at}", "", at + 1, label))
@@ -111,7 +111,7 @@ def test_blocks_change_nothing(kind, tmp_path, monkeypatch):
     assert report == in_blocks
     assert len(report.errors) == 7
     written = write_report(tmp_path / "x", {}, report)
-    assert written == Scoring(head, tmp_path / "x").paths
+    assert written == SentenceScoring(head, tmp_path / "x").paths
     assert set(written) == set(tmp_path.iterdir())
     if kind == "classification":
         assert metrics["accuracy"] == np.mean(logits.argmax(axis=1) == labels)
