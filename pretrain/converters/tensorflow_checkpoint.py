@@ -27,7 +27,7 @@ from pretrain.converters.heads import as_classifier
 from pretrain.converters.saved_model import ROOT, read_description
 from pretrain.converters.usage import in_pretrain
 from pretrain.converters.weights import give, names_of, refuse_unwritten, take
-from pretrain.encoders.published import google_config_files, published_forms
+from pretrain.encoders.published import GoogleForm, google_config_files, published_forms
 from pretrain.encoders.weight_names import WORD_EMBEDDINGS, WeightNames
 from pretrain.settings.fields import Choice
 
@@ -228,7 +228,7 @@ class TensorFlowFormat(CheckpointFormat):
         return _read(place, prefix, model_config)
 
     def refuse(self, checkpoint: Checkpoint) -> None:
-        _written_names(checkpoint)
+        _written_form(checkpoint)
 
     def write(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
         _write(folder, checkpoint)
@@ -285,19 +285,19 @@ def _naming(tensors: Collection[str]) -> str | None:
     return None
 
 
-def _written_names(checkpoint: Checkpoint) -> WeightNames:
-    """What google-research calls its weights. UsageError where it has no name for one."""
+def _written_form(checkpoint: Checkpoint) -> tuple[WeightNames, GoogleForm]:
+    """What google-research calls its weights, and its files. UsageError where there is no place for it."""
     names = names_of(checkpoint.known_encoder, "tf1", checkpoint.source)
     refuse_unwritten(as_classifier(checkpoint), names, "tf1")
-    return names
+    return names, google_form(checkpoint.known_encoder)
 
 
 def _write(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes a checkpoint as google-research/bert and /albert name it, with its JSON configuration, into a folder."""
     import tensorflow as tf
 
-    google = google_form(checkpoint.known_encoder)
-    tensors = give(as_classifier(checkpoint), _written_names(checkpoint))
+    names, google = _written_form(checkpoint)
+    tensors = give(as_classifier(checkpoint), names)
     order = sorted(tensors)
     arrays = [tf.constant(tensors[name]) for name in order]
     prefix = str(folder / google.checkpoint)

@@ -61,10 +61,11 @@ def check_export(trainer: TrainerConfig, model_dir: Path) -> None:
 
 def refuse_unwritable(trainer: TrainerConfig, encoder: Choice | None, model: EncoderModel, model_dir: Path) -> None:
     """UsageError where a format of trainer.export_formats has no place for the model that is to be trained."""
-    if encoder is None:
+    names = format_names(trainer)
+    if not names or encoder is None:
         return
     shapes = {path: np.broadcast_to(np.float32(0), weight.shape) for path, weight in weights_by_path(model).items()}
-    for name in format_names(trainer):
+    for name in names:
         try:
             checkpoint_format(name).refuse(Checkpoint("native", str(model_dir), encoder, shapes))
         except UsageError as error:
