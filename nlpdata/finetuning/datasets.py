@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nlpdata.errors import DataError, UsageError, closest, opt
+from nlpdata.records.meta_types import LEAST_CHOICES, MOST_CHOICES
 from nlpdata.registry import Registry, users_code
 
 if TYPE_CHECKING:
@@ -70,7 +71,6 @@ SPELLINGS = {
 }
 OWN_FILES = ("classification", "pair", "regression", "multilabel", "choice")
 KINDS = ("classification", "regression", "multilabel", "squad", "choice")
-LEAST_CHOICES, MOST_CHOICES = 2, 64
 # Pattern of the names of splits: stems of record files that one meta file describes.
 SPLIT_NAMES = "train|(dev|test)(_[A-Za-z-]+)?"
 MAX_SHOWN = 5  # bad rows of one reason that are shown

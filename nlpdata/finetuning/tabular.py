@@ -13,17 +13,8 @@ from nlpdata import keys
 from nlpdata.errors import HALF, DataError, UsageError, opt
 from nlpdata.files.json_kinds import is_characters
 from nlpdata.finetuning.choice import with_choice
-from nlpdata.finetuning.datasets import (
-    LEAST_CHOICES,
-    MOST_CHOICES,
-    BadRow,
-    Dataset,
-    Row,
-    Split,
-    one_input,
-    refusal,
-    refuse_pipe,
-)
+from nlpdata.finetuning.choice_columns import choice_columns, choice_texts
+from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, refusal, refuse_pipe
 from nlpdata.finetuning.dialects import recognise
 from nlpdata.finetuning.label_names import given_labels, is_label, label_name, label_parts, sorted_labels
 from nlpdata.finetuning.options import FinetuningOptions
@@ -103,7 +94,7 @@ def _source(path: Path, dataset: str, options: FinetuningOptions) -> _Source:
     if path.is_dir():
         raise UsageError(f"{path} is a folder; expected a file: .csv, .tsv, .jsonl or .parquet.")
     refuse_pipe(path)
-    choices = _choice_columns(options) if dataset == "choice" else ()
+    choices = choice_columns(options.choice_columns or "choices") if dataset == "choice" else ()
     given = [options.text_column or "text", options.text_b_column, *choices, options.label_column or "label"]
     form, note = recognise(
         path,
@@ -118,43 +109,25 @@ def _source(path: Path, dataset: str, options: FinetuningOptions) -> _Source:
     if len(choices) == 1 and form.name in ("csv", "tsv"):
         expected = f"{opt('choice_columns')} must name two columns or more of {path}, with commas between them"
         raise UsageError(f"{expected}: only JSON lines and Parquet have lists. Received: {choices[0]}.")
-    return _Source(path, form, *_columns(form, options), _numbered(choices, form, options))
+    return _Source(path, form, *_columns(form, choices, options))
 
 
-def _choice_columns(options: FinetuningOptions) -> tuple[str, ...]:
-    """The columns of the texts that compete, as given or by default."""
-    names = tuple(name.strip() for name in (options.choice_columns or "choices").split(","))
-    if "" in names or len(set(names)) != len(names) or len(names) > MOST_CHOICES:
-        expected = f"one name, or up to {MOST_CHOICES} different ones with commas between them"
-        raise UsageError(f"{opt('choice_columns')}: expected {expected}. Received: {options.choice_columns!r}.")
-    return names
-
-
-def _numbered(names: tuple[str, ...], form: TableForm, options: FinetuningOptions) -> tuple[str | int, ...]:
-    """The same columns, by number where a file has no header."""
-    if options.header or form.name in ("jsonl", "parquet"):
-        return names
-    for name in names:
-        if not _is_number(name):
-            raise UsageError(
-                f"{opt('choice_columns')}: without a header, a column is a number from 0. Received: {name!r}."
-            )
-    return tuple(map(_column, names))
-
-
-def _columns(form: TableForm, options: FinetuningOptions) -> tuple[str | int, str | int | None, str | int]:
-    """The text, second text (if any) and label columns as given or by default."""
+def _columns(
+    form: TableForm, choices: tuple[str, ...], options: FinetuningOptions
+) -> tuple[str | int, str | int | None, str | int, tuple[str | int, ...]]:
+    """The columns of the text, the second text (if any), the label and the choices, as given or by default."""
     text, text_b, label = options.text_column or "text", options.text_b_column, options.label_column or "label"
     if options.header or form.name in ("jsonl", "parquet"):
-        return text, text_b, label
+        return text, text_b, label, choices
     if options.text_column is None:
         raise UsageError(
             f"{opt('text_column')} is missing: without a header, columns are numbers from 0, e.g. {opt('text_column', 0)}."
         )
-    for flag, name in (("text_column", text), ("text_b_column", text_b), ("label_column", label)):
+    given = [("text_column", text), ("text_b_column", text_b), *(("choice_columns", name) for name in choices)]
+    for flag, name in (*given, ("label_column", label)):
         if name is not None and not _is_number(name) and not (flag == "label_column" and options.label_column is None):
             raise UsageError(f"{opt(flag)}: without a header, a column is a number from 0. Received: {name!r}.")
-    return _column(text), None if text_b is None else _column(text_b), _column(label)
+    return _column(text), None if text_b is None else _column(text_b), _column(label), tuple(map(_column, choices))
 
 
 def _is_number(name: str) -> bool:
@@ -182,7 +155,7 @@ def _reader(split: str, source: _Source, dataset: str, options: FinetuningOption
             )
         columns.append(label)
     labelled = len(columns) > len(source.columns)
-    as_row = partial(_choice_row, source, options.blank) if dataset == "choice" else _text_row
+    as_row = partial(_choice_row, source.choices, options.blank) if dataset == "choice" else _text_row
     return partial(_rows, source, columns, options.header, labelled, as_row)
 
 
@@ -217,42 +190,37 @@ def _text_row(path: Path, line: int, columns: Sequence[str | int], values: list,
 
 
 def _choice_row(
-    source: _Source, blank: str | None, path: Path, line: int, columns: Sequence[str | int], values: list, label: object
+    choices: tuple[str | int, ...],
+    blank: str | None,
+    path: Path,
+    line: int,
+    columns: Sequence[str | int],
+    values: list,
+    label: object,
 ) -> Row | BadRow:
-    first = len(source.columns) - len(source.choices)
-    texts, names = values[first:], columns[first:]
-    if len(source.choices) == 1:
-        (texts,), name = texts, names[0]
-        if not isinstance(texts, list):
-            what = f"{name!r} is {str(texts)[:60]} ({type(texts).__name__}), expected a list of texts"
-            return BadRow("choices", f"{path}:{line}: {what}. Correct the row")
-        names = [name] * len(texts)
-    empty = [number for number, text in enumerate(texts) if isinstance(text, str) and not text.strip()]
-    if empty:
-        return BadRow("choices", f"{path}:{line}: choice {empty[0]} ({names[empty[0]]!r}) is empty. Correct the row")
-    context, *question = values[:first]
-    row = _text_row(path, line, [*columns[:first], *names], [context, *question, *texts], label)
+    first = len(values) - len(choices)
+    row = _text_row(path, line, columns[:first], values[:first], label)
     if isinstance(row, BadRow):
         return row
-    texts = [with_choice(question[0] if question else "", text, blank) for text in texts]
-    return Row(context, None, label, line, tuple(texts))
+    texts = choice_texts(path, line, choices, values[first:])
+    if isinstance(texts, BadRow):
+        return texts
+    return Row(row.text_a, None, label, line, tuple(with_choice(row.text_b or "", text, blank) for text in texts))
 
 
 def _count_choices(source: _Source, rows: Rows) -> int:
-    """How many texts compete: as many as in most rows. DataError where none has a possible number."""
+    """How many texts compete: as many as in most rows. DataError where no row can be used."""
     if len(source.choices) > 1:
         return len(source.choices)
     found: Counter[int] = Counter()
-    first: str | None = None
+    first = ""
     for row in rows():
-        if isinstance(row, Row) and LEAST_CHOICES <= len(row.choices) <= MOST_CHOICES:
+        if isinstance(row, Row):
             found[len(row.choices)] += 1
-        elif first is None:
-            what = row.message if isinstance(row, BadRow) else f"{source.path}:{row.where}: {len(row.choices)} choices"
-            first = f" The first one: {what}"
+        else:
+            first = first or f" The first one: {row.message}"
     if not found:
-        expected = f"a list of {LEAST_CHOICES} to {MOST_CHOICES} texts"
-        raise DataError(f"{source.path}: no row has {expected} in {source.choices[0]!r}.{first or ''}")
+        raise DataError(f"{source.path}: no row can be used for its choices in {source.choices[0]!r}.{first}")
     return found.most_common(1)[0][0]
 
 

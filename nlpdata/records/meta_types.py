@@ -5,13 +5,13 @@ Readers rely on these kinds, and on the bounds, which keep what they make of a v
 
 from collections.abc import Mapping
 
-from nlpdata.files.json_kinds import FLAG, OBJECT, TEXT, TEXTS, Kind, fault, is_characters, whole
+from nlpdata.files.json_kinds import FLAG, OBJECT, TEXT, TEXTS, Kind, fault, is_characters, or_null, whole
 
 _DTYPES = ("int64", "float32", "bytes")
 _MOST = 1 << 62
 _WIDEST = 1 << 20  # values of a feature
 _MOST_PIECES = 1 << 24  # of a vocabulary
-_MOST_CHOICES = 64
+LEAST_CHOICES, MOST_CHOICES = 2, 64  # of a record of multiple choice
 
 
 def _is_feature(value: object) -> bool:
@@ -52,9 +52,12 @@ _KINDS = {  # see nlpdata.files.json_kinds.fault
     "objective": TEXT,
     "label_names": TEXTS,
     "num_labels": whole(_MOST_PIECES),
-    "num_choices": whole(_MOST_CHOICES),
+    "num_choices": whole(MOST_CHOICES),
     "max_seq_length": whole(_WIDEST),
     "max_predictions_per_seq": whole(_WIDEST),
+    "options": OBJECT,
+    "options.max_qa_length": or_null(whole(_WIDEST)),
+    "options.blank": or_null(TEXT),
     "train_data_size": whole(_MOST),
     "eval_data_size": whole(_MOST),
     "shards.*.split": TEXT,

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files.sets import split_shard
-from nlpdata.finetuning.datasets import LEAST_CHOICES, MOST_CHOICES
+from nlpdata.records.meta_types import LEAST_CHOICES, MOST_CHOICES
 from pretrain.data.batches import Batches
-from pretrain.data.decoded import decoded, decoding_tokenizer
+from pretrain.data.decoded import decoded, decoding_tokenizer, numbered
 from pretrain.data.record_set import (
     RENAME,
     SEQUENCE,
@@ -20,6 +19,7 @@ from pretrain.data.record_set import (
     ends_of_files,
     kind_of,
     open_record_set,
+    real_examples,
     sequence_features,
 )
 from pretrain.settings.data_section import DataConfig
@@ -54,20 +54,19 @@ class ChoiceData:
     Attributes:
       choices: of each example.
       length: tokens of one choice.
-      sources: names of the files without endings and numbers of shards, e.g. dev_middle, dev_high; each once.
+      sources: what source_name calls the files, e.g. dev_middle, dev_high; each once.
     """
 
     def __init__(self, records: Any, meta: Mapping, config: DataConfig, task: Any, name: str) -> None:
         self._records, self._meta, self._config, self._name = records, meta, config, name
         self._encoder = task.model.encoder.options
-        self._text = _making_of_texts(meta, name)
         self._check_features({RENAME.get(each.name, each.name): each for each in records.features})
         width = next(each.width for each in records.features if RENAME.get(each.name, each.name) == "input_ids")
         self.choices = self._find_choices(task.num_choices, width)
         self.length = width // self.choices
         check_length(self.length, config, meta, name)
         check_fits_model(meta, self.length, self._encoder, name)
-        of_files = [source_name(split_shard(path)[0].name) for path in records.paths]
+        of_files = [source_name(path.name) for path in records.paths]
         self.sources = list(dict.fromkeys(of_files))
         self._source_of_file = np.array([self.sources.index(each) for each in of_files])
         ends = ends_of_files(records)
@@ -79,12 +78,15 @@ class ChoiceData:
         return Batches(self._records, self._config, self.transform, self._name, self.facts(), sequences=self.choices)
 
     def facts(self) -> dict:
-        """What must not change between the runs of one model, and what predictions need to know."""
+        """What must not change between the runs of one model, and what predictions need to know: how a question and a choice
+        became a text."""
+        options = self._meta.get("options", {})
         return {
             "tokenizer_sha256": self._meta.get("tokenizer", {}).get("sha256"),
             "seq_length": self.length,
             "kind": KIND,
-            **self._text,
+            "max_qa_length": options.get("max_qa_length"),
+            "blank": options.get("blank"),
         }
 
     def source_of(self, record: np.ndarray) -> np.ndarray:
@@ -95,9 +97,7 @@ class ChoiceData:
         """The records of these numbers, int64 (n,), for people: each has its number as record; id, where records have it; and,
         where their tokenizer is known, text (of the first choice's first segment) and choices, decoded from the pieces."""
         rows = {RENAME.get(name, name): values for name, values in self._records[record].items()}
-        entries: list[dict[str, Any]] = [{"record": int(number)} for number in record]
-        if (ids := rows.get("example_id")) is not None and ids.dtype.kind == "i":
-            entries = [{**entry, "id": int(id)} for entry, id in zip(entries, ids[:, 0], strict=True)]
+        entries = numbered(record, rows)
         tokenizer = decoding_tokenizer(self._config, self._name) if len(record) else None
         if tokenizer is None:
             return entries
@@ -115,10 +115,8 @@ class ChoiceData:
         batch = sequence_features(self._records, rows, self._config, self._encoder, examples)
         for name in SEQUENCE:
             batch[name] = batch[name].reshape(-1, self.choices, self.length)
-        self._check_starts(batch, examples)
-        real = (
-            np.reshape(rows["is_real_example"], -1) != 0 if "is_real_example" in rows else np.ones(len(examples), bool)
-        )
+        real = real_examples(rows, len(examples))
+        self._check_starts(batch, examples, real)
         batch["label_ids"] = self._label_ids(rows["label_ids"][:, 0], examples, real)
         batch["record"] = examples.astype(np.int32)
         batch["is_real_example"] = real.astype(np.int32)
@@ -164,11 +162,12 @@ class ChoiceData:
             )
         return choices
 
-    def _check_starts(self, batch: Mapping[str, np.ndarray], examples: np.ndarray) -> None:
-        """UsageError where a choice is not there: its text begins with padding."""
-        empty = np.flatnonzero((batch["input_mask"][:, :, 0] == 0).any(axis=1))
+    def _check_starts(self, batch: Mapping[str, np.ndarray], examples: np.ndarray, real: np.ndarray) -> None:
+        """DataError where a choice of a real example begins with padding: there are other numbers of choices or tokens."""
+        padded = (batch["input_mask"][:, :, 0] == 0) & real[:, None]
+        empty = np.flatnonzero(padded.any(axis=1))
         if len(empty):
-            choice = int((batch["input_mask"][empty[0], :, 0] == 0).argmax())
+            choice = int(padded[empty[0]].argmax())
             raise DataError(
                 f"{self._records.where(int(examples[empty[0]]))}: choice {choice} of {self.choices} begins with padding, at "
                 f"number {choice * self.length} of input_ids. Do the records have {self.choices} choices of {self.length} tokens?"
@@ -181,19 +180,7 @@ class ChoiceData:
                 f"{self._records.where(int(examples[bad[0]]))}: label_ids holds {labels[bad[0]]}, expected 0 to "
                 f"{self.choices - 1}, the number of the right choice. Correct the records"
             )
-        return labels.astype(np.int32)
-
-
-def _making_of_texts(meta: Mapping, name: str) -> dict[str, Any]:
-    """How create-finetuning made a text of a question and a choice: its max_qa_length and blank. DataError for odd values."""
-    options = meta.get("options")
-    found = {
-        option: options.get(option) if isinstance(options, dict) else None for option in ("max_qa_length", "blank")
-    }
-    length, blank = found.values()
-    if (length is not None and (type(length) is not int or length < 1)) or not isinstance(blank, str | None):
-        raise DataError(f"{name}: options of the meta file has max_qa_length {length!r} and blank {blank!r}"[:200])
-    return found
+        return np.where(real, labels, 0).astype(np.int32)  # others may have any, of which a loss makes nan
 
 
 def source_name(file: str) -> str:

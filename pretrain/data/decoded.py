@@ -1,6 +1,7 @@
 """Examples as text again, for people: the pieces of each segment, put together."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,19 @@ def decoding_tokenizer(config: DataConfig, name: str) -> Tokenizer | None:
         return None if path is None else load_tokenizer({**use, "file": path.name}, folder=path.parent)
     except NlpdataError:
         return None
+
+
+def numbered(record: np.ndarray, rows: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+    """What people find records by: its number, as record, and, where records have it, that of its row in the source, as id.
+
+    Args:
+      record: numbers of the records, int64 (n,).
+      rows: their features, with our names.
+    """
+    ids = rows.get("example_id")
+    if ids is None or ids.dtype.kind != "i":
+        return [{"record": int(number)} for number in record]
+    return [{"record": int(number), "id": int(id)} for number, id in zip(record, ids[:, 0], strict=True)]
 
 
 def decoded(batch: Mapping[str, np.ndarray], tokenizer: Tokenizer) -> list[tuple[str, str]]:

@@ -127,6 +127,11 @@ def sequence_features(
     return batch
 
 
+def real_examples(rows: Mapping[str, np.ndarray], count: int) -> np.ndarray:
+    """Which of `count` rows with our names are examples, and not what fills up a batch of another tool: bool (count,)."""
+    return np.reshape(rows["is_real_example"], -1) != 0 if "is_real_example" in rows else np.ones(count, bool)
+
+
 def set_mask(batch: dict[str, np.ndarray], records: Records, config: DataConfig, examples: np.ndarray) -> None:
     """Turns the input_mask of a batch around where config.invert_mask wants it.
 

@@ -10,7 +10,7 @@ import numpy as np
 from nlpdata.errors import DataError, UsageError
 from pretrain.data.batches import Batches
 from pretrain.data.chosen import Chosen, usable
-from pretrain.data.decoded import decoded, decoding_tokenizer
+from pretrain.data.decoded import decoded, decoding_tokenizer, numbered
 from pretrain.data.examples import Examples
 from pretrain.data.record_set import (
     RENAME,
@@ -20,6 +20,7 @@ from pretrain.data.record_set import (
     ends_of_files,
     kind_of,
     open_record_set,
+    real_examples,
     sequence_features,
 )
 from pretrain.data.texts import encode_texts
@@ -116,9 +117,7 @@ class SentenceData:
         """
         at = np.searchsorted(self.records.numbers, record) if isinstance(self.records, Chosen) else record
         rows = {RENAME.get(name, name): values for name, values in self.records[at].items()}
-        entries: list[dict[str, Any]] = [{"record": int(number)} for number in record]
-        if (ids := rows.get("example_id")) is not None and ids.dtype.kind == "i":
-            entries = [{**entry, "id": int(id)} for entry, id in zip(entries, ids[:, 0], strict=True)]
+        entries = numbered(record, rows)
         tokenizer = decoding_tokenizer(self._config, self._name) if len(record) else None
         if tokenizer is None:
             return entries
@@ -201,7 +200,7 @@ class SentenceData:
         """The arrays of a batch; see sentence_batches."""
         rows = {RENAME.get(name, name): values for name, values in rows.items()}
         batch = sequence_features(self.records, rows, self._config, self._encoder, examples)
-        real = _is_real(rows)
+        real = real_examples(rows, len(examples))
         batch["label_ids"] = self._label_ids(rows["label_ids"], examples, real)
         numbers = self.records.numbers[examples] if isinstance(self.records, Chosen) else examples
         batch["record"] = numbers.astype(np.int32)
@@ -212,7 +211,8 @@ class SentenceData:
         """Keeps the records whose labels can be used. DataError where none is left."""
 
         def is_usable(rows: dict[str, np.ndarray]) -> np.ndarray:
-            return ~self._wrong_labels(rows["label_ids"]).any(axis=1) | ~_is_real(rows)
+            labels = rows["label_ids"]
+            return ~self._wrong_labels(labels).any(axis=1) | ~real_examples(rows, len(labels))
 
         numbers, total = usable(self.records, is_usable), len(self.records)
         if len(numbers) == total:
@@ -252,9 +252,3 @@ class SentenceData:
         if self.labels.kind == "regression":
             return values.astype(np.float32)[:, 0]
         return values.astype(np.int32) if self.labels.kind == "multilabel" else values.astype(np.int32)[:, 0]
-
-
-def _is_real(rows: dict[str, np.ndarray]) -> np.ndarray:
-    """Which rows are examples, and no padding of a batch: bool (n,)."""
-    count = len(rows["label_ids"])
-    return np.reshape(rows["is_real_example"], -1) != 0 if "is_real_example" in rows else np.ones(count, bool)

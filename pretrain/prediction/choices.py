@@ -11,9 +11,10 @@ from nlpdata.errors import UsageError
 from nlpdata.files.json_kinds import is_characters
 from nlpdata.finetuning.choice import lay_out_choices, with_choice
 from nlpdata.finetuning.options import FinetuningOptions
+from nlpdata.records.meta_types import LEAST_CHOICES, MOST_CHOICES
 from nlpdata.tokenizers import Tokenizer
 from pretrain.prediction.batching import Batching, Example
-from pretrain.prediction.rows import CHOICES, LEAST_CHOICES, MOST_CHOICES, Asked, Row
+from pretrain.prediction.rows import CHOICES, Asked, Row
 
 
 class ChoiceOptions(NamedTuple):

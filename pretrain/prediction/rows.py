@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 from nlpdata.errors import DataError, Message, NlpdataError, UsageError, closest, opt
 from nlpdata.files import PathName
-from nlpdata.finetuning.datasets import LEAST_CHOICES, MOST_CHOICES, BadRow
+from nlpdata.finetuning.choice_columns import choice_columns, choice_texts
+from nlpdata.finetuning.datasets import BadRow
 from nlpdata.finetuning.dialects import check_table_options, recognise
 from nlpdata.finetuning.tables import READERS, TableForm, form_of, read_table, text_fault
+from nlpdata.records.meta_types import LEAST_CHOICES, MOST_CHOICES
 
 _log = logging.getLogger(__name__)
 
@@ -128,24 +130,12 @@ class InputOptions:
     @property
     def columns(self) -> list[str]:
         """The same, one by one."""
-        return [
-            name
-            for option, value in self.given.items()
-            for name in ([value] if option != "choice_columns" else self.choices)
-        ]
+        return [*(name for option, name in self.given.items() if option != "choice_columns"), *self.choices]
 
     @property
-    def choices(self) -> list[str]:
-        """The columns of choice_columns; [] without it. UsageError where they are not names."""
-        if self.choice_columns is None:
-            return []
-        names = [name.strip() for name in self.choice_columns.split(",")]
-        if "" in names or len(set(names)) != len(names) or len(names) > MOST_CHOICES:
-            raise UsageError(
-                f"{opt('choice_columns')}: expected one name, or up to {MOST_CHOICES} different ones with commas between them. "
-                f"Received: {self.choice_columns!r}."
-            )
-        return names
+    def choices(self) -> tuple[str, ...]:
+        """The columns of choice_columns; () without it. UsageError where they are not names."""
+        return () if self.choice_columns is None else choice_columns(self.choice_columns)
 
 
 def input_path(given: PathName) -> Path:
@@ -269,35 +259,23 @@ class _Columns:
         if not self._kind.choices:
             return ()
         columns = {self._here[role]: value for role, value in found.items() if role.startswith("choice ")}
-        texts, names = list(columns.values()), [*columns]
-        if len(names) == 1:
-            (texts,), name = texts, names[0]
-            if not isinstance(texts, list) or not LEAST_CHOICES <= len(texts) <= MOST_CHOICES:
-                what = f"{name!r} is {str(texts)[:60]} ({type(texts).__name__})"
-                expected = f"a list of {LEAST_CHOICES} to {MOST_CHOICES} texts"
-                return BadRow("choices", f"{self._path}:{line}: {what}, expected {expected}. Correct the row")
-            names = [name] * len(texts)
-        for number, (name, text) in enumerate(zip(names, texts, strict=True)):
-            if fault := text_fault(self._path, line, name, text):
-                return fault
-            if not text.strip():
-                return BadRow("choices", f"{self._path}:{line}: choice {number} ({name!r}) is empty. Correct the row")
-        return tuple(texts)
+        return choice_texts(self._path, line, [*columns], [*columns.values()])
 
     def _by_number(self) -> dict[str, str | int]:
         options = self._options
         roles = {
             "first": "text_column", "second": "text_b_column", "name": "index_column", "label": "label_column",
         }  # fmt: skip
+        given = [(role, option, getattr(options, option)) for role, option in roles.items()]
+        given += [(f"choice {number}", "choice_columns", name) for number, name in enumerate(options.choices)]
         required = ("first", "second") if self._kind.pairs else ("first",)
-        if self._kind.choices and not self._options.choices:
+        if self._kind.choices and not options.choices:
             raise UsageError(
                 f"{opt('choice_columns')} is missing: without a header, columns are numbers from 0, e.g. "
                 f"{opt('choice_columns', '2,3,4,5')}."
             )
         columns: dict[str, str | int] = {}
-        for role, option in roles.items():
-            value = getattr(options, option)
+        for role, option, value in given:
             if value is None and role in required:
                 raise UsageError(
                     f"{opt(option)} is missing: without a header, columns are numbers from 0, e.g. {opt(option, 0)}."
@@ -306,12 +284,6 @@ class _Columns:
                 raise UsageError(f"{opt(option)}: without a header, a column is a number from 0. Received: {value!r}.")
             if value is not None:
                 columns[role] = int(value)
-        for number, name in enumerate(self._options.choices):
-            if not name.isdecimal():
-                raise UsageError(
-                    f"{opt('choice_columns')}: without a header, a column is a number from 0. Received: {name!r}."
-                )
-            columns[f"choice {number}"] = int(name)
         return columns
 
     def _by_name(self, header: Sequence[str]) -> dict[str, str | int]:
@@ -325,7 +297,7 @@ class _Columns:
         choices: dict[str, str | int] = {f"choice {number}": name for number, name in enumerate(self._choices(header))}
         return choices | {role: name for role, name in columns if name is not None}
 
-    def _choices(self, header: Sequence[str]) -> list[str]:
+    def _choices(self, header: Sequence[str]) -> Sequence[str]:
         """The columns of the choices, or the one of lists of them."""
         known = self._kind.choices
         if not known or self._options.choices:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from nlpdata.errors import UsageError
-from nlpdata.finetuning.datasets import LEAST_CHOICES, MOST_CHOICES
+from nlpdata.records.meta_types import LEAST_CHOICES, MOST_CHOICES
 from pretrain.data.choices import source_name
 from pretrain.settings.data_section import (
     DataConfig,

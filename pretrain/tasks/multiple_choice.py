@@ -23,6 +23,7 @@ from pretrain.layers.tensors import Tensor
 from pretrain.settings.data_section import DataConfig
 from pretrain.tasks.configs import MultipleChoiceConfig
 from pretrain.tasks.metrics import choice_metrics, part_names
+from pretrain.tasks.record_outputs import outputs_of, shown_mistakes, with_outputs
 from pretrain.tasks.task import Task
 
 _log = logging.getLogger(__name__)
@@ -93,17 +94,14 @@ class MultipleChoiceTask(Task):
         statistics: Mapping[str, Tensor],
         outputs: Mapping[str, Tensor] | None = None,
     ) -> dict[str, Any]:
-        state = super().aggregate_logs(state, statistics)
-        for name, values in (outputs or {}).items():
-            state.setdefault("outputs", {}).setdefault(name, []).append(np.asarray(values))
-        return state
+        return with_outputs(super().aggregate_logs(state, statistics), outputs)
 
     def reduce_aggregated_logs(self, state: Mapping[str, Any]) -> dict[str, float]:
         """As every task; accuracy_middle and accuracy_high of records dev_middle and dev_high that are evaluated together."""
         metrics = super().reduce_aggregated_logs(state)
         if "outputs" not in state:
             return metrics
-        records, labels, logits = _outputs(state)
+        records, labels, logits = outputs_of(state)
         names = [f"choice {number}" for number in range(logits.shape[1])]
         if about := only_prediction(labels, logits.argmax(axis=-1), names):
             _log.info(f"evaluation: {about}")
@@ -118,12 +116,10 @@ class MultipleChoiceTask(Task):
         """The classes are the numbers of the choices: they show a model that prefers a place."""
         if "outputs" not in state:
             return None
-        records, labels, logits = _outputs(state)
+        records, labels, logits = outputs_of(state)
         names = tuple(map(str, range(logits.shape[1])))
         mistakes = wrong_classes(labels, logits, names, most)
-        numbers = records[np.array([row for row, _ in mistakes], np.int64)].astype(np.int64)
-        shown = self._evaluated.shown(numbers) if self._evaluated else [{"record": int(number)} for number in numbers]
-        errors = [{**entry, **about} for entry, (_, about) in zip(shown, mistakes, strict=True)]
+        errors = shown_mistakes(mistakes, records, self._evaluated)
         for error in errors:
             if "choices" in error:
                 error |= {f"{name}_text": error["choices"][int(error[name])] for name in ("label", "prediction")}
@@ -148,10 +144,3 @@ def _losses(logits: Tensor, batch: Mapping[str, Tensor]) -> tuple[dict[str, Tens
     right = ops.equal(ops.cast(ops.argmax(logits, axis=-1), "int32"), ops.cast(labels, "int32"))
     statistics = {"correct": ops.sum(real * ops.cast(right, "float32")), "examples": ops.sum(real)}
     return {"choice": ops.sum(real * losses)}, statistics
-
-
-def _outputs(state: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(numbers of the records, ascending; their labels; their logits) of an evaluation, each record once."""
-    outputs = {name: np.concatenate(parts) for name, parts in state["outputs"].items()}
-    records, once = np.unique(outputs["record"], return_index=True)
-    return records, outputs["label"][once], outputs["logits"][once]

@@ -22,6 +22,7 @@ from pretrain.layers.tensors import Tensor
 from pretrain.settings.data_section import DataConfig
 from pretrain.tasks.configs import SentencePredictionConfig
 from pretrain.tasks.metrics import sentence_metrics
+from pretrain.tasks.record_outputs import outputs_of, shown_mistakes, with_outputs
 from pretrain.tasks.task import Task, is_packed
 
 _log = logging.getLogger(__name__)
@@ -151,15 +152,12 @@ class SentencePredictionTask(Task):
         statistics: Mapping[str, Tensor],
         outputs: Mapping[str, Tensor] | None = None,
     ) -> dict[str, Any]:
-        state = super().aggregate_logs(state, statistics)
-        for name, values in (outputs or {}).items():
-            state.setdefault("outputs", {}).setdefault(name, []).append(np.asarray(values))
-        return state
+        return with_outputs(super().aggregate_logs(state, statistics), outputs)
 
     def reduce_aggregated_logs(self, state: Mapping[str, Any]) -> dict[str, float]:
         metrics = super().reduce_aggregated_logs(state)
         if "outputs" in state:
-            records, labels, logits = _outputs(state)
+            records, labels, logits = outputs_of(state)
             metrics |= self._metrics(labels, logits)
             _tell_of_sameness(self._labels.kind, labels, logits, self._labels.names)
             if self._evaluated:
@@ -169,12 +167,10 @@ class SentencePredictionTask(Task):
     def report(self, state: Mapping[str, Any], most: int) -> Report | None:
         if "outputs" not in state:
             return None
-        records, labels, logits = _outputs(state)
+        records, labels, logits = outputs_of(state)
         kind, names = self._labels.kind, self._labels.names or tuple(map(str, range(self._labels.num_classes)))
         mistakes = mistakes_of(kind, labels, logits, names, most)
-        numbers = records[np.array([row for row, _ in mistakes], np.int64)].astype(np.int64)
-        shown = self._evaluated.shown(numbers) if self._evaluated else [{"record": int(number)} for number in numbers]
-        errors = [{**entry, **about} for entry, (_, about) in zip(shown, mistakes, strict=True)]
+        errors = shown_mistakes(mistakes, records, self._evaluated)
         return sentence_report(kind, labels, decided(kind, logits), names, errors, ("record", "id"))
 
     def _metrics_of_parts(self, part_of: np.ndarray, labels: np.ndarray, logits: np.ndarray) -> dict[str, float]:
@@ -190,13 +186,6 @@ class SentencePredictionTask(Task):
     def _metrics(self, labels: np.ndarray, logits: np.ndarray) -> dict[str, float]:
         kind = self._labels.kind
         return sentence_scores(kind, labels, decided(kind, logits), self._labels.num_classes)
-
-
-def _outputs(state: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(numbers of the records, ascending; their labels; their logits) of an evaluation, each record once."""
-    outputs = {name: np.concatenate(parts) for name, parts in state["outputs"].items()}
-    records, once = np.unique(outputs["record"], return_index=True)
-    return records, outputs["label"][once], outputs["logits"][once]
 
 
 def _tell_of_sameness(kind: str, labels: np.ndarray, logits: np.ndarray, names: Sequence[str]) -> None:

@@ -158,7 +158,7 @@ def test_rows_that_cannot_be_used(tmp_path, make, records):
         "2 choices, expected 3",
         r"choice 1 \('choices'\) is empty",
         r"'choices' is 3 \(int\), expected a string",
-        r"'choices' is good \(str\), expected a list of texts",
+        r"'choices' is good \(str\), expected a list of 2 to 64 texts",
         "the label is '3', expected the number of the right choice, 0 to 2, or its letter, A to C",
         "the label is 'D', expected the number",
         "no label, expected the number",
@@ -195,7 +195,8 @@ def test_options_that_cannot_be(tmp_path, make):
     with pytest.raises(DataError, match=r"column 'd' is missing .*Name it with .*choice_columns"):
         make(path, **OWN, choice_columns="a,b,d")
     with pytest.raises(
-        DataError, match=r"no row has a list of 2 to 64 texts in 'choices'\. The first one: .*a\.jsonl:1: 1 choices"
+        DataError,
+        match=r"no row can be used for its choices in 'choices'\. The first one: .*jsonl:1: .* expected a list of 2 to 64 texts",
     ):
         make(lines, **OWN)
 

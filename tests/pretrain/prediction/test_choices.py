@@ -9,7 +9,7 @@ import pytest
 
 import pretrain
 from nlpdata import create_finetuning
-from nlpdata.errors import UsageError
+from nlpdata.errors import DataError, UsageError
 from pretrain.export import main as export
 from pretrain.predict import main as predict
 from pretrain.training import run_experiment
@@ -148,7 +148,7 @@ def test_from_python_and_what_is_refused(run, tmp_path, capsys):
     meta = json.loads((folder / "records" / "meta.json").read_text())
     meta["options"]["max_qa_length"] = "long"
     (tmp_path / "meta.json").write_text(json.dumps(meta))
-    with pytest.raises(Exception, match="options of the meta file has max_qa_length 'long'"):
+    with pytest.raises(DataError, match=r"options\.max_qa_length is 'long', expected a whole number"):
         run_experiment(
             changed(config, "task.train_data", meta_path=str(tmp_path / "meta.json")), tmp_path / "x", "train"
         )

@@ -178,6 +178,12 @@ def test_what_does_not_fit_is_refused(tmp_path):
     batches = MultipleChoiceTask(config.task).build_inputs(replace(config.task.train_data, **section))
     assert batches.batch(0)["input_ids"].shape == (16, CHOICES, 24)
     columns["label_ids"][15] = 3
+    real = (np.arange(16)[:, None] < 15).astype(np.int64)  # what fills up a batch may be all padding, with any label
+    padded = {name: values * real for name, values in columns.items() if name != "label_ids"}
+    write(bare, columns | padded | {"is_real_example": real})
+    task = MultipleChoiceTask(config.task)
+    batch = task.build_inputs(config.task.train_data).batch(0)
+    assert np.isfinite(to_numpy(task.losses(task.build_model(), batch, training=False)[0]["choice"]))
     write(bare, columns)
     refused(config, "bare.tfrecord, record 15: label_ids holds 3, expected 0 to 2", DataError)
     write(bare, {name: values for name, values in columns.items() if name != "label_ids"})

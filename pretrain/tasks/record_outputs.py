@@ -1,0 +1,42 @@
+"""What an evaluation keeps of each record, for scores that need all of them at once, and for reports."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from pretrain.evaluation.mistakes import Mistakes
+from pretrain.layers.tensors import Tensor
+
+
+class ShownData(Protocol):
+    """Data whose records can be shown to people."""
+
+    def shown(self, record: np.ndarray) -> list[dict[str, Any]]: ...
+
+
+def with_outputs(state: dict[str, Any], outputs: Mapping[str, Tensor] | None) -> dict[str, Any]:
+    """The state of an evaluation with a step's outputs, arrays (b, ...) by name, under "outputs"."""
+    for name, values in (outputs or {}).items():
+        state.setdefault("outputs", {}).setdefault(name, []).append(np.asarray(values))
+    return state
+
+
+def outputs_of(state: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(numbers of the records, ascending; their labels; their logits) of an evaluation, each record once."""
+    outputs = {name: np.concatenate(parts) for name, parts in state["outputs"].items()}
+    records, once = np.unique(outputs["record"], return_index=True)
+    return records, outputs["label"][once], outputs["logits"][once]
+
+
+def shown_mistakes(mistakes: Mistakes, records: np.ndarray, data: ShownData | None) -> list[dict[str, Any]]:
+    """Mistakes with the records that they are about, for a report.
+
+    Args:
+      mistakes: their rows among the records, and what is said about each.
+      records: numbers of the records, as outputs_of gives them.
+      data: that of the evaluation; None: the numbers are all that is known.
+    """
+    numbers = records[np.array([row for row, _ in mistakes], np.int64)].astype(np.int64)
+    shown = data.shown(numbers) if data else [{"record": int(number)} for number in numbers]
+    return [{**entry, **about} for entry, (_, about) in zip(shown, mistakes, strict=True)]
