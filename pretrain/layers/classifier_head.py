@@ -10,6 +10,8 @@ from pretrain.layers.tensors import Tensor
 class ClassifierHead(PooledHead):
     """Computes "logits" (b, num_classes) from the pooled output, behind dropout; one class is regression. See PooledHead."""
 
+    predicts = ("logits",)  # outputs that predictions are made of
+
     def __init__(
         self,
         *,

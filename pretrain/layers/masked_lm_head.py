@@ -19,6 +19,8 @@ class MaskedLMHead(keras.layers.Layer):
         weights for the rest of it.
     """
 
+    predicts = ("mlm_logits",)  # outputs that predictions are made of
+
     def __init__(
         self,
         *,

@@ -11,7 +11,7 @@ from pretrain.layers.tensors import Tensor
 class SpanHead(keras.layers.Layer):
     """Computes "logits" (b, L, 2): a score for each token as the first and as the last one of the answer."""
 
-    predicts = ("logits",)
+    predicts = ("logits",)  # outputs that predictions are made of
 
     def __init__(self, *, hidden_size: int, name: str = "span"):
         super().__init__(name=name)

@@ -11,7 +11,6 @@ from pretrain.encoders.model import EncoderModel
 from pretrain.layers.tensors import Tensor
 
 _Function = Callable[[Mapping[str, Any]], dict[str, Tensor]]
-_LOGITS = {"classifier": ("logits",), "choice": ("logits",), "masked_lm": ("mlm_logits",)}
 
 
 class Computation:
@@ -51,7 +50,7 @@ class Computation:
 
 def logits_of(model: EncoderModel, head: str) -> Computation:
     """Computes what a head predicts with: {"logits" or "mlm_logits": array}, or the beam of a ConditionalSpanHead."""
-    return Computation(model, [head], _LOGITS.get(head) or model.heads[head].predicts)
+    return Computation(model, [head], model.heads[head].predicts)
 
 
 def _for_tensorflow(model: EncoderModel, function: _Function, names: Sequence[str]) -> _Function:
