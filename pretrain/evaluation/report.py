@@ -23,7 +23,7 @@ class Report:
     """What an evaluation tells besides its metrics.
 
     Attributes:
-      kind: classification, multilabel, regression or squad.
+      kind: classification, multilabel, regression, squad or choice.
       columns: of the table of errors, in this order; an error may have more, which only the JSON file keeps.
       errors: the examples that were most wrong, worst first.
       classes: what class_report or label_report returns; {} where there are no classes.

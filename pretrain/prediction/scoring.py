@@ -16,7 +16,7 @@ from nlpdata.finetuning.datasets import Row as LabelledRow
 from nlpdata.finetuning.labels import RowReader
 from pretrain.converters.checkpoint import Head
 from pretrain.converters.heads import CHOICE
-from pretrain.evaluation.class_report import class_report
+from pretrain.evaluation.choice_report import choice_report
 from pretrain.evaluation.report import Report, report_paths, write_report
 from pretrain.evaluation.sentence_report import badness, decided, mistakes_of, sentence_report, sentence_scores
 from pretrain.prediction.predictor import Facts
@@ -143,23 +143,12 @@ class ChoiceScoring(Scoring):
         if prediction != row.label:
             error = {"id": row.name, "line": row.line, "label": row.label, "prediction": prediction}
             error |= {"probability": probability, "text": row.first, "text_b": row.second, "choices": list(row.choices)}
-            self._keep([error | {f"{name}_text": row.choices[error[name]] for name in ("label", "prediction")}])
+            self._keep([error])
 
     def result(self) -> tuple[dict[str, float], Report]:
         labels, predictions = np.array(self._pairs, np.int64).T
-        classes = class_report(labels, predictions, tuple(map(str, range(self._choices))))
-        columns = (
-            "id",
-            "line",
-            "label",
-            "prediction",
-            "probability",
-            "text",
-            "text_b",
-            "label_text",
-            "prediction_text",
-        )
-        return {"accuracy": float(np.mean(labels == predictions))}, Report("choice", columns, self._errors, classes)
+        report = choice_report(labels, predictions, self._choices, self._errors, ("id", "line"), ("text", "text_b"))
+        return {"accuracy": float(np.mean(labels == predictions))}, report
 
 
 class SentenceScoring(Scoring):

@@ -14,7 +14,7 @@ from pretrain.data.batches import Batches
 from pretrain.data.choices import ChoiceData, choice_data
 from pretrain.data.record_set import SEQUENCE
 from pretrain.encoders.model import EncoderModel, build_encoder, new_model
-from pretrain.evaluation.class_report import class_report
+from pretrain.evaluation.choice_report import choice_report
 from pretrain.evaluation.mistakes import wrong_classes
 from pretrain.evaluation.report import Report
 from pretrain.evaluation.sentence import only_prediction
@@ -27,8 +27,6 @@ from pretrain.tasks.record_outputs import outputs_of, shown_mistakes, with_outpu
 from pretrain.tasks.task import Task
 
 _log = logging.getLogger(__name__)
-
-_COLUMNS = ("record", "id", "label", "prediction", "probability", "text", "label_text", "prediction_text")
 
 
 class MultipleChoiceTask(Task):
@@ -113,18 +111,13 @@ class MultipleChoiceTask(Task):
         return metrics
 
     def report(self, state: Mapping[str, Any], most: int) -> Report | None:
-        """The classes are the numbers of the choices: they show a model that prefers a place."""
         if "outputs" not in state:
             return None
         records, labels, logits = outputs_of(state)
-        names = tuple(map(str, range(logits.shape[1])))
-        mistakes = wrong_classes(labels, logits, names, most)
+        choices = logits.shape[1]
+        mistakes = wrong_classes(labels, logits, tuple(map(str, range(choices))), most)
         errors = shown_mistakes(mistakes, records, self._evaluated)
-        for error in errors:
-            if "choices" in error:
-                error |= {f"{name}_text": error["choices"][int(error[name])] for name in ("label", "prediction")}
-        classes = class_report(labels, logits.argmax(axis=-1), names)
-        return Report("choice", _COLUMNS, errors, classes)
+        return choice_report(labels, logits.argmax(axis=-1), choices, errors, ("record", "id"), ("text",))
 
     def _parts(self) -> Sequence[str]:
         assert self._evaluated is not None
