@@ -4,6 +4,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import IO, Any, cast
 
 from nlpdata.errors import missing_package
@@ -28,6 +29,12 @@ def open_stream(raw: Readable, compression: str, path: str) -> Readable:
     if compression == "zstd":
         return _zstd_stream(raw, path)
     return raw
+
+
+def find_file(folder: Path, *names: str) -> Path | None:
+    """The first of these files that a folder has, as it is or compressed (train.tsv.gz); None where it has none."""
+    paths = (folder / (name + suffix) for name in names for suffix in ("", *COMPRESSED))
+    return next((path for path in paths if path.exists()), None)
 
 
 def decompressed(content: bytes, path: str) -> bytes:

@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError, opt
+from nlpdata.files.compression import find_file
 from nlpdata.files.unpacking import unpacked
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, order_labels
 from nlpdata.finetuning.glue import NLI_GLUE, NLI_TFDS
-from nlpdata.finetuning.lines import find_file
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.tables import read_tsv
 

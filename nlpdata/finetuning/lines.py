@@ -13,18 +13,12 @@ from typing import Any
 
 from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files import Readable
-from nlpdata.files.compression import COMPRESSED, DAMAGE, detect_compression, open_stream
+from nlpdata.files.compression import DAMAGE, detect_compression, open_stream
 from nlpdata.finetuning.datasets import BadRow
 from nlpdata.text.encoding import HEAD_BYTES, check_is_text, unicode_encoding
 
 MAX_LINE_BYTES = 16 << 20
 UTF_8 = "utf-8"
-
-
-def find_file(folder: Path, *names: str) -> Path | None:
-    """The first of these files that a folder has, as it is or compressed (train.tsv.gz); None where it has none."""
-    paths = (folder / (name + suffix) for name in names for suffix in ("", *COMPRESSED))
-    return next((path for path in paths if path.exists()), None)
 
 
 def read_lines(path: Path, encoding: str | None = None) -> Iterator[tuple[int, str] | BadRow]:

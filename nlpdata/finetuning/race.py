@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from nlpdata.errors import DataError, UsageError, opt
+from nlpdata.files.compression import find_file
 from nlpdata.files.unpacking import unpacked
 from nlpdata.finetuning.choice import with_choice
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input
-from nlpdata.finetuning.lines import find_file
 from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.tables import TableForm, column_names, read_table, text_fault
 
 CHOICES = 4
 LEVELS = ("middle", "high")
+_SPLITS = ("train", "dev", "test")
 _RACE = "train, dev and test, each with middle and high"
 _KEYS = ("article", "questions", "options", "answers")
 _JOINED = "all.txt"
@@ -34,24 +35,22 @@ def open_race(name: str, inputs: Sequence[str], options: FinetuningOptions) -> D
     The training split has both levels; dev and test have a split of each. Tests have labels.
     """
     path = unpacked(one_input(inputs, "the folder of RACE"))
-    folder = _folder(path, ("", "RACE"), [f"{split}/{level}" for split in ("train", "dev", "test") for level in LEVELS])
+    folder = _folder(path, ("", "RACE"), [f"{split}/{level}" for split in _SPLITS for level in LEVELS])
     if folder is None:
         raise UsageError(f"{opt('input')}: {path} is not the folder of RACE; expected {_RACE}.")
-    splits, missing = [], []
     levels = [options.level] if options.level else LEVELS
-    for split in ("train", "dev", "test"):
-        files = {level: _articles(folder / split / level) for level in levels}
-        missing += [f"{split}/{level}" for level, own in files.items() if not own]
-        found = {level: own for level, own in files.items() if own}
-        parts = {"train": tuple(path for own in found.values() for path in own)} if split == "train" else found
-        for level, own in parts.items():
-            if own:
-                name = split if split == "train" else f"{split}_{level}"
-                splits.append(Split(name, tuple(own), partial(_race_rows, tuple(own), options.blank)))
+    places = [(split, level) for split in _SPLITS for level in levels]
+    articles = {place: _articles(folder.joinpath(*place)) for place in places}
+    files: dict[str, tuple[Path, ...]] = {}
+    for (split, level), own in articles.items():
+        name = split if split == "train" else f"{split}_{level}"
+        files[name] = (*files.get(name, ()), *own)
+    splits = [Split(name, own, partial(_race_rows, own, options.blank)) for name, own in files.items() if own]
     if not splits:
         raise DataError(f"{folder}: holds no articles in its folders {' and '.join(levels)}")
     _refuse_missing("RACE", folder, splits, options)
-    warnings = () if options.splits else tuple(f"{folder / each} holds no articles" for each in missing)
+    empty = [folder.joinpath(*place) for place, own in articles.items() if not own]
+    warnings = () if options.splits else tuple(f"{place} holds no articles" for place in empty)
     return Dataset("RACE", "choice", tuple(splits), warnings=warnings, choices=CHOICES)
 
 

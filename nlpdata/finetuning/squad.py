@@ -124,7 +124,7 @@ def _files(inputs: Sequence[str], options: FinetuningOptions) -> Iterator[tuple[
 
 # Files of a folder, by a word of their names: dev-v2.0.json, squad_train.json.gz, squad_train.json.zst.
 _SPLITS = {"train": "train(ing)?", "dev": "dev|val|valid|validation", "test": "test"}
-_FILE = r"(?i)({split}.*|(.*[^a-z])?({words})([^a-z].*)?)\.json(\.gz|\.zst)?"
+_FILE = rf"(?i)({{split}}.*|(.*[^a-z])?({{words}})([^a-z].*)?)\.json({'|'.join(map(re.escape, COMPRESSED))})?"
 
 
 def _files_of_folder(folder: Path, options: FinetuningOptions) -> dict[str, Path]:

@@ -20,9 +20,8 @@ from pretrain.settings.schema import ExperimentConfig, TaskConfig
 
 _log = logging.getLogger(__name__)
 
-_MOST_IN_USE = (
-    0.9  # share of an embedding's rows that have a piece, where the others are worth a word: sizes are rounded up
-)
+# Share of an embedding's rows that have a piece, up to which the others are worth a word: sizes are rounded up.
+_MOST_IN_USE = 0.9
 
 
 @dataclass(frozen=True)
