@@ -74,42 +74,50 @@ def test_losses_and_a_step_equal_numpy(tmp_path):
     assert after[HEAD[1]] == pytest.approx(before[HEAD[1]], abs=1e-6)  # a softmax does not see what all logits share
 
 
-def test_it_learns_a_toy_set_and_resumes_exactly(tmp_path):
-    """From chance to full marks in 40 steps, ended after 17 and resumed; what it says of two files and of choices."""
-    train = choice_records(tmp_path / "train.tfrecord", 64)
-    middle, high = (
-        choice_records(tmp_path / f"dev_{name}.tfrecord", 20, seed=5 + len(name)) for name in ("middle", "high")
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    """(configuration, model_dir, metrics) of a run of 40 steps; four of the 20 answers of dev_high are wrong."""
+    folder = tmp_path_factory.mktemp("learned")
+    train, middle, high = (
+        choice_records(folder / f"{name}.tfrecord", count, seed)
+        for name, count, seed in (("train", 64, 0), ("dev_middle", 20, 5), ("dev_high", 20, 9))
     )
+    columns = choice_examples(20, seed=9)
+    columns["label_ids"][:4] = (columns["label_ids"][:4] + 1) % CHOICES
+    write(high, columns)
     config = choice_experiment(
         train, f"{middle},{high}", train_steps=40, summary_interval=1, steps_per_loop=1, log_example_digest=True
     )
-    config = changed(config, "task.train_data", group_by_length=True)
+    return config, folder / "run", run_experiment(config, folder / "run", "train_and_eval")
+
+
+@pytest.mark.slow
+def test_it_learns_from_chance_to_full_marks(learned):
+    """And what it says of two files, and of the choices."""
+    config, model_dir, metrics = learned
     assert config.task.parts() == ["middle", "high"]
-    broken = choice_records(tmp_path / "dev_high.tfrecord", 20, seed=9)
-    columns = choice_examples(20, seed=9)
-    columns["label_ids"][:4] = (columns["label_ids"][:4] + 1) % CHOICES  # four answers that are wrong
-    write(broken, columns)
-    metrics = run_experiment(config, tmp_path / "run", "train_and_eval")
     assert metrics["accuracy_middle"] == 1.0
     assert metrics["accuracy_high"] == pytest.approx(0.8)
     assert metrics["accuracy"] == pytest.approx(0.9)
-    losses = [loss for loss, *_ in curve(tmp_path / "run").values()]
+    losses = [loss for loss, *_ in curve(model_dir).values()]
     assert losses[0] == pytest.approx(np.log(CHOICES), abs=0.1)
     assert losses[-1] < 0.1
-    report = json.loads((tmp_path / "run" / "eval_report.json").read_text())
+    report = json.loads((model_dir / "eval_report.json").read_text())
     assert (report["kind"], [each["name"] for each in report["classes"]]) == ("choice", ["0", "1", "2"])
     assert sorted(error["record"] for error in report["errors"]) == [20, 21, 22, 23]
-    first = run_experiment(changed(config, "trainer", steps_a_call=17), tmp_path / "parts", "train")
-    assert first is None or "accuracy" not in first
-    again = run_experiment(
-        changed(config, "task.validation_data", global_batch_size=9), tmp_path / "parts", "train_and_eval"
-    )
-    assert again == pytest.approx(metrics, rel=1e-6)
-    assert curve(tmp_path / "parts") == curve(tmp_path / "run")
-    one, two = (read_checkpoint(str(tmp_path / name)).weights for name in ("run", "parts"))
-    assert all(np.array_equal(one[name], two[name]) for name in one)
-    _, info = native.locate_info(tmp_path / "run")
+    _, info = native.locate_info(model_dir)
     assert (info["data"]["kind"], info["data"]["seq_length"]) == ("choice", LENGTH)
+
+
+@pytest.mark.slow
+def test_a_run_in_two_calls_equals_one_in_a_single_call(learned, tmp_path):
+    config, model_dir, metrics = learned
+    run_experiment(changed(config, "trainer", steps_a_call=17), tmp_path / "parts", "train")
+    other = changed(config, "task.validation_data", global_batch_size=9)
+    assert run_experiment(other, tmp_path / "parts", "train_and_eval") == pytest.approx(metrics, rel=1e-6)
+    assert curve(tmp_path / "parts") == curve(model_dir)
+    one, two = (read_checkpoint(str(folder)).weights for folder in (model_dir, tmp_path / "parts"))
+    assert all(np.array_equal(one[name], two[name]) for name in one)
 
 
 def test_that_one_place_is_always_chosen_is_told(caplog):
@@ -121,6 +129,18 @@ def test_that_one_place_is_always_chosen_is_told(caplog):
             task.reduce_aggregated_logs(task.aggregate_logs(None, statistics, outputs))
     (told,) = (record.message for record in caplog.records)
     assert told.startswith("evaluation: all 16 predictions are 'choice 1', which 31% of the examples are")
+
+
+def test_examples_are_grouped_by_their_longest_choice(tmp_path):
+    config = choice_experiment(choice_records(tmp_path / "train.tfrecord", 256), batch=8)
+    section = replace(config.task.train_data, group_by_length=True, trim_padding=False)
+    batches = MultipleChoiceTask(config.task).build_inputs(section)
+    found = [batches.batch(step) for step in range(32)]
+    assert sorted(number for batch in found for number in batch["record"].tolist()) == list(range(256))
+    longest = [batch["input_mask"].sum(axis=-1).max(axis=-1) for batch in found]
+    assert max(np.ptp(each) for each in longest) <= 3  # of 12 lengths
+    assert {batch["input_ids"].shape for batch in found} == {(8, CHOICES, 16), (8, CHOICES, 24)}
+    assert all(each.max() <= batch["input_ids"].shape[-1] for each, batch in zip(longest, found, strict=True))
 
 
 def test_it_starts_from_what_run_race_leaves(tmp_path):
