@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from nlpdata.reports import run_words
 from nlpdata.reports.charts import Chart, lines
-from nlpdata.reports.page import Notes, Section, Table
+from nlpdata.reports.page import Notes, Section, Table, is_empty
 from nlpdata.reports.run_facts import EVAL_REPORT, Curve, Run, is_finite
 
 MOST_IN_CHARTS = 8
@@ -82,10 +82,10 @@ def _evaluation_table(run: Run, several: bool) -> Table:
 
 
 def classes(runs: Sequence[Run]) -> Section:
-    """Of a single run the scores of each class, the most frequent ones where they are many; of several those that know only one."""
+    """Of a single run the scores of each class, the most frequent ones where they are many; and remarks on predictions."""
     if len(runs) > 1:
-        told = ((run.name, run_words.only_prediction(run.classes)) for run in runs)
-        return Section("Classes", "", (Notes(tuple(f"{name}: {only}" for name, only in told if only)),))
+        told = ((run.name, run_words.remark(run.classes)) for run in runs)
+        return Section("Predictions", "", (Notes(tuple(f"{name}: {remark}" for name, remark in told if remark)),))
     found = runs[0].classes.get("classes", [])
     names = ("precision", "recall", "f1", "support", "predicted", "right")
     kept = found
@@ -95,7 +95,7 @@ def classes(runs: Sequence[Run]) -> Section:
     texts = [f"Scores of the evaluation at step {runs[0].classes.get('step', 0):,}."] if found else []
     if len(found) > len(kept):
         texts.append(f"The {len(kept)} most frequent of {len(found):,}; {EVAL_REPORT} has all.")
-    if only := run_words.only_prediction(runs[0].classes):
-        texts.append(only)
+    remark = run_words.remark(runs[0].classes)
     columns = ("class", "precision", "recall", "f1", "examples", "predicted", "right")
-    return Section("Classes", " ".join(texts), (Table(columns, rows),))
+    items = (Table(columns, rows), Notes((remark,) if remark else ()))
+    return Section("Predictions", " ".join(texts), tuple(item for item in items if not is_empty(item)))

@@ -55,6 +55,7 @@ _DATA = {
 _CLASSES = {
     "step": _WHOLE,
     "kind": TEXT,
+    "remark": TEXT,
     "classes": LIST,
     "classes.*": OBJECT,
     "classes.*.name": TEXT,

@@ -172,14 +172,10 @@ def _masking(options: Mapping[str, Any], evaluation: bool) -> Facts:
     return found
 
 
-def only_prediction(classes: Mapping[str, Any]) -> str:
-    """A sentence on the one class that all examples of an evaluation were given (`Run.classes`); "" where there were others."""
-    found = classes.get("classes", []) if classes.get("kind") == "classification" else []
-    predicted = [each for each in found if each.get("predicted")]
-    if len(predicted) != 1 or sum(each.get("support", 0) > 0 for each in found) < 2:
-        return ""
-    count, name = predicted[0]["predicted"], str(predicted[0].get("name", ""))[:80]
-    return f"All {count:,} examples of its evaluation were given the class {name!r}: the model does not tell the classes apart."
+def remark(classes: Mapping[str, Any]) -> str:
+    """A sentence on all predictions of an evaluation (`Run.classes`), e.g. that they are the same; "" where there is none."""
+    told = str(classes.get("remark", ""))[:400]
+    return f"In its evaluation {told}." if told else ""
 
 
 def casing(options: Mapping[str, Any]) -> Facts:

@@ -232,8 +232,8 @@ def _limits(checkpoint: Checkpoint, run: Run | None, step: int | None, scores: d
     if run is not None:
         if step is not None and run.steps is not None and step < run.steps:
             found.append(f"It is the checkpoint of step {step:,} of a run of {run.steps:,} steps.")
-        if run.classes.get("step") == step and (only := run_words.only_prediction(run.classes)):
-            found.append(only)
+        if run.classes.get("step") == step and (remark := run_words.remark(run.classes)):
+            found.append(remark)
         if not scores:
             found.append("How good it is was not measured.")
         elif (examples := scores.get("examples")) is not None and examples < 1000:

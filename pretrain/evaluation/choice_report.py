@@ -7,6 +7,7 @@ import numpy as np
 
 from pretrain.evaluation.class_report import class_report
 from pretrain.evaluation.report import Report
+from pretrain.evaluation.sentence import only_choice
 
 _PAIR = ("label", "prediction")
 
@@ -34,4 +35,5 @@ def choice_report(
         own = {f"{name}_text": error["choices"][number] for name, number in pair.items()} if "choices" in error else {}
         told.append({**error, **pair, **own})
     columns = (*identifiers, *_PAIR, "probability", *texts, *(f"{name}_text" for name in _PAIR))
-    return Report("choice", columns, told, class_report(labels, predictions, tuple(map(str, range(choices)))))
+    classes = class_report(labels, predictions, tuple(map(str, range(choices))))
+    return Report("choice", columns, told, classes, only_choice(labels, predictions, choices) or "")

@@ -3,6 +3,7 @@
 X_report.json has all of it; X_report.tsv and X_errors.tsv have its tables, for a spreadsheet.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 from nlpdata.cli.results import plain
 from nlpdata.files.json_files import write_file, write_json
 from pretrain.evaluation.class_report import SCORES
+
+_log = logging.getLogger(__name__)
 
 EVALUATION = "eval"  # X of the files in a model_dir
 _ENDINGS = ("_report.json", "_report.tsv", "_errors.tsv")
@@ -27,12 +30,20 @@ class Report:
       columns: of the table of errors, in this order; an error may have more, which only the JSON file keeps.
       errors: the examples that were most wrong, worst first.
       classes: what class_report or label_report returns; {} where there are no classes.
+      remark: on the predictions as a whole, such as that they are all the same; "" where there is nothing to say.
     """
 
     kind: str
     columns: Sequence[str]
     errors: Sequence[Mapping[str, Any]]
     classes: Mapping[str, Any] = field(default_factory=dict)
+    remark: str = ""
+
+
+def tell(remark: str | None) -> None:
+    """Logs the remark of an evaluation, where there is one, with what to do."""
+    if remark:
+        _log.info(f"evaluation: {remark}. If that stays, train longer, or with another learning rate")
 
 
 def report_paths(place: Path, classes: bool = True) -> list[Path]:
@@ -51,7 +62,8 @@ def write_report(place: Path, facts: Mapping[str, Any], report: Report) -> list[
     DataError where the disk refuses.
     """
     whole, classes, errors = report_paths(place)
-    write_json(whole, plain({**facts, "kind": report.kind, **report.classes, "errors": list(report.errors)}))
+    remark = {"remark": report.remark} if report.remark else {}
+    write_json(whole, plain({**facts, "kind": report.kind, **remark, **report.classes, "errors": list(report.errors)}))
     if report.classes:
         _write_table(classes, _class_rows(report.classes))
     rows = ([each.get(name, "") for name in report.columns] for each in report.errors)

@@ -11,7 +11,6 @@ import numpy as np
 
 _FEW = 10  # examples: fewer may well be of one class
 _NARROW = 0.02  # standard deviation of predictions, as a share of that of the labels
-_REMEDY = "If that stays, train longer, or with another learning rate"
 
 
 def classification_metrics(labels: np.ndarray, predictions: np.ndarray, num_classes: int) -> dict[str, float]:
@@ -48,8 +47,13 @@ def only_prediction(labels: np.ndarray, predictions: np.ndarray, names: Sequence
     share = float(np.mean(labels == predictions[0]))
     return (
         f"all {len(labels):,} predictions are {_name(names, predictions[0])}, which {share:.0%} of the examples are: the model "
-        f"does not tell the classes apart. {_REMEDY}"
+        "does not tell the classes apart"
     )
+
+
+def only_choice(labels: np.ndarray, predictions: np.ndarray, choices: int) -> str | None:
+    """The same of the numbers of choices (n,): where one place is always chosen."""
+    return only_prediction(labels, predictions, [f"choice {number}" for number in range(choices)])
 
 
 def only_labels(labels: np.ndarray, predictions: np.ndarray, names: Sequence[str]) -> str | None:
@@ -60,7 +64,7 @@ def only_labels(labels: np.ndarray, predictions: np.ndarray, names: Sequence[str
     share = float(np.mean((labels == predictions[0]).all(axis=1)))
     return (
         f"all {len(labels):,} examples are given {given}, which is right for {share:.0%} of them: the model does not tell the "
-        f"examples apart. {_REMEDY}"
+        "examples apart"
     )
 
 
@@ -71,10 +75,7 @@ def narrow_predictions(labels: np.ndarray, predictions: np.ndarray) -> str | Non
     if np.std(predictions, dtype=np.float64) >= _NARROW * np.std(labels, dtype=np.float64):
         return None
     made, wanted = (f"{values.min():.4g} to {values.max():.4g}" for values in (predictions, labels))
-    return (
-        f"all {len(labels):,} predictions are from {made}, the labels from {wanted}: the model does not tell the examples apart. "
-        f"{_REMEDY}"
-    )
+    return f"all {len(labels):,} predictions are from {made}, the labels from {wanted}: the model does not tell the examples apart"
 
 
 def _name(names: Sequence[str], number: int) -> str:

@@ -79,4 +79,5 @@ def sentence_report(
     classes: dict[str, Any] = {}
     if kind != "regression":
         classes = (label_report if kind == "multilabel" else class_report)(labels, predictions, names)
-    return Report(kind, (*identifiers, *_TOLD[kind], "text", "text_b"), errors, classes)
+    columns = (*identifiers, *_TOLD[kind], "text", "text_b")
+    return Report(kind, columns, errors, classes, sameness(kind, labels, predictions, names) or "")

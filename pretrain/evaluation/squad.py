@@ -93,7 +93,7 @@ def only_no_answer(golds: Mapping[str, Sequence[str]], answers: Mapping[str, str
         return None
     return (
         f"all {len(golds):,} questions are given no answer, which is right for {len(golds) - answered:,} of them: the scores are "
-        "those of a model that has not learned to answer. If that stays, train longer, or with another learning rate"
+        "those of a model that has not learned to answer"
     )
 
 

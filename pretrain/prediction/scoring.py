@@ -14,6 +14,7 @@ from nlpdata.finetuning.batches import Tally
 from nlpdata.finetuning.datasets import BadRow, Dataset, Split
 from nlpdata.finetuning.datasets import Row as LabelledRow
 from nlpdata.finetuning.labels import RowReader
+from nlpdata.reports.page import count_of
 from pretrain.converters.checkpoint import Head
 from pretrain.converters.heads import CHOICE
 from pretrain.evaluation.choice_report import choice_report
@@ -112,9 +113,10 @@ class Scoring(ABC):
             _log.warning("no row has a prediction: there is nothing to score")
             return {}
         metrics, report = self.result()
-        _log.info(
-            f"score of {self._count:,} rows: " + "  ".join(f"{name} {value:.6g}" for name, value in metrics.items())
-        )
+        rows = count_of(self._count, "row")
+        _log.info(f"score of {rows}: " + "  ".join(f"{name} {value:.6g}" for name, value in metrics.items()))
+        if report.remark:
+            _log.info(report.remark)
         if self._place is not None:
             paths = write_report(self._place, {"rows": self._count, "metrics": metrics}, report)
             _log.info(f"report of the scores: {', '.join(map(str, paths))}")

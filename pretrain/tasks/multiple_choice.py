@@ -1,6 +1,5 @@
 """The right one of several choices: RACE, SWAG, own data. Each choice is a sequence with one logit; they compete in a softmax."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -16,8 +15,8 @@ from pretrain.data.record_set import SEQUENCE
 from pretrain.encoders.model import EncoderModel, build_encoder, new_model
 from pretrain.evaluation.choice_report import choice_report
 from pretrain.evaluation.mistakes import wrong_classes
-from pretrain.evaluation.report import Report
-from pretrain.evaluation.sentence import only_prediction
+from pretrain.evaluation.report import Report, tell
+from pretrain.evaluation.sentence import only_choice
 from pretrain.layers.classifier_head import ClassifierHead
 from pretrain.layers.tensors import Tensor
 from pretrain.settings.data_section import DataConfig
@@ -25,8 +24,6 @@ from pretrain.tasks.configs import MultipleChoiceConfig
 from pretrain.tasks.metrics import choice_metrics, part_names
 from pretrain.tasks.record_outputs import outputs_of, shown_mistakes, with_outputs
 from pretrain.tasks.task import Task
-
-_log = logging.getLogger(__name__)
 
 
 class MultipleChoiceTask(Task):
@@ -100,9 +97,7 @@ class MultipleChoiceTask(Task):
         if "outputs" not in state:
             return metrics
         records, labels, logits = outputs_of(state)
-        names = [f"choice {number}" for number in range(logits.shape[1])]
-        if about := only_prediction(labels, logits.argmax(axis=-1), names):
-            _log.info(f"evaluation: {about}")
+        tell(only_choice(labels, logits.argmax(axis=-1), logits.shape[1]))
         if self._evaluated and (parts := self._parts()):
             right, source = logits.argmax(axis=-1) == labels, self._evaluated.source_of(records)
             for number, part in enumerate(parts):

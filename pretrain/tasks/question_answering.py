@@ -1,6 +1,5 @@
 """The answer to a question as a part of a text: SQuAD 1.1 and 2.0, and data of their form."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -11,7 +10,7 @@ from pretrain.data.batches import Batches
 from pretrain.data.questions import PLACES, Question, QuestionSource, question_batches
 from pretrain.encoders.model import EncoderModel, build_encoder, new_model
 from pretrain.evaluation.mistakes import worst_answers
-from pretrain.evaluation.report import Report
+from pretrain.evaluation.report import Report, tell
 from pretrain.evaluation.squad import only_no_answer, question_scores, squad_metrics
 from pretrain.evaluation.squad_answers import Answers, final_answers, find_answers
 from pretrain.layers.tensors import Tensor
@@ -20,8 +19,6 @@ from pretrain.tasks.answer_layers import ANSWER_LAYERS
 from pretrain.tasks.configs import QuestionAnsweringConfig
 from pretrain.tasks.metrics import question_metrics
 from pretrain.tasks.task import Task
-
-_log = logging.getLogger(__name__)
 
 _READ_AT_ONCE = 256
 _COLUMNS = ("id", "question", "answers", "prediction", "exact_match", "f1", "probability")  # of the table of errors
@@ -120,8 +117,7 @@ class QuestionAnsweringTask(Task):
         if "outputs" not in state:
             return metrics
         _, answers, scored = self._results(state)
-        if about := only_no_answer(scored["golds"], self._final(answers)):
-            _log.info(f"evaluation: {about}")
+        tell(only_no_answer(scored["golds"], self._final(answers)))
         return metrics | squad_metrics(**scored)
 
     def report(self, state: Mapping[str, Any], most: int) -> Report | None:
@@ -147,7 +143,7 @@ class QuestionAnsweringTask(Task):
             }
             for key in worst_answers(scores, certain, most)
         ]
-        return Report("squad", _COLUMNS, errors)
+        return Report("squad", _COLUMNS, errors, remark=only_no_answer(scored["golds"], final) or "")
 
     def _final(self, answers: Mapping[str, Answers]) -> dict[str, str]:
         return final_answers(answers, self.with_negative(), self.config.null_score_diff_threshold)

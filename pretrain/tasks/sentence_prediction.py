@@ -14,7 +14,7 @@ from pretrain.data.batches import Batches
 from pretrain.data.examples import Examples
 from pretrain.data.sentences import Labels, SentenceData, sentence_data
 from pretrain.encoders.model import EncoderModel, build_encoder, new_model
-from pretrain.evaluation.report import Report
+from pretrain.evaluation.report import Report, tell
 from pretrain.evaluation.sentence import only_label
 from pretrain.evaluation.sentence_report import decided, mistakes_of, sameness, sentence_report, sentence_scores
 from pretrain.layers.classifier_head import ClassifierHead
@@ -191,8 +191,8 @@ class SentencePredictionTask(Task):
 def _tell_of_sameness(kind: str, labels: np.ndarray, logits: np.ndarray, names: Sequence[str]) -> None:
     if kind == "classification" and (about := only_label(labels, names)):
         _log.warning(f"evaluation: {about}")
-    elif about := sameness(kind, labels, decided(kind, logits), names):
-        _log.info(f"evaluation: {about}")
+    else:
+        tell(sameness(kind, labels, decided(kind, logits), names))
 
 
 def _by_example(batch: Mapping[str, Tensor], name: str) -> Tensor:

@@ -155,7 +155,7 @@ def test_data_and_classes_of_a_run(tmp_path):
         {"name": "<b>", "precision": 0.75, "recall": 1.0, "f1": 0.857, "support": 3, "predicted": 4, "right": 3},
         {"name": "no", "precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 1, "predicted": 0, "right": 0},
     ]
-    found = {"step": 6, "kind": "classification", "classes": classes}
+    found = {"step": 6, "kind": "classification", "remark": "all 4 predictions are '<b>'", "classes": classes}
     (folder / "eval_report.json").write_text(json.dumps(found))
     report = runs.runs_report([folder])
     assert dict(report.facts)["accuracy, evaluation"] == 0.75
@@ -164,23 +164,26 @@ def test_data_and_classes_of_a_run(tmp_path):
     assert data["copies of the text"] == (2, None)
     assert data["documents"] == (7, 2)
     assert data["tokens of the text"] == (50, 50)
-    assert tables(report, "Classes")[0].rows[0] == ("<b>", 0.75, 1.0, 0.857, 3, 4, 3)
-    said = next(each.text for each in report.sections if each.title == "Classes")
-    assert said.startswith("Scores of the evaluation at step 6.")
-    assert said.endswith(
-        "All 4 examples of its evaluation were given the class '<b>': the model does not tell the classes apart."
-    )
+    assert tables(report, "Predictions")[0].rows[0] == ("<b>", 0.75, 1.0, 0.857, 3, 4, 3)
+    said = next(each for each in report.sections if each.title == "Predictions")
+    assert said.text == "Scores of the evaluation at step 6."
+    assert said.items[1].lines == ("In its evaluation all 4 predictions are '<b>'.",)
     assert "<b>" not in html(report)
     assert tables(report, "Calls")[0].columns[-1] == "seconds"  # and no message, which no call has
 
     other = write_run(tmp_path / "other")
-    section = next(each for each in runs.runs_report([folder, other]).sections if each.title == "Classes")
+    section = next(each for each in runs.runs_report([folder, other]).sections if each.title == "Predictions")
     assert [line.partition(": ")[0] for line in section.items[0].lines] == ["run"]
 
     classes[1]["predicted"] = 1
+    del found["remark"]
     (folder / "eval_report.json").write_text(json.dumps(found))
-    section = next(each for each in runs.runs_report([folder]).sections if each.title == "Classes")
-    assert section.text == "Scores of the evaluation at step 6."
+    section = next(each for each in runs.runs_report([folder]).sections if each.title == "Predictions")
+    assert len(section.items) == 1
+    number = {"step": 6, "kind": "regression", "remark": "all 40 predictions are from 1 to 1.1"}
+    (folder / "eval_report.json").write_text(json.dumps(number))
+    section = next(each for each in runs.runs_report([folder]).sections if each.title == "Predictions")
+    assert section.items[0].lines == ("In its evaluation all 40 predictions are from 1 to 1.1.",)
     classes[1]["support"] = "many"
     (folder / "eval_report.json").write_text(json.dumps(found))
     (fault,) = read_run(folder).faults

@@ -86,7 +86,9 @@ def run(tmp_path):
         {"name": ATTACK, "support": 3, "predicted": 5, "right": 3},
         {"name": "yes", "support": 2, "predicted": 0, "right": 0},
     ]
-    (folder / "eval_report.json").write_text(json.dumps({"step": 6, "kind": "classification", "classes": classes}))
+    remark = f"all 5 predictions are {ATTACK!r}"
+    found = {"step": 6, "kind": "classification", "remark": remark, "classes": classes}
+    (folder / "eval_report.json").write_text(json.dumps(found))
     about = json.loads((folder / "run.json").read_text())
     about["stages"] = [about["stages"][0] | {"last_step": 6, "records": records}]
     (folder / "run.json").write_text(json.dumps(about))
@@ -120,7 +122,7 @@ def test_a_card_of_a_run(run, tmp_path, capsys):
     ):
         assert line in card.splitlines(), card
     assert ", 5 examples." in card
-    assert "- All 5 examples of its evaluation were given the class '" in card
+    assert "- In its evaluation all 5 predictions are '" in card
     assert str(tmp_path) not in card
     shown = MarkdownIt().enable("table").render(card.partition("\n---\n")[2])
     assert "<script" not in shown

@@ -67,10 +67,12 @@ def test_the_next_report_takes_the_place_of_the_last(tmp_path):
     write_report(tmp_path / "eval", {"step": 1}, report)
     assert table(tmp_path / "eval_errors.tsv") == [["id", "label"], ["1", "a, b"], ["", ""]]
     assert table(tmp_path / "eval_report.tsv")[-1][:2] == ["(micro average)", "1"]
-    paths = write_report(tmp_path / "eval", {"step": 2}, Report("regression", ("label", "error"), []))
+    paths = write_report(
+        tmp_path / "eval", {"step": 2}, Report("regression", ("label", "error"), [], remark="all the same")
+    )
     assert [path.name for path in paths] == ["eval_report.json", "eval_errors.tsv"]
     assert table(paths[1]) == [["label", "error"]]
-    assert json.loads(paths[0].read_text()) == {"step": 2, "kind": "regression", "errors": []}
+    assert json.loads(paths[0].read_text()) == {"step": 2, "kind": "regression", "remark": "all the same", "errors": []}
 
 
 def test_a_folder_that_takes_no_files(tmp_path):

@@ -18,6 +18,7 @@ from pretrain.evaluation.sentence import (
     ranks,
     regression_metrics,
 )
+from pretrain.evaluation.sentence_report import sentence_report
 
 
 def test_binary_by_hand():
@@ -57,9 +58,15 @@ def test_several_labels_and_numbers_that_are_the_same_for_all_examples_are_told(
         assert only_labels(wanted, made, ()) is None
     numbers = np.arange(12) / 2
     told = (
-        "all 12 predictions are from 2.5 to 2.51, the labels from 0 to 5.5: the model does not tell the examples apart."
+        "all 12 predictions are from 2.5 to 2.51, the labels from 0 to 5.5: the model does not tell the examples apart"
     )
-    assert narrow_predictions(numbers, np.linspace(2.5, 2.51, 12)).startswith(told)
+    same = np.linspace(2.5, 2.51, 12)
+    assert (
+        narrow_predictions(numbers, same)
+        == sentence_report("regression", numbers, same, (), [], ("id",)).remark
+        == told
+    )
+    assert sentence_report("multilabel", labels, labels, ("a", "b"), [], ("id",)).remark == ""
     for wanted, made in (
         (numbers, numbers / 10),
         (none[:, 0], none[:, 0]),
