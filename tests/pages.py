@@ -128,7 +128,7 @@ def _any_number(line: str) -> Iterator[str]:
 
 
 def give_datasets(folder: Path) -> None:
-    """MRPC's folder, SQuAD's two files, RACE, tables of pairs and of choices, and a vocabulary of the words in them."""
+    """MRPC's folder, SQuAD's two files, RACE, tables of pairs and of choices, a question, and a vocabulary of the words in them."""
     mrpc = folder / "glue" / "MRPC"
     mrpc.mkdir(parents=True)
     texts = [(f"w{20 + i} w40 w41", f"w{30 + i} w{42 + i % 9}") for i in range(40)]
@@ -151,6 +151,8 @@ def give_datasets(folder: Path) -> None:
     for place in (f"{split}/{level}" for split in ("train", "dev", "test") for level in ("middle", "high")):
         (folder / "RACE" / place).mkdir(parents=True)
         (folder / "RACE" / place / "1.txt").write_text(json.dumps(article))
+    question = {"context": "w10 w11", "question": "w12", "choices": ["w13", "w14"]}
+    (folder / "questions.jsonl").write_text(json.dumps(question) + "\n")
     (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
 
 

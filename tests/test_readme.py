@@ -34,6 +34,9 @@ SUBSTITUTIONS = {
     "--model_dir=run0\n": "--model_dir=run0 --print_config\n",
     "--num_train_steps=400 ": "--num_train_steps=30 --train_batch_size=16 --params_override=trainer.summary_interval=10 ",
     "--num_train_steps=200 ": "--num_train_steps=2 ",
+    "base --max-seq-length 512 --output out/race\n": "base --max-seq-length 16 --max-qa-length 8 --output out/race\n",
+    "--config_file=race --mode": "--config_file=race --max_seq_length=16 --num_train_steps=1 --num_warmup_steps=0 "
+    "--train_batch_size=2 --mode",
     "--train_steps=20 --model_dir=long --async_checkpoints --save_checkpoints_steps=5": "--train_steps=4 --model_dir=long "
     "--async_checkpoints --save_checkpoints_steps=2",
     "--model_dir=averaged --num_train_steps=20 ": "--model_dir=averaged --num_train_steps=4 ",
