@@ -243,7 +243,7 @@ learning_rate | 1e-5 | same | |
 train_step | 12000 | same | | by default three epochs; 12000 in `--config_file=race`
 warmup_step | 1000 | same | | by default a tenth of the steps; 1000 in `--config_file=race`
 save_checkpoints_steps | 100 | same | 1000 |
-num_keep_checkpoint | 5 | `--keep_checkpoint_max` | 2 |
+num_keep_checkpoint | 5 | `--keep_checkpoint_max` | 2 | the script does not read it: it keeps the best and the newest
 """,
         "albert/multiple_choice",
     ),
