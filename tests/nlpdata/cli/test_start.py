@@ -53,20 +53,23 @@ def ended(folder, *words, **more):
     return done.returncode, done.stdout, done.stderr
 
 
+SIGNALS = (("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated"))
+
+
 @pytest.mark.parametrize(
-    ("command", "module"),
+    ("signal", "command", "module"),
     [
-        ("nlpdata", "typer"),
-        ("pretrain", "typer"),
-        *((f"pretrain.{name}", "nlpdata.cli.program") for name in COMMANDS),
-        ("pipelines.vocabulary", "apache_beam"),
+        (SIGNALS[0], "nlpdata", "typer"),
+        (SIGNALS[1], "pretrain", "typer"),
+        *((SIGNALS[at % 2], f"pretrain.{name}", "nlpdata.cli.program") for at, name in enumerate(COMMANDS)),
+        (SIGNALS[0], "pipelines.vocabulary", "apache_beam"),
     ],
 )
-def test_a_signal_before_the_command_begins_ends_it_with_one_line(command, module, tmp_path):
+def test_a_signal_before_the_command_begins_ends_it_with_one_line(signal, command, module, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(_WHILE_IMPORTING)
-    for name, code, word in (("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")):
-        found = ended(tmp_path, "-m", command, MODULE=module, SIGNAL=name)
-        assert found == (code, "", f"{command}: {word}.\n")
+    name, code, word = signal
+    found = ended(tmp_path, "-m", command, MODULE=module, SIGNAL=name)
+    assert found == (code, "", f"{command}: {word}.\n")
 
 
 def test_a_signal_while_an_error_is_shown_ends_the_command_with_one_line(tmp_path):
