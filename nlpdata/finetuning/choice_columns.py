@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nlpdata.errors import UsageError, opt
 from nlpdata.finetuning.datasets import BadRow
-from nlpdata.finetuning.tables import text_fault
+from nlpdata.finetuning.tables import shown, text_fault
 from nlpdata.records.meta_types import LEAST_CHOICES, MOST_CHOICES
 
 
@@ -28,14 +28,16 @@ def choice_texts(
       columns: those of the choices, or the one with a list of them.
       values: what the row has in these columns.
     """
-    texts = values
+    texts, first = values, columns[0]
     if len(columns) == 1:
-        (column,), (texts,) = columns, values  # type: ignore[assignment]
-        if not isinstance(texts, list) or not LEAST_CHOICES <= len(texts) <= MOST_CHOICES:
-            what = f"{column!r} is {str(texts)[:60]} ({type(texts).__name__})"
-            expected = f"a list of {LEAST_CHOICES} to {MOST_CHOICES} texts"
-            return BadRow("choices", f"{path}:{line}: {what}, expected {expected}. Correct the row")
-        columns = [column] * len(texts)
+        (texts,) = values  # type: ignore[assignment]
+        if not isinstance(texts, list):
+            what = f"{first!r} is {shown(texts)}, expected a list of texts"
+            return BadRow("choices", f"{path}:{line}: {what}. Correct the row")
+        columns = [first] * len(texts)
+    if not LEAST_CHOICES <= len(texts) <= MOST_CHOICES:
+        what = f"{first!r}: expected {LEAST_CHOICES} to {MOST_CHOICES} choices, found {len(texts)}"
+        return BadRow("choices", f"{path}:{line}: {what}. Correct the row")
     found = []
     for number, (column, text) in enumerate(zip(columns, texts, strict=True)):
         if fault := text_fault(path, line, column, text):

@@ -11,6 +11,7 @@ from nlpdata.errors import HALF, closest, opt
 from nlpdata.files.json_kinds import is_characters
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split
 from nlpdata.finetuning.label_names import is_label, label_ids, label_name, label_parts
+from nlpdata.finetuning.tables import shown
 
 DROPPED = object()  # a row with one of --drop-labels
 _REPAIR = "Correct the row"
@@ -57,7 +58,7 @@ class RowReader:
 
     def _of_choice(self, row: Row, choices: tuple[str, ...]) -> tuple | BadRow:
         if len(choices) != self._choices:
-            return self._bad("choices", row, f"{len(choices)} choices, expected {self._choices}")
+            return self._bad("choices", row, f"expected {self._choices} choices, found {len(choices)}")
         if not all(text.strip() for text in choices):
             return self._bad("empty_text", row, "an empty choice")
         found = self._choice(row.label, row) if self._split.labelled else None
@@ -91,7 +92,7 @@ class RowReader:
             if self._one and isinstance(label, list) and self._makes_records
             else ""
         )
-        what = f"the label is {str(label)[:60]} ({type(label).__name__}), expected {expected}"
+        what = f"the label is {shown(label)}, expected {expected}"
         return self._bad("label_type", row, what, f"{hint}{_REPAIR}")
 
     def _known(self) -> str:
@@ -103,7 +104,7 @@ class RowReader:
         except (TypeError, ValueError, OverflowError):
             value = math.nan
         if not abs(value) <= _LARGEST:  # nor nan
-            return self._bad("label_type", row, f"the label is {str(label)[:60]!r}, expected a number such as 3.8")
+            return self._bad("label_type", row, f"the label is {shown(label)}, expected a number such as 3.8")
         return value
 
     def _choice(self, label: object, row: Row) -> int | BadRow:
@@ -116,10 +117,10 @@ class RowReader:
             found = letters.find(name.upper()) if len(name) == 1 else -1
         if 0 <= found < self._choices:
             return found
-        shown = f"the label is {str(label)[:60]!r}" if name or not is_label(label) else "no label"
+        what = f"the label is {shown(label)}" if name or not is_label(label) else "no label"
         expected = f"the number of the right choice, 0 to {self._choices - 1}, or its letter, A to {letters[-1]}"
         return self._bad(
-            "label_type" if name or not is_label(label) else "missing_label", row, f"{shown}, expected {expected}"
+            "label_type" if name or not is_label(label) else "missing_label", row, f"{what}, expected {expected}"
         )
 
     def _class_ids(self, label: object, row: Row) -> list[int] | BadRow:

@@ -2,7 +2,7 @@
 
 RACE: {train,dev,test}/{middle,high}, each with articles as JSON lines: a file an article (1.txt, 2.txt, ...), or all of them in
 all.txt. run_race.py of google-research/albert reads either, in the order of the file system; here middle is before high, and files
-are in the order of their numbers. SWAG: train.csv, val.csv, test.csv. all.txt and tables may be compressed.
+are in the order of their numbers. SWAG: train.csv, val.csv, test.csv. All of these may be compressed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +47,9 @@ def open_race(name: str, inputs: Sequence[str], options: FinetuningOptions) -> D
         files[name] = (*files.get(name, ()), *own)
     splits = [Split(name, own, partial(_race_rows, own, options.blank)) for name, own in files.items() if own]
     if not splits:
-        raise DataError(f"{folder}: holds no articles in its folders {' and '.join(levels)}")
+        raise DataError(
+            f"{folder}: holds no articles (1.txt, 2.txt, ... or all.txt) in its folders {' and '.join(levels)}"
+        )
     _refuse_missing("RACE", folder, splits, options)
     empty = [folder.joinpath(*place) for place, own in articles.items() if not own]
     warnings = () if options.splits else tuple(f"{place} holds no articles" for place in empty)
@@ -88,11 +90,23 @@ def _refuse_missing(name: str, folder: Path, splits: Sequence[Split], options: F
 
 
 def _articles(folder: Path) -> list[Path]:
-    """The files of a level: all.txt where it is there, also compressed, else one an article, by number."""
+    """The files of a level, compressed or not: all.txt where it is there, else one an article, by number.
+
+    DataError where one of them is no file: an article that cannot be read is not left out in silence.
+    """
     if joined := find_file(folder, _JOINED):
         return [joined]
-    files = [path for path in folder.glob("*.txt") if path.is_file()] if folder.is_dir() else []
-    return sorted(files, key=lambda path: (int(path.stem) if path.stem.isdecimal() else 0, path.name))
+    files: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        name = path.name.removesuffix(".gz").removesuffix(".zst")
+        if name.endswith(".txt") and not name.startswith("."):  # macOS puts ._1.txt next to 1.txt
+            files.setdefault(name.removesuffix(".txt"), path)
+    for path in files.values():
+        if not path.is_file():
+            raise DataError(
+                f"{path}: a folder, a pipe or a link to nothing, expected an article. Restore it, or remove it"
+            )
+    return [files[name] for name in sorted(files, key=lambda name: (int(name) if name.isdecimal() else 0, name))]
 
 
 def _race_rows(files: Sequence[Path], blank: str | None) -> Iterator[Row | BadRow]:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from nlpdata.errors import HALF, DataError, closest, missing_package, opt
 from nlpdata.files.json_files import JSON_FAULTS, json_fault
-from nlpdata.files.json_kinds import is_characters
+from nlpdata.files.json_kinds import as_written, is_characters
 from nlpdata.finetuning.datasets import BadRow
 from nlpdata.finetuning.lines import MAX_LINE_BYTES, all_lines, blank_line, count_lines, read_lines
 
@@ -310,13 +310,21 @@ def form_of(path: Path) -> str | None:
     return _FORMS.get(name.suffix.lower())
 
 
+def shown(value: object) -> str:
+    """A value of a row in a message: as JSON writes it, cut where it is long."""
+    text = as_written(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def is_column_number(name: str) -> bool:
+    """Whether it is the number of a column, for files without a header."""
+    return name.isascii() and name.isdigit() and len(name) < 10
+
+
 def text_fault(path: Path, line: int, column: str | int, value: object) -> BadRow | None:
     """What is wrong about the value of a column of texts."""
     if not isinstance(value, str):
-        shown = repr(value)
-        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
-        what = f"{column!r} is {shown} ({type(value).__name__}), expected a string"
-        return BadRow("text_type", f"{path}:{line}: {what}. Correct the row")
+        return BadRow("text_type", f"{path}:{line}: {column!r} is {shown(value)}, expected a string. Correct the row")
     if not is_characters(value):
         return BadRow("surrogate", f"{path}:{line}: {column!r} has {HALF}: {ascii(value)[:80]}. Correct the row")
     return None

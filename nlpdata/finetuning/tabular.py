@@ -18,7 +18,15 @@ from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, 
 from nlpdata.finetuning.dialects import recognise
 from nlpdata.finetuning.label_names import given_labels, is_label, label_name, label_parts, sorted_labels
 from nlpdata.finetuning.options import FinetuningOptions
-from nlpdata.finetuning.tables import MissingColumn, TableForm, column_names, read_table, text_fault
+from nlpdata.finetuning.tables import (
+    MissingColumn,
+    TableForm,
+    column_names,
+    is_column_number,
+    read_table,
+    shown,
+    text_fault,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +60,7 @@ def open_tabular(name: str, inputs: Sequence[str], options: FinetuningOptions) -
     choices = 0
     if kind == "choice":
         first = next(iter(files))  # train, where it is there
-        choices = _count_choices(sources[first], readers[first])
+        choices = _count_choices(sources[first], readers[first], options)
     return Dataset(name, kind, tuple(splits), labels, choices=choices)
 
 
@@ -125,17 +133,17 @@ def _columns(
         )
     given = [("text_column", text), ("text_b_column", text_b), *(("choice_columns", name) for name in choices)]
     for flag, name in (*given, ("label_column", label)):
-        if name is not None and not _is_number(name) and not (flag == "label_column" and options.label_column is None):
+        if (
+            name is not None
+            and not is_column_number(name)
+            and not (flag == "label_column" and options.label_column is None)
+        ):
             raise UsageError(f"{opt(flag)}: without a header, a column is a number from 0. Received: {name!r}.")
     return _column(text), None if text_b is None else _column(text_b), _column(label), tuple(map(_column, choices))
 
 
-def _is_number(name: str) -> bool:
-    return name.isascii() and name.isdigit() and len(name) < 10
-
-
 def _column(name: str) -> str | int:
-    return int(name) if _is_number(name) else name
+    return int(name) if is_column_number(name) else name
 
 
 def _reader(split: str, source: _Source, dataset: str, options: FinetuningOptions) -> Rows:
@@ -208,19 +216,25 @@ def _choice_row(
     return Row(row.text_a, None, label, line, tuple(with_choice(row.text_b or "", text, blank) for text in texts))
 
 
-def _count_choices(source: _Source, rows: Rows) -> int:
+def _count_choices(source: _Source, rows: Rows, options: FinetuningOptions) -> int:
     """How many texts compete: as many as in most rows. DataError where no row can be used."""
     if len(source.choices) > 1:
         return len(source.choices)
     found: Counter[int] = Counter()
-    first = ""
+    bad: BadRow | None = None
     for row in rows():
         if isinstance(row, Row):
             found[len(row.choices)] += 1
+        elif options.on_bad_row == "fail":
+            raise refusal(row)
         else:
-            first = first or f" The first one: {row.message}"
+            bad = bad or row
     if not found:
-        raise DataError(f"{source.path}: no row can be used for its choices in {source.choices[0]!r}.{first}")
+        raise DataError(
+            f"{source.path}: no row can be used. The first one: {bad.message}"
+            if bad
+            else f"{source.path}: holds no rows"
+        )
     return found.most_common(1)[0][0]
 
 
@@ -259,7 +273,7 @@ def _discover(path: Path, rows: Rows, kind: str, options: FinetuningOptions) -> 
         if odd is not None:
             hint = f" For several labels a row use {opt('task', 'multilabel')}" if isinstance(odd, list) else ""
             raise DataError(
-                f"{path}: column {column!r} has values such as {str(odd)[:60]} ({type(odd).__name__}), which name no class. "
+                f"{path}: column {column!r} has values such as {shown(odd)}, which name no class. "
                 f"Is it the right {opt('label_column')}?{hint}"
             )
         if unnamed:

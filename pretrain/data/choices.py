@@ -163,15 +163,21 @@ class ChoiceData:
         return choices
 
     def _check_starts(self, batch: Mapping[str, np.ndarray], examples: np.ndarray, real: np.ndarray) -> None:
-        """DataError where a choice of a real example begins with padding: there are other numbers of choices or tokens."""
-        padded = (batch["input_mask"][:, :, 0] == 0) & real[:, None]
-        empty = np.flatnonzero(padded.any(axis=1))
-        if len(empty):
-            choice = int(padded[empty[0]].argmax())
-            raise DataError(
-                f"{self._records.where(int(examples[empty[0]]))}: choice {choice} of {self.choices} begins with padding, at "
-                f"number {choice * self.length} of input_ids. Do the records have {self.choices} choices of {self.length} tokens?"
-            )
+        """DataError where a real example is cut into choices at the wrong places: one begins with padding, with another token
+        than the first ([CLS]), or has padding inside."""
+        ids, mask = batch["input_ids"], batch["input_mask"]
+        for what, wrong in (
+            ("begins with padding", mask[:, :, 0] == 0),
+            ("begins with another token than choice 0", ids[:, :, 0] != ids[:, :1, 0]),
+            ("has padding inside", (mask[:, :, 1:] > mask[:, :, :-1]).any(axis=2)),
+        ):
+            found = np.argwhere(wrong & real[:, None])
+            if len(found):
+                example, choice = map(int, found[0])
+                raise DataError(
+                    f"{self._records.where(int(examples[example]))}: choice {choice} of {self.choices} {what}; it is at number "
+                    f"{choice * self.length} of input_ids. Do the records have {self.choices} choices of {self.length} tokens?"
+                )
 
     def _label_ids(self, labels: np.ndarray, examples: np.ndarray, real: np.ndarray) -> np.ndarray:
         bad = np.flatnonzero(((labels < 0) | (labels >= self.choices)) & real)

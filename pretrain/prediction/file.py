@@ -283,5 +283,7 @@ def _report(predictor: Predictor, source: Input, length: int) -> None:
     if dropped:
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(dropped.items()))
         _log.info(
-            Message(f"{dropped.total():,} rows cannot be used and were left out ({opt('on_bad_row')}): {reasons}")
+            Message(
+                f"rows that cannot be used and were left out ({opt('on_bad_row')}): {dropped.total():,} ({reasons})"
+            )
         )

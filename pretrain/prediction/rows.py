@@ -13,7 +13,7 @@ from nlpdata.files import PathName
 from nlpdata.finetuning.choice_columns import choice_columns, choice_texts
 from nlpdata.finetuning.datasets import BadRow
 from nlpdata.finetuning.dialects import check_table_options, recognise
-from nlpdata.finetuning.tables import READERS, TableForm, form_of, read_table, text_fault
+from nlpdata.finetuning.tables import READERS, TableForm, form_of, is_column_number, read_table, text_fault
 from nlpdata.records.meta_types import LEAST_CHOICES, MOST_CHOICES
 
 _log = logging.getLogger(__name__)
@@ -280,7 +280,7 @@ class _Columns:
                 raise UsageError(
                     f"{opt(option)} is missing: without a header, columns are numbers from 0, e.g. {opt(option, 0)}."
                 )
-            if value is not None and not value.isdecimal():
+            if value is not None and not is_column_number(value):
                 raise UsageError(f"{opt(option)}: without a header, a column is a number from 0. Received: {value!r}.")
             if value is not None:
                 columns[role] = int(value)
@@ -305,7 +305,9 @@ class _Columns:
         if (name := _first(known, header)) is not None:
             return [name]
         for stem in _NUMBERED:
-            names = list(takewhile(lambda name: name in header, (f"{stem}{number}" for number in range(MOST_CHOICES))))
+            names = list(
+                takewhile(lambda name: name in header, (f"{stem}{number}" for number in range(MOST_CHOICES + 1)))
+            )
             if len(names) >= LEAST_CHOICES:
                 return names
         raise self._missing("choice_columns", (*known, f"{_NUMBERED[0]}0"), header)

@@ -68,9 +68,12 @@ def _check_statements(base: AnyPath, meta: Mapping, report: VerifyReport) -> Non
         found.append(f"label_names {', '.join(names)} names a class twice")
     if names and labels is not None and labels != len(names):
         found.append(f"num_labels is {labels}, its label_names are {len(names)}")
+    if (choices := choices_of_meta(meta)) > 1 and labels is not None and labels != choices:
+        found.append(f"num_labels is {labels}, its num_choices {choices}")
+    if str(meta.get("task_type")).endswith("_choice") and choices == 1:
+        found.append("num_choices is missing or below 2: multiple choice has so many sequences a record")
     for split, own in meta.get("splits", {}).items():
         widths = {width for name, _, width in own.get("features", []) if name in _SEQUENCES}
-        choices = choices_of_meta(meta)
         if length is not None and widths - {choices * length}:
             of_all = f" of {choices} choices" if choices > 1 else ""
             wrong = max(widths - {choices * length})

@@ -155,11 +155,11 @@ def test_rows_that_cannot_be_used(tmp_path, make, records):
         ("", "was", ["good", "a", "bad"], 1),
     ]
     said = [
-        "2 choices, expected 3",
+        "expected 3 choices, found 2",
         r"choice 1 \('choices'\) is empty",
-        r"'choices' is 3 \(int\), expected a string",
-        r"'choices' is good \(str\), expected a list of 2 to 64 texts",
-        "the label is '3', expected the number of the right choice, 0 to 2, or its letter, A to C",
+        "'choices' is 3, expected a string",
+        "'choices' is 'good', expected a list of texts",
+        "the label is 3, expected the number of the right choice, 0 to 2, or its letter, A to C",
         "the label is 'D', expected the number",
         "no label, expected the number",
         "an empty text",
@@ -196,9 +196,11 @@ def test_options_that_cannot_be(tmp_path, make):
         make(path, **OWN, choice_columns="a,b,d")
     with pytest.raises(
         DataError,
-        match=r"no row can be used for its choices in 'choices'\. The first one: .*jsonl:1: .* expected a list of 2 to 64 texts",
+        match=r"a\.jsonl:1: 'choices': expected 2 to 64 choices, found 1\. Correct the row, or use on_bad_row",
     ):
         make(lines, **OWN)
+    with pytest.raises(DataError, match=r"no row can be used\. The first one: .*a\.jsonl:1: no key 'right' among"):
+        make(lines, **OWN | {"label_column": "right", "on_bad_row": "skip"})
 
 
 def test_one_choice_that_is_always_right_is_reported(tmp_path, make):
@@ -224,6 +226,10 @@ def test_they_are_verified_and_shown_choice_by_choice(tmp_path, make):
     faults = "\n".join(nlpdata.verify(path).faults)
     assert "max_seq_length is 16 of 4 choices, its splits.train.features have 48" in faults
     assert "record 0: choice 1: input_mask is not ones followed by zeros" in faults
+    assert "num_labels is 3, its num_choices 4" in faults
+    meta.pop("num_choices")
+    (tmp_path / "out" / "meta.json").write_text(json.dumps(meta))
+    assert "num_choices is missing or below 2" in "\n".join(nlpdata.verify(path).faults)
 
 
 MODULE = """
@@ -246,7 +252,7 @@ def test_a_dataset_of_ones_own(tmp_path, make, records, monkeypatch):
     (tmp_path / "own_choices.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(
-        DataError, match=r"own_choices\.py:2: 2 choices, expected 3\. Correct the row, or use on_bad_row"
+        DataError, match=r"own_choices\.py:2: expected 3 choices, found 2\. Correct the row, or use on_bad_row"
     ):
         make(tmp_path / "own_choices.py", task="own_choices:open_own")
     make(tmp_path / "own_choices.py", task="own_choices:open_own", on_bad_row="skip", max_seq_length=12)

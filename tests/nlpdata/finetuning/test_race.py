@@ -133,6 +133,9 @@ def test_flags_of_run_race(tmp_path, folder, vocab, make, capsys):
     assert json.loads(dry.out)["records"] == {"train": 4, "dev_high": 4, "test_high": 4}
     assert not (tmp_path / "out").exists()
     assert commands.main(["create-finetuning", *given, *flags, "--output_dir", str(tmp_path / "out")]) == 0
+    assert (
+        commands.main(["create-finetuning", *given, *flags, "--middle_only", "--output_dir", str(tmp_path / "no")]) == 2
+    )
     ours = {"level": "high", "max_qa_length": 8, "max_seq_length": 20}
     again = make(folder, output="ours", task="race", **ours)
     for split in again.files:
@@ -164,23 +167,33 @@ def test_what_is_not_race(tmp_path, folder, make):
             "expected lists of one length. Received: questions 2, options 2, answers 1",
         ),
         (json.dumps(good | {"questions": "who"}), "Received: questions not a list"),
-        (json.dumps(good | {"options": [["a", "b", "c"], ["a"] * 4]}), "9.txt:1, question 0: 3 choices, expected 4"),
+        (
+            json.dumps(good | {"options": [["a", "b", "c"], ["a"] * 4]}),
+            "9.txt:1, question 0: expected 4 choices, found 3",
+        ),
         (
             json.dumps(good | {"answers": ["A", "E"]}),
             "9.txt:1, question 1: the label is 'E', expected the number of the right",
         ),
-        (json.dumps(good | {"article": None}), r"'article' is None \(NoneType\), expected a string"),
+        (json.dumps(good | {"article": None}), "'article' is null, expected a string"),
     ):
         path.write_text(content)
         with pytest.raises(DataError, match=f"{message}.*or use on_bad_row='skip'"):
             make(copied, output="x", task="race", max_seq_length=20)
+    path.rename(path.with_name("9"))
+    path.symlink_to("nowhere.txt")
+    with pytest.raises(DataError, match=r"dev/high/9\.txt: a folder, a pipe or a link to nothing, expected an article"):
+        make(copied, output="x", task="race", max_seq_length=20)
+    path.unlink()
+    path.with_name("9.txt.gz").write_bytes(gzip.compress(path.with_name("9").read_bytes()))
+    path.with_name("._9.txt").write_bytes(b"\0\5\26\7")  # of macOS
     make(copied, output="kept", task="race", on_bad_row="skip", max_seq_length=20)
     counters = read_meta(tmp_path / "kept" / "meta.json")["splits"]["dev_high"]["counters"]
     assert (counters["dropped"], counters["examples"]) == ({"text_type": 1}, 2)
     for split in ("train", "dev"):
         (copied / split / "middle").rename(copied / split / "easy")
     shutil.rmtree(copied / "test" / "middle")
-    with pytest.raises(DataError, match=r"copied: holds no articles in its folders middle$"):
+    with pytest.raises(DataError, match=r"copied: holds no articles \(1\.txt, .*\) in its folders middle$"):
         make(copied, output="z", task="race", level="middle")
     shutil.rmtree(copied / "train")
     with pytest.raises(DataError, match=r"RACE without its train split\. .*splits='dev_high'"):

@@ -132,11 +132,16 @@ def test_from_python_and_what_is_refused(run, tmp_path, capsys):
         "", good + '{"context": "w5", "choices": ["w6", ""]}\n'
     )
     bad = refused("", good + '{"context": "w5", "choices": ["w6"]}\n')
-    assert "in.jsonl:2: 'choices' is ['w6'] (list), expected a list of 2 to 64 texts" in bad
+    assert "in.jsonl:2: 'choices': expected 2 to 64 choices, found 1" in bad
     assert "none is called choices, options, endings, ending0" in refused("", "context,b\nw5,w6\n", "in.csv")
     assert "--choice_columns is missing: without a header" in refused(
         "--noheader --text_column 0", "w5,w6,w7\n", "a.csv"
     )
+    for option in (
+        "--text_column 0 --choice_columns 1," + "9" * 5000,
+        f"--text_column {'9' * 5000} --choice_columns 1,2",
+    ):
+        assert "a column is a number from 0" in refused(f"--noheader {option}", "w5,w6,w7\n", "a.csv")
     assert "choices are read from a table with the columns context and choices" in refused("", "w5\n", "in.txt")
     assert "--format=glue has no place for choices" in refused("--format glue", good)
     wrong = refused("--label_column label", good.replace("0", '"C"'))

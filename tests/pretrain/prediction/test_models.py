@@ -354,7 +354,7 @@ def test_bad_rows_are_left_out_if_wanted(models, tmp_path, capsys):
     assert main([*line, "--on_bad_row", "skip"]) == 0
     assert [row.split("\t")[0] for row in (tmp_path / "out").read_text().splitlines()] == ["index", "0", "3"]
     said = capsys.readouterr().err
-    assert "2 rows cannot be used and were left out (--on_bad_row): invalid_utf8 1, short_row 1" in said
+    assert "rows that cannot be used and were left out (--on_bad_row): 2 (invalid_utf8 1, short_row 1)" in said
     (tmp_path / "in.csv").write_text("text,n\n")
     with pytest.raises(DataError, match=r"in\.csv holds no texts that can be used"):
         predict(models["classifier"], tmp_path / "in.csv", tmp_path / "new")

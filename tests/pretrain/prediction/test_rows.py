@@ -125,7 +125,7 @@ def test_what_is_refused_before_a_row_is_read(tmp_path):
         ("a.txt", b"x\n\xff\ny\n", "a.txt:2: byte 1 of the line is not UTF-8"),
         ("a.tsv", b"text\tb\nx\t1\nonly one\ny\t2\n", "a.tsv:3: 1 columns, expected 2"),
         ("a.csv", b"text,b\nx,1\n\ny,2\n", "a.csv:3: blank line"),
-        ("a.jsonl", b'{"text": "x"}\n{"text": 3}\n{"text": "y"}\n', "a.jsonl:2: 'text' is 3 (int), expected a string"),
+        ("a.jsonl", b'{"text": "x"}\n{"text": 3}\n{"text": "y"}\n', "a.jsonl:2: 'text' is 3, expected a string"),
         ("a.jsonl", b'{"text": "x"}\n{"a": "z"}\n{"text": "y"}\n', "a.jsonl:2: no key 'text' among a"),
         ("a.jsonl", b'{"text": "x"}\n' + b"[" * 100_000 + b'\n{"text": "y"}\n', "a.jsonl:2: not JSON"),
         (

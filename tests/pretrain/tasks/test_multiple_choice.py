@@ -182,7 +182,15 @@ def test_what_does_not_fit_is_refused(tmp_path):
     choice_records(tmp_path / "a.tfrecord", 16, num_choices=5)
     refused(config, "has 96 numbers, which 5 choices of one length cannot have")
     choice_records(tmp_path / "a.tfrecord", 16, num_choices=4, max_seq_length=24)
-    refused(config, "choice 1 of 4 begins with padding, at number 24 of input_ids", DataError)
+    refused(config, "choice 1 of 4 begins with padding; it is at number 24 of input_ids", DataError)
+    for name, place, words in (
+        ("input_ids", 32, "begins with another token than choice 0"),
+        ("input_mask", 37, "has padding inside"),
+    ):
+        columns = choice_examples(16)
+        columns[name][15, place] = 0
+        write(tmp_path / "a.tfrecord", columns, {"task_type": "bert_choice", "num_choices": 3})
+        refused(config, f"record 15: choice 1 of 3 {words}; it is at number 32", DataError)
     choice_records(tmp_path / "a.tfrecord", 16, num_choices=1)
     refused(config, "num_choices of the meta file is 1, expected 2 to 64", DataError)
     choice_records(tmp_path / "a.tfrecord", 16, task_type="bert_classification")
