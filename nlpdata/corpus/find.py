@@ -14,7 +14,7 @@ from nlpdata.corpus.source import Source, reading
 from nlpdata.corpus.types import CorpusFile
 from nlpdata.errors import UsageError, closest, opt
 from nlpdata.files import PathNames
-from nlpdata.files.compression import COMPRESSED, detect_compression
+from nlpdata.files.compression import detect_compression, plain_file_name
 from nlpdata.files.paths import file_size, is_remote, open_binary, path_of
 from nlpdata.files.patterns import as_names, each_named, find_paths
 from nlpdata.files.sets import marker_of, refuse_marked, without_shard
@@ -63,8 +63,7 @@ def find_files(
 
 
 def _name(path: str) -> str:
-    base = os.path.basename(path)
-    return next((base[: -len(suffix)] for suffix in COMPRESSED if base.endswith(suffix) and base != suffix), base)
+    return plain_file_name(os.path.basename(path))
 
 
 def _order(path: str) -> tuple[str, str]:

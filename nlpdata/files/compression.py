@@ -31,6 +31,11 @@ def open_stream(raw: Readable, compression: str, path: str) -> Readable:
     return raw
 
 
+def plain_file_name(name: str) -> str:
+    """What a compressed file is called once it is unpacked: train.tsv of train.tsv.gz; other names stay as they are."""
+    return next((name.removesuffix(suffix) for suffix in COMPRESSED if name.endswith(suffix) and name != suffix), name)
+
+
 def find_file(folder: Path, *names: str) -> Path | None:
     """The first of these files that a folder has, as it is or compressed (train.tsv.gz); None where it has none."""
     paths = (folder / (name + suffix) for name in names for suffix in ("", *COMPRESSED))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nlpdata.errors import DataError, UsageError, opt
-from nlpdata.files.compression import find_file
+from nlpdata.files.compression import find_file, plain_file_name
 from nlpdata.files.unpacking import unpacked
 from nlpdata.finetuning.choice import with_choice
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input
@@ -98,7 +98,7 @@ def _articles(folder: Path) -> list[Path]:
         return [joined]
     files: dict[str, Path] = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        name = path.name.removesuffix(".gz").removesuffix(".zst")
+        name = plain_file_name(path.name)
         if name.endswith(".txt") and not name.startswith("."):  # macOS puts ._1.txt next to 1.txt
             files.setdefault(name.removesuffix(".txt"), path)
     for path in files.values():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nlpdata.errors import HALF, DataError, UsageError, opt
-from nlpdata.files.compression import COMPRESSED, DAMAGE, decompressed
+from nlpdata.files.compression import COMPRESSED, DAMAGE, decompressed, plain_file_name
 from nlpdata.files.json_files import JSON_FAULTS, json_fault
 from nlpdata.files.json_kinds import is_characters
 from nlpdata.files.paths import read_file
@@ -160,7 +160,7 @@ def _version(options: FinetuningOptions) -> str:
 
 def is_named_squad(name: str) -> bool:
     """Whether a file's name is that of SQuAD's JSON: .json, also compressed."""
-    return name.endswith((".json", *(".json" + suffix for suffix in COMPRESSED)))
+    return plain_file_name(name).endswith(".json")
 
 
 def load_squad(path: Path) -> dict:

@@ -14,6 +14,7 @@ from shlex import quote
 from typing import Any, NoReturn
 
 from nlpdata.errors import HALF, DataError, closest, missing_package, opt
+from nlpdata.files.compression import plain_file_name
 from nlpdata.files.json_files import JSON_FAULTS, json_fault
 from nlpdata.files.json_kinds import as_written, is_characters
 from nlpdata.finetuning.datasets import BadRow
@@ -306,8 +307,7 @@ _FORMS = {".csv": "csv", ".tsv": "tsv", ".txt": "tsv", ".jsonl": "jsonl", ".json
 
 def form_of(path: Path) -> str | None:
     """The reader that fits a file's name, compressed or not; None where no name is known."""
-    name = Path(path.name.removesuffix(".gz").removesuffix(".zst"))
-    return _FORMS.get(name.suffix.lower())
+    return _FORMS.get(Path(plain_file_name(path.name)).suffix.lower())
 
 
 def shown(value: object) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files import PathName
+from nlpdata.files.compression import plain_file_name
 from nlpdata.finetuning.batches import Tally
 from nlpdata.finetuning.datasets import BadRow
 from nlpdata.finetuning.squad import Note, Paragraph, is_named_squad, read_squad
@@ -81,10 +82,9 @@ def kind_of_rows(head: str) -> Kind:
 
 
 def _is_table(path: Path) -> bool:
-    name = path.name.removesuffix(".gz").removesuffix(".zst")
     return (
         str(path) == "-"
-        or name.endswith((".csv", ".tsv", ".jsonl", ".parquet", ".txt"))
+        or plain_file_name(path.name).endswith((".csv", ".tsv", ".jsonl", ".parquet", ".txt"))
         or str(path).startswith("/dev/")
     )
 

@@ -90,16 +90,16 @@ def test_every_format_gives_the_same_classes_and_records(tmp_path, make, form):
 def test_lists_and_objects_are_no_labels(tmp_path, make):
     rows = [json.dumps({"text": "the fox", "label": label}) for label in ("a", "b", [1], {"a": 1})]
     path = write(tmp_path / "a.jsonl", *rows)
-    with pytest.raises(DataError, match=r"a\.jsonl:3: the label is \[1\] \(list\), expected .*use task='multilabel'"):
+    with pytest.raises(DataError, match=r"a\.jsonl:3: the label is \[1\], expected .*use task='multilabel'"):
         make(path, task="classification")
     result = make(path, task="classification", on_bad_row="skip")
     counters = read_meta(result.meta)["splits"]["train"]["counters"]
     assert counters["labels"] == {"a": 1, "b": 1}
     assert counters["dropped"] == {"label_type": 2}
-    with pytest.raises(DataError, match=r"a\.jsonl:4: the label is \{'a': 1\} \(dict\), expected"):
+    with pytest.raises(DataError, match=r"a\.jsonl:4: the label is \{'a': 1\}, expected"):
         make(path, output="several", task="multilabel")
     write(path, *(json.dumps({"text": "the fox", "label": [label]}) for label in "ab"))
-    with pytest.raises(DataError, match=r"column 'label' has values such as \['a'\] \(list\).*use task='multilabel'"):
+    with pytest.raises(DataError, match=r"column 'label' has values such as \['a'\].*use task='multilabel'"):
         make(path, output="lists", task="classification")
     write(path, rows[0], rows[1], '{"text": "a dog", "label": ' + "[" * 100_000 + "]" * 100_000 + "}")
     with pytest.raises(DataError, match=r"a\.jsonl:3: not JSON: it is nested too deeply"):
