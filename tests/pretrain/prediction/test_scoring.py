@@ -72,7 +72,7 @@ def test_rows_that_cannot_be_compared(predicted, tmp_path, capsys):
     source = table(tmp_path / "in.csv", ["", "never", *labels[2:]], [*TEXTS[:3], " ", *TEXTS[4:]])
     said = run(model, source, tmp_path / "out.tsv", label_column="truth", on_bad_row="skip")
     assert any(line.startswith("score of 9 rows: accuracy 1 ") for line in said)  # of 12, two bad, one empty
-    assert any("2 rows cannot be used" in line and "missing_label 1, unknown_label 1" in line for line in said)
+    assert any("rows that cannot be used" in line and ": 2 (missing_label 1, unknown_label 1)" in line for line in said)
     with pytest.raises(DataError, match="column 'absent' is missing from the header, which has: text, truth"):
         run(model, source, tmp_path / "a.tsv", label_column="absent")
     (tmp_path / "in.txt").write_text("w20\n")
