@@ -88,8 +88,10 @@ def rewrite(command: str, argv: Sequence[str], booleans: frozenset[str], known: 
         if not equals and rest and rest[0].lower() in ("true", "false") and _is_switch(command, name, booleans):
             raise UsageError(f"{word} {rest[0]}: a switch takes its value after `=`. Write {word}={rest[0]}.")
         if words := _older(command, name, negated, f"{equals}{value}", known, rest):
-            if name.endswith("-only") and words[0] and switched.setdefault(words[0][0], name) != name:
-                raise UsageError(f"--{switched[words[0][0]]} and --{name} leave nothing. Use one of them, or neither.")
+            if words[0] and _is_switch(command, name, booleans) and switched.setdefault(words[0][0], name) != name:
+                raise UsageError(
+                    f"--{switched[words[0][0]]} and --{name} exclude each other. Use one of them, or neither."
+                )
             result += words[0]
             continue
         option, choice = ALIASES.get((command, name), (None, None))

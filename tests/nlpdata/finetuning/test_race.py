@@ -133,9 +133,9 @@ def test_flags_of_run_race(tmp_path, folder, vocab, make, capsys):
     assert json.loads(dry.out)["records"] == {"train": 4, "dev_high": 4, "test_high": 4}
     assert not (tmp_path / "out").exists()
     assert commands.main(["create-finetuning", *given, *flags, "--output_dir", str(tmp_path / "out")]) == 0
-    assert (
-        commands.main(["create-finetuning", *given, *flags, "--middle_only", "--output_dir", str(tmp_path / "no")]) == 2
-    )
+    both = run_command(capsys, "create-finetuning", *given, *flags, "--middle_only", "--output_dir", tmp_path / "no")
+    assert both.code == 2
+    assert "--high-only and --middle-only exclude each other" in both.err
     ours = {"level": "high", "max_qa_length": 8, "max_seq_length": 20}
     again = make(folder, output="ours", task="race", **ours)
     for split in again.files:
