@@ -17,6 +17,7 @@ from pretrain.data.record_set import (
     check_fits_model,
     check_length,
     ends_of_files,
+    file_of,
     kind_of,
     open_record_set,
     real_examples,
@@ -91,7 +92,7 @@ class ChoiceData:
 
     def source_of(self, record: np.ndarray) -> np.ndarray:
         """The number among `sources` of the file that each record is in; int64 as `record`, its number in all files."""
-        return self._source_of_file[np.searchsorted(np.cumsum(self._records.counts), record, side="right")]
+        return self._source_of_file[file_of(self._records, record)]
 
     def shown(self, record: np.ndarray) -> list[dict[str, Any]]:
         """The records of these numbers, int64 (n,), for people: each has its number as record; id, where records have it; and,

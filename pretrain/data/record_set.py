@@ -148,6 +148,11 @@ def set_mask(batch: dict[str, np.ndarray], records: Records, config: DataConfig,
         )
 
 
+def file_of(records: Records, numbers: np.ndarray) -> np.ndarray:
+    """The number of the file, or split, that each record is in; int64 as `numbers`, which are those in all of them."""
+    return np.searchsorted(np.cumsum(records.counts), numbers, side="right")
+
+
 def ends_of_files(records: Records) -> np.ndarray:
     """The numbers of the first and last record of every file: reading them finds most files of another kind at once."""
     stops = np.cumsum(records.counts)

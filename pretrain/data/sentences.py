@@ -18,6 +18,7 @@ from pretrain.data.record_set import (
     check_fits_model,
     check_length,
     ends_of_files,
+    file_of,
     kind_of,
     open_record_set,
     real_examples,
@@ -105,9 +106,8 @@ class SentenceData:
         return Batches(self.records, self._config, self.transform, self._name, self.facts(), packs=True)
 
     def part_of(self, record: np.ndarray) -> np.ndarray:
-        """The number of the file, or split, that each record is of; int64 as `record`, its number in all of them."""
-        records = self.records.all if isinstance(self.records, Chosen) else self.records
-        return np.searchsorted(np.cumsum(records.counts), record, side="right")
+        """The number of the file, or split, that each record is in; int64 as `record`, its number in all of them."""
+        return file_of(self.records.all if isinstance(self.records, Chosen) else self.records, record)
 
     def shown(self, record: np.ndarray) -> list[dict[str, Any]]:
         """The records of these numbers, int64 (n,), for people.

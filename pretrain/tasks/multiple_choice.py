@@ -22,7 +22,7 @@ from pretrain.layers.tensors import Tensor
 from pretrain.settings.data_section import DataConfig
 from pretrain.tasks.configs import MultipleChoiceConfig
 from pretrain.tasks.metrics import choice_metrics, part_names
-from pretrain.tasks.record_outputs import outputs_of, shown_mistakes, with_outputs
+from pretrain.tasks.record_outputs import outputs_of, scores_of_parts, shown_mistakes, with_outputs
 from pretrain.tasks.task import Task
 
 
@@ -98,11 +98,8 @@ class MultipleChoiceTask(Task):
             return metrics
         records, labels, logits = outputs_of(state)
         tell(only_choice(labels, logits.argmax(axis=-1), logits.shape[1]))
-        if self._evaluated and (parts := self._parts()):
-            right, source = logits.argmax(axis=-1) == labels, self._evaluated.source_of(records)
-            for number, part in enumerate(parts):
-                if (source == number).any():
-                    metrics[f"accuracy_{part}"] = float(right[source == number].mean())
+        if self._evaluated:
+            metrics |= scores_of_parts(self._parts(), self._evaluated.source_of(records), labels, logits, _scores)
         return metrics
 
     def report(self, state: Mapping[str, Any], most: int) -> Report | None:
@@ -117,6 +114,10 @@ class MultipleChoiceTask(Task):
     def _parts(self) -> Sequence[str]:
         assert self._evaluated is not None
         return part_names(self._evaluated.sources)
+
+
+def _scores(labels: np.ndarray, logits: np.ndarray) -> dict[str, float]:
+    return {"accuracy": float(np.mean(logits.argmax(axis=-1) == labels))}
 
 
 def _logits(model: EncoderModel, batch: Mapping[str, Tensor], training: bool) -> Tensor:

@@ -1,12 +1,14 @@
 """What an evaluation keeps of each record, for scores that need all of them at once, and for reports."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from pretrain.evaluation.mistakes import Mistakes
 from pretrain.layers.tensors import Tensor
+
+Scores = Callable[[np.ndarray, np.ndarray], dict[str, float]]
 
 
 class ShownData(Protocol):
@@ -27,6 +29,25 @@ def outputs_of(state: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.nda
     outputs = {name: np.concatenate(parts) for name, parts in state["outputs"].items()}
     records, once = np.unique(outputs["record"], return_index=True)
     return records, outputs["label"][once], outputs["logits"][once]
+
+
+def scores_of_parts(
+    parts: Sequence[str], part_of: np.ndarray, labels: np.ndarray, logits: np.ndarray, scores: Scores
+) -> dict[str, float]:
+    """The scores of each part of the data by itself, as metric_part; a part without records has none.
+
+    Args:
+      parts: their names.
+      part_of: number of the part of each record, int (n,).
+      labels, logits: of the records, (n, ...).
+      scores: labels and logits -> metrics.
+    """
+    found: dict[str, float] = {}
+    for number, part in enumerate(parts):
+        rows = np.flatnonzero(part_of == number)
+        if len(rows):
+            found |= {f"{name}_{part}": value for name, value in scores(labels[rows], logits[rows]).items()}
+    return found
 
 
 def shown_mistakes(mistakes: Mistakes, records: np.ndarray, data: ShownData | None) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from pretrain.layers.tensors import Tensor
 from pretrain.settings.data_section import DataConfig
 from pretrain.tasks.configs import SentencePredictionConfig
 from pretrain.tasks.metrics import sentence_metrics
-from pretrain.tasks.record_outputs import outputs_of, shown_mistakes, with_outputs
+from pretrain.tasks.record_outputs import outputs_of, scores_of_parts, shown_mistakes, with_outputs
 from pretrain.tasks.task import Task, is_packed
 
 _log = logging.getLogger(__name__)
@@ -161,7 +161,8 @@ class SentencePredictionTask(Task):
             metrics |= self._metrics(labels, logits)
             _tell_of_sameness(self._labels.kind, labels, logits, self._labels.names)
             if self._evaluated:
-                metrics |= self._metrics_of_parts(self._evaluated.part_of(records), labels, logits)
+                part_of = self._evaluated.part_of(records)
+                metrics |= scores_of_parts(self.config.parts(), part_of, labels, logits, self._metrics)
         return metrics
 
     def report(self, state: Mapping[str, Any], most: int) -> Report | None:
@@ -172,16 +173,6 @@ class SentencePredictionTask(Task):
         mistakes = mistakes_of(kind, labels, logits, names, most)
         errors = shown_mistakes(mistakes, records, self._evaluated)
         return sentence_report(kind, labels, decided(kind, logits), names, errors, ("record", "id"))
-
-    def _metrics_of_parts(self, part_of: np.ndarray, labels: np.ndarray, logits: np.ndarray) -> dict[str, float]:
-        """The metrics of each part of the data by itself; part_of: number of the part of each example, (n,)."""
-        metrics: dict[str, float] = {}
-        for number, part in enumerate(self.config.parts()):
-            rows = np.flatnonzero(part_of == number)
-            if len(rows):
-                of_part = self._metrics(labels[rows], logits[rows])
-                metrics |= {f"{name}_{part}": value for name, value in of_part.items()}
-        return metrics
 
     def _metrics(self, labels: np.ndarray, logits: np.ndarray) -> dict[str, float]:
         kind = self._labels.kind
