@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from nlpdata.errors import HALF, DataError, UsageError, opt
 from nlpdata.files.compression import COMPRESSED, DAMAGE, decompressed, plain_file_name
 from nlpdata.files.json_files import JSON_FAULTS, json_fault
-from nlpdata.files.json_kinds import is_characters
+from nlpdata.files.json_kinds import as_written, is_characters
 from nlpdata.files.paths import read_file
 from nlpdata.files.pointers import refuse_pointer
 from nlpdata.finetuning.datasets import BadRow, Dataset, Split, plain_name, refuse_pipe
@@ -206,7 +206,7 @@ def read_squad(path: Path, split: str, negative: bool | None) -> Iterator[Paragr
                 raise DataError(f"{place}: not SQuAD: no context with qas. Expected {_FORM}")
             context = paragraph.get("context")
             if not isinstance(context, str) or not context.strip():
-                yield _bad("empty_text", place, f"the context is {str(context)[:20]!r}, expected text")
+                yield _bad("empty_text", place, f"the context is {as_written(context)[:60]}, expected text")
                 continue
             if not is_characters(context):
                 yield _bad("surrogate", place, f"the context has {HALF}")
@@ -240,8 +240,10 @@ def _question(
         wrong = "empty_text", "the question is empty"
     elif not is_characters(name) or not is_characters(text):
         wrong = "surrogate", f"the {'question' if is_characters(name) else 'id'} has {HALF}: {ascii(text)[:80]}"
-    elif not isinstance(impossible, bool) or not isinstance(answers, list):
-        wrong = "not_squad", "is_impossible must be true or false, and answers a list"
+    elif not isinstance(impossible, bool):
+        wrong = "not_squad", f"is_impossible is {as_written(impossible)[:60]}, expected true or false"
+    elif not isinstance(answers, list):
+        wrong = "not_squad", f"answers is {as_written(answers)[:60]}, expected a list"
     elif impossible and negative is False:
         wrong = (
             "impossible_question",

@@ -82,6 +82,11 @@ class Checkpoint:
         kind = self.extras.get("kind") or ("regression" if classes == 1 else "classification")
         return Head(kind, tuple(self.extras.get("label_names") or map(str, range(classes))))
 
+    @property
+    def may_score_choices(self) -> bool:
+        """Whether its classifier has one row and nothing says what it is for: a regression, or choices, as run_race leaves it."""
+        return self.head is not None and self.head.kind == "regression" and "kind" not in self.extras
+
 
 def stored_model_config(folders: list[Path], own: Collection[str] = ()) -> Choice | None:
     """The configuration next to weights; None where there is none.

@@ -23,7 +23,15 @@ from pretrain.evaluation.squad_answers import Answers
 from pretrain.prediction.batching import Batching
 from pretrain.prediction.computation import logits_of
 from pretrain.prediction.inputs import RECORDS, SQUAD, Input, form_of_input, open_input
-from pretrain.prediction.predictor import Facts, Predictor, facts_of, length_of, make_predictor, refuse_headless
+from pretrain.prediction.predictor import (
+    Facts,
+    Predictor,
+    facts_of,
+    length_of,
+    make_predictor,
+    refuse_headless,
+    warn_of_one_row,
+)
 from pretrain.prediction.questions import QuestionPredictor, answer_options
 from pretrain.prediction.rehearsal import rehearse
 from pretrain.prediction.rows import Asked, InputOptions, Row
@@ -138,6 +146,7 @@ def predict(
     with user_modules(import_modules):
         checkpoint = read_checkpoint(str(model_dir))
         refuse_headless(checkpoint, str(model_dir))
+        warn_of_one_row(checkpoint, str(model_dir))
         facts = facts_of(checkpoint, str(model_dir))
         local_only(output, opt("output"), "Write to this machine, and copy it.")
         if is_remote(input):

@@ -23,7 +23,7 @@ from pretrain.encoders.model_config import read_model_config
 from pretrain.prediction.batching import Batching, Outputs
 from pretrain.prediction.choices import choice_rows
 from pretrain.prediction.computation import Computation, logits_of
-from pretrain.prediction.predictor import Facts, facts_of, length_of, make_predictor
+from pretrain.prediction.predictor import Facts, facts_of, length_of, make_predictor, warn_of_one_row
 from pretrain.prediction.questions import answer_options
 from pretrain.prediction.rows import Row
 from pretrain.prediction.sentences import encoded
@@ -63,6 +63,7 @@ def load(
         model_config = read_model_config(os.fspath(model_config))
     checkpoint = read_checkpoint(str(path), model_config, import_modules)
     report_ignored(checkpoint, model_config)
+    warn_of_one_row(checkpoint, str(path))
     facts = facts_of(checkpoint, str(path))
     make = partial(PretrainedModel, facts=facts, tokenizer=tokenizer, allow_other=allow_other_tokenizer)
     model = load_model(checkpoint, make)

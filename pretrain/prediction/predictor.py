@@ -1,11 +1,13 @@
 """What a checkpoint can predict with: its classifier, span or choice head, or the masked language model head of its pretraining."""
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
 from nlpdata.errors import UsageError, opt
 from nlpdata.tokenizers import Tokenizer
 from pretrain.converters.checkpoint import Checkpoint, Head
+from pretrain.converters.facts import NAME
 from pretrain.converters.heads import listed
 from pretrain.prediction.batching import Batching
 from pretrain.prediction.choices import ChoicePredictor, choice_options
@@ -13,6 +15,8 @@ from pretrain.prediction.masks import MaskPredictor
 from pretrain.prediction.questions import AnswerOptions, QuestionPredictor
 from pretrain.prediction.sentences import SentencePredictor
 from pretrain.settings.fields import Choice
+
+_log = logging.getLogger(__name__)
 
 Predictor = SentencePredictor | QuestionPredictor | ChoicePredictor | MaskPredictor
 
@@ -68,6 +72,15 @@ def facts_of(checkpoint: Checkpoint, source: str) -> Facts:
         checkpoint.extras,
         checkpoint.known_encoder,
     )
+
+
+def warn_of_one_row(checkpoint: Checkpoint, source: str) -> None:
+    """Warns where nothing says what a classifier of one row is for, which is taken as a regression's."""
+    if checkpoint.may_score_choices:
+        _log.warning(
+            f"{source}: nothing says what its classifier of one row is for; it predicts a number for each text. If it scores "
+            f'choices, as that of run_race, write {{"kind": "choice"}} into {NAME} next to it'
+        )
 
 
 def refuse_headless(checkpoint: Checkpoint, source: str) -> None:

@@ -53,8 +53,8 @@ class MultipleChoiceTask(Task):
 
     def prepare_checkpoint(self, checkpoint: Checkpoint) -> tuple[Checkpoint, list[str]]:
         """Takes over a pooler that is stored elsewhere, and run_race.py's head, which TensorFlow's files call a classifier."""
-        head, notes = checkpoint.head, []
-        if head is not None and head.kind == "regression" and "kind" not in checkpoint.extras:
+        notes: list[str] = []
+        if checkpoint.may_score_choices:
             checkpoint = as_choice(checkpoint)
             notes = [f"{HEAD} starts from the checkpoint's classifier of one row, which does not say what it is for"]
         checkpoint, more = with_pooler(checkpoint, "encoder/pooler")

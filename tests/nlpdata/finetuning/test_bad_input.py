@@ -247,6 +247,18 @@ def test_an_empty_context(tmp_path, make):
     path = squad(tmp_path / "train.json", (" ", FINE), (CONTEXT, ("q2", "who?", [("fox", 4)], False)))
     with pytest.raises(DataError, match=r"data\[0\]\.paragraphs\[0\]: the context is ' '"):
         make(path, task="squad")
+    whole = json.loads(path.read_text())
+    whole["data"].pop(0)
+    question = whole["data"][0]["paragraphs"][0]["qas"][0]
+    for key, value, words in (
+        ("is_impossible", 0, "is_impossible is 0, expected true or false"),
+        ("answers", {"text": "fox"}, "answers is {'text': 'fox'}, expected a list"),
+    ):
+        kept, question[key] = question.get(key), value
+        path.write_text(json.dumps(whole))
+        with pytest.raises(DataError, match=words):
+            make(path, task="squad")
+        question[key] = kept
 
 
 def test_no_room_for_a_window(tmp_path, make):

@@ -14,6 +14,7 @@ from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.write import write_checkpoint
 from pretrain.encoders.model import weights_by_path
 from pretrain.experiments import experiment
+from pretrain.prediction.loading import load
 from pretrain.registry import OPTIMIZERS, SCHEDULES
 from pretrain.settings.fields import choose
 from pretrain.tasks.configs import MultipleChoiceConfig
@@ -150,6 +151,10 @@ def test_it_starts_from_what_run_race_leaves(tmp_path):
     weights = {path: to_numpy(weight) for path, weight in weights_by_path(own).items()}
     write_checkpoint(tmp_path / "tf1", Checkpoint("native", "", config.task.model.encoder, weights), "tf1")
     (tmp_path / "tf1" / "nlpdata.json").unlink(missing_ok=True)
+    with messages() as said:
+        load(tmp_path / "tf1")
+    assert "nothing says what its classifier of one row is for" in "\n".join(said)
+    assert 'write {"kind": "choice"} into nlpdata.json' in "\n".join(said)
     assert "output_weights" in dict(tf.train.list_variables(str(tmp_path / "tf1")))
     task = MultipleChoiceTask(changed(config, "task", init_checkpoint=str(tmp_path / "tf1")).task)
     model = task.build_model(seed=8)
