@@ -242,10 +242,10 @@ FIELDS = (
         ("task.model.answer_layer",),
     ),
     Flag("start_n_top", "Starts that a conditional answer layer looks at.", ("task.model.start_n_top",)),
-    Flag("end_n_top", "Ends that it looks at for each start.", ("task.model.end_n_top",)),
+    Flag("end_n_top", "Ends that a conditional answer layer looks at for each start.", ("task.model.end_n_top",)),
     Flag(
         "squad_dropout",
-        "Dropout of the vector that it classifies.",
+        "Dropout of the vector that a conditional answer layer classifies.",
         ("task.model.answer_dropout_prob",),
         ("dropout_prob",),
     ),

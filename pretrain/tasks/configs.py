@@ -103,9 +103,9 @@ class QuestionAnsweringModelConfig(ModelConfig):
     start_n_top: int = at_least(1, 5, MOST_BEAM)
     """Starts that a conditional answer layer looks at in a window."""
     end_n_top: int = at_least(1, 5, MOST_BEAM)
-    """Ends that it looks at for each of these starts."""
+    """Ends that a conditional answer layer looks at for each of these starts."""
     answer_dropout_prob: float = at_least(0, 0.1)
-    """Dropout of the vector that it classifies."""
+    """Dropout of the vector that a conditional answer layer classifies."""
 
     def __post_init__(self) -> None:
         if self.answer_dropout_prob >= 1:
