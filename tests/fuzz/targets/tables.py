@@ -185,6 +185,17 @@ def _race(case: Case) -> None:
     _rows(case, case.folder / "RACE", task="race")
 
 
+@target("tables/swag")
+def _swag(case: Case) -> None:
+    names = ",video-id,sent1,sent2,ending0,ending1,ending2,ending3"
+    rows = [f'{n},v{n},"The fox, lazy",it,ran,slept,"sat, down",ate' for n in range(6)]
+    whole = "\n".join([f"{names},label", *(f"{row},{n % 4}" for n, row in enumerate(rows))]) + "\n"
+    hurt = case.draw.choice(("train", "val", "test"))
+    for name, content in (("train", whole), ("val", whole), ("test", "\n".join([names, *rows]))):
+        case.write(f"swag/{name}.csv", case.damaged(content) if name == hurt else content)
+    _rows(case, case.folder / "swag", task="swag")
+
+
 @target("tables/imdb-folder")
 def _imdb_folder(case: Case) -> None:
     for i in range(8):
