@@ -7,7 +7,17 @@ from nlpdata.records.contract import choices_of_meta
 from nlpdata.reports.charts import bars, binned, held, histogram
 from nlpdata.reports.page import Cell, Item, Report, Section, Table, percent, size
 from nlpdata.reports.record_survey import RecordCounts
-from nlpdata.reports.records import RecordFacts, checks, examples, left_out, lengths, made_of, repeated, vocabulary
+from nlpdata.reports.records import (
+    RecordFacts,
+    checks,
+    examples,
+    left_out,
+    lengths,
+    made_of,
+    repeated,
+    unknown_share,
+    vocabulary,
+)
 
 _LABELS = 24  # that are shown
 _REPEATED = (
@@ -23,7 +33,7 @@ def finetuning_report(facts: RecordFacts) -> Report:
         *((f"records, {name}", total) for name, total in facts.totals.items()),
         ("size", size(sum(count for _, count in facts.files))),
         ("sequence length, in tokens", every.width // choices_of_meta(facts.meta)),
-        ("unknown tokens", percent(every.unknown, every.tokens)),
+        ("unknown tokens", unknown_share(facts, every)),
     ]
     sections = [_splits(facts), _labels(facts), _lengths(facts), repeated(facts, "split", _REPEATED), vocabulary(facts)]
     sections += [left_out(facts), made_of(facts), *checks(facts), examples(facts)]
@@ -41,11 +51,13 @@ def _splits(facts: RecordFacts) -> Section:
     rows = []
     for name, counts in facts.groups.items():
         own = _counters(facts, name)
-        cut = next((own[key] for key in ("truncated", "answers_cut") if isinstance(own.get(key), int)), 0)
+        cut = next(
+            (own[key] for key in ("truncated", "answers_cut") if isinstance(own.get(key), int)), 0 if own else None
+        )
         units = next((own[key] for key in ("rows_used", "questions") if isinstance(own.get(key), int)), counts.records)
         mean = counts.tokens / counts.records if counts.records else None
-        unknown, padding = percent(counts.unknown, counts.tokens), percent(counts.padding, counts.positions)
-        rows.append((name, facts.totals[name], mean, padding, percent(cut, units), unknown))
+        share, padding = None if cut is None else percent(cut, units), percent(counts.padding, counts.positions)
+        rows.append((name, facts.totals[name], mean, padding, share, unknown_share(facts, counts)))
     columns = ("split", "records", "tokens of a record, on average", "padding", "cut off", "unknown tokens")
     return Section(
         "Splits",
@@ -55,9 +67,7 @@ def _splits(facts: RecordFacts) -> Section:
 
 
 def _labels(facts: RecordFacts) -> Section:
-    groups = {
-        name: counts for name, counts in facts.groups.items() if counts.labels or counts.starts or counts.no_answer
-    }
+    groups = {name: counts for name, counts in facts.groups.items() if counts.has_labels}
     items: list[Item] = []
     if any(counts.starts or counts.no_answer for counts in groups.values()):
         for name, counts in groups.items():

@@ -57,7 +57,7 @@ def report(request: ReportRequest) -> ReportResult:
         return ReportResult(targets.write(made, None), "runs", dict(made.facts))
     if records is not None:
         facts = gather_records(request, page.names_of(inputs), records)
-        is_finetuning = any(meta.get("splits") for meta in facts.metas.values())
+        is_finetuning = facts.whole.has_labels or any(meta.get("splits") for meta in facts.metas.values())
         made = finetuning_report(facts) if is_finetuning else pretraining_report(facts)
         kind = "fine-tuning records" if is_finetuning else "pretraining records"
         return ReportResult(targets.write(made, None), kind, dict(made.facts))

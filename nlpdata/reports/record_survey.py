@@ -85,6 +85,11 @@ class RecordCounts:
     hashes: list[tuple[int, np.ndarray]] = field(default_factory=list)
 
     @property
+    def has_labels(self) -> bool:
+        """Whether there are labels or answers, as in fine-tuning records."""
+        return bool(self.labels or self.starts or self.no_answer)
+
+    @property
     def positions(self) -> int:
         """Places for tokens, padding included."""
         return self.records * self.width

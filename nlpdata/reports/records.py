@@ -81,6 +81,11 @@ class RecordFacts:
         )
 
 
+def unknown_share(facts: RecordFacts, counts: RecordCounts) -> str | None:
+    """The share of unknown tokens; None where neither a meta file nor a tokenizer says which id they have."""
+    return percent(counts.unknown, counts.tokens) if facts.tokenizer or facts.meta.get("tokenizer") else None
+
+
 def pretraining_report(facts: RecordFacts) -> Report:
     """The report of one or several sets of pretraining records."""
     every = facts.whole
@@ -91,7 +96,7 @@ def pretraining_report(facts: RecordFacts) -> Report:
         ("sequence length, in tokens", every.width),
         ("padding", percent(every.padding, every.positions)),
         ("masked tokens", percent(every.masked, every.tokens) if every.predictions else "none: dynamic masking"),
-        ("unknown tokens", percent(every.unknown, every.tokens) if facts.meta.get("tokenizer") else None),
+        ("unknown tokens", unknown_share(facts, every)),
     ]
     names = facts.meta.get("label_names") or []
     sections = [

@@ -167,6 +167,17 @@ def test_finetuning_records(classification, capsys, tmp_path):
     assert _rows(report, "What was read and left out", "train")["tokens cut off"] == counters["tokens_truncated"]
 
 
+def test_finetuning_records_without_their_meta_file(classification, capsys, tmp_path):
+    """They are known by their labels; what only the meta file says is not shown as 0."""
+    alone = tmp_path / "alone.tfrecord"
+    alone.write_bytes((classification / "train.tfrecord").read_bytes())
+    done = run_command(capsys, "report", alone, "--output", tmp_path / "r.html", "--workers", 1, "--json", "--quiet")
+    result = json.loads(done.out)
+    assert (result["kind"], result["figures"]["unknown tokens"]) == ("fine-tuning records", None)
+    report = finetuning_report(_gather(alone))
+    assert _rows(report, "Splits")["alone.tfrecord"][-2:] == (None, None)
+
+
 def test_answers_and_scores(tmp_path, tiny_model, monkeypatch):
     context = "the sun is warm and the moon is cold " * 6
     questions = [
