@@ -94,16 +94,30 @@ def wait_for(workers: Sequence[Worker]) -> list[Worker]:
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """Holds SIGINT and SIGTERM back, to be delivered at the end."""
+    """Holds SIGINT and SIGTERM back, to be delivered at the end.
+
+    The mask is this thread's, and the worker inherits it. The system gives a signal to another thread that does not block it, such
+    as those of numpy, and Python runs the handler in the main thread all the same: so the handlers wait, too.
+    """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
     resource_tracker.ensure_running()  # which the first worker starts otherwise: Python releases the signals there
+    held: list[int] = []
+    handlers: dict[signal.Signals, Any] = {}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
+        if threading.current_thread() is threading.main_thread():  # others run no handlers, and cannot set any
+            for name in _SIGNALS:
+                if signal.getsignal(name) not in (signal.SIG_IGN, None):
+                    handlers[name] = signal.signal(name, lambda number, _: held.append(number))
         yield
     finally:
+        for name, handler in handlers.items():
+            signal.signal(name, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if held:
+            signal.raise_signal(held[0])
 
 
 def _work(pipe: Connection, parent: int, function: Callable, initializer: Callable, initargs: tuple) -> None:

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from nlpdata.errors import DataError
+from nlpdata.execution import worker
 from nlpdata.execution.executor import duration, run_stage, run_units
 from tests.nlpdata.conftest import random_sentences
 from tests.nlpdata.execution import worker_units
@@ -294,3 +295,33 @@ def test_killed_worker_of_the_vocabulary_trainer(trainer):
 )
 def test_duration(seconds, text):
     assert duration(seconds) == text
+
+
+def test_a_signal_that_another_thread_receives_waits_until_a_worker_is_started():
+    """The main thread blocks it then, so the system gives it to a thread that does not, as those of numpy."""
+
+    class Arrived(Exception):
+        pass
+
+    def arrive(number, _):
+        raise Arrived
+
+    def start():
+        with worker._signals_held():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.05)
+            done.append("started")
+
+    done, end = [], threading.Event()
+    thread = threading.Thread(target=end.wait)
+    thread.start()
+    before = signal.signal(signal.SIGTERM, arrive)
+    try:
+        with pytest.raises(Arrived):
+            start()
+        assert signal.getsignal(signal.SIGTERM) is arrive
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        end.set()
+        thread.join()
+    assert done == ["started"]
