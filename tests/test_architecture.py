@@ -272,6 +272,8 @@ def check(what):
 import nlpdata
 check("import nlpdata")
 assert "numpy" not in sys.modules, "import nlpdata loads numpy"
+import pretrain.tasks.configs
+assert "numpy" not in sys.modules, "the configuration of tasks loads numpy"
 from nlpdata.cli.commands import main
 assert main(["--help"]) == 0
 check("nlpdata --help")

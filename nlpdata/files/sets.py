@@ -1,6 +1,7 @@
 """Names in a set of files: one file `X`, or the shards `X-00000-of-00003`, ...; and the marker while it is being replaced."""
 
 import re
+from pathlib import PurePath
 
 from nlpdata.errors import DataError
 from nlpdata.files import PathName
@@ -25,6 +26,11 @@ def without_shard(name: str) -> str:
     """The set's name: `X.txt-00001-of-00003` -> `X.txt`; others as they are."""
     match = _SHARD.match(name)
     return match["base"] if match else name
+
+
+def set_stem(path: str) -> str:
+    """What the files of a set are called, by the path or pattern of one: dev_middle of `out/dev_middle.tfrecord-00000-of-00004`."""
+    return PurePath(path).name.partition(".")[0]
 
 
 def shards_of(name: str, count: int) -> list[str]:

@@ -61,7 +61,7 @@ class RowReader:
             return self._bad("choices", row, f"expected {self._choices} choices, found {len(choices)}")
         if not all(text.strip() for text in choices):
             return self._bad("empty_text", row, "an empty choice")
-        found = self._choice(row.label, row) if self._split.labelled else None
+        found = self._convert(row.label, row) if self._split.labelled else None
         return found if isinstance(found, BadRow) else (row.text_a, choices, found)
 
     def _bad(self, reason: str, row: Row, what: str, repair: str = _REPAIR) -> BadRow:
@@ -117,11 +117,10 @@ class RowReader:
             found = letters.find(name.upper()) if len(name) == 1 else -1
         if 0 <= found < self._choices:
             return found
-        what = f"the label is {shown(label)}" if name or not is_label(label) else "no label"
+        is_there = name or not is_label(label)
+        reason, what = ("label_type", f"the label is {shown(label)}") if is_there else ("missing_label", "no label")
         expected = f"the number of the right choice, 0 to {self._choices - 1}, or its letter, A to {letters[-1]}"
-        return self._bad(
-            "label_type" if name or not is_label(label) else "missing_label", row, f"{what}, expected {expected}"
-        )
+        return self._bad(reason, row, f"{what}, expected {expected}")
 
     def _class_ids(self, label: object, row: Row) -> list[int] | BadRow:
         for part in label if isinstance(label, list | tuple) else [label]:

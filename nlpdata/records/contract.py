@@ -170,8 +170,12 @@ def features_of_meta(meta: dict | None, file: str = "") -> tuple[Feature, ...] |
 
 def choices_of_meta(meta: Mapping | None) -> int:
     """How many sequences a record of a set has, one behind the other: the choices of multiple choice; 1 of all others."""
-    meta = meta or {}
-    return meta.get("num_choices") or 1 if str(meta.get("task_type")).endswith("_choice") else 1
+    return (meta.get("num_choices") or 1) if meta and is_choice(meta) else 1
+
+
+def is_choice(meta: Mapping) -> bool:
+    """Whether a meta file is of records of multiple choice."""
+    return str(meta.get("task_type")).endswith("_choice")
 
 
 def split_of_meta(meta: dict | None, file: str) -> dict | None:

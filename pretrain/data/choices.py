@@ -2,12 +2,12 @@
 
 import logging
 from collections.abc import Mapping
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files.sets import set_stem
 from nlpdata.records.meta_types import LEAST_CHOICES, MOST_CHOICES
 from pretrain.data.batches import Batches
 from pretrain.data.decoded import decoded, decoding_tokenizer, numbered
@@ -55,7 +55,7 @@ class ChoiceData:
     Attributes:
       choices: of each example.
       length: tokens of one choice.
-      sources: what source_name calls the files, e.g. dev_middle, dev_high; each once.
+      sources: what set_stem calls the files, e.g. dev_middle, dev_high; each once.
     """
 
     def __init__(self, records: Any, meta: Mapping, config: DataConfig, task: Any, name: str) -> None:
@@ -67,7 +67,7 @@ class ChoiceData:
         self.length = width // self.choices
         check_length(self.length, config, meta, name)
         check_fits_model(meta, self.length, self._encoder, name)
-        of_files = [source_name(path.name) for path in records.paths]
+        of_files = [set_stem(path.name) for path in records.paths]
         self.sources = list(dict.fromkeys(of_files))
         self._source_of_file = np.array([self.sources.index(each) for each in of_files])
         ends = ends_of_files(records)
@@ -188,8 +188,3 @@ class ChoiceData:
                 f"{self.choices - 1}, the number of the right choice. Correct the records"
             )
         return np.where(real, labels, 0).astype(np.int32)  # others may have any, of which a loss makes nan
-
-
-def source_name(file: str) -> str:
-    """What records are called by their file or pattern: dev_middle of out/dev_middle.tfrecord-00000-of-00004."""
-    return PurePath(file).name.partition(".")[0]

@@ -10,7 +10,7 @@ from pretrain.settings.data_section import (
     TextDataConfig,
 )
 from pretrain.settings.fields import choose
-from pretrain.settings.schema import ExperimentConfig
+from pretrain.settings.schema import ExperimentConfig, ModelConfig
 from pretrain.settings.trainer_section import OptimizationConfig, TrainerConfig
 from pretrain.tasks.configs import (
     MultipleChoiceModelConfig,
@@ -50,39 +50,34 @@ def albert_multiple_choice() -> ExperimentConfig:
 
 
 def _multiple_choice(encoder: str, learning_rate: float, batch_size: int) -> ExperimentConfig:
-    return ExperimentConfig(
-        task_type="multiple_choice",
-        task=TASKS.config_class("multiple_choice")(
-            model=MultipleChoiceModelConfig(encoder=choose(ENCODERS, encoder)),
-            train_data=DataConfig(global_batch_size=batch_size, trim_padding=True),
-            validation_data=EvalDataConfig(global_batch_size=batch_size, trim_padding=True),
-        ),
-        trainer=_trainer(learning_rate, epochs=3),
-    )
+    model = MultipleChoiceModelConfig(encoder=choose(ENCODERS, encoder))
+    sections = DataConfig, EvalDataConfig
+    return _experiment("multiple_choice", model, sections, batch_size, _trainer(learning_rate, epochs=3))
 
 
 def _squad(encoder: str, learning_rate: float, batch_size: int = 32) -> ExperimentConfig:
-    return ExperimentConfig(
-        task_type="question_answering",
-        task=TASKS.config_class("question_answering")(
-            model=QuestionAnsweringModelConfig(encoder=choose(ENCODERS, encoder)),
-            train_data=QuestionDataConfig(global_batch_size=batch_size, trim_padding=True),
-            validation_data=EvalQuestionDataConfig(global_batch_size=batch_size, trim_padding=True),
-        ),
-        trainer=_trainer(learning_rate, epochs=2),
-    )
+    model = QuestionAnsweringModelConfig(encoder=choose(ENCODERS, encoder))
+    sections = QuestionDataConfig, EvalQuestionDataConfig
+    return _experiment("question_answering", model, sections, batch_size, _trainer(learning_rate, epochs=2))
 
 
 def _sentence_prediction(encoder: str, learning_rate: float) -> ExperimentConfig:
-    return ExperimentConfig(
-        task_type="sentence_prediction",
-        task=TASKS.config_class("sentence_prediction")(
-            model=SentencePredictionModelConfig(encoder=choose(ENCODERS, encoder)),
-            train_data=TextDataConfig(global_batch_size=32, trim_padding=True),
-            validation_data=EvalTextDataConfig(global_batch_size=32, trim_padding=True),
-        ),
-        trainer=_trainer(learning_rate, epochs=3),
-    )
+    model = SentencePredictionModelConfig(encoder=choose(ENCODERS, encoder))
+    sections = TextDataConfig, EvalTextDataConfig
+    return _experiment("sentence_prediction", model, sections, 32, _trainer(learning_rate, epochs=3))
+
+
+def _experiment(
+    kind: str,
+    model: ModelConfig,
+    sections: tuple[type[DataConfig], type[EvalDataConfig]],
+    batch_size: int,
+    trainer: TrainerConfig,
+) -> ExperimentConfig:
+    """One of a task; sections: those of its data for training and for evaluation."""
+    train, validation = (section(global_batch_size=batch_size, trim_padding=True) for section in sections)
+    task = TASKS.config_class(kind)(model=model, train_data=train, validation_data=validation)
+    return ExperimentConfig(task_type=kind, task=task, trainer=trainer)
 
 
 def _trainer(learning_rate: float, epochs: int) -> TrainerConfig:

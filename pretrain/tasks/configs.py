@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from nlpdata.errors import UsageError
+from nlpdata.files.sets import set_stem
 from nlpdata.records.meta_types import LEAST_CHOICES, MOST_CHOICES
-from pretrain.data.choices import source_name
 from pretrain.settings.data_section import (
     DataConfig,
     EvalDataConfig,
@@ -77,12 +77,8 @@ class SentencePredictionConfig(TaskConfig):
                 "init_cls_pooler is true, and so is model.use_encoder_pooler: the classifier has no dense layer of its own "
                 "then. Set one of them to false."
             )
-        for name, value in (
-            ("label_smoothing", self.label_smoothing),
-            ("model.classifier_dropout_prob", self.model.classifier_dropout_prob),
-        ):
-            if value >= 1:
-                raise UsageError(f"{name} must be at least 0 and below 1. Received: {value}")
+        _check_below_one("label_smoothing", self.label_smoothing)
+        _check_below_one("model.classifier_dropout_prob", self.model.classifier_dropout_prob)
 
     def metrics(self) -> dict[str, Better]:
         return sentence_metrics(self.kind or ("regression" if self.model.num_classes == 1 else None), self.parts())
@@ -108,10 +104,7 @@ class QuestionAnsweringModelConfig(ModelConfig):
     """Dropout of the vector that a conditional answer layer classifies."""
 
     def __post_init__(self) -> None:
-        if self.answer_dropout_prob >= 1:
-            raise UsageError(
-                f"answer_dropout_prob must be at least 0 and below 1. Received: {self.answer_dropout_prob}"
-            )
+        _check_below_one("answer_dropout_prob", self.answer_dropout_prob)
 
 
 @dataclass
@@ -155,8 +148,7 @@ class MultipleChoiceConfig(TaskConfig):
     """Choices of an example; null: as the records' meta file says."""
 
     def __post_init__(self) -> None:
-        if (dropout := self.model.classifier_dropout_prob) >= 1:
-            raise UsageError(f"model.classifier_dropout_prob must be at least 0 and below 1. Received: {dropout}")
+        _check_below_one("model.classifier_dropout_prob", self.model.classifier_dropout_prob)
 
     def metrics(self) -> dict[str, Better]:
         return choice_metrics(self.parts())
@@ -165,5 +157,10 @@ class MultipleChoiceConfig(TaskConfig):
         """What dev_middle.tfrecord and dev_high.tfrecord are called that are evaluated each for itself, too; [] for one, and
         for patterns, whose files are known with the data."""
         paths = self.validation_data.input_path
-        names = dict.fromkeys(source_name(path) for path in (paths.split(",") if isinstance(paths, str) else paths))
+        names = dict.fromkeys(set_stem(path) for path in (paths.split(",") if isinstance(paths, str) else paths))
         return [] if any(set(name) & set("*?[") for name in names) else part_names([*names])
+
+
+def _check_below_one(name: str, value: float) -> None:
+    if value >= 1:
+        raise UsageError(f"{name} must be at least 0 and below 1. Received: {value}")

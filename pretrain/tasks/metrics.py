@@ -55,9 +55,10 @@ def question_metrics(with_negative: bool, has_class: bool = False) -> dict[str, 
       with_negative: whether they may have no answer.
       has_class: whether the answer layer has a class for that.
     """
-    higher = ("span_accuracy", *_SQUAD, *(_SQUAD_WITH_NEGATIVE if with_negative else ()))
-    of_class = ("answer_class_accuracy",), ("answer_class_loss",)
-    return _declared(higher + of_class[0], "span_loss", *of_class[1]) if has_class else _declared(higher, "span_loss")
+    more = _SQUAD_WITH_NEGATIVE if with_negative else ()
+    if not has_class:
+        return _declared(("span_accuracy", *_SQUAD, *more), "span_loss")
+    return _declared(("span_accuracy", *_SQUAD, *more, "answer_class_accuracy"), "span_loss", "answer_class_loss")
 
 
 def choice_metrics(parts: Sequence[str] = ()) -> dict[str, Better]:

@@ -320,16 +320,17 @@ class _ReplicaContext:
             values = jax.tree.map(lambda value: jnp.asarray(value, jnp.float32), (loss, statistics))
             return loss if scale is None else loss * scale, (values, after)
 
+        # Sums over micro-steps are of float32.
+        differentiate = value_and_gradients(loss_of) if count == 1 else jax.value_and_grad(loss_of, has_aux=True)
+
         def one(other, index, micro):
             (_, (values, other)), gradients = differentiate(self.state["trainable"], other, index, micro)
             return other, (values, gradients)
 
         other = self.state["other"]
         if count == 1:
-            differentiate = value_and_gradients(loss_of)
             other, (values, gradients) = one(other, 0, batch)
         else:
-            differentiate = jax.value_and_grad(loss_of, has_aux=True)
             other, (values, gradients) = _sum_over(one, other, _cut_micro(batch, count), count)
         values = jax.lax.psum(values, AXIS)
         gradients = sum_over_replicas(gradients)

@@ -10,7 +10,7 @@ from hashlib import sha256
 from nlpdata.errors import NlpdataError
 from nlpdata.files.paths import AnyPath, file_size, open_binary
 from nlpdata.files.sets import split_shard
-from nlpdata.records.contract import choices_of_meta
+from nlpdata.records.contract import choices_of_meta, is_choice
 from nlpdata.records.reader import file_crc
 from nlpdata.records.verification.report import VerifyReport
 from nlpdata.records.verification.rules import RecordRules
@@ -70,7 +70,7 @@ def _check_statements(base: AnyPath, meta: Mapping, report: VerifyReport) -> Non
         found.append(f"num_labels is {labels}, its label_names are {len(names)}")
     if (choices := choices_of_meta(meta)) > 1 and labels is not None and labels != choices:
         found.append(f"num_labels is {labels}, its num_choices {choices}")
-    if str(meta.get("task_type")).endswith("_choice") and choices == 1:
+    if is_choice(meta) and choices == 1:
         found.append("num_choices is missing or below 2: multiple choice has so many sequences a record")
     for split, own in meta.get("splits", {}).items():
         widths = {width for name, _, width in own.get("features", []) if name in _SEQUENCES}
