@@ -69,11 +69,11 @@ def launches(text: str) -> list[str]:
 
 def described(line: str) -> str | None:
     """A sum or an exchange between the cards, or a matrix product of the backward pass; None: another op."""
-    if part := re.search(r"(.*) all-(reduce|gather)-(start|done)\(", line):
+    if part := re.search(r"(.*) (all-reduce|collective-permute)-(start|done)\(", line):
         results = part[1].rpartition("), ")[2] if part[3] == "start" else part[1]
         shapes = re.findall(r"[fb]\w*\[([\d,]*)\]", results)
         values = sum(math.prod(map(int, filter(None, shape.split(",")))) for shape in shapes)
-        what = {"reduce": "sum", "gather": "exchange"}[part[2]]
+        what = "sum" if part[2] == "all-reduce" else "exchange"
         return f"{what}, {values:,} values: {'begins' if part[3] == 'start' else 'is waited for'}"
     layer = re.search(r'op_name="[^"]*transpose\(jvp[^"]*/(layer_\d+/\w+)/', line)
     return layer and f"product of {layer[1]}" if "$lt$matmul" in line else None

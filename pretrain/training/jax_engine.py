@@ -1,10 +1,8 @@
 """The engine on JAX: one compiled step over a mesh of devices, which owns the state and gives it back when asked."""
 
 import logging
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,6 +17,7 @@ from pretrain.layers.fast_path import FastPath, fast_path
 from pretrain.optimizers.average import Average
 from pretrain.settings.schema import ExperimentConfig, RuntimeConfig
 from pretrain.training.engine import Engine
+from pretrain.training.jax_compilation import compiler_options, keep_compiled
 from pretrain.training.jax_devices import AXIS, find_devices
 from pretrain.training.jax_sums import sum_over_replicas, value_and_gradients
 from pretrain.training.state import (
@@ -38,8 +37,6 @@ _OF_MODEL = ("trainable", "other", "frozen")  # kinds of variables: updated, lef
 _WHOLE, _CUT = PartitionSpec(), PartitionSpec(AXIS)
 # Compute capabilities of the GPUs on which the kernels were compared with the plain path (benchmarks/README.md).
 _SHOWN_ON = ("9.0",)
-# cuBLAS was 3% of a step faster than the kernels that XLA makes by Triton.
-_COMPILER_OPTIONS = {"gpu": {"xla_gpu_enable_triton_gemm": False}}
 
 
 class JaxEngine(Engine):
@@ -58,7 +55,7 @@ class JaxEngine(Engine):
 
     def __init__(self, task: Any, config: ExperimentConfig, train_steps: int | None = None):
         self._task, self._runtime = task, config.runtime
-        _keep_compiled()
+        keep_compiled()
         self._devices = find_devices(config.runtime)
         self.host, self.replicas, self.device = self._devices.host, self._devices.count, self._devices.name
         self._micro_steps = config.trainer.gradient_accumulation_steps
@@ -155,7 +152,7 @@ class JaxEngine(Engine):
             mapped = jax.shard_map(
                 on_replica, mesh=self._devices.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
             )
-            options = _COMPILER_OPTIONS.get(self._devices.platform)
+            options = compiler_options(self._devices.platform, self._devices.count)
             self._compiled[what, path] = jax.jit(mapped, donate_argnums=donated, compiler_options=options)
         return self._compiled[what, path]
 
@@ -285,13 +282,6 @@ def describe_fast_path(path: FastPath | None, why_not: str, task: Any, runtime: 
         attention = attention if variant == "standard" else f"plain ({variant} has no kernel)"
         dropout, rest = "a counter hash in the kernels", "layer norm, activation and bias in kernels"
     return f"step: {runtime.mixed_precision_dtype}; attention: {attention}; dropout: {dropout}; fusion: {rest}"
-
-
-def _keep_compiled() -> None:
-    """Keeps compiled steps in JAX_COMPILATION_CACHE_DIR or the user's cache folder, so that the next run starts faster."""
-    if jax.config.jax_compilation_cache_dir is None:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        jax.config.update("jax_compilation_cache_dir", str(Path(base, "nlpdata", "jax")))
 
 
 def _local_part(values: jax.Array) -> np.ndarray:
