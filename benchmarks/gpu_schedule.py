@@ -3,9 +3,9 @@
     python benchmarks/gpu_schedule.py [--devices 2] [--layers 12] [--xla_flags=--xla_gpu_...]
 
 Needs Python with JAX for CUDA (`pip install 'jax[cuda13]'`), on any machine. BERT-base, batch 256 x 128 a card, bf16, the fast
-path. Prints the ops of the compiled step that are of interest, each with its place in the order of its launches: the sums
-of gradients over the cards, where each begins and where it is waited for, and the matrix products of each layer's backward pass.
-What it does not know is how long they take.
+path. Prints the ops of the compiled step that are of interest, each with its place in the order of its launches: the sums of
+gradients over the cards, which two cards exchange, where each begins and where it is waited for, and the matrix products of each
+layer's backward pass. What it does not know is how long they take.
 """
 
 import argparse

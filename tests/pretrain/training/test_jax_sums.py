@@ -10,7 +10,7 @@ from tests import warm_python
 pytest.importorskip("jax")
 
 # Prints for each case (replicas, narrow dtype, whether it recomputes activations) the dtypes of the gradients, and whether sums
-# and values are to the last bit those of psum and value_and_grad.
+# and values are on each replica, to the last bit, those of psum and value_and_grad.
 COMPARED = """
 import jax, jax.numpy as jnp, numpy as np, sys
 from jax.sharding import Mesh, PartitionSpec as P
@@ -46,7 +46,8 @@ def compare(replicas, narrow, checkpointing):
         return jax.lax.pmean(values, AXIS), [jax.lax.psum(each, AXIS) for each in gradients.values()]
 
     def on_replicas(function):
-        mapped = jax.shard_map(function, mesh=mesh, in_specs=P(AXIS), out_specs=P(), check_vma=False)
+        stacked = lambda x: jax.tree.map(lambda value: value[None], function(x))
+        mapped = jax.shard_map(stacked, mesh=mesh, in_specs=P(AXIS), out_specs=P(AXIS), check_vma=False)
         return jax.tree.leaves(jax.jit(mapped)(x))
 
     pairs = list(zip(on_replicas(ours), on_replicas(peer), strict=True))
