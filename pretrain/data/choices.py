@@ -86,6 +86,7 @@ class ChoiceData:
             "tokenizer_sha256": self._meta.get("tokenizer", {}).get("sha256"),
             "seq_length": self.length,
             "kind": KIND,
+            "num_choices": self.choices,
             "max_qa_length": options.get("max_qa_length"),
             "blank": options.get("blank"),
         }

@@ -209,4 +209,5 @@ def _read_metas(config: DataConfig, records: Records, name: str) -> dict:
 def _identity(meta: Mapping) -> dict:
     """What must be equal in all sets of records that are read together."""
     tokenizer = meta.get("tokenizer", {})
-    return {"tokenizer checksum": tokenizer.get("sha256"), "task_type": meta.get("task_type")}
+    named = {what: meta.get(what) for what in ("task_type", "num_choices")}
+    return {"tokenizer checksum": tokenizer.get("sha256"), **named}

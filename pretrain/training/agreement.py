@@ -23,6 +23,9 @@ _log = logging.getLogger(__name__)
 # Share of an embedding's rows that have a piece, up to which the others are worth a word: sizes are rounded up.
 _MOST_IN_USE = 0.9
 
+_SIZES = {"num_choices": "num_choices", "seq_length": "max_seq_length"}
+"""Facts about data that may differ between training and evaluation -> what records call them."""
+
 
 @dataclass(frozen=True)
 class RunData:
@@ -99,6 +102,7 @@ def report_changes(before: Mapping, now: Mapping) -> None:
         ("replicas", before.get("replicas"), now["replicas"]),
         ("versions", before.get("versions"), now["versions"]),
         *((f"train data's {name}", then.get(name), data.get(name)) for name in ("num_examples", "batch_size", "seed")),
+        *((f"the records' {told}", then.get(name), data.get(name)) for name, told in _SIZES.items()),
     ):
         if old is not None and old != new:
             _log.warning(
@@ -152,6 +156,22 @@ def refuse_tokenizer_of_other_weights(task: TaskConfig, data: RunData, source: s
         file, use = tokenizer_entry(getattr(task, name), each.name)
         allow = getattr(task, "allow_other_tokenizer", False)
         refuse_other_tokenizer(f"the records of {each.name}", use, file, source, allow)
+
+
+def other_sizes(trained: Mapping, evaluated: Mapping, whose: str) -> str | None:
+    """What to tell of evaluation records of another length, or with another number of choices; None where they are alike, or where
+    one of the two does not say.
+
+    Args:
+      trained, evaluated: facts about the data: the checkpoint's or Batches.facts, and Batches.facts.
+      whose: which records `trained` are facts about, e.g. "task.train_data".
+    """
+    pairs = {told: (trained.get(what), evaluated.get(what)) for what, told in _SIZES.items()}
+    differ = {told: pair for told, pair in pairs.items() if None not in pair and pair[0] != pair[1]}
+    if not differ:
+        return None
+    old, new = (" and ".join(f"{told} {pair[at]}" for told, pair in differ.items()) for at in (0, 1))
+    return f"the records of task.validation_data have {new}, those of {whose} {old}: the scores are of examples of another size"
 
 
 def refuse_other_labels(before: Mapping, now: Mapping) -> None:

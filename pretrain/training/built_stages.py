@@ -8,7 +8,7 @@ from nlpdata.errors import UsageError
 from pretrain.registry import TASKS
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.tasks.task import Task
-from pretrain.training.agreement import RunData, refuse_other_stage, refuse_records_of_two_tokenizers
+from pretrain.training.agreement import RunData, other_sizes, refuse_other_stage, refuse_records_of_two_tokenizers
 from pretrain.training.checks import EVALUATIONS, check_experiment, warn_of_known_data, with_metric
 from pretrain.training.stages import Span, count_steps, of_stage, spans
 
@@ -48,6 +48,8 @@ def build_stages(run: ExperimentConfig, configs: Sequence[ExperimentConfig], mod
             stages.append(_build_stage(config, mode))
             if number:
                 refuse_other_stage(configs[0].task, config.task, stages[0].data, stages[number].data)
+    for about in dict.fromkeys(filter(None, (_other_sizes(stage.data) for stage in stages))):
+        _log.info(about)
     steps = None
     if trains:
         stages, steps = _with_spans(run, stages)
@@ -67,6 +69,12 @@ def _build_stage(config: ExperimentConfig, mode: str) -> Stage:
     data = RunData(train, task.build_inputs(given) if evaluates else None)
     refuse_records_of_two_tokenizers(config.task, data)
     return Stage(config, task, data)
+
+
+def _other_sizes(data: RunData) -> str | None:
+    if data.train is None or data.validation is None:
+        return None
+    return other_sizes(data.train.facts, data.validation.facts, "task.train_data")
 
 
 def _with_spans(run: ExperimentConfig, stages: list[Stage]) -> tuple[list[Stage], int]:

@@ -10,7 +10,7 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.reports.run_facts import CHECKPOINTS
 from pretrain.converters import native, places
 from pretrain.converters.report import refuse_missing
-from pretrain.training.agreement import refuse_other_labels, refuse_tokenizer_of_other_weights
+from pretrain.training.agreement import other_sizes, refuse_other_labels, refuse_tokenizer_of_other_weights
 from pretrain.training.built_stages import Stage, build_stages, check_batch_sizes
 from pretrain.training.checkpoints import Checkpoints, Found, read
 from pretrain.training.following import CheckpointFeed
@@ -27,6 +27,7 @@ class EvaluationRun(OpenRun):
     """The modes eval, eval_all and continuous_eval."""
 
     _told_of_average = False
+    _told_of_sizes: str | None = None
 
     def execute(self) -> dict[str, float]:
         """Evaluates what the mode says; returns the metrics of the last evaluation ({} where there was none)."""
@@ -85,6 +86,7 @@ class EvaluationRun(OpenRun):
         folder, info, arrays = found
         self._open(self._stage_of(info))
         self.refuse_other_data(folder, info, "the run has its own, evaluated is")
+        self._tell_of_sizes(info)
         if self._evaluates_average(info):
             if not self._told_of_average:
                 _log.info(f"the average of the weights is evaluated ({_EVALUATE})")
@@ -109,9 +111,17 @@ class EvaluationRun(OpenRun):
         refuse_tokenizer_of_other_weights(task, data, start)
         if own:
             refuse_other_labels(own[1].get("data", {}), data.own.facts)
+            self._tell_of_sizes(own[1])
         refuse_missing(self.stage.task.initialize(self.engine.model), self.engine.model, "the evaluation")
         _log.warning(f"step 0: {self.model_dir} holds no checkpoint; {start} is evaluated, as it was loaded")
         return {"step": 0}
+
+    def _tell_of_sizes(self, info: Mapping[str, Any]) -> None:
+        """Says where the records have other sizes than those that a checkpoint has learned from; once for equal ones."""
+        about = other_sizes(info.get("data", {}), self.stage.data.own.facts, "its training")
+        if about and about != self._told_of_sizes:
+            _log.info(about)
+        self._told_of_sizes = about
 
     def _open(self, stage: Stage) -> None:
         if self.engine is None or stage is not self.stage:

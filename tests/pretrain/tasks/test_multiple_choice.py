@@ -75,27 +75,45 @@ def test_losses_and_a_step_equal_numpy(tmp_path):
     assert after[HEAD[1]] == pytest.approx(before[HEAD[1]], abs=1e-6)  # a softmax does not see what all logits share
 
 
+def two_choices(path, seed):
+    """20 records of two choices of 24 tokens: the right one and one next to it."""
+    columns = choice_examples(20, seed)
+    labels = columns.pop("label_ids")[:, 0]
+    first, rows = (labels == 2).astype(int), np.arange(20)[:, None]
+    columns = {
+        name: values.reshape(20, CHOICES, LENGTH)[rows, first[:, None] + [0, 1], :24].reshape(20, -1)
+        for name, values in columns.items()
+    }
+    columns["label_ids"] = (labels - first)[:, None]
+    meta = {"task_type": "bert_choice", "num_choices": 2, "num_labels": 2, "max_seq_length": 24, "label_names": []}
+    return write(path, columns, meta), columns
+
+
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory):
-    """(configuration, model_dir, metrics) of a run of 40 steps; four of the 20 answers of dev_high are wrong."""
+    """(configuration, model_dir, metrics, what was said) of a run of 40 steps, evaluated on records of another size.
+
+    Four of the 20 answers of dev_high are wrong."""
     folder = tmp_path_factory.mktemp("learned")
-    train, middle, high = (
-        choice_records(folder / f"{name}.tfrecord", count, seed)
-        for name, count, seed in (("train", 64, 0), ("dev_middle", 20, 5), ("dev_high", 20, 9))
-    )
-    columns = choice_examples(20, seed=9)
-    columns["label_ids"][:4] = (columns["label_ids"][:4] + 1) % CHOICES
+    train = choice_records(folder / "train.tfrecord", 64)
+    middle, _ = two_choices(folder / "dev_middle.tfrecord", 5)
+    high, columns = two_choices(folder / "dev_high.tfrecord", 9)
+    columns["label_ids"][:4] = 1 - columns["label_ids"][:4]
     write(high, columns)
     config = choice_experiment(
         train, f"{middle},{high}", train_steps=40, summary_interval=1, steps_per_loop=1, log_example_digest=True
     )
-    return config, folder / "run", run_experiment(config, folder / "run", "train_and_eval")
+    with messages() as said:
+        metrics = run_experiment(config, folder / "run", "train_and_eval")
+    return config, folder / "run", metrics, said
 
 
 @pytest.mark.slow
 def test_it_learns_from_chance_to_full_marks(learned):
-    """And what it says of two files, and of the choices."""
-    config, model_dir, metrics = learned
+    """And what it says of two files, of the choices, and of records that are not as those it learned from."""
+    config, model_dir, metrics, said = learned
+    sizes = "have num_choices 2 and max_seq_length 24, those of task.train_data num_choices 3 and max_seq_length 32"
+    assert len([line for line in said if f"the records of task.validation_data {sizes}: " in line]) == 1
     assert config.task.parts() == ["middle", "high"]
     assert metrics["accuracy_middle"] == 1.0
     assert metrics["accuracy_high"] == pytest.approx(0.8)
@@ -104,7 +122,7 @@ def test_it_learns_from_chance_to_full_marks(learned):
     assert losses[0] == pytest.approx(np.log(CHOICES), abs=0.1)
     assert losses[-1] < 0.1
     report = json.loads((model_dir / "eval_report.json").read_text())
-    assert (report["kind"], [each["name"] for each in report["classes"]]) == ("choice", ["0", "1", "2"])
+    assert (report["kind"], [each["name"] for each in report["classes"]]) == ("choice", ["0", "1"])
     assert sorted(error["record"] for error in report["errors"]) == [20, 21, 22, 23]
     _, info = native.locate_info(model_dir)
     assert (info["data"]["kind"], info["data"]["seq_length"]) == ("choice", LENGTH)
@@ -112,7 +130,7 @@ def test_it_learns_from_chance_to_full_marks(learned):
 
 @pytest.mark.slow
 def test_a_run_in_two_calls_equals_one_in_a_single_call(learned, tmp_path):
-    config, model_dir, metrics = learned
+    config, model_dir, metrics, _ = learned
     run_experiment(changed(config, "trainer", steps_a_call=17), tmp_path / "parts", "train")
     other = changed(config, "task.validation_data", global_batch_size=9)
     assert run_experiment(other, tmp_path / "parts", "train_and_eval") == pytest.approx(metrics, rel=1e-6)
@@ -196,6 +214,10 @@ def test_what_does_not_fit_is_refused(tmp_path):
         columns[name][15, place] = 0
         write(tmp_path / "a.tfrecord", columns, {"task_type": "bert_choice", "num_choices": 3})
         refused(config, f"record 15: choice 1 of 3 {words}; it is at number 32", DataError)
+    choice_records(tmp_path / "b.tfrecord", 16, num_choices=2, max_seq_length=48)
+    choice_records(tmp_path / "a.tfrecord", 16)
+    paths = f"{tmp_path}/a.tfrecord,{tmp_path}/b.tfrecord"
+    refused(changed(config, "task.train_data", input_path=paths), "mixes records that differ in num_choices: .*3, .*2")
     choice_records(tmp_path / "a.tfrecord", 16, num_choices=1)
     refused(config, "num_choices of the meta file is 1, expected 2 to 64", DataError)
     choice_records(tmp_path / "a.tfrecord", 16, task_type="bert_classification")

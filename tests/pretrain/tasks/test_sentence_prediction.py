@@ -94,14 +94,23 @@ def test_the_score_depends_neither_on_the_batch_nor_on_replicas(trained, tmp_pat
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "metric"), [("regression", "pearson"), ("multilabel", "f1")])
 def test_other_kinds_learn_too_and_are_known_again(tmp_path, kind, metric):
-    """A run that is read again knows its kind without being told (IntelLabs/nlp-architect PR 95 lost it)."""
-    config = sentence_experiment(records(tmp_path / "train.tfrecord", 48, kind), steps=250)
+    """A run that is read again knows its kind without being told (IntelLabs/nlp-architect PR 95 lost it), and scores longer records
+    of the same examples the same, which it says."""
+    encoder = tiny("bert", dropout=0.0, max_position_embeddings=40)
+    config = sentence_experiment(records(tmp_path / "train.tfrecord", 48, kind), steps=250, encoder=encoder)
     metrics = run_experiment(config, tmp_path / "run", "train_and_eval")
     assert metrics[metric] > 0.97
     assert config.task.kind is None
+    columns = {
+        name: np.pad(values, ((0, 0), (0, 8))) if values.shape[1] == 32 else values
+        for name, values in examples(48, kind).items()
+    }
+    longer = write(tmp_path / "longer.tfrecord", columns, meta(kind, max_seq_length=40))
     few = changed(config, "trainer", evaluation_errors=3)
+    few = changed(few, "task.validation_data", input_path=str(longer))
     with messages() as said:
         assert run_experiment(few, tmp_path / "run", "eval") == pytest.approx(metrics, rel=1e-6)
+    assert [line for line in said if "max_seq_length 40, those of its training max_seq_length 32" in line]
     assert any(line.startswith("report of the evaluation") and "eval_errors.tsv" in line for line in said)
     report = json.loads((tmp_path / "run" / "eval_report.json").read_text())
     assert report["kind"] == kind
