@@ -184,11 +184,6 @@ def open_dataset(inputs: Sequence[str], options: "FinetuningOptions") -> Dataset
             f"{opt('task')} is missing, e.g. {opt('task', 'mrpc')} {opt('input', 'glue/MRPC')} (or {opt('tfds', 'NAME')})."
         )
     name = find_dataset(options.task)
-    for option in ("delimiter", "encoding"):
-        if getattr(options, option) is not None and name not in OWN_FILES and DATASETS.is_built_in(name):
-            raise UsageError(
-                f"{opt(option)} is for your own files ({', '.join(OWN_FILES)}); the files of {opt('task', name)} have one form."
-            )
     if DATASETS.is_built_in(name):
         return DATASETS.get(name)(name, inputs, options)
     with users_code(f"{opt('task', name)} cannot be imported"):

@@ -7,6 +7,7 @@ from nlpdata.errors import UsageError, opt
 from nlpdata.files import PathName, PathNames
 from nlpdata.finetuning.datasets import find_dataset, plain_name
 from nlpdata.finetuning.label_names import given_labels
+from nlpdata.finetuning.uses import refuse_unused
 from nlpdata.options import (
     ACCEPT_LOSS_HELP,
     MOST_SEED,
@@ -134,6 +135,7 @@ class FinetuningOptions(RecordOptions):
         if self.blank is None and kind == "race":
             object.__setattr__(self, "blank", "_")
         check_bounds(self)
+        refuse_unused(self)
         if not 0 <= self.eval_fraction < 1:
             raise UsageError(f"{opt('eval_fraction')} must be in [0, 1). Received: {self.eval_fraction}.")
         if self.eval_fraction and self.dev_input:
@@ -146,12 +148,6 @@ class FinetuningOptions(RecordOptions):
 
     def _check_drop_labels(self) -> None:
         dropped = given_labels(self.drop_labels, "drop_labels")
-        kind = self.task and find_dataset(self.task)
-        if kind in ("squad", "race", "swag", "choice", "multilabel"):
-            what = "several labels a row" if kind == "multilabel" else "no labels"
-            raise UsageError(
-                f"{opt('drop_labels')} leaves out rows by their one label; {opt('task', kind)} has {what}."
-            )
         both = [name for name in given_labels(self.labels) if name in dropped]
         if both:
             raise UsageError(

@@ -46,7 +46,7 @@ def open_tabular(name: str, inputs: Sequence[str], options: FinetuningOptions) -
     kind = _KINDS.get(name, name)
     sources = {split: _source(path, name, options) for split, path in files.items()}
     readers = {split: _reader(split, source, name, options) for split, source in sources.items()}
-    labels = _given_labels(kind, options)
+    labels = given_labels(options.labels or None) or None
     if kind not in ("regression", "choice") and labels is None:
         if train is None:
             raise UsageError(f"{opt('labels')} is missing: without training rows the label names must be given.")
@@ -236,14 +236,6 @@ def _count_choices(source: _Source, rows: Rows, options: FinetuningOptions) -> i
             else f"{source.path}: holds no rows"
         )
     return found.most_common(1)[0][0]
-
-
-def _given_labels(kind: str, options: FinetuningOptions) -> tuple[str, ...] | None:
-    if not options.labels:
-        return None
-    if kind in ("regression", "choice"):
-        raise UsageError(f"{opt('labels')}: {opt('task', kind)} has numbers, not labels.")
-    return given_labels(options.labels)
 
 
 def _discover(path: Path, rows: Rows, kind: str, options: FinetuningOptions) -> tuple[str, ...]:

@@ -228,4 +228,4 @@ def test_a_name_that_is_too_long_for_a_file_system(name):
         ):
             nlpdata.create_finetuning(**given | {name: value})
     with pytest.raises(UsageError, match="does not exist"):
-        nlpdata.create_finetuning(**given, labels="x" * 300)
+        nlpdata.create_finetuning(**given | {"task": "classification"}, labels="x" * 300)

@@ -183,11 +183,6 @@ def test_options_that_cannot_be(tmp_path, make):
             {"choice_columns": "a,,b"},
             r"choice_columns: expected one name, or up to 64 different ones .* Received: 'a,,b'",
         ),
-        ({**COLUMNS, "labels": "x,y"}, "labels: task='choice' has numbers, not labels"),
-        (
-            {**COLUMNS, "drop_labels": "x"},
-            "drop_labels leaves out rows by their one label; task='choice' has no labels",
-        ),
         ({**COLUMNS, "header": False}, "column is a number from 0"),
     ):
         with pytest.raises(UsageError, match=message):

@@ -175,11 +175,6 @@ def test_options_that_no_file_can_have(tmp_path, options, words):
         )
 
 
-def test_datasets_with_one_form_take_no_delimiter(tmp_path):
-    with pytest.raises(UsageError, match="encoding is for your own files"):
-        nlpdata.create_finetuning(str(tmp_path), str(tmp_path / "out"), "vocab.txt", task="mrpc", encoding="cp1252")
-
-
 def test_a_nul_byte_joins_no_rows(tmp_path, make, caplog):
     """Of what the csv module makes of it, nothing is used."""
     path = tmp_path / "a.csv"

@@ -187,7 +187,6 @@ def test_a_marker_is_reported_and_can_be_left_out(tmp_path, make, vocab, capsys)
         ({"drop_labels": "a,a"}, "drop_labels: names must be different"),
         ({"labels": "1,1.0"}, "labels: names must be different"),
         ({"labels": "a,b", "drop_labels": "b"}, "both name 'b'"),
-        ({"task": "multilabel", "drop_labels": "b"}, "task='multilabel' has several labels a row"),
     ],
 )
 def test_wrong_options(tmp_path, make, options, message):
