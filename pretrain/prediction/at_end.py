@@ -5,16 +5,15 @@ questions, predictions.json, nbest_predictions.json and null_odds.json, with the
 """
 
 import logging
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from nlpdata.errors import UsageError
-from nlpdata.files.json_files import read_object, write_file
+from nlpdata.files.json_files import write_file
 from nlpdata.finetuning.datasets import find_dataset
 from nlpdata.finetuning.glue import LAYOUTS
-from nlpdata.finetuning.squad import is_named_squad, load_squad
+from nlpdata.finetuning.squad import is_named_squad
 from nlpdata.tokenizers import load_tokenizer
 from pretrain.data.tokenizers import tokenizer_entry
 from pretrain.settings.flags import as_flag
@@ -83,7 +82,7 @@ def check_tokenizer(values: Mapping[str, Any], config: ExperimentConfig) -> None
 
 
 def predict_at_end(path: Path, model_dir: str, values: Mapping[str, Any], batch_size: int = 32) -> None:
-    """Writes the predictions for a file into the model_dir, in place of earlier ones; reports the score where it is known.
+    """Writes the predictions for a file into the model_dir, in place of earlier ones.
 
     Args:
       path: as file_to_predict returns it.
@@ -109,8 +108,6 @@ def predict_at_end(path: Path, model_dir: str, values: Mapping[str, Any], batch_
     )
     if not is_questions:
         write_submission(output, Path(model_dir, _SUBMISSION))
-    elif metrics := score(path, output):
-        _log.info(f"score of {path}: " + "  ".join(f"{name} {value:.6g}" for name, value in metrics.items()))
 
 
 def write_submission(results: Path, submission: Path) -> None:
@@ -134,32 +131,3 @@ def _tokenizer(given: str | None, model_dir: str) -> str | None:
 
     own = find_tokenizer(model_dir) if given else None
     return None if given and own and load_tokenizer(own).sha256 == load_tokenizer(given).sha256 else given
-
-
-def score(path: Path, folder: Path) -> dict[str, float]:
-    """The metrics of the answers in a folder (pretrain.evaluation.squad.squad_metrics); {} where no answer is known.
-
-    Args:
-      path: SQuAD's JSON. Questions that were not predicted count as wrong.
-      folder: with predictions.json and, where questions may have no answer, null_odds.json and nbest_predictions.json.
-    """
-    from pretrain.evaluation.squad import squad_metrics
-
-    golds, known = {}, False
-    for entry in load_squad(path)["data"]:
-        for paragraph in entry["paragraphs"]:
-            for question in paragraph["qas"]:
-                answers = [] if question.get("is_impossible") else question.get("answers") or []
-                golds[str(question["id"])] = [answer["text"] for answer in answers]
-                known = known or "answers" in question or "is_impossible" in question
-    if not known:
-        return {}
-    final = read_object(folder / "predictions.json")
-    if not (folder / "null_odds.json").exists():
-        return squad_metrics(golds, final)
-    nbest, odds = (read_object(folder / name) for name in ("nbest_predictions.json", "null_odds.json"))
-    best = {key: next((each["text"] for each in entries if each["text"]), "") for key, entries in nbest.items()}
-    threshold = max(
-        (odds[key] for key, text in final.items() if text), default=-math.inf
-    )  # the least that gives `final`
-    return squad_metrics(golds, best, odds, threshold)

@@ -20,6 +20,7 @@ from pretrain.converters.load import load_model
 from pretrain.converters.same_tokenizer import own_tokenizer, refuse_other_tokenizer
 from pretrain.data.tokenizers import tokenizer_entry
 from pretrain.evaluation.squad_answers import Answers
+from pretrain.prediction.answer_scoring import AnswerScoring
 from pretrain.prediction.batching import Batching
 from pretrain.prediction.computation import logits_of
 from pretrain.prediction.inputs import RECORDS, SQUAD, Input, form_of_input, open_input
@@ -62,7 +63,7 @@ class Predicted:
       seconds: of reading, computing and writing.
       counters: of the rows: "rows" read, "truncated" (with "tokens_truncated"), "empty" and "unmasked" ones, without prediction.
       dropped: rows that cannot be used, by reason (on_bad_row skip).
-      scores: metrics of the comparison with labels; {} without label_column.
+      scores: metrics of the comparison with the labels of label_column, or with the answers that SQuAD's JSON has; {} without.
     """
 
     output: str
@@ -103,7 +104,7 @@ def predict(
     """Writes the predictions of a model for a file. Memory does not grow with the file, but for SQuAD's JSON and format squad.
 
     With label_column they are compared with the labels of the file, and a report is written next to the output X.tsv:
-    X_report.json, X_report.tsv and X_errors.tsv (pretrain.evaluation.report).
+    X_report.json, X_report.tsv and X_errors.tsv (pretrain.evaluation.report). Answers are compared with those of SQuAD's JSON.
 
     Args:
       model_dir: checkpoint of the model, as for pretrain.load.
@@ -155,7 +156,9 @@ def predict(
         format = format or ("squad" if form.name in (SQUAD, RECORDS) else format_of_name(output))
         check_format(format, facts.head)
         check_output(path, Path(output), format == "squad", overwrite, dry_run)
-        scoring = scoring_of(facts, Path(output), overwrite) if label_column is not None else None
+        scoring: Scoring | AnswerScoring | None = None
+        if label_column is not None:
+            scoring = scoring_of(facts, Path(output), overwrite)
         length = length_of(facts, max_seq_length)
         own = _tokenizer(facts, path, form, tokenizer, allow_other_tokenizer)
         source = open_input(path, form, options, facts, progress or dry_run)
@@ -166,8 +169,10 @@ def predict(
         batching = Batching(logits_of(model, facts.head), batch_size, length, shown.report)
         predictor = make_predictor(batching, facts, own, top_k=top_k, answers=answers)
         if dry_run:
-            reports = [] if scoring is None else scoring.paths
+            reports = scoring.paths if isinstance(scoring, Scoring) else []
             return rehearse(source, predictor, _results, format, path, Path(output), reports)
+        if source.golds is not None and isinstance(predictor, QuestionPredictor):
+            scoring = AnswerScoring(source.golds, predictor.with_negative, answers.null_score_diff_threshold)
         count, took = _write(source, predictor, format, Path(output), shown, scoring)
     _report(predictor, source, length)
     scores = scoring.tell() if scoring is not None else {}
@@ -184,15 +189,20 @@ def _tokenizer(facts: Facts, path: Path, form: TableForm, given: PathName | None
 
 
 def _write(
-    source: Input, predictor: Predictor, format: str, output: Path, shown: "_Shown", scoring: Scoring | None
+    source: Input,
+    predictor: Predictor,
+    format: str,
+    output: Path,
+    shown: "_Shown",
+    scoring: Scoring | AnswerScoring | None,
 ) -> tuple[int, float]:
     """Returns the number of predictions and the seconds that they took."""
     start = time.monotonic()
     if format == "squad":
         assert isinstance(predictor, QuestionPredictor)
-        count = _write_answers(_answers(source, predictor), predictor, output)
+        count = _write_answers(_answers(source, predictor, scoring), predictor, output)
     else:
-        count = _write_rows(_results(source, predictor), predictor, format, output, scoring)
+        count = _write_rows(_results(source, predictor, scoring), predictor, format, output, scoring)
     shown.close()
     took = time.monotonic() - start
     rows = f"{count:,} row{'s' if count != 1 else ''}"
@@ -225,14 +235,19 @@ class _Shown:
         self._progress.close()
 
 
-def _answers(source: Input, predictor: QuestionPredictor) -> Iterator[tuple[Asked, Answers]]:
+def _answers(
+    source: Input, predictor: QuestionPredictor, scoring: Scoring | AnswerScoring | None = None
+) -> Iterator[tuple[Asked, Answers]]:
     windows = predictor.windows(source.rows) if source.windows is None else source.windows
-    return predictor.answers(windows)
+    answers = predictor.answers(windows)
+    return scoring.watched(answers) if isinstance(scoring, AnswerScoring) else answers
 
 
-def _results(source: Input, predictor: Predictor) -> Iterator[tuple[Asked, dict]]:
+def _results(
+    source: Input, predictor: Predictor, scoring: Scoring | AnswerScoring | None = None
+) -> Iterator[tuple[Asked, dict]]:
     if isinstance(predictor, QuestionPredictor):
-        return predictor.results(_answers(source, predictor))
+        return predictor.results(_answers(source, predictor, scoring))
     return predictor(source.rows)
 
 
@@ -241,7 +256,7 @@ def _write_rows(
     predictor: Predictor,
     format: str,
     output: Path,
-    scoring: Scoring | None = None,
+    scoring: Scoring | AnswerScoring | None,
 ) -> int:
     header, lines_of = row_lines(predictor, format)
     count = 0
@@ -251,7 +266,7 @@ def _write_rows(
         for asked, result in results:
             for line in lines_of(asked.name, result):
                 write(line)
-            if scoring is not None:
+            if isinstance(scoring, Scoring):
                 scoring.add(asked, result)
             count += 1
         counters = predictor.counters

@@ -10,7 +10,7 @@ from nlpdata.files import PathName
 from nlpdata.files.compression import plain_file_name
 from nlpdata.finetuning.batches import Tally
 from nlpdata.finetuning.datasets import BadRow
-from nlpdata.finetuning.squad import Note, Paragraph, is_named_squad, read_squad
+from nlpdata.finetuning.squad import Note, Paragraph, Question, is_named_squad, read_squad
 from nlpdata.finetuning.tables import TableForm, count_rows
 from pretrain.prediction.batching import Example
 from pretrain.prediction.predictor import Facts
@@ -41,6 +41,7 @@ class Input:
       rows: the rows, where there are no windows.
       windows: those of records.
       negative: whether questions may have no answer, as the file says; None where it does not.
+      golds: question id -> the texts of its answers, of SQuAD's JSON; None where no answer is known.
     """
 
     tally: Tally
@@ -48,6 +49,7 @@ class Input:
     rows: Iterable[Row] = ()
     windows: Iterable[Example] | None = None
     negative: bool | None = None
+    golds: dict[str, list[str]] | None = None
 
 
 def form_of_input(given: PathName, options: InputOptions, facts: Facts) -> tuple[Path, TableForm]:
@@ -99,8 +101,9 @@ def open_input(path: Path, form: TableForm, options: InputOptions, facts: Facts,
         total, negative, windows = windows_of_records(str(path), facts.encoder)
         return Input(tally, total, windows=windows, negative=negative)
     if form.name == SQUAD:
-        questions, negative = _squad_rows(path, tally)
-        return Input(tally, len(questions), _some(iter(questions), path, QUESTIONS), negative=negative)
+        questions, negative, golds = _squad_rows(path, tally)
+        rows = _some(iter(questions), path, QUESTIONS)
+        return Input(tally, len(questions), rows, negative=negative, golds=golds)
     kind = kind_of_rows(facts.head)
     rows = _good(read_rows(path, form, options, kind), tally)
     if options.label_column is not None and facts.head == "choice":
@@ -126,17 +129,29 @@ def _some(rows: Iterator[Row], path: Path, kind: Kind) -> Iterator[Row]:
     return chain([first], rows)
 
 
-def _squad_rows(path: Path, tally: Tally) -> tuple[list[Row], bool]:
-    """(the questions of SQuAD's JSON, whether some have no answer)."""
+def _squad_rows(path: Path, tally: Tally) -> tuple[list[Row], bool, dict[str, list[str]] | None]:
+    """(the questions of SQuAD's JSON, whether some have no answer, the texts of the answers; None where none is known)."""
     rows: list[Row] = []
+    golds: dict[str, list[str]] = {}
     impossible = False
     for item in read_squad(path, "test", None):
         if isinstance(item, BadRow):
             tally.drop(item)
         elif isinstance(item, Paragraph):
             rows += [Row(each.id, each.text, item.context, len(rows) + 1) for each in item.questions]
+            golds |= {each.id: _texts(each, path, tally) for each in item.questions}
             impossible = impossible or any(each.impossible for each in item.questions)
         else:
             assert isinstance(item, Note)
             tally.note(item)
-    return rows, impossible
+    return rows, impossible, golds if impossible or any(golds.values()) else None
+
+
+def _texts(question: Question, path: Path, tally: Tally) -> list[str]:
+    """The texts of a question's answers. What is not one is noted: it is not needed to predict."""
+    texts = [each.get("text") if isinstance(each, dict) else None for each in question.answers]
+    good = [text for text in texts if isinstance(text, str)]
+    if len(good) < len(texts):
+        what = f"an answer of question {question.id[:60]} has no text, and is not compared with"
+        tally.note(Note("no_answer", f"{path}: {what}"))
+    return good

@@ -68,8 +68,8 @@ def scoring_of(facts: Facts, output: Path, overwrite: bool) -> "Scoring":
     """
     if facts.head not in ("classifier", CHOICE):
         raise UsageError(
-            f"{opt('label_column')}: labels are those of texts, and this model predicts something else. An evaluation scores "
-            "answers to questions."
+            f"{opt('label_column')}: labels are those of texts, and this model predicts something else. Answers to the "
+            "questions of SQuAD's JSON are compared with those that it has, without this option."
         )
     place = None if is_device(output) or is_standard_output(output) else output.with_suffix("")
     there = next((path for path in report_paths(place) if path.exists()), None) if place else None

@@ -254,7 +254,7 @@ run here, the test set follows: `test_results.tsv` has the scores, `submit_resul
             text="The answers of `--predict_file` are scored as the official script does, if the file has them.",
             old=_SQUAD_RUN.format(batch=48, rate="1e-5", more=""),
             stand_ins=_OWN_WEIGHTS | {"--train_batch_size=48": "--train_batch_size=8"},
-            prints=(r"^experiment: albert/squad", r"^score of SQuAD/dev-v1.1.json: exact_match [\d.]+  f1 [\d.]+$"),
+            prints=(r"^experiment: albert/squad", r"^score of \d+ questions?: exact_match [\d.]+  f1 [\d.]+$"),
             writes=("squad_out_v1.1/predictions.json", "squad_out_v1.1/nbest_predictions.json"),
         ),
         Step(
@@ -273,7 +273,7 @@ without that layer, how much better no answer scores than the best one.
             new=_SQUAD_2.replace("python run_squad.py", "pretrain run --answer_layer=conditional"),
             stand_ins=_OWN_WEIGHTS
             | {"--train_batch_size=24": "--train_batch_size=8", "--max_seq_length=384": "--max_seq_length=96"},
-            prints=(r"^score of SQuAD/dev-v2.0.json: .*HasAns_f1 [\d.]+ .*NoAns_f1 [\d.]+ ",),
+            prints=(r"^score of \d+ questions?: .*HasAns_f1 [\d.]+ .*NoAns_f1 [\d.]+ ",),
             writes=("squad_out_v2.0/predictions.json", "squad_out_v2.0/null_odds.json"),
             check=_answered,
         ),

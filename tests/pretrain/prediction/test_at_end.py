@@ -1,12 +1,9 @@
-"""What a run predicts at its end: which file, and the score of the answers."""
-
-import json
-from pathlib import Path
+"""What a run predicts at its end: which file, and what it leaves."""
 
 import pytest
 
-from nlpdata.errors import DataError, UsageError
-from pretrain.prediction.at_end import check_tokenizer, file_to_predict, score, write_submission
+from nlpdata.errors import UsageError
+from pretrain.prediction.at_end import check_tokenizer, file_to_predict, write_submission
 from tests.messages import messages
 from tests.pretrain.runs import experiment
 
@@ -97,49 +94,3 @@ def test_a_submission_for_glue(tmp_path):
         write_submission(results, submission)
     assert notes[-1].endswith("row 4 has no prediction, and GLUE's server takes one for every row")
     assert not submission.exists()
-
-
-def give_questions(path: Path, questions: list[dict]) -> None:
-    content = {"data": [{"paragraphs": [{"context": "the red fox and a blue owl", "qas": questions}]}]}
-    path.write_text(json.dumps(content))
-
-
-def test_the_score_of_answers(tmp_path):
-    """As evaluate-v1.1.py: the best of the gold answers; what was not predicted is wrong."""
-    path = tmp_path / "dev.json"
-    questions = [
-        {"id": "1", "question": "q", "answers": [{"text": "a fox"}, {"text": "The red fox"}]},
-        {"id": "2", "question": "q", "answers": [{"text": "blue owl"}]},
-        {"id": 3, "question": "q", "answers": [{"text": "fox"}]},
-        {"id": "4", "question": "q", "answers": [{"text": "owl"}]},
-    ]
-    give_questions(path, questions)
-    (tmp_path / "predictions.json").write_text(json.dumps({"1": "red fox", "2": "owl", "3": "fox"}))
-    assert score(path, tmp_path) == pytest.approx({"exact_match": 50, "f1": 100 * (1 + 2 / 3 + 1) / 4})
-    give_questions(path, [{"id": "1", "question": "q"}])
-    assert score(path, tmp_path) == {}
-    (tmp_path / "predictions.json").unlink()
-    give_questions(path, questions)
-    with pytest.raises(DataError, match=r"predictions\.json: cannot be read"):
-        score(path, tmp_path)
-
-
-def test_the_score_of_questions_that_may_have_no_answer(tmp_path):
-    """As evaluate-v2.0.py, at the threshold that made predictions.json, whichever that was."""
-    path = tmp_path / "dev.json"
-    questions = [
-        {"id": "1", "question": "q", "answers": [{"text": "red fox"}]},
-        {"id": "2", "question": "q", "answers": [], "is_impossible": True},
-        {"id": "3", "question": "q", "answers": [], "is_impossible": True},
-    ]
-    give_questions(path, questions)
-    nbest = {key: [{"text": ""}, {"text": text}] for key, text in (("1", "fox"), ("2", "owl"), ("3", "owl"))}
-    (tmp_path / "nbest_predictions.json").write_text(json.dumps(nbest))
-    (tmp_path / "null_odds.json").write_text(json.dumps({"1": 1.5, "2": 1.0, "3": 4.0}))
-    (tmp_path / "predictions.json").write_text(json.dumps({"1": "fox", "2": "owl", "3": ""}))
-    found = score(path, tmp_path)
-    expected = {"exact_match": 100 / 3, "f1": 100 * (2 / 3 + 1) / 3, "HasAns_f1": 200 / 3, "NoAns_f1": 50}
-    assert {name: found[name] for name in expected} == pytest.approx(expected)
-    assert (found["best_exact"], found["best_exact_thresh"]) == pytest.approx((200 / 3, 0))
-    (tmp_path / "predictions.json").write_text(json.dumps({"1": "", "2": "", "3": ""}))
-    assert score(path, tmp_path)["exact_match"] == pytest.approx(200 / 3)

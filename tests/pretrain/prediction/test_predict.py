@@ -260,7 +260,8 @@ def test_answers_to_the_questions_of_a_json_file(tmp_path):
     stored(task, tmp_path / "model", config.task.model.encoder, windows, **facts)
     vocabulary = str(tmp_path / "vocab.txt")
     with messages() as said:
-        predict(tmp_path / "model", tmp_path / "in.json", tmp_path / "out", tokenizer=vocabulary)
+        done = predict(tmp_path / "model", tmp_path / "in.json", tmp_path / "out", tokenizer=vocabulary)
+    assert done.scores == {}
     assert "1 of 3 rows have a question that is longer than 7 tokens: their ends were cut" in said
     nlpdata.create_finetuning(
         str(tmp_path / "in.json"), str(tmp_path / "made"), str(tmp_path / "vocab.txt"), task="squad", splits="test",
@@ -271,6 +272,18 @@ def test_answers_to_the_questions_of_a_json_file(tmp_path):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
     nbest = json.loads((tmp_path / "out" / "nbest_predictions.json").read_text())
     assert all(entry["text"] in text for i, text in enumerate(texts) for entry in nbest[f"q{i}"])
+    final = json.loads((tmp_path / "out" / "predictions.json").read_text())
+    best = next(entry["text"] for entry in nbest["q0"] if entry["text"])
+    questions[0] |= {"answers": [{"text": best, "answer_start": 0}]}
+    questions[1] |= {"answers": [{"text": "nothing like it"}, "no answer at all"]}
+    questions[2] |= {"answers": [], "is_impossible": True}
+    (tmp_path / "in.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    with messages() as said:
+        done = predict(tmp_path / "model", tmp_path / "in.json", tmp_path / "out.jsonl", tokenizer=vocabulary)
+    assert done.scores["HasAns_exact_match"] == 50 * (final["q0"] == best)
+    assert done.scores["NoAns_f1"] == 100 * (final["q2"] == "")
+    assert any("an answer of question q1 has no text, and is not compared with" in line for line in said)
+    assert any(line.startswith("score of 3 questions: exact_match ") for line in said)
 
 
 def test_predictions_that_exist_are_refused_and_replaced_whole(classifier, tmp_path):
