@@ -6,7 +6,7 @@ in one place, so a foreign second segment shows; its sentences tell of one day a
 
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ _log = logging.getLogger(__name__)
 
 OBJECTIVES = ("nsp", "sop", "none")
 SEQ_LENGTH = 32
+_SETS = {"train_data": "", "validation_data": ".eval"}  # data section -> suffix of its records
 _DOCUMENTS = 600
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _DAYS = "one two three four five six seven eight nine ten".split()
@@ -44,28 +45,44 @@ def toy_objective(input_path: str | Sequence[str]) -> str | None:
     return objective
 
 
-def with_toy_records(config: ExperimentConfig, model_dir: str | Path) -> ExperimentConfig:
-    """The configuration with paths of real records in the place of toy:...; makes the records where they are missing."""
+def names_toy(config: ExperimentConfig) -> bool:
+    """Whether a data section of the configuration names toy records."""
+    return any(toy_objective(getattr(config.task, name).input_path) for name in _SETS)
+
+
+def with_toy_records(config: ExperimentConfig, folder: Path, make: Callable[[Path], None]) -> ExperimentConfig:
+    """The configuration with paths of real records in the place of toy:...
+
+    Args:
+      config: configuration of the experiment.
+      folder: where the records are.
+      make: sees to it that `<path>.tfrecord` and `<path>.eval.tfrecord` are there; the name of the path is the objective.
+    """
     task = config.task
-    for name, suffix in (("train_data", ""), ("validation_data", ".eval")):
+    for name, suffix in _SETS.items():
         data = getattr(task, name)
         objective = toy_objective(data.input_path)
         if objective:
-            stem = make_toy_records(Path(model_dir) / "toy", objective)
-            task = replace(task, **{name: replace(data, input_path=f"{stem}{suffix}.tfrecord")})
+            make(folder / objective)
+            task = replace(task, **{name: replace(data, input_path=f"{folder / objective}{suffix}.tfrecord")})
     return replace(config, task=task)
 
 
-def make_toy_records(folder: Path, objective: str) -> Path:
-    """Makes `<folder>/<objective>.tfrecord` and `.eval.tfrecord`, unless they are there; returns the path less suffix."""
-    stem = folder / objective
-    from nlpdata import create_pretraining
+def has_toy_records(stem: Path) -> bool:
+    """Whether `<stem>.tfrecord` and `<stem>.eval.tfrecord` are complete."""
     from nlpdata.output import is_unfinished
 
-    sets = (str(stem), f"{stem}.eval")
-    if all(Path(f"{name}.meta.json").exists() and not is_unfinished(f"{name}.tfrecord") for name in sets):
-        return stem
+    sets = [f"{stem}{suffix}" for suffix in _SETS.values()]
+    return all(Path(f"{name}.meta.json").exists() and not is_unfinished(f"{name}.tfrecord") for name in sets)
 
+
+def make_toy_records(stem: Path) -> None:
+    """Makes `<stem>.tfrecord` and `<stem>.eval.tfrecord`, unless they are there; the name of the stem is the objective."""
+    from nlpdata import create_pretraining
+
+    if has_toy_records(stem):
+        return
+    folder = stem.parent
     folder.mkdir(parents=True, exist_ok=True)
     write_file(folder / "text.txt", toy_text().encode())
     write_file(folder / "vocab.txt", ("\n".join(toy_vocabulary()) + "\n").encode())
@@ -73,7 +90,7 @@ def make_toy_records(folder: Path, objective: str) -> Path:
         str(folder / "text.txt"),
         f"{stem}.tfrecord",
         str(folder / "vocab.txt"),
-        objective=objective,
+        objective=stem.name,
         do_lower_case=True,
         max_seq_length=SEQ_LENGTH,
         dupe_factor=2,
@@ -82,7 +99,6 @@ def make_toy_records(folder: Path, objective: str) -> Path:
         overwrite=True,
     )
     _log.info(f"made {result.counters['examples_train']:,} toy examples: {stem}.tfrecord")
-    return stem
 
 
 def toy_text(documents: int = _DOCUMENTS, seed: int = 0) -> str:

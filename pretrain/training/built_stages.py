@@ -116,7 +116,7 @@ def check_batch_sizes(stages: Sequence[Stage], replicas: int) -> None:
 def _check_batch_size(stage: Stage, replicas: int) -> None:
     micro_steps = stage.config.trainer.gradient_accumulation_steps
     for data, parts, what in (
-        (stage.data.train, replicas * micro_steps, f"{replicas} replicas x {micro_steps} micro-steps"),
+        (stage.data.train, replicas * micro_steps, f"replicas x micro-steps, {replicas} x {micro_steps}"),
         (stage.data.validation, replicas, f"{replicas} replicas"),
     ):
         if data is not None and data.batch_size % parts:

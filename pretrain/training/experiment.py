@@ -8,14 +8,13 @@ from pathlib import Path
 from nlpdata.errors import UsageError, opt
 from nlpdata.files.fetching import local_only
 from nlpdata.registry import user_modules
-from pretrain.data.toy import with_toy_records
 from pretrain.registry import TASKS
 from pretrain.settings.schema import ExperimentConfig, own_modules
 from pretrain.training.checks import EVALUATIONS, check_experiment
 from pretrain.training.continuous import train_on_each
 from pretrain.training.evaluation_run import EvaluationRun
 from pretrain.training.final_export import check_export
-from pretrain.training.own_records import with_own_records
+from pretrain.training.own_records import with_own_records, with_own_toys
 from pretrain.training.own_tokenizer import with_own_tokenizer
 from pretrain.training.stages import count_steps, of_stage, spans, stage_configs
 from pretrain.training.training_run import TrainingRun
@@ -77,7 +76,7 @@ def check_before_sweep(config: ExperimentConfig, mode: str) -> None:
 def _execute(config: ExperimentConfig, model_dir: Path, mode: str, own: Path) -> dict[str, float]:
     """run_experiment with toy records in the folder `own`."""
     started, evaluates = time.monotonic(), mode in EVALUATIONS
-    configs = [with_own_tokenizer(with_toy_records(each, own), model_dir) for each in stage_configs(config)]
+    configs = [with_own_tokenizer(each, model_dir) for each in with_own_toys(stage_configs(config), own, mode)]
     configs = with_own_records(configs[-1:] if evaluates else configs, model_dir, mode)
     kind = EvaluationRun if evaluates else TrainingRun
     return kind(config, configs, model_dir, mode, started).execute()

@@ -1,16 +1,40 @@
 """How other hosts know that the first one is at work: it changes a file, in a folder that all of them see."""
 
 import contextlib
+import logging
+import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from nlpdata.errors import DataError
 from nlpdata.execution.executor import duration
+from pretrain.settings.schema import RuntimeConfig
+from pretrain.training.cluster import is_chief
+from pretrain.training.waiting import POLL_SECONDS
+
+_log = logging.getLogger(__name__)
 
 BEAT_SECONDS = 5.0
 SILENT_SECONDS = 180.0  # a network file system may show a change a minute later
+_SIGNS = ".at-work"  # of the first host
+
+
+@contextlib.contextmanager
+def first_host(runtime: RuntimeConfig, folder: Path, works: bool) -> Iterator["FirstHost | None"]:
+    """None on the host that makes the files of a folder, which shows that it is at work; on others, what they see of it.
+
+    works: whether there is something to make.
+    """
+    signs = folder / _SIGNS
+    if not works or runtime.distribution_strategy != "multi_worker_mirrored":
+        yield None
+    elif is_chief(runtime, os.environ):
+        with showing_signs(signs):
+            yield None
+    else:
+        yield FirstHost(signs, runtime.host_timeout)
 
 
 @contextlib.contextmanager
@@ -46,14 +70,25 @@ class FirstHost:
     """
 
     def __init__(self, path: Path, limit: float) -> None:
-        self._path, self.limit = path, limit
+        self._path, self._limit = path, limit
         self._last, self._since, self._has_begun = _content(path), time.monotonic(), False
 
-    def check(self, task: str) -> None:
-        """DataError where it has not begun within the limit, or has ended meanwhile.
+    def wait(self, made: str, is_made: Callable[[], bool]) -> None:
+        """Returns when the first host has made it. DataError where it has not begun within the limit, or has ended.
 
-        task: what it is to do, for the message, e.g. "the first host was to make run1/records/train.tfrecord".
+        made: what it makes, for messages, e.g. "run1/records/train.tfrecord".
         """
+        if is_made():
+            return
+        _log.info(
+            f"waiting for the first host to make {made}, which it must begin within {duration(self._limit)} "
+            "(runtime.host_timeout)"
+        )
+        while not is_made():
+            self._check(f"the first host was to make {made}")
+            time.sleep(POLL_SECONDS)
+
+    def _check(self, task: str) -> None:
         found = _content(self._path)
         if found != self._last:
             self._last, self._since, self._has_begun = found, time.monotonic(), True
@@ -63,9 +98,9 @@ class FirstHost:
                 f"{task}, and has given no sign of life for {duration(silent)}: it has ended. Its own "
                 "messages say why; then run the command on all hosts again, which resumes"
             )
-        if not self._has_begun and silent > self.limit:
+        if not self._has_begun and silent > self._limit:
             raise DataError(
-                f"{task}, and has not begun within {duration(self.limit)} (runtime.host_timeout). Does it "
+                f"{task}, and has not begun within {duration(self._limit)} (runtime.host_timeout). Does it "
                 "run, with the same model_dir, which all hosts must see? Run the command on all hosts again"
             )
 

@@ -1,15 +1,11 @@
 """Records that a run makes of text, in its model_dir, before it trains or evaluates on them."""
 
-import contextlib
 import logging
-import os
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nlpdata.errors import UsageError
-from nlpdata.execution.executor import duration
 from nlpdata.output import digest
 from nlpdata.reports.run_facts import CHECKPOINTS
 from pretrain.converters import native
@@ -23,17 +19,16 @@ from pretrain.data.corpus import (
     record_files,
     with_records,
 )
-from pretrain.settings.schema import ExperimentConfig, RuntimeConfig
+from pretrain.data.toy import has_toy_records, make_toy_records, names_toy, with_toy_records
+from pretrain.settings.schema import ExperimentConfig
 from pretrain.training.checks import EVALUATIONS
-from pretrain.training.cluster import is_chief
-from pretrain.training.first_host import FirstHost, showing_signs
+from pretrain.training.first_host import FirstHost, first_host
 from pretrain.training.stages import of_stage
-from pretrain.training.waiting import POLL_SECONDS
 
 _log = logging.getLogger(__name__)
 
 FOLDER = "records"  # in the model_dir
-_SIGNS = ".at-work"  # of the first of several hosts
+_TOYS = "toy"  # in the model_dir
 
 
 @dataclass(frozen=True)
@@ -62,8 +57,8 @@ def with_own_records(configs: Sequence[ExperimentConfig], model_dir: Path, mode:
         with of_stage(number, config, mode not in EVALUATIONS):
             wanted += [_Wanted(number, field, _corpus(config, field)) for field in _texts(config, mode)]
     made: dict[str, list[str]] = {}
-    found, runtime = list(configs), configs[0].runtime
-    with _first_host(runtime, model_dir, bool(wanted) and mode != "dry_run") as first:
+    found = list(configs)
+    with first_host(configs[0].runtime, model_dir / FOLDER, bool(wanted) and mode != "dry_run") as first:
         for each in wanted:
             config, key = found[each.number], digest(each.corpus.facts)
             if key not in made:
@@ -76,17 +71,18 @@ def with_own_records(configs: Sequence[ExperimentConfig], model_dir: Path, mode:
     return found
 
 
-@contextlib.contextmanager
-def _first_host(runtime: RuntimeConfig, model_dir: Path, makes_records: bool) -> Iterator[FirstHost | None]:
-    """None on the host that makes records, which shows that it is at work; on the others, what they see of it."""
-    signs = model_dir / FOLDER / _SIGNS
-    if not makes_records or runtime.distribution_strategy != "multi_worker_mirrored":
-        yield None
-    elif is_chief(runtime, os.environ):
-        with showing_signs(signs):
-            yield None
-    else:
-        yield FirstHost(signs, runtime.host_timeout)
+def with_own_toys(configs: Sequence[ExperimentConfig], own: Path, mode: str) -> list[ExperimentConfig]:
+    """The configurations with records in the folder `own` in the place of toy:...; the first host makes those that are missing."""
+    folder, works = own / _TOYS, mode != "dry_run" and any(map(names_toy, configs))
+    with first_host(configs[0].runtime, folder, works) as first:
+
+        def make(stem: Path) -> None:
+            if first:
+                first.wait(f"{stem}.tfrecord", lambda: has_toy_records(stem))
+            else:
+                make_toy_records(stem)
+
+        return [with_toy_records(each, folder, make) for each in configs]
 
 
 def _corpus(config: ExperimentConfig, field: str) -> Corpus:
@@ -136,18 +132,14 @@ def _refuse_other_text(wanted: _Wanted, stem: Path, model_dir: Path, found: list
 
 def _wait(wanted: _Wanted, stem: Path, model_dir: Path, first: FirstHost) -> None:
     """Returns when the first host has made the records. DataError where it has ended, or does not begin."""
-    said = False
-    while (found := changes(wanted.corpus, stem)) != []:
+
+    def is_made() -> bool:
+        found = changes(wanted.corpus, stem)
         if found:
             _refuse_other_text(wanted, stem, model_dir, found)
-        if not said:
-            _log.info(
-                f"{wanted.corpus.name}: waiting for the first host to make {stem}.tfrecord, which it must begin within "
-                f"{duration(first.limit)} (runtime.host_timeout)"
-            )
-        said = True
-        first.check(f"{wanted.corpus.name}: the first host was to make {stem}.tfrecord")
-        time.sleep(POLL_SECONDS)
+        return found == []
+
+    first.wait(f"{stem}.tfrecord of {wanted.corpus.name}", is_made)
 
 
 def _listed(lines: Sequence[str], most: int = 5) -> str:

@@ -137,7 +137,7 @@ class TrainingRun(OpenRun):
         shapes = ", ".join(f"{name} {values.shape}" for name, values in batch.items())
         _log.info(
             f"{'validated' if self.mode == 'validate_only' else 'validated and compiled'}; no step was taken. "
-            f"{weights:,} weights, {self.steps} steps, {self.engine.replicas} replicas; a batch: {shapes}"
+            f"parameters {weights:,}, steps {self.steps:,}, replicas {self.engine.replicas}; a batch: {shapes}"
         )
 
     def _rehearse(self, step: int) -> dict[str, float]:

@@ -4,7 +4,7 @@ import pytest
 
 import nlpdata
 from nlpdata.errors import UsageError
-from pretrain.data.toy import SEQ_LENGTH, toy_objective, toy_text, toy_vocabulary, with_toy_records
+from pretrain.data.toy import SEQ_LENGTH, make_toy_records, toy_objective, toy_text, toy_vocabulary, with_toy_records
 from pretrain.experiments import experiment
 from tests.messages import messages
 
@@ -19,7 +19,7 @@ def test_the_vocabulary_covers_the_text():
 def test_records_are_made_once_and_are_whole(tmp_path, objective):
     config = experiment("bert/local", {"task": {"train_data": {"input_path": f"toy:{objective}"}}})
     with messages() as notes:
-        data = with_toy_records(config, tmp_path).task.train_data
+        data = with_toy_records(config, tmp_path / "toy", make_toy_records).task.train_data
     assert len(notes) == 1 + (objective != "nsp")  # the validation data stays toy:nsp
     assert not nlpdata.verify(data.input_path).faults
     records = nlpdata.open_records(data.input_path)
@@ -28,14 +28,14 @@ def test_records_are_made_once_and_are_whole(tmp_path, objective):
     assert 1 not in {int(token) for i in range(0, 200) for token in records[i]["input_ids"]}  # no [UNK]
     bytes_before = [path.read_bytes() for path in sorted((tmp_path / "toy").iterdir())]
     with messages() as notes:
-        with_toy_records(config, tmp_path)
+        with_toy_records(config, tmp_path / "toy", make_toy_records)
     assert notes == []
     assert bytes_before == [path.read_bytes() for path in sorted((tmp_path / "toy").iterdir())]
 
 
 def test_other_paths_stay(tmp_path):
     config = experiment("bert/pretraining", {"task": {"train_data": {"input_path": "data/toy:nsp"}}})
-    assert with_toy_records(config, tmp_path) == config
+    assert with_toy_records(config, tmp_path / "toy", make_toy_records) == config
     assert toy_objective(["toy:nsp"]) is None
     assert not any(tmp_path.iterdir())
 

@@ -11,10 +11,11 @@ import nlpdata.pretraining.create
 from nlpdata.errors import DataError, UsageError
 from pretrain.data import example_digest, pretraining_batches
 from pretrain.data.toy import toy_text, toy_vocabulary
+from pretrain.experiments import experiment as named_experiment
 from pretrain.settings.data_section import EvalPretrainingDataConfig, PretrainingDataConfig
-from pretrain.training import first_host, own_records
+from pretrain.training import first_host
 from pretrain.training.built_stages import build_stages
-from pretrain.training.own_records import with_own_records
+from pretrain.training.own_records import with_own_records, with_own_toys
 from pretrain.training.stages import stage_configs
 from tests.messages import messages
 from tests.pretrain.runs import changed, curve, experiment, run, tiny
@@ -128,7 +129,7 @@ def test_text_that_is_both_learned_and_evaluated_is_told(config, tmp_path):
 
 
 def test_hosts_other_than_the_first_wait_for_its_records(config, tmp_path, monkeypatch):
-    monkeypatch.setattr(own_records, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(first_host, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(first_host, "BEAT_SECONDS", 0.05)
     monkeypatch.setattr(first_host, "SILENT_SECONDS", 1.0)
     signs = tmp_path / "run" / "records" / ".at-work"
@@ -149,7 +150,7 @@ def test_hosts_other_than_the_first_wait_for_its_records(config, tmp_path, monke
 
     # As if the first host were dead, or had refused to make it.
     other = changed(several, "task.train_data", seq_length=24)
-    with pytest.raises(DataError, match=r"train\.tfrecord, and has not begun within 1s \(runtime\.host_timeout\)"):
+    with pytest.raises(DataError, match=r"train_data, and has not begun within 1s \(runtime\.host_timeout\)"):
         made(changed(other, "runtime", host_timeout=0.2), tmp_path / "run")
     working = threading.Event()
     first = threading.Thread(target=lambda: show(signs, working))
@@ -163,7 +164,26 @@ def test_hosts_other_than_the_first_wait_for_its_records(config, tmp_path, monke
     first.join()
     waiting.join(20)
     assert not signs.exists()
-    assert "train.tfrecord, and has given no sign of life for " in found[1]
+    assert "train.tfrecord of task.train_data, and has given no sign of life for " in found[1]
+
+
+def test_hosts_other_than_the_first_wait_for_its_toy_records(tmp_path, monkeypatch):
+    monkeypatch.setattr(first_host, "POLL_SECONDS", 0.02)
+    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+    config = named_experiment("bert/local")
+    several, found = changed(config, "runtime", distribution_strategy="multi_worker_mirrored"), []
+    waiting = threading.Thread(target=lambda: found.extend(with_own_toys([several], tmp_path, "train")))
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+    assert not any(tmp_path.iterdir())
+    (first,) = with_own_toys([config], tmp_path, "train")
+    waiting.join(20)
+    assert found[0].task == first.task
+    rehearsed = tmp_path / "dry_run"  # a dry run's own folder, which no other host sees
+    with_own_toys([several], rehearsed, "dry_run")
+    assert (rehearsed / "toy" / "nsp.eval.tfrecord").exists()
 
 
 def show(signs, until):
