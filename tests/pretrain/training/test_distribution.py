@@ -95,7 +95,8 @@ def test_batch_that_replicas_cannot_share(record_sets, tmp_path):
 
     config = experiment(record_sets["static"], batch_size=16, trainer={"gradient_accumulation_steps": 3})
     with pytest.raises(
-        UsageError, match=r"train_data.global_batch_size 16 cannot be split over replicas x micro-steps, 1 x 3.* 15 or 18"
+        UsageError,
+        match=r"train_data.global_batch_size 16 cannot be split over replicas x micro-steps, 1 x 3.* 15 or 18",
     ):
         run(config, tmp_path)
 
