@@ -42,8 +42,11 @@ def sum_over_replicas(gradients: Sequence[jax.Array]) -> list[jax.Array]:
     """
     if not _exchanged():
         return jax.lax.psum(gradients, AXIS)
-    received = jax.lax.ppermute(gradients, AXIS, [(0, 1), (1, 0)])
-    pairs = zip(gradients, received, strict=True)
+    # A replica adds the very value that it sends. Otherwise XLA for GPUs adds the own gradient as it was before it was rounded to
+    # 16 bits, and the weights of the two replicas drift apart.
+    sent = [jax.lax.optimization_barrier(each) for each in gradients]
+    received = jax.lax.ppermute(sent, AXIS, [(0, 1), (1, 0)])
+    pairs = zip(sent, received, strict=True)
     return [own.astype(jnp.float32) + other.astype(jnp.float32) for own, other in pairs]
 
 

@@ -54,9 +54,17 @@ def compare(replicas, narrow, checkpointing):
     assert any(np.any(np.asarray(value)) for value in pairs[-2])
     print(*dtypes.values(), all(a.dtype == b.dtype and (np.asarray(a) == np.asarray(b)).all() for a, b in pairs))
 
+def users_of_gradients(dtype):
+    mesh = Mesh(np.array(jax.devices()[:2]), (AXIS,))
+    add = jax.shard_map(sum_over_replicas, mesh=mesh, in_specs=P(), out_specs=P(), check_vma=False)
+    [mapped] = jax.make_jaxpr(add)([jnp.zeros(3, dtype), jnp.zeros((2, 2), dtype)]).eqns
+    body = mapped.params["jaxpr"]
+    return [equation.primitive.name for equation in body.eqns if {*equation.invars} & {*body.invars}]
+
 for case in sys.argv[1:]:
     replicas, narrow, *checkpointing = case.split(",")
     compare(int(replicas), getattr(jnp, narrow), bool(checkpointing))
+print(*users_of_gradients(jnp.bfloat16), *users_of_gradients(jnp.float32))
 """
 WIDE = "float32"
 CASES = {
@@ -81,5 +89,8 @@ def test_two_replicas_exchange_what_backward_computed_in_16_bits():
     command = [*warm_python.COMMAND, "-c", COMPARED, *CASES]
     done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    found = dict(zip(CASES, done.stdout.splitlines(), strict=True))
+    *lines, users = done.stdout.splitlines()
+    found = dict(zip(CASES, lines, strict=True))
     assert found == {case: f"{' '.join(dtypes)} True" for case, dtypes in CASES.items()}
+    # What is sent is what is added: on a GPU, XLA else adds the own gradient as it was before its cast to 16 bits.
+    assert {*users.split()} == {"optimization_barrier"}
