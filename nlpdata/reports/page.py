@@ -238,13 +238,13 @@ def _table_markdown(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> s
 
 
 def _numeric(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[bool]:
-    """For each column, whether it holds figures: numbers, or shares such as 12.3%."""
+    """For each column, whether it holds figures: numbers, also as text with their digits, or shares such as 12.3%."""
     by_column = list(zip(*rows, strict=True)) or [()] * len(columns)
     return [any(cell is not None for cell in cells) and all(map(_is_figure, cells)) for cells in by_column]
 
 
 def _is_figure(cell: Cell) -> bool:
-    return not isinstance(cell, str) or re.fullmatch(r"–|[\d.e-]+%|[\d.]+ ([kMGT]B|bytes)", cell) is not None
+    return not isinstance(cell, str) or re.fullmatch(r"–|-?\d+\.\d+|[\d.e-]+%|[\d.]+ ([kMGT]B|bytes)", cell) is not None
 
 
 def _text(value: Cell) -> str:

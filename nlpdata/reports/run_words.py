@@ -9,6 +9,8 @@ from nlpdata.reports.run_facts import Run, is_finite
 
 Facts = dict[str, Cell]
 
+_LARGEST_SCORE = 1e9  # more has no place in a column
+
 _OUTCOMES = {
     "finished": "finished",
     "stopped_early": "finished: stopped early",
@@ -258,6 +260,17 @@ def cell(value: Any) -> Cell:
     if is_finite(value) or isinstance(value, str | float):
         return value
     return "a number of hundreds of digits" if isinstance(value, int) else str(value)
+
+
+def sweep_score(value: object, in_percent: bool) -> str | None:
+    """A score in the table of a sweep, as the screen and the report have it; None for what is not a finite number.
+
+    in_percent: whether it is a share of 1 and shown in percent, with two digits, as of GLUE; else it has four.
+    """
+    if not is_finite(value):
+        return None
+    number, digits = (100 * value, 2) if in_percent else (value, 4)
+    return f"{number:.{digits}f}" if abs(number) < _LARGEST_SCORE else f"{number:.4g}"
 
 
 def listed(names: Sequence[str], most: int, count: int | None = None) -> str:

@@ -10,7 +10,7 @@ from nlpdata.reports import run_calls, run_curves, run_words
 from nlpdata.reports.charts import Cell
 from nlpdata.reports.page import Notes, Report, Section, Table, is_empty
 from nlpdata.reports.run_curves import MOST_IN_CHARTS, metrics_of
-from nlpdata.reports.run_facts import GLUE_FILE, SEEDS_FILE, Run, find_runs, is_finite, read_facts, read_run
+from nlpdata.reports.run_facts import GLUE_FILE, SEEDS_FILE, Run, find_runs, read_facts, read_run
 
 _MOST_RUNS = 500
 
@@ -121,7 +121,8 @@ def _sweeps(folders: Sequence[str | os.PathLike], faults: list[str]) -> Iterator
 
 
 def _sweep(path: Path, content: Mapping[str, Any]) -> Section:
-    title, unit, factor = ("GLUE", "in percent, ", 100) if path.name == GLUE_FILE else ("Seeds", "", 1)
+    is_glue = path.name == GLUE_FILE
+    title, unit = ("GLUE", "in percent, ") if is_glue else ("Seeds", "")
     table, summary = content.get("table"), content.get("summary")
     head: tuple[str, ...] = ("metric",)
     if isinstance(table, list):
@@ -132,9 +133,7 @@ def _sweep(path: Path, content: Mapping[str, Any]) -> Section:
     else:
         return Section(str(path), "", (Notes((f"{path} has no table: the sweep is not finished.",)),))
     spread = ("median", "min", "max", "std")
-    cells = tuple(
-        (*names, *(factor * row[key] if is_finite(row.get(key)) else None for key in spread)) for names, row in rows
-    )
+    cells = tuple((*names, *(run_words.sweep_score(row.get(key), is_glue) for key in spread)) for names, row in rows)
     text = f"Of {path}: {unit}over the seeds; std is the standard deviation of a sample."
     return Section(title, text, (Table((*head, *spread), cells),))
 

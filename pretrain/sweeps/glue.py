@@ -19,6 +19,7 @@ from nlpdata.files.json_kinds import as_written
 from nlpdata.finetuning.datasets import SPELLINGS, plain_name
 from nlpdata.registry import user_modules
 from nlpdata.reports.run_facts import GLUE_FILE
+from nlpdata.reports.run_words import sweep_score
 from nlpdata.tokenizers import Tokenizer
 from pretrain.settings.fields import Choice
 from pretrain.settings.overrides import parse_overrides
@@ -283,6 +284,6 @@ def table_lines(rows: Sequence[dict]) -> list[str]:
     lines = [f"{'task':<16}{'metric':<20}{'median':>8}{'min':>8}{'max':>8}{'std':>8}"]
     for row in rows:
         numbers = [row[name] for name in ("median", "min", "max", "std")]
-        cells = "".join(f"{100 * value:8.2f}" if value != "" else " " * 8 for value in numbers)
+        cells = "".join(f"{sweep_score(value, in_percent=True) or value:>8}" for value in numbers)
         lines.append(f"{row['task']:<16}{row['metric']:<20}{cells}".rstrip())
     return lines

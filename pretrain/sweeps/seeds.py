@@ -14,6 +14,7 @@ from nlpdata.files import PathName
 from nlpdata.files.json_files import read_object, write_json
 from nlpdata.files.json_kinds import as_written
 from nlpdata.reports.run_facts import CONFIG_FILE, EVAL_RESULTS, SEEDS_FILE
+from nlpdata.reports.run_words import sweep_score
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.yaml_files import compare_saved
 
@@ -113,5 +114,6 @@ def summary_lines(summary: Mapping[str, Mapping[str, float]], count: int) -> lis
     width = max(map(len, [*summary, "metric"]))
     rows = [f"{'metric':<{width}}  {'median':>9}  {'min':>9}  {'max':>9}  {'std':>9}   ({count} seeds)"]
     for name, spread in summary.items():
-        rows.append(f"{name:<{width}}  " + "  ".join(f"{value:9.4f}" for value in spread.values()))
+        cells = (f"{sweep_score(value, in_percent=False) or value:>9}" for value in spread.values())
+        rows.append(f"{name:<{width}}  " + "  ".join(cells))
     return rows

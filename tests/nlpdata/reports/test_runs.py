@@ -246,7 +246,7 @@ def test_a_sweep(tmp_path):
     (tmp_path / "glue.json").write_text(json.dumps({"runs": {}, "table": [row]}))
     report = runs.runs_report([tmp_path])
     assert report.title == "10 runs"
-    assert tables(report, "GLUE")[0].rows == (("mrpc", "f1", 90.0, 80.0, None, None),)  # as the screen has it
+    assert tables(report, "GLUE")[0].rows == (("mrpc", "f1", "90.00", "80.00", None, None),)
     assert [each[0] for each in tables(report, "Runs")[0].rows] == [
         f"{task}/seed-{seed}" for task in ("mrpc", "rte") for seed in range(5)
     ]

@@ -12,6 +12,7 @@ import pytest
 from nlpdata.errors import DataError, UsageError
 from nlpdata.output import committing
 from nlpdata.records.reader import open_records
+from nlpdata.reports.runs import runs_report
 from nlpdata.tokenizers import load_tokenizer
 from pretrain.glue import main
 from pretrain.sweeps.glue import DATASETS, GlueOptions, make_records, table_lines
@@ -188,6 +189,8 @@ def test_a_sweep_of_three_tasks(base, tmp_path, capsys):
     shown = capsys.readouterr().out.splitlines()
     assert f"{100 * rte:8.2f}" in shown[-len(rows)]
     assert shown[-len(rows) - 1 :] == table_lines(rows)
+    (table,) = next(section.items for section in runs_report([sweep]).sections if section.title == "GLUE")
+    assert [[cell for cell in row if cell] for row in table.rows] == [line.split() for line in shown[-len(rows) :]]
 
     assert main([*line, "--json"]) == 0
     said = capsys.readouterr()
