@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
-from nlpdata.files.sets import set_stem
 from nlpdata.records.meta_types import LEAST_CHOICES, MOST_CHOICES
 from pretrain.data.batches import Batches
 from pretrain.data.decoded import decoded, decoding_tokenizer, numbered
 from pretrain.data.record_set import (
     RENAME,
     SEQUENCE,
+    Sources,
     check_fits_model,
     check_length,
     ends_of_files,
-    file_of,
     kind_of,
     open_record_set,
     real_examples,
@@ -55,7 +54,7 @@ class ChoiceData:
     Attributes:
       choices: of each example.
       length: tokens of one choice.
-      sources: what set_stem calls the files, e.g. dev_middle, dev_high; each once.
+      sources: the files.
     """
 
     def __init__(self, records: Any, meta: Mapping, config: DataConfig, task: Any, name: str) -> None:
@@ -67,9 +66,7 @@ class ChoiceData:
         self.length = width // self.choices
         check_length(self.length, config, meta, name)
         check_fits_model(meta, self.length, self._encoder, name)
-        of_files = [set_stem(path.name) for path in records.paths]
-        self.sources = list(dict.fromkeys(of_files))
-        self._source_of_file = np.array([self.sources.index(each) for each in of_files])
+        self.sources = Sources(records)
         ends = ends_of_files(records)
         self.transform(records[ends], ends, 0)
 
@@ -90,10 +87,6 @@ class ChoiceData:
             "max_qa_length": options.get("max_qa_length"),
             "blank": options.get("blank"),
         }
-
-    def source_of(self, record: np.ndarray) -> np.ndarray:
-        """The number among `sources` of the file that each record is in; int64 as `record`, its number in all files."""
-        return self._source_of_file[file_of(self._records, record)]
 
     def shown(self, record: np.ndarray) -> list[dict[str, Any]]:
         """The records of these numbers, int64 (n,), for people: each has its number as record; id, where records have it; and,

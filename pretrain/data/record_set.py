@@ -1,13 +1,13 @@
 """What all record readers share: finding the files and their meta file, and checks of records against a model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.paths import AnyPath, path_of
-from nlpdata.files.sets import split_shard
+from nlpdata.files.sets import set_stem, split_shard
 from nlpdata.records.contract import V2_NAMES, find_meta, lists, odd_features, read_meta
 from nlpdata.records.reader import Records, find_records
 from pretrain.data.examples import own_examples
@@ -148,9 +148,26 @@ def set_mask(batch: dict[str, np.ndarray], records: Records, config: DataConfig,
         )
 
 
-def file_of(records: Records, numbers: np.ndarray) -> np.ndarray:
-    """The number of the file, or split, that each record is in; int64 as `numbers`, which are those in all of them."""
-    return np.searchsorted(np.cumsum(records.counts), numbers, side="right")
+class Sources:
+    """Where the records of a set come from: files, of which the shards of one are one, or splits.
+
+    Args:
+      records: with the interface of `nlpdata.open_records`.
+      names: of their files; default: what set_stem calls them, e.g. dev_matched, dev_mismatched.
+
+    Attributes:
+      names: each once.
+    """
+
+    def __init__(self, records: Any, names: Sequence[str] = ()) -> None:
+        of_files = list(names) or [set_stem(path.name) for path in records.paths]
+        self.names = list(dict.fromkeys(of_files))
+        self._of_file = np.array([self.names.index(each) for each in of_files])
+        self._stops = np.cumsum(records.counts)
+
+    def of(self, records: np.ndarray) -> np.ndarray:
+        """The number among `names` of what each record is from; int64 as `records`, which are numbers in all files."""
+        return self._of_file[np.searchsorted(self._stops, records, side="right")]
 
 
 def ends_of_files(records: Records) -> np.ndarray:

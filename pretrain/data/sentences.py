@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.finetuning.in_memory import EncodedSplit
 from pretrain.data.batches import Batches
 from pretrain.data.chosen import Chosen, usable
 from pretrain.data.decoded import decoded, decoding_tokenizer, numbered
@@ -15,10 +16,10 @@ from pretrain.data.examples import Examples
 from pretrain.data.record_set import (
     RENAME,
     SEQUENCE,
+    Sources,
     check_fits_model,
     check_length,
     ends_of_files,
-    file_of,
     kind_of,
     open_record_set,
     real_examples,
@@ -84,11 +85,14 @@ class SentenceData:
       records: with the interface of `nlpdata.open_records`.
       labels: what their labels are.
       length: tokens of a record.
+      sources: the files, or the splits of a TensorFlow dataset.
     """
 
     def __init__(self, records: Any, meta: Mapping, config: DataConfig, task: Any, name: str):
         self.records, self._meta, self._config, self._name = records, meta, config, name
         self._encoder = task.model.encoder.options
+        splits = config.tfds_splits if _is_text(config) and isinstance(records, EncodedSplit) else ()
+        self.sources = Sources(records, splits)
         self._features = {RENAME.get(f.name, f.name): f for f in records.features}
         self._check_features()
         self.labels = self._find_labels(task)
@@ -104,10 +108,6 @@ class SentenceData:
     def batches(self) -> Batches:
         """As sentence_batches gives them."""
         return Batches(self.records, self._config, self.transform, self._name, self.facts(), packs=True)
-
-    def part_of(self, record: np.ndarray) -> np.ndarray:
-        """The number of the file, or split, that each record is in; int64 as `record`, its number in all of them."""
-        return file_of(self.records.all if isinstance(self.records, Chosen) else self.records, record)
 
     def shown(self, record: np.ndarray) -> list[dict[str, Any]]:
         """The records of these numbers, int64 (n,), for people.

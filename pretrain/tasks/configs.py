@@ -84,9 +84,12 @@ class SentencePredictionConfig(TaskConfig):
         return sentence_metrics(self.kind or ("regression" if self.model.num_classes == 1 else None), self.parts())
 
     def parts(self) -> list[str]:
-        """Names of the splits of TensorFlow Datasets that are evaluated each for itself, too; [] for one."""
+        """What dev_matched.tfrecord and dev_mismatched.tfrecord, or splits of TensorFlow Datasets, are called that are evaluated
+        each for itself, too; [] for one, and for patterns, whose files are known with the data."""
         data = self.validation_data
-        return part_names(data.tfds_splits) if isinstance(data, EvalTextDataConfig) and data.tfds_name else []
+        if isinstance(data, EvalTextDataConfig) and data.tfds_name:
+            return part_names(data.tfds_splits)
+        return _parts_of_files(data)
 
 
 @dataclass
@@ -156,9 +159,13 @@ class MultipleChoiceConfig(TaskConfig):
     def parts(self) -> list[str]:
         """What dev_middle.tfrecord and dev_high.tfrecord are called that are evaluated each for itself, too; [] for one, and
         for patterns, whose files are known with the data."""
-        paths = self.validation_data.input_path
-        names = dict.fromkeys(set_stem(path) for path in (paths.split(",") if isinstance(paths, str) else paths))
-        return [] if any(set(name) & set("*?[") for name in names) else part_names([*names])
+        return _parts_of_files(self.validation_data)
+
+
+def _parts_of_files(data: DataConfig) -> list[str]:
+    paths = data.input_path
+    names = dict.fromkeys(set_stem(path) for path in (paths.split(",") if isinstance(paths, str) else paths))
+    return [] if any(set(name) & set("*?[") for name in names) else part_names([*names])
 
 
 def _check_below_one(name: str, value: float) -> None:

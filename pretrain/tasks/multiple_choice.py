@@ -1,6 +1,6 @@
 """The right one of several choices: RACE, SWAG, own data. Each choice is a sequence with one logit; they compete in a softmax."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -21,8 +21,8 @@ from pretrain.layers.classifier_head import ClassifierHead
 from pretrain.layers.tensors import Tensor
 from pretrain.settings.data_section import DataConfig
 from pretrain.tasks.configs import MultipleChoiceConfig
-from pretrain.tasks.metrics import choice_metrics, part_names
-from pretrain.tasks.record_outputs import outputs_of, scores_of_parts, shown_mistakes, with_outputs
+from pretrain.tasks.metrics import choice_metrics
+from pretrain.tasks.record_outputs import outputs_of, parts_of, scores_of_parts, shown_mistakes, with_outputs
 from pretrain.tasks.task import Task
 
 
@@ -69,7 +69,7 @@ class MultipleChoiceTask(Task):
         return _losses(_logits(model, batch, training), batch)
 
     def metrics(self) -> dict[str, Literal["higher", "lower"]]:
-        return choice_metrics(self._parts()) if self._evaluated else self.config.metrics()
+        return choice_metrics(parts_of(self._evaluated)) if self._evaluated else self.config.metrics()
 
     def build_metrics(self) -> dict[str, tuple[str, str]]:
         return {"accuracy": ("correct", "examples"), "choice_loss": ("choice_loss", "examples")}
@@ -99,7 +99,7 @@ class MultipleChoiceTask(Task):
         records, labels, logits = outputs_of(state)
         tell(only_choice(labels, logits.argmax(axis=-1), logits.shape[1]))
         if self._evaluated:
-            metrics |= scores_of_parts(self._parts(), self._evaluated.source_of(records), labels, logits, _scores)
+            metrics |= scores_of_parts(self._evaluated, records, labels, logits, _scores)
         return metrics
 
     def report(self, state: Mapping[str, Any], most: int) -> Report | None:
@@ -110,10 +110,6 @@ class MultipleChoiceTask(Task):
         mistakes = wrong_classes(labels, logits, tuple(map(str, range(choices))), most)
         errors = shown_mistakes(mistakes, records, self._evaluated)
         return choice_report(labels, logits.argmax(axis=-1), choices, errors, ("record", "id"), ("text",))
-
-    def _parts(self) -> Sequence[str]:
-        assert self._evaluated is not None
-        return part_names(self._evaluated.sources)
 
 
 def _scores(labels: np.ndarray, logits: np.ndarray) -> dict[str, float]:

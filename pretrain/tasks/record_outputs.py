@@ -1,18 +1,22 @@
 """What an evaluation keeps of each record, for scores that need all of them at once, and for reports."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 
+from pretrain.data.record_set import Sources
 from pretrain.evaluation.mistakes import Mistakes
 from pretrain.layers.tensors import Tensor
+from pretrain.tasks.metrics import part_names
 
 Scores = Callable[[np.ndarray, np.ndarray], dict[str, float]]
 
 
-class ShownData(Protocol):
-    """Data whose records can be shown to people."""
+class EvaluatedData(Protocol):
+    """Data whose records can be shown to people, and are known by their source."""
+
+    sources: Sources
 
     def shown(self, record: np.ndarray) -> list[dict[str, Any]]: ...
 
@@ -31,26 +35,32 @@ def outputs_of(state: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.nda
     return records, outputs["label"][once], outputs["logits"][once]
 
 
+def parts_of(data: EvaluatedData) -> list[str]:
+    """Names of the parts of the data that are scored each for itself, too: matched, mismatched; [] for one."""
+    return part_names(data.sources.names)
+
+
 def scores_of_parts(
-    parts: Sequence[str], part_of: np.ndarray, labels: np.ndarray, logits: np.ndarray, scores: Scores
+    data: EvaluatedData, records: np.ndarray, labels: np.ndarray, logits: np.ndarray, scores: Scores
 ) -> dict[str, float]:
     """The scores of each part of the data by itself, as metric_part; a part without records has none.
 
     Args:
-      parts: their names.
-      part_of: number of the part of each record, int (n,).
+      data: that of the evaluation.
+      records: numbers of the records, int (n,).
       labels, logits: of the records, (n, ...).
       scores: labels and logits -> metrics.
     """
     found: dict[str, float] = {}
-    for number, part in enumerate(parts):
+    part_of = data.sources.of(records)
+    for number, part in enumerate(parts_of(data)):
         rows = np.flatnonzero(part_of == number)
         if len(rows):
             found |= {f"{name}_{part}": value for name, value in scores(labels[rows], logits[rows]).items()}
     return found
 
 
-def shown_mistakes(mistakes: Mistakes, records: np.ndarray, data: ShownData | None) -> list[dict[str, Any]]:
+def shown_mistakes(mistakes: Mistakes, records: np.ndarray, data: EvaluatedData | None) -> list[dict[str, Any]]:
     """Mistakes with the records that they are about, for a report.
 
     Args:

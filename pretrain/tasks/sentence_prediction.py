@@ -22,7 +22,7 @@ from pretrain.layers.tensors import Tensor
 from pretrain.settings.data_section import DataConfig
 from pretrain.tasks.configs import SentencePredictionConfig
 from pretrain.tasks.metrics import sentence_metrics
-from pretrain.tasks.record_outputs import outputs_of, scores_of_parts, shown_mistakes, with_outputs
+from pretrain.tasks.record_outputs import outputs_of, parts_of, scores_of_parts, shown_mistakes, with_outputs
 from pretrain.tasks.task import Task, is_packed
 
 _log = logging.getLogger(__name__)
@@ -131,7 +131,11 @@ class SentencePredictionTask(Task):
         return targets * (1 - share) + share / classes if share else targets
 
     def metrics(self) -> dict[str, Literal["higher", "lower"]]:
-        return sentence_metrics(self._labels.kind, self.config.parts()) if self._built else self.config.metrics()
+        if self._built is None:
+            return self.config.metrics()
+        return sentence_metrics(
+            self._labels.kind, parts_of(self._evaluated) if self._evaluated else self.config.parts()
+        )
 
     def build_metrics(self) -> dict[str, tuple[str, str]]:
         metrics = {"prediction_loss": ("prediction_loss", "weight")}
@@ -161,8 +165,7 @@ class SentencePredictionTask(Task):
             metrics |= self._metrics(labels, logits)
             _tell_of_sameness(self._labels.kind, labels, logits, self._labels.names)
             if self._evaluated:
-                part_of = self._evaluated.part_of(records)
-                metrics |= scores_of_parts(self.config.parts(), part_of, labels, logits, self._metrics)
+                metrics |= scores_of_parts(self._evaluated, records, labels, logits, self._metrics)
         return metrics
 
     def report(self, state: Mapping[str, Any], most: int) -> Report | None:

@@ -91,6 +91,32 @@ def test_the_score_depends_neither_on_the_batch_nor_on_replicas(trained, tmp_pat
     assert [error["id"] for error in by_two["errors"]] == [error["id"] for error in report["errors"]]
 
 
+@pytest.mark.parametrize("given", ["dev_matched.tfrecord,{}/dev_mismatched.tfrecord", "dev_*.tfrecord"])
+def test_several_files_are_scored_each_for_itself(tmp_path, given):
+    """Also by their pattern, and where a record is left out."""
+    matched = examples(8, seed=1)
+    matched["label_ids"][3] = 9
+    write(tmp_path / "dev_matched.tfrecord", matched, meta())
+    mismatched = examples(6, seed=2)
+    write(tmp_path / "dev_mismatched.tfrecord", mismatched, meta())
+    config = sentence_experiment(records(tmp_path / "train.tfrecord", 4), f"{tmp_path}/{given.format(tmp_path)}")
+    options = {**vars(config.task.validation_data), "on_bad_row": "skip"}
+    config = changed(config, "task", validation_data=EvalTextDataConfig(**options))
+    task = SentencePredictionTask(config.task)
+    batch = task.build_inputs(config.task.validation_data).batch(0)
+    real = batch["is_real_example"] == 1
+    outputs = {"record": batch["record"][real], "label": batch["label_ids"][real]}
+    predicted = np.where(
+        outputs["record"] == 8, (outputs["label"] + 1) % 3, outputs["label"]
+    )  # one wrong in the second
+    state = {"prediction_loss": 1, "weight": 13, "correct": 12, "examples": 13}
+    metrics = task.reduce_aggregated_logs(task.aggregate_logs(None, state, outputs | {"logits": np.eye(3)[predicted]}))
+    shown = [metrics[name] for name in ("accuracy", "accuracy_matched", "accuracy_mismatched")]
+    assert shown == pytest.approx([12 / 13, 1, 5 / 6])
+    assert task.metrics()["f1_mismatched"] == "higher"
+    assert ("f1_matched" in config.task.metrics()) == ("," in given)  # before the data is known
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "metric"), [("regression", "pearson"), ("multilabel", "f1")])
 def test_other_kinds_learn_too_and_are_known_again(tmp_path, kind, metric):
