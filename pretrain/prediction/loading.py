@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property, partial
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from pretrain.converters.load import load_model
 from pretrain.converters.same_tokenizer import own_tokenizer
 from pretrain.encoders.model import EncoderModel
 from pretrain.encoders.model_config import read_model_config
+from pretrain.prediction.arrays import checked_arrays
 from pretrain.prediction.batching import Batching, Outputs
 from pretrain.prediction.choices import choice_rows
 from pretrain.prediction.computation import Computation, logits_of
@@ -126,10 +127,14 @@ class PretrainedModel(EncoderModel):
           a multiple-choice model: {"prediction": the number of a choice, "choice": its text, "scores": [the probability of each]};
           a pretrained model: {"prediction": [the best piece of each [MASK]], "masks": [[{"piece", "score"}, ...], ...]}.
 
-        Raises UsageError for what is not text, and for a model that has no head that predicts.
+        Raises UsageError for what is neither a list of texts nor arrays by name nor a data set, and for a model that has no head
+        that predicts.
         """
         if not isinstance(x, list | tuple | str):
-            return super().predict(x, batch_size, **options)
+            arrays = checked_arrays(x)
+            if isinstance(arrays, Mapping):
+                self._check(arrays)
+            return super().predict(arrays, batch_size, **options)
         if options:
             raise UsageError(f"predict has no option {next(iter(options))!r} for texts. Known: max_seq_length, top_k.")
         facts = self._facts
@@ -147,7 +152,7 @@ class PretrainedModel(EncoderModel):
             top_k=_positive("top_k", top_k),
             answers=answer_options(facts.source, facts.extras),
         )
-        rows = choice_rows(x) if predictor.kind.choices else _rows(x, pairs=predictor.kind.pairs)
+        rows = choice_rows(x) if predictor.kind.choices else _rows("predict", x, pairs=predictor.kind.pairs)
         return [result for _, result in predictor(rows)]
 
     def embed(
@@ -178,7 +183,7 @@ class PretrainedModel(EncoderModel):
 
         batching = Batching(compute, _positive("batch_size", batch_size), length_of(self._facts, max_seq_length))
         tokenizer = self.tokenizer
-        examples = encoded(_rows(texts, pairs=False), tokenizer.encode, tokenizer, batching, Counter())
+        examples = encoded(_rows("embed", texts, pairs=False), tokenizer.encode, tokenizer, batching, Counter())
         vectors = [outputs["vector"] for _, outputs in batching.outputs(examples)]
         return np.stack(vectors) if vectors else np.zeros((0, self.encoder.hidden_size), np.float32)
 
@@ -200,12 +205,12 @@ def _positive(name: str, value: int) -> int:
     return value
 
 
-def _rows(texts: Any, pairs: bool) -> list[Row]:
-    """Texts as rows. UsageError for what is neither text nor a pair of texts."""
+def _rows(method: str, texts: Any, pairs: bool) -> list[Row]:
+    """Texts as rows. UsageError, naming the method that takes them, for what is neither text nor a pair of texts."""
     expected = "pairs (question, context)" if pairs else "texts, and (text, second text) for pairs"
     if not isinstance(texts, list):
         raise UsageError(
-            f"predict takes a list of {expected}. Received: {str(texts)[:60]!r}. Put it into a list: [...]."
+            f"{method} takes a list of {expected}. Received: {str(texts)[:60]!r}. Put it into a list: [...]."
         )
     rows = []
     for number, item in enumerate(texts):

@@ -7,6 +7,7 @@ import subprocess
 import threading
 from dataclasses import asdict
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from pretrain.layers.classifier_head import ClassifierHead
 from pretrain.layers.conditional_span_head import ConditionalSpanHead
 from pretrain.layers.span_head import SpanHead
 from pretrain.predict import main
+from pretrain.prediction.arrays import checked_arrays
 from pretrain.prediction.file import predict
 from tests import warm_python
 from tests.messages import messages
@@ -196,6 +198,8 @@ def test_arrays_still_go_to_keras(models, loaded):
     np.testing.assert_allclose(
         model.predict(inputs, batch_size=2, verbose=0)["logits"], np.asarray(model(inputs)["logits"]), atol=1e-5
     )
+    batches = [{name: values[at : at + 2] for name, values in inputs.items()} for at in (0, 2)]
+    assert list(checked_arrays(batch for batch in batches)) == [(batch,) for batch in batches]
     assert set(weights_by_path(model)) == set(read_checkpoint(str(models["classifier"])).weights)
 
 
@@ -207,9 +211,24 @@ def test_what_python_cannot_predict_for(models, loaded, tmp_path):
         ([1], r"item 0: expected texts, .*Received: '1' \(int\)"),
         (["x", ("a", "b", "c")], "item 1: expected texts"),
         (["x\ud800"], "item 0 has half of a surrogate pair"),
+        (5, r"^predict takes a list of texts; or arrays by name.*Received: 5 \(int\)\.$"),
+        (None, r"Received: None \(NoneType\)\.$"),
+        (b"a text", r"Received: b'a text' \(bytes\)\.$"),
+        (Path("a.txt"), r"Received: PosixPath\('a.txt'\) \(PosixPath\)\.$"),
+        ({"a text"}, r"Received: {'a text'} \(set\)\. Texts go into a list: list\(\.\.\.\)"),
+        (np.array(["a text"]), r"\(ndarray\)\. Texts go into a list"),
+        (np.ones((1, 8), int), r"\(ndarray\)\.$"),
+        ((text for text in ["a"]), r"a generator, which begins with 'a' \(str\)\. Texts go into a list"),
+        ((text for text in ()), "a generator of nothing"),
+        ({"text": ["a"]}, r"'text' is \['a'\] \(list\), not an array of numbers"),
+        ({"input_ids": np.array(["a"])}, "'input_ids' is array.*, not an array of numbers"),
+        ({"input_ids": np.ones((1, 8), int)}, "the model needs input_mask, segment_ids"),
+        ({}, "the model needs input_ids"),
     ):
         with pytest.raises(UsageError, match=message):
             model.predict(given)
+    with pytest.raises(UsageError, match=r"^embed takes a list of texts"):
+        model.embed(5)
     for options, message in (
         ({"batch_size": 0}, "batch_size must be at least 1"),
         (
