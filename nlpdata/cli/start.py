@@ -27,12 +27,32 @@ def end_at_once_if_signalled(name: str) -> None:
 
 
 def end_at_once_if_run(package: str) -> None:
-    """The same where Python was told to run a module of a package (`python -m PACKAGE.MODULE`), while it imports the package."""
+    """The same where Python was told to run a module of a package (`python -m PACKAGE.MODULE`), while it imports the package.
+
+    Ends the process with 2 and the right command where Python was told to run a file of the package: it then looks for modules next
+    to that file, and takes pretrain/data for `data`.
+    """
+    _refuse_file(package)
     arguments = getattr(sys, "argv", [])
     if arguments[:1] == ["-m"]:  # as long as Python looks for the module
         module = sys.orig_argv[-len(arguments)].rpartition("-m")[2]
         if module.partition(".")[0] == package:
             end_at_once_if_signalled(module)
+
+
+def _refuse_file(package: str) -> None:
+    main = sys.modules.get("__main__")
+    path, spec = getattr(main, "__file__", None) or "", getattr(main, "__spec__", None)
+    folder = os.path.dirname(os.path.abspath(path))
+    if (spec is None or spec.name == "__main__") and os.path.realpath(folder) in map(
+        os.path.realpath, sys.modules[package].__path__
+    ):
+        name = os.path.basename(path).removesuffix(".py")
+        command = f"python -m {package}" + ("" if name == "__main__" else f".{name}")
+        sys.stderr.write(
+            f"{package}: error: {os.path.normpath(path)} is a part of a package, not a program. Run `{command}`.\n"
+        )
+        raise SystemExit(2)
 
 
 @contextlib.contextmanager

@@ -3,10 +3,13 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from pretrain.commands import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[3]
 
 # In sitecustomize.py, which Python imports before the command.
 _WHILE_IMPORTING = """
@@ -70,6 +73,14 @@ def test_a_signal_before_the_command_begins_ends_it_with_one_line(signal, comman
     name, code, word = signal
     found = ended(tmp_path, "-m", command, MODULE=module, SIGNAL=name)
     assert found == (code, "", f"{command}: {word}.\n")
+
+
+@pytest.mark.parametrize(("file", "command"), [("pretrain/submit.py", "pretrain.submit"), ("pretrain", "pretrain")])
+def test_a_file_of_a_package_is_no_program(file, command, tmp_path):
+    path = str(ROOT / file)
+    shown = path if path.endswith(".py") else f"{path}/__main__.py"
+    expected = f"pretrain: error: {shown} is a part of a package, not a program. Run `python -m {command}`.\n"
+    assert ended(tmp_path, path, "--help") == (2, "", expected)
 
 
 def test_a_signal_while_an_error_is_shown_ends_the_command_with_one_line(tmp_path):
