@@ -47,16 +47,9 @@ class KerasH5Format(CheckpointFormat):
         return _read(place, model_config)
 
     def refuse(self, checkpoint: Checkpoint) -> None:
-        names = _written_names(checkpoint)
-        found = heads_of(checkpoint.weights)
-        if found and not _has_all_heads(checkpoint, names):
-            raise UsageError(
-                f"{checkpoint.source}: has the heads {', '.join(sorted(found))}; a file of format h5 has both masked_lm and "
-                f"sentence_pair, or none. Write the encoder alone with {opt('encoder_only')}, or choose another {opt('format')}."
-            )
+        _whole_names(checkpoint)
 
     def write(self, folder: Path, checkpoint: Checkpoint) -> list[str]:
-        self.refuse(checkpoint)
         _write(folder, checkpoint)
         return []
 
@@ -122,7 +115,7 @@ _FULL_LAYERS = (
 
 def _write(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes tf2_model.h5, with all heads tf2_model_full.h5 too, and config.json into a folder."""
-    encoder, heads = _groups(checkpoint)
+    encoder, heads = _groups(checkpoint, _whole_names(checkpoint))
     write_google_config(folder / "config.json", checkpoint.known_encoder)
     _write_file(folder / "tf2_model.h5", _ENCODER_LAYERS, {"albert_model": encoder})
     if heads:
@@ -134,25 +127,28 @@ def write_core_model(folder: Path, checkpoint: Checkpoint) -> Path:
 
     UsageError where the format has no place for the model.
     """
-    _groups(checkpoint)  # refuses what the format has no place for, before anything is written
+    encoder, _ = _groups(checkpoint, _written_names(checkpoint))
     write_google_config(folder / "config.json", checkpoint.known_encoder)
-    return write_one(folder, checkpoint, encoder_only=True, replace=True)
+    return _replace(folder / "tf2_model.h5", _ENCODER_LAYERS, {"albert_model": encoder})
 
 
-def write_one(folder: Path, checkpoint: Checkpoint, encoder_only: bool, replace: bool = False) -> Path:
+def write_one(folder: Path, checkpoint: Checkpoint, encoder_only: bool) -> Path:
     """Writes tf2_model.h5 or tf2_model_full.h5 into a folder that holds other things, in one step; returns the file.
 
-    UsageError where the file exists and is not to be replaced.
+    UsageError where the file exists.
     """
     path = folder / ("tf2_model.h5" if encoder_only else "tf2_model_full.h5")
-    if path.exists() and not replace:
+    if path.exists():
         raise UsageError(f"{path} already exists. Remove it, or convert into a new folder: SOURCE DEST --format h5.")
-    encoder, heads = _groups(checkpoint)
+    encoder, heads = _groups(checkpoint, _written_names(checkpoint))
+    if encoder_only:
+        return _replace(path, _ENCODER_LAYERS, {"albert_model": encoder})
+    return _replace(path, _FULL_LAYERS, {"albert_model": encoder, "cls": heads})
+
+
+def _replace(path: Path, layers: tuple[str, ...], groups: dict[str, dict[str, np.ndarray]]) -> Path:
     with writing(path), temporary(path) as made:
-        if encoder_only:
-            _write_file(made, _ENCODER_LAYERS, {"albert_model": encoder})
-        else:
-            _write_file(made, _FULL_LAYERS, {"albert_model": encoder, "cls": heads})
+        _write_file(made, layers, groups)
         os.replace(made, path)
     return path
 
@@ -177,13 +173,23 @@ def _written_names(checkpoint: Checkpoint) -> WeightNames:
     return names
 
 
+def _whole_names(checkpoint: Checkpoint) -> WeightNames:
+    """The same of a whole checkpoint. UsageError also where it has one of the two heads."""
+    names, found = _written_names(checkpoint), heads_of(checkpoint.weights)
+    if found and not _has_all_heads(checkpoint, names):
+        raise UsageError(
+            f"{checkpoint.source}: has the heads {', '.join(sorted(found))}; a file of format h5 has both masked_lm and "
+            f"sentence_pair, or none. Write the encoder alone with {opt('encoder_only')}, or choose another {opt('format')}."
+        )
+    return names
+
+
 def _has_all_heads(checkpoint: Checkpoint, names: WeightNames) -> bool:
     return all(row.ours in checkpoint.weights for row in names.rows if row.theirs.startswith("cls/"))
 
 
-def _groups(checkpoint: Checkpoint) -> tuple[dict, dict]:
-    """The arrays of the groups albert_model and cls; the latter is {} where a head is missing."""
-    names = _written_names(checkpoint)
+def _groups(checkpoint: Checkpoint, names: WeightNames) -> tuple[dict, dict]:
+    """The arrays of the groups albert_model and cls; the latter is {} where a head is missing. names: from _written_names."""
     tensors = give(checkpoint, names)
     encoder = {name: array for name, array in tensors.items() if name.startswith("albert_model/")}
     heads = {name: array for name, array in tensors.items() if name.startswith("cls/")}

@@ -28,6 +28,7 @@ from pretrain.data.record_set import (
     open_record_set,
     sequence_features,
 )
+from pretrain.layers.answer_places import may_answer
 from pretrain.settings.data_section import DataConfig
 from pretrain.settings.schema import TaskConfig
 
@@ -148,10 +149,7 @@ class QuestionSource:
 
     def _check_in_context(self, name: str, batch: Mapping[str, np.ndarray], examples: np.ndarray) -> None:
         """DataError, with file and record, for an answer whose score would be that of a token that cannot be one."""
-        at, real = batch[name][:, None], batch["input_mask"]
-        before_another = np.pad(real[:, 1:], ((0, 0), (0, 1)))
-        context = np.take_along_axis(before_another * (batch["segment_ids"] == 1), at, axis=1)[:, 0]
-        wrong = np.flatnonzero((context == 0) & (at[:, 0] > 0))
+        wrong = np.flatnonzero(~may_answer(batch, np)[np.arange(len(examples)), batch[name]])
         if len(wrong):
             raise DataError(
                 f"{self._records.where(int(examples[wrong[0]]))}: {name} is {batch[name][wrong[0]]}, which is not a token of "

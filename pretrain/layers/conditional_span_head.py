@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from pretrain.layers.answer_places import may_answer
 from pretrain.layers.dropout import Dropout
 from pretrain.layers.layer_norm import LayerNorm
 from pretrain.layers.tensors import Tensor
@@ -65,7 +66,7 @@ class ConditionalSpanHead(keras.layers.Layer):
     def call(
         self, encoded: Mapping[str, Tensor], inputs: Mapping[str, Tensor], training: bool = False
     ) -> dict[str, Tensor]:
-        x, allowed = encoded["sequence_output"], may_answer(inputs)
+        x, allowed = encoded["sequence_output"], may_answer(inputs, ops)
         start_logits = _masked(self.start_logits(x)[..., 0], allowed)
         outputs = {"start_logits": start_logits, "class_logits": self._class_logits(x, start_logits, training)}
         if "start_positions" in inputs:
@@ -101,17 +102,6 @@ class ConditionalSpanHead(keras.layers.Layer):
             "end_top_log_probs": end_scores,
             "end_top_index": ends,
         }
-
-
-def may_answer(inputs: Mapping[str, Tensor]) -> Tensor:
-    """Which tokens an answer may start or end at, bool (b, L): those of the context, and the first one, which means none.
-
-    The same as the records' p_mask (1 where it may not) and paragraph_mask: the second segment without its [SEP].
-    """
-    real = ops.cast(inputs["input_mask"], "bool")
-    before_another = ops.concatenate([real[:, 1:], ops.zeros_like(real[:, :1])], axis=1)
-    context = ops.logical_and(ops.equal(inputs["segment_ids"], 1), before_another)
-    return ops.logical_or(context, ops.arange(ops.shape(real)[1]) == 0)
 
 
 def _dense(units: int, name: str, use_bias: bool = True) -> keras.layers.Dense:

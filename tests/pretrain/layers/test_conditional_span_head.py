@@ -94,7 +94,8 @@ import keras
 import numpy as np
 from keras import ops
 from pretrain.encoders.model import EncoderModel, weights_by_path
-from pretrain.layers.conditional_span_head import ConditionalSpanHead, may_answer
+from pretrain.layers.answer_places import may_answer
+from pretrain.layers.conditional_span_head import ConditionalSpanHead
 from pretrain.tasks.configs import QuestionAnsweringConfig, QuestionAnsweringModelConfig
 from pretrain.tasks.question_answering import QuestionAnsweringTask
 from tests.pretrain.layers import test_conditional_span_head as given
@@ -145,7 +146,7 @@ else:
     gradients = tape.gradient(value, [weight.value for weight in model.trainable_variables])
     outputs = model(inputs)
 found = {name: np.asarray(each).tolist() for name, each in outputs.items()}
-found["allowed"] = np.asarray(may_answer(inputs)).tolist()
+found["allowed"] = np.asarray(may_answer(inputs, ops)).tolist()
 found["loss"] = float(value)
 found["gradients"] = {name: np.asarray(each).tolist() for name, each in zip(names, gradients)}
 json.dump(found, sys.stdout)
