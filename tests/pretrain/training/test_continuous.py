@@ -17,7 +17,8 @@ def config(record_sets):
         record_sets["static"],
         eval_path=record_sets["dynamic"],
         trainer={
-            "train_steps": 10, "checkpoint_interval": 2, "max_to_keep": 9, "tensorboard": False, "continuous_eval_timeout": "10m",
+            "train_steps": 10, "checkpoint_interval": 2, "max_to_keep": 9, "tensorboard": False, "validation_steps": 4,
+            "continuous_eval_timeout": "10m",
         },
     )  # fmt: skip
 
@@ -35,6 +36,7 @@ def trained(config, tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_every_checkpoint_is_evaluated_once(config, trained, tmp_path):
     model_dir, said = trained
     steps = [2, 4, 6, 8, 10]
@@ -52,6 +54,7 @@ def test_every_checkpoint_is_evaluated_once(config, trained, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_a_run_from_each_newest_checkpoint(config, trained, tmp_path):
     source = tmp_path / "source"
     shutil.copytree(trained[0], source)

@@ -23,18 +23,18 @@ def run_plainly(config, model_dir) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("precision", "micro_steps", "apart"), [("float32", 2, 1e-5), ("float16", 1, 5e-3)])
-def test_the_same_curve(record_sets, tmp_path, precision, micro_steps, apart):
+def test_the_same_curve_in_mixed_precision(record_sets, tmp_path):
+    """With micro-steps and a loss scale; the next test is of float32."""
     config = experiment(
         record_sets["dynamic"],
         encoder=tiny("bert"),
-        trainer={"train_steps": 6, "gradient_accumulation_steps": micro_steps},
+        trainer={"train_steps": 6, "gradient_accumulation_steps": 2},
         optimizer={"gradient_clip_norm": 0.3},
-        runtime={"mixed_precision_dtype": precision, "distribution_strategy": "one_device"},
+        runtime={"mixed_precision_dtype": "float16", "distribution_strategy": "one_device"},
     )
     assert "step: compiled by XLA" in run(changed(config, "runtime", enable_xla=True), tmp_path / "xla")
     assert "step: compiled by XLA" not in run_plainly(config, tmp_path / "plain")
-    assert losses(tmp_path / "xla") == pytest.approx(losses(tmp_path / "plain"), rel=apart)
+    assert losses(tmp_path / "xla") == pytest.approx(losses(tmp_path / "plain"), rel=5e-3)
 
 
 @pytest.mark.slow
