@@ -51,6 +51,16 @@ def only_prediction(labels: np.ndarray, predictions: np.ndarray, names: Sequence
     )
 
 
+def only_pairs(pairs: float, seconds: float, right: float) -> str | None:
+    """The same of sentence pairs: where all are said to be of the first class, or all of the second; counts of pairs."""
+    if pairs < _FEW or seconds not in (0, pairs) or right == pairs:
+        return None
+    return (
+        f"all {pairs:,.0f} sentence pairs are given the same answer, which is right for {right / pairs:.0%} of them: the model "
+        "does not tell the pairs apart"
+    )
+
+
 def only_choice(labels: np.ndarray, predictions: np.ndarray, choices: int) -> str | None:
     """The same of the numbers of choices (n,): where one place is always chosen."""
     return only_prediction(labels, predictions, [f"choice {number}" for number in range(choices)])

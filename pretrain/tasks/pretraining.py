@@ -18,6 +18,8 @@ from pretrain.converters.report import LoadReport
 from pretrain.data.batches import Batches
 from pretrain.encoders.model import EncoderModel, build_encoder, masked_lm_head, new_model, weights_by_path
 from pretrain.encoders.published import published_form
+from pretrain.evaluation.report import tell
+from pretrain.evaluation.sentence import only_pairs
 from pretrain.layers.sentence_pair_head import SentencePairHead
 from pretrain.layers.tensors import Tensor
 from pretrain.settings.data_section import DataConfig
@@ -98,6 +100,11 @@ class PretrainingTask(Task):
                 outputs["sentence_logits"], labels, examples
             )
             statistics["next_sentence_weight"] = ops.sum(examples)
+            if not training:
+                seconds = ops.top_k(outputs["sentence_logits"], 1)[1][
+                    ..., 0
+                ]  # 1 where a pair is said to be random or swapped
+                statistics["next_sentence_seconds"] = ops.sum(examples * ops.cast(seconds, "float32"))
         return sums, statistics
 
     def finish(self, model: EncoderModel, model_dir: str | os.PathLike) -> None:
@@ -127,6 +134,8 @@ class PretrainingTask(Task):
     def reduce_aggregated_logs(self, state: Mapping) -> dict[str, float]:
         """As every task; masked_lm_perplexity is exp(masked_lm_loss), as in RoBERTa (Liu et al., 2019, table 3)."""
         metrics = super().reduce_aggregated_logs(state)
+        if "next_sentence_seconds" in state:
+            tell(only_pairs(*(state[f"next_sentence_{what}"] for what in ("weight", "seconds", "correct"))))
         return metrics | {"masked_lm_perplexity": math.exp(min(metrics["masked_lm_loss"], _LARGEST_LOSS))}
 
 

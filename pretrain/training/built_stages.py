@@ -48,7 +48,7 @@ def build_stages(run: ExperimentConfig, configs: Sequence[ExperimentConfig], mod
             stages.append(_build_stage(config, mode))
             if number:
                 refuse_other_stage(configs[0].task, config.task, stages[0].data, stages[number].data)
-    for about in dict.fromkeys(filter(None, (_other_sizes(stage.data) for stage in stages))):
+    if about := _other_sizes(stages[-1].data):  # earlier stages have others on purpose
         _log.info(about)
     steps = None
     if trains:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from tests.messages import messages
 from tests.pretrain.models import albert, batch, bert, randomize, task
 from tests.pretrain.reference import Reference, softmax
 
@@ -27,6 +28,7 @@ def expected_sums(encoder, weights, data):
         "next_sentence_loss": -np.log(sentence).sum(),
         "next_sentence_correct": (outputs["sentence_logits"].argmax(-1) == order[:, 0]).sum(),
         "next_sentence_weight": len(order),
+        "next_sentence_seconds": outputs["sentence_logits"].argmax(-1).sum(),
     }
 
 
@@ -43,6 +45,32 @@ def test_sums_equal_numpy(encoder):
     assert 0 < expected["masked_lm_correct"] < expected["masked_lm_weight"]
     total = expected["masked_lm_loss"] / expected["masked_lm_weight"] + expected["next_sentence_loss"] / 5
     assert float(loss) == pytest.approx(total, rel=1e-4)
+
+
+def test_one_answer_to_all_sentence_pairs_is_told():
+    """Its accuracy is the share of one class, which looks as if the model had learned something."""
+    job = task(bert())
+    model = job.build_model()
+    randomize(model)
+    bias = next(each for each in model.weights if each.path.endswith("sentence_pair/logits/bias"))
+    data = batch(size=16)
+    data["next_sentence_labels"] = np.arange(16, dtype=np.int32)[:, None] % 4 // 3  # a quarter is of class 1
+
+    def told(towards):
+        bias.assign(np.array([0.0, towards], np.float32))
+        state = None
+        for _ in range(2):
+            state = job.aggregate_logs(state, *job.validation_step(model, data))
+        with messages() as said:
+            job.reduce_aggregated_logs(state)
+        return said
+
+    (first,), (second,) = told(-1e4), told(1e4)
+    assert "all 32 sentence pairs are given the same answer, which is right for 75% of them" in first
+    assert "which is right for 25% of them: the model does not tell the pairs apart. If that stays" in second
+    logits = ops.convert_to_numpy(model(data, training=False)["sentence_logits"])
+    middle = float(np.median(logits[:, 0] - logits[:, 1])) + 1e4
+    assert told(middle) == []
 
 
 def test_examples_that_fill_a_batch_count_nowhere():

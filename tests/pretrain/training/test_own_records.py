@@ -112,12 +112,27 @@ def test_stages_of_equal_text_and_options_share_records(config, tmp_path):
     ])  # fmt: skip
     paths, _ = made(staged, tmp_path / "run", configs=stage_configs(staged))
     assert [Path(each[0]).name for each in paths] == ["train.tfrecord", "train.tfrecord", "train-stage-3.tfrecord"]
+    assert [
+        line
+        for line in sizes_told(staged, tmp_path)
+        if "max_seq_length 32, those of task.train_data max_seq_length 24" in line
+    ]
+    shorter_first = [{"train_steps": 1, "train_data": {"seq_length": 24}}, {"train_steps": 1}]
+    assert sizes_told(changed(staged, "trainer", stages=shorter_first), tmp_path) == []
     unfit = changed(
         staged, "trainer", stages=[{"train_steps": 2}, {"train_steps": 1, "train_data": {"seq_length": 64}}]
     )
     with pytest.raises(UsageError, match=r"trainer.stages\[1\]: task.train_data: .*seq_length is 64"):
         made(unfit, tmp_path / "other", configs=stage_configs(unfit))
     assert not (tmp_path / "other").exists()
+
+
+def sizes_told(staged, folder):
+    """What is said of evaluation records of another length than those of the stages."""
+    with messages() as said:
+        configs = with_own_records(stage_configs(staged), folder / "evaluated", "train_and_eval")
+        build_stages(staged, configs, "train_and_eval")
+    return [line for line in said if "of another size" in line]
 
 
 def test_text_that_is_both_learned_and_evaluated_is_told(config, tmp_path):
