@@ -14,6 +14,7 @@ from pretrain.training.checks import EVALUATIONS, check_experiment
 from pretrain.training.continuous import train_on_each
 from pretrain.training.evaluation_run import EvaluationRun
 from pretrain.training.final_export import check_export
+from pretrain.training.lost_hosts import told_of_lost_hosts
 from pretrain.training.own_records import with_own_records, with_own_toys
 from pretrain.training.own_tokenizer import with_own_tokenizer
 from pretrain.training.stages import count_steps, of_stage, spans, stage_configs
@@ -79,4 +80,5 @@ def _execute(config: ExperimentConfig, model_dir: Path, mode: str, own: Path) ->
     configs = [with_own_tokenizer(each, model_dir) for each in with_own_toys(stage_configs(config), own, mode)]
     configs = with_own_records(configs[-1:] if evaluates else configs, model_dir, mode)
     kind = EvaluationRun if evaluates else TrainingRun
-    return kind(config, configs, model_dir, mode, started).execute()
+    with told_of_lost_hosts(config.runtime):
+        return kind(config, configs, model_dir, mode, started).execute()

@@ -1,5 +1,6 @@
 """Devices on JAX: from the runtime's configuration to a mesh, over which batches are cut."""
 
+import atexit
 import logging
 import os
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from pretrain.training.cluster import (
     report_unused_cluster,
     too_few_cpus,
 )
+from pretrain.training.lost_hosts import leave_if_alone
 
 _log = logging.getLogger(__name__)
 
@@ -110,6 +112,7 @@ def _multi_worker(runtime: RuntimeConfig) -> Devices:
     _log.info(f"devices: host {index} of {count}; waiting for all hosts at {cluster.hosts[0]}")
     if not jax.distributed.is_initialized():
         jax.distributed.initialize(cluster.hosts[0], num_processes=count, process_id=index)
+        atexit.register(leave_if_alone)
     return _all_hosts()
 
 

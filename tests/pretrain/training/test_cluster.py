@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import DataError, UsageError
 from pretrain.settings.schema import RuntimeConfig
+from pretrain.training import lost_hosts
 from pretrain.training.cluster import chosen_strategy, count_replicas, is_chief, refuse_replicas, report_unused_cluster
 from tests.messages import messages
 
@@ -57,3 +58,15 @@ def test_a_cluster_that_is_not_used_is_reported(environment, count):
     with messages() as said:
         report_unused_cluster(environment)
     assert len(said) == count
+
+
+@pytest.mark.parametrize("strategy", ["multi_worker_mirrored", "mirrored"])
+@pytest.mark.parametrize("said", ["Gloo AllGather failed: Connection reset by peer", "a shape is wrong"])
+def test_only_errors_of_lost_hosts_are_taken_for_them(strategy, said, monkeypatch):
+    monkeypatch.setattr(lost_hosts, "_is_alone", False)  # else this process would leave without the end of the tests
+    is_lost = strategy == "multi_worker_mirrored" and "Gloo" in said
+    with (
+        pytest.raises(DataError if is_lost else ValueError, match=said),
+        lost_hosts.told_of_lost_hosts(RuntimeConfig(distribution_strategy=strategy)),
+    ):
+        raise ValueError(said)

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -54,6 +55,15 @@ class Diverging(Trainer):
     def take_step(self, step, prepared):
         if step == 4 and self.engine.host[0] == 1 and not self.recoveries:
             prepared = replace(prepared, denominators=dict.fromkeys(prepared.denominators, np.float32(np.nan)))
+        return super().take_step(step, prepared)
+
+
+class Killed(Trainer):
+    """The second host dies in the third step."""
+
+    def take_step(self, step, prepared):
+        if step == 2 and self.engine.host[0] == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
         return super().take_step(step, prepared)
 
 
@@ -209,9 +219,11 @@ def test_two_hosts_give_the_curve_of_one(runs, base, on_jax, tmp_path):
         hurried = changed(two, "trainer", type=f"{__name__}:Hurried", max_time="1h")
         jobs = [(each, tmp_path / "two", "train_and_eval") for each in (hurried, two)]
         jobs.append((recovering, tmp_path / "recovered", "train"))
+        jobs.append((changed(two, "trainer", type=f"{__name__}:Killed"), tmp_path / "killed", "train"))
         started.append(on_jax(*jobs, TF_CONFIG=json.dumps(cluster)))
     results = [finish(each, 300) for each in started]
-    assert [code for code, _ in results] == [0, 0], results
+    assert [code for code, _ in results] == [1, -signal.SIGKILL], results
+    assert "error: another host of this run has ended, or cannot be reached" in results[0][1]
     assert f"max_time: this call ends after step 8 of {STEPS}" in results[0][1]  # what the other host decided
     assert f"step-00000008, after step 8 of {STEPS}" in results[0][1]
     assert "devices: 2 CPU of 2 hosts, 1 here" in results[0][1]
