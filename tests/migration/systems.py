@@ -9,6 +9,7 @@ from tests.migration.google_bert import SYSTEM as GOOGLE_BERT
 from tests.migration.hf_run_glue import SYSTEM as HF_RUN_GLUE
 from tests.migration.hf_run_mlm import SYSTEM as HF_RUN_MLM
 from tests.migration.hf_run_qa import SYSTEM as HF_RUN_QA
+from tests.migration.hf_run_swag import SYSTEM as HF_RUN_SWAG
 from tests.migration.model_garden import SYSTEM as MODEL_GARDEN
 
 SYSTEMS: tuple[System, ...] = (
@@ -17,6 +18,7 @@ SYSTEMS: tuple[System, ...] = (
     HF_RUN_MLM,
     HF_RUN_GLUE,
     HF_RUN_QA,
+    HF_RUN_SWAG,
     MODEL_GARDEN,
     CEREBRAS,
     ALBERT_TF2,
