@@ -31,11 +31,32 @@ Step = Callable[[tf.Tensor], tf.Tensor]
 """string (n,) -> string (n,)"""
 
 
-class WordPieceGraph(tf.Module):
-    """BERT's rules (nlpdata.text.bert, greedy longest match): string (n,) -> ragged int32 (n, tokens)."""
+class TextGraph(tf.Module):
+    """The rules of a tokenizer: string (n,) -> ragged int32 (n, tokens).
+
+    TensorFlow traces a function again where it saves it, here for over half a second. So the rules are traced once, and every other
+    function calls what was traced.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(name="tokenizer")
+        self._traced: Any = None
+
+    def __call__(self, texts: tf.Tensor) -> Any:
+        if self._traced is None:
+            encode = tf.function(self._encode, autograph=False)
+            self._traced = encode.get_concrete_function(tf.TensorSpec([None], tf.string))
+        return self._traced(texts)
+
+    def _encode(self, texts: tf.Tensor) -> Any:
+        raise NotImplementedError
+
+
+class WordPieceGraph(TextGraph):
+    """BERT's rules (nlpdata.text.bert, greedy longest match)."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        super().__init__(name="tokenizer")
+        super().__init__()
         options = tokenizer.options()
         lower, keep = options["do_lower_case"], options["keep_accents"]
         reserved = set(tokenizer.special_ids())
@@ -52,8 +73,7 @@ class WordPieceGraph(tf.Module):
             self._steps.append(_Letters(_basic_letter(lower, keep)))
         self._steps += [_replace(_class(is_punctuation), r" \0 "), _replace(_class(str.isspace), " ")]
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
-    def __call__(self, texts: tf.Tensor) -> Any:
+    def _encode(self, texts: tf.Tensor) -> Any:
         words = tf.strings.split(_apply(self._steps, texts))
         return words.with_values(self._pieces(words.values)).merge_dims(1, 2)
 
@@ -78,11 +98,11 @@ class WordPieceGraph(tf.Module):
         return tf.ragged.boolean_mask(pieces, pieces != _DONE)
 
 
-class UnigramGraph(tf.Module):
-    """ALBERT's rules (nlpdata.text.albert, google/sentencepiece): string (n,) -> ragged int32 (n, tokens)."""
+class UnigramGraph(TextGraph):
+    """ALBERT's rules (nlpdata.text.albert, google/sentencepiece)."""
 
     def __init__(self, tokenizer: SentencePieceTokenizer) -> None:
-        super().__init__(name="tokenizer")
+        super().__init__()
         options = tokenizer.options()
         model = SentencePieceModel(tokenizer.serialized())
         self._unk_id = tokenizer.unk_id
@@ -106,8 +126,7 @@ class UnigramGraph(tf.Module):
         rows = [split.get(i, [i]) for i in range(tokenizer.vocab_size)]
         self._split = tf.ragged.constant(rows, tf.int32) if split else None
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
-    def __call__(self, texts: tf.Tensor) -> Any:
+    def _encode(self, texts: tf.Tensor) -> Any:
         words = tf.strings.split(_apply(self._steps, texts))
         ids = words.with_values(self._pieces(WORD_MARK + words.values)).merge_dims(1, 2)
         # Neighbours that are unknown are one piece.
@@ -292,14 +311,14 @@ _PROBES = (
 )
 
 
-def build_graph(tokenizer: Tokenizer) -> tuple[tf.Module | None, str]:
+def build_graph(tokenizer: Tokenizer) -> tuple[TextGraph | None, str]:
     """The graph of a tokenizer, or None and the reason why it has none that gives the same ids."""
     if isinstance(tokenizer, SentencePieceTokenizer):
         model = SentencePieceModel(tokenizer.serialized())
         usual = model.model_type == UNIGRAM and model.has_usual_spaces
         if not usual or model.byte_fallback or any(WORD_MARK in piece[1:] for piece in model.pieces):
             return None, "its model is not of ALBERT's kind (unigram, pieces of single words, no bytes)"
-        graph: tf.Module = UnigramGraph(tokenizer)
+        graph: TextGraph = UnigramGraph(tokenizer)
     else:
         graph = WordPieceGraph(tokenizer)
     ids, lengths = tokenizer.encode(_PROBES)
