@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from nlpdata.errors import UsageError
+from nlpdata.records.reader import open_records
 from pretrain.run import find_model_dir
 from pretrain.submit import main
 from pretrain.training import hypertune
@@ -281,12 +282,15 @@ def scripts(tmp_path):
     return run
 
 
-@pytest.mark.slow
-def test_the_local_script_trains(scripts, tmp_path):
-    asked = scripts("train-local.sh", "--train_batch_size=4", STEPS="2")
+def test_the_local_script_makes_records_and_a_run_of_them(scripts, tmp_path):
+    """Of what its variables and flags say; docs/migration/gcp_sample.md, whose commands are tested, trains with it."""
+    asked = scripts("train-local.sh", "--train_batch_size=4", "--print_config", STEPS="2")
     assert asked.returncode == 0, asked.stderr
-    results = json.loads((tmp_path / "out" / "run" / "eval_results.json").read_text())
-    assert (results["step"], results["examples"]) == (2, 40)
+    assert len(open_records(str(tmp_path / "out" / "records" / "dev.tfrecord"))) == 40
+    config = yaml.safe_load(asked.stdout[asked.stdout.index("\ntask_type:") :])
+    data = config["task"]["train_data"]
+    assert (data["input_path"], data["global_batch_size"]) == ("out/records/train.tfrecord", 4)
+    assert (config["task"]["init_checkpoint"], config["trainer"]["train_steps"]) == ("base", 2)
 
 
 def test_the_cloud_script_copies_and_submits(scripts, tmp_path):
