@@ -1,7 +1,9 @@
 """Multiple choice on small records, end to end: sums as numpy has them, learns, scores each file, and refuses what does not fit."""
 
 import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -101,8 +103,9 @@ def learned(tmp_path_factory):
     columns["label_ids"][:4] = 1 - columns["label_ids"][:4]
     write(high, columns)
     config = choice_experiment(
-        train, f"{middle},{high}", train_steps=40, summary_interval=1, steps_per_loop=1, log_example_digest=True
-    )
+        train, f"{middle},{high}", train_steps=40, summary_interval=1, steps_per_loop=1, log_example_digest=True,
+        checkpoint_interval=17, max_to_keep=3,
+    )  # fmt: skip
     with messages() as said:
         metrics = run_experiment(config, folder / "run", "train_and_eval")
     return config, folder / "run", metrics, said
@@ -129,13 +132,15 @@ def test_it_learns_from_chance_to_full_marks(learned):
 
 
 @pytest.mark.slow
-def test_a_run_in_two_calls_equals_one_in_a_single_call(learned, tmp_path):
+def test_a_run_that_resumes_ends_as_if_it_had_not_stopped(learned, tmp_path):
     config, model_dir, metrics, _ = learned
-    run_experiment(changed(config, "trainer", steps_a_call=17), tmp_path / "parts", "train")
+    part = Path("checkpoints", "step-00000017")
+    shutil.copytree(model_dir / part, tmp_path / "run" / part)
     other = changed(config, "task.validation_data", global_batch_size=9)
-    assert run_experiment(other, tmp_path / "parts", "train_and_eval") == pytest.approx(metrics, rel=1e-6)
-    assert curve(tmp_path / "parts") == curve(model_dir)
-    one, two = (read_checkpoint(str(folder)).weights for folder in (model_dir, tmp_path / "parts"))
+    assert run_experiment(other, tmp_path / "run", "train_and_eval") == pytest.approx(metrics, rel=1e-6)
+    expected = curve(model_dir)
+    assert curve(tmp_path / "run") == {step: expected[step] for step in range(18, 41)}
+    one, two = (read_checkpoint(str(folder)).weights for folder in (model_dir, tmp_path / "run"))
     assert all(np.array_equal(one[name], two[name]) for name in one)
 
 

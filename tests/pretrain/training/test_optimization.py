@@ -13,6 +13,7 @@ import pytest
 from pretrain.converters import native, read_checkpoint
 from pretrain.registry import OPTIMIZERS, SCHEDULES
 from pretrain.settings.fields import choose
+from pretrain.settings.schema import ModelConfig
 from pretrain.settings.trainer_section import EmaConfig
 from tests.pretrain.runs import changed, curve, experiment, finish, lines, process, run, tiny
 
@@ -132,13 +133,13 @@ def test_a_resumed_run_ends_with_the_same_bits(whole, config, tmp_path):
 
 @pytest.fixture(scope="module")
 def adafactor(config, tmp_path_factory):
-    """(configuration, model_dir) of a run with it on one device. Read only."""
+    """(configuration, model_dir) of a run with it on one device, of one layer. Read only."""
     model_dir = tmp_path_factory.mktemp("adafactor") / "run"
     parts = {
         "optimizer": choose(OPTIMIZERS, "adafactor", weight_decay_rate=0.1),
         "learning_rate": choose(SCHEDULES, "constant", learning_rate=0.1),
     }
-    chosen = optimization(config, **parts)
+    chosen = optimization(changed(config, "task", model=ModelConfig(tiny("bert", 0.0))), **parts)
     run(chosen, model_dir)
     return chosen, model_dir
 
