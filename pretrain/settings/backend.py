@@ -2,7 +2,9 @@
 
 import contextlib
 import importlib.util
+import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
@@ -12,6 +14,10 @@ from nlpdata.errors import EXTRAS, DataError, UsageError, closest, install_comma
 from nlpdata.files.json_files import read_object
 from nlpdata.reports.run_facts import CHECKPOINTS, STATE_FILE
 from pretrain.registry import ENGINES
+
+_log = logging.getLogger(__name__)
+
+_OF_XLA = re.compile(r"[EF]\d{4} ")  # errors that end the process
 
 BACKENDS = ("auto", *ENGINES.names())  # values of --backend
 
@@ -103,6 +109,13 @@ def _accelerator(run: Callable = subprocess.run) -> str | None:
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode:
+        lines = done.stderr.splitlines() or ["it says nothing"]
+        reason = next(
+            (line for line in lines if _OF_XLA.match(line)), lines[-1]
+        )  # below it, XLA lists all flags that there are
+        _log.warning(f"JAX does not start, so its devices are not looked for: {reason[:300]}")
         return None
     platform = done.stdout.split()[-1] if done.stdout.split() else ""
     return platform if platform in ("gpu", "tpu") else None

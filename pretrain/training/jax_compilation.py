@@ -2,10 +2,14 @@
 
 import logging
 import os
+import tempfile
 from functools import cache
 from pathlib import Path
 
 import jax
+
+from nlpdata.files.disk import disk_fault
+from nlpdata.files.paths import is_remote
 
 _log = logging.getLogger(__name__)
 
@@ -19,11 +23,27 @@ _SEVERAL_GPUS = {
 
 
 def compiler_options(platform: str, replicas: int) -> dict[str, bool | int]:
-    """XLA's options for steps on that many devices of a platform (cpu, gpu or tpu), without those that this version lacks."""
+    """XLA's options for steps on that many devices of a platform (cpu, gpu or tpu).
+
+    Without those that this version lacks, and those that the user sets in XLA_FLAGS, which they would override.
+    """
     if platform != "gpu":
         return {}
     options = _GPU | (_SEVERAL_GPUS if replicas > 1 else {})
-    return {name: value for name, value in options.items() if _is_known(name, value)}
+    flags = os.environ.get("XLA_FLAGS", "")
+    return {
+        name: value
+        for name, value in options.items()
+        if not _is_set_by_user(name, value, flags) and _is_known(name, value)
+    }
+
+
+@cache
+def _is_set_by_user(name: str, value: bool | int, flags: str) -> bool:
+    given = [word.lstrip("-") for word in flags.split() if word.lstrip("-").partition("=")[0] == name]
+    if given:
+        _log.info(f"XLA_FLAGS has {given[-1]}, which is used in place of our {name}={str(value).lower()}")
+    return bool(given)
 
 
 @cache
@@ -42,7 +62,22 @@ def _is_known(name: str, value: bool | int) -> bool:
 
 
 def keep_compiled() -> None:
-    """Keeps compiled steps in JAX_COMPILATION_CACHE_DIR or the user's cache folder, so that the next run starts faster."""
+    """Keeps compiled steps in JAX_COMPILATION_CACHE_DIR or the user's cache folder, so that the next run starts faster.
+
+    Warns where that folder takes no files: JAX compiles without it.
+    """
     if jax.config.jax_compilation_cache_dir is None:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         jax.config.update("jax_compilation_cache_dir", str(Path(base, "nlpdata", "jax")))
+    folder = jax.config.jax_compilation_cache_dir
+    if not folder or is_remote(folder):
+        return
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"1")
+    except OSError as error:
+        _log.warning(
+            f"compiled steps are not kept, and every run compiles them again: {folder}: {disk_fault(error) or error.strerror}. Set "
+            "JAX_COMPILATION_CACHE_DIR to a folder that can be written; to nothing, to keep none"
+        )

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, UsageError
 from pretrain.settings.schema import RuntimeConfig
 from pretrain.training.cluster import (
     chosen_strategy,
@@ -91,6 +91,11 @@ def _mirrored(runtime: RuntimeConfig) -> Devices:
     wanted = count_replicas(
         runtime, 0 if on_cpu else len(devices), f"{devices[0].platform.upper()}s ({devices[0].device_kind})"
     )
+    if wanted > len(devices) and _cpus_are_forced():
+        raise UsageError(
+            f"runtime.num_replicas is {wanted}, but XLA_FLAGS has --xla_force_host_platform_device_count={len(devices)}. Remove it "
+            f"there, or use {len(devices)} or less."
+        )
     if wanted > len(devices):
         raise too_few_cpus("JAX", wanted, len(devices))
     return Devices(_mesh(devices[:wanted]))
@@ -99,11 +104,14 @@ def _mirrored(runtime: RuntimeConfig) -> Devices:
 def make_logical_cpus(count: int) -> None:
     """Makes one CPU look like `count` devices, where JAX has not started."""
     try:
-        forced = "host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
-        if not forced and jax.config.jax_num_cpu_devices < count:
+        if not _cpus_are_forced() and jax.config.jax_num_cpu_devices < count:
             jax.config.update("jax_num_cpu_devices", count)
     except RuntimeError:
         pass  # it has: the caller counts what is there
+
+
+def _cpus_are_forced() -> bool:
+    return "host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
 
 
 def _multi_worker(runtime: RuntimeConfig) -> Devices:

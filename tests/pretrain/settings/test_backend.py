@@ -9,6 +9,7 @@ import pytest
 from nlpdata.errors import UsageError
 from pretrain.settings import backend
 from pretrain.settings.backend import choose_backend, use_installed
+from tests.messages import messages
 
 
 @pytest.fixture
@@ -87,8 +88,8 @@ def test_what_a_checkpoint_names_is_data(installed, tmp_path, stored):
 
 
 def test_jax_is_asked_in_another_process(installed):
-    def answer(text):
-        return lambda *_, **__: SimpleNamespace(stdout=text)
+    def answer(text, code=0, errors=""):
+        return lambda *_, **__: SimpleNamespace(stdout=text, returncode=code, stderr=errors)
 
     assert backend._accelerator(answer("gpu\n")) is None  # no plugin is installed: nobody is asked
     installed("jax", "jax_plugins")
@@ -100,6 +101,14 @@ def test_jax_is_asked_in_another_process(installed):
         raise subprocess.TimeoutExpired("python", 120)
 
     assert backend._accelerator(hangs) is None
+    wrong = "E1130 01:00 flags.cc:63] Couldn't interpret value abc for flag xla_dump_to.\nusage: --xla_dump_to=abc\n"
+    for errors, reason in (
+        (wrong, wrong.splitlines()[0]),
+        ("Traceback\nRuntimeError: a reason\n", "RuntimeError: a reason"),
+    ):
+        with messages() as said:
+            assert backend._accelerator(answer("", 1, errors)) is None
+        assert said == [f"warning: JAX does not start, so its devices are not looked for: {reason}"]
 
 
 def test_keras_gets_the_backend_thatis_installed(installed):

@@ -242,6 +242,10 @@ def test_two_hosts_give_the_curve_of_one(runs, base, on_jax, tmp_path):
     ("runtime", "message"),
     [
         ({"distribution_strategy": "one_device", "num_replicas": 2}, "num_replicas is 2, but distribution_strategy"),
+        (
+            {"distribution_strategy": "mirrored", "num_replicas": 2},
+            "num_replicas is 2, but XLA_FLAGS has --xla_force_host_platform_device_count=1. Remove it there, or use 1 or less",
+        ),
         ({"distribution_strategy": "tpu"}, "no TPU can be reached at runtime.tpu = '' (JAX finds CPU)"),
         ({"distribution_strategy": "multi_worker_mirrored"}, "TF_CONFIG, e.g."),
     ],
@@ -253,7 +257,8 @@ def test_devices_that_are_not_there(base, runtime, message):
         "from pretrain.training.jax_devices import find_devices\n"
         f"try: find_devices(RuntimeConfig(**{runtime!r}))\nexcept NlpdataError as error: print(error)"
     )
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "KERAS_BACKEND": "jax"}
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=1"}
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "KERAS_BACKEND": "jax", **flags}
     environment.pop("TF_CONFIG", None)
     done = subprocess.run([*warm_python.COMMAND, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert message in done.stdout, done.stderr[-2000:]
