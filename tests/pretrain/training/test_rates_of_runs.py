@@ -115,7 +115,7 @@ def test_the_best_checkpoint_is_the_best_also_after_a_resume_and_in_an_export(re
     """No comparison is given: accuracy is better higher, because the task says so."""
     trainer = {
         "best_checkpoint_export_subdir": "best", "best_checkpoint_eval_metric": "masked_lm_accuracy", "train_steps": 12,
-        "validation_interval": 3, "validation_steps": 8, "tensorboard": False,
+        "validation_interval": 3, "validation_steps": 4, "tensorboard": False,
     }  # fmt: skip
     config = experiment(
         record_sets["static"], eval_path=record_sets["dynamic"], encoder=tiny("bert", 0.0), learning_rate=5e-3,
