@@ -17,8 +17,7 @@ from tests.object_store import running_store
 from tests.pipelines.conftest import MORE
 
 MODEL = "s3://bucket/tok/spm.model"
-RUNS = {  # -> objective, option; with DirectRunner itself a commit is interrupted below
-    "one worker": ("sop", "--workers=1"),
+RUNS = {  # -> objective, option; with one worker and with DirectRunner itself a commit is interrupted below
     "two workers": ("nsp", "--workers=2"),
     "DirectRunner bytes": ("nsp", "--runner=DirectRunner"),
 }
