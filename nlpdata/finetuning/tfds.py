@@ -16,7 +16,7 @@ import numpy as np
 
 from nlpdata.errors import EXTRAS, DataError, UsageError, closest, missing_package, opt
 from nlpdata.files.fetching import local_only
-from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, order_labels
+from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, find_dataset, order_labels
 from nlpdata.finetuning.glue import NLI_GLUE, NLI_TFDS
 from nlpdata.finetuning.label_names import given_labels, label_name, sorted_labels
 from nlpdata.finetuning.options import FinetuningOptions
@@ -49,13 +49,14 @@ def open_tfds(name: str, inputs: Sequence[str], options: FinetuningOptions) -> D
     if label not in features:
         raise UsageError(f"{opt('label_column')}: {name} has no {label!r}; its features: {', '.join(features)}.")
     names = tuple(getattr(features[label], "names", None) or ())
-    if names and options.task == "regression":
+    task = options.task and find_dataset(options.task)
+    if names and task == "regression":
         raise UsageError(
             f"{opt('task', 'regression')} takes numbers, and the labels of {name} are classes: {', '.join(names[:12])}. Leave "
             f"{opt('task')} out."
         )
     is_float = np.dtype(features[label].np_dtype).kind == "f"
-    regression = options.task == "regression" or (is_float and options.task is None)
+    regression = task == "regression" or (is_float and task is None)
     files = tuple(sorted(path for path in prepared.iterdir() if path.is_file()))
     splits = []
     for theirs, ours in _chosen(name, builder, options).items():

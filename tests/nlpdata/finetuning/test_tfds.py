@@ -61,7 +61,7 @@ def test_the_task_that_is_given_decides(prepared, make):
     result = make(None, tfds="glue/stsb", task="classification", **options)
     assert read_meta(result.meta)["label_names"] == ["0.25", "2.5"]
     with pytest.raises(UsageError, match="the labels of glue/rte are classes: entailment, not_entailment"):
-        make(None, output="x", tfds="glue/rte", task="regression", **options)
+        make(None, output="x", tfds="glue/rte", task="Regression", **options)
 
 
 @pytest.mark.parametrize(
