@@ -89,7 +89,7 @@ class RuntimeConfig(Config):
     seed: int = at_least(0, 12345, MOST_SEED)
     """Seed of initial weights and dropout."""
     host_timeout: float = duration(1, 1800.0)
-    """Time, e.g. 30m, within which the first of several hosts must begin to make the records of a text; the others end after it."""
+    """Time, e.g. 30m, within which several hosts must meet, and the first one begin to make records; the others end after it."""
 
 
 @dataclass(kw_only=True)

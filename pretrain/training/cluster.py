@@ -28,7 +28,10 @@ def read_cluster(environment: Mapping[str, str]) -> Cluster:
         chief, workers = described["cluster"].get("chief", []), described["cluster"]["worker"]
         task = described["task"]
         index = int(task["index"]) + (len(chief) if task["type"] == "worker" else 0)
-        return Cluster([*chief, *workers], index)
+        hosts = [*chief, *workers]
+        if index not in range(len(hosts)):
+            raise ValueError
+        return Cluster(hosts, index)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UsageError(
             "distribution_strategy multi_worker_mirrored reads the cluster from the environment variable TF_CONFIG, e.g. "

@@ -21,6 +21,7 @@ from pretrain.training.cluster import (
     too_few_cpus,
 )
 from pretrain.training.lost_hosts import leave_if_alone
+from pretrain.training.meeting import meet
 
 _log = logging.getLogger(__name__)
 
@@ -119,6 +120,7 @@ def _multi_worker(runtime: RuntimeConfig) -> Devices:
     count, index = len(cluster.hosts), cluster.index
     _log.info(f"devices: host {index} of {count}; waiting for all hosts at {cluster.hosts[0]}")
     if not jax.distributed.is_initialized():
+        meet(cluster, runtime.host_timeout)
         jax.distributed.initialize(cluster.hosts[0], num_processes=count, process_id=index)
         atexit.register(leave_if_alone)
     return _all_hosts()

@@ -1,13 +1,22 @@
 """Hosts and replicas, without a framework."""
 
 import json
+import socket
+import threading
 
 import pytest
 
 from nlpdata.errors import DataError, UsageError
 from pretrain.settings.schema import RuntimeConfig
-from pretrain.training import lost_hosts
-from pretrain.training.cluster import chosen_strategy, count_replicas, is_chief, refuse_replicas, report_unused_cluster
+from pretrain.training import lost_hosts, meeting
+from pretrain.training.cluster import (
+    Cluster,
+    chosen_strategy,
+    count_replicas,
+    is_chief,
+    refuse_replicas,
+    report_unused_cluster,
+)
 from tests.messages import messages
 
 
@@ -43,6 +52,46 @@ def test_one_process_of_a_cluster_writes_files():
         assert is_chief(RuntimeConfig(distribution_strategy="mirrored"), {"TF_CONFIG": json.dumps(described)})
     with pytest.raises(UsageError, match="TF_CONFIG"):
         is_chief(runtime, {})
+    for index in (-1, 2):  # of two hosts
+        described = {"cluster": {"worker": ["b:1", "c:1"]}, "task": {"type": "worker", "index": index}}
+        with pytest.raises(UsageError, match="TF_CONFIG"):
+            is_chief(runtime, {"TF_CONFIG": json.dumps(described)})
+
+
+def test_hosts_meet_and_missing_ones_are_named(monkeypatch):
+    monkeypatch.setattr(meeting, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(meeting, "_SILENT_SECONDS", 0.1)
+    with socket.create_server(("localhost", 0)) as taken:
+        port = taken.getsockname()[1]
+        hosts = [f"localhost:{port}", "second:1", "third:1"]
+        with pytest.raises(
+            DataError, match=r"host 1 of TF_CONFIG has not met all others at localhost:\d+, .* within 1s"
+        ):
+            meeting.meet(Cluster(hosts, 1), 0.2)  # who listens there says nothing
+    ended = []
+
+    def meet(index):
+        meeting.meet(Cluster(hosts, index), 20)
+        ended.append(index)
+
+    missing = r"these have not come within 1s \(runtime\.host_timeout\): 1 \(second:1\), 2 \(third:1\)"
+    with pytest.raises(DataError, match=missing):
+        meeting.meet(Cluster(hosts, 0), 0.1)
+    threads = [threading.Thread(target=meet, args=[index]) for index in (2, 0, 1)]
+    for thread in threads[:2]:
+        thread.start()
+    threads[0].join(0.2)
+    assert ended == []
+    with socket.create_connection(("localhost", port)) as other:
+        other.sendall(b"GET / HTTP/1.1")  # not a host
+    threads[2].start()
+    for thread in threads:
+        thread.join(20)
+    assert sorted(ended) == [0, 1, 2]
+    with socket.create_server(("localhost", port)):  # is free again
+        pass
+    with socket.create_server(("", port)), pytest.raises(UsageError, match=r"cannot listen at localhost:\d+"):
+        meeting.meet(Cluster(hosts, 0), 20)
 
 
 def test_the_strategy_is_chosen_by_its_name():
