@@ -15,7 +15,7 @@ _NO_ONE_LABEL = ("ax", "squad", "multilabel", *_CHOICES)
 USES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("tfds_data_dir", "tfds_splits"), _ALL_TFDS),
     **dict.fromkeys(("dev_input", "test_input"), ("squad", *OWN_FILES)),
-    **dict.fromkeys(("eval_fraction", "seed"), OWN_FILES),
+    "eval_fraction": OWN_FILES,
     **dict.fromkeys(("header", "format", "delimiter", "encoding"), OWN_FILES),
     **dict.fromkeys(("text_column", "text_b_column", "label_column"), (*OWN_FILES, *_ALL_TFDS)),
     "choice_columns": ("choice",),
@@ -30,7 +30,7 @@ USES: dict[str, tuple[str, ...]] = {
         ("doc_stride", "max_query_length", "version_2_with_negative", "windows_without_answer"), ("squad",)
     ),
 }
-"""Option -> the datasets with which it has an effect; one that is not here has an effect with all."""
+"""Option -> the datasets with which it has an effect; one that is not here has one with all, or like the seed harms with none."""
 
 
 def refuse_unused(options: Any) -> None:
