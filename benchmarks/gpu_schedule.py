@@ -44,7 +44,7 @@ def compiled_step(devices: int, layers: int):
 
     from pretrain.layers.fast_path import FastPath
     from pretrain.registry import ENCODERS
-    from pretrain.training.jax_devices import AXIS, Devices
+    from pretrain.training.engines.jax_devices import AXIS, Devices
 
     shape = ENCODERS.config_class("bert")(**gpu_train_ours.SHAPES["bert"], num_hidden_layers=layers)
     task, engine = gpu_train_ours.build("bert", shape)

@@ -95,7 +95,7 @@ def run(records: str, held_out: str, seconds: float, seed: int) -> dict:
     from pretrain.settings.schema import ExperimentConfig, RuntimeConfig
     from pretrain.settings.trainer_section import OptimizationConfig, TrainerConfig
     from pretrain.tasks.pretraining import PretrainingTask
-    from pretrain.training.jax_engine import JaxEngine
+    from pretrain.training.engines.jax_engine import JaxEngine
 
     config, data, held = settings(records, held_out, seed)
     task = PretrainingTask(config)

@@ -106,7 +106,7 @@ def build(options) -> tuple:
     from pretrain.settings.schema import ExperimentConfig, ModelConfig, RuntimeConfig
     from pretrain.settings.trainer_section import OptimizationConfig, TrainerConfig
     from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
-    from pretrain.training.jax_engine import JaxEngine
+    from pretrain.training.engines.jax_engine import JaxEngine
 
     kind, sizes = MODELS[options.model]
     encoder = choose(ENCODERS, kind, **sizes)

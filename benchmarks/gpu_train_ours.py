@@ -21,7 +21,7 @@ from pretrain.registry import ENCODERS
 from pretrain.settings.fields import Choice
 from pretrain.settings.schema import ExperimentConfig, ModelConfig, RuntimeConfig
 from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
-from pretrain.training.jax_engine import JaxEngine
+from pretrain.training.engines.jax_engine import JaxEngine
 
 PREDICTIONS = {128: 20, 512: 77}
 SHAPES = {

@@ -165,7 +165,7 @@ def measure(records: str, way: str, dropout: float) -> dict:
     from pretrain.data import prefetch
     from pretrain.settings.schema import ExperimentConfig, RuntimeConfig
     from pretrain.tasks.pretraining import PretrainingTask
-    from pretrain.training.jax_engine import JaxEngine
+    from pretrain.training.engines.jax_engine import JaxEngine
 
     data, config = batches_of(records, way, attention_probs_dropout_prob=dropout, hidden_dropout_prob=0.1)
     task = PretrainingTask(config)

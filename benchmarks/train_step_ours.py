@@ -9,7 +9,7 @@ from pretrain.encoders.bert import BertConfig
 from pretrain.settings.fields import Choice
 from pretrain.settings.schema import ExperimentConfig, ModelConfig, RuntimeConfig
 from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
-from pretrain.training.tensorflow_engine import TensorFlowEngine
+from pretrain.training.engines.tensorflow_engine import TensorFlowEngine
 
 SHAPE = BertConfig(
     hidden_size=512, num_hidden_layers=4, num_attention_heads=8, intermediate_size=2048, hidden_act="gelu"

@@ -105,14 +105,14 @@ TRAINERS = Registry(
     "trainer",
     {
         "default": "pretrain.training.trainer:Trainer",
-        "progressive": "pretrain.training.progressive:ProgressiveTrainer",
+        "progressive": "pretrain.training.stages.progressive:ProgressiveTrainer",
     },
 )
 ENGINES = Registry(
     "backend",
     {
-        "jax": "pretrain.training.jax_engine:JaxEngine",
-        "tensorflow": "pretrain.training.tensorflow_engine:TensorFlowEngine",
+        "jax": "pretrain.training.engines.jax_engine:JaxEngine",
+        "tensorflow": "pretrain.training.engines.tensorflow_engine:TensorFlowEngine",
     },
 )
 # In the order of help, messages and documentation.

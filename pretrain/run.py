@@ -38,8 +38,8 @@ from pretrain.settings.schema import ExperimentConfig, registered
 from pretrain.settings.tree import to_tree, with_layers
 from pretrain.settings.values import parse_value
 from pretrain.settings.yaml_files import dump_yaml, read_yaml
-from pretrain.training.checks import EVALUATIONS, check_experiment, refuse_shared_export
-from pretrain.training.cluster import is_chief
+from pretrain.training.checks.settings import EVALUATIONS, check_experiment, refuse_shared_export
+from pretrain.training.engines.cluster import is_chief
 
 _log = logging.getLogger("pretrain.run")
 
@@ -160,7 +160,7 @@ def _dry_run(config: ExperimentConfig, model_dir: str, figures: Mapping[str, Any
 def _state_of(model_dir: str) -> dict[str, Any]:
     """Facts about a run, from its folder: the newest checkpoint, its step, and the last line about training."""
     from pretrain.converters import native
-    from pretrain.training.logs import METRICS, read_lines
+    from pretrain.training.logs.metrics import METRICS, read_lines
 
     checkpoint = next(reversed(native.finished(Path(model_dir, CHECKPOINTS))), None)
     step = None if checkpoint is None else native.step_of(checkpoint)
@@ -175,7 +175,7 @@ def _state_of(model_dir: str) -> dict[str, Any]:
 
 def _wait_for_run(values: dict, mode: str) -> None:
     """Until the run that is followed has a checkpoint, which says what model it is of."""
-    from pretrain.training.waiting import wait_for_checkpoint
+    from pretrain.training.checkpoints.waiting import wait_for_checkpoint
 
     config = resolve(values, read_checkpoints=False)
     own = mode == "continuous_eval"

@@ -33,7 +33,7 @@ from pretrain.settings.fields import Choice
 from pretrain.settings.flags import FIELDS, Flag, find_flag, parse_flags
 from pretrain.settings.schema import ExperimentConfig, own_modules
 from pretrain.sweeps.study import Study, parameter, study_of_file
-from pretrain.training.checks import check_experiment, format_names
+from pretrain.training.checks.settings import check_experiment, format_names
 
 _log = logging.getLogger("pretrain.submit")
 

@@ -35,6 +35,7 @@ LEVELS = {
         {"optimizers", "encoders"},
         {"converters", "data", "evaluation"},
         {"tasks"},
+        {"training.engines"},
         {"prediction", "training"},
         {"sweeps", "jobs"},
         {"convert", "experiments", "export", "glue", "predict", "run", "submit"},

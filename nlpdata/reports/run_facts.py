@@ -2,7 +2,7 @@
 
     params.yaml        the configuration
     metrics.jsonl      a line for each summary and each evaluation
-    run.json           parameters, stages, data, and the calls that trained the run (pretrain.training.run_file)
+    run.json           parameters, stages, data, and the calls that trained the run (pretrain.training.logs.run_file)
     checkpoints/step-N/state.json     step, recoveries
     eval_results.json, eval_data.json  the last evaluation, and what it was on
     eval_report.json   its scores by class

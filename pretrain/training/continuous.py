@@ -13,10 +13,10 @@ from nlpdata.files.writing import remove_tree
 from nlpdata.reports.run_facts import CHECKPOINTS, EVAL_RESULTS
 from pretrain.converters import native
 from pretrain.settings.schema import ExperimentConfig
-from pretrain.training.checks import check_experiment, refuse_shared_export
-from pretrain.training.following import CheckpointFeed, evaluated_steps
-from pretrain.training.run_logs import RunLogs
-from pretrain.training.waiting import checkpoints_folder
+from pretrain.training.checkpoints.following import CheckpointFeed, evaluated_steps
+from pretrain.training.checkpoints.waiting import checkpoints_folder
+from pretrain.training.checks.settings import check_experiment, refuse_shared_export
+from pretrain.training.logs.run_logs import RunLogs
 
 _log = logging.getLogger(__name__)
 

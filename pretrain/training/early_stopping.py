@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 from pretrain.settings.trainer_section import TrainerConfig
-from pretrain.training.logs import METRICS, read_lines
+from pretrain.training.logs.metrics import METRICS, read_lines
 
 
 class EarlyStopping:

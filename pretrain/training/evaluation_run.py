@@ -10,13 +10,13 @@ from nlpdata.errors import DataError, UsageError
 from nlpdata.reports.run_facts import CHECKPOINTS
 from pretrain.converters import native, places
 from pretrain.converters.report import refuse_missing
-from pretrain.training.agreement import other_sizes, refuse_other_labels, refuse_tokenizer_of_other_weights
-from pretrain.training.built_stages import Stage, build_stages, check_batch_sizes
-from pretrain.training.checkpoints import Checkpoints, Found, read
-from pretrain.training.following import CheckpointFeed
+from pretrain.training.checkpoints.following import CheckpointFeed
+from pretrain.training.checkpoints.manager import Checkpoints, Found, read
+from pretrain.training.checks.agreement import other_sizes, refuse_other_labels, refuse_tokenizer_of_other_weights
 from pretrain.training.open_run import OpenRun
 from pretrain.training.recovery import Diverged
-from pretrain.training.stages import stored_depth
+from pretrain.training.stages.built import Stage, build_stages, check_batch_sizes
+from pretrain.training.stages.plan import stored_depth
 
 _log = logging.getLogger(__name__)
 

@@ -18,13 +18,13 @@ from pretrain.evaluation.report import EVALUATION, Report, write_report
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.trainer_section import TrainerConfig
 from pretrain.tasks.task import Task
-from pretrain.training import hypertune
-from pretrain.training.checkpoints import BestCheckpoint
-from pretrain.training.data_facts import describe_data
-from pretrain.training.engine import Engine
+from pretrain.training.checkpoints.manager import BestCheckpoint
+from pretrain.training.engines.engine import Engine
 from pretrain.training.interrupts import Interrupted, SignalWatch
+from pretrain.training.logs import hypertune
+from pretrain.training.logs.data_facts import describe_data
+from pretrain.training.logs.run_logs import RunLogs
 from pretrain.training.recovery import Diverged
-from pretrain.training.run_logs import RunLogs
 
 _log = logging.getLogger(__name__)
 

@@ -10,14 +10,14 @@ from nlpdata.files.fetching import local_only
 from nlpdata.registry import user_modules
 from pretrain.registry import TASKS
 from pretrain.settings.schema import ExperimentConfig, own_modules
-from pretrain.training.checks import EVALUATIONS, check_experiment
+from pretrain.training.checks.settings import EVALUATIONS, check_experiment
 from pretrain.training.continuous import train_on_each
+from pretrain.training.engines.lost_hosts import told_of_lost_hosts
 from pretrain.training.evaluation_run import EvaluationRun
 from pretrain.training.final_export import check_export
-from pretrain.training.lost_hosts import told_of_lost_hosts
 from pretrain.training.own_records import with_own_records, with_own_toys
 from pretrain.training.own_tokenizer import with_own_tokenizer
-from pretrain.training.stages import count_steps, of_stage, spans, stage_configs
+from pretrain.training.stages.plan import count_steps, of_stage, spans, stage_configs
 from pretrain.training.training_run import TrainingRun
 
 MODES = (

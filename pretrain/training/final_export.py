@@ -20,7 +20,7 @@ from pretrain.encoders.model import EncoderModel, weights_by_path
 from pretrain.settings.backend import is_installed
 from pretrain.settings.fields import Choice
 from pretrain.settings.trainer_section import TrainerConfig
-from pretrain.training.checks import format_names
+from pretrain.training.checks.settings import format_names
 
 _log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from nlpdata.errors import DataError
 from nlpdata.execution.executor import duration
 from pretrain.settings.schema import RuntimeConfig
-from pretrain.training.cluster import is_chief
-from pretrain.training.waiting import POLL_SECONDS
+from pretrain.training.checkpoints.waiting import POLL_SECONDS
+from pretrain.training.engines.cluster import is_chief
 
 _log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from nlpdata.errors import DataError
 from pretrain.registry import ENGINES, TRAINERS
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.yaml_files import compare_saved
-from pretrain.training.agreement import describe_run, refuse_other_labels, refuse_tokenizer_of_other_weights
-from pretrain.training.built_stages import Stage, build_stages
+from pretrain.training.checks.agreement import describe_run, refuse_other_labels, refuse_tokenizer_of_other_weights
+from pretrain.training.stages.built import Stage, build_stages
 from pretrain.training.trainer import Trainer
 
 _log = logging.getLogger(__name__)

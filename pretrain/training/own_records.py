@@ -21,9 +21,9 @@ from pretrain.data.corpus import (
 )
 from pretrain.data.toy import has_toy_records, make_toy_records, names_toy, with_toy_records
 from pretrain.settings.schema import ExperimentConfig
-from pretrain.training.checks import EVALUATIONS
+from pretrain.training.checks.settings import EVALUATIONS
 from pretrain.training.first_host import FirstHost, first_host
-from pretrain.training.stages import of_stage
+from pretrain.training.stages.plan import of_stage
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from nlpdata.output.estimate import peak_memory
 from pretrain.data.batches import Batches
 from pretrain.settings.trainer_section import TrainerConfig
 from pretrain.tasks.task import Task
-from pretrain.training.engine import Engine
+from pretrain.training.engines.engine import Engine
 
 BATCHES = 3
 

@@ -13,18 +13,18 @@ from pretrain.data.batches import Batches, prefetch
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.tasks.task import Task
 from pretrain.training.budget import TimeBudget
-from pretrain.training.checkpoints import Checkpoints, not_finite
+from pretrain.training.checkpoints.manager import Checkpoints, not_finite
+from pretrain.training.checkpoints.writer import CheckpointWriter
 from pretrain.training.early_stopping import EarlyStopping
-from pretrain.training.engine import Engine
+from pretrain.training.engines.engine import Engine
 from pretrain.training.evaluator import Evaluator, best_metric, given
 from pretrain.training.interrupts import Interrupted, SignalWatch
-from pretrain.training.interval import Interval
-from pretrain.training.logs import METRICS, read_lines
+from pretrain.training.logs.interval import Interval
+from pretrain.training.logs.metrics import METRICS, read_lines
+from pretrain.training.logs.run_logs import RunLogs
 from pretrain.training.prepared import Prepared
 from pretrain.training.recovery import Diverged, Recoveries, advice
-from pretrain.training.run_logs import RunLogs
-from pretrain.training.stages import Span
-from pretrain.training.writer import CheckpointWriter
+from pretrain.training.stages.plan import Span
 
 _log = logging.getLogger(__name__)
 

@@ -12,18 +12,18 @@ from pretrain.data.batches import Batches
 from pretrain.optimizers.curve import description, in_words, is_older, with_older_rule
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.yaml_files import compare_saved, save
-from pretrain.training.agreement import idle_rows, refuse_tokenizer_of_other_weights, report_changes
-from pretrain.training.built_stages import Stage, check_batch_sizes
-from pretrain.training.checkpoints import Checkpoints, Found
-from pretrain.training.checks import check_weights
+from pretrain.training.checkpoints.manager import Checkpoints, Found
+from pretrain.training.checkpoints.one_trainer import one_trainer
+from pretrain.training.checks.agreement import idle_rows, refuse_tokenizer_of_other_weights, report_changes
+from pretrain.training.checks.settings import check_weights
 from pretrain.training.final_export import export_final, refuse_unwritable
-from pretrain.training.one_trainer import one_trainer
+from pretrain.training.logs.plot import plot_loss
+from pretrain.training.logs.run_file import Call, outcome
 from pretrain.training.open_run import OpenRun
 from pretrain.training.own_tokenizer import keep_own_tokenizer
-from pretrain.training.plot import plot_loss
 from pretrain.training.rehearsal import rehearse
-from pretrain.training.run_file import Call, outcome
-from pretrain.training.stacking import refuse_unstackable
+from pretrain.training.stages.built import Stage, check_batch_sizes
+from pretrain.training.stages.stacking import refuse_unstackable
 from pretrain.training.trainer import Trainer
 
 _log = logging.getLogger(__name__)

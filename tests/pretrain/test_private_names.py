@@ -5,7 +5,7 @@ import ast
 import keras
 import pytest
 
-from pretrain.training.state import rate_at
+from pretrain.training.engines.state import rate_at
 from tests.test_architecture import modules
 
 PUBLIC = {"_replace", "_asdict", "_exit"}  # documented: methods of named tuples, os._exit

@@ -12,7 +12,7 @@ from nlpdata.errors import UsageError
 from nlpdata.records.reader import open_records
 from pretrain.run import find_model_dir
 from pretrain.submit import main
-from pretrain.training import hypertune
+from pretrain.training.logs import hypertune
 from tests.disks import files_up_to
 from tests.pages import commands_of_this_environment, give_checkpoint, give_datasets
 from tests.pretrain.runs import ROOT

@@ -15,7 +15,7 @@ def _resolved(case: Case, *words: str) -> None:
     from nlpdata.errors import spelling
     from pretrain.run import resolve, run_mode
     from pretrain.settings.flags import as_flag, parse_flags
-    from pretrain.training.checks import check_experiment
+    from pretrain.training.checks.settings import check_experiment
 
     case.log.append(" ".join(words)[:2000])
     with spelling(as_flag):

@@ -22,9 +22,7 @@ GIVEN = {
 }  # fmt: skip
 # Scripts give a seed to whatever they run.
 ALWAYS = "splits max_seq_length on_bad_row accept_loss feature_names compression seed"
-TABLE = (
-    "dev_input test_input eval_fraction text_column text_b_column label_column header format delimiter encoding"
-)
+TABLE = "dev_input test_input eval_fraction text_column text_b_column label_column header format delimiter encoding"
 SET = "tfds_data_dir tfds_splits text_column text_b_column label_column drop_labels"
 # Dataset -> what it uses besides ALWAYS.
 USED = {

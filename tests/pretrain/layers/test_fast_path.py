@@ -23,7 +23,7 @@ from pretrain.layers.talking_heads import TalkingHeads
 from pretrain.layers.transformer import TransformerLayer
 from pretrain.settings.schema import RuntimeConfig
 from pretrain.tasks.pretraining import PretrainingConfig, PretrainingTask
-from pretrain.training.jax_engine import _is_prefix, choose_fast_path, describe_fast_path
+from pretrain.training.engines.jax_engine import _is_prefix, choose_fast_path, describe_fast_path
 from tests.pretrain.runs import tiny
 
 LENGTH = 64

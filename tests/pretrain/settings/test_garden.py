@@ -9,8 +9,8 @@ from pretrain.experiments import experiment
 from pretrain.settings.schema import registered
 from pretrain.settings.tree import with_layers
 from pretrain.settings.yaml_files import read_yaml
-from pretrain.training.checks import check_experiment
-from pretrain.training.stages import stage_configs
+from pretrain.training.checks.settings import check_experiment
+from pretrain.training.stages.plan import stage_configs
 from tests.messages import messages
 from tests.pretrain.settings import garden_files as garden
 

@@ -17,7 +17,7 @@ from pretrain.encoders.model import weights_by_path
 from pretrain.settings.data_section import EvalTextDataConfig
 from pretrain.tasks.sentence_prediction import SentencePredictionTask
 from pretrain.training import run_experiment
-from pretrain.training.tensorflow_engine import TensorFlowEngine
+from pretrain.training.engines.tensorflow_engine import TensorFlowEngine
 from tests.messages import messages
 from tests.pretrain.finetuning import LENGTH, examples, meta, records, sentence_experiment, write
 from tests.pretrain.runs import changed, finish, process, tiny

@@ -9,7 +9,7 @@ import pytest
 
 from nlpdata.reports.run_facts import read_run
 from pretrain.converters import native
-from pretrain.training.interval import Interval
+from pretrain.training.logs.interval import Interval
 from tests.pretrain.runs import curve, experiment, lines, run
 
 pytestmark = pytest.mark.usefixtures("module_eagerly")

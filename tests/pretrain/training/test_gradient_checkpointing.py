@@ -11,7 +11,7 @@ from nlpdata.errors import UsageError
 from pretrain.layers.transformer import TransformerLayer
 from pretrain.registry import ENGINES, TASKS
 from pretrain.settings.schema import RuntimeConfig
-from pretrain.training.state import build_model, stored
+from pretrain.training.engines.state import build_model, stored
 from tests.pretrain.runs import changed, experiment, tiny
 
 

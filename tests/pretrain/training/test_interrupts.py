@@ -8,7 +8,7 @@ import pytest
 from nlpdata.errors import UsageError
 from pretrain.converters import native
 from pretrain.settings.trainer_section import TrainerConfig
-from pretrain.training.one_trainer import one_trainer
+from pretrain.training.checkpoints.one_trainer import one_trainer
 from pretrain.training.trainer import Trainer
 from tests.pretrain.runs import changed, curve, experiment, finish, lines, process, run
 from tests.pretrain.training.test_resume import _wait_for_step

@@ -14,9 +14,9 @@ from pretrain.data.toy import toy_text, toy_vocabulary
 from pretrain.experiments import experiment as named_experiment
 from pretrain.settings.data_section import EvalPretrainingDataConfig, PretrainingDataConfig
 from pretrain.training import first_host
-from pretrain.training.built_stages import build_stages
 from pretrain.training.own_records import with_own_records, with_own_toys
-from pretrain.training.stages import stage_configs
+from pretrain.training.stages.built import build_stages
+from pretrain.training.stages.plan import stage_configs
 from tests.messages import messages
 from tests.pretrain.runs import changed, curve, experiment, run, tiny
 

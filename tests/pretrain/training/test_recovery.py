@@ -14,7 +14,7 @@ from pretrain.registry import OPTIMIZERS
 from pretrain.settings.fields import choose
 from pretrain.settings.trainer_section import TrainerConfig
 from pretrain.tasks.pretraining import PretrainingTask
-from pretrain.training.checkpoints import Checkpoints
+from pretrain.training.checkpoints.manager import Checkpoints
 from pretrain.training.recovery import Diverged, Recoveries
 from pretrain.training.trainer import Trainer
 from tests.pretrain.runs import changed, curve, experiment, finish, lines, process, run

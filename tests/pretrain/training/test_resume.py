@@ -10,7 +10,7 @@ import pytest
 
 from nlpdata.reports.run_facts import read_run
 from pretrain.converters import native
-from pretrain.training.checkpoints import BestCheckpoint
+from pretrain.training.checkpoints.manager import BestCheckpoint
 from tests.pretrain.runs import curve, experiment, finish, lines, process, run
 
 STEPS = 60

@@ -19,7 +19,7 @@ from pretrain.registry import OPTIMIZERS
 from pretrain.settings.fields import Choice
 from pretrain.settings.trainer_section import TrainerConfig
 from pretrain.training import run_experiment
-from pretrain.training.checkpoints import BestCheckpoint
+from pretrain.training.checkpoints.manager import BestCheckpoint
 from tests.disks import files_up_to
 from tests.messages import messages
 from tests.pretrain.runs import ROOT, changed, curve, experiment, lines, run, tiny

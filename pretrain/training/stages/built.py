@@ -1,0 +1,133 @@
+"""The stages of a run, each with its task and its data: all are built and checked before the first step of the first one."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from nlpdata.errors import UsageError
+from pretrain.registry import TASKS
+from pretrain.settings.schema import ExperimentConfig
+from pretrain.tasks.task import Task
+from pretrain.training.checks.agreement import (
+    RunData,
+    other_sizes,
+    refuse_other_stage,
+    refuse_records_of_two_tokenizers,
+)
+from pretrain.training.checks.settings import EVALUATIONS, check_experiment, warn_of_known_data, with_metric
+from pretrain.training.stages.plan import Span, count_steps, of_stage, spans
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """A stage of a run; a run without stages, or an evaluation, is one.
+
+    Attributes:
+      config: of the run, with what the stage changes.
+      task, data: made from it; an evaluation has no training data.
+      span: its steps; an evaluation has none.
+    """
+
+    config: ExperimentConfig
+    task: Task
+    data: RunData
+    span: Span = Span(0, 0)
+
+
+def build_stages(run: ExperimentConfig, configs: Sequence[ExperimentConfig], mode: str) -> list[Stage]:
+    """The stages of a run; its settings were checked against its length, and the warnings logged.
+
+    Args:
+      run: configuration of the run.
+      configs: those of its stages, as stage_configs gives them; of an evaluation one.
+      mode: as in run_experiment.
+
+    Raises UsageError and DataError, with the stage, for settings and data that do not fit each other.
+    """
+    stages: list[Stage] = []
+    trains = mode not in EVALUATIONS
+    for number, config in enumerate(configs):
+        with of_stage(number, config, trains):
+            stages.append(_build_stage(config, mode))
+            if number:
+                refuse_other_stage(configs[0].task, config.task, stages[0].data, stages[number].data)
+    if about := _other_sizes(stages[-1].data):  # earlier stages have others on purpose
+        _log.info(about)
+    steps = None
+    if trains:
+        stages, steps = _with_spans(run, stages)
+    warnings = list(warn_of_known_data(run, mode))  # of text, in whose place the stages have records
+    warnings += [warning for stage in stages for warning in check_experiment(stage.config, mode, steps, stage.task)]
+    for warning in dict.fromkeys(warnings):
+        _log.warning(warning)
+    if steps is not None:
+        _report_length(run, stages)
+    return [replace(stage, config=with_metric(stage.config, stage.task)) for stage in stages]
+
+
+def _build_stage(config: ExperimentConfig, mode: str) -> Stage:
+    task, given = TASKS.get(config.task_type)(config.task), config.task.validation_data
+    train = task.build_inputs(config.task.train_data) if mode not in EVALUATIONS else None
+    evaluates = mode in (*EVALUATIONS, "train_and_eval") or (mode != "train" and given.is_given)
+    data = RunData(train, task.build_inputs(given) if evaluates else None)
+    refuse_records_of_two_tokenizers(config.task, data)
+    return Stage(config, task, data)
+
+
+def _other_sizes(data: RunData) -> str | None:
+    if data.train is None or data.validation is None:
+        return None
+    return other_sizes(data.train.facts, data.validation.facts, "task.train_data")
+
+
+def _with_spans(run: ExperimentConfig, stages: list[Stage]) -> tuple[list[Stage], int]:
+    """(the stages with their steps, the length of the run in steps). The configuration of a stage has that length, too."""
+    counts = []
+    for number, stage in enumerate(stages):
+        with of_stage(number, stage.config):
+            counts.append(count_steps(stage.config, stage.data.own))
+    found, total = spans(run, counts), sum(counts)
+    if run.trainer.stages:
+        configs = [replace(stage.config, trainer=replace(stage.config.trainer, train_steps=total)) for stage in stages]
+        stages = [replace(stage, config=config) for stage, config in zip(stages, configs, strict=True)]
+    return [replace(stage, span=span) for stage, span in zip(stages, found, strict=True)], total
+
+
+def _report_length(run: ExperimentConfig, stages: list[Stage]) -> None:
+    amounts = [
+        f"{data.num_examples:,} examples, {data.steps_per_epoch:,} steps of {data.batch_size:,} an epoch"
+        for data in (stage.data.own for stage in stages)
+    ]
+    if not run.trainer.stages:
+        _log.info(f"{amounts[0]}; {stages[-1].span.end:,} steps in all")
+        return
+    for number, (stage, amount) in enumerate(zip(stages, amounts, strict=True), 1):
+        length, layers = stage.data.own.facts.get("seq_length"), stage.span.num_hidden_layers
+        more = (f", length {length}" if length else "") + (f", num_hidden_layers {layers}" if layers else "")
+        _log.info(
+            f"stage {number} of {len(stages)}, steps {stage.span.start + 1:,} to {stage.span.end:,}: {amount}{more}"
+        )
+
+
+def check_batch_sizes(stages: Sequence[Stage], replicas: int) -> None:
+    """UsageError, with the stage, for batches that cannot be split over the replicas and micro-steps."""
+    for number, stage in enumerate(stages):
+        with of_stage(number, stage.config, stage.data.train is not None):
+            _check_batch_size(stage, replicas)
+
+
+def _check_batch_size(stage: Stage, replicas: int) -> None:
+    micro_steps = stage.config.trainer.gradient_accumulation_steps
+    for data, parts, what in (
+        (stage.data.train, replicas * micro_steps, f"replicas x micro-steps, {replicas} x {micro_steps}"),
+        (stage.data.validation, replicas, f"{replicas} replicas"),
+    ):
+        if data is not None and data.batch_size % parts:
+            below, above = data.batch_size // parts * parts, -(-data.batch_size // parts) * parts
+            near = f"{below} or {above}" if below else f"{above}"
+            raise UsageError(
+                f"{data.name}.global_batch_size {data.batch_size} cannot be split over {what}. Use a multiple of {parts}, "
+                f"e.g. {near}."
+            )
