@@ -6,7 +6,7 @@
 
     bert-128, bert-512, albert-128   batch 256 x 128 or 64 x 512, bf16, hidden dropout 0.1, attention dropout 0 and (BERT) 0.1
     plain                            the same BERT steps without the fast path
-    two-gpus                         BERT on two GPUs, twice the batch, against one
+    two-gpus                         BERT on two GPUs, twice the batch, against one; whether both have the same weights then
     packed --records RECORDS         short records: ours in packed rows, transformers padded and grouped by length
     memory                           largest batches of BERT-large and ALBERT-xxlarge at 512, with gradient_checkpointing too
     albert --records RECORDS --held-out RECORDS    a small ALBERT pretrained for equal time, three seeds (gpu_train_albert.py)
@@ -100,6 +100,8 @@ def two_gpus() -> None:
         two = ours(encoder, 2 * batch, length, "--devices", 2)
         show(f"{stage}, one GPU", one, ceiling)
         show(f"{stage}, two GPUs", two, ceiling)
+        if two["replicas_differ_in"]:
+            print(f"  NOT EQUAL: {two['replicas_differ_in']} arrays of the state of the two GPUs", flush=True)
         ratio = two["tokens_per_second"] / one["tokens_per_second"]
         print(f"  two / one: {ratio:.2f}x, target 1.9x{'' if ratio >= 1.9 else '  MISSED'}", flush=True)
 

@@ -109,7 +109,6 @@ def measure(options, shape, rounds: int = 4, steps: int = 10) -> dict:
     denominators = [task.denominators(batch) for batch in batches]
     placed = [engine.place(batch) for batch in batches]
     built = time.time()
-    losses = []
 
     def take(step):
         at = step % len(placed)
@@ -141,9 +140,18 @@ def measure(options, shape, rounds: int = 4, steps: int = 10) -> dict:
         "start_s": built - (options.started or begun_building),
         "first_step_s": first - built,
         "loss": losses["masked_lm_loss"] / losses["masked_lm_weight"],
+        "replicas_differ_in": differing(engine._taken()),
         "device": jax.devices()[0].device_kind,
         **({"kernels": kernels} if kernels else {}),
     }
+
+
+def differing(state) -> int:
+    """How many arrays of a state are not to the last bit the same on every device."""
+    return sum(
+        len({np.asarray(shard.data).tobytes() for shard in array.addressable_shards}) > 1
+        for array in jax.tree.leaves(state)
+    )
 
 
 def _profile(folder: str, take, steps: int = 3) -> list:
