@@ -7,6 +7,7 @@ Beam's own stay when the command is interrupted or killed, until they have finis
 
 import os
 import shlex
+import shutil
 import signal
 import sys
 import tempfile
@@ -28,7 +29,7 @@ class DirectRunner(FnApiRunner):
 
     def __init__(self) -> None:
         super().__init__()
-        self._ids: Path | None = None  # the file to which workers add their process ids
+        self._ids: Path | None = None  # a folder, in which each worker makes one that its process id names
 
     def run_via_runner_api(self, pipeline_proto: Any, options: Any) -> Any:
         for environment in pipeline_proto.components.environments.values():
@@ -38,26 +39,29 @@ class DirectRunner(FnApiRunner):
 
     def _command(self) -> str:
         """For the shell that Beam starts, and that becomes the worker; an interrupt is for the parent to decide about."""
-        descriptor, path = tempfile.mkstemp(prefix="nlpdata-workers-")
-        os.close(descriptor)
-        self._ids, ids = Path(path), shlex.quote(path)
+        self._ids = Path(tempfile.mkdtemp(prefix="nlpdata-workers-"))
         worker = shlex.join([sys.executable, "-m", __name__, str(os.getpid())])
-        return f"trap '' INT; [ -e {ids} ] && echo $$ >> {ids} && exec {worker}"
+        return f"trap '' INT; mkdir {shlex.quote(str(self._ids))}/$$ 2>/dev/null && exec {worker}"
 
     def end_workers(self) -> None:
-        """Ends the worker processes, whatever they are doing."""
-        if self._ids is not None and self._ids.exists():
-            ids = self._ids.read_text().split()
-            self.forget_workers()
-            for each in map(int, ids):
+        """Ends the worker processes, whatever they are doing, also those that are only starting."""
+        if self._ids is None:
+            return
+        # After this, no worker starts: its mkdir fails. And each that made its folder before is in the list.
+        ended = self._ids.with_suffix(".ended")
+        with suppress(FileNotFoundError):
+            self._ids.rename(ended)
+            for each in ended.iterdir():
                 with suppress(ChildProcessError, ProcessLookupError):
-                    os.waitid(os.P_PID, each, os.WEXITED | os.WNOHANG | os.WNOWAIT)  # only a child of this process
-                    os.kill(each, signal.SIGKILL)
+                    number = int(each.name)
+                    os.waitid(os.P_PID, number, os.WEXITED | os.WNOHANG | os.WNOWAIT)  # only a child of this process
+                    os.kill(number, signal.SIGKILL)
+            shutil.rmtree(ended)
 
     def forget_workers(self) -> None:
         """To be called when they have ended."""
         if self._ids is not None:
-            self._ids.unlink(missing_ok=True)
+            shutil.rmtree(self._ids, ignore_errors=True)
 
 
 def main(parent: str) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -11,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import steps, watching
+from pipelines import steps, watching, workers
 from tests.nlpdata.commands import run_command
 from tests.pipelines.conftest import arguments
 from tests.pipelines.test_equal_bytes import RUNNERS
+from tests.waiting import wait_until
 
 ANEW = "A run on Beam keeps no finished parts: the same command begins anew"
 ENDS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated")}
@@ -92,6 +94,32 @@ def _workers():
         except (OSError, ValueError, IndexError):
             continue
     return found
+
+
+@pytest.mark.skipif(os.name != "posix", reason="these workers are started by a shell")
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_worker_that_is_starting_when_workers_are_ended_does_not_start(ended, tmp_path, temporary, monkeypatch):
+    """The shell that becomes the worker is held at the last moment before its process id is known."""
+    held, go, started = (tmp_path / name for name in ("held", "go", "started"))
+    script(tmp_path / "mkdir", f'touch {held}; while [ ! -e {go} ]; do sleep 0.01; done; PATH=$OLD exec mkdir "$@"')
+    monkeypatch.setattr(sys, "executable", str(script(tmp_path / "python", f"touch {started}")))
+    runner = workers.DirectRunner()
+    environment = {**os.environ, "OLD": os.environ["PATH"], "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    starting = subprocess.Popen(runner._command(), shell=True, env=environment)
+    assert wait_until(held.exists)
+    if ended:
+        runner.end_workers()
+    go.touch()
+    starting.wait(60)
+    assert started.exists() == (not ended)
+    runner.forget_workers()
+    assert not list(temporary.iterdir())
+
+
+def script(path, line):
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
+    return path
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
