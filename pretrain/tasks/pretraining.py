@@ -101,9 +101,8 @@ class PretrainingTask(Task):
             )
             statistics["next_sentence_weight"] = ops.sum(examples)
             if not training:
-                seconds = ops.top_k(outputs["sentence_logits"], 1)[1][
-                    ..., 0
-                ]  # 1 where a pair is said to be random or swapped
+                # 1 where a pair is said to be random or swapped
+                seconds = ops.top_k(outputs["sentence_logits"], 1)[1][..., 0]
                 statistics["next_sentence_seconds"] = ops.sum(examples * ops.cast(seconds, "float32"))
         return sums, statistics
 

@@ -12,7 +12,7 @@ from nlpdata.errors import DataError
 from nlpdata.execution.executor import duration
 from pretrain.settings.schema import RuntimeConfig
 from pretrain.training.checkpoints.waiting import POLL_SECONDS
-from pretrain.training.engines.cluster import is_chief
+from pretrain.training.engines.cluster import has_several_hosts, is_chief
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ def first_host(runtime: RuntimeConfig, folder: Path, works: bool) -> Iterator["F
     works: whether there is something to make.
     """
     signs = folder / _SIGNS
-    if not works or runtime.distribution_strategy != "multi_worker_mirrored":
+    if not works or not has_several_hosts(runtime):
         yield None
     elif is_chief(runtime, os.environ):
         with showing_signs(signs):

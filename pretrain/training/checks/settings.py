@@ -21,6 +21,7 @@ from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.trainer_section import TrainerConfig
 from pretrain.tasks.metrics import own_name
 from pretrain.training.checks.rates import OPTIMIZATION, check_length, given_rate, refuse_rate, require
+from pretrain.training.engines.cluster import has_several_hosts
 from pretrain.training.stages.plan import declared_steps, of_stage, stage_configs
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def check_experiment(
     _best_folder(config.trainer.best_checkpoint_export_subdir)
     _export_formats(config.trainer)
     trained = mode not in EVALUATIONS
-    if mode.startswith("continuous") and config.runtime.distribution_strategy == "multi_worker_mirrored":
+    if mode.startswith("continuous") and has_several_hosts(config.runtime):
         raise UsageError(
             f"mode {mode} follows a run on one host. Use another runtime.distribution_strategy, e.g. mirrored."
         )

@@ -40,9 +40,14 @@ def read_cluster(environment: Mapping[str, str]) -> Cluster:
         ) from None
 
 
+def has_several_hosts(runtime: RuntimeConfig) -> bool:
+    """Whether a run is one of several hosts, each with the same command."""
+    return runtime.distribution_strategy == "multi_worker_mirrored"
+
+
 def is_chief(runtime: RuntimeConfig, environment: Mapping[str, str]) -> bool:
     """Whether this process is the one of its run that writes files. UsageError where TF_CONFIG is needed and damaged."""
-    return runtime.distribution_strategy != "multi_worker_mirrored" or read_cluster(environment).index == 0
+    return not has_several_hosts(runtime) or read_cluster(environment).index == 0
 
 
 def chosen_strategy(runtime: RuntimeConfig, strategies: Mapping[str, Callable[[RuntimeConfig], Any]]) -> Any:

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 
 from nlpdata.errors import DataError, NlpdataError
 from pretrain.settings.schema import RuntimeConfig
+from pretrain.training.engines.cluster import has_several_hosts
 
 # In errors of Gloo, NCCL, the coordination service and gRPC, with JAX and with TensorFlow.
 _SIGNS = ("Gloo", "ncclRemoteError", "UNAVAILABLE", "UnavailableError", "heartbeat", "Collective ops is aborted")
@@ -22,8 +23,8 @@ def told_of_lost_hosts(runtime: RuntimeConfig) -> Iterator[None]:
         yield
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())
-        several = runtime.distribution_strategy == "multi_worker_mirrored"
-        if not several or isinstance(error, NlpdataError) or not any(sign in said for sign in _SIGNS):
+        lost = has_several_hosts(runtime) and any(sign in said for sign in _SIGNS)
+        if isinstance(error, NlpdataError) or not lost:
             raise
         _is_alone = True
         raise DataError(
