@@ -13,16 +13,22 @@ from nlpdata.files.paths import is_remote
 
 _log = logging.getLogger(__name__)
 
+Options = dict[str, bool | int | str]
+
 # cuBLAS was 3% of a step faster than the kernels that XLA makes by Triton.
-_GPU = {"xla_gpu_enable_triton_gemm": False}
-# GPUs give each other the gradients of a layer while they compute those of the layers below: 2 to 3% of a step of two GPUs.
-_SEVERAL_GPUS = {
+_GPU: Options = {"xla_gpu_enable_triton_gemm": False}
+# GPUs give each other the gradients of a layer while they compute those of the layers below: 2 to 3% of a step of two GPUs. GPUs of
+# one process do so by their copy engines: another 1%, since NCCL's kernels take multiprocessors from the products.
+_SEVERAL_GPUS: Options = {
     "xla_gpu_experimental_collective_start_as_early_as_possible": True,
     "xla_gpu_experimental_parallel_collective_overlap_limit": 64,
+    "xla_gpu_collective_permute_mode": "COLLECTIVES_PEER_MEMORY",
 }
+# XLA refuses to compile with an option that it does not have, or does not have in that value.
+_REFUSALS = ("No such compile option", "is not a valid enum value")
 
 
-def compiler_options(platform: str, replicas: int) -> dict[str, bool | int]:
+def compiler_options(platform: str, replicas: int) -> Options:
     """XLA's options for steps on that many devices of a platform (cpu, gpu or tpu).
 
     Without those that this version lacks, and those that the user sets in XLA_FLAGS, which they would override.
@@ -39,26 +45,31 @@ def compiler_options(platform: str, replicas: int) -> dict[str, bool | int]:
 
 
 @cache
-def _is_set_by_user(name: str, value: bool | int, flags: str) -> bool:
+def _is_set_by_user(name: str, value: bool | int | str, flags: str) -> bool:
     given = [word.lstrip("-") for word in flags.split() if word.lstrip("-").partition("=")[0] == name]
     if given:
-        _log.info(f"XLA_FLAGS has {given[-1]}, which is used in place of our {name}={str(value).lower()}")
+        _log.info(f"XLA_FLAGS has {given[-1]}, which is used in place of our {_as_flag(name, value)}")
     return bool(given)
 
 
 @cache
-def _is_known(name: str, value: bool | int) -> bool:
-    """Whether this version of XLA has that option. It refuses to compile with one that it lacks."""
+def _is_known(name: str, value: bool | int | str) -> bool:
+    """Whether this version of XLA has that option."""
     try:
         jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()
     except jax.errors.JaxRuntimeError as error:
-        if "No such compile option" not in str(error):
+        if not any(refusal in str(error) for refusal in _REFUSALS):
             raise
         _log.info(
-            f"JAX {jax.__version__} does not have XLA's option {name}, which makes steps a little faster: it is left out"
+            f"JAX {jax.__version__} does not have XLA's option {_as_flag(name, value)}, which makes steps a little faster: it is "
+            "left out"
         )
         return False
     return True
+
+
+def _as_flag(name: str, value: bool | int | str) -> str:
+    return f"{name}={str(value).lower() if isinstance(value, bool) else value}"
 
 
 def keep_compiled() -> None:
