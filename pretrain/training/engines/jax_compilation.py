@@ -27,6 +27,8 @@ _SEVERAL_GPUS: Options = {
 }
 # XLA refuses to compile with an option that it does not have, or does not have in that value.
 _REFUSALS = ("No such compile option", "is not a valid enum value")
+# What JAX logs before it compiles a step; nothing else tells the names of its files.
+_MISS = "PERSISTENT COMPILATION CACHE MISS for '%s' with key %r"
 
 
 def compiler_options(platform: str, replicas: int) -> Options:
@@ -76,14 +78,21 @@ def _as_flag(name: str, value: Value) -> str:
 def keep_compiled() -> None:
     """Keeps compiled steps in JAX_COMPILATION_CACHE_DIR or the user's cache folder, so that the next run starts faster.
 
-    Warns where that folder takes no files: JAX compiles without it.
+    Warns where that folder takes no files: JAX compiles without it. A file of it that JAX cannot read is replaced, with a warning.
     """
     if jax.config.jax_compilation_cache_dir is None:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         jax.config.update("jax_compilation_cache_dir", str(Path(base, "nlpdata", "jax")))
     folder = jax.config.jax_compilation_cache_dir
-    if not folder or is_remote(folder):
-        return
+    if folder and not is_remote(folder):
+        _try_folder(folder)
+        compiler = logging.getLogger("jax._src.compiler")
+        compiler.setLevel(logging.DEBUG)
+        compiler.addFilter(_delete_unreadable)
+
+
+@cache
+def _try_folder(folder: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -93,3 +102,22 @@ def keep_compiled() -> None:
             f"compiled steps are not kept, and every run compiles them again: {folder}: {disk_fault(error) or error.strerror}. Set "
             "JAX_COMPILATION_CACHE_DIR to a folder that can be written; to nothing, to keep none"
         )
+
+
+def _delete_unreadable(record: logging.LogRecord) -> bool:
+    """Deletes a compiled step that JAX has not found in its folder, as a record of its log says, though the file is there.
+
+    Such a file is damaged, or of a compression that came or went with a library. JAX compiles the step and never writes over a
+    file, so it would compile in every run. Of the log this lets through what is shown without it.
+    """
+    if record.msg == _MISS and isinstance(record.args, tuple) and not jax.config.jax_compilation_cache_check_contents:
+        file = Path(jax.config.jax_compilation_cache_dir, f"{record.args[1]}-cache")
+        unreadable = f"{file}: JAX cannot read this compiled step"
+        try:
+            file.unlink()
+            _log.warning(f"{unreadable}; it is compiled again, and the file replaced")
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            _log.warning(f"{unreadable}, and every run compiles it again: delete the file ({error.strerror})")
+    return record.levelno >= logging.getLogger("jax").getEffectiveLevel()

@@ -11,9 +11,12 @@ from tests import warm_python
 pytest.importorskip("jax")
 
 # Prints the options of each (platform, replicas) under a version that lacks one, and a value of another; then of a GPU where the
-# user sets one, and what the log says, also of folders that can be written and that cannot.
+# user sets one, and what the log says, also of folders that can be written and that cannot, asked for twice. Then the sizes of a
+# compiled step's file as JAX writes it, and after it was damaged in two ways and the step compiled again, and what the log says.
 PROGRAM = """
 import json, logging, os
+from pathlib import Path
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from pretrain.training.engines import jax_compilation as own
 
 lines = []
@@ -30,10 +33,23 @@ os.environ["XLA_FLAGS"] = "--xla_dump_to= --xla_gpu_enable_triton_gemm=true"
 of_user = [own.compiler_options("gpu", 1) for _ in range(2)]
 for folder in ("", "gs://bucket/folder", "kept", "kept/file/folder"):
     own.jax.config.update("jax_compilation_cache_dir", folder)
-    own.keep_compiled()
+    own.keep_compiled(), own.keep_compiled()
     open("kept/file", "w").close() if folder == "kept" else None
 said = {"lacking": lacking, "log": lines[len(lacking):]}
-print(json.dumps({"options": found, "of_user": of_user, "kept": os.listdir("kept"), **said}))
+lines.clear()
+reset_cache()  # its folder is that of the first compilation
+own.jax.config.update("jax_compilation_cache_dir", "steps")
+own.jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+own.keep_compiled()
+sizes = []
+for damage in (None, lambda content: content[: len(content) // 2], lambda content: b"", None):
+    if damage:
+        path.write_bytes(damage(path.read_bytes()))
+    own.jax.clear_caches()
+    own.jax.jit(lambda: 1)()
+    [path] = [each for each in Path("steps").glob("*-cache") if "lambda" in each.name]
+    sizes.append(path.stat().st_size)
+print(json.dumps({"options": found, "of_user": of_user, "kept": os.listdir("kept"), "sizes": sizes, "replaced": lines, **said}))
 del os.environ["XLA_FLAGS"]
 own._GPU["xla_gpu_enable_triton_gemm"] = "neither"
 own.compiler_options("gpu", 1)
@@ -69,3 +85,8 @@ def test_options_that_xla_lacks_or_the_user_sets_are_left_out_and_said_and_so_is
     )
     assert "kept/file/folder: Not a directory. Set JAX_COMPILATION_CACHE_DIR" in folder
     assert found["kept"] == ["file"]
+    assert min(found["sizes"]) > 0.9 * max(found["sizes"]) > 0
+    step, again = found["replaced"]
+    assert step == again
+    assert step.startswith("steps/jit__lambda-")
+    assert step.endswith("-cache: JAX cannot read this compiled step; it is compiled again, and the file replaced")
