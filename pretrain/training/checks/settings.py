@@ -21,7 +21,7 @@ from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.trainer_section import TrainerConfig
 from pretrain.tasks.metrics import own_name
 from pretrain.training.checks.rates import OPTIMIZATION, check_length, given_rate, refuse_rate, require
-from pretrain.training.engines.cluster import has_several_hosts
+from pretrain.training.engines.cluster import declared_replicas, has_several_hosts
 from pretrain.training.stages.plan import declared_steps, of_stage, stage_configs
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def check_experiment(
     for number, each in enumerate(stage_configs(config)):
         with of_stage(number, each, mode not in EVALUATIONS):
             _masking(each)
+            _batch_sizes(each, mode)
     _trainer(config.trainer.type)
     better_metric(config, task)
     _best_folder(config.trainer.best_checkpoint_export_subdir)
@@ -69,8 +70,26 @@ def check_experiment(
         refuse_rate(config.trainer.optimizer_config)
     for refuse in (_optimizer, _layers, _epochs) if trained else ():
         refuse(run)
-    warn = (_length, _decay, _average, _recovery, _precision, _labels, _evaluation) if trained else (_evaluation,)
+    of_training = (_length, _decay, _average, _recovery, _precision, _labels) if trained else ()
+    warn = (*of_training, _evaluation, _devices)
     return [warning for check in warn for warning in check(run)]
+
+
+def evaluates(config: ExperimentConfig, mode: str) -> bool:
+    """Whether a run in that mode uses its validation data."""
+    return mode in (*EVALUATIONS, "train_and_eval") or (mode != "train" and config.task.validation_data.is_given)
+
+
+def refuse_batch_size(name: str, size: int, replicas: int, micro_steps: int | None = None) -> None:
+    """UsageError for a batch that cannot be split over the replicas and, where it is one of training, their micro-steps."""
+    parts = replicas * (micro_steps or 1)
+    if size % parts:
+        what = f"{replicas} replicas" if micro_steps is None else f"replicas x micro-steps, {replicas} x {micro_steps}"
+        below, above = size // parts * parts, -(-size // parts) * parts
+        near = f"{below} or {above}" if below else f"{above}"
+        raise UsageError(
+            f"{name}.global_batch_size {size} cannot be split over {what}. Use a multiple of {parts}, e.g. {near}."
+        )
 
 
 def better_metric(config: ExperimentConfig, task: "Task | None" = None) -> Literal["higher", "lower"] | None:
@@ -309,6 +328,25 @@ def _masking(config: ExperimentConfig) -> None:
     prob = config.task.train_data.masked_lm_prob
     between = "must be above 0 and below 1; usual is 0.15."
     require(prob is None or 0 < prob < 1, "task.train_data.masked_lm_prob", prob, between)
+
+
+def _batch_sizes(config: ExperimentConfig, mode: str) -> None:
+    """For the replicas that the configuration says; those that the devices decide are known later."""
+    task, replicas = config.task, declared_replicas(config.runtime)
+    if mode not in EVALUATIONS:
+        micro_steps = config.trainer.gradient_accumulation_steps
+        refuse_batch_size("task.train_data", task.train_data.global_batch_size, replicas, micro_steps)
+    if evaluates(config, mode):
+        refuse_batch_size("task.validation_data", task.validation_data.global_batch_size, replicas)
+
+
+def _devices(run: _Run) -> Iterator[str]:
+    runtime = run.config.runtime
+    strategy = f"runtime.distribution_strategy is {runtime.distribution_strategy}"
+    if runtime.num_replicas and runtime.distribution_strategy in ("multi_worker_mirrored", "tpu"):
+        yield f"runtime.num_replicas {runtime.num_replicas} has no effect: {strategy}, which uses all devices."
+    if runtime.tpu and runtime.distribution_strategy != "tpu":
+        yield f"runtime.tpu {runtime.tpu!r} has no effect: {strategy}. Use tpu."
 
 
 def _epochs(run: _Run) -> None:

@@ -94,10 +94,14 @@ def too_few_cpus(framework: str, wanted: int, found: int) -> UsageError:
     )
 
 
-def refuse_replicas(runtime: RuntimeConfig) -> None:
-    """UsageError where a strategy of one device is to have several replicas."""
-    if (runtime.num_replicas or 1) > 1:
+def declared_replicas(runtime: RuntimeConfig) -> int:
+    """Replicas as far as the configuration alone says them; 1 where the devices decide.
+
+    UsageError where a strategy of one device is to have several.
+    """
+    strategy, replicas = runtime.distribution_strategy, runtime.num_replicas or 1
+    if strategy in ("off", "one_device") and replicas > 1:
         raise UsageError(
-            f"runtime.num_replicas is {runtime.num_replicas}, but distribution_strategy {runtime.distribution_strategy} uses "
-            "one device. Use mirrored."
+            f"runtime.num_replicas is {replicas}, but distribution_strategy {strategy} uses one device. Use mirrored."
         )
+    return replicas if strategy in ("auto", "mirrored") else 1

@@ -14,7 +14,6 @@ from pretrain.training.engines.cluster import (
     chosen_strategy,
     count_replicas,
     read_cluster,
-    refuse_replicas,
     report_unused_cluster,
     too_few_cpus,
 )
@@ -57,7 +56,6 @@ def _auto(runtime: RuntimeConfig) -> Distribution:
 
 
 def _one_device(runtime: RuntimeConfig) -> Distribution:
-    refuse_replicas(runtime)
     _log.info(f"devices: {'one GPU' if tf.config.list_physical_devices('GPU') else 'no GPU found, the CPU'}")
     return Distribution(tf.distribute.get_strategy())
 

@@ -16,7 +16,6 @@ from pretrain.training.engines.cluster import (
     chosen_strategy,
     count_replicas,
     read_cluster,
-    refuse_replicas,
     report_unused_cluster,
     too_few_cpus,
 )
@@ -78,7 +77,6 @@ def _auto(runtime: RuntimeConfig) -> Devices:
 
 
 def _one_device(runtime: RuntimeConfig) -> Devices:
-    refuse_replicas(runtime)
     device = jax.devices()[0]
     _log.info(f"devices: {'no GPU found, the CPU' if device.platform == 'cpu' else f'one {_name(device)}'}")
     return Devices(_mesh([device]))

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nlpdata.errors import UsageError
 from pretrain.registry import TASKS
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.tasks.task import Task
@@ -14,7 +13,14 @@ from pretrain.training.checks.agreement import (
     refuse_other_stage,
     refuse_records_of_two_tokenizers,
 )
-from pretrain.training.checks.settings import EVALUATIONS, check_experiment, warn_of_known_data, with_metric
+from pretrain.training.checks.settings import (
+    EVALUATIONS,
+    check_experiment,
+    evaluates,
+    refuse_batch_size,
+    warn_of_known_data,
+    with_metric,
+)
 from pretrain.training.stages.plan import Span, count_steps, of_stage, spans
 
 _log = logging.getLogger(__name__)
@@ -68,10 +74,9 @@ def build_stages(run: ExperimentConfig, configs: Sequence[ExperimentConfig], mod
 
 
 def _build_stage(config: ExperimentConfig, mode: str) -> Stage:
-    task, given = TASKS.get(config.task_type)(config.task), config.task.validation_data
+    task = TASKS.get(config.task_type)(config.task)
     train = task.build_inputs(config.task.train_data) if mode not in EVALUATIONS else None
-    evaluates = mode in (*EVALUATIONS, "train_and_eval") or (mode != "train" and given.is_given)
-    data = RunData(train, task.build_inputs(given) if evaluates else None)
+    data = RunData(train, task.build_inputs(config.task.validation_data) if evaluates(config, mode) else None)
     refuse_records_of_two_tokenizers(config.task, data)
     return Stage(config, task, data)
 
@@ -119,15 +124,9 @@ def check_batch_sizes(stages: Sequence[Stage], replicas: int) -> None:
 
 
 def _check_batch_size(stage: Stage, replicas: int) -> None:
-    micro_steps = stage.config.trainer.gradient_accumulation_steps
-    for data, parts, what in (
-        (stage.data.train, replicas * micro_steps, f"replicas x micro-steps, {replicas} x {micro_steps}"),
-        (stage.data.validation, replicas, f"{replicas} replicas"),
-    ):
-        if data is not None and data.batch_size % parts:
-            below, above = data.batch_size // parts * parts, -(-data.batch_size // parts) * parts
-            near = f"{below} or {above}" if below else f"{above}"
-            raise UsageError(
-                f"{data.name}.global_batch_size {data.batch_size} cannot be split over {what}. Use a multiple of {parts}, "
-                f"e.g. {near}."
-            )
+    train, validation = stage.data.train, stage.data.validation
+    if train is not None:
+        micro_steps = stage.config.trainer.gradient_accumulation_steps
+        refuse_batch_size(train.name, train.batch_size, replicas, micro_steps)
+    if validation is not None:
+        refuse_batch_size(validation.name, validation.batch_size, replicas)

@@ -130,6 +130,15 @@ def override(text, name="bert/local"):
         ("--params_override=task.train_data.masked_lm_prob=1", "masked_lm_prob is 1.0"),
         ("--params_override=runtime.loss_scale=0,runtime.mixed_precision_dtype=float16", "loss_scale is 0.0"),
         ("--mode=train_and_eval --max_eval_steps=0", "validation_steps is 0: no batch to evaluate"),
+        ("--num_replicas=2", "num_replicas is 2, but distribution_strategy one_device uses one device. Use mirrored"),
+        (
+            "--train_batch_size=16 --gradient_accumulation_steps=3",
+            "train_data.global_batch_size 16 cannot be split over replicas x micro-steps, 1 x 3.* 15 or 18",
+        ),
+        (
+            "--strategy_type=mirror --num_gpus=2 --mode=train_and_eval --eval_batch_size=3",
+            "validation_data.global_batch_size 3 cannot be split over 2 replicas.* 2 or 4",
+        ),
         (
             "--params_override=task.model.encoder.hidden_dropout_prob=1",
             "hidden_dropout_prob must be at least 0 and below 1",
@@ -245,6 +254,8 @@ GARDEN = f"{OPTIMIZATION}.learning_rate.decay_steps=1000,{OPTIMIZATION}.learning
         ("--num_train_steps=300 --params_override=trainer.early_stopping_patience=2", "train_and_eval",
          "patience 2 can never stop this run: 300 steps with an evaluation every 100 make 3"),
         ("--input_files=a --eval_files=a", "train_and_eval", "validation_data reads the training data, a:"),
+        ("--num_gpus=2 --strategy_type=tpu", "train", "num_replicas 2 has no effect: .* is tpu, which uses all devices"),
+        ("--tpu=node-1 --strategy_type=mirror", "eval", "runtime.tpu 'node-1' has no effect: .* is mirrored. Use tpu"),
     ],
 )  # fmt: skip
 def test_what_has_no_effect_is_warned_of(line, mode, message):

@@ -13,8 +13,8 @@ from pretrain.training.engines.cluster import (
     Cluster,
     chosen_strategy,
     count_replicas,
+    declared_replicas,
     is_chief,
-    refuse_replicas,
     report_unused_cluster,
 )
 from tests.messages import messages
@@ -40,7 +40,7 @@ def test_too_many_replicas_are_refused():
     with pytest.raises(UsageError, match=r"num_replicas is 5, but there are 4 GPUs\. Use 4 or less"):
         count_replicas(RuntimeConfig(num_replicas=5), 4, "GPUs")
     with pytest.raises(UsageError, match=r"num_replicas is 2, but distribution_strategy one_device uses one device"):
-        refuse_replicas(RuntimeConfig(distribution_strategy="one_device", num_replicas=2))
+        declared_replicas(RuntimeConfig(distribution_strategy="one_device", num_replicas=2))
 
 
 def test_one_process_of_a_cluster_writes_files():

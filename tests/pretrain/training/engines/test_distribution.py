@@ -99,23 +99,17 @@ def test_the_gradients_of_a_deeper_stage_are_summed_as_well(curves):
     assert list(curves["growing"]) == [1, 2]
 
 
-def test_batch_that_replicas_cannot_share(record_sets, tmp_path):
+def test_batch_that_the_devices_found_cannot_share(record_sets):
     from nlpdata.errors import UsageError
+    from pretrain.training.stages.built import build_stages, check_batch_sizes
 
-    config = experiment(record_sets["static"], batch_size=16, trainer={"gradient_accumulation_steps": 3})
+    config = experiment(record_sets["static"], batch_size=16, trainer={"gradient_accumulation_steps": 4})
+    stages = build_stages(config, [config], "train")
+    check_batch_sizes(stages, 4)
     with pytest.raises(
-        UsageError,
-        match=r"train_data.global_batch_size 16 cannot be split over replicas x micro-steps, 1 x 3.* 15 or 18",
+        UsageError, match=r"train_data.global_batch_size 16 cannot be split over .* 3 x 4.* of 12, e.g. 12 or 24"
     ):
-        run(config, tmp_path)
-
-
-def test_more_replicas_than_devices(record_sets, tmp_path):
-    from nlpdata.errors import UsageError
-
-    config = experiment(record_sets["static"], runtime={"distribution_strategy": "one_device", "num_replicas": 2})
-    with pytest.raises(UsageError, match="num_replicas is 2, but distribution_strategy one_device uses one device"):
-        run(config, tmp_path)
+        check_batch_sizes(stages, 3)
 
 
 @pytest.mark.usefixtures("eagerly")
