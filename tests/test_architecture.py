@@ -202,13 +202,14 @@ def test_only_commands_print():
 
 
 def test_loggers_bear_the_names_of_their_modules():
-    """Also that of a command, whose __name__ is __main__ when it is run: the handler would not know it."""
+    """Also that of a command, whose __name__ is __main__ when it is run: the handler would not know it. JAX's have its names."""
     found = []
     for module, path in modules().items():
         for call in calls(path.read_text(encoding="utf-8")):
             if ast.unparse(call.func) == "logging.getLogger" and module.startswith("pretrain."):
                 expected = f"'{module}'" if is_command(module) else "__name__"
-                found += [f"{module}: {ast.unparse(call)}"] if ast.unparse(call.args[0]) != expected else []
+                name = ast.unparse(call.args[0])
+                found += [f"{module}: {ast.unparse(call)}"] if name != expected and not name.startswith("'jax") else []
     assert not found, "\n".join(found)
 
 
