@@ -14,7 +14,7 @@ MADE = {**options.PAGES, **reference.PAGES}
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Adds the pages that are no files of docs/."""
+    """Adds the pages that are not files of docs/."""
     for file, page in pages.OUTSIDE.items():
         files.append(File.generated(config, page, content=pages.outside_text(file)))
     for page, make in MADE.items():

@@ -43,7 +43,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict | None]]:
     """(number from 1, JSON object) of each line of a file; None for a line that is anything else. Without a file there are none.
 
     Of a last line without an end only an object counts: a process is writing it, or was killed at it. A line of a megabyte or more
-    is no object, so that memory is bounded. DataError where the file cannot be read.
+    is not an object, so that memory is bounded. DataError where the file cannot be read.
     """
     try:
         with open(path, "rb") as file:

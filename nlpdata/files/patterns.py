@@ -36,7 +36,7 @@ def find_paths(pattern: str) -> list[str]:
 
 
 def _with_literal_folder(pattern: str) -> str:
-    """The pattern, in which the longest folder that exists under its very name is no pattern."""
+    """The pattern, in which the longest folder that exists under its very name is not a pattern."""
     folder = os.path.dirname(pattern)
     while glob.has_magic(folder):
         if path_of(folder).is_dir():

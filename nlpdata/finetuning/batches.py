@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from nlpdata.errors import Message, opt
+from nlpdata.errors import DataError, Message, opt
 from nlpdata.finetuning.datasets import MAX_SHOWN, BadRow, Dataset, Split, refusal
 from nlpdata.finetuning.encode import Batch
 from nlpdata.finetuning.label_names import class_warnings, given_labels
@@ -99,6 +99,13 @@ def _sentences(dataset: Dataset, split: Split, options: FinetuningOptions, tally
         yield item, len(item[0]) + (sum(map(len, item[1])) if dataset.choices else len(item[1] or ""))
     tally.counters["rows"] += kept + tally.dropped.total()
     tally.counters["rows_used"] += kept
+
+
+def no_rows(split: Split, tally: Tally) -> DataError:
+    """The error of a split of which no row can be used."""
+    dropped = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.dropped.items()))
+    left_out = f" (left out: {dropped})" if dropped else ""
+    return DataError(f"{split.files[0]}: no rows for the {split.name} split{left_out}")
 
 
 def label_warnings(dataset: Dataset, split: Split, tally: Tally, options: FinetuningOptions) -> list[str]:

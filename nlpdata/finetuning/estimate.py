@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nlpdata.errors import DataError
 from nlpdata.execution.executor import default_workers
-from nlpdata.finetuning.batches import Tally, read_batches
+from nlpdata.finetuning.batches import Tally, no_rows, read_batches
 from nlpdata.finetuning.datasets import Split
 from nlpdata.finetuning.encode import Batch, encode_columns
 from nlpdata.finetuning.losses import losses
@@ -85,10 +84,7 @@ def _look_at(plan: Plan, split: Split) -> _Found:
             _encode(plan, batch, found)
     found.reading = time.monotonic() - begun - found.seconds
     if not found.rows:
-        dropped = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.dropped.items()))
-        raise DataError(
-            f"{split.files[0]}: no rows for the {split.name} split" + (f" (left out: {dropped})" if dropped else "")
-        )
+        raise no_rows(split, tally)
     found.warnings = _lost(plan, split, tally, found)
     return found
 

@@ -92,7 +92,7 @@ def _refuse_missing(name: str, folder: Path, splits: Sequence[Split], options: F
 def _articles(folder: Path) -> list[Path]:
     """The files of a level, compressed or not: all.txt where it is there, else one an article, by number.
 
-    DataError where one of them is no file: an article that cannot be read is not left out in silence.
+    DataError where one of them is not a file: an article that cannot be read is not left out in silence.
     """
     if joined := find_file(folder, _JOINED):
         return [joined]

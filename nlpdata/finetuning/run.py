@@ -12,7 +12,7 @@ from nlpdata.errors import RESUMES, DataError
 from nlpdata.files.paths import AnyPath
 from nlpdata.files.writing import write_whole
 from nlpdata.finetuning import stages
-from nlpdata.finetuning.batches import ExamplesFile, Tally, label_warnings, read_batches
+from nlpdata.finetuning.batches import ExamplesFile, Tally, label_warnings, no_rows, read_batches
 from nlpdata.finetuning.datasets import Split
 from nlpdata.finetuning.losses import losses
 from nlpdata.finetuning.meta import meta_content
@@ -94,11 +94,8 @@ class Run(OutputRun):
             if examples:
                 examples.close()
         if not units:
-            dropped = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.dropped.items()))
             self.work.remove()
-            raise DataError(
-                f"{split.files[0]}: no rows for the {split.name} split" + (f" (left out: {dropped})" if dropped else "")
-            )
+            raise no_rows(split, tally)
         for line in label_warnings(self._plan.dataset, split, tally, self._plan.options):
             self._warn(line)
         return units

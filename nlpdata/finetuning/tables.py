@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Any, NoReturn
+from typing import Any
 
 from nlpdata.errors import HALF, DataError, closest, missing_package, opt
 from nlpdata.files.compression import plain_file_name
@@ -95,14 +95,27 @@ def read_tsv(
     path: Path, wanted: Wanted, header: bool = True, delimiter: str = "\t", encoding: str | None = None
 ) -> Iterator:
     """Tab-separated rows in which a quotation mark is a character like any other (GLUE's files have stray ones)."""
+    lines = read_lines(path, encoding)
+    rows = (item if isinstance(item, BadRow) else (item[0], item[1].split(delimiter)) for item in lines)
+    return _with_columns(path, rows, wanted, header, delimiter)
+
+
+def read_csv(
+    path: Path, wanted: Wanted, header: bool = True, delimiter: str = ",", encoding: str | None = None
+) -> Iterator:
+    """Rows by RFC 4180: a field in double quotes may hold delimiters, line breaks and doubled quotes."""
+    return _with_columns(path, _csv_rows(path, delimiter, encoding), wanted, header, delimiter)
+
+
+def _with_columns(path: Path, rows: Iterable, wanted: Wanted, header: bool, delimiter: str) -> Iterator:
+    """(line, the wanted values) of (line, all values). A row of another width than the first one is a BadRow."""
     places: list[int] | None = None
     width = 0
-    for item in read_lines(path, encoding):
+    for item in rows:
         if isinstance(item, BadRow):
             yield item
             continue
-        line, text = item
-        values = text.split(delimiter)
+        line, values = item
         if places is None:
             places, width = _pick(path, values, wanted, line), len(values)
             if header:
@@ -112,18 +125,17 @@ def read_tsv(
             continue
         yield line, [values[place] for place in places]
     if places is None:
-        _refuse_empty(path, header, delimiter)
+        between = DELIMITERS.get(delimiter, repr(delimiter))
+        raise DataError(
+            f"{path}: empty. Expected {'a header and ' if header else ''}rows with {between} between columns"
+        )
 
 
-def read_csv(
-    path: Path, wanted: Wanted, header: bool = True, delimiter: str = ",", encoding: str | None = None
-) -> Iterator:
-    """Rows by RFC 4180: a field in double quotes may hold delimiters, line breaks and doubled quotes."""
+def _csv_rows(path: Path, delimiter: str, encoding: str | None) -> Iterator:
+    """(line, values) of each row that is not blank; a BadRow for a blank one before others."""
     source = _CsvLines(path, encoding)
     reader = csv_reader(source, delimiter)
-    places: list[int] | None = None
     blank: list[BadRow] = []
-    width = 0
     while True:
         source.first = 0
         try:
@@ -140,21 +152,7 @@ def read_csv(
             continue
         yield from blank
         blank.clear()
-        if places is None:
-            places, width = _pick(path, values, wanted, start), len(values)
-            if header:
-                continue
-        if len(values) != width:
-            yield _row_fault(path, start, len(values), width)
-            continue
-        yield start, [values[place] for place in places]
-    if places is None:
-        _refuse_empty(path, header, delimiter)
-
-
-def _refuse_empty(path: Path, header: bool, delimiter: str) -> NoReturn:
-    between = DELIMITERS.get(delimiter, repr(delimiter))
-    raise DataError(f"{path}: empty. Expected {'a header and ' if header else ''}rows with {between} between columns")
+        yield start, values
 
 
 def csv_reader(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:

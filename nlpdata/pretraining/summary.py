@@ -97,7 +97,7 @@ def corpus_warnings(counters: Mapping, where: Mapping[str, str], pairs: bool = T
     Args:
       counters: as they are counted, or of a meta file.
       where: the places that are known: of the longest document, and of the first one with an empty sentence.
-      pairs: whether the text becomes pairs of sentences; else documents of one are no fault.
+      pairs: whether the text becomes pairs of sentences; else documents of one are not a fault.
     """
     found = []
     dropped = counters.get("dropped") or dropped_by_reason(counters)

@@ -26,7 +26,7 @@ from nlpdata.finetuning.datasets import BadRow
 from nlpdata.reports.evaluation import EvaluationSet
 from nlpdata.tokenizers.scripts import is_unspaced
 
-GRAM, SHORT_GRAM = 13, 8
+SHORT_GRAM = 8
 MOST_GRAMS = 50_000_000
 _MOST_WORDS = 1 << 20  # whose hashes are kept
 _BASE = 0x9E3779B97F4A7C15  # odd, and so it has an inverse modulo 2**64

@@ -78,7 +78,7 @@ def _unicode(head: bytes) -> tuple[str, str] | None:
 
 
 def _is_binary(head: bytes) -> bool:
-    """Whether it is no text of one byte a letter: a stray NUL is text, a tenth of all bytes is not."""
+    """Whether it is not text of one byte a letter: a stray NUL is text, a tenth of all bytes is not."""
     nuls = head.count(0)
     return nuls >= 4 and nuls * 10 >= len(head)
 

@@ -209,7 +209,7 @@ class _Source:
         return batch
 
     def _check_predictions(self, batch: Mapping[str, np.ndarray], examples: np.ndarray) -> None:
-        """DataError where a prediction is behind the text, or its weight is no number from 0 on.
+        """DataError where a prediction is behind the text, or its weight is not a number of at least 0.
 
         In a packed row such a place belongs to another example.
         """

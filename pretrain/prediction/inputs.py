@@ -59,7 +59,7 @@ def form_of_input(given: PathName, options: InputOptions, facts: Facts) -> tuple
     """
     if options.choice_columns is not None and facts.head != "choice":
         raise UsageError(
-            f"{opt('choice_columns')}: {facts.source} is no multiple-choice model: its rows have no choices."
+            f"{opt('choice_columns')}: {facts.source} is not a multiple-choice model: its rows have no choices."
         )
     if facts.head != "span":
         path = input_path(given)

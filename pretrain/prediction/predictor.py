@@ -47,7 +47,7 @@ class Facts:
 
     @property
     def rows(self) -> int:
-        """Of the embedding of words."""
+        """Rows of its word embedding."""
         return self.encoder.options.vocab_size
 
 

@@ -192,7 +192,7 @@ def _report_dropped(
 
     Args:
       options: of the type that is chosen.
-      named: options that the layer gives. Where it gives some, those that only the type before has are no news.
+      named: options that the layer gives. Where it gives some, those that only the type before has are not reported.
     """
     before = tree["type"]
     usual, unset = (_defaults(_options_class(registry, each, place)) for each in (before, chosen))

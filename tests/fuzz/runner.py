@@ -65,7 +65,7 @@ def run_case(target: Target, seed: int, number: int, given: Path) -> tuple[str, 
 
 
 def _limit(seconds: int) -> None:
-    """Of computing, so that a busy machine is no fault; of waiting, which may be for ever, four times as many. 0: none."""
+    """Of computing, so that a busy machine is not a fault; of waiting, which may be for ever, four times as many. 0: none."""
     for number, timer, limit in (
         (signal.SIGPROF, signal.ITIMER_PROF, seconds),
         (signal.SIGALRM, signal.ITIMER_REAL, 4 * seconds),

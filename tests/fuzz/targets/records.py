@@ -49,7 +49,7 @@ def _copy(case: Case, folder: Path, hurt: str, content: bytes) -> None:
 
 
 def _look(path: Path) -> None:
-    """Everything that reads records: a refusal of one is no reason to leave out the next."""
+    """Everything that reads records: a refusal of one is not a reason to leave out the next."""
     refused = None
     for use in (verify, inspect_records, lambda p: nlpdata.open_records(p)[:]):
         try:
