@@ -49,6 +49,7 @@ _DATA = {
     "examples": _WHOLE,
     "batch_size": _WHOLE,
     "seq_length": or_null(_WHOLE),
+    "masked_lm_prob": _AMOUNT,
     "files": TEXTS,
     "records": OBJECT,
 }
@@ -66,6 +67,7 @@ _KINDS = {
     "parameters": _WHOLE,
     "steps": _WHOLE,
     "learning_rate": TEXT,
+    "idle_fields": TEXTS,
     "stages": LIST,
     "stages.*": OBJECT,
     **{f"stages.*.{name}": _WHOLE for name in ("first_step", "last_step")},
@@ -128,6 +130,12 @@ class Run:
     @property
     def calls(self) -> Sequence[Mapping[str, Any]]:
         return self.about.get("calls", ())
+
+    @property
+    def used_config(self) -> Mapping[str, Any]:
+        """The configuration without the fields that the run says it had no use for."""
+        idle = {*self.about.get("idle_fields", ())}
+        return {path: value for path, value in self.config.items() if path not in idle}
 
     @property
     def recoveries(self) -> Sequence[Mapping[str, Any]]:

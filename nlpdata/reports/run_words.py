@@ -131,7 +131,7 @@ def records(section: Mapping[str, Any], evaluation: bool = False) -> Facts:
         found["labels"] = listed(names, 12)
     if section.get("seq_length") is not None:
         found["sequence length, in tokens"] = section["seq_length"]
-    found |= _masking(options, evaluation)
+    found |= _masking(options, section.get("masked_lm_prob"), evaluation)
     if meta.get("split") != "eval" and options.get("dupe_factor") is not None:  # what is set aside is cut once
         found["copies of the text"] = cell(options["dupe_factor"])
     found |= _counts(_counters(section, meta), str(meta.get("split")))
@@ -159,14 +159,15 @@ def _object(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _masking(options: Mapping[str, Any], evaluation: bool) -> Facts:
+def _masking(options: Mapping[str, Any], own_share: float | None, evaluation: bool) -> Facts:
+    """`own_share`: that of a run, where it masks dynamically."""
     if options.get("masking") not in ("static", "dynamic"):
         return {}
     if options["masking"] == "static":
         found: Facts = {"masking": "static, stored in the records"}
     else:
         found = {"masking": "dynamic, in the same places each time" if evaluation else "dynamic, anew in each epoch"}
-    share = options.get("masked_lm_prob")
+    share = options.get("masked_lm_prob") if own_share is None else own_share
     if is_finite(share):
         found["masked share of the tokens"] = percent(share, 1)
     if options.get("max_ngram") is not None:

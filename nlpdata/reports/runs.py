@@ -8,7 +8,7 @@ from typing import Any
 from nlpdata.errors import UsageError
 from nlpdata.reports import run_calls, run_curves, run_words
 from nlpdata.reports.charts import Cell
-from nlpdata.reports.page import Notes, Report, Section, Table, is_empty
+from nlpdata.reports.page import Notes, Report, Section, Table, count_of, is_empty
 from nlpdata.reports.run_curves import MOST_IN_CHARTS, metrics_of
 from nlpdata.reports.run_facts import GLUE_FILE, SEEDS_FILE, Run, find_runs, read_facts, read_run
 
@@ -165,20 +165,24 @@ def _of_whole_text(found: Iterable[run_words.Facts]) -> str:
 
 
 def _configuration(runs: Sequence[Run]) -> Section:
-    """All fields of a single run; of several those that differ."""
+    """All fields of a single run; of several those that differ. Without those that a run did not use."""
+    left_out = {path for run in runs for path in run.config.keys() - run.used_config.keys()}
+    idle = f"Left out where records are read: {count_of(len(left_out), 'field')} for text." if left_out else ""
     if len(runs) == 1:
-        fields = tuple((path, _shown_value(value)) for path, value in runs[0].config.items())
-        return Section("Configuration", "", (Table(("field", "value"), fields, wide=True),))
-    given = [run for run in runs if run.config]
-    paths = list(dict.fromkeys(path for run in given for path in run.config))
-    values = {path: [_shown_value(run.config[path]) if path in run.config else None for run in given] for path in paths}
+        fields = tuple((path, _shown_value(value)) for path, value in runs[0].used_config.items())
+        return Section("Configuration", idle, (Table(("field", "value"), fields, wide=True),))
+    given = {run.name: run.used_config for run in runs if run.config}
+    paths = list(dict.fromkeys(path for config in given.values() for path in config))
+    values = {
+        path: [_shown_value(config[path]) if path in config else None for config in given.values()] for path in paths
+    }
     differing = {path: found for path, found in values.items() if len(set(found)) > 1}
     equal = len(paths) - len(differing)
     if not differing and len(given) > 1:
-        return Section("Configuration", "", (Notes((f"All {equal} fields are equal in these runs.",)),))
-    text = f"The fields that differ; {equal} others are equal in all of these runs."
+        return Section("Configuration", idle, (Notes((f"All {equal} fields are equal in these runs.",)),))
+    text = f"The fields that differ; {equal} others are equal in all of these runs. {idle}".strip()
     rows = tuple((path, *found) for path, found in differing.items())
-    return Section("Configuration", text, (Table(("field", *(run.name for run in given)), rows, wide=True),))
+    return Section("Configuration", text, (Table(("field", *given), rows, wide=True),))
 
 
 def _shown_value(value: object) -> str:

@@ -51,6 +51,14 @@ def pretraining_batches(config: DataConfig, task: TaskConfig) -> Batches:
     return Batches(records, config, source.transform, name, source.facts(), packs=True)
 
 
+def masked_share(config: DataConfig, meta: Mapping) -> float:
+    """Share of the tokens that dynamic masking of a data section predicts; `meta`: of its records."""
+    if not config.is_training:
+        return EVALUATION_PROB
+    own = config.masked_lm_prob
+    return meta.get("options", {}).get("masked_lm_prob", 0.15) if own is None else own
+
+
 class _Source:
     """Records that fit the model; `transform` makes a batch's arrays of their rows."""
 
@@ -150,12 +158,9 @@ class _Source:
                 f"{self._name}: the records are not masked, and to mask them takes a meta file with the tokenizer's "
                 "special_ids and a feature token_boundary. Make them with nlpdata create-pretraining --masking dynamic."
             )
-        prob = self._config.masked_lm_prob
-        if not self._config.is_training:
-            if prob not in (None, EVALUATION_PROB):
-                raise UsageError(f"{self._name}.masked_lm_prob is {prob}; evaluation always masks {EVALUATION_PROB}.")
-            prob = EVALUATION_PROB
-        prob = options.get("masked_lm_prob", 0.15) if prob is None else prob
+        own, prob = self._config.masked_lm_prob, masked_share(self._config, self._meta)
+        if not self._config.is_training and own not in (None, prob):
+            raise UsageError(f"{self._name}.masked_lm_prob is {own}; evaluation always masks {prob}.")
         made = self._config.max_predictions_per_seq or self._meta.get("max_predictions_per_seq")
         self._report_fewer(made, math.ceil(self._length * prob))
         special = tokenizer["special_ids"]

@@ -57,13 +57,7 @@ def with_records(config: Section, name: str) -> Section:
 
     Raises UsageError, DataError.
     """
-    if not isinstance(config, QuestionDataConfig | EvalQuestionDataConfig):
-        return config
-    if not names_questions(config):
-        default = type(config)()
-        without = [field for field in ("vocab_file", *_OPTIONS) if getattr(config, field) != getattr(default, field)]
-        if without := [field for field in without if field != "seq_length"]:
-            _log.info(f"{name}: no effect on records, which are made already: {', '.join(without)}")
+    if not isinstance(config, QuestionDataConfig | EvalQuestionDataConfig) or not names_questions(config):
         return config
     path, *others = _paths(config)
     if others:

@@ -1,7 +1,7 @@
 """The sections task.train_data and task.validation_data: which records, texts or examples, and how batches are made of them."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pretrain.settings.config import Config
 from pretrain.settings.fields import MOST_EXAMPLES, MOST_SEED, MOST_TOKENS, at_least
@@ -10,6 +10,8 @@ from pretrain.settings.fields import MOST_EXAMPLES, MOST_SEED, MOST_TOKENS, at_l
 @dataclass
 class DataConfig(Config):
     """Records to read, and how to make batches of them."""
+
+    of_text: ClassVar[tuple[str, ...]] = ()  # fields without effect on records
 
     input_path: str | list[str] = ""
     """Record files: a path, a pattern, a list, or several separated by commas; toy:nsp makes small ones itself."""
@@ -62,6 +64,11 @@ class EvalDataConfig(DataConfig):
 class TextDataConfig(DataConfig):
     """Records, or a text set of TensorFlow Datasets, which is tokenized when the run starts."""
 
+    of_text = (
+        *("tfds_split", "tfds_data_dir", "vocab_file", "do_lower_case", "text_fields", "label_field", "drop_labels"),
+        "accept_loss",
+    )
+
     tfds_name: str = ""
     """A prepared set in place of input_path, e.g. glue/sst2; seq_length (128) is then the length to make."""
     tfds_split: str = ""
@@ -104,6 +111,8 @@ class EvalTextDataConfig(EvalDataConfig, TextDataConfig):
 class PretrainingDataConfig(DataConfig):
     """Records, or a corpus of text, of which the run makes records in its model_dir first."""
 
+    of_text = ("vocab_file", "do_lower_case", "text_key", "objective", "masking")
+
     vocab_file: str = ""
     """Tokenizer for its text: a SentencePiece model or a vocab.txt."""
     do_lower_case: bool | None = None
@@ -124,6 +133,8 @@ class EvalPretrainingDataConfig(EvalDataConfig, PretrainingDataConfig):
 @dataclass
 class QuestionDataConfig(DataConfig):
     """Records, or a file of SQuAD's form (.json, also compressed), of which records are made when the run starts."""
+
+    of_text = ("vocab_file", "do_lower_case", "doc_stride", "query_length", "version_2_with_negative", "on_bad_row")
 
     vocab_file: str = ""
     """Tokenizer for its texts: a SentencePiece model or a vocab.txt."""

@@ -165,7 +165,8 @@ class TrainingRun(OpenRun):
             self._report_done(step)
         elif end < self.steps:
             _log.info(f"this call ends after step {end} of {self.steps} (trainer.steps_a_call)")
-        with Call(self.model_dir, self.stages, self.engine, self.describe(), self.mode, step, self.started) as call:
+        about = self.describe()
+        with Call(self.model_dir, self.given, self.stages, self.engine, about, self.mode, step, self.started) as call:
             trainer = self._train_through(info, max(end, step), call)
             call.outcome = outcome(trainer, end, self.steps)
         if self._is_chief:

@@ -4,7 +4,7 @@ import importlib
 import importlib.metadata
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,9 +14,9 @@ from nlpdata.errors import UsageError
 from pretrain.converters import native
 from pretrain.converters.same_tokenizer import refuse_other_tokenizer, refuse_unequal_records
 from pretrain.data.batches import Batches
-from pretrain.data.tokenizers import tokenizer_entry
+from pretrain.data.tokenizers import reads_text, tokenizer_entry
 from pretrain.optimizers.curve import OLDER_RUN, in_words, stored_description
-from pretrain.settings.schema import ExperimentConfig, TaskConfig
+from pretrain.settings.schema import DataConfig, ExperimentConfig, TaskConfig
 
 _log = logging.getLogger(__name__)
 
@@ -140,6 +140,28 @@ def idle_rows(task: TaskConfig) -> str | None:
         f"{field} is {rows:,}, and the tokenizer has {pieces:,} pieces: {1 - pieces / rows:.0%} of the rows of the embedding learn "
         f"nothing. {field}={pieces} makes a model without them"
     )
+
+
+def idle_fields(configs: Sequence[ExperimentConfig]) -> list[str]:
+    """Dotted paths of the fields of the data sections that are for text alone, where no stage reads text.
+
+    configs: of the stages, as the user gave them.
+    """
+    found = []
+    for name in ("train_data", "validation_data"):
+        sections = [getattr(config.task, name) for config in configs]
+        if not any(map(reads_text, sections)):
+            found += [f"task.{name}.{field}" for field in sections[0].of_text]
+    return found
+
+
+def idle_settings(section: DataConfig, name: str) -> str | None:
+    """What to tell of fields for text alone that are set where a section reads records; None where there are none."""
+    default = type(section)()
+    found = [field for field in section.of_text if getattr(section, field) != getattr(default, field)]
+    if not found or not section.is_given or reads_text(section):
+        return None
+    return f"{name}: no effect on records, which are made already: {', '.join(found)}"
 
 
 def refuse_other_stage(first: TaskConfig, task: TaskConfig, before: RunData, data: RunData) -> None:

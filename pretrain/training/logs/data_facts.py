@@ -1,6 +1,7 @@
 """What a run says of its data, in run.json and eval_data.json.
 
 examples, batch_size, seq_length
+masked_lm_prob   with dynamic masking: the share of the tokens that is masked
 files       names of what was read, the last parts of paths and patterns
 records     what the meta file of the record set says, without what is only for reading it
 """
@@ -10,6 +11,7 @@ from typing import Any
 
 from nlpdata.records.contract import read_meta
 from pretrain.data.batches import Batches
+from pretrain.data.pretraining import masked_share
 from pretrain.data.record_set import find_paths, meta_of
 from pretrain.data.tokenizers import reads_text
 from pretrain.settings.schema import DataConfig
@@ -20,12 +22,15 @@ _ONLY_FOR_READING = ("format_version", "shards", "features", "ordinary_ids", "sp
 
 def describe_data(config: DataConfig, batches: Batches) -> dict[str, Any]:
     """The facts about the batches of a data section, in values of JSON."""
+    records = _of_records(config, batches.name)
+    is_dynamic = records.get("options", {}).get("masking") == "dynamic"
     return {
         "examples": batches.num_examples,
         "batch_size": batches.batch_size,
         "seq_length": batches.facts.get("seq_length"),
+        **({"masked_lm_prob": masked_share(config, records)} if is_dynamic else {}),
         "files": _names(config),
-        "records": _of_records(config, batches.name),
+        "records": records,
     }
 
 

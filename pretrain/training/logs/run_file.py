@@ -3,6 +3,7 @@
     parameters, steps     weights of the model with its heads, at the depth of the last stage so far; length of the run
     learning_rate         of the whole run, in words
     stages                of each: first_step, last_step, num_hidden_layers, and its data (data_facts)
+    idle_fields           of the configuration: those for text alone, where no stage reads text
     calls                 of each: what it ran on, when it began and ended, how, and where its time went
 
 A call without `ended` is running, or its process was killed.
@@ -24,10 +25,13 @@ from nlpdata.errors import DataError, NlpdataError
 from nlpdata.files.json_files import read_object, write_json
 from nlpdata.reports.run_facts import RUN_FILE, run_file_fault
 from pretrain.optimizers.curve import in_words
+from pretrain.settings.schema import ExperimentConfig
+from pretrain.training.checks.agreement import idle_fields
 from pretrain.training.engines.engine import Engine
 from pretrain.training.interrupts import Interrupted
 from pretrain.training.logs.data_facts import describe_data
 from pretrain.training.stages.built import Stage
+from pretrain.training.stages.plan import stage_configs
 from pretrain.training.trainer import Trainer
 
 _log = logging.getLogger(__name__)
@@ -38,6 +42,7 @@ class Call:
 
     Args:
       model_dir: folder of the run.
+      given: configuration of the run, as the user gave it.
       stages: the stages of the run.
       engine: what takes its steps.
       described: the facts that its checkpoints keep (pretrain.training.checks.agreement.describe_run).
@@ -52,6 +57,7 @@ class Call:
     def __init__(
         self,
         model_dir: Path,
+        given: ExperimentConfig,
         stages: Sequence[Stage],
         engine: Engine,
         described: Mapping[str, Any],
@@ -65,7 +71,8 @@ class Call:
         self._writes = engine.host[0] == 0
         if not self._writes:
             return
-        self._facts = _facts(stages, engine) | {"learning_rate": in_words(described["schedule"])}
+        idle = idle_fields(stage_configs(given))
+        self._facts = _facts(stages, engine) | {"learning_rate": in_words(described["schedule"]), "idle_fields": idle}
         self._before = _calls_before(self._path)
         self._call: dict[str, Any] = {
             "started": _moment(time.time() - (time.monotonic() - started)),

@@ -9,6 +9,7 @@ from pretrain.settings.schema import ExperimentConfig
 from pretrain.tasks.task import Task
 from pretrain.training.checks.agreement import (
     RunData,
+    idle_settings,
     other_sizes,
     refuse_other_stage,
     refuse_records_of_two_tokenizers,
@@ -21,7 +22,7 @@ from pretrain.training.checks.settings import (
     warn_of_known_data,
     with_metric,
 )
-from pretrain.training.stages.plan import Span, count_steps, of_stage, spans
+from pretrain.training.stages.plan import Span, count_steps, of_stage, spans, stage_configs
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ def build_stages(run: ExperimentConfig, configs: Sequence[ExperimentConfig], mod
             stages.append(_build_stage(config, mode))
             if number:
                 refuse_other_stage(configs[0].task, config.task, stages[0].data, stages[number].data)
+    _report_idle_settings(run, mode)
     if about := _other_sizes(stages[-1].data):  # earlier stages have others on purpose
         _log.info(about)
     steps = None
@@ -79,6 +81,16 @@ def _build_stage(config: ExperimentConfig, mode: str) -> Stage:
     data = RunData(train, task.build_inputs(config.task.validation_data) if evaluates(config, mode) else None)
     refuse_records_of_two_tokenizers(config.task, data)
     return Stage(config, task, data)
+
+
+def _report_idle_settings(run: ExperimentConfig, mode: str) -> None:
+    """Of the configuration as the user gave it: text has records in its place by now."""
+    used = ("train_data", "validation_data") if evaluates(run, mode) else ("train_data",)
+    for name in used if mode not in EVALUATIONS else ("validation_data",):
+        for config in stage_configs(run):
+            if about := idle_settings(getattr(config.task, name), f"task.{name}"):
+                _log.info(about)
+                break
 
 
 def _other_sizes(data: RunData) -> str | None:

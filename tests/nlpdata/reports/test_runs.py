@@ -22,7 +22,14 @@ ENCODER = {"type": "bert", "bert": {"vocab_size": 200, "hidden_size": 32, "num_h
 def write_run(folder, steps=6, rate=1e-3, calls=None, evaluations=True):
     """The folder of a run as pretrain writes it, with `steps` of 6."""
     config = {
-        "task": {"model": {"encoder": ENCODER}, "train_data": {"global_batch_size": 16, "input_path": ["a", "b"]}},
+        "task": {
+            "model": {"encoder": ENCODER},
+            "train_data": {
+                "global_batch_size": 16,
+                "input_path": ["a", "b"],
+                "masking": "static" if rate == 1e-3 else "dynamic",
+            },
+        },
         "trainer": {"train_steps": 6, "stages": [{"train_steps": 4}, {"train_steps": 2}], "ema": None},
         "rate": rate,
     }
@@ -40,7 +47,14 @@ def write_run(folder, steps=6, rate=1e-3, calls=None, evaluations=True):
         "tokenizer": {"type": "wordpiece", "vocab_size": 200, "do_lower_case": True},
         "inputs": [{"file": "<b>.txt", "bytes": 3}],
     }
-    stage = {"num_hidden_layers": None, "batch_size": 16, "seq_length": 32, "examples": 48, "records": meta}
+    stage = {
+        "num_hidden_layers": None,
+        "batch_size": 16,
+        "seq_length": 32,
+        "masked_lm_prob": 0.4,
+        "examples": 48,
+        "records": meta,
+    }
     call = {
         "started": "2026-01-02T03:04:05+00:00",
         "mode": "train_and_eval",
@@ -59,6 +73,7 @@ def write_run(folder, steps=6, rate=1e-3, calls=None, evaluations=True):
         "parameters": 1234,
         "steps": 6,
         "learning_rate": "peak 0.001",
+        "idle_fields": ["task.train_data.masking", "task.train_data.text_key"],
         "stages": [{"first_step": 1, "last_step": 4} | stage, {"first_step": 5, "last_step": 6} | stage],
         "calls": [call | ended] if calls is None else [call | each for each in calls],
     }
@@ -129,8 +144,11 @@ def test_a_finished_run(tmp_path):
     assert "documents set aside for evaluation included" in next(s.text for s in report.sections if s.title == "Data")
     data = {row[0]: row[1:] for row in tables(report, "Data")[0].rows}
     assert data["objective"][0] == "masked words and next sentence"
-    assert data["masked share of the tokens"][0] == "15.0%"
+    assert data["masked share of the tokens"][0] == "40.0%"  # the run's, not that of the records' options
     assert data["tokens unknown to the tokenizer"][0] == "1.2%"
+    (configuration,) = (each for each in report.sections if each.title == "Configuration")
+    assert "task.train_data.masking" not in dict(configuration.items[0].rows)
+    assert configuration.text == "Left out where records are read: 1 field for text."
     assert tables(report, "Recoveries")[0].rows == (("run", 3, 2),)
 
     page = html(report)

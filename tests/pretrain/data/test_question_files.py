@@ -13,7 +13,6 @@ from pretrain.data.questions import question_batches
 from pretrain.data.tokenizers import tokenizer_entry
 from pretrain.experiments import experiment
 from pretrain.settings.data_section import EvalQuestionDataConfig, QuestionDataConfig
-from tests.messages import messages
 from tests.nlpdata.finetuning.conftest import vocab  # noqa: F401 (fixture)
 
 TEXT = "the fox jumped over a lazy dog in the river it was good"
@@ -108,11 +107,9 @@ def test_texts_that_are_longer_than_the_model_takes(section):
         question_batches(replace(section, seq_length=600), experiment("bert/squad").task)
 
 
-def test_of_records_the_options_of_text_are_reported():
+def test_records_stay_as_they_are():
     section = EvalQuestionDataConfig(input_path="dev.tfrecord", vocab_file="vocab.txt", doc_stride=64, seq_length=384)
-    with messages() as said:
-        assert with_records(section, "task.validation_data") is section
-    assert said == ["task.validation_data: no effect on records, which are made already: vocab_file, doc_stride"]
+    assert with_records(section, "task.validation_data") is section
 
 
 def test_a_damaged_file(section, file):

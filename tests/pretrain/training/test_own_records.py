@@ -14,6 +14,7 @@ from pretrain.data.toy import toy_text, toy_vocabulary
 from pretrain.experiments import experiment as named_experiment
 from pretrain.settings.data_section import EvalPretrainingDataConfig, PretrainingDataConfig
 from pretrain.training import first_host
+from pretrain.training.checks.agreement import idle_fields, idle_settings
 from pretrain.training.own_records import with_own_records, with_own_toys
 from pretrain.training.stages.built import build_stages
 from pretrain.training.stages.plan import stage_configs
@@ -71,6 +72,15 @@ def test_records_are_made_once_and_damaged_ones_again(config, tmp_path):
     _, said = made(config, tmp_path / "run")
     assert f"is made again: {path} is damaged" in said
     assert path.read_bytes() == content
+
+
+def test_fields_of_text_are_idle_where_no_stage_reads_text(config):
+    of_records = changed(config, "task.train_data", input_path="a.tfrecord")
+    paths = [f"task.train_data.{name}" for name in ("vocab_file", "do_lower_case", "text_key", "objective", "masking")]
+    assert [idle_fields(each) for each in ([config], [of_records, config], [of_records])] == [[], [], paths]
+    about = "task.train_data: no effect on records, which are made already: vocab_file, do_lower_case, masking"
+    told = [idle_settings(each.task.train_data, "task.train_data") for each in (config, of_records)]
+    assert told == [None, about]
 
 
 def test_an_interrupted_making_resumes(config, tmp_path, monkeypatch):

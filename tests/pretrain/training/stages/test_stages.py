@@ -11,6 +11,7 @@ from pretrain.converters import native
 from pretrain.data import example_digest, pretraining_batches
 from pretrain.data.tokenizers import tokenizer_entry
 from pretrain.experiments import stored_encoder
+from pretrain.settings.data_section import PretrainingDataConfig
 from pretrain.settings.trainer_section import OptimizationConfig
 from pretrain.training.budget import TimeBudget
 from pretrain.training.checks.agreement import idle_rows
@@ -40,7 +41,7 @@ class Crashing(Trainer):
 @pytest.fixture(scope="module")
 def config(record_sets):
     """Another batch, length, masking rate and depth in the second stage; dropout; checkpoints at odd places."""
-    return experiment(
+    config = experiment(
         record_sets["dynamic"],
         eval_path=record_sets["dynamic"],
         encoder=tiny("bert"),
@@ -54,6 +55,8 @@ def config(record_sets):
             ],
         },
     )  # fmt: skip
+    of_text = PretrainingDataConfig(**vars(config.task.train_data), objective="sop")
+    return replace(config, task=replace(config.task, train_data=of_text))
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +112,10 @@ def test_each_stage_has_its_data_from_its_first_step_on(config, whole):
     counted = sum(weight.size for name, weight in weights.items() if name.startswith("model/"))
     about = json.loads((model_dir / "run.json").read_text())
     assert about["parameters"] == counted  # of the depth of the last stage
+    evaluated = json.loads((model_dir / "eval_data.json").read_text())
+    assert [stage["masked_lm_prob"] for stage in (*about["stages"], evaluated)] == [0.15, 0.3, 0.15]
+    assert about["idle_fields"] == [f"task.train_data.{name}" for name in PretrainingDataConfig.of_text]
+    assert "task.train_data: no effect on records, which are made already: objective" in said
     rates = [rate for _, rate, _ in curve(model_dir).values()]
     assert rates[2:] == pytest.approx([1e-3 * (6 - step) / 4 for step in range(2, 6)])  # one decay over both
     assert [line["step"] for line in lines(model_dir, "eval")] == [2, 3, 4, 6]  # validation_interval, ends of stages
