@@ -1,6 +1,7 @@
 """A run of several hosts of which one is gone: what the others say, and how they end."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,9 +29,16 @@ def told_of_lost_hosts(runtime: RuntimeConfig) -> Iterator[None]:
             raise
         _is_alone = True
         raise DataError(
-            f"another host of this run has ended, or cannot be reached ({said[:200]}). See what it said, and run the same command "
-            "on all hosts again: the run resumes from its newest checkpoint."
+            f"another host of this run has ended, or cannot be reached ({_reason(error)}). See what it said, and run the same "
+            "command on all hosts again: the run resumes from its newest checkpoint."
         ) from None
+
+
+def _reason(error: Exception) -> str:
+    """A library's words on what happened, without the calls that TensorFlow lists before them and the advice after them."""
+    after_calls = re.split(r'^\s*File ".*$', str(error), flags=re.MULTILINE)[-1]
+    sentence = " ".join(after_calls.split()).partition(". ")[0]
+    return sentence[:300] or type(error).__name__
 
 
 def leave_if_alone() -> None:

@@ -109,6 +109,35 @@ def test_a_cluster_that_is_not_used_is_reported(environment, count):
     assert len(said) == count
 
 
+OF_TENSORFLOW = """Graph execution error:
+
+Detected at node CollectiveReduceV2 defined at (most recent call last):
+  File "pretrain/run.py", line 76, in main
+
+  File "pretrain/training/engines/tensorflow_engine.py", line 150, in _step_on_all
+
+Collective ops is aborted by: Error reported from /job:worker/task:1: The following tasks are unhealthy:
+/job:worker/replica:0/task:1
+The tasks have crashed. Check the task logs for an earlier error, or scheduler events (e.g. preemption, eviction) to debug further.
+\t [[{{node CollectiveReduceV2}}]] [Op:__inference__step_on_all_4252]."""
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("UNKNOWN: Gloo failed: [pair.cc:538] Read error [127.0.0.1]:426: Connection reset by peer", ...),
+        (OF_TENSORFLOW, "Collective ops is aborted by: Error reported from /job:worker/task:1: The following tasks are unhealthy: "
+         "/job:worker/replica:0/task:1 The tasks have crashed"),
+    ],
+)  # fmt: skip
+def test_the_reason_of_a_lost_host_is_quoted_alone(said, reason, monkeypatch):
+    monkeypatch.setattr(lost_hosts, "_is_alone", False)
+    runtime = RuntimeConfig(distribution_strategy="multi_worker_mirrored")
+    with pytest.raises(DataError) as caught, lost_hosts.told_of_lost_hosts(runtime):
+        raise RuntimeError(said)
+    assert f" cannot be reached ({said if reason is ... else reason}). See what it said" in str(caught.value)
+
+
 @pytest.mark.parametrize("strategy", ["multi_worker_mirrored", "mirrored"])
 @pytest.mark.parametrize("said", ["Gloo AllGather failed: Connection reset by peer", "a shape is wrong"])
 def test_only_errors_of_lost_hosts_are_taken_for_them(strategy, said, monkeypatch):
