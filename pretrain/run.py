@@ -160,7 +160,7 @@ def _dry_run(config: ExperimentConfig, model_dir: str, figures: Mapping[str, Any
 def _state_of(model_dir: str) -> dict[str, Any]:
     """Facts about a run, from its folder: the newest checkpoint, its step, and the last line about training."""
     from pretrain.converters import native
-    from pretrain.training.logs.metrics import METRICS, read_lines
+    from pretrain.training.logs.metrics import read_lines
 
     checkpoint = next(reversed(native.finished(Path(model_dir, CHECKPOINTS))), None)
     step = None if checkpoint is None else native.step_of(checkpoint)

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from nlpdata.records.contract import choices_of_meta
-from nlpdata.reports.charts import bars, binned, held, histogram
-from nlpdata.reports.page import Cell, Item, Report, Section, Table, percent, size
+from nlpdata.reports.charts import Cell, bars, binned, held, histogram
+from nlpdata.reports.page import Item, Report, Section, Table, percent, size
 from nlpdata.reports.record_survey import RecordCounts
 from nlpdata.reports.records import (
     RecordFacts,

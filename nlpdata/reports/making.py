@@ -9,12 +9,12 @@ from nlpdata.files.patterns import as_names
 from nlpdata.files.temporary import temporary
 from nlpdata.options import takes
 from nlpdata.reports import charts, page
+from nlpdata.reports.charts import Cell
 from nlpdata.reports.corpus import corpus_report
 from nlpdata.reports.finetuning import finetuning_report
 from nlpdata.reports.gathering import gather_corpus
 from nlpdata.reports.inputs import named_paths, record_files, run_folders
 from nlpdata.reports.options import ReportRequest
-from nlpdata.reports.page import Cell
 from nlpdata.reports.record_gathering import gather_records
 from nlpdata.reports.records import pretraining_report
 from nlpdata.reports.runs import runs_report

@@ -10,9 +10,9 @@ import numpy as np
 from nlpdata.corpus.splitting.filters import script_of
 from nlpdata.records.inspection import label_in_words
 from nlpdata.records.verification import VerifyReport
-from nlpdata.reports.charts import bars, histogram, quantile
+from nlpdata.reports.charts import Cell, bars, histogram, quantile
 from nlpdata.reports.corpus import coverage
-from nlpdata.reports.page import Cell, Examples, Item, Notes, Report, Section, Table, count_of, percent, size
+from nlpdata.reports.page import Examples, Item, Notes, Report, Section, Table, count_of, percent, size
 from nlpdata.reports.record_survey import RecordCounts
 from nlpdata.text.loss import counter_name
 from nlpdata.tokenizers import Tokenizer

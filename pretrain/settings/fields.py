@@ -7,7 +7,7 @@ a Choice whose options are the dataclass that the chosen part declares as its `c
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from pretrain.registry import Registry
+from nlpdata.registry import Registry
 from pretrain.settings.values import parse_duration
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from nlpdata.errors import UsageError, closest
 from nlpdata.files.json_kinds import as_written
-from pretrain.registry import Registry
+from nlpdata.registry import Registry
 from pretrain.settings.dialects import garden
 from pretrain.settings.fields import Choice
 from pretrain.settings.schema import ExperimentConfig

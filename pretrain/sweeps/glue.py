@@ -171,7 +171,7 @@ def _runs(options: GlueOptions, names: Sequence[str]) -> dict[str, tuple[Experim
         with_layers(registered(options.experiment), [_settings(name), *above])
     runs = {}
     for name in names:
-        dev = DATASETS[name][2]
+        dev = DATASETS[name].dev
         trained = "" if "train" in splits[name] else _SAME_MODEL[name]  # the dataset whose model is scored
         records = make_records(options, name, splits[name], tokenizer)
         layers = [_settings(name), ("", _task_layer(options, records, dev, encoder))]
@@ -188,13 +188,13 @@ def _runs(options: GlueOptions, names: Sequence[str]) -> dict[str, tuple[Experim
 
 def _settings(name: str) -> tuple[str, dict]:
     """The settings of a dataset, with the name of their file."""
-    settings = DATASETS[name][1]
+    settings = DATASETS[name].settings
     return settings, read_yaml(settings)
 
 
 def _splits_of(name: str, names: Sequence[str]) -> list[str]:
     """The splits that records are made of: of a dataset on which the model of another one is scored the dev split alone."""
-    dev = DATASETS[name][2]
+    dev = DATASETS[name].dev
     return [dev] if _SAME_MODEL.get(name) in names else ["train", dev]
 
 

@@ -3,8 +3,9 @@
 import math
 from pathlib import Path
 
+from nlpdata.reports.run_facts import METRICS
 from pretrain.settings.trainer_section import TrainerConfig
-from pretrain.training.logs.metrics import METRICS, read_lines
+from pretrain.training.logs.metrics import read_lines
 
 
 class EarlyStopping:

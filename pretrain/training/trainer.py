@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nlpdata.errors import DataError
+from nlpdata.reports.run_facts import METRICS
 from pretrain.converters import native
 from pretrain.data.batches import Batches, prefetch
 from pretrain.settings.schema import ExperimentConfig
@@ -20,7 +21,7 @@ from pretrain.training.engines.engine import Engine
 from pretrain.training.evaluator import Evaluator, best_metric, given
 from pretrain.training.interrupts import Interrupted, SignalWatch
 from pretrain.training.logs.interval import Interval
-from pretrain.training.logs.metrics import METRICS, read_lines
+from pretrain.training.logs.metrics import read_lines
 from pretrain.training.logs.run_logs import RunLogs
 from pretrain.training.prepared import Prepared
 from pretrain.training.recovery import Diverged, Recoveries, advice

@@ -18,7 +18,8 @@ from typing import Any
 from nlpdata.errors import UsageError, closest, missing_package
 from nlpdata.files.fetching import fetched
 from nlpdata.files.paths import is_remote, read_file
-from pretrain.registry import ATTENTIONS, ENCODERS, FEED_FORWARDS, OPTIMIZERS, SCHEDULES, WARMUPS, Registry
+from nlpdata.registry import Registry
+from pretrain.registry import ATTENTIONS, ENCODERS, FEED_FORWARDS, OPTIMIZERS, SCHEDULES, WARMUPS
 
 _log = logging.getLogger(__name__)
 

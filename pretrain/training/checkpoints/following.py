@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nlpdata.errors import DataError
+from nlpdata.execution.executor import duration
+from nlpdata.reports.run_facts import METRICS
 from pretrain.converters import native
 from pretrain.training.checkpoints.manager import Found, read
 from pretrain.training.checkpoints.waiting import POLL_SECONDS
 from pretrain.training.checks.agreement import stored_steps
-from pretrain.training.logs.metrics import METRICS, duration, read_lines
+from pretrain.training.logs.metrics import read_lines
 
 _log = logging.getLogger(__name__)
 

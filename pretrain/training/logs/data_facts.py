@@ -14,7 +14,7 @@ from pretrain.data.batches import Batches
 from pretrain.data.pretraining import masked_share
 from pretrain.data.record_set import find_paths, meta_of
 from pretrain.data.tokenizers import reads_text
-from pretrain.settings.schema import DataConfig
+from pretrain.settings.data_section import DataConfig
 
 _MOST_INPUTS = 20
 _ONLY_FOR_READING = ("format_version", "shards", "features", "ordinary_ids", "special_tokens")

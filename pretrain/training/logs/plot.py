@@ -7,7 +7,8 @@ from pathlib import Path
 
 from nlpdata.errors import install_command
 from nlpdata.files.json_files import write_file
-from pretrain.training.logs.metrics import METRICS, read_lines
+from nlpdata.reports.run_facts import METRICS
+from pretrain.training.logs.metrics import read_lines
 
 _log = logging.getLogger(__name__)
 
