@@ -137,6 +137,7 @@ def _pretraining_rows(result: "CreationResult") -> Rows:
     counters = result.counters
     return [
         ("documents", counters["documents"]),
+        *([("  set aside for evaluation", counters["documents_eval"])] if "eval" in result.files else []),
         ("sentences read", counters["sentences"]),
         ("sentences used", counters["sentences_used"]),
         *((f"  left out, {reason.replace('_', ' ')}", count) for reason, count in counters["dropped"].items()),

@@ -171,9 +171,12 @@ def _rows(
     source: _Source, columns: Sequence[str | int], header: bool, labelled: bool, as_row: Callable[..., Row | BadRow]
 ) -> Iterator[Row | BadRow]:
     form = source.form
+    named = " or ".join(map(opt, ("text_column", *(["choice_columns"] if source.choices else []), "label_column")))
     try:
-        for item in read_table(source.path, form, columns, header):
+        for number, item in enumerate(read_table(source.path, form, columns, header)):
             if isinstance(item, BadRow):
+                if number == 0 and item.reason == "missing_key":
+                    item = item._replace(message=f"{item.message}, or name its keys with {named}")
                 yield item
                 continue
             line, values = item
@@ -185,8 +188,6 @@ def _rows(
             if form.name in ("csv", "tsv") and header
             else ""
         )
-        options = ("text_column", *(["choice_columns"] if source.choices else []), "label_column")
-        named = " or ".join(map(opt, options))
         raise DataError(f"{error.message.text} Name it with {named}.{row}") from None
 
 

@@ -13,6 +13,7 @@ from nlpdata.records.contract import committing_marker, meta_path, record_stem, 
 SHARD_BYTES = 112 << 20  # records or text of a shard, unless their number is given
 TEXT_SUFFIXES = (".txt", ".text")
 QUESTIONS_SUFFIX = ".examples.jsonl.gz"
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 _RECORDS = r"\.tf_?record(-\d{5,}-of-\d{5,})?"
 _COPY = r"(\.hf\.json|(?!\.json$)\.[^./\0]+)?"  # of a tokenizer; `.tokenizer.json` is what train-tokenizer writes
@@ -84,6 +85,11 @@ def output_set(output: str, meta: str | None = None, kin: str = "", copy_stem: s
         raise UsageError(
             f"{opt('output')} names the set, not one shard of it. Received: {output!r}. Expected: "
             f"{os.path.join(os.path.dirname(output), split_shard(output)[0].name)!r} and, if wanted, {opt('num_shards')}."
+        )
+    if Path(name).suffix in _COMPRESSED:
+        raise UsageError(
+            f"{opt('output')}: record files that are compressed have no other names. Received: {output!r}. Expected: "
+            f"{output.removesuffix(Path(name).suffix)!r} and, if wanted, {opt('compression', 'gzip')}."
         )
     if path_of(output).is_dir():
         raise UsageError(f"{opt('output')} {output} is a folder. Name the record file in it: {output}/train.tfrecord")

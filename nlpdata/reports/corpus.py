@@ -74,7 +74,7 @@ def corpus_report(facts: CorpusFacts) -> Report:
     characters = sum(counts.characters.values())
     figures: list[tuple[str, str | int]] = [
         ("files", len(facts.files)),
-        ("size", size(facts.bytes)),
+        ("size of the files", size(facts.bytes)),
         ("documents", counts.documents),
         ("sentences", counts.sentences),
         ("characters", characters),
@@ -93,9 +93,9 @@ def _what_was_read(facts: CorpusFacts) -> str:
         return f"{count_of(len(facts.files), 'file')}, read as a whole."
     counts = facts.counts
     return (
-        f"A sample: {count_of(counts.documents, 'document')}, {size(counts.bytes_read)}, from places that are spread evenly over "
-        f"{count_of(len(facts.files), 'file')} of {size(facts.bytes)}. All figures are of the sample alone; what is repeated in "
-        "the rest of the corpus, or is in an evaluation set too, does not show."
+        f"A sample: {count_of(counts.documents, 'document')} from places that are spread evenly over "
+        f"{count_of(len(facts.files), 'file')} of {size(facts.bytes)}. All other figures are of the sample alone; what is repeated "
+        "in the rest of the corpus, or is in an evaluation set too, does not show."
     )
 
 

@@ -36,7 +36,7 @@ def training(runs: Sequence[Run]) -> Section:
     text = ""
     if len(runs) > MOST_IN_CHARTS:
         text = f"Charts show the first {MOST_IN_CHARTS} of {len(runs)} runs. Name fewer folders for those of others."
-    return Section("Training", text, tuple(_charts(_of_each(runs, lambda run: run.train))))
+    return Section("Training", text, tuple(_charts(_of_each(runs, lambda run: run.train), of_several=True)))
 
 
 def evaluations(runs: Sequence[Run]) -> Section:
@@ -45,7 +45,7 @@ def evaluations(runs: Sequence[Run]) -> Section:
     known = runs[0].train if len(runs) == 1 else ()
     curves = {name: found for name, found in curves.items() if name not in known and _are_lines(found)}
     tables = [_evaluation_table(run, len(runs) > 1) for run in runs[:MOST_IN_CHARTS]]
-    return Section("Evaluations", "", (*_charts(curves), *(table for table in tables if table.rows)))
+    return Section("Evaluations", "", (*_charts(curves, len(runs) > 1), *(table for table in tables if table.rows)))
 
 
 def _of_each(runs: Sequence[Run], curves: Callable[[Run], Mapping[str, Curve]]) -> dict[str, dict[str, Curve | None]]:
@@ -58,15 +58,16 @@ def _are_lines(curves: Mapping[str, Curve | None]) -> bool:
     return any(curve is not None and len(curve.points) > 1 for curve in curves.values())
 
 
-def _charts(found: Mapping[str, Mapping[str, Curve | None]]) -> Iterator[Chart]:
-    """A chart for each metric, with a line for each curve that there is."""
+def _charts(found: Mapping[str, Mapping[str, Curve | None]], of_several: bool = False) -> Iterator[Chart]:
+    """A chart for each metric, with a line for each curve that there is. Of several runs, it names one that alone has a curve."""
     names = [*(name for name in _METRICS if name in found), *(name for name in found if name not in _METRICS)]
     for name in names:
         series = {key: curve.points for key, curve in found[name].items() if curve is not None}
         values = [value for points in series.values() for _, value in points if is_finite(value)]
         if values and name not in _NO_METRICS:
             title, label = _METRICS.get(name, (name, "value"))
-            yield lines(title, series, "step", label)
+            note = f"Of {next(iter(series))} alone." if of_several and len(series) == 1 else ""
+            yield lines(title, series, "step", label, note)
 
 
 def _evaluation_table(run: Run, several: bool) -> Table:

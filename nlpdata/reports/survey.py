@@ -53,7 +53,6 @@ class Counts:
     """What a part of a corpus holds.
 
     Attributes:
-      bytes_read: of the input, on disk.
       documents, sentences: how many there are.
       one_sentence: documents of a single sentence.
       sentence_characters, document_sentences, document_characters: length -> how many have it.
@@ -68,7 +67,6 @@ class Counts:
       found: what an evaluation set has, too: see Matcher.
     """
 
-    bytes_read: int = 0
     documents: int = 0
     sentences: int = 0
     one_sentence: int = 0
@@ -145,7 +143,6 @@ def survey_portion(portion: Portion, report: Report) -> Counts:
 
 
 def _count_lines(made: Counts, codes: np.ndarray, block: Block) -> None:
-    made.bytes_read += block.bytes_read
     made.sentences += len(block.lines)
     made.sentence_characters.update(map(len, block.lines))
     made.dropped.update(block.dropped)

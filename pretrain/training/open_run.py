@@ -14,6 +14,7 @@ from nlpdata.errors import DataError
 from pretrain.registry import ENGINES, TRAINERS
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.yaml_files import compare_saved
+from pretrain.training.budget import TimeBudget
 from pretrain.training.checks.agreement import describe_run, refuse_other_labels, refuse_tokenizer_of_other_weights
 from pretrain.training.stages.built import Stage, build_stages
 from pretrain.training.trainer import Trainer
@@ -32,6 +33,7 @@ class OpenRun:
       started: time.monotonic() at the start of the call.
 
     Attributes:
+      budget: the time of the call, over all stages.
       stages: of the run; an evaluation has one.
       steps: length of the run; 0 for an evaluation.
       stage, engine: those that are open.
@@ -52,6 +54,7 @@ class OpenRun:
         self.given, self.model_dir, self.mode, self.started = given, model_dir, mode, started
         self.stages = build_stages(given, configs, mode)
         self.steps = self.stages[-1].span.end
+        self.budget = TimeBudget(given.trainer.max_time, started)
         self.engine: Any = None
 
     def open(self, stage: Stage) -> None:
@@ -123,5 +126,5 @@ class OpenRun:
             interval=info.get("interval", []),
             recoveries=info.get("recoveries", []),
             info=self.describe(),
-            started=self.started,
+            budget=self.budget,
         )

@@ -50,12 +50,12 @@ class Trainer:
       interval: statistics of the steps since the last line of metrics.jsonl (a resumed run).
       recoveries: see Recoveries (a resumed run).
       info: facts that every checkpoint keeps in addition to the trainer's own.
-      started: time.monotonic() at the start of the call, from which trainer.max_time counts; None: now.
+      budget: the time of the call; None: one that begins now.
 
     Attributes:
       metrics: of the last evaluation.
       out_of_time: whether training ended because of trainer.max_time.
-      budget: the time of the call, and what took it.
+      budget: see above.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Trainer:
         interval: Sequence[Mapping] = (),
         recoveries: Sequence[Mapping[str, int]] = (),
         info: Mapping | None = None,
-        started: float | None = None,
+        budget: TimeBudget | None = None,
     ):
         self.config, self.task, self.engine, self.model_dir = config, task, engine, Path(model_dir)
         self.train_steps, self.step = train_steps, step
@@ -91,7 +91,7 @@ class Trainer:
         # Seconds of steps; None before the first look, which waits for a compiler.
         self._since_look: float | None = None
         self._signals = SignalWatch(config.trainer.preemption_deadline)
-        self.budget = TimeBudget(config.trainer.max_time, time.monotonic() if started is None else started)
+        self.budget = budget or TimeBudget(config.trainer.max_time, time.monotonic())
         self._interval = Interval(interval, self.budget.spent)
         self.out_of_time = self._warned_of_deadline = False
         self._saved_step = step

@@ -240,13 +240,13 @@ class LineReader:
         if counts["nul"]:  # SentencePiece stops at one ("Found null character", s-JoL/Open-Llama#12)
             lines = [line.replace("\0", "") for line in lines]
         usable, limit = [], self.options.max_line_bytes
-        for line in trainer.normalize(lines):
-            counts["characters"] += len(line)
+        for given, line in zip(lines, trainer.normalize(lines), strict=True):
+            counts["characters"] += len(given)
             if not line.strip():
                 counts["empty"] += 1
             elif 4 * len(line) > limit and len(line.encode("utf-8", "surrogatepass")) > limit:
                 counts["too_long"] += 1
-                counts["characters_too_long"] += len(line)
+                counts["characters_too_long"] += len(given)
             else:
                 usable.append(line)
         counts["usable"] = len(usable)

@@ -99,8 +99,7 @@ class Call:
             yield
         finally:
             self._step = trainer.step
-            for part, seconds in trainer.budget.spent.items():
-                self._seconds[part] = self._seconds.get(part, 0.0) + seconds
+            self._seconds = trainer.budget.spent
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

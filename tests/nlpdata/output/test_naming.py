@@ -49,6 +49,12 @@ def test_what_is_not_a_name_of_text(output):
         text_set(output)
 
 
+@pytest.mark.parametrize("output", ["x/t.tfrecord.gz", "x/a.tfrecord,x/b.tfrecord.zst"])
+def test_records_are_not_compressed_by_their_name(output):
+    with pytest.raises(UsageError, match=r"Expected: 'x/[tb]\.tfrecord' and, if wanted, compression='gzip'\."):
+        output_set(output)
+
+
 def test_text_whose_json_file_lists_text_of_another_name(tmp_path):
     (tmp_path / "x.txt").write_text("One.\n")
     shard = {"file": "x.txt", "records": 1, "bytes": 5, "crc32c": "00000000"}

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -147,9 +148,12 @@ def test_overwrite_keeps_a_meta_file_that_is_none(create, tmp_path):
 
 
 def test_eval_set_of_an_older_run_is_named(create, tmp_path):
-    assert create("--eval-fraction", 0.3).code == 0
+    made = create("--eval-fraction", 0.3)
+    assert made.code == 0
+    aside = json.loads((tmp_path / "out" / "x.meta.json").read_text())["counters"]["documents_eval"]
+    assert re.search(rf"^  set aside for evaluation +{aside}$", made.out, re.MULTILINE)
     outcome = create("--overwrite")
-    assert outcome.code == 0
+    assert (outcome.code, "set aside" in outcome.out) == (0, False)
     assert "x.eval.tfrecord is of another run" in outcome.err
     assert "of another run" not in create("--overwrite", "--eval-fraction", 0.3).err
 

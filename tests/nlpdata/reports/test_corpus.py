@@ -99,7 +99,7 @@ def test_a_sample_is_of_all_parts(tmp_path):
     assert facts.repeated_documents == 0  # no document is read twice
     assert len({int(text.split()[1][:-1]) // 400 for _, text in facts.examples}) > 2
     report = corpus_report(facts)
-    assert report.subtitle.startswith("A sample: 200 documents, ")
+    assert report.subtitle.startswith("A sample: 200 documents from places that are spread evenly over 2 files of ")
 
 
 def test_the_command(corpus, tmp_path, tiny_model, capsys, monkeypatch):

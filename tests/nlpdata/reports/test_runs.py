@@ -243,6 +243,8 @@ def test_a_run_of_an_older_version_is_finished_where_its_last_step_has_a_checkpo
 
 def test_several_runs_next_to_each_other(tmp_path):
     folders = [write_run(tmp_path / "a" / "run"), write_run(tmp_path / "b" / "run", steps=4, rate=2e-3, calls=[{}])]
+    metrics = folders[1] / "metrics.jsonl"
+    metrics.write_text(metrics.read_text().replace('"train", ', '"train", "accuracy": 0.5, '))
     report = runs.runs_report([tmp_path / "a", *folders])
     assert (report.title, report.subtitle) == ("2 runs", "1 of them finished")
     assert tables(report, "Configuration")[0].rows == (("rate", "0.001", "0.002"),)
@@ -250,6 +252,9 @@ def test_several_runs_next_to_each_other(tmp_path):
     loss = next(each for each in report.sections if each.title == "Training").items[0]
     assert loss.legend == ("a/run", "b/run")
     assert (4, 4.0, 4.0) in loss.rows
+    notes = {item.title: item.note for item in report.sections[1].items}
+    assert notes["accuracy"] == "Of b/run alone."
+    assert "alone" not in notes["Loss"]
     overview = {row[0]: row[1:] for row in tables(report, "Runs")[0].rows}
     assert overview["how it ended"] == ("finished", "not finished: running, or killed")
     assert html(report).count('<svg viewBox="0 0 3') == len(report.sections[1].items) + 1  # and the evaluations' loss

@@ -8,6 +8,7 @@ import pytest
 from nlpdata.errors import UsageError
 from pretrain.converters import native
 from pretrain.settings.trainer_section import TrainerConfig
+from pretrain.training.budget import TimeBudget
 from pretrain.training.checkpoints.one_trainer import one_trainer
 from pretrain.training.trainer import Trainer
 from tests.pretrain.runs import changed, curve, experiment, finish, lines, process, run
@@ -20,7 +21,7 @@ class Slow(Trainer):
     """Half a second a step; its time counts from here."""
 
     def __init__(self, *arguments, **options):
-        super().__init__(*arguments, **options | {"started": time.monotonic()})
+        super().__init__(*arguments, **options | {"budget": TimeBudget(2.0, time.monotonic())})
 
     def take_step(self, step, prepared):
         time.sleep(0.5)

@@ -32,6 +32,8 @@ class Crashing(Trainer):
     """Ends without a checkpoint in step 3, which is of the first stage, and in step 6, of the second one."""
 
     def take_step(self, step, prepared):
+        if step == FIRST:  # of the second stage the first
+            (self.model_dir / "known").write_text(json.dumps(self.budget.spent))
         if step + 1 in (3, 6) and not (self.model_dir / f"crashed-{step}").exists():
             (self.model_dir / f"crashed-{step}").touch()
             raise Crash
@@ -71,6 +73,7 @@ def test_a_crash_in_either_stage_leaves_no_trace(config, whole, tmp_path):
     for _ in range(2):
         with pytest.raises(Crash):
             run(crashing, model_dir)
+    assert "checkpoint" in json.loads((model_dir / "known").read_text())  # how long one takes: the time of a call is one
     said = "\n".join(run(config, model_dir))
     assert f"resuming from {model_dir}/checkpoints/step-00000004, after step 4 of 6" in said
     assert "stage 2 of 2, from step 5 to 6" in said
