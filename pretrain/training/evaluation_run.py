@@ -84,7 +84,7 @@ class EvaluationRun(OpenRun):
     def _restore(self, found: Found) -> dict:
         """Loads the weights of a checkpoint; returns what it says of the run."""
         folder, info, arrays = found
-        self._open(self._stage_of(info))
+        self._open(self._stage_of(info), info["step"])
         self.refuse_other_data(folder, info, "the run has its own, evaluated is")
         self._tell_of_sizes(info)
         if self._evaluates_average(info):
@@ -123,9 +123,9 @@ class EvaluationRun(OpenRun):
             _log.info(about)
         self._told_of_sizes = about
 
-    def _open(self, stage: Stage) -> None:
+    def _open(self, stage: Stage, step: int = 0) -> None:
         if self.engine is None or stage is not self.stage:
-            self.open(stage)
+            self.open(stage, step)
             check_batch_sizes(self.stages, self.engine.replicas)
 
     def _stage_of(self, info: Mapping[str, Any]) -> Stage:

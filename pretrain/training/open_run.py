@@ -15,7 +15,13 @@ from pretrain.registry import ENGINES, TRAINERS
 from pretrain.settings.schema import ExperimentConfig
 from pretrain.settings.yaml_files import compare_saved
 from pretrain.training.budget import TimeBudget
-from pretrain.training.checks.agreement import describe_run, refuse_other_labels, refuse_tokenizer_of_other_weights
+from pretrain.training.checks.agreement import (
+    describe_run,
+    facts_of_hosts,
+    refuse_other_labels,
+    refuse_tokenizer_of_other_weights,
+)
+from pretrain.training.engines.meeting import meet_hosts
 from pretrain.training.stages.built import Stage, build_stages
 from pretrain.training.trainer import Trainer
 
@@ -57,12 +63,17 @@ class OpenRun:
         self.budget = TimeBudget(given.trainer.max_time, started)
         self.engine: Any = None
 
-    def open(self, stage: Stage) -> None:
-        """Makes the engine of a stage, whose weights are its initial ones; the one that was open gives its memory back first."""
+    def open(self, stage: Stage, step: int = 0) -> None:
+        """Makes the engine of a stage, whose weights are its initial ones; the one that was open gives its memory back first.
+
+        step: that of the checkpoint whose weights it will get. UsageError where another host has another one, or was started
+        differently.
+        """
         if self.engine is not None:
             self.close()
             gc.collect()  # model and graphs refer to each other
         self.stage = stage
+        meet_hosts(self.given.runtime, facts_of_hosts(self.given, stage.data, self.steps, step))
         engine = ENGINES.get(keras.backend.backend())
         self.engine = engine(stage.task, self.engine_config(), self.steps or None)
 

@@ -43,7 +43,8 @@ class TrainingRun(OpenRun):
             return {}
         self._follows_older_rule = found is not None and is_older(found[1])
         try:
-            self.open(self._stage_at(found[1]["step"] if found else 0))
+            step = found[1]["step"] if found else 0
+            self.open(self._stage_at(step), step)
             check_batch_sizes(self.stages, self.engine.replicas)
             self._check_weights()
             info = self._restore(found) if found else self._start()

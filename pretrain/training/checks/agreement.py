@@ -17,6 +17,7 @@ from pretrain.data.batches import Batches
 from pretrain.data.tokenizers import reads_text, tokenizer_entry
 from pretrain.optimizers.curve import OLDER_RUN, in_words, stored_description
 from pretrain.settings.schema import DataConfig, ExperimentConfig, TaskConfig
+from pretrain.settings.tree import to_tree
 
 _log = logging.getLogger(__name__)
 
@@ -62,18 +63,31 @@ def describe_run(config: ExperimentConfig, data: RunData, replicas: int, schedul
         "backend": keras.backend.backend(),
         "config": asdict(config),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "data": {
-            **data.own.facts,
-            "num_examples": data.own.num_examples,
-            "batch_size": data.own.batch_size,
-            "seed": config.task.train_data.seed,
-        },
+        "data": {**_about(data), "seed": config.task.train_data.seed},
         "encoder": {"type": encoder.type, "options": asdict(encoder.options)} if encoder else None,
         "replicas": replicas,
         **({"schedule": schedule} if schedule is not None else {}),
         "seed": config.runtime.seed,
         "versions": _versions("keras", keras.backend.backend(), "numpy"),
     }
+
+
+def facts_of_hosts(config: ExperimentConfig, data: RunData, steps: int, step: int) -> dict[str, Any]:
+    """What must be the same on all hosts of a run, a tree in values of JSON.
+
+    Args:
+      config: configuration of the run, as the user gave it.
+      data: its batches.
+      steps: length of the run.
+      step: that of the checkpoint from which it continues; 0: none.
+    """
+    versions = _versions("keras", keras.backend.backend(), "numpy")
+    about = {"the run's steps": steps, "the checkpoint's step": step, "data": _about(data), "versions": versions}
+    return {**to_tree(config), **about}
+
+
+def _about(data: RunData) -> dict[str, Any]:
+    return {**data.own.facts, "num_examples": data.own.num_examples, "batch_size": data.own.batch_size}
 
 
 def stored_steps(info: Mapping) -> int | None:

@@ -10,14 +10,12 @@ import tensorflow as tf
 from nlpdata.errors import DataError
 from pretrain.settings.schema import RuntimeConfig
 from pretrain.training.engines.cluster import (
-    Cluster,
     chosen_strategy,
     count_replicas,
     read_cluster,
     report_unused_cluster,
     too_few_cpus,
 )
-from pretrain.training.engines.meeting import meet
 
 _log = logging.getLogger(__name__)
 
@@ -88,21 +86,17 @@ def make_logical_cpus(count: int) -> None:
 
 def _multi_worker(runtime: RuntimeConfig) -> Distribution:
     cluster = read_cluster(os.environ)
-    return _join(cluster.index, tuple(cluster.hosts), runtime.host_timeout)
+    return _join(cluster.index, len(cluster.hosts))
 
 
 @functools.cache  # TensorFlow joins a cluster once in a process; the stages of a run have an engine each
-def _join(index: int, hosts: tuple[str, ...], limit: float) -> Distribution:
+def _join(index: int, count: int) -> Distribution:
     gpus = tf.config.list_physical_devices("GPU")
     implementation = tf.distribute.experimental.CommunicationImplementation
     options = tf.distribute.experimental.CommunicationOptions(
         implementation=implementation.NCCL if gpus else implementation.RING
     )
-    count = len(hosts)
-    _log.info(
-        f"devices: host {index} of {count}, {len(gpus) or 'no'} GPU{'' if len(gpus) == 1 else 's'} here; waiting for all hosts"
-    )
-    meet(Cluster(list(hosts), index), limit)
+    _log.info(f"devices: {len(gpus) or 'no'} GPU{'' if len(gpus) == 1 else 's'} here, of {count} hosts")
     return Distribution(tf.distribute.MultiWorkerMirroredStrategy(communication_options=options), (index, count))
 
 

@@ -3,6 +3,7 @@
 import logging
 import os
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -25,8 +26,6 @@ _SEVERAL_GPUS: Options = {
     "xla_gpu_experimental_parallel_collective_overlap_limit": 64,
     "xla_gpu_collective_permute_mode": "COLLECTIVES_PEER_MEMORY",
 }
-# XLA refuses to compile with an option that it does not have, or does not have in that value.
-_REFUSALS = ("No such compile option", "is not a valid enum value")
 # What JAX logs before it compiles a step; nothing else tells the names of its files.
 _MISS = "PERSISTENT COMPILATION CACHE MISS for '%s' with key %r"
 
@@ -39,12 +38,21 @@ def compiler_options(platform: str, replicas: int) -> Options:
     if platform != "gpu":
         return {}
     options = _GPU | (_SEVERAL_GPUS if replicas > 1 else {})
-    flags = os.environ.get("XLA_FLAGS", "")
+    flags = _flags_of_user(os.environ.get("XLA_FLAGS", ""))
     return {
         name: value
         for name, value in options.items()
         if not _is_set_by_user(name, value, flags) and _is_known(name, value)
     }
+
+
+def _flags_of_user(text: str) -> str:
+    """The flags in XLA_FLAGS, or in the file that it names, as XLA reads them. Of a file that cannot be read XLA itself tells."""
+    if not text.strip() or text.lstrip().startswith("-"):
+        return text
+    with suppress(OSError):
+        return Path(text).read_text(errors="replace")
+    return ""
 
 
 @cache
@@ -57,15 +65,14 @@ def _is_set_by_user(name: str, value: Value, flags: str) -> bool:
 
 @cache
 def _is_known(name: str, value: Value) -> bool:
-    """Whether this version of XLA has that option, in that value."""
+    """Whether this version of XLA compiles with that option; it refuses one that it lacks, or lacks in that value."""
     try:
         jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()
     except jax.errors.JaxRuntimeError as error:
-        if not any(refusal in str(error) for refusal in _REFUSALS):
-            raise
+        reason = str(error).strip().partition("\n")[0][:200]
         _log.info(
-            f"JAX {jax.__version__} does not have XLA's option {_as_flag(name, value)}, which makes steps a little faster: it is "
-            "left out"
+            f"JAX {jax.__version__} does not take XLA's option {_as_flag(name, value)}, which makes steps a little faster: it is "
+            f"left out ({reason})"
         )
         return False
     return True

@@ -20,7 +20,6 @@ from pretrain.training.engines.cluster import (
     too_few_cpus,
 )
 from pretrain.training.engines.lost_hosts import leave_if_alone
-from pretrain.training.engines.meeting import meet
 
 _log = logging.getLogger(__name__)
 
@@ -115,11 +114,8 @@ def _cpus_are_forced() -> bool:
 
 def _multi_worker(runtime: RuntimeConfig) -> Devices:
     cluster = read_cluster(os.environ)
-    count, index = len(cluster.hosts), cluster.index
-    _log.info(f"devices: host {index} of {count}; waiting for all hosts at {cluster.hosts[0]}")
     if not jax.distributed.is_initialized():
-        meet(cluster, runtime.host_timeout)
-        jax.distributed.initialize(cluster.hosts[0], num_processes=count, process_id=index)
+        jax.distributed.initialize(cluster.hosts[0], num_processes=len(cluster.hosts), process_id=cluster.index)
         atexit.register(leave_if_alone)
     return _all_hosts()
 

@@ -67,23 +67,23 @@ def test_hosts_meet_and_missing_ones_are_named(monkeypatch):
         with pytest.raises(
             DataError, match=r"host 1 of TF_CONFIG has not met all others at localhost:\d+, .* within 1s"
         ):
-            meeting.meet(Cluster(hosts, 1), 0.2)  # who listens there says nothing
+            meeting.meet(Cluster(hosts, 1), 0.2, {})  # who listens there says nothing
     ended = []
 
     def meet(index):
-        meeting.meet(Cluster(hosts, index), 20)
+        meeting.meet(Cluster(hosts, index), 20, {"steps": 3})
         ended.append(index)
 
     missing = r"these have not come within 1s \(runtime\.host_timeout\): 1 \(second:1\), 2 \(third:1\)"
     with pytest.raises(DataError, match=missing):
-        meeting.meet(Cluster(hosts, 0), 0.1)
+        meeting.meet(Cluster(hosts, 0), 0.1, {})
     threads = [threading.Thread(target=meet, args=[index]) for index in (2, 0, 1)]
     for thread in threads[:2]:
         thread.start()
     threads[0].join(0.2)
     assert ended == []
     with socket.create_connection(("localhost", port)) as other:
-        other.sendall(b"GET / HTTP/1.1")  # not a host
+        other.sendall(b"GET / HTTP/1.1\r\n")  # not a host
     threads[2].start()
     for thread in threads:
         thread.join(20)
@@ -91,7 +91,33 @@ def test_hosts_meet_and_missing_ones_are_named(monkeypatch):
     with socket.create_server(("localhost", port)):  # is free again
         pass
     with socket.create_server(("", port)), pytest.raises(UsageError, match=r"cannot listen at localhost:\d+"):
-        meeting.meet(Cluster(hosts, 0), 20)
+        meeting.meet(Cluster(hosts, 0), 20, {})
+
+
+def test_hosts_that_were_started_differently_are_refused_on_each(monkeypatch):
+    monkeypatch.setattr(meeting, "_POLL_SECONDS", 0.02)
+    with socket.create_server(("localhost", 0)) as taken:
+        hosts = [f"localhost:{taken.getsockname()[1]}", "second:1", "third:1"]
+    given = [{"trainer": {"train_steps": steps}, "step": (0,), "names": ["a" * 9000]} for steps in (3, 6, 3)]
+    given[2]["names"] = []
+    refused = {}
+
+    def meet(index):
+        try:
+            meeting.meet(Cluster(hosts, index), 20, given[index])
+        except UsageError as error:
+            refused[index] = str(error)
+
+    threads = [threading.Thread(target=meet, args=[index]) for index in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert sorted(refused) == [0, 1, 2]
+    (message,) = set(refused.values())
+    assert len(message) < 1000
+    for part in ("were not started alike: ", "trainer.train_steps: 3 -> 6 (hosts 0, 1)", "names: "):
+        assert part in message
 
 
 def test_the_strategy_is_chosen_by_its_name():

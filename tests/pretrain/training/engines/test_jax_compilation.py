@@ -27,10 +27,14 @@ class Lines(logging.Handler):
 logging.getLogger("pretrain").addHandler(Lines())
 logging.getLogger("pretrain").setLevel("INFO")
 own._GPU |= {"xla_gpu_of_another_version": True, "xla_gpu_command_buffer_scheduling_mode": "OF_ANOTHER_VERSION"}
+own._GPU["xla_gpu_enable_cublaslt"] = "neither"  # as where a version has it in another type
 found = {f"{platform} {count}": own.compiler_options(platform, count) for platform in ("cpu", "tpu", "gpu") for count in (1, 2, 8)}
 lacking = lines.copy()
 os.environ["XLA_FLAGS"] = "--xla_dump_to= --xla_gpu_enable_triton_gemm=true"
 of_user = [own.compiler_options("gpu", 1) for _ in range(2)]
+open("flags", "w").write("--xla_dump_to=\\n--xla_gpu_enable_triton_gemm=1 ")
+for os.environ["XLA_FLAGS"] in ("flags", "no-file"):
+    of_user.append(own.compiler_options("gpu", 1))
 for folder in ("", "gs://bucket/folder", "kept", "kept/file/folder"):
     own.jax.config.update("jax_compilation_cache_dir", folder)
     own.keep_compiled(), own.keep_compiled()
@@ -50,9 +54,6 @@ for damage in (None, lambda content: content[: len(content) // 2], lambda conten
     [path] = [each for each in Path("steps").glob("*-cache") if "lambda" in each.name]
     sizes.append(path.stat().st_size)
 print(json.dumps({"options": found, "of_user": of_user, "kept": os.listdir("kept"), "sizes": sizes, "replaced": lines, **said}))
-del os.environ["XLA_FLAGS"]
-own._GPU["xla_gpu_enable_triton_gemm"] = "neither"
-own.compiler_options("gpu", 1)
 """
 ONE = {"xla_gpu_enable_triton_gemm": False}
 NEWER = {  # JAX 0.10.0 lacks them
@@ -69,20 +70,25 @@ def test_options_that_xla_lacks_or_the_user_sets_are_left_out_and_said_and_so_is
     found = json.loads(done.stdout)
     lines = [line.split("XLA's option ")[1].split(",")[0] for line in found["lacking"]]
     lacking = {line.split("=")[0] for line in lines}
-    of_others = {"xla_gpu_of_another_version=true", "xla_gpu_command_buffer_scheduling_mode=OF_ANOTHER_VERSION"}
+    of_others = {
+        "xla_gpu_of_another_version=true", "xla_gpu_command_buffer_scheduling_mode=OF_ANOTHER_VERSION",
+        "xla_gpu_enable_cublaslt=neither",
+    }  # fmt: skip
     assert {line for line in lines if line.split("=")[0] not in NEWER} == of_others
+    for refusal in ("No such compile option", "is not a valid enum value", "not a valid bool value"):
+        assert refusal in " ".join(found["lacking"])  # the reason, whatever XLA's words for it are
     assert len(lines) == len(lacking)  # once, not for each step that is compiled
     known = {name: value for name, value in SEVERAL.items() if name not in lacking}
     assert found["options"] == {
         **{f"{platform} {count}": {} for platform in ("cpu", "tpu") for count in (1, 2, 8)},
         "gpu 1": ONE, "gpu 2": known, "gpu 8": known,
     }  # fmt: skip
-    assert "not a valid bool value" in done.stderr  # another error is not taken for an option that is not there
-    assert found["of_user"] == [{}, {}]
-    of_user, folder = found["log"]
-    assert of_user == (
-        "XLA_FLAGS has xla_gpu_enable_triton_gemm=true, which is used in place of our xla_gpu_enable_triton_gemm=false"
-    )
+    assert found["of_user"] == [{}, {}, {}, ONE]
+    *of_user, folder = found["log"]
+    assert of_user == [
+        f"XLA_FLAGS has xla_gpu_enable_triton_gemm={given}, which is used in place of our xla_gpu_enable_triton_gemm=false"
+        for given in ("true", "1")
+    ]
     assert "kept/file/folder: Not a directory. Set JAX_COMPILATION_CACHE_DIR" in folder
     assert found["kept"] == ["file"]
     assert min(found["sizes"]) > 0.9 * max(found["sizes"]) > 0
