@@ -214,7 +214,7 @@ def test_lines_that_training_leaves_out(tmp_path, capsys):
     assert accepted.code == 0, accepted.err
     lines = path.read_text().split("\n")
     long, total = (sum(map(len, each)) for each in ([line for line in lines if len(line) > 4192], lines))
-    assert f"{long:,} of {total:,} characters are in lines of more than 4192 bytes" in accepted.err  # as they are in the file
+    assert f"{long:,} of {total:,} characters are in lines of more than 4192 bytes" in accepted.err
 
 
 def test_a_length_below_that_of_sentences_is_a_choice(tmp_path, tiny_model, capsys):

@@ -73,7 +73,7 @@ def test_a_crash_in_either_stage_leaves_no_trace(config, whole, tmp_path):
     for _ in range(2):
         with pytest.raises(Crash):
             run(crashing, model_dir)
-    assert "checkpoint" in json.loads((model_dir / "known").read_text())  # how long one takes: the time of a call is one
+    assert "checkpoint" in json.loads((model_dir / "known").read_text())  # the second stage knows how long one took
     said = "\n".join(run(config, model_dir))
     assert f"resuming from {model_dir}/checkpoints/step-00000004, after step 4 of 6" in said
     assert "stage 2 of 2, from step 5 to 6" in said
