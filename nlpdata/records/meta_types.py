@@ -56,7 +56,7 @@ _KINDS = {  # see nlpdata.files.json_kinds.fault
     "max_seq_length": whole(_WIDEST),
     "max_predictions_per_seq": whole(_WIDEST),
     "options": OBJECT,
-    "options.max_qa_length": or_null(whole(_WIDEST)),
+    **{f"options.{name}": or_null(whole(_WIDEST)) for name in ("doc_stride", "max_query_length", "max_qa_length")},
     "options.blank": or_null(TEXT),
     "train_data_size": whole(_MOST),
     "eval_data_size": whole(_MOST),

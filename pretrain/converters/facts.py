@@ -11,7 +11,10 @@ from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.heads import BEAM_SIZES, check_facts
 
 NAME = "nlpdata.json"
-FACTS = ("kind", "label_names", "seq_length", "version_2_with_negative", "max_qa_length", "blank", *BEAM_SIZES)
+FACTS = (
+    *("kind", "label_names", "seq_length", "version_2_with_negative", "doc_stride", "max_query_length"),
+    *("max_qa_length", "blank", *BEAM_SIZES),
+)
 
 
 def write_facts(folder: Path, checkpoint: Checkpoint, but: Collection[str] = ()) -> None:

@@ -21,7 +21,10 @@ HEADS = ("masked_lm", "sentence_pair", "classifier", "span", CHOICE)
 BEAM_SIZES = ("start_n_top", "end_n_top")
 """Facts about a span head whose ends depend on the start: how many of each it looks at."""
 # Facts that mean nothing without the head.
-_OF_HEADS = ("kind", "label_names", "version_2_with_negative", "max_qa_length", "blank", *BEAM_SIZES)
+_OF_HEADS = (
+    *("kind", "label_names", "version_2_with_negative", "doc_stride", "max_query_length", "max_qa_length", "blank"),
+    *BEAM_SIZES,
+)
 _WORDS = "encoder/embeddings/word_embeddings"
 
 
@@ -203,8 +206,10 @@ def check_facts(facts: Any, source: str) -> None:
             names is None or (isinstance(names, list) and all(isinstance(each, str) for each in names)),
             "a list of names",
         ),
-        ("seq_length", _is_count(facts.get("seq_length")), "a whole number above 0"),
-        ("max_qa_length", _is_count(facts.get("max_qa_length")), "a whole number above 0"),
+        *(
+            (name, _is_count(facts.get(name)), "a whole number above 0")
+            for name in ("seq_length", "doc_stride", "max_query_length", "max_qa_length")
+        ),
         ("tokenizer_sha256", isinstance(facts.get("tokenizer_sha256"), str | None), "a checksum in text"),
         ("blank", isinstance(facts.get("blank"), str | None), "text"),
         ("version_2_with_negative", isinstance(facts.get("version_2_with_negative"), bool | None), "true or false"),

@@ -104,12 +104,15 @@ class QuestionSource:
         self.transform(records[ends], ends, 0)
 
     def facts(self) -> dict:
-        """What must not change between the runs of one model."""
+        """What must not change between the runs of one model, and what its predictions do as the records do."""
+        options = self._meta.get("options", {})
         return {
             "tokenizer_sha256": self._meta.get("tokenizer", {}).get("sha256"),
             "seq_length": self.length,
             "kind": "squad",
             "version_2_with_negative": self.version_2_with_negative,
+            "doc_stride": options.get("doc_stride"),
+            "max_query_length": options.get("max_query_length"),
         }
 
     def _check_features(self, widths: Mapping[str, int]) -> None:

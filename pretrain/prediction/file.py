@@ -168,6 +168,8 @@ def predict(
         shown = _Shown(source, quiet=not progress or dry_run)
         batching = Batching(logits_of(model, facts.head), batch_size, length, shown.report)
         predictor = make_predictor(batching, facts, own, top_k=top_k, answers=answers)
+        if isinstance(predictor, QuestionPredictor) and source.windows is None:
+            _tell_of_windows(predictor, length, facts)
         if dry_run:
             reports = scoring.paths if isinstance(scoring, Scoring) else []
             return rehearse(source, predictor, _results, format, path, Path(output), reports)
@@ -177,6 +179,15 @@ def predict(
     _report(predictor, source, length)
     scores = scoring.tell() if scoring is not None else {}
     return Predicted(str(output), format, count, took, predictor.counters, source.tally.dropped, scores)
+
+
+def _tell_of_windows(predictor: QuestionPredictor, length: int, facts: Facts) -> None:
+    used = (length, predictor.stride, predictor.longest_question)
+    trained = (facts.extras.get(name) for name in ("seq_length", "doc_stride", "max_query_length"))
+    _log.info(
+        f"windows of at most {length} tokens, a new one every {predictor.stride}; questions of at most "
+        f"{predictor.longest_question} tokens" + (": as in the training records" if used == tuple(trained) else "")
+    )
 
 
 def _tokenizer(facts: Facts, path: Path, form: TableForm, given: PathName | None, allow: bool) -> Tokenizer | None:

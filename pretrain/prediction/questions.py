@@ -17,6 +17,7 @@ from pretrain.evaluation.squad_answers import Answers, BeamWindow, Window, find_
 from pretrain.layers.conditional_span_head import BEAM
 from pretrain.prediction.batching import Batching, Example, Outputs
 from pretrain.prediction.rows import QUESTIONS, Asked, Row
+from pretrain.settings.data_section import EvalQuestionDataConfig
 from pretrain.settings.tree import Place, merged, to_tree
 from pretrain.tasks.configs import QuestionAnsweringConfig, QuestionAnsweringModelConfig
 
@@ -32,7 +33,8 @@ class AnswerOptions(NamedTuple):
     query_length: int
 
 
-_OF_DATA = ("doc_stride", "query_length")  # those of AnswerOptions that are fields of validation_data
+# Those of AnswerOptions that are fields of validation_data -> what a checkpoint's facts call them.
+_OF_DATA = {"doc_stride": "doc_stride", "query_length": "max_query_length"}
 
 
 class Asking(NamedTuple):
@@ -80,7 +82,7 @@ class QuestionPredictor:
         self._batching, self._tokenizer, self._options = batching, tokenizer, options
         self.with_negative = bool(options.version_2_with_negative)
         self.longest_question = min(options.query_length, batching.longest // 4)
-        self._stride = min(options.doc_stride, batching.longest // 2)
+        self.stride = min(options.doc_stride, batching.longest // 2)
         self.counters: Counter = Counter()
 
     def __call__(self, rows: Iterable[Row]) -> Iterator[tuple[Asked, dict]]:
@@ -130,7 +132,7 @@ class QuestionPredictor:
         """The windows of rows, as many rows tokenized at once as a batch has examples."""
         length, tokenizer = self._batching.longest, self._tokenizer
         assert tokenizer is not None
-        encoder = SquadEncoder(tokenizer, length, "v1", self._stride, self.longest_question, "keep")
+        encoder = SquadEncoder(tokenizer, length, "v1", self.stride, self.longest_question, "keep")
         rows, number = iter(rows), 0
         while part := list(islice(rows, self._batching.batch_size)):
             asked = [
@@ -189,7 +191,6 @@ def windows_of_records(path: str, encoder: Any) -> tuple[int, bool | None, Itera
     Raises UsageError where they do not fit, DataError where a file is damaged.
     """
     from pretrain.data.questions import question_batches
-    from pretrain.settings.data_section import EvalQuestionDataConfig
 
     data = EvalQuestionDataConfig(input_path=path, global_batch_size=256)
     config = QuestionAnsweringConfig(model=QuestionAnsweringModelConfig(encoder=encoder), validation_data=data)
@@ -222,6 +223,8 @@ def windows_of_records(path: str, encoder: Any) -> tuple[int, bool | None, Itera
 def answer_options(model_dir: str, facts: Mapping, data_says: bool | None = None) -> AnswerOptions:
     """How answers are found: by the run's configuration; where that leaves open whether there may be none, by its records.
 
+    Windows are those of the training records, where the run's validation_data does not set others.
+
     Args:
       model_dir: the model.
       facts: what its checkpoint says of its data.
@@ -232,8 +235,13 @@ def answer_options(model_dir: str, facts: Mapping, data_says: bool | None = None
     names = [name for name in AnswerOptions._fields if name not in _OF_DATA]
     task = task if isinstance(task, dict) else {}
     stored = {name: task[name] for name in names if name in task}
-    if isinstance(data := task.get("validation_data"), dict):
-        stored["validation_data"] = {name: data[name] for name in _OF_DATA if name in data}
+    default = EvalQuestionDataConfig()
+    given = data if isinstance(data := task.get("validation_data"), dict) else {}
+    of_training = {name: facts[fact] for name, fact in _OF_DATA.items() if facts.get(fact)}
+    set_there = {
+        name: given[name] for name in _OF_DATA if given.get(name, getattr(default, name)) != getattr(default, name)
+    }
+    stored["validation_data"] = of_training | set_there
     place = Place(f"{own[0] / native.INFO}" if own else model_dir, "config.task", stored=True)
     try:
         options = merged(QuestionAnsweringConfig, to_tree(QuestionAnsweringConfig()), stored, place)

@@ -52,6 +52,7 @@ def test_batches_are_those_of_records(split, section, file, vocab, tmp_path):  #
     records, _ = question_batches(replace(section, input_path=str(tmp_path / "out" / f"{split}.tfrecord")), task)
     assert direct.num_examples == records.num_examples >= 4
     assert direct.facts == records.facts
+    assert (direct.facts["doc_stride"], direct.facts["max_query_length"]) == (4, 6)
     for step in range(direct.steps_per_epoch):
         assert example_digest(direct.batch(step)) == example_digest(records.batch(step))
     assert source.version_2_with_negative

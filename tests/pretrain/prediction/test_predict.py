@@ -17,6 +17,7 @@ from pretrain.evaluation.squad import squad_metrics
 from pretrain.predict import main
 from pretrain.prediction.batching import Batching
 from pretrain.prediction.file import predict
+from pretrain.prediction.questions import answer_options
 from pretrain.prediction.rows import Row
 from pretrain.prediction.sentences import SentencePredictor, judge
 from pretrain.prediction.writing import check_format, row_lines
@@ -247,7 +248,7 @@ def test_answers_to_questions(tmp_path, with_negative):
 
 
 def test_answers_to_the_questions_of_a_json_file(tmp_path):
-    """The same as of records that were made with the options of the run's evaluation; and the score, where there are answers."""
+    """The same as of records that were made with the options of the training records; and the score, where there are answers."""
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     texts = [" ".join(f"w{20 + (7 * i + j) % 150}" for j in range(40)) for i in range(3)]
     questions = [{"id": f"q{i}", "question": "w11 w12 " * (1 + 4 * (i == 2))} for i in range(3)]
@@ -259,15 +260,19 @@ def test_answers_to_the_questions_of_a_json_file(tmp_path):
     config = squad_experiment(squad_records(tmp_path, 6))
     task = QuestionAnsweringTask(config.task)
     task.build_inputs(config.task.validation_data)
-    windows = {"task": {"validation_data": {"doc_stride": 10, "query_length": 7}}}
     facts = {"seq_length": LENGTH, "kind": "squad", "version_2_with_negative": True}
-    stored(task, tmp_path / "model", config.task.model.encoder, windows, **facts)
+    facts |= {"doc_stride": 10, "max_query_length": 7}
+    stored(task, tmp_path / "model", config.task.model.encoder, **facts)
     vocabulary = str(tmp_path / "vocab.txt")
     with messages() as said:
         done = predict(tmp_path / "model", tmp_path / "in.json", tmp_path / "out", tokenizer=vocabulary)
     assert f"{tmp_path}/in.json: an answer of question q1 has no text, and is not compared with" in said
     assert any(line.startswith("score of 3 questions: exact_match ") for line in said)
     assert "1 of 3 rows have a question that is longer than 7 tokens: their ends were cut" in said
+    windows = (
+        "windows of at most 32 tokens, a new one every 10; questions of at most 7 tokens: as in the training records"
+    )
+    assert windows in said
     nlpdata.create_finetuning(
         str(tmp_path / "in.json"), str(tmp_path / "made"), str(tmp_path / "vocab.txt"), task="squad", splits="test",
         max_seq_length=LENGTH, max_query_length=7, doc_stride=10, workers=1,
@@ -282,6 +287,19 @@ def test_answers_to_the_questions_of_a_json_file(tmp_path):
     expected = squad_metrics(golds, final)  # a text with words scores as much by the rules of 1.1
     assert {name: done.scores[name] for name in expected} == pytest.approx(expected)
     assert done.scores["NoAns_f1"] == 100 * (final["q2"] == "")
+
+
+def test_windows_that_validation_data_sets_are_taken_before_those_of_the_training_records(tmp_path):
+    facts = {"doc_stride": 10, "max_query_length": 7}
+    for given, expected in (
+        ({}, (10, 7)),
+        ({"doc_stride": 12, "query_length": 64}, (12, 7)),
+        ({"query_length": 9}, (10, 9)),
+    ):
+        native.write(tmp_path / "model", {}, {"step": 1, "config": {"task": {"validation_data": given}}})
+        found = answer_options(str(tmp_path / "model"), facts)
+        assert (found.doc_stride, found.query_length) == expected
+    assert answer_options(str(tmp_path / "model"), {}).doc_stride == 128  # a checkpoint of an older version
 
 
 def test_predictions_that_exist_are_refused_and_replaced_whole(classifier, tmp_path):
