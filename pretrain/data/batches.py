@@ -25,7 +25,7 @@ Transform = Callable[[dict[str, np.ndarray], np.ndarray, int], dict[str, np.ndar
 
 
 class Batches:
-    """The examples of every step.
+    """The examples of every step: all, or the first config.max_examples.
 
     Training goes through all examples once an epoch, each time in another order; evaluation through the first
     `steps_per_epoch` batches in file order. A last batch that is not full is left out, or filled up with copies whose
@@ -60,8 +60,10 @@ class Batches:
         packs: bool = False,
         sequences: int = 1,
     ):
-        self.num_examples, self.batch_size = len(records), config.global_batch_size
-        self.name, self.facts = name, dict(facts or {})
+        self.name, self.facts, self.batch_size = name, dict(facts or {}), config.global_batch_size
+        self.num_examples = len(records) if config.max_examples is None else min(len(records), config.max_examples)
+        if self.num_examples < len(records):
+            _log.info(f"{name}: the first {self.num_examples:,} of {len(records):,} examples (max_examples)")
         self._records, self._config, self._transform = records, config, transform
         self._host: tuple[int, int] = (0, 1)
         self._max_lengths: int | None = None
@@ -72,8 +74,9 @@ class Batches:
         self.steps_per_epoch = whole + (1 if rest and self._fills_up else 0)
         if not self.steps_per_epoch:
             raise UsageError(
-                f"{name}: {self.num_examples} examples are fewer than one batch of {self.batch_size}. Make more records, "
-                f"or set global_batch_size to {self.num_examples} or less."
+                f"{name}: {self.num_examples} examples are fewer than one batch of {self.batch_size}. "
+                f"{'Make more records' if self.num_examples == len(records) else f'Raise {name}.max_examples'}, or set "
+                f"global_batch_size to {self.num_examples} or less."
                 if self.num_examples
                 else f"{name}: the record files hold no examples."
             )

@@ -36,7 +36,8 @@ def only_label(labels: np.ndarray, names: Sequence[str]) -> str | None:
         return None
     return (
         f"all {len(labels):,} examples are of class {_name(names, labels[0])}, so that the scores say nothing of the others. In a "
-        "file that is sorted by class the first batches are of one: evaluate on all of it (trainer.validation_steps=-1)"
+        "file that is sorted by class the first examples are of one: evaluate on all of it (trainer.validation_steps=-1, and no "
+        "max_examples)"
     )
 
 

@@ -21,6 +21,8 @@ class DataConfig(Config):
     """Meta file of the records; empty: found next to them."""
     global_batch_size: int = at_least(1, 32, MOST_EXAMPLES)
     """Examples a step, all replicas and micro-steps together."""
+    max_examples: int | None = at_least(1, None)
+    """Take so many examples at most, the first ones of the files; null: all."""
     is_training: bool = True
     """Shuffled anew each epoch; else in file order, once."""
     drop_remainder: bool = True

@@ -21,7 +21,7 @@ _GROUPS = {
     ),
     "Data": (
         "input_files", "eval_files", "meta_data_file_path", "max_seq_length", "max_predictions_per_seq", "doc_stride",
-        "max_query_length", "tokenizer",
+        "max_query_length", "tokenizer", "max_train_samples", "max_eval_samples",
         "train_batch_size", "eval_batch_size", "max_eval_steps", "log_example_digest",
     ),
     "Model": (

@@ -143,6 +143,8 @@ FIELDS = (
         "SQuAD's JSON only: most tokens of a question.",
         ("task.train_data.query_length", "task.validation_data.query_length"),
     ),
+    Flag("max_train_samples", "Examples to learn from: the first ones.", ("task.train_data.max_examples",)),
+    Flag("max_eval_samples", "Examples to evaluate on: the first ones.", ("task.validation_data.max_examples",)),
     Flag("train_batch_size", "Examples of a step.", ("task.train_data.global_batch_size",), ("batch_size",)),
     Flag(
         "eval_batch_size",

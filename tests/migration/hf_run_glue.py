@@ -135,8 +135,8 @@ max_seq_length | 128 | same | | of create-finetuning; of `pretrain run` by defau
 pad_to_max_length | True | `--params_override=task.train_data.trim_padding=false` | true | a batch is cut to its longest
     example: the same numbers, faster
 label_smoothing_factor | 0.0 | `--params_override=task.label_smoothing=0.1` | | of classes; of a number it has no effect
-max_train_samples, max_eval_samples, max_predict_samples | none | no counterpart | | shorten the table; `--max_eval_steps`
-    counts batches
+max_train_samples, max_eval_samples | none | same | | the first ones of the records
+max_predict_samples | none | no counterpart | | shorten the table
 ignore_mismatched_sizes | False | not needed | | a classifier of other classes is left out, and reported
 """,
             "bert/sentence_prediction",

@@ -189,8 +189,8 @@ mlm_probability | 0.15 | `--masked-lm-prob` of create-pretraining | 0.15 |
 line_by_line | False | a blank line after each line | | see above
 pad_to_max_length | False | `--params_override=task.train_data.trim_padding=true` | false |
 label_smoothing_factor | 0.0 | no counterpart | | only classifiers have it
-max_train_samples, max_eval_samples | none | `--limit-documents` of create-pretraining | | the first documents;
-    `--max_eval_steps` counts batches
+max_train_samples, max_eval_samples | none | same | | of the records, which are in random order; `--limit-documents` of
+    create-pretraining takes the first documents
 streaming | False | not needed | | text is never held in memory
 low_cpu_mem_usage, torch_dtype | | not needed | |
 """,

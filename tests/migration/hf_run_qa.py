@@ -112,8 +112,8 @@ max_answer_length | 30 | same | |
 pad_to_max_length | True | `--params_override=task.train_data.trim_padding=false` | true | a batch is cut to its longest
     example: the same numbers, faster
 label_smoothing_factor | 0.0 | no counterpart | | only classifiers have it
-max_train_samples, max_eval_samples, max_predict_samples | none | no counterpart | | shorten the file; `--max_eval_steps` counts
-    batches
+max_train_samples, max_eval_samples | none | same | | windows, as there, the first ones of the records
+max_predict_samples | none | no counterpart | | shorten the file
 """,
             "bert/squad",
         ),

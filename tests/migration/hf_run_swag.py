@@ -154,7 +154,7 @@ max_seq_length | the model's | same | 128 | of create-finetuning; RACE by defaul
 pad_to_max_length | False | `--params_override=task.train_data.trim_padding=false` | | by default cut to the longest choice of the
     batch, up to a multiple of 8: the same numbers
 label_smoothing_factor | 0.0 | no counterpart | | only classifiers have it
-max_train_samples, max_eval_samples | none | no counterpart | | shorten the table; `--max_eval_steps` counts batches
+max_train_samples, max_eval_samples | none | same | | the first ones of the records
 """,
             "bert/multiple_choice",
         ),

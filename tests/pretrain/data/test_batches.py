@@ -10,6 +10,7 @@ from pretrain.data import Batches, example_digest
 from pretrain.data.batches import trimmed
 from pretrain.data.order import shuffled
 from pretrain.settings.data_section import DataConfig, EvalDataConfig
+from tests.messages import messages
 
 
 class Numbers:
@@ -90,6 +91,20 @@ def test_fewer_examples_than_a_batch():
     for drop_remainder in (True, False):
         with pytest.raises(UsageError, match="the record files hold no examples"):
             make(0, 3, drop_remainder=drop_remainder)
+
+
+@pytest.mark.parametrize(("training", "drop_remainder"), [(True, True), (True, False), (False, False)])
+def test_of_a_limited_set_the_first_examples_are_all_there_is(training, drop_remainder):
+    with messages() as said:
+        limited = make(40, 3, training, drop_remainder, max_examples=11)
+    assert said == ["data: the first 11 of 40 examples (max_examples)"]
+    whole = make(11, 3, training, drop_remainder, max_examples=12)
+    assert (limited.num_examples, limited.steps_per_epoch) == (11, whole.steps_per_epoch)
+    assert all(example_digest(limited.batch(step)) == example_digest(whole.batch(step)) for step in range(9))
+    with pytest.raises(
+        UsageError, match=r"2 examples are .* batch of 3\. Raise data\.max_examples, or set .* to 2 or less"
+    ):
+        make(40, 3, drop_remainder=True, max_examples=2)
 
 
 def test_examples_that_are_no_real_ones_stay_so():
