@@ -18,6 +18,9 @@ from nlpdata.files.remote import BLOCK_BYTES, RemoteFile, RemotePath
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
+MOST_BYTES = 256 << 20
+"""Of a file that is read whole, unless more is expected: a meta file, a configuration, a vocabulary."""
+
 _LONGEST_NAME = 255  # bytes, in all usual file systems
 
 AnyPath = Path | RemotePath
@@ -39,12 +42,27 @@ def open_binary(path: PathName | AnyPath) -> "IO[bytes] | RemoteFile":
     return place.open() if isinstance(place, RemotePath) else open(place, "rb")
 
 
-def read_file(path: PathName) -> bytes:
-    """The content of a local file or a pipe. OSError where it cannot be read, also for a device, which may have no end."""
-    with open(path, "rb") as file:
-        if stat.S_ISCHR(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is a device, not a file", os.fspath(path))
-        return file.read()
+def read_file(path: PathName | AnyPath, most: int = MOST_BYTES) -> bytes:
+    """The content of a file or a pipe. OSError where it cannot be read, also for a device, which may have no end, and for a file
+    of more than `most` bytes, which may have holes, and no room in memory."""
+    place = path_of(path)
+    if isinstance(place, RemotePath):
+        if (place.size() or 0) > most:
+            raise _too_large(path, most)
+        return place.read_bytes()
+    with open(place, "rb") as file:
+        facts = os.fstat(file.fileno())
+        if stat.S_ISCHR(facts.st_mode):
+            raise OSError(errno.EINVAL, "it is a device, not a file", os.fspath(place))
+        content = file.read(most + 1) if facts.st_size <= most else None
+    if content is None or len(content) > most:
+        raise _too_large(path, most)
+    return content
+
+
+def _too_large(path: PathName | AnyPath, most: int) -> OSError:
+    reason = f"it has more than {most >> 20} MiB, the most that such a file may have. Is it another file?"
+    return OSError(errno.EFBIG, reason, str(path))
 
 
 def file_size(path: PathName | AnyPath) -> int:

@@ -12,6 +12,7 @@ from tarfile import TarFile, TarInfo
 
 from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files.archives import read_tar
+from nlpdata.files.paths import read_file
 from nlpdata.files.unpacking import unpacked
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, refuse_pipe
 from nlpdata.finetuning.options import FinetuningOptions
@@ -68,7 +69,7 @@ def _read_archive(path: Path) -> dict[str, bytes]:
 
 def _read_file(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return read_file(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from None
 

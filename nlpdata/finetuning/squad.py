@@ -21,6 +21,7 @@ from nlpdata.finetuning.datasets import BadRow, Dataset, Split, plain_name, refu
 from nlpdata.finetuning.options import FinetuningOptions
 
 NEARBY = 100  # characters: an answer's text within this distance of its answer_start is taken for the one that is meant
+_MOST_BYTES = 4 << 30  # of a file
 _FORM = '{"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "question": ..., "answers": [...]}]}]}]}'
 
 
@@ -166,7 +167,7 @@ def is_named_squad(name: str) -> bool:
 def load_squad(path: Path) -> dict:
     """The file's JSON. DataError where it is not of SQuAD's form."""
     try:
-        content = decompressed(read_file(path), str(path))
+        content = decompressed(read_file(path, _MOST_BYTES), str(path))
         if not content.strip():
             raise DataError(f"{path}: is empty. Expected {_FORM}")
         refuse_pointer(path, content)

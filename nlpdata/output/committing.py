@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from nlpdata.errors import DataError, NlpdataError, opt
-from nlpdata.files.paths import AnyPath, file_checksum, is_plain_name
+from nlpdata.files.paths import AnyPath, file_checksum, is_plain_name, read_file
 from nlpdata.files.temporary import temporary
 from nlpdata.files.writing import move, sync_folder, write_durably, write_whole
 from nlpdata.output.naming import OutputSet, is_own, set_files
@@ -168,7 +168,7 @@ def read_marker(target: OutputSet) -> dict | None:
 
 def _read_marker(marker: AnyPath) -> dict | None:
     try:
-        marked = json.loads(marker.read_text())
+        marked = json.loads(read_file(marker))
         return {"key": str(marked["key"]), "files": [str(name) for name in marked["files"]]}
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -215,7 +215,7 @@ def standing(targets: Sequence[OutputSet]) -> str:
 
 def _meta_digest(target: OutputSet) -> str | None:
     try:
-        return sha256(target.meta.read_bytes()).hexdigest()
+        return sha256(read_file(target.meta)).hexdigest()
     except OSError:  # there is none
         return None
 
@@ -278,7 +278,7 @@ def digest(content: object) -> str:
 def read_decided(targets: Sequence[OutputSet], key: str, waiting: Path) -> Decided | None:
     """The commit that an equal run had begun, if each of its files waits there or is in place, unharmed."""
     try:
-        journal = json.loads((waiting / JOURNAL).read_text())
+        journal = json.loads(read_file(waiting / JOURNAL))
         if journal.pop("check") != digest(journal) or journal["key"] != key:
             return None
         if [each["output"] for each in journal["sets"]] != [t.output for t in targets]:

@@ -25,7 +25,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 from nlpdata.errors import DataError, UsageError, opt
-from nlpdata.files.paths import AnyPath, file_checksum, file_size, is_plain_name, is_remote
+from nlpdata.files.paths import AnyPath, file_checksum, file_size, is_plain_name, is_remote, read_file
 from nlpdata.files.temporary import remove_left_in
 from nlpdata.files.writing import write_whole
 from nlpdata.output.committing import JOURNAL, Decided, digest, read_decided, standing
@@ -264,7 +264,7 @@ def _check(name: str, stored: dict) -> str:
 def _read_stored(path: AnyPath) -> dict | None:
     """What store_result left; None where it is not there, damaged, or names anything but files next to it."""
     try:
-        stored = json.loads(path.read_text())
+        stored = json.loads(read_file(path))
         result, name = stored["result"], path.name.removesuffix(".json")
         runs = [run for runs in result.get("runs", {}).values() for run in runs]
         named = [*([result["file"]] if "file" in result else []), *runs, *result.get("merged", []), *stored["files"]]

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from nlpdata.errors import Message, NlpdataError, opt
-from nlpdata.tokenizers.files import FAST
+from nlpdata.tokenizers.files import FAST, read_bytes
 from nlpdata.tokenizers.hf import KINDS, model_type, parse_tokenizer_json, searched_tokens, wordpiece_options
 from nlpdata.tokenizers.unigram import unigram_options
 
@@ -31,7 +31,7 @@ def contradiction(path: Path, kind: str, entries: Sequence[str], options: Mappin
 
 def _difference(fast_file: Path, kind: str, entries: Sequence[str], options: Mapping[str, object]) -> str:
     try:
-        fast = parse_tokenizer_json(str(fast_file), fast_file.read_bytes())
+        fast = parse_tokenizer_json(str(fast_file), read_bytes(fast_file))
         if KINDS.get(model_type(fast) or "") != kind:
             return f"is a tokenizer of the type {model_type(fast)}. This vocabulary decides"
         searched = searched_tokens(fast)

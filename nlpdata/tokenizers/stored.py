@@ -8,7 +8,7 @@ from nlpdata.files.json_files import read_object
 from nlpdata.files.json_kinds import LIST, OBJECT, TEXT, Kind, as_written, fault, is_characters, or_null
 from nlpdata.records.contract import committing_marker
 from nlpdata.tokenizers import OPTIONS, SPECIAL_ROLES
-from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX, meta_of_copy
+from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX, meta_of_copy, read_bytes
 from nlpdata.tokenizers.hf import parse_tokenizer_json, refuse_added, wordpiece_options
 
 _TOKEN = Kind(
@@ -99,7 +99,7 @@ def _folder_options(path: Path, symbols: Callable[[], Mapping[str, int]]) -> dic
         options["special_tokens"] = special
     fast_file = path.with_name(FAST)
     if path.suffix == ".txt" and "do_lower_case" not in options and fast_file.exists():
-        fast = parse_tokenizer_json(str(fast_file), fast_file.read_bytes())
+        fast = parse_tokenizer_json(str(fast_file), read_bytes(fast_file))
         options = wordpiece_options(str(fast_file), fast) | options
     return options
 

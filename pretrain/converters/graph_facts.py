@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from nlpdata.errors import DataError
+from nlpdata.files.paths import read_file
 from nlpdata.files.pointers import refuse_pointer_at
 
 _SELF = r"(self_attention|attention(_1)?/self)/"
 _SCALE = re.compile(_SELF + r"Mul/y$")
 _EPSILON = re.compile(r"(LayerNorm|layer_norm)[^/]*/batchnorm/add/y$")
 _RATE = re.compile(r"dropout[^/]*/(GreaterEqual/y|rate|truediv/x)$|dropout[^/]*/dropout/(GreaterEqual/y|rate)$")
+_MOST_BYTES = 2 << 30  # of a message of protobuf
 _TANH_CUBE = 0.044715  # only the approximation of gelu by tanh has it
 
 
@@ -46,7 +48,7 @@ def read_graph(path: Path) -> GraphFacts:
     model = saved_model_pb2.SavedModel()
     try:
         refuse_pointer_at(path)
-        model.ParseFromString(path.read_bytes())
+        model.ParseFromString(read_file(path, _MOST_BYTES))
     except (DecodeError, OSError) as error:
         raise DataError(f"{path}: cannot be read as a SavedModel: {error}") from None
     parts = [list(nodes) for graph in model.meta_graphs for nodes in _parts(graph.graph_def)]

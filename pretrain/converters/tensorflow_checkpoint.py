@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files.paths import read_file
 from nlpdata.files.pointers import refuse_pointer_at
 from pretrain.converters.architecture import agreeing, encoder_shown, shown_by
 from pretrain.converters.checkpoint import Checkpoint, find_model_config, stored_model_config
@@ -74,7 +75,7 @@ def _latest(folder: Path, found: list[Path]) -> str:
     path = folder / "checkpoint"
     try:
         refuse_pointer_at(path)
-        named = text_format.Parse(path.read_bytes(), CheckpointState()).model_checkpoint_path
+        named = text_format.Parse(read_file(path), CheckpointState()).model_checkpoint_path
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read as TensorFlow's list of checkpoints: {_first_line(error)}") from None
     except OSError as error:

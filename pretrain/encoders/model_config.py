@@ -19,6 +19,7 @@ from typing import Any
 from nlpdata.errors import DataError, UsageError, closest, opt
 from nlpdata.files.fetching import fetched
 from nlpdata.files.json_files import parse_object
+from nlpdata.files.paths import read_file
 from nlpdata.files.unpacking import named_as_given, shown
 from pretrain.encoders import hugging_face_config
 from pretrain.encoders.published import PublishedForm, google_config_files, published_forms
@@ -228,6 +229,6 @@ def _read(name: str) -> tuple[str, bytes]:
 
 def _read_file(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_file(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None

@@ -90,8 +90,8 @@ def refuse_headless(checkpoint: Checkpoint, source: str) -> None:
     why = f" Left out: {listed(checkpoint.left_out)}." if checkpoint.left_out else ""
     raise UsageError(
         f"{source} holds no fine-tuned head (classifier, span or choice) that can be used, nor one that predicts masked "
-        f"pieces: there is nothing that it predicts.{why} Fine-tune it with --experiment=bert/sentence_prediction, bert/squad or "
-        "bert/multiple_choice."
+        f"pieces: there is nothing that it predicts.{why} Fine-tune it: "
+        "`pretrain run --experiment=bert/sentence_prediction`, bert/squad or bert/multiple_choice."
     )
 
 

@@ -20,6 +20,7 @@ import yaml
 
 from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.files.json_kinds import as_written
+from nlpdata.files.paths import read_file
 from nlpdata.files.yaml_faults import YAML_FAULTS, yaml_fault
 from pretrain.tasks.metrics import Better
 
@@ -233,7 +234,7 @@ def study_of_file(path: Path) -> Study:
     if not path.is_file():
         raise UsageError(f"--study {path}: there is no such file.")
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.safe_load(read_file(path).decode("utf-8-sig"))
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
     except YAML_FAULTS as error:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
 from nlpdata.errors import NlpdataError
-from nlpdata.files.paths import AnyPath, file_size, open_binary
+from nlpdata.files.paths import AnyPath, file_size, open_binary, read_file
 from nlpdata.files.sets import split_shard
 from nlpdata.records.contract import choices_of_meta, is_choice
 from nlpdata.records.reader import file_crc
@@ -94,7 +94,7 @@ def _check_tokenizer(base: AnyPath, entry: Mapping, report: VerifyReport) -> Non
         if not file.exists():
             report.add("tokenizer", f"{file}: missing; the meta file names it as the tokenizer")
             return
-        if sha256(file.read_bytes()).hexdigest() != entry["sha256"]:
+        if sha256(read_file(file)).hexdigest() != entry["sha256"]:
             report.add("tokenizer", f"{file}: is not the tokenizer of these records (its sha256 differs)")
             return
         loaded = load_tokenizer(dict(entry), folder=base.parent).meta()

@@ -14,7 +14,7 @@ from pathlib import Path
 from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files import PathName
 from nlpdata.files.disk import why_unwritable, writing
-from nlpdata.files.paths import AnyPath, is_remote, path_of
+from nlpdata.files.paths import AnyPath, is_remote, path_of, read_file
 from nlpdata.files.temporary import temporary
 from nlpdata.files.writing import move, sync_folder, write_durably, write_whole
 from nlpdata.records.contract import committing_marker
@@ -72,7 +72,7 @@ def _refuse_existing(paths: Sequence[AnyPath], overwrite: bool) -> None:
 
 def _is_sidecar(path: AnyPath) -> bool:
     try:
-        return isinstance(json.loads(path.read_text(encoding="utf-8"))["sha256"], str)
+        return isinstance(json.loads(read_file(path))["sha256"], str)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
 
@@ -83,7 +83,7 @@ def _marker(paths: Sequence[AnyPath]) -> AnyPath:
 
 def _marked_key(marker: AnyPath) -> str | None:
     try:
-        return str(json.loads(marker.read_text())["key"])
+        return str(json.loads(read_file(marker))["key"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 

@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from nlpdata.errors import UsageError
+from nlpdata.errors import DataError, UsageError
 from nlpdata.files import remote
-from nlpdata.files.paths import is_remote, path_of
+from nlpdata.files.json_files import read_object
+from nlpdata.files.paths import is_remote, path_of, read_file
 from nlpdata.files.patterns import find_paths
 from nlpdata.files.remote import RemotePath
 from nlpdata.files.writing import move, write_whole
+from nlpdata.records.contract import read_meta
+from nlpdata.records.verification import verify
+from nlpdata.tokenizers import load_tokenizer
 from tests.nlpdata.commands import create_arguments, run_command
 
 
@@ -71,3 +75,20 @@ def test_local_files(tmp_path):
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"one"]
     with pytest.raises(FileNotFoundError):
         move(tmp_path / "a[1].txt", tmp_path / "b.txt")
+
+
+def test_what_is_read_whole_has_a_bound(tmp_path):
+    for name in ("a.meta.json", "vocab.txt", "a.model", "tokenizer.json"):
+        with open(tmp_path / name, "wb") as file:
+            file.truncate(1 << 40)  # a hole: it takes no disk, and would take the memory
+        for read in (read_meta, read_object, load_tokenizer):
+            with pytest.raises(
+                DataError, match=rf"{name}.*: it has more than 256 MiB, .* Is it another file\?$|{name} cannot be read"
+            ):
+                read(tmp_path / name)
+    (tmp_path / "a.tfrecord").touch()
+    assert "more than 256 MiB" in verify([tmp_path / "a.tfrecord"]).faults[0]
+    (tmp_path / "few").write_bytes(b"1234")
+    assert read_file(tmp_path / "few", 4) == b"1234"
+    with pytest.raises(OSError, match="more than 0 MiB"):
+        read_file(tmp_path / "few", 3)
