@@ -148,7 +148,8 @@ def _dry_run(config: ExperimentConfig, model_dir: str, figures: Mapping[str, Any
         sizes(read),
         [*map(str, own), *map(str, export_folders(config.trainer, Path(model_dir)).values())],
         [],
-        f"estimated from a few steps of {figures['seconds_a_step']:.2g} s in memory; evaluations come on top",
+        f"estimated from a few steps of {figures['seconds_a_step']:.2g} s in memory; the size is that of checkpoints, and "
+        "evaluations come on top",
         {"examples": figures["examples"], "steps": figures["steps"]},
         figures["output_bytes"],
         seconds=figures["seconds"],

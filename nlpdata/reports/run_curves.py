@@ -45,7 +45,8 @@ def evaluations(runs: Sequence[Run]) -> Section:
     known = runs[0].train if len(runs) == 1 else ()
     curves = {name: found for name, found in curves.items() if name not in known and _are_lines(found)}
     tables = [_evaluation_table(run, len(runs) > 1) for run in runs[:MOST_IN_CHARTS]]
-    return Section("Evaluations", "", (*_charts(curves, len(runs) > 1), *(table for table in tables if table.rows)))
+    units = run_words.units({name for run in runs for name in run.evaluations})
+    return Section("Evaluations", units, (*_charts(curves, len(runs) > 1), *(table for table in tables if table.rows)))
 
 
 def _of_each(runs: Sequence[Run], curves: Callable[[Run], Mapping[str, Curve]]) -> dict[str, dict[str, Curve | None]]:

@@ -1,6 +1,6 @@
 """Facts of a run in words, for reports and model cards. What is not known is left out; nothing is made up."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from nlpdata.reports.charts import Cell
@@ -179,6 +179,16 @@ def remark(classes: Mapping[str, Any]) -> str:
     """A sentence on all predictions of an evaluation (`Run.classes`), e.g. that they are the same; "" where there is none."""
     told = str(classes.get("remark", ""))[:400]
     return f"In its evaluation {told}." if told else ""
+
+
+def units(metrics: Container[str]) -> str:
+    """A sentence on those of the metrics that are in percent; "" where none is."""
+    if "exact_match" not in metrics:
+        return ""
+    return (
+        "Scores of answers are in percent: exact_match and f1, and those that begin with HasAns, NoAns and best, but not "
+        "thresholds."
+    )
 
 
 def casing(options: Mapping[str, Any]) -> Facts:

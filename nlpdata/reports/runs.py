@@ -96,12 +96,15 @@ def _overview(runs: Sequence[Run]) -> Section:
     if len(runs) == 1:
         return Section("Runs")
     found = {run.name: _last_figures(run) for run in runs}
+    units = run_words.units({name for run in runs for name in run.results})
     if len(runs) <= MOST_IN_CHARTS:
-        return Section("Runs", "", (_side_by_side(found),))
+        return Section("Runs", units, (_side_by_side(found),))
     names = list(dict.fromkeys(name for facts in found.values() for name in facts))
     names = [name for name in names if len({facts.get(name) for facts in found.values()}) > 1 or name == "how it ended"]
     rows = tuple((run, *(facts.get(name) for name in names)) for run, facts in found.items())
-    return Section("Runs", "Figures that are equal for all are left out.", (Table(("run", *names), rows),))
+    return Section(
+        "Runs", f"Figures that are equal for all are left out. {units}".rstrip(), (Table(("run", *names), rows),)
+    )
 
 
 def _last_figures(run: Run) -> run_words.Facts:

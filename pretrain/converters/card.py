@@ -209,7 +209,7 @@ def _evaluation(run: Run | None, scores: dict[str, float]) -> tuple[str, tuple[T
     unit = "windows of texts" if "exact_match" in scores else "examples"  # a question may have several
     count = f", {examples:,.0f} {unit}." if examples is not None else "."
     rows = tuple((metric, value) for metric, value in scores.items() if metric not in ("step", "examples"))
-    return f"{where}{count}", (Table(("metric", "value"), rows),)
+    return f"{where}{count} {run_words.units(scores)}".rstrip(), (Table(("metric", "value"), rows),)
 
 
 def _limits(checkpoint: Checkpoint, run: Run | None, step: int | None, scores: dict[str, float]) -> list[str]:

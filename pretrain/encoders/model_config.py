@@ -63,13 +63,14 @@ def published_shapes() -> dict[str, Choice]:
 
 
 def read_model_config(name_or_path: str) -> Choice:
-    """The encoder that a name, file or folder describes.
+    """The encoder that a name, file or folder describes. A folder that describes none, such as a new model_dir, hides no name.
 
     Raises UsageError for an unknown name or key, DataError for a file that is not a JSON object.
     """
     place = fetched(name_or_path)
     with named_as_given():
-        if place.is_dir():
+        is_described = any((place / name).is_file() for name in config_files())
+        if place.is_dir() and (is_described or name_or_path not in model_config_names()):
             return read_folder_config(place)
         source, raw = _read(str(place))
         return encoder_choice(parse_object(raw, source), shown(source))

@@ -63,14 +63,15 @@ def find_config(path: str | os.PathLike) -> Path:
     """The configuration file at `path`, or the one of that name that comes with the package.
 
     `configs/experiments/glue_mrpc.yaml`, `experiments/glue_mrpc` and `glue_mrpc` all name the latter, and so does a longer path
-    to it in the folders of the Model Garden, which is reported; a file of the user's comes first. UsageError, with the closest
-    names, where there is neither.
+    to it in the folders of the Model Garden, which is reported; a file of the user's comes first, but not a folder, such as the
+    model_dir of a run that is named like its task. UsageError, with the closest names, where there is neither.
     """
     if str(path) == "":
         raise UsageError("configuration file '' has no name (is a shell variable empty?).")
     if is_remote(path):
         return fetched(path)
-    if Path(path).exists():
+    is_folder = Path(path).is_dir()
+    if Path(path).exists() and not is_folder:
         return Path(path)
     shipped = {file.relative_to(_SHIPPED).with_suffix(""): file for file in sorted(_SHIPPED.rglob("*.yaml"))}
     asked = Path(path).with_suffix("") if Path(path).suffix == ".yaml" else Path(path)
@@ -82,6 +83,8 @@ def find_config(path: str | os.PathLike) -> Path:
     if (elsewhere := shipped.get(Path(*asked.parts[-2:]))) is not None:
         _log.info(f"{path} is not there; the {elsewhere.name} that comes with the package is used")
         return elsewhere
+    if is_folder:
+        raise UsageError(f"configuration file {path} cannot be read: it is a folder.")
     hint = closest(asked.name, [name.name for name in shipped])
     raise UsageError(f"there is no configuration file {path} (from {os.getcwd()}), nor one of that name here.{hint}")
 

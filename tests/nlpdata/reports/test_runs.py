@@ -245,6 +245,7 @@ def test_several_runs_next_to_each_other(tmp_path):
     folders = [write_run(tmp_path / "a" / "run"), write_run(tmp_path / "b" / "run", steps=4, rate=2e-3, calls=[{}])]
     metrics = folders[1] / "metrics.jsonl"
     metrics.write_text(metrics.read_text().replace('"train", ', '"train", "accuracy": 0.5, '))
+    (folders[1] / "eval_results.json").write_text(json.dumps({"step": 4, "exact_match": 25.0, "f1": 40.0}))
     report = runs.runs_report([tmp_path / "a", *folders])
     assert (report.title, report.subtitle) == ("2 runs", "1 of them finished")
     assert tables(report, "Configuration")[0].rows == (("rate", "0.001", "0.002"),)
@@ -256,6 +257,8 @@ def test_several_runs_next_to_each_other(tmp_path):
     assert notes["accuracy"] == "Of b/run alone."
     assert "alone" not in notes["Loss"]
     overview = {row[0]: row[1:] for row in tables(report, "Runs")[0].rows}
+    assert overview["f1, evaluation"] == (None, 40.0)
+    assert report.sections[0].text.startswith("Scores of answers are in percent: exact_match and f1, ")
     assert overview["how it ended"] == ("finished", "not finished: running, or killed")
     assert html(report).count('<svg viewBox="0 0 3') == len(report.sections[1].items) + 1  # and the evaluations' loss
 

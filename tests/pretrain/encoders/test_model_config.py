@@ -205,6 +205,13 @@ def test_bad_files_are_refused(tmp_path, content, error, message):
         read_model_config(tmp_path)
 
 
+def test_a_folder_without_a_configuration_hides_no_name(tmp_path, monkeypatch):
+    known = read_model_config("albert_base_v2")
+    (tmp_path / "albert_base_v2").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert read_model_config("albert_base_v2") == known
+
+
 def test_unknown_names_and_empty_folders_are_refused(tmp_path):
     with pytest.raises(UsageError, match=r"no model configuration 'albert_bse_v2'.*Did you mean .*albert_base_v2"):
         read_model_config("albert_bse_v2")
