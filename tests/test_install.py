@@ -289,13 +289,12 @@ _TRAINING = """
 import sys
 from pretrain import run
 config, records, rows = sys.argv[1:]
-both = ["--mode=train_and_eval", "--train_batch_size=8"]
 pretraining = ["--experiment=albert/pretraining", f"--config_file={config}", "--num_train_steps=4", "--model_dir=run1"]
-data = [f"--input_files={records}/a.tfrecord", f"--eval_files={records}/a.eval.tfrecord"]
-assert run.main([*both, *pretraining, *data]) == 0
+assert run.main([*pretraining, "--train_batch_size=8", f"--input_files={records}/a.tfrecord"]) == 0
 tuning = "--experiment=albert/sentence_prediction --init_checkpoint=run1 --learning_rate=2e-3 --num_train_epochs=5 --model_dir=run2"
 one_length = "task.train_data.trim_padding=false,task.validation_data.trim_padding=false"  # each one is compiled for itself
 data = [f"--input_files={rows}/train.tfrecord", f"--eval_files={rows}/dev.tfrecord"]
+both = ["--mode=train_and_eval", "--train_batch_size=8"]
 assert run.main([*both, *tuning.split(), f"--params_override={one_length},trainer.summary_interval=20", *data]) == 0
 """
 _AFTER_TRAINING = """

@@ -10,6 +10,7 @@ from pretrain.converters import native
 from pretrain.settings.trainer_section import TrainerConfig
 from pretrain.training.budget import TimeBudget
 from pretrain.training.checkpoints.one_trainer import one_trainer
+from pretrain.training.interrupts import Interrupted
 from pretrain.training.trainer import Trainer
 from tests.pretrain.runs import changed, curve, experiment, finish, lines, process, run
 from tests.pretrain.training.test_resume import _wait_for_step
@@ -25,6 +26,15 @@ class Slow(Trainer):
 
     def take_step(self, step, prepared):
         time.sleep(0.5)
+        return super().take_step(step, prepared)
+
+
+class Interrupting(Trainer):
+    """Ctrl-C comes in its fifth step, at which no checkpoint is due."""
+
+    def take_step(self, step, prepared):
+        if step == 4:
+            signal.raise_signal(signal.SIGINT)
         return super().take_step(step, prepared)
 
 
@@ -69,6 +79,16 @@ def test_a_call_ends_with_its_time_and_the_next_one_resumes(config, whole, tmp_p
     assert curve(tmp_path) == curve(whole)
     assert lines(tmp_path, "eval") == lines(whole, "eval")
     assert (tmp_path / "export").exists()
+
+
+def test_ctrl_c_ends_a_run_after_its_step_and_leaves_no_trace(config, whole, tmp_path):
+    with pytest.raises(Interrupted, match="interrupted after step 5 of 8; the checkpoint is saved") as error:
+        run(changed(config, "trainer", type=f"{__name__}:Interrupting"), tmp_path, "train_and_eval")
+    assert error.value.exit_code == 130
+    assert native.step_of(native.locate(tmp_path)) == 5
+    run(config, tmp_path, "train_and_eval")
+    assert curve(tmp_path) == curve(whole)
+    assert lines(tmp_path, "eval") == lines(whole, "eval")
 
 
 @pytest.mark.slow

@@ -173,7 +173,8 @@ def test_replicas_micro_steps_and_engines_agree(whole, adafactor, config, tmp_pa
     """The second run with Adafactor, whose steps in float16 are taken under a condition."""
     if importlib.util.find_spec(backend) is None:
         pytest.skip(f"needs {backend}")
-    half = changed(spread(adafactor[0]), "runtime", mixed_precision_dtype="float16")
+    half = changed(spread(adafactor[0]), "trainer", gradient_accumulation_steps=1)
+    half = changed(half, "runtime", mixed_precision_dtype="float16")
     started = process(
         (spread(config), tmp_path / "spread", "train_and_eval"), (half, tmp_path / "half", "train"),
         KERAS_BACKEND=backend, JAX_PLATFORMS="cpu", JAX_COMPILATION_CACHE_DIR=str(tmp_path / "cache"),

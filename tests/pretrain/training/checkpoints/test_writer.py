@@ -90,7 +90,7 @@ def test_the_same_on_jax_and_a_kill_loses_nothing(config, tmp_path):
     jobs = {
         "blocked": changed(config, "trainer", type=f"{__name__}:Blocked"),
         "waiting": changed(config, "trainer", async_checkpoints=False),
-        "killed": changed(config, "trainer", type=f"{__name__}:Halted", checkpoint_interval=4, train_steps=11),
+        "killed": changed(config, "trainer", type=f"{__name__}:Halted", checkpoint_interval=4, steps_a_call=11),
     }
     environment = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
     started = process(*((job, tmp_path / name, "train") for name, job in jobs.items()), **environment)

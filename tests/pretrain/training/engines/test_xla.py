@@ -28,7 +28,7 @@ def test_the_same_curve_in_mixed_precision(record_sets, tmp_path):
     config = experiment(
         record_sets["dynamic"],
         encoder=tiny("bert"),
-        trainer={"train_steps": 6, "gradient_accumulation_steps": 2},
+        trainer={"train_steps": 3, "gradient_accumulation_steps": 2},
         optimizer={"gradient_clip_norm": 0.3},
         runtime={"mixed_precision_dtype": "float16", "distribution_strategy": "one_device"},
     )
