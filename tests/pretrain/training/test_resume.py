@@ -87,7 +87,7 @@ def test_signals_and_kills_leave_no_trace(config, uninterrupted, tmp_path):
     cores = len(os.sched_getaffinity(0))
     if cores < 2:
         pytest.skip("the second half needs two CPU cores")
-    code, said = finish(process((config, fewer, "train_and_eval"), cores=1))
+    code, said = finish(process((config, fewer, "train"), cores=1))
     assert code == 0, said
     assert f"CPU cores {cores} before, 1 now" in said
     found = curve(fewer)
