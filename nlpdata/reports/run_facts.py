@@ -13,6 +13,7 @@ A file that is missing leaves its facts out; one that cannot be read does so too
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -33,6 +34,8 @@ STATE_FILE = "state.json"  # of a checkpoint
 
 _MOST_BYTES = 1 << 24  # of a file that is read at once
 _MOST_CONFIG = 1 << 19  # as for pretrain's own reader
+_MOST_LINES = 1 << 30  # bytes of metrics.jsonl
+_SHOWN = 5  # of what is left out
 _MOST_POINTS = 1 << 16  # of a curve
 _MOST_METRICS = 64
 _LONGEST_NAME = 100  # of a metric
@@ -260,27 +263,29 @@ class _Points:
 def _read_metrics(path: Path, faults: list[str]) -> tuple[dict[str, Curve], dict[str, Curve]]:
     """(metric -> curve) of the train lines, and of the eval lines."""
     found: dict[str, dict[str, _Points]] = {"train": {}, "eval": {}}
-    damaged, left_out = [], set()
+    damaged, left_out = Counter[int](), set[str]()
     try:
+        if os.path.exists(path) and os.path.getsize(path) > _MOST_LINES:
+            raise DataError(f"{path}: has more than {_MOST_LINES >> 20} MiB, and is left out. Is it another file?")
         for number, line in json_lines(path):
             own = found.get(str(line.get("split"))) if line else None
             if line is None or own is None or not _WHOLE.fits(line.get("step")):
-                damaged.append(number)
+                damaged[number if len(damaged) < _SHOWN else 0] += 1
                 continue
             for name, value in line.items():
                 if name == "step" or not _NUMBER.fits(value):
                     continue
                 if name in own or (len(own) < _MOST_METRICS and len(name) <= _LONGEST_NAME):
                     own.setdefault(name, _Points()).add(line["step"], _float(value))
-                else:
+                elif len(left_out) < _SHOWN:
                     left_out.add(name[:80])
     except DataError as error:
         faults.append(str(error))
     if damaged:
-        lines = ", ".join(map(str, damaged[:5])) + (", ..." if len(damaged) > 5 else "")
-        faults.append(f"{path}: {len(damaged)} lines are not metrics of a step, and are left out: {lines}")
+        lines = ", ".join(map(str, filter(None, damaged))) + (", ..." if damaged[0] else "")
+        faults.append(f"{path}: {damaged.total()} lines are not metrics of a step, and are left out: {lines}")
     if left_out:
-        names = ", ".join(sorted(left_out)[:5])
+        names = ", ".join(sorted(left_out))
         limits = f"more than {_MOST_METRICS} metrics, or names of more than {_LONGEST_NAME} characters"
         faults.append(f"{path}: {limits}; left out: {names}")
     return tuple({name: points.curve() for name, points in own.items()} for own in found.values())  # type: ignore[return-value]

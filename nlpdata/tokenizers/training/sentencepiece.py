@@ -143,11 +143,22 @@ def _explained(message: str, options: TrainingOptions) -> Exception:
     """The user's error for a message of SentencePiece's trainer."""
     if found := _TOO_HIGH.search(message):
         return too_few_pieces(options, int(found[1]))
-    if found := _TOO_SMALL.search(message):
+    least = least_pieces(message)
+    if least is not None:
         return UsageError(
             f"{opt('vocab_size', options.vocab_size)} is too small: the special pieces and single characters of this corpus "
-            f"alone are {found[1]}. Use {opt('vocab_size', int(found[1]))} or more, or a lower {opt('character_coverage')} "
+            f"alone are {least}. Use {opt('vocab_size', least)} or more, or a lower {opt('character_coverage')} "
             f"(now {options.character_coverage})."
         )
-    detail = message.rpartition("] ")[2].strip() or message
-    return DataError(f"SentencePiece could not train the vocabulary: {detail}")
+    return DataError(f"SentencePiece could not train the vocabulary: {reason(message)}")
+
+
+def least_pieces(message: str) -> int | None:
+    """How many pieces a corpus needs at least, where SentencePiece's trainer says that there are more than wanted; else None."""
+    found = _TOO_SMALL.search(message)
+    return int(found[1]) if found else None
+
+
+def reason(message: str) -> str:
+    """A message of SentencePiece's trainer without its place in the source."""
+    return message.rpartition("] ")[2].strip() or message

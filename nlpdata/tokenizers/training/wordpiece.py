@@ -16,7 +16,7 @@ import sentencepiece
 from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.text.bert import BasicTokenizer
 from nlpdata.tokenizers.training.options import ALBERT_SYMBOLS, TrainingOptions
-from nlpdata.tokenizers.training.sentencepiece import train_model
+from nlpdata.tokenizers.training.sentencepiece import least_pieces, reason, train_model
 from nlpdata.tokenizers.training.trainers import TrainedVocabulary, too_few_pieces
 from nlpdata.tokenizers.wordpiece_vocabulary import CONTINUATION, SPECIAL_TOKENS
 
@@ -70,7 +70,7 @@ class WordPieceVocabularyTrainer:
         """SentencePiece's pieces in the order of its merges, then its alphabet."""
         content = train_model(
             lines,
-            lambda message: DataError(f"SentencePiece could not train the vocabulary: {message}"),
+            lambda message: _explained(message, self.options),
             model_type="bpe",
             vocab_size=2 * self.options.vocab_size,  # some of its pieces give no entry of their own
             character_coverage=self.options.character_coverage,
@@ -91,14 +91,26 @@ def _entries(pieces: list[str], wanted: int, options: TrainingOptions) -> list[s
     entries |= dict.fromkeys(alphabet)
     entries |= dict.fromkeys(CONTINUATION + character for character in alphabet)
     if len(entries) > wanted:
-        raise UsageError(
-            f"{opt('vocab_size', wanted)} is too small: the special tokens and the alphabet of this corpus alone are "
-            f"{len(entries)}. Use {opt('vocab_size', len(entries))} or more, or a lower {opt('character_coverage')} (now "
-            f"{options.character_coverage})."
-        )
+        raise _too_small(len(entries), options)
     for piece in pieces:
         if len(entries) == wanted:
             break
         if piece != _MARK:
             entries.setdefault(piece[1:] if piece.startswith(_MARK) else CONTINUATION + piece)
     return list(entries)
+
+
+def _too_small(least: int, options: TrainingOptions) -> UsageError:
+    return UsageError(
+        f"{opt('vocab_size', options.vocab_size)} is too small: the special tokens and the alphabet of this corpus alone are "
+        f"{least}. Use {opt('vocab_size', least)} or more, or a lower {opt('character_coverage')} (now "
+        f"{options.character_coverage})."
+    )
+
+
+def _explained(message: str, options: TrainingOptions) -> Exception:
+    """The user's error for a message of SentencePiece's trainer, which counts the alphabet, the word mark and its unknown piece."""
+    found = least_pieces(message)
+    if found is not None:
+        return _too_small(len(SPECIAL_TOKENS) + 2 * (found - 2), options)
+    return DataError(f"SentencePiece could not train the vocabulary: {reason(message)}")

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import pickle
+import re
 import sys
 import threading
 import tracemalloc
@@ -376,8 +377,16 @@ def test_training_is_reproducible_and_covers_its_text(tmp_path):
 
 
 def test_training_limits(tmp_path):
-    with pytest.raises(UsageError, match="alphabet of this corpus alone are"):
-        train_tokenizer(str(_corpus(tmp_path)), str(tmp_path / "v"), type="wordpiece", vocab_size=20)
+    corpus, least = str(_corpus(tmp_path)), set()
+    for size in (8, 20):  # of the first SentencePiece says that it is too small, of the second we do
+        with pytest.raises(
+            UsageError, match=r"alphabet of this corpus alone are (\d+)\. Use vocab_size=\1 or more"
+        ) as error:
+            train_tokenizer(corpus, str(tmp_path / "v"), type="wordpiece", vocab_size=size)
+        least.add(re.search(r"alone are (\d+)", str(error.value))[1])
+    assert len(least) == 1
+    fewest = int(least.pop())
+    assert train_tokenizer(corpus, str(tmp_path / "fewest"), type="wordpiece", vocab_size=fewest).vocab_size == fewest
     with pytest.raises(UsageError, match=r"at most \d+ pieces"):
         train_tokenizer(str(_corpus(tmp_path)), str(tmp_path / "v"), type="wordpiece", vocab_size=5000)
     with pytest.raises(UsageError, match="not to type='wordpiece'"):
