@@ -54,10 +54,15 @@ def read_file(path: PathName | AnyPath, most: int = MOST_BYTES) -> bytes:
         facts = os.fstat(file.fileno())
         if stat.S_ISCHR(facts.st_mode):
             raise OSError(errno.EINVAL, "it is a device, not a file", os.fspath(place))
-        content = file.read(most + 1) if facts.st_size <= most else None
-    if content is None or len(content) > most:
+        if facts.st_size > most:
+            raise _too_large(path, most)
+        # Asked for the bound, Python would take memory for all of it. A pipe has no size, and a file may grow.
+        parts = [file.read(facts.st_size + 1)]
+        while (got := sum(map(len, parts))) <= most and (part := file.read(BLOCK_BYTES)):
+            parts.append(part)
+    if got > most:
         raise _too_large(path, most)
-    return content
+    return b"".join(parts)
 
 
 def _too_large(path: PathName | AnyPath, most: int) -> OSError:

@@ -25,6 +25,7 @@ import yaml
 from nlpdata.errors import DataError
 from nlpdata.files.json_files import json_lines, parse_object
 from nlpdata.files.json_kinds import LIST, OBJECT, TEXT, TEXTS, Kind, fault, or_null, whole
+from nlpdata.files.paths import read_file
 from nlpdata.files.yaml_faults import YAML_FAULTS, yaml_fault
 
 METRICS, CONFIG_FILE, RUN_FILE, CHECKPOINTS = "metrics.jsonl", "params.yaml", "run.json", "checkpoints"
@@ -313,17 +314,11 @@ def _checked(path: Path, kinds: Mapping[str, Kind], faults: list[str]) -> dict:
 def _content(path: Path, most: int) -> bytes | None:
     """The bytes of a file; None where there is none. DataError where it cannot be read, or is larger than what it should be."""
     try:
-        with open(path, "rb") as file:
-            raw = file.read(most + 1)
+        return read_file(path, most)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if len(raw) > most:
-        raise DataError(
-            f"{path}: has more than {most:,} bytes, the most that such a file may have. Is it another file?"
-        )
-    return raw
 
 
 def _checkpoints(folder: Path) -> dict[int, Path]:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import pickle
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,7 @@ def test_what_is_read_whole_has_a_bound(tmp_path):
     assert read_file(tmp_path / "few", 4) == b"1234"
     with pytest.raises(OSError, match="more than 0 MiB"):
         read_file(tmp_path / "few", 3)
+    tracemalloc.start()  # the bound takes no memory
+    assert len(read_file(tmp_path / "few", 1 << 40)) == 4
+    assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    tracemalloc.stop()
