@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nlpdata.errors import UsageError, opt
+from nlpdata.files.compression import COMPRESSED
 from nlpdata.files.paths import AnyPath, path_of
 from nlpdata.files.sets import SHARD_SUFFIX, marker_of, shards_of, split_shard
 from nlpdata.records.contract import committing_marker, meta_path, record_stem, shard_names
@@ -13,7 +14,7 @@ from nlpdata.records.contract import committing_marker, meta_path, record_stem, 
 SHARD_BYTES = 112 << 20  # records or text of a shard, unless their number is given
 TEXT_SUFFIXES = (".txt", ".text")
 QUESTIONS_SUFFIX = ".examples.jsonl.gz"
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+_COMPRESSED = (*COMPRESSED, ".bz2", ".xz")
 
 _RECORDS = r"\.tf_?record(-\d{5,}-of-\d{5,})?"
 _COPY = r"(\.hf\.json|(?!\.json$)\.[^./\0]+)?"  # of a tokenizer; `.tokenizer.json` is what train-tokenizer writes

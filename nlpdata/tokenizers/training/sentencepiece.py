@@ -143,14 +143,9 @@ def _explained(message: str, options: TrainingOptions) -> Exception:
     """The user's error for a message of SentencePiece's trainer."""
     if found := _TOO_HIGH.search(message):
         return too_few_pieces(options, int(found[1]))
-    least = least_pieces(message)
-    if least is not None:
-        return UsageError(
-            f"{opt('vocab_size', options.vocab_size)} is too small: the special pieces and single characters of this corpus "
-            f"alone are {least}. Use {opt('vocab_size', least)} or more, or a lower {opt('character_coverage')} "
-            f"(now {options.character_coverage})."
-        )
-    return DataError(f"SentencePiece could not train the vocabulary: {reason(message)}")
+    if (least := least_pieces(message)) is not None:
+        return too_small(least, "the special pieces and single characters", options)
+    return failed(message)
 
 
 def least_pieces(message: str) -> int | None:
@@ -159,6 +154,15 @@ def least_pieces(message: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def reason(message: str) -> str:
-    """A message of SentencePiece's trainer without its place in the source."""
-    return message.rpartition("] ")[2].strip() or message
+def too_small(least: int, what: str, options: TrainingOptions) -> UsageError:
+    """The error of a vocabulary that has fewer entries than `what` in its corpus, which are `least`."""
+    return UsageError(
+        f"{opt('vocab_size', options.vocab_size)} is too small: {what} of this corpus alone are {least}. Use "
+        f"{opt('vocab_size', least)} or more, or a lower {opt('character_coverage')} (now {options.character_coverage})."
+    )
+
+
+def failed(message: str) -> DataError:
+    """The error for any other message of SentencePiece's trainer, without its place in the source."""
+    reason = message.rpartition("] ")[2].strip() or message
+    return DataError(f"SentencePiece could not train the vocabulary: {reason}")

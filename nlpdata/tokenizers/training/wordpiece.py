@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 import sentencepiece
 
-from nlpdata.errors import DataError, UsageError, opt
+from nlpdata.errors import UsageError, opt
 from nlpdata.text.bert import BasicTokenizer
 from nlpdata.tokenizers.training.options import ALBERT_SYMBOLS, TrainingOptions
-from nlpdata.tokenizers.training.sentencepiece import least_pieces, reason, train_model
+from nlpdata.tokenizers.training.sentencepiece import failed, least_pieces, too_small, train_model
 from nlpdata.tokenizers.training.trainers import TrainedVocabulary, too_few_pieces
 from nlpdata.tokenizers.wordpiece_vocabulary import CONTINUATION, SPECIAL_TOKENS
 
 _MARK = "▁"
+_LEAST = "the special tokens and the alphabet"  # that a vocabulary holds
 
 
 class WordPieceVocabularyTrainer:
@@ -91,7 +92,7 @@ def _entries(pieces: list[str], wanted: int, options: TrainingOptions) -> list[s
     entries |= dict.fromkeys(alphabet)
     entries |= dict.fromkeys(CONTINUATION + character for character in alphabet)
     if len(entries) > wanted:
-        raise _too_small(len(entries), options)
+        raise too_small(len(entries), _LEAST, options)
     for piece in pieces:
         if len(entries) == wanted:
             break
@@ -100,17 +101,7 @@ def _entries(pieces: list[str], wanted: int, options: TrainingOptions) -> list[s
     return list(entries)
 
 
-def _too_small(least: int, options: TrainingOptions) -> UsageError:
-    return UsageError(
-        f"{opt('vocab_size', options.vocab_size)} is too small: the special tokens and the alphabet of this corpus alone are "
-        f"{least}. Use {opt('vocab_size', least)} or more, or a lower {opt('character_coverage')} (now "
-        f"{options.character_coverage})."
-    )
-
-
 def _explained(message: str, options: TrainingOptions) -> Exception:
     """The user's error for a message of SentencePiece's trainer, which counts the alphabet, the word mark and its unknown piece."""
     found = least_pieces(message)
-    if found is not None:
-        return _too_small(len(SPECIAL_TOKENS) + 2 * (found - 2), options)
-    return DataError(f"SentencePiece could not train the vocabulary: {reason(message)}")
+    return failed(message) if found is None else too_small(len(SPECIAL_TOKENS) + 2 * (found - 2), _LEAST, options)
