@@ -2,6 +2,8 @@
 
 import gzip
 import shutil
+import socket
+from contextlib import suppress
 
 import pytest
 
@@ -118,13 +120,18 @@ def test_prints_and_ends_as_locally(command, case, given, tmp_path, capsys, capl
 @pytest.mark.slow
 @pytest.mark.parametrize("runner", ["multi_processing", "Dask"])
 def test_workers_in_other_processes_keep_off_the_screen(runner, given, tmp_path, capfd):
-    """What they write themselves, past Python, is kept off as well. Dask's are of a cluster that this run starts."""
+    """What they write themselves, past Python, is kept off as well. Dask's are of a cluster that this run starts, where the
+    port of Dask's dashboard is taken already."""
     if runner == "Dask":
         pytest.importorskip("distributed", reason="needs Dask (pip install '.[dask]')")
     more = RUNNERS.get(runner) or ["--runner=DaskRunner", "--", "--dask_npartitions=2"]
     arguments = given("create-pretraining", "not UTF-8")
     local = run_command(capfd, *arguments, "--workers=1")
     shutil.rmtree(tmp_path / "out")
-    beam = run_command(capfd, *arguments, *more)
+    with socket.socket() as dashboard:
+        with suppress(OSError):  # another program has it
+            dashboard.bind(("0.0.0.0", 8787))
+            dashboard.listen()
+        beam = run_command(capfd, *arguments, *more)
     assert of_the_data(beam.err) == of_the_data(local.err)
     assert beam.code == local.code == 1

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 def on_cluster():
     """The runner's options: one cluster, of two processes, for all tests of this file."""
     before = dict(os.environ)
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
         os.environ.clear()  # Dask sets variables for its workers here
         os.environ.update(before)
         yield [
