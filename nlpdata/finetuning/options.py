@@ -45,8 +45,8 @@ class FinetuningOptions(RecordOptions):
         f"Splits to make of those of {opt('tfds')}, e.g. train=train,dev=test.  [default: train, validation as dev, test]",
     )
     splits: str | None = option(None, "Splits to make, comma-separated, e.g. train,dev.  [default: all there are]")
-    dev_input: str | None = option(None, "File of the dev split (squad and your own files).", False)
-    test_input: str | None = option(None, "File of the test split (squad and your own files).", False)
+    dev_input: str | None = option(None, "File of the dev split (squad), or files (your own).", False)
+    test_input: str | None = option(None, "File of the test split (squad), or files (your own).", False)
     eval_fraction: float = option(
         0.0, f"Share of the rows of {opt('input')}, 0 to 1, that become the dev split, drawn by label (your own files)."
     )
@@ -159,7 +159,9 @@ class FinetuningOptions(RecordOptions):
 class FinetuningRequest(RecordSetArguments, FinetuningOptions):
     """What create-finetuning takes on any runner. UsageError for a value that is wrong."""
 
-    input: PathNames | None = option(None, "The dataset's folder or file, or several paths where it takes them.")
+    input: PathNames | None = option(
+        None, "The dataset's folder or file; of your own files several, and patterns, too."
+    )
     output: PathName | None = option(None, "Folder of the records, e.g. out/mrpc.  [required]")
     tokenizer: "TokenizerSource | None" = option(
         None, "Tokenizer file, e.g. tok/spm.model or vocab.txt, or a folder with one.  [required]"

@@ -1,20 +1,25 @@
-"""A user's own files: CSV, TSV, JSON lines or Parquet with a text, maybe more of them, and a label a row."""
+"""A user's own files: CSV, TSV, JSON lines or Parquet with a text, maybe more of them, and a label a row.
+
+A split may have several files, of several formats; their rows follow each other.
+"""
 
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from glob import has_magic
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from nlpdata import keys
-from nlpdata.errors import HALF, DataError, UsageError, opt
+from nlpdata.errors import HALF, DataError, UsageError, closest, opt
 from nlpdata.files.json_kinds import is_characters
+from nlpdata.files.patterns import as_names, each_named, find_paths
 from nlpdata.finetuning.choice import with_choice
 from nlpdata.finetuning.choice_columns import choice_columns, choice_texts
-from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, refusal, refuse_pipe
+from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, refusal, refuse_pipe
 from nlpdata.finetuning.dialects import recognise
 from nlpdata.finetuning.label_names import given_labels, is_label, label_name, label_parts, sorted_labels
 from nlpdata.finetuning.options import FinetuningOptions
@@ -35,26 +40,31 @@ _KINDS = {"classification": "classification", "pair": "classification"}
 
 
 def open_tabular(name: str, inputs: Sequence[str], options: FinetuningOptions) -> Dataset:
-    """--input is the training file; dev and test are --dev-input and --test-input, or dev is a share of the rows."""
-    train = one_input(inputs, "the file of training rows") if inputs else None
-    given = {"train": train, "dev": _path("dev", options), "test": _path("test", options)}
-    files = {split: path for split, path in given.items() if path is not None}
+    """--input is the training files; dev and test are --dev-input and --test-input, or dev is a share of the rows."""
+    texts = {
+        "train": ("input", inputs),
+        "dev": ("dev_input", [options.dev_input]),
+        "test": ("test_input", [options.test_input]),
+    }
+    files = {split: found for split, (option, given) in texts.items() if (found := _files(option, given))}
     if not files:
         raise UsageError(f"{opt('input')} is missing, e.g. {opt('input', 'train.csv')}.")
+    train = files.get("train")
     if options.eval_fraction and train is None:
         raise UsageError(f"{opt('eval_fraction')} is a share of the rows of {opt('input')}, which is missing.")
     kind = _KINDS.get(name, name)
-    sources = {split: _source(path, name, options) for split, path in files.items()}
-    readers = {split: _reader(split, source, name, options) for split, source in sources.items()}
+    sources = {split: [_source(path, name, options) for path in paths] for split, paths in files.items()}
+    labelled = {split: split != "test" or any(each.has_label for each in sources[split]) for split in files}
+    readers = {
+        split: _joined(files[split], [_reader(source, labelled[split], name, options) for source in sources[split]])
+        for split in files
+    }
     labels = given_labels(options.labels or None) or None
     if kind not in ("regression", "choice") and labels is None:
         if train is None:
             raise UsageError(f"{opt('labels')} is missing: without training rows the label names must be given.")
-        labels = _discover(train, readers["train"], kind, options)
-    splits = [
-        Split(split, (path,), readers[split], labelled=split != "test" or source.has_label)
-        for split, (path, source) in {split: (files[split], sources[split]) for split in files}.items()
-    ]
+        labels = _discover(_named(train), readers["train"], kind, options)
+    splits = [Split(split, files[split], readers[split], labelled[split]) for split in files]
     if train is not None and options.eval_fraction:
         splits[0:1] = _divide(train, readers["train"], kind, options)
     choices = 0
@@ -64,14 +74,39 @@ def open_tabular(name: str, inputs: Sequence[str], options: FinetuningOptions) -
     return Dataset(name, kind, tuple(splits), labels, choices=choices)
 
 
-def _path(split: str, options: FinetuningOptions) -> Path | None:
-    given = options.dev_input if split == "dev" else options.test_input
-    if given is None:
-        return None
-    path = Path(given).expanduser()
-    if not path.exists():
-        raise UsageError(f"{opt(f'{split}_input')}: {path} does not exist.")
-    return path
+def _files(option: str, given: Sequence[str | None]) -> tuple[Path, ...]:
+    """The files that the paths and patterns of an option name, in their order; those of one pattern by name."""
+    files: list[Path] = []
+    for text in as_names([each for each in given if each]):
+        for part, found in each_named(text, find_paths):
+            if not found:
+                path = Path(part).expanduser()
+                there = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
+                what = "matches no file" if has_magic(part) else "does not exist"
+                raise UsageError(f"{opt(option)}: {path} {what}.{closest(path.name, there)}")
+            files += map(Path, found)
+    twice = next((path for path, count in Counter(files).items() if count > 1), None)
+    if twice is not None:
+        raise UsageError(f"{opt(option)} names {twice} twice. Name it once: its rows would count twice.")
+    return tuple(files)
+
+
+def _joined(paths: Sequence[Path], readers: Sequence[Rows]) -> Rows:
+    """The rows of several files, one after the other; each knows its file."""
+    if len(readers) == 1:
+        return readers[0]
+
+    def rows() -> Iterator[Row | BadRow]:
+        for path, reader in zip(paths, readers, strict=True):
+            for row in reader():
+                yield row if isinstance(row, BadRow) else row._replace(where=f"{path}:{row.where}")
+
+    return rows
+
+
+def _named(paths: Sequence[Path]) -> str:
+    """Files in a message."""
+    return str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
 
 
 class _Source(NamedTuple):
@@ -100,7 +135,9 @@ class _Source(NamedTuple):
 
 def _source(path: Path, dataset: str, options: FinetuningOptions) -> _Source:
     if path.is_dir():
-        raise UsageError(f"{path} is a folder; expected a file: .csv, .tsv, .jsonl or .parquet.")
+        raise UsageError(
+            f"{path} is a folder; expected files: .csv, .tsv, .jsonl or .parquet. Name those in it: '{path}/*.parquet'."
+        )
     refuse_pipe(path)
     choices = choice_columns(options.choice_columns or "choices") if dataset == "choice" else ()
     given = [options.text_column or "text", options.text_b_column, *choices, options.label_column or "label"]
@@ -146,7 +183,7 @@ def _column(name: str) -> str | int:
     return int(name) if is_column_number(name) else name
 
 
-def _reader(split: str, source: _Source, dataset: str, options: FinetuningOptions) -> Rows:
+def _reader(source: _Source, labelled: bool, dataset: str, options: FinetuningOptions) -> Rows:
     path, form, _, text_b, label, _ = source
     if dataset == "pair" and text_b is None:
         found = ", ".join(source.names[:12])
@@ -156,13 +193,12 @@ def _reader(split: str, source: _Source, dataset: str, options: FinetuningOption
     if isinstance(label, str) and not label:
         raise UsageError(f"{opt('label_column')} is empty; expected the name of a column.")
     columns = source.columns
-    if split != "test" or source.has_label:
+    if labelled:
         if label == "label" and options.label_column is None and not options.header and form.name in ("csv", "tsv"):
             raise UsageError(
                 f"{opt('label_column')} is missing: without a header, columns are numbers from 0, e.g. {opt('label_column', 1)}."
             )
         columns.append(label)
-    labelled = len(columns) > len(source.columns)
     as_row = partial(_choice_row, source.choices, options.blank) if dataset == "choice" else _text_row
     return partial(_rows, source, columns, options.header, labelled, as_row)
 
@@ -217,10 +253,10 @@ def _choice_row(
     return Row(row.text_a, None, label, line, tuple(with_choice(row.text_b or "", text, blank) for text in texts))
 
 
-def _count_choices(source: _Source, rows: Rows, options: FinetuningOptions) -> int:
+def _count_choices(sources: Sequence[_Source], rows: Rows, options: FinetuningOptions) -> int:
     """How many texts compete: as many as in most rows. DataError where no row can be used."""
-    if len(source.choices) > 1:
-        return len(source.choices)
+    if len(sources[0].choices) > 1:
+        return len(sources[0].choices)
     found: Counter[int] = Counter()
     bad: BadRow | None = None
     for row in rows():
@@ -231,15 +267,14 @@ def _count_choices(source: _Source, rows: Rows, options: FinetuningOptions) -> i
         else:
             bad = bad or row
     if not found:
+        name = _named([source.path for source in sources])
         raise DataError(
-            f"{source.path}: no row can be used. The first one: {bad.message}"
-            if bad
-            else f"{source.path}: holds no rows"
+            f"{name}: no row can be used. The first one: {bad.message}" if bad else f"{name}: holds no rows"
         )
     return found.most_common(1)[0][0]
 
 
-def _discover(path: Path, rows: Rows, kind: str, options: FinetuningOptions) -> tuple[str, ...]:
+def _discover(files: str, rows: Rows, kind: str, options: FinetuningOptions) -> tuple[str, ...]:
     """The labels of the training rows: numbers by size, else in alphabetical order. DataError if there is only one."""
     found: Counter[str] = Counter()
     dropped = given_labels(options.drop_labels, "drop_labels")
@@ -255,18 +290,18 @@ def _discover(path: Path, rows: Rows, kind: str, options: FinetuningOptions) -> 
         if odd is None and not is_label(row.label):
             odd = row.label
         names = label_parts(row.label, options.label_separator) if kind == "multilabel" else [label_name(row.label)]
-        unnamed = unnamed or next(filter(None, (_unnamed(path, row, name) for name in names)), None)
+        unnamed = unnamed or next(filter(None, (_unnamed(files, row, name) for name in names)), None)
         found.update(name for name in names if name and name not in dropped and is_characters(name))
     if row is None:
-        raise DataError(f"{path}: holds no rows")
+        raise DataError(f"{files}: holds no rows")
     column = options.label_column or "label"
     if not found and odd is None and bad is not None:
-        raise DataError(f"{path}: no row can be used. The first one: {bad.message}")
+        raise DataError(f"{files}: no row can be used. The first one: {bad.message}")
     if len(found) < 2 and kind == "classification":
         if odd is not None:
             hint = f" For several labels a row use {opt('task', 'multilabel')}" if isinstance(odd, list) else ""
             raise DataError(
-                f"{path}: column {column!r} has values such as {shown(odd)}, which name no class. "
+                f"{files}: column {column!r} has values such as {shown(odd)}, which name no class. "
                 f"Is it the right {opt('label_column')}?{hint}"
             )
         if unnamed:
@@ -274,29 +309,29 @@ def _discover(path: Path, rows: Rows, kind: str, options: FinetuningOptions) -> 
             raise DataError(f"{unnamed}, and the other rows have {others} in column {column!r}. Correct the row")
         what = f"only one class, {next(iter(found))!r}" if found else "no label"
         raise DataError(
-            f"{path}: {what} in column {column!r}: there is nothing to learn. Is it the right {opt('label_column')}? "
+            f"{files}: {what} in column {column!r}: there is nothing to learn. Is it the right {opt('label_column')}? "
             f"({opt('labels')} names classes that these rows do not have)"
         )
     if not found:
-        raise DataError(f"{path}: no label in column {column!r}. Is it the right {opt('label_column')}?")
+        raise DataError(f"{files}: no label in column {column!r}. Is it the right {opt('label_column')}?")
     if len(found) > 1000 and len(found) * 2 > found.total():
         raise DataError(
-            f"{path}: column {column!r} has {len(found)} different labels in {found.total()} rows: that looks like text. "
+            f"{files}: column {column!r} has {len(found)} different labels in {found.total()} rows: that looks like text. "
             f"Is it the right {opt('label_column')}? For numbers use {opt('task', 'regression')}"
         )
     return sorted_labels(found)
 
 
-def _unnamed(path: Path, row: Row, name: str | None) -> str | None:
+def _unnamed(file: str, row: Row, name: str | None) -> str | None:
     """What is wrong with a label that names no class; None where nothing is."""
     if name and is_characters(name):
         return None
-    where = f"{path}:{row.where}" if isinstance(row.where, int) else row.where
+    where = f"{file}:{row.where}" if isinstance(row.where, int) else row.where
     return f"{where}: the label {ascii(name)[:60]} has {HALF}" if name else f"{where}: no label"
 
 
-def _divide(path: Path, rows: Rows, kind: str, options: FinetuningOptions) -> list[Split]:
-    """Train and dev of one file: of each label the same share, chosen by hash of seed and row number."""
+def _divide(paths: tuple[Path, ...], rows: Rows, kind: str, options: FinetuningOptions) -> list[Split]:
+    """Train and dev of the same rows: of each label the same share, chosen by hash of seed and row number."""
     labels: dict[str, list[int]] = {}
     for i, row in enumerate(rows()):
         name = label_name(row.label) if kind == "classification" and not isinstance(row, BadRow) else ""
@@ -307,12 +342,12 @@ def _divide(path: Path, rows: Rows, kind: str, options: FinetuningOptions) -> li
         order = np.argsort(draws, kind="stable")
         chosen.update(np.array(numbers)[order[: round(options.eval_fraction * len(numbers))]].tolist())
     if not chosen:
-        total = sum(map(len, labels.values()))
+        share = opt("eval_fraction", options.eval_fraction)
         raise DataError(
-            f"{path}: {opt('eval_fraction', options.eval_fraction)} of {total} rows is none. Raise it, or give {opt('dev_input')}"
+            f"{_named(paths)}: {share} of {sum(map(len, labels.values()))} rows is none. Raise it, or give {opt('dev_input')}"
         )
 
     def part(inside: bool) -> Iterator[Row | BadRow]:
         return (row for i, row in enumerate(rows()) if (i in chosen) == inside)
 
-    return [Split("train", (path,), partial(part, False)), Split("dev", (path,), partial(part, True))]
+    return [Split("train", paths, partial(part, False)), Split("dev", paths, partial(part, True))]

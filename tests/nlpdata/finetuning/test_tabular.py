@@ -1,6 +1,7 @@
 """A user's own files: formats, columns, labels found and given, splits by file and by fraction."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -132,6 +133,38 @@ def test_dev_and_test_files(tmp_path, make, records):
     assert "label_ids" in records("dev")[0]
 
 
+def test_a_split_of_several_files(tmp_path, make, records):
+    whole = [f"the fox {i},{'ab'[i % 2]}" for i in range(6)]
+    write(tmp_path / "whole.csv", "text,label", *whole)
+    write(tmp_path / "part-0.csv", "text,label", *whole[:2])
+    write(tmp_path / "part-1.csv", "label;text", *(";".join(reversed(row.split(","))) for row in whole[2:3]))
+    rows = [dict(zip(("text", "label"), row.split(","), strict=True)) for row in whole[3:]]
+    write(tmp_path / "rest.jsonl", *map(json.dumps, rows))
+    options = {"task": "classification", "max_seq_length": 32}
+    one = make(tmp_path / "whole.csv", output="one", dev_input=tmp_path / "whole.csv", **options)
+    parts, rest = str(tmp_path / "part-*.csv"), str(tmp_path / "rest.jsonl")
+    several = make([parts, rest], output="several", dev_input=f"{parts},{rest}", **options)
+    for split in ("train", "dev"):
+        assert Path(one.files[split][0]).read_bytes() == Path(several.files[split][0]).read_bytes()
+    assert [entry["file"] for entry in read_meta(several.meta)["inputs"]] == ["part-0.csv", "part-1.csv", "rest.jsonl"]
+    make([parts, rest], output="share", eval_fraction=0.3, **options)
+    assert sorted(records("dev", "share")[:]["label_ids"][:, 0].tolist()) == [0, 1]  # of the label's rows in all files
+    write(tmp_path / "part-1.csv", "text,label", "the dog,")
+    with pytest.raises(DataError, match=r"part-1\.csv:2: no label"):
+        make([parts, rest], output="bad", **options)
+    write(tmp_path / "part-1.csv", "text,klass", "the dog,a")
+    with pytest.raises(
+        DataError, match=r"part-1\.csv:1: column 'label' is missing from the header, which has: text, klass"
+    ):
+        make(rest, output="bad", test_input=parts, **options)  # of which the other file has labels
+    for given, message in (
+        ([parts, rest, rest], "names .*rest.jsonl twice"),
+        (f"{tmp_path}/p*.tsv", r"p\*\.tsv matches no file"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            make(given, output="bad", **options)
+
+
 def test_a_label_that_training_lacks(tmp_path, make):
     train = _csv(tmp_path / "train.csv")
     dev = write(tmp_path / "dev.csv", "text,label", "the fox,neutral")
@@ -164,5 +197,5 @@ def test_unknown_formats_are_asked_for(tmp_path, make):
     with pytest.raises(UsageError, match="cannot tell its format"):
         make(write(tmp_path / "a.dat", "text,label"), task="classification")
     for options in ({}, {"format": "csv"}):
-        with pytest.raises(UsageError, match="is a folder; expected a file"):
+        with pytest.raises(UsageError, match="is a folder; expected files"):
             make(tmp_path, task="classification", **options)
