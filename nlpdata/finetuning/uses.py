@@ -1,5 +1,6 @@
-"""Which options of create-finetuning have an effect with which datasets. The others are refused, here alone."""
+"""Which options of create-finetuning have an effect with which datasets. The others are refused, and reports leave them out."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -35,20 +36,38 @@ USES: dict[str, tuple[str, ...]] = {
 
 def refuse_unused(options: Any) -> None:
     """UsageError for an option of FinetuningOptions that is given and has no effect with the dataset; a user's own may use any."""
-    if options.tfds:
-        name = _TFDS_NUMBERS if options.task and find_dataset(options.task) == "regression" else _TFDS
-        shown = opt("tfds", options.tfds) + (f" {opt('task', 'regression')}" if name == _TFDS_NUMBERS else "")
-    elif options.task and DATASETS.is_built_in(name := find_dataset(options.task)):
-        shown = opt("task", name)
-    else:
-        return
+    name = _listed_as(options.task, options.tfds)
     for each in fields(options):
         value = getattr(options, each.name)
-        if value != each.default and name not in USES.get(each.name, (name,)):
+        if value != each.default and not _has_effect(each.name, name):
+            shown = opt("tfds", options.tfds) if options.tfds else opt("task", name)
+            shown += f" {opt('task', 'regression')}" if name == _TFDS_NUMBERS else ""
             option = opt(each.name, value) if isinstance(value, bool) else opt(each.name)
             raise UsageError(
                 f"{option} has no effect with {shown}: it is for {_listed(USES[each.name])}. Leave it out."
             )
+
+
+def options_in_use(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the options in a meta file those that have an effect with its dataset; all where that is not known."""
+    task, tfds = options.get("task"), options.get("tfds")
+    try:
+        name = _listed_as(task, tfds) if isinstance(task, str | None) else None
+    except UsageError:  # of a dataset that this version does not have
+        name = None
+    return {option: value for option, value in options.items() if _has_effect(option, name)}
+
+
+def _listed_as(task: str | None, tfds: object) -> str | None:
+    """What USES calls a dataset; None for a user's own."""
+    name = find_dataset(task) if task else None
+    if tfds:
+        return _TFDS_NUMBERS if name == "regression" else _TFDS
+    return name if name and DATASETS.is_built_in(name) else None
+
+
+def _has_effect(option: str, name: str | None) -> bool:
+    return name is None or name in USES.get(option, (name,))
 
 
 def _listed(names: tuple[str, ...]) -> str:

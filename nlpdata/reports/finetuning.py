@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from nlpdata.finetuning.uses import options_in_use
 from nlpdata.records.contract import choices_of_meta
 from nlpdata.reports.charts import Cell, bars, binned, held, histogram
 from nlpdata.reports.page import Item, Report, Section, Table, percent, size
@@ -36,7 +37,8 @@ def finetuning_report(facts: RecordFacts) -> Report:
         ("unknown tokens", unknown_share(facts, every)),
     ]
     sections = [_splits(facts), _labels(facts), _lengths(facts), repeated(facts, "split", _REPEATED), vocabulary(facts)]
-    sections += [left_out(facts), made_of(facts), *checks(facts), examples(facts)]
+    options = options_in_use(facts.meta.get("options", {}))
+    sections += [left_out(facts), made_of(facts, options), *checks(facts), examples(facts)]
     shown = tuple(section for section in sections if section.items or section.text)
     return Report(f"Fine-tuning records {facts.title}", facts.what_was_read, tuple(figures), shown)
 

@@ -109,7 +109,7 @@ def pretraining_report(facts: RecordFacts) -> Report:
         vocabulary(facts),
         _repeated(facts),
         left_out(facts),
-        made_of(facts),
+        made_of(facts, facts.meta.get("options", {})),
         *checks(facts),
         examples(facts),
     ]
@@ -263,10 +263,9 @@ def counter_rows(counters: object) -> list[tuple[Cell, ...]]:
     return rows[:_OPTIONS]
 
 
-def made_of(facts: RecordFacts) -> Section:
-    """Options, tokenizer, input and files, from the meta file."""
+def made_of(facts: RecordFacts, options: Mapping) -> Section:
+    """These options, and tokenizer, input and files, from the meta file."""
     meta = facts.meta
-    options = meta.get("options", {})
     items: list[Item] = []
     if options:
         rows = tuple((name, _plain(value)) for name, value in sorted(options.items())[:_OPTIONS] if value is not None)

@@ -165,6 +165,9 @@ def test_finetuning_records(classification, capsys, tmp_path):
     assert counters["truncated"] > 0
     assert _rows(report, "Splits")["train"][3] == f"{100 * counters['truncated'] / 61:.1f}%"
     assert _rows(report, "What was read and left out", "train")["tokens cut off"] == counters["tokens_truncated"]
+    options = _rows(report, "How it was made", "Options")
+    assert options["task"] == "classification"
+    assert {"doc_stride", "max_qa_length"} & {*options} == set()  # of SQuAD and of multiple choice
 
 
 def test_finetuning_records_without_their_meta_file(classification, capsys, tmp_path):
@@ -197,6 +200,7 @@ def test_answers_and_scores(tmp_path, tiny_model, monkeypatch):
     counts = facts.groups["train"]
     assert counts.starts == Counter(starts[starts > 0].tolist())
     assert counts.no_answer == int((starts == 0).sum()) > 0
+    assert _rows(finetuning_report(facts), "How it was made", "Options")["max_query_length"] == "16"
     assert _rows(finetuning_report(facts), "Answers", "Windows of train") == {
         "with an answer": int((starts > 0).sum()),
         "without one": counts.no_answer,
