@@ -200,7 +200,7 @@ def check_facts(facts: Any, source: str) -> None:
         raise DataError(f"{source}: expected an object of facts about the model. Received: {as_written(facts)[:40]}")
     names = facts.get("label_names")
     for name, right, expected in (
-        ("kind", isinstance(facts.get("kind"), str | None), "a word"),
+        *((name, isinstance(facts.get(name), str | None), "a word") for name in ("kind", "objective")),
         (
             "label_names",
             names is None or (isinstance(names, list) and all(isinstance(each, str) for each in names)),

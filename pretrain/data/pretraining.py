@@ -59,6 +59,46 @@ def masked_share(config: DataConfig, meta: Mapping) -> float:
     return meta.get("options", {}).get("masked_lm_prob", 0.15) if own is None else own
 
 
+def check_meta(
+    meta: Mapping, length: int, predictions: int | None, config: DataConfig, task: TaskConfig, name: str
+) -> None:
+    """UsageError where records do not agree with their meta file, the configuration or the model.
+
+    Args:
+      meta: what the meta file says; {} where there is none.
+      length: of the records.
+      predictions: of a record; None where they are not masked.
+      config, name: the data section, and its dotted path.
+      task: whose model they are for.
+    """
+    for what, found, expected, where in (
+        ("max_seq_length", length, config.seq_length, f"{name}.seq_length"),
+        ("max_predictions_per_seq", predictions, config.max_predictions_per_seq, f"{name}.max_predictions_per_seq"),
+        ("max_seq_length", length, meta.get("max_seq_length"), "the meta file"),
+        ("max_predictions_per_seq", predictions, meta.get("max_predictions_per_seq"), "the meta file"),
+    ):
+        if found is not None and expected is not None and found != expected:
+            raise UsageError(
+                f"{name}: the records have {what} {found}, {where} says {expected}. Set it to {found} (or leave it "
+                f"out), or make records with --{what.replace('_', '-')} {expected}."
+            )
+    task_type = meta.get("task_type")
+    if task_type is not None and not is_pretraining(task_type):
+        raise UsageError(
+            f"{name}: the meta file says task_type {task_type!r}; this task learns from pretraining records, such as "
+            "bert_pretraining or albert_pretraining. Was another task meant?"
+        )
+    check_fits_model(meta, length, task.model.encoder.options, name)
+
+
+def no_pairs(name: str) -> UsageError:
+    """The error of records without sentence pairs in a data section of a task that learns them."""
+    return UsageError(
+        f"{name}: the records have no next_sentence_labels (objective none), and task.use_next_sentence_label is true. Set it to "
+        "false, or make records with --objective sop or nsp."
+    )
+
+
 class _Source:
     """Records that fit the model; `transform` makes a batch's arrays of their rows."""
 
@@ -69,7 +109,7 @@ class _Source:
         self._rename = {new: old for old, new in V2_NAMES.items()}
         self._widths = {self._rename.get(f.name, f.name): f.width for f in records.features}
         self._check_features()
-        self._check_meta()
+        check_meta(meta, self._length, self._widths.get("masked_lm_positions"), config, task, name)
         self._check_shards()
         self._rule = self._masking_rule() if self._is_dynamic() else None
         if self._rule is None and config.masked_lm_prob is not None:
@@ -82,7 +122,12 @@ class _Source:
 
     def facts(self) -> dict:
         """What must not change between the runs of one model."""
-        return {"tokenizer_sha256": self._meta.get("tokenizer", {}).get("sha256"), "seq_length": self._length}
+        objective = self._meta.get("objective")
+        return {
+            "tokenizer_sha256": self._meta.get("tokenizer", {}).get("sha256"),
+            "seq_length": self._length,
+            **({"objective": objective} if self._uses_pairs and objective else {}),
+        }
 
     def _describe(self) -> str:
         predictions = self._widths.get("masked_lm_positions")
@@ -109,10 +154,7 @@ class _Source:
                 f"--experiment=albert/{kind} or bert/{kind} meant?"
             )
         if missing == ["next_sentence_labels"]:
-            raise UsageError(
-                f"{self._name}: the records have no next_sentence_labels (objective none), and "
-                "task.use_next_sentence_label is true. Set it to false, or make records with --objective sop or nsp."
-            )
+            raise no_pairs(self._name)
         if missing:
             raise UsageError(
                 f"{self._name}: {self._records.paths[0]} does not hold pretraining records: {', '.join(missing)} is missing. "
@@ -123,33 +165,6 @@ class _Source:
         """Reads the first and last record of every file, which finds most files of another kind before the first step."""
         ends = ends_of_files(self._records)
         self.transform_rows(self._records[ends], ends)
-
-    def _check_meta(self) -> None:
-        meta, name, encoder = self._meta, self._name, self._encoder
-        predictions = self._widths.get("masked_lm_positions")
-        for what, found, expected, where in (
-            ("max_seq_length", self._length, self._config.seq_length, f"{name}.seq_length"),
-            (
-                "max_predictions_per_seq",
-                predictions,
-                self._config.max_predictions_per_seq,
-                f"{name}.max_predictions_per_seq",
-            ),
-            ("max_seq_length", self._length, meta.get("max_seq_length"), "the meta file"),
-            ("max_predictions_per_seq", predictions, meta.get("max_predictions_per_seq"), "the meta file"),
-        ):
-            if found is not None and expected is not None and found != expected:
-                raise UsageError(
-                    f"{name}: the records have {what} {found}, {where} says {expected}. Set it to {found} (or leave it "
-                    f"out), or make records with --{what.replace('_', '-')} {expected}."
-                )
-        task_type = meta.get("task_type")
-        if task_type is not None and not is_pretraining(task_type):
-            raise UsageError(
-                f"{name}: the meta file says task_type {task_type!r}; this task learns from pretraining records, such as "
-                "bert_pretraining or albert_pretraining. Was another task meant?"
-            )
-        check_fits_model(meta, self._length, encoder, name)
 
     def _masking_rule(self) -> MaskingRule:
         tokenizer, options = self._meta.get("tokenizer", {}), self._meta.get("options", {})

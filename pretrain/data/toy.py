@@ -6,9 +6,10 @@ in one place, so a foreign second segment shows; its sentences tell of one day a
 
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from nlpdata.errors import UsageError, closest
 from nlpdata.files.json_files import write_file
@@ -17,7 +18,7 @@ from pretrain.settings.schema import ExperimentConfig
 _log = logging.getLogger(__name__)
 
 OBJECTIVES = ("nsp", "sop", "none")
-SEQ_LENGTH = 32
+SEQ_LENGTH, PREDICTIONS = 32, 5
 _SETS = {"train_data": "", "validation_data": ".eval"}  # data section -> suffix of its records
 _DOCUMENTS = 600
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -45,26 +46,31 @@ def toy_objective(input_path: str | Sequence[str]) -> str | None:
     return objective
 
 
-def names_toy(config: ExperimentConfig) -> bool:
-    """Whether a data section of the configuration names toy records."""
-    return any(toy_objective(getattr(config.task, name).input_path) for name in _SETS)
+def toy_meta(objective: str) -> dict[str, Any]:
+    """What decides whether toy records fit a run, as their meta files say it once they are made."""
+    sizes = {"max_seq_length": SEQ_LENGTH, "max_predictions_per_seq": PREDICTIONS}
+    return {"objective": objective, **sizes, "tokenizer": {"vocab_size": len(toy_vocabulary())}}
 
 
-def with_toy_records(config: ExperimentConfig, folder: Path, make: Callable[[Path], None]) -> ExperimentConfig:
+def with_toy_records(
+    config: ExperimentConfig, names: Iterable[str], folder: Path, make: Callable[[Path], None]
+) -> ExperimentConfig:
     """The configuration with paths of real records in the place of toy:...
 
     Args:
       config: configuration of the experiment.
+      names: of the data sections that are used.
       folder: where the records are.
       make: sees to it that `<path>.tfrecord` and `<path>.eval.tfrecord` are there; the name of the path is the objective.
     """
     task = config.task
-    for name, suffix in _SETS.items():
+    for name in names:
         data = getattr(task, name)
         objective = toy_objective(data.input_path)
         if objective:
             make(folder / objective)
-            task = replace(task, **{name: replace(data, input_path=f"{folder / objective}{suffix}.tfrecord")})
+            path = f"{folder / objective}{_SETS[name]}.tfrecord"
+            task = replace(task, **{name: replace(data, input_path=path)})
     return replace(config, task=task)
 
 
@@ -93,6 +99,7 @@ def make_toy_records(stem: Path) -> None:
         objective=stem.name,
         do_lower_case=True,
         max_seq_length=SEQ_LENGTH,
+        max_predictions_per_seq=PREDICTIONS,
         dupe_factor=2,
         eval_fraction=0.1,
         workers=1,

@@ -5,10 +5,12 @@ import tempfile
 import time
 from pathlib import Path
 
+import keras
+
 from nlpdata.errors import UsageError, opt
 from nlpdata.files.fetching import local_only
 from nlpdata.registry import user_modules
-from pretrain.registry import TASKS
+from pretrain.registry import ENGINES, TASKS
 from pretrain.settings.schema import ExperimentConfig, own_modules
 from pretrain.training.checks.settings import EVALUATIONS, check_experiment
 from pretrain.training.continuous import train_on_each
@@ -77,6 +79,7 @@ def check_before_sweep(config: ExperimentConfig, mode: str) -> None:
 def _execute(config: ExperimentConfig, model_dir: Path, mode: str, own: Path) -> dict[str, float]:
     """run_experiment with toy records in the folder `own`."""
     started, evaluates = time.monotonic(), mode in EVALUATIONS
+    ENGINES.get(keras.backend.backend()).prepare()
     configs = [with_own_tokenizer(each, model_dir) for each in with_own_toys(stage_configs(config), own, mode)]
     configs = with_own_records(configs[-1:] if evaluates else configs, model_dir, mode)
     kind = EvaluationRun if evaluates else TrainingRun

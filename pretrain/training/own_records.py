@@ -19,9 +19,11 @@ from pretrain.data.corpus import (
     record_files,
     with_records,
 )
-from pretrain.data.toy import has_toy_records, make_toy_records, names_toy, with_toy_records
+from pretrain.data.toy import has_toy_records, make_toy_records, with_toy_records
 from pretrain.settings.schema import ExperimentConfig
-from pretrain.training.checks.settings import EVALUATIONS
+from pretrain.training.checks.agreement import refuse_two_objectives
+from pretrain.training.checks.settings import EVALUATIONS, used_sections
+from pretrain.training.checks.toys import check_toys
 from pretrain.training.first_host import FirstHost, first_host
 from pretrain.training.stages.plan import of_stage
 
@@ -55,7 +57,10 @@ def with_own_records(configs: Sequence[ExperimentConfig], model_dir: Path, mode:
     wanted = []
     for number, config in enumerate(configs):
         with of_stage(number, config, mode not in EVALUATIONS):
-            wanted += [_Wanted(number, field, _corpus(config, field)) for field in _texts(config, mode)]
+            texts = [_Wanted(number, field, _corpus(config, field)) for field in _texts(config, mode)]
+            if len(texts) == 2 and getattr(config.task, "use_next_sentence_label", False):
+                refuse_two_objectives(*(each.corpus.facts["options"] for each in texts))
+            wanted += texts
     made: dict[str, list[str]] = {}
     found = list(configs)
     with first_host(configs[0].runtime, model_dir / FOLDER, bool(wanted) and mode != "dry_run") as first:
@@ -72,8 +77,11 @@ def with_own_records(configs: Sequence[ExperimentConfig], model_dir: Path, mode:
 
 
 def with_own_toys(configs: Sequence[ExperimentConfig], own: Path, mode: str) -> list[ExperimentConfig]:
-    """The configurations with records in the folder `own` in the place of toy:...; the first host makes those that are missing."""
-    folder, works = own / _TOYS, mode != "dry_run" and any(map(names_toy, configs))
+    """The configurations with records in the folder `own` in the place of toy:...; the first host makes those that are missing.
+
+    Raises UsageError, before any are made, where they would not fit the model or the configuration.
+    """
+    folder, works = own / _TOYS, check_toys(configs, mode) and mode != "dry_run"
     with first_host(configs[0].runtime, folder, works) as first:
 
         def make(stem: Path) -> None:
@@ -82,7 +90,7 @@ def with_own_toys(configs: Sequence[ExperimentConfig], own: Path, mode: str) -> 
             else:
                 make_toy_records(stem)
 
-        return [with_toy_records(each, folder, make) for each in configs]
+        return [with_toy_records(each, used_sections(each, mode), folder, make) for each in configs]
 
 
 def _corpus(config: ExperimentConfig, field: str) -> Corpus:
@@ -91,8 +99,7 @@ def _corpus(config: ExperimentConfig, field: str) -> Corpus:
 
 def _texts(config: ExperimentConfig, mode: str) -> list[str]:
     """The fields of the task whose sections the mode uses, and that name text."""
-    fields = [*(() if mode in EVALUATIONS else ("train_data",)), *(() if mode == "train" else ("validation_data",))]
-    return [field for field in fields if names_corpus(getattr(config.task, field))]
+    return [field for field in used_sections(config, mode) if names_corpus(getattr(config.task, field))]
 
 
 def _records(wanted: _Wanted, stem: Path, model_dir: Path, first: FirstHost | None, dry_run: bool) -> list[str]:

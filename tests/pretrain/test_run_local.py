@@ -103,8 +103,6 @@ def resume_and_evaluate(tmp_path, capsys, line):
         (["--experiment=albert/pretraining"], "task.train_data.input_path is empty"),
         (["--experiment=albert/pretraining", "--input_files=none/*.tfrecord"], "none/*.tfrecord"),
         (["--experiment=bert/local", "--train_batch_size=9999"], "fewer than one batch"),
-        (["--experiment=bert/local", "--max_seq_length=64"], "the records have max_seq_length 32"),
-        (["--experiment=bert/local", "--params_override=task.model.encoder.vocab_size=10"], "model vocab_size 10"),
         (["--experiment=albert/pretraining", "--input_files=toy:sop", "--init_checkpoint=no/such"], "no/such"),
     ],
 )
@@ -113,3 +111,26 @@ def test_faults(tmp_path, capsys, flags, message):
     assert found == 2, said
     assert message in said
     assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--max_seq_length=64"], "the records have max_seq_length 32"),
+        (["--max_predictions_per_seq=6"], "the records have max_predictions_per_seq 5"),
+        (["--params_override=task.model.encoder.vocab_size=10"], "model vocab_size 10"),
+        (["--params_override=task.model.encoder.max_position_embeddings=16"], "the model max_position_embeddings 16"),
+        (["--input_files=toy:none"], "task.train_data: the records have no next_sentence_labels"),
+        (["--eval_files=toy:none", "--mode=eval"], "task.validation_data: the records have no next_sentence_labels"),
+        (["--eval_files=toy:sop", "--mode=train_and_eval"], "pairs of objective sop, task.train_data those of nsp"),
+        (
+            ["--params_override=trainer.stages=[{train_steps:1},{train_steps:1,train_data:{input_path:toy:sop}}]"],
+            "trainer.stages[1]: the model was trained with sentence pairs of objective nsp, the records have those of sop",
+        ),
+    ],
+)
+def test_toy_records_that_cannot_fit_are_refused_before_they_are_made(tmp_path, capsys, flags, message):
+    found, said = run(capsys, "--experiment=bert/local", *flags, f"--model_dir={tmp_path}/run")
+    assert found == 2, said
+    assert message in said
+    assert not (tmp_path / "run").exists()

@@ -210,8 +210,22 @@ def other_sizes(trained: Mapping, evaluated: Mapping, whose: str) -> str | None:
     return f"the records of task.validation_data have {new}, those of {whose} {old}: the scores are of examples of another size"
 
 
+def refuse_two_objectives(train: Mapping, validation: Mapping) -> None:
+    """UsageError where the sentence pairs of training and evaluation are of two objectives.
+
+    Args:
+      train, validation: facts about the data (Batches.facts).
+    """
+    own, other = train.get("objective"), validation.get("objective")
+    if own and other and own != other:
+        raise UsageError(
+            f"task.validation_data has sentence pairs of objective {other}, task.train_data those of {own}, whose labels mean "
+            "something else. Evaluate on records of the objective that is learned."
+        )
+
+
 def refuse_other_labels(before: Mapping, now: Mapping) -> None:
-    """UsageError where class ids of the records mean other things than those that the model was trained on.
+    """UsageError where labels of the records mean other things than those that the model was trained on.
 
     Args:
       before, now: facts about the data: the checkpoint's, and Batches.facts.
@@ -223,6 +237,12 @@ def refuse_other_labels(before: Mapping, now: Mapping) -> None:
                 f"the model was trained with {what} {_listed(old)}, the records have {_listed(new)}: its predictions mean "
                 "something else. Make records with the same task, labels and --label-order."
             )
+    old, new = before.get("objective"), now.get("objective")
+    if old and new and old != new:
+        raise UsageError(
+            f"the model was trained with sentence pairs of objective {old}, the records have those of {new}, whose labels mean "
+            f"something else. Make records with --objective {old}; or let a new run start from the model (init_checkpoint)."
+        )
 
 
 def _listed(value: str | list[str]) -> str:

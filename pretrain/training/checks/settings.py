@@ -80,6 +80,12 @@ def evaluates(config: ExperimentConfig, mode: str) -> bool:
     return mode in (*EVALUATIONS, "train_and_eval") or (mode != "train" and config.task.validation_data.is_given)
 
 
+def used_sections(config: ExperimentConfig, mode: str) -> list[str]:
+    """The fields of the task whose data a run in that mode uses."""
+    trained = [] if mode in EVALUATIONS else ["train_data"]
+    return [*trained, "validation_data"] if evaluates(config, mode) else trained
+
+
 def refuse_batch_size(name: str, size: int, replicas: int, micro_steps: int | None = None) -> None:
     """UsageError for a batch that cannot be split over the replicas and, where it is one of training, their micro-steps."""
     parts = replicas * (micro_steps or 1)

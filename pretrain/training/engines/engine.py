@@ -46,6 +46,10 @@ class Engine(ABC):
     host: tuple[int, int]
     max_lengths: int | None = None
 
+    @staticmethod  # noqa: B027
+    def prepare() -> None:
+        """Called before a run makes records or reads any: a library that the user's environment stops is stopped by it here."""
+
     def place(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
         """Starts to copy a batch to the devices, in the thread that prefetches; steps accept what this returns, too."""
         return batch

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import jax
+from jaxlib import xla_client
 
 from nlpdata.files.disk import disk_fault
 from nlpdata.files.paths import is_remote
@@ -28,6 +29,12 @@ _SEVERAL_GPUS: Options = {
 }
 # What JAX logs before it compiles a step; nothing else tells the names of its files.
 _MISS = "PERSISTENT COMPILATION CACHE MISS for '%s' with key %r"
+
+
+def read_flags() -> None:
+    """Lets XLA read XLA_FLAGS, once in a process. XLA ends the process, with a message, where it does not know one of them."""
+    with suppress(AttributeError):  # of a version that lacks this, XLA reads them later
+        xla_client.CompileOptions()
 
 
 def compiler_options(platform: str, replicas: int) -> Options:

@@ -17,7 +17,7 @@ from pretrain.layers.fast_path import FastPath, fast_path
 from pretrain.optimizers.average import Average
 from pretrain.settings.schema import ExperimentConfig, RuntimeConfig
 from pretrain.training.engines.engine import Engine
-from pretrain.training.engines.jax_compilation import compiler_options, keep_compiled
+from pretrain.training.engines.jax_compilation import compiler_options, keep_compiled, read_flags
 from pretrain.training.engines.jax_devices import AXIS, find_devices
 from pretrain.training.engines.jax_sums import sum_over_replicas, value_and_gradients
 from pretrain.training.engines.state import (
@@ -77,6 +77,10 @@ class JaxEngine(Engine):
         self._fast, why_not = choose_fast_path(config.runtime, self._devices.mesh.devices.flat[0])
         _log.info(describe_fast_path(self._fast, why_not, task, config.runtime, self._devices.platform))
         self._compiled: dict[tuple[str, FastPath | None], Callable] = {}
+
+    @staticmethod
+    def prepare() -> None:
+        read_flags()
 
     @property
     def model(self) -> Any:

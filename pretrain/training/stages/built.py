@@ -13,12 +13,13 @@ from pretrain.training.checks.agreement import (
     other_sizes,
     refuse_other_stage,
     refuse_records_of_two_tokenizers,
+    refuse_two_objectives,
 )
 from pretrain.training.checks.settings import (
     EVALUATIONS,
     check_experiment,
-    evaluates,
     refuse_batch_size,
+    used_sections,
     warn_of_known_data,
     with_metric,
 )
@@ -77,16 +78,17 @@ def build_stages(run: ExperimentConfig, configs: Sequence[ExperimentConfig], mod
 
 def _build_stage(config: ExperimentConfig, mode: str) -> Stage:
     task = TASKS.get(config.task_type)(config.task)
-    train = task.build_inputs(config.task.train_data) if mode not in EVALUATIONS else None
-    data = RunData(train, task.build_inputs(config.task.validation_data) if evaluates(config, mode) else None)
+    batches = {name: task.build_inputs(getattr(config.task, name)) for name in used_sections(config, mode)}
+    data = RunData(batches.get("train_data"), batches.get("validation_data"))
     refuse_records_of_two_tokenizers(config.task, data)
+    if data.train is not None and data.validation is not None:
+        refuse_two_objectives(data.train.facts, data.validation.facts)
     return Stage(config, task, data)
 
 
 def _report_idle_settings(run: ExperimentConfig, mode: str) -> None:
     """Of the configuration as the user gave it: text has records in its place by now."""
-    used = ("train_data", "validation_data") if evaluates(run, mode) else ("train_data",)
-    for name in used if mode not in EVALUATIONS else ("validation_data",):
+    for name in used_sections(run, mode):
         for config in stage_configs(run):
             if about := idle_settings(getattr(config.task, name), f"task.{name}"):
                 _log.info(about)

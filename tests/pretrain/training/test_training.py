@@ -30,6 +30,10 @@ def config(record_sets):
     return experiment(record_sets["static"], eval_path=record_sets["dynamic"])
 
 
+def checkpoint_data(model_dir):
+    return native.read_info(native.finished(model_dir / "checkpoints")[-1])["data"]
+
+
 @pytest.fixture(scope="module")
 def finished(config, tmp_path_factory):
     """(model_dir, what was said, metrics) of a run of 6 steps with evaluations and a best checkpoint. Read only."""
@@ -272,6 +276,23 @@ def test_records_of_two_tokenizers_do_not_train_and_validate(config, record_sets
             run(other, tmp_path / "new", mode)
     said = run(changed(other, "task", allow_other_tokenizer=True), tmp_path / "new", "compile_only")
     assert any(line.startswith("warning: ") and "do_lower_case is" in line for line in said)
+
+
+def test_records_of_another_objective_are_not_evaluated(finished, config, record_sets, tmp_path):
+    for path in Path(record_sets["static"]).parent.glob("static*"):
+        shutil.copy(path, tmp_path)
+    meta = json.loads((tmp_path / "static.meta.json").read_text())
+    assert (meta["objective"], checkpoint_data(finished[0])["objective"]) == ("sop", "sop")
+    (tmp_path / "static.meta.json").write_text(json.dumps(meta | {"objective": "nsp", "task_type": "bert_pretraining"}))
+    other = changed(config, "task.validation_data", input_path=str(tmp_path / "static.tfrecord*"))
+    with pytest.raises(
+        UsageError, match=r"task.validation_data has sentence pairs of objective nsp, task.train_data those"
+    ):
+        run(other, tmp_path / "new", "validate_only")
+    with pytest.raises(
+        UsageError, match="was trained with sentence pairs of objective sop, the records have those of nsp"
+    ):
+        run(other, finished[0], "eval")
 
 
 @pytest.mark.usefixtures("eagerly")

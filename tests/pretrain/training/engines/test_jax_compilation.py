@@ -96,3 +96,14 @@ def test_options_that_xla_lacks_or_the_user_sets_are_left_out_and_said_and_so_is
     assert step == again
     assert step.startswith("steps/jit__lambda-")
     assert step.endswith("-cache: JAX cannot read this compiled step; it is compiled again, and the file replaced")
+
+
+def test_an_unknown_flag_of_xla_ends_a_run_before_it_makes_anything(tmp_path):
+    program = "import sys; from pretrain.run import main; sys.exit(main(sys.argv[1:]))"
+    run = ["--experiment=bert/local", "--backend=jax", "--model_dir=run"]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_unheard_of=1"}
+    command = [*warm_python.COMMAND, "-c", program, *run]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "Unknown flag in XLA_FLAGS: --xla_unheard_of=1" in done.stderr
+    assert not (tmp_path / "run").exists()
