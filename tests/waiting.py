@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 
 def wait_until(condition: Callable[[], bool]) -> bool:
-    """Waits until a condition holds; whether it does within a minute, which is long on a busy machine, too."""
-    end = time.monotonic() + 60
+    """Waits until a condition holds; whether it does within five minutes, which is long on a busy machine, too."""
+    end = time.monotonic() + 300
     while not condition():
         if time.monotonic() > end:
             return False

@@ -23,6 +23,8 @@ from tests.nlpdata.commands import contents, create_arguments, run_command, visi
 from tests.nlpdata.conftest import as_text, random_documents
 from tests.waiting import wait_until
 
+ROOT = Path(__file__).resolve().parents[3]
+
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
@@ -430,40 +432,69 @@ def test_disk_full(small_disk, tmp_path, text, tiny_model, capsys):
 # ------------------------------------------------------------------------------------------------------------- signals
 
 
+# The command, as it runs until six portions are finished: then its workers wait, each in a unit of its own. Each leaves a file
+# when it is at work. What stands outside of the guard holds in the workers too.
+UNFINISHED = """
+import os, time
+from pathlib import Path
+from nlpdata.__main__ import main
+from nlpdata.pretraining import create, stages
+
+make = create.make_portion
+
+def held(portion, report):
+    Path(os.environ["AT_WORK"], str(os.getpid())).touch()
+    while len(list(stages._setup.folder.glob("portion-*.json"))) >= 6:
+        time.sleep(0.01)
+    return make(portion, report)
+
+create.make_portion = held
+if __name__ == "__main__":
+    main()
+"""
+
+
 @pytest.fixture(scope="module")
 def larger(tmp_path_factory, tiny_model):
-    """A corpus of some seconds, and what an uninterrupted run makes of it."""
+    """A corpus of more than six portions, and what an uninterrupted run makes of it."""
     folder = tmp_path_factory.mktemp("larger")
-    (folder / "text.txt").write_text(as_text(random_documents(600, seed=4)))
+    (folder / "text.txt").write_text(as_text(random_documents(150, seed=4)))
     assert commands.main(larger_arguments(folder, folder / "whole", tiny_model, 1)) == 0
     return folder
 
 
 def larger_arguments(folder, out, model, workers):
-    more = ("--objective", "nsp", "--chunk-size", 16_000, "--num-shards", 2)
+    more = ("--objective", "nsp", "--chunk-size", 4_000, "--num-shards", 2)
     return create_arguments(folder / "text.txt", out / "x.tfrecord", model, *more, dupe=2, workers=workers)
 
 
-def start_and_wait(arguments, out):
-    """Starts the command, and returns when some of its parts are finished."""
-    command = [sys.executable, "-m", "nlpdata", *map(str, arguments)]
-    process = subprocess.Popen(
-        command,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        process_group=0,
-        # A background shell starts its children with SIGINT ignored, and this test may run in one.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    assert wait_until(lambda: portions(out) >= 3 or process.poll() is not None)
-    assert process.poll() is None, process.communicate()
-    return process
+@pytest.fixture
+def unfinished(tmp_path, tmp_path_factory, larger):
+    """Starts UNFINISHED, writing into tmp_path; returns its process, and its workers, once they are at work."""
+    script, at_work = tmp_path_factory.mktemp("unfinished") / "script.py", tmp_path_factory.mktemp("at_work")
+    script.write_text(UNFINISHED)
 
+    def start(arguments, workers):
+        process = subprocess.Popen(
+            [sys.executable, str(script), *map(str, arguments)],
+            env=os.environ | {"AT_WORK": str(at_work), "PYTHONPATH": str(ROOT)},
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            process_group=0,
+            # A background shell starts its children with SIGINT ignored, and this test may run in one.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
 
-def portions(out):
-    """How many parts are finished."""
-    return len(list(work_folder(out).glob("portion-*.json")))
+        def some_are_finished():
+            portions = list(work_folder(tmp_path).glob("portion-*.json"))
+            return len(portions) >= 3 and len(list(at_work.iterdir())) == workers
+
+        assert wait_until(lambda: some_are_finished() or process.poll() is not None)
+        assert process.poll() is None, process.communicate()
+        return process, [psutil.Process(int(path.name)) for path in at_work.iterdir()]
+
+    return start
 
 
 def assert_completes(arguments, out, larger, capsys):
@@ -478,9 +509,9 @@ def assert_completes(arguments, out, larger, capsys):
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_signals(tmp_path, larger, tiny_model, capsys, number, code, workers):
+def test_signals(tmp_path, larger, tiny_model, capsys, unfinished, number, code, workers):
     arguments = larger_arguments(larger, tmp_path, tiny_model, workers)
-    process = start_and_wait(arguments, tmp_path)
+    process, _ = unfinished(arguments, workers)
     children = psutil.Process(process.pid).children(recursive=True)
     if number == signal.SIGINT:
         os.killpg(process.pid, number)  # as a terminal does: to the workers as well
@@ -496,9 +527,9 @@ def test_signals(tmp_path, larger, tiny_model, capsys, number, code, workers):
 
 
 @pytest.mark.slow
-def test_parent_killed(tmp_path, larger, tiny_model, capsys):
+def test_parent_killed(tmp_path, larger, tiny_model, capsys, unfinished):
     arguments = larger_arguments(larger, tmp_path, tiny_model, 2)
-    process = start_and_wait(arguments, tmp_path)
+    process, _ = unfinished(arguments, 2)
     children = psutil.Process(process.pid).children(recursive=True)
     assert len(children) >= 2
     process.kill()
@@ -509,17 +540,12 @@ def test_parent_killed(tmp_path, larger, tiny_model, capsys):
 
 
 @pytest.mark.slow
-def test_worker_killed(tmp_path, larger, tiny_model, capsys):
+def test_worker_killed(tmp_path, larger, tiny_model, capsys, unfinished):
     arguments = larger_arguments(larger, tmp_path, tiny_model, 2)
-    process = start_and_wait(arguments, tmp_path)
+    process, (stopped, working) = unfinished(arguments, 2)
     children = psutil.Process(process.pid).children(recursive=True)
-    workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
-    assert len(workers) == 2
-    stopped, working = workers
     stopped.suspend()
     assert wait_until(lambda: stopped.status() == psutil.STATUS_STOPPED)
-    finished = portions(tmp_path)
-    assert wait_until(lambda: portions(tmp_path) > finished)  # the other worker has started, and works on the next one
     working.kill()
     stopped.resume()
     _, err = process.communicate(timeout=60)

@@ -5,7 +5,6 @@ import json
 import math
 import shutil
 import threading
-import time
 import tracemalloc
 from collections import Counter
 from dataclasses import replace
@@ -28,6 +27,7 @@ from pretrain.settings.schema import ModelConfig
 from tests.messages import messages
 from tests.pretrain.finetuning import examples, meta, write
 from tests.pretrain.runs import tiny
+from tests.waiting import wait_until
 
 
 def task(**fields):
@@ -495,10 +495,8 @@ def test_prefetch_keeps_the_order_and_runs_ahead():
 
     source = prefetch(make, range(3, 20), 4)
     assert next(source) == (3, 9)
-    deadline = time.monotonic() + 5
-    while len(made) < 6 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert 6 <= len(made) <= 7  # one taken, four waiting, one or two under way
+    assert wait_until(lambda: len(made) >= 6)
+    assert len(made) <= 7  # one taken, four waiting, one or two under way
     assert list(source) == [(step, step * step) for step in range(4, 20)]
 
 

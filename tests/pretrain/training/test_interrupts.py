@@ -13,7 +13,7 @@ from pretrain.training.checkpoints.one_trainer import one_trainer
 from pretrain.training.interrupts import Interrupted
 from pretrain.training.trainer import Trainer
 from tests.pretrain.runs import changed, curve, experiment, finish, lines, process, run
-from tests.pretrain.training.test_resume import _wait_for_step
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("module_eagerly")
 
@@ -39,10 +39,11 @@ class Interrupting(Trainer):
 
 
 class Stuck(Trainer):
-    """Its sixth step never ends."""
+    """Its sixth step never ends; a file shows that it has begun."""
 
     def take_step(self, step, prepared):
         if step == 5:
+            (self.model_dir / "stuck").touch()
             while True:
                 time.sleep(1)
         return super().take_step(step, prepared)
@@ -95,10 +96,9 @@ def test_ctrl_c_ends_a_run_after_its_step_and_leaves_no_trace(config, whole, tmp
 def test_a_step_that_does_not_end_within_the_deadline(config, tmp_path):
     stuck = changed(config, "trainer", type=f"{__name__}:Stuck", preemption_deadline="1s", export_formats="")
     started = process((stuck, tmp_path / "run", "train"))
-    _wait_for_step(started, tmp_path / "run", 4)
-    time.sleep(0.5)
+    assert wait_until(lambda: (tmp_path / "run" / "stuck").exists() or started.poll() is not None)
     started.send_signal(signal.SIGTERM)
-    code, said = finish(started, timeout=60)
+    code, said = finish(started)
     assert code == 143, said
     assert "could not end within trainer.preemption_deadline, 1 seconds" in said
     assert native.step_of(native.locate(tmp_path / "run")) == 3

@@ -11,9 +11,25 @@ import pytest
 from nlpdata.reports.run_facts import read_run
 from pretrain.converters import native
 from pretrain.training.checkpoints.manager import BestCheckpoint
-from tests.pretrain.runs import curve, experiment, finish, lines, process, run
+from pretrain.training.trainer import Trainer
+from tests.pretrain.runs import changed, curve, experiment, finish, lines, process, run
+from tests.waiting import wait_until
 
 STEPS = 60
+TAKEN = 15
+
+
+class Unfinished(Trainer):
+    """Takes some steps freely, and waits in the next one for the signal that ends it."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self._last = self.step + TAKEN
+
+    def take_step(self, step, prepared):
+        while step == self._last and not self._signals.received:
+            time.sleep(0.01)
+        return super().take_step(step, prepared)
 
 
 @pytest.fixture(scope="module")
@@ -37,20 +53,19 @@ def uninterrupted(config, tmp_path_factory):
     return model_dir
 
 
-def _wait_for_step(started, model_dir, step):
-    metrics = model_dir / "metrics.jsonl"
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline and started.poll() is None:
-        if metrics.exists() and any(line["step"] >= step for line in lines(model_dir)):
-            return
-        time.sleep(0.02)
-    assert started.poll() is not None, "no progress"
+def wait_for_step(started, model_dir, step):
+    """Returns when a run has written the line of a step, or has ended."""
+
+    def is_written():
+        return (model_dir / "metrics.jsonl").exists() and any(line["step"] >= step for line in lines(model_dir))
+
+    assert wait_until(lambda: is_written() or started.poll() is not None), "no progress"
 
 
 def _interrupted(config, model_dir, step) -> int:
     """A run that was ended by SIGTERM after some step; returns its last step."""
     started = process((config, model_dir, "train_and_eval"))
-    _wait_for_step(started, model_dir, step)
+    wait_for_step(started, model_dir, step)
     started.send_signal(signal.SIGTERM)
     code, said = finish(started)
     assert code == 143, said
@@ -64,12 +79,13 @@ def _interrupted(config, model_dir, step) -> int:
 def test_signals_and_kills_leave_no_trace(config, uninterrupted, tmp_path):
     """SIGTERM, kill -9, then to the end; and from the SIGTERM to the end with fewer cores. test_interrupts.py has SIGINT."""
     model_dir, fewer, rng = tmp_path / "run", tmp_path / "fewer", random.Random()
-    stopped = _interrupted(config, model_dir, 3)
+    unfinished = changed(config, "trainer", type=f"{__name__}:Unfinished")
+    stopped = _interrupted(unfinished, model_dir, 3)
     if not stopped % 7:  # a checkpoint was due there: one end more
-        stopped = _interrupted(config, model_dir, stopped + 1)
+        stopped = _interrupted(unfinished, model_dir, stopped + 1)
     shutil.copytree(model_dir, fewer)
-    started = process((config, model_dir, "train_and_eval"))
-    _wait_for_step(started, model_dir, rng.randint(stopped + 2, stopped + 20))
+    started = process((unfinished, model_dir, "train_and_eval"))
+    wait_for_step(started, model_dir, rng.randint(stopped + 2, stopped + TAKEN))
     started.kill()
     code, said = finish(started)
     assert code == -9, said

@@ -12,7 +12,8 @@ from pretrain.training.checkpoints.manager import Checkpoints
 from pretrain.training.checkpoints.writer import CheckpointWriter
 from pretrain.training.trainer import Trainer
 from tests.pretrain.runs import changed, curve, experiment, finish, process, run
-from tests.pretrain.training.test_resume import _wait_for_step
+from tests.pretrain.training.test_resume import wait_for_step
+from tests.waiting import wait_until
 
 
 class Blocked(Trainer):
@@ -95,7 +96,9 @@ def test_the_same_on_jax_and_a_kill_loses_nothing(config, tmp_path):
     environment = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
     started = process(*((job, tmp_path / name, "train") for name, job in jobs.items()), **environment)
     killed = tmp_path / "killed"
-    _wait_for_step(started, killed, 11)
+    wait_for_step(started, killed, 11)
+    half = killed / "checkpoints"
+    assert wait_until(lambda: list(half.glob(f".step-00000008.*.tmp/{native.ARRAYS}")) or started.poll() is not None)
     started.kill()
     code, said = finish(started)
     assert code == -9, said

@@ -23,7 +23,7 @@ from tests.pretrain.conftest import without_graphs
 from tests.pretrain.finetuning import records, sentence_experiment, squad_records
 from tests.pretrain.runs import ROOT, changed, curve, experiment, finish, lines, max_difference, process, run, tiny
 from tests.pretrain.training.engines.test_distribution import _free_ports
-from tests.pretrain.training.test_resume import _wait_for_step
+from tests.pretrain.training.test_resume import wait_for_step
 
 pytest.importorskip("jax")
 pytestmark = pytest.mark.slow
@@ -179,7 +179,7 @@ def test_kill_9_in_either_stage_leaves_no_trace(record_sets, on_jax, tmp_path):
     compiled = {name for name in os.listdir(on_jax.cache) if "on_replica" in name}
     for step in (3, 18):
         started = on_jax((config, tmp_path / "run", "train"))
-        _wait_for_step(started, tmp_path / "run", step)
+        wait_for_step(started, tmp_path / "run", step)
         started.kill()
         finish(started)
     code, said = finish(on_jax((config, tmp_path / "run", "train")))
