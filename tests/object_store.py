@@ -8,9 +8,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 
 import pytest
+
+from tests.ports import free_ports
+from tests.waiting import wait_until
 
 _PACKAGES = ("s3fs", "boto3", "moto", "flask", "flask_cors")
 _SETTINGS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
@@ -43,15 +45,14 @@ def running_store():
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         pytest.skip(f"needs {', '.join(missing)} (pip install '.[dev]')")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     endpoint = f"http://127.0.0.1:{port}"
     before = dict(os.environ)
     os.environ.update(_SETTINGS, AWS_ENDPOINT_URL=endpoint)
     argv = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    own = tempfile.TemporaryDirectory()  # what is kept about remote files
-    os.environ["XDG_CACHE_HOME"] = own.name
+    # What is kept about remote files, and the work on remote outputs, which other servers' may share a name with.
+    own, temporary = tempfile.TemporaryDirectory(), tempfile.tempdir
+    os.environ["XDG_CACHE_HOME"] = os.environ["TMPDIR"] = tempfile.tempdir = own.name
     with open(os.devnull, "wb") as nothing:
         server = subprocess.Popen(argv, stdout=nothing, stderr=nothing)
     try:
@@ -62,14 +63,17 @@ def running_store():
         server.terminate()
         server.wait()
         own.cleanup()
+        tempfile.tempdir = temporary
         os.environ.clear()
         os.environ.update(before)
 
 
 def _await(server, port: int) -> None:
-    end = time.monotonic() + 60
-    while time.monotonic() < end and server.poll() is None:
+    def listens() -> bool:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        time.sleep(0.1)
-    raise RuntimeError(f"the S3 server did not start (exit {server.poll()})")
+            return True
+        return False
+
+    wait_until(lambda: listens() or server.poll() is not None)
+    if server.poll() is not None or not listens():
+        raise RuntimeError(f"the S3 server did not start (exit {server.poll()})")

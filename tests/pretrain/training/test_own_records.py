@@ -156,7 +156,7 @@ def test_text_that_is_both_learned_and_evaluated_is_told(config, tmp_path):
 def test_hosts_other_than_the_first_wait_for_its_records(config, tmp_path, monkeypatch):
     monkeypatch.setattr(first_host, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(first_host, "BEAT_SECONDS", 0.05)
-    monkeypatch.setattr(first_host, "SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(first_host, "SILENT_SECONDS", 2.0)
     signs = tmp_path / "run" / "records" / ".at-work"
     cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
@@ -167,7 +167,7 @@ def test_hosts_other_than_the_first_wait_for_its_records(config, tmp_path, monke
     assert waiting.is_alive()
     assert not (tmp_path / "run").exists()
     (paths,), _ = made(config, tmp_path / "run")  # as the first host
-    waiting.join(20)
+    waiting.join(60)
     ((others,), said) = found[0]
     assert others == paths
     assert "waiting for the first host to make" in said
@@ -182,12 +182,12 @@ def test_hosts_other_than_the_first_wait_for_its_records(config, tmp_path, monke
     first.start()
     waiting = threading.Thread(target=lambda: found.append(refused(other, tmp_path / "run")))
     waiting.start()
-    waiting.join(1.5)
+    waiting.join(2.5)
     assert waiting.is_alive()  # longer than the first host may be silent
     assert signs.exists()
     working.set()
     first.join()
-    waiting.join(20)
+    waiting.join(60)
     assert not signs.exists()
     assert "train.tfrecord of task.train_data, and has given no sign of life for " in found[1]
 
@@ -204,7 +204,7 @@ def test_hosts_other_than_the_first_wait_for_its_toy_records(tmp_path, monkeypat
     assert waiting.is_alive()
     assert not any(tmp_path.iterdir())
     (first,) = with_own_toys([config], tmp_path, "train")
-    waiting.join(20)
+    waiting.join(60)
     assert found[0].task == first.task
     rehearsed = tmp_path / "dry_run"  # a dry run's own folder, which no other host sees
     with_own_toys([several], rehearsed, "dry_run")
@@ -213,7 +213,7 @@ def test_hosts_other_than_the_first_wait_for_its_toy_records(tmp_path, monkeypat
 
 def show(signs, until):
     with first_host.showing_signs(signs):
-        until.wait(20)
+        until.wait(60)
 
 
 def refused(config, model_dir):

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 from dataclasses import replace
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from pretrain.registry import OPTIMIZERS
 from pretrain.settings.fields import choose
 from pretrain.training.trainer import Trainer
+from tests.ports import free_ports
 from tests.pretrain.conftest import without_graphs
 from tests.pretrain.runs import changed, curve, experiment, finish, lines, max_difference, process, run, tiny
 
@@ -137,16 +137,6 @@ def test_multi_worker_without_a_cluster(record_sets, tmp_path, monkeypatch):
         run(config, tmp_path)
 
 
-def _free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("localhost", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("eagerly")
 def test_two_hosts_give_the_curve_of_one(record_sets, tmp_path):
@@ -161,7 +151,7 @@ def test_two_hosts_give_the_curve_of_one(record_sets, tmp_path):
     )
     config = changed(config, "task.validation_data", input_path=record_sets["static"])
     two = changed(config, "runtime", distribution_strategy="multi_worker_mirrored")
-    workers = [f"localhost:{port}" for port in _free_ports(2)]
+    workers = [f"localhost:{port}" for port in free_ports(2)]
     started = []
     for index in range(2):
         cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}

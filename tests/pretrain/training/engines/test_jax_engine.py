@@ -19,10 +19,10 @@ from pretrain.tasks.pretraining import PretrainingTask
 from pretrain.training.trainer import Trainer
 from tests import warm_python
 from tests.pages import lines_of_libraries, plain_environment
+from tests.ports import free_ports
 from tests.pretrain.conftest import without_graphs
 from tests.pretrain.finetuning import records, sentence_experiment, squad_records
 from tests.pretrain.runs import ROOT, changed, curve, experiment, finish, lines, max_difference, process, run, tiny
-from tests.pretrain.training.engines.test_distribution import _free_ports
 from tests.pretrain.training.test_resume import wait_for_step
 
 pytest.importorskip("jax")
@@ -198,7 +198,7 @@ def test_two_hosts_give_the_curve_of_one(runs, base, on_jax, tmp_path):
     # The same run in all else: its steps are compiled already.
     recovering = changed(two, "trainer", type=f"{__name__}:Diverging", recovery_max_trials=2)
     recovering = changed(recovering, "trainer", checkpoint_interval=3, log_example_digest=True)
-    workers = [f"localhost:{port}" for port in _free_ports(2)]
+    workers = [f"localhost:{port}" for port in free_ports(2)]
     started = []
     for index in range(2):
         cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
