@@ -78,6 +78,8 @@ def _receive(cluster: Cluster, limit: float, end: float, facts: Mapping[str, Any
                     missing.remove(number)
                     others.append(connection)
                     differences += [f"{each} (hosts 0, {number})" for each in tree.differences(own, theirs)]
+                else:
+                    connection.close()  # a host that was slow comes again
         answer = _DIFFER + _in_words(differences) if differences else _ALL_HERE
         for connection in others:
             with contextlib.suppress(OSError):

@@ -1,5 +1,6 @@
 """Hosts and replicas, without a framework."""
 
+import contextlib
 import json
 import socket
 import threading
@@ -18,6 +19,8 @@ from pretrain.training.engines.cluster import (
     report_unused_cluster,
 )
 from tests.messages import messages
+from tests.ports import free_ports
+from tests.waiting import wait_until
 
 
 @pytest.mark.parametrize(
@@ -58,20 +61,33 @@ def test_one_process_of_a_cluster_writes_files():
             is_chief(runtime, {"TF_CONFIG": json.dumps(described)})
 
 
+def connected(port):
+    """A connection to what listens there, once something does."""
+    found = []
+
+    def connect():
+        with contextlib.suppress(ConnectionRefusedError):
+            found.append(socket.create_connection(("localhost", port)))
+        return found
+
+    assert wait_until(connect)
+    return found[0]
+
+
 def test_hosts_meet_and_missing_ones_are_named(monkeypatch):
     monkeypatch.setattr(meeting, "_POLL_SECONDS", 0.02)
     monkeypatch.setattr(meeting, "_SILENT_SECONDS", 0.1)
-    with socket.create_server(("localhost", 0)) as taken:
-        port = taken.getsockname()[1]
-        hosts = [f"localhost:{port}", "second:1", "third:1"]
-        with pytest.raises(
-            DataError, match=r"host 1 of TF_CONFIG has not met all others at localhost:\d+, .* within 1s"
-        ):
-            meeting.meet(Cluster(hosts, 1), 0.2, {})  # who listens there says nothing
+    (port,) = free_ports(1)
+    hosts = [f"localhost:{port}", "second:1", "third:1"]
+    with (
+        socket.create_server(("localhost", port)),
+        pytest.raises(DataError, match=r"host 1 of TF_CONFIG has not met all others at localhost:\d+, .* within 1s"),
+    ):
+        meeting.meet(Cluster(hosts, 1), 0.2, {})  # who listens there says nothing
     ended = []
 
     def meet(index):
-        meeting.meet(Cluster(hosts, index), 20, {"steps": 3})
+        meeting.meet(Cluster(hosts, index), 60, {"steps": 3})
         ended.append(index)
 
     missing = r"these have not come within 1s \(runtime\.host_timeout\): 1 \(second:1\), 2 \(third:1\)"
@@ -80,31 +96,32 @@ def test_hosts_meet_and_missing_ones_are_named(monkeypatch):
     threads = [threading.Thread(target=meet, args=[index]) for index in (2, 0, 1)]
     for thread in threads[:2]:
         thread.start()
+    for said in (b"GET / HTTP/1.1\r\n", b""):  # neither is a host in time
+        with connected(port) as other:
+            other.sendall(said)
+            assert other.recv(1) == b""
     threads[0].join(0.2)
     assert ended == []
-    with socket.create_connection(("localhost", port)) as other:
-        other.sendall(b"GET / HTTP/1.1\r\n")  # not a host
     threads[2].start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert sorted(ended) == [0, 1, 2]
     with socket.create_server(("localhost", port)):  # is free again
         pass
     with socket.create_server(("", port)), pytest.raises(UsageError, match=r"cannot listen at localhost:\d+"):
-        meeting.meet(Cluster(hosts, 0), 20, {})
+        meeting.meet(Cluster(hosts, 0), 60, {})
 
 
 def test_hosts_that_were_started_differently_are_refused_on_each(monkeypatch):
     monkeypatch.setattr(meeting, "_POLL_SECONDS", 0.02)
-    with socket.create_server(("localhost", 0)) as taken:
-        hosts = [f"localhost:{taken.getsockname()[1]}", "second:1", "third:1"]
+    hosts = [f"localhost:{free_ports(1)[0]}", "second:1", "third:1"]
     given = [{"trainer": {"train_steps": steps}, "step": (0,), "names": ["a" * 9000]} for steps in (3, 6, 3)]
     given[2]["names"] = []
     refused = {}
 
     def meet(index):
         try:
-            meeting.meet(Cluster(hosts, index), 20, given[index])
+            meeting.meet(Cluster(hosts, index), 60, given[index])
         except UsageError as error:
             refused[index] = str(error)
 
@@ -112,7 +129,7 @@ def test_hosts_that_were_started_differently_are_refused_on_each(monkeypatch):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert sorted(refused) == [0, 1, 2]
     (message,) = set(refused.values())
     assert len(message) < 1000
