@@ -24,17 +24,17 @@ def check_job_server(endpoint: str, seconds: float = SECONDS) -> None:
     advice = "Expected the address of a Beam job server that runs (Flink's and Spark's listen on port 8099 unless told otherwise)"
     if not re.fullmatch(r"[^/]+:\d{1,5}", endpoint):
         raise UsageError(f"{what} is not of the form HOST:PORT. {advice}")
-    stop = time.monotonic() + seconds
+    stop, reason = time.monotonic() + seconds, "no answer"
     while True:
         error = _refusal(endpoint, max(stop - time.monotonic(), _PAUSE_SECONDS))
         if error is None:
             return
         if error.code() == grpc.StatusCode.UNIMPLEMENTED:
             raise UsageError(f"{what}: what answers there is not a Beam job server. {advice}")
+        if error.code() != grpc.StatusCode.DEADLINE_EXCEEDED:  # the last attempt may have had too little time
+            reason = _reason(error)
         if error.code() != grpc.StatusCode.UNAVAILABLE or time.monotonic() + _PAUSE_SECONDS > stop:
-            raise UsageError(
-                f"{what}: no job server answers there: {_reason(error)} (tried for {seconds:g} seconds). {advice}"
-            )
+            raise UsageError(f"{what}: no job server answers there: {reason} (tried for {seconds:g} seconds). {advice}")
         time.sleep(_PAUSE_SECONDS)
 
 
@@ -51,8 +51,6 @@ def _refusal(endpoint: str, seconds: float) -> grpc.RpcError | None:
 
 def _reason(error: grpc.RpcError) -> str:
     """The last and innermost of the reasons that gRPC strings together."""
-    if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
-        return "no answer"
     return str(error.details()).rstrip("]").rpartition(": ")[2]
 
 

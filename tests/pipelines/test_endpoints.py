@@ -30,12 +30,13 @@ def another():
 
 
 JOB = "--runner=FlinkRunner", "--job_server_timeout=1", "--job_endpoint="
+ANSWERED = "--runner=FlinkRunner", "--job_server_timeout=60", "--job_endpoint="
 DASK = "--runner=DaskRunner", "--dask_connection_timeout=1", "--dask_client_address="
 REFUSED = {
     "nobody": (JOB, "localhost:1", "no job server answers there: Connection refused (tried for 1 seconds)"),
     "no such host": (JOB, "no.such.host.invalid:8099", "no job server answers there: "),
     "silent": (JOB, None, "no job server answers there: no answer (tried for 1 seconds)"),
-    "another server": (JOB, None, "what answers there is not a Beam job server"),
+    "another server": (ANSWERED, None, "what answers there is not a Beam job server"),
     "no port": (JOB, "localhost", "is not of the form HOST:PORT"),
     "URL": (JOB, "http://localhost:8099", "is not of the form HOST:PORT"),
     "Dask, nobody": (DASK, "localhost:1", "no Dask scheduler answers there: no answer (tried for 1 seconds)"),

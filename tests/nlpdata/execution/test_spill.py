@@ -52,7 +52,7 @@ def unique(batches):
     return [[e for e in batch if e[:2] not in seen and not seen.add(e[:2])] for batch in batches]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(batches, st.sampled_from([1, 20, 1 << 20]), st.sampled_from([1, 10, 1 << 20]), st.lists(sort_keys, max_size=4))
 def test_merge_is_sorting(tmp_path_factory, batches, buffer_bytes, merge_bytes, borders):
     batches = unique(batches)
