@@ -62,6 +62,23 @@ def only_pairs(pairs: float, seconds: float, right: float) -> str | None:
     )
 
 
+def only_piece(places: float, bits: Sequence[float], right: float) -> str | None:
+    """The same of masked words: where one piece is predicted in all places.
+
+    Args:
+      places: number of places.
+      bits: of each binary digit of the predicted ids, the lowest first, in how many places it is 1.
+      right: number of right predictions.
+    """
+    if places < _FEW or any(count not in (0, places) for count in bits) or right == places:
+        return None
+    piece = sum(1 << digit for digit, count in enumerate(bits) if count)
+    return (
+        f"in all {places:,.0f} masked places the same piece is predicted, that of id {piece}, which is right for "
+        f"{right / places:.0%} of them: the model does not tell the places apart"
+    )
+
+
 def only_choice(labels: np.ndarray, predictions: np.ndarray, choices: int) -> str | None:
     """The same of the numbers of choices (n,): where one place is always chosen."""
     return only_prediction(labels, predictions, [f"choice {number}" for number in range(choices)])

@@ -19,7 +19,7 @@ from pretrain.data.batches import Batches
 from pretrain.encoders.model import EncoderModel, build_encoder, masked_lm_head, new_model, weights_by_path
 from pretrain.encoders.published import published_form
 from pretrain.evaluation.report import tell
-from pretrain.evaluation.sentence import only_pairs
+from pretrain.evaluation.sentence import only_pairs, only_piece
 from pretrain.layers.sentence_pair_head import SentencePairHead
 from pretrain.layers.tensors import Tensor
 from pretrain.settings.data_section import DataConfig
@@ -91,20 +91,24 @@ class PretrainingTask(Task):
             examples = ops.reshape(ops.cast(batch["is_real_example"], "float32"), (-1,))
             if not is_packed(batch):  # packed rows have no predictions of other examples
                 weights = weights * examples[:, None]
-        loss, correct = _classification(outputs["mlm_logits"], batch["masked_lm_ids"], weights)
+        loss, correct, pieces = _classification(outputs["mlm_logits"], batch["masked_lm_ids"], weights)
         sums = {"masked_lm": loss}
         statistics = {"masked_lm_correct": correct, "masked_lm_weight": ops.sum(weights)}
+        if not training:
+            statistics |= {name: _ones(pieces, digit, weights) for digit, name in enumerate(self._digits())}
         if self.config.use_next_sentence_label:
             labels = ops.reshape(batch["next_sentence_labels"], (-1,))
-            sums["next_sentence"], statistics["next_sentence_correct"] = _classification(
+            sums["next_sentence"], statistics["next_sentence_correct"], answers = _classification(
                 outputs["sentence_logits"], labels, examples
             )
             statistics["next_sentence_weight"] = ops.sum(examples)
             if not training:
-                # 1 where a pair is said to be random or swapped
-                seconds = ops.top_k(outputs["sentence_logits"], 1)[1][..., 0]
-                statistics["next_sentence_seconds"] = ops.sum(examples * ops.cast(seconds, "float32"))
+                statistics["next_sentence_seconds"] = _ones(answers, 0, examples)  # pairs said to be random or swapped
         return sums, statistics
+
+    def _digits(self) -> list[str]:
+        """The statistics of an evaluation that count in how many places a binary digit of the predicted piece's id is 1."""
+        return [f"masked_lm_digit_{digit}" for digit in range(self.config.model.encoder.options.vocab_size.bit_length())]
 
     def finish(self, model: EncoderModel, model_dir: str | os.PathLike) -> None:
         """ALBERT's encoder as tf2_model.h5, as kamalkraj/ALBERT-TF2.0 leaves it for fine-tuning."""
@@ -133,15 +137,27 @@ class PretrainingTask(Task):
     def reduce_aggregated_logs(self, state: Mapping) -> dict[str, float]:
         """As every task; masked_lm_perplexity is exp(masked_lm_loss), as in RoBERTa (Liu et al., 2019, table 3)."""
         metrics = super().reduce_aggregated_logs(state)
+        digits = [state[name] for name in self._digits() if name in state]  # evaluations count them
+        if digits:
+            tell(only_piece(state["masked_lm_weight"], digits, state["masked_lm_correct"]))
         if "next_sentence_seconds" in state:
             tell(only_pairs(*(state[f"next_sentence_{what}"] for what in ("weight", "seconds", "correct"))))
         return metrics | {"masked_lm_perplexity": math.exp(min(metrics["masked_lm_loss"], _LARGEST_LOSS))}
 
 
-def _classification(logits: Tensor, labels: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """(weighted sum of the cross entropies, weighted number of right predictions); logits (..., classes), float32 inside."""
+def _classification(logits: Tensor, labels: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(weighted sum of the cross entropies, weighted number of right predictions, predictions int32 (...)).
+
+    logits (..., classes), float32 inside.
+    """
     logits = ops.cast(logits, "float32")
     losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
-    best = ops.top_k(logits, 1)[1][..., 0]  # ops.argmax makes several passes on TensorFlow, for the sake of -0.0
-    correct = ops.cast(ops.equal(ops.cast(best, "int32"), ops.cast(labels, "int32")), "float32")
-    return ops.sum(weights * losses), ops.sum(weights * correct)
+    # ops.argmax makes several passes on TensorFlow, for the sake of -0.0
+    best = ops.cast(ops.top_k(logits, 1)[1][..., 0], "int32")
+    correct = ops.cast(ops.equal(best, ops.cast(labels, "int32")), "float32")
+    return ops.sum(weights * losses), ops.sum(weights * correct), best
+
+
+def _ones(numbers: Tensor, digit: int, weights: Tensor) -> Tensor:
+    """The sum of the weights where a binary digit (0: the lowest) of a number is 1; numbers int32 and weights of one shape."""
+    return ops.sum(weights * ops.cast((numbers // (1 << digit)) % 2, "float32"))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from pretrain.layers.dropout import dropout_scope
 from tests.messages import messages
 from tests.pretrain.models import albert, batch, bert, randomize, task
 from tests.pretrain.reference import Reference, softmax
@@ -21,7 +22,10 @@ def expected_sums(encoder, weights, data):
     probabilities = np.take_along_axis(softmax(outputs["mlm_logits"]), labels[..., None], -1)[..., 0]
     order = data["next_sentence_labels"]
     sentence = np.take_along_axis(softmax(outputs["sentence_logits"]), order, -1)
+    pieces = outputs["mlm_logits"].argmax(-1)
+    digits = range(encoder.options.vocab_size.bit_length())
     return {
+        **{f"masked_lm_digit_{digit}": (w * (pieces >> digit & 1)).sum() for digit in digits},
         "masked_lm_loss": (w * -np.log(probabilities)).sum(),
         "masked_lm_correct": (w * (outputs["mlm_logits"].argmax(-1) == labels)).sum(),
         "masked_lm_weight": w.sum(),
@@ -47,17 +51,21 @@ def test_sums_equal_numpy(encoder):
     assert float(loss) == pytest.approx(total, rel=1e-4)
 
 
-def test_one_answer_to_all_sentence_pairs_is_told():
-    """Its accuracy is the share of one class, which looks as if the model had learned something."""
+def test_one_answer_to_all_sentence_pairs_is_told_and_so_is_one_piece_in_all_masked_places():
+    """Their accuracies are the share of one class, which look as if the model had learned something."""
     job = task(bert())
     model = job.build_model()
     randomize(model)
-    bias = next(each for each in model.weights if each.path.endswith("sentence_pair/logits/bias"))
+    ends = ("sentence_pair/logits/bias", "masked_lm/output_bias")
+    bias, of_pieces = (next(each for each in model.weights if each.path.endswith(end)) for end in ends)
     data = batch(size=16)
     data["next_sentence_labels"] = np.arange(16, dtype=np.int32)[:, None] % 4 // 3  # a quarter is of class 1
+    places = np.argwhere(data["masked_lm_weights"])
+    data["masked_lm_ids"][tuple(places.T)] = np.where(np.arange(len(places)) % 5, 7, 11)  # a fifth is piece 11
 
-    def told(towards):
+    def told(towards, piece=None):
         bias.assign(np.array([0.0, towards], np.float32))
+        of_pieces.assign(np.where(np.arange(of_pieces.shape[0]) == piece, 1e4, 0.0).astype(np.float32))
         state = None
         for _ in range(2):
             state = job.aggregate_logs(state, *job.validation_step(model, data))
@@ -71,6 +79,14 @@ def test_one_answer_to_all_sentence_pairs_is_told():
     logits = ops.convert_to_numpy(model(data, training=False)["sentence_logits"])
     middle = float(np.median(logits[:, 0] - logits[:, 1])) + 1e4
     assert told(middle) == []
+    (line,) = told(middle, 11)
+    right = np.mean(np.arange(len(places)) % 5 == 0)
+    assert (
+        f"in all {2 * len(places)} masked places the same piece is predicted, that of id 11, which is right for {right:.0%}"
+        in line
+    )
+    data["masked_lm_ids"][:] = 11
+    assert told(middle, 11) == []  # there is nothing to tell apart
 
 
 def test_examples_that_fill_a_batch_count_nowhere():
@@ -130,7 +146,8 @@ def test_without_sentence_labels():
     model = job.build_model()
     data = batch()
     del data["next_sentence_labels"]
-    _, statistics = job.loss(model, data, job.denominators(data), training=False)
+    with dropout_scope(np.zeros(2, np.int32)):
+        _, statistics = job.loss(model, data, job.denominators(data), training=True)
     assert set(statistics) == {"masked_lm_loss", "masked_lm_correct", "masked_lm_weight"}
     assert set(job.build_metrics()) == {"masked_lm_accuracy", "masked_lm_loss"}
 
