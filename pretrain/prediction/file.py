@@ -4,9 +4,10 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
-from nlpdata.errors import DataError, Message, opt
+from nlpdata.errors import Message, opt
 from nlpdata.execution.executor import Progress
 from nlpdata.files import PathName
 from nlpdata.files.fetching import fetched, local_only
@@ -24,6 +25,7 @@ from pretrain.prediction.answer_scoring import AnswerScoring
 from pretrain.prediction.batching import Batching
 from pretrain.prediction.computation import logits_of
 from pretrain.prediction.inputs import RECORDS, SQUAD, Input, form_of_input, open_input
+from pretrain.prediction.masks import MaskPredictor, some_masked
 from pretrain.prediction.predictor import (
     Facts,
     Predictor,
@@ -259,7 +261,8 @@ def _results(
 ) -> Iterator[tuple[Asked, dict]]:
     if isinstance(predictor, QuestionPredictor):
         return predictor.results(_answers(source, predictor, scoring))
-    return predictor(source.rows)
+    results = predictor(source.rows)
+    return some_masked(results, predictor.counters) if isinstance(predictor, MaskPredictor) else results
 
 
 def _write_rows(
@@ -270,22 +273,19 @@ def _write_rows(
     scoring: Scoring | AnswerScoring | None,
 ) -> int:
     header, lines_of = row_lines(predictor, format)
-    count = 0
+    count, first = (
+        0,
+        list(islice(results, 1)),
+    )  # what makes the first prediction fail leaves no header on standard output
     with opened(output) as write:
         if header is not None:
             write(header)
-        for asked, result in results:
+        for asked, result in chain(first, results):
             for line in lines_of(asked.name, result):
                 write(line)
             if isinstance(scoring, Scoring):
                 scoring.add(asked, result)
             count += 1
-        counters = predictor.counters
-        if counters["unmasked"] and counters["unmasked"] + counters["empty"] == counters["rows"]:
-            raise DataError(
-                "no text has a [MASK]: a pretrained model predicts the pieces that fit there. For classes or answers, "
-                "fine-tune it first."
-            )
     return count
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from nlpdata.errors import DataError
 from nlpdata.finetuning.encode import Tokenized
 from nlpdata.options import check_range
 from nlpdata.tokenizers import Tokenizer
@@ -15,6 +16,7 @@ from pretrain.prediction.rows import TEXTS, Asked, Row
 from pretrain.prediction.sentences import encoded
 
 MASK = "[MASK]"
+_MOST_WAITING = 1000  # predictions that are held back until there is one
 
 
 class MaskPredictor:
@@ -87,6 +89,26 @@ class MaskPredictor:
         shifted = (logits - logits.max(axis=-1, keepdims=True)).astype(np.float64)
         scores = np.exp(shifted)
         return {"ids": best, "scores": np.take_along_axis(scores, best, axis=-1) / scores.sum(axis=-1, keepdims=True)}
+
+
+def some_masked(results: Iterator[tuple[Asked, dict]], counters: Counter) -> Iterator[tuple[Asked, dict]]:
+    """The predictions of a MaskPredictor; those of texts without [MASK] that come first, together with the first that has one.
+
+    counters: of the predictor. DataError, in place of all, where no text has a [MASK], or none of the first 1,000.
+    """
+    waiting, found = [], False
+    for each in results:
+        waiting.append(each)
+        found = each[1]["prediction"] is not None
+        if found or len(waiting) == _MOST_WAITING:
+            break
+    if counters["unmasked"] and not found:
+        raise DataError(
+            f"no text has a [MASK] ({len(waiting):,} read, from line {waiting[0][0].line} on): a pretrained model predicts the "
+            "pieces that fit there. For classes or answers, fine-tune it first."
+        )
+    yield from waiting
+    yield from results
 
 
 def masked_encoder(tokenizer: Tokenizer) -> Callable[[Sequence[str]], Tokenized]:

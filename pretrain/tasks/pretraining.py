@@ -108,7 +108,9 @@ class PretrainingTask(Task):
 
     def _digits(self) -> list[str]:
         """The statistics of an evaluation that count in how many places a binary digit of the predicted piece's id is 1."""
-        return [f"masked_lm_digit_{digit}" for digit in range(self.config.model.encoder.options.vocab_size.bit_length())]
+        return [
+            f"masked_lm_digit_{digit}" for digit in range(self.config.model.encoder.options.vocab_size.bit_length())
+        ]
 
     def finish(self, model: EncoderModel, model_dir: str | os.PathLike) -> None:
         """ALBERT's encoder as tf2_model.h5, as kamalkraj/ALBERT-TF2.0 leaves it for fine-tuning."""

@@ -5,6 +5,7 @@ import os
 import select
 import subprocess
 import threading
+from collections import Counter
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,8 @@ from pretrain.layers.span_head import SpanHead
 from pretrain.predict import main
 from pretrain.prediction.arrays import checked_arrays
 from pretrain.prediction.file import predict
+from pretrain.prediction.masks import some_masked
+from pretrain.prediction.rows import Asked
 from tests import warm_python
 from tests.messages import messages
 from tests.pages import WORDS, lines_of_libraries, plain_environment
@@ -338,22 +341,27 @@ def test_masked_pieces_by_the_command(models, tmp_path, capsys):
     ]
     assert "1 of 4 rows are empty: they have no prediction" in said
     assert "1 of 4 rows have no [MASK] within their length: they have no prediction" in said
-    (tmp_path / "in.txt").write_text("no mask\n")
-    assert (
-        main(
-            [
-                "--model_dir",
-                str(models["masked_lm"]),
-                "--input",
-                str(tmp_path / "in.txt"),
-                "--output",
-                str(tmp_path / "x"),
-            ]
-        )
-        == 1
-    )
-    assert "no text has a [MASK]" in capsys.readouterr().err
+    command = ["--model_dir", str(models["masked_lm"]), "--input", str(tmp_path / "in.txt"), "--output"]
+    (tmp_path / "in.txt").write_text("\nno mask\n")
+    for output in (str(tmp_path / "x"), "-"):
+        assert main([*command, output]) == 1
+        printed = capsys.readouterr()
+        assert "no text has a [MASK] (2 read, from line 1 on)" in printed.err
+        assert printed.out == ""
     assert not (tmp_path / "x").exists()
+
+
+def test_texts_without_a_mask_wait_for_the_first_one_that_has_one():
+    def results(count):
+        counters["unmasked"] += count
+        yield from ((Asked(str(line), line, True), {"prediction": None}) for line in range(1, count + 1))
+        yield Asked("last", count + 1, False), {"prediction": ["a"]}
+
+    counters = Counter()
+    assert len(list(some_masked(results(999), counters))) == 1000
+    with pytest.raises(DataError, match=r"no text has a \[MASK\] \(1,000 read, from line 1 on\)"):
+        next(some_masked(results(1000), counters))
+    assert list(some_masked(iter([]), Counter())) == []
 
 
 @pytest.mark.usefixtures("eagerly")
