@@ -250,7 +250,10 @@ def left_out(facts: RecordFacts) -> Section:
 def counter_rows(counters: object) -> list[tuple[Cell, ...]]:
     """Counters of a meta file as rows; what is of another kind is not shown."""
     rows: list[tuple[Cell, ...]] = []
-    for name, value in counters.items() if isinstance(counters, Mapping) else ():
+    counters = counters if isinstance(counters, Mapping) else {}
+    for name, value in counters.items():
+        if name == "examples" and "examples_train" in counters:  # of pretraining: those of one of the two, again
+            continue
         if isinstance(value, int | float):
             rows.append((counter_name(str(name)), value))
         elif isinstance(value, Mapping) and name in ("dropped", "notes"):

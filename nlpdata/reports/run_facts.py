@@ -74,7 +74,7 @@ _KINDS = {
     "idle_fields": TEXTS,
     "stages": LIST,
     "stages.*": OBJECT,
-    **{f"stages.*.{name}": _WHOLE for name in ("first_step", "last_step")},
+    **{f"stages.*.{name}": _WHOLE for name in ("first_step", "last_step", "steps_per_epoch")},
     "stages.*.num_hidden_layers": or_null(_WHOLE),
     **{f"stages.*.{name}": kind for name, kind in _DATA.items()},
     "calls": LIST,

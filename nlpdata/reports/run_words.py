@@ -85,8 +85,8 @@ def training(run: Run) -> Facts:
             found[words] = values[0] if len(set(values)) == 1 else ", then ".join(f"{value:,}" for value in values)
     if not stages and config.get("task.train_data.global_batch_size"):
         found["examples a step"] = cell(config["task.train_data.global_batch_size"])
-    if len(stages) == 1 and stages[0].get("examples") and run.step:
-        found["epochs"] = round(run.step * stages[0].get("batch_size", 0) / stages[0]["examples"], 2)
+    if len(stages) == 1 and stages[0].get("steps_per_epoch") and run.step:
+        found["epochs"] = round(run.step / stages[0]["steps_per_epoch"], 2)
     if kind:
         found["optimizer"] = str(kind)
         decay = config.get(f"trainer.optimizer_config.optimizer.{kind}.weight_decay_rate")

@@ -23,6 +23,12 @@ FEW_UNITS, FEW_TOKENS = 10, 200  # sentences or rows, and tokens: of less text a
 
 _NAMES = {
     "answers_cut": "answers that no window holds",
+    "documents_eval": "documents set aside for evaluation",
+    "documents_train": "documents to train on",
+    "examples_eval": "examples to evaluate on",
+    "examples_train": "examples to train on",
+    "longest_document": "sentences of the longest document",
+    "one_sentence_documents": "documents of one sentence",
     "tokens_truncated": "tokens cut off",
     "tokens_unknown": "tokens unknown to the tokenizer",
     "truncated": "texts cut off",

@@ -177,7 +177,7 @@ class Batches:
             mask = self._records[at]["input_mask"] == wanted
             lengths[at] = used_lengths(mask.reshape(len(at), self._sequences, -1).any(axis=1))
         _log.info(
-            f"{self.name}: lengths of {self.num_examples} examples read in {time.perf_counter() - begun:.1f} s: "
+            f"{self.name}: lengths of {self.num_examples:,} examples read in {time.perf_counter() - begun:.1f} s: "
             f"{lengths.mean():.0f} tokens on average, {lengths.max()} at most"
         )
         return lengths

@@ -47,7 +47,7 @@ class StageConfig(Config):
     """A part of a run with data or a depth of its own."""
 
     train_steps: int | None = at_least(1, None)
-    """Steps of the stage; null: int(examples / global_batch_size) * num_train_epochs, of its own data."""
+    """Steps of the stage; null: those of an epoch of its own data, times num_train_epochs."""
     num_train_epochs: int | None = at_least(1, None)
     """Null: trainer.num_train_epochs."""
     train_data: dict[str, Any] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class TrainerConfig(Config):
     """Name in the registry of trainers, or module:attribute."""
     optimizer_config: OptimizationConfig = field(default_factory=OptimizationConfig)
     train_steps: int | None = at_least(1, None)
-    """Steps in all; null: int(examples / global_batch_size) * num_train_epochs."""
+    """Steps in all; null: those of an epoch of the training data, times num_train_epochs."""
     num_train_epochs: int = at_least(1, 1)
     """Passes over the training data, where train_steps is null."""
     stages: list[StageConfig] = field(default_factory=list)

@@ -87,13 +87,17 @@ def facts_of_hosts(config: ExperimentConfig, data: RunData, steps: int, step: in
 
 
 def _about(data: RunData) -> dict[str, Any]:
-    return {**data.own.facts, "num_examples": data.own.num_examples, "batch_size": data.own.batch_size}
+    own = data.own
+    sizes = {"num_examples": own.num_examples, "batch_size": own.batch_size, "steps_per_epoch": own.steps_per_epoch}
+    return {**own.facts, **sizes}
 
 
 def stored_steps(info: Mapping) -> int | None:
     """The length in steps of the run that has written a checkpoint, as count_steps has it; None where it does not say."""
     trainer, data = native.stored_trainer(info), info.get("data", {})
-    numbers = (data.get("num_examples"), data.get("batch_size"), trainer.get("num_train_epochs"))
+    numbers = (data.get("steps_per_epoch"), 1, trainer.get("num_train_epochs"))
+    if numbers[0] is None:  # of a version that took whole batches alone
+        numbers = (data.get("num_examples"), data.get("batch_size"), trainer.get("num_train_epochs"))
     if trainer.get("train_steps") is not None:
         numbers = (trainer["train_steps"], 1, 1)
     if not all(isinstance(number, int) and number > 0 for number in numbers):

@@ -2,7 +2,7 @@
 
     parameters, steps     weights of the model with its heads, at the depth of the last stage so far; length of the run
     learning_rate         of the whole run, in words
-    stages                of each: first_step, last_step, num_hidden_layers, and its data (data_facts)
+    stages                of each: first_step, last_step, steps_per_epoch, num_hidden_layers, and its data (data_facts)
     idle_fields           of the configuration: those for text alone, where no stage reads text
     calls                 of each: what it ran on, when it began and ended, how, and where its time went
 
@@ -154,6 +154,7 @@ def _facts(stages: Sequence[Stage], engine: Engine) -> dict[str, Any]:
                 "first_step": stage.span.start + 1,
                 "last_step": stage.span.end,
                 "num_hidden_layers": stage.span.num_hidden_layers,
+                "steps_per_epoch": stage.data.own.steps_per_epoch,
                 **describe_data(stage.config.task.train_data, stage.data.own),
             }
             for stage in stages

@@ -134,10 +134,9 @@ def declared_steps(config: ExperimentConfig) -> int | None:
 
 
 def count_steps(config: ExperimentConfig, data: "Batches") -> int:
-    """Steps on data: trainer.train_steps, or int(examples / batch) * epochs. UsageError where that is 0."""
+    """Steps on data: trainer.train_steps, or those of an epoch times the epochs. UsageError where that is 0."""
     trainer = config.trainer
-    whole = data.num_examples // data.batch_size
-    steps = trainer.train_steps if trainer.train_steps is not None else whole * trainer.num_train_epochs
+    steps = trainer.train_steps if trainer.train_steps is not None else data.steps_per_epoch * trainer.num_train_epochs
     if steps < 1:
         raise UsageError(
             f"0 steps: {data.num_examples} examples, global_batch_size {data.batch_size}, num_train_epochs "

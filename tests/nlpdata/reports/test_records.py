@@ -102,7 +102,9 @@ def test_pretraining_records_by_a_plain_count(pretraining, tiny_model):
     assert figures["masked tokens"] == f"{100 * masked / total:.1f}%"
     assert _rows(report, "Masking")["share asked for (masked_lm_prob)"] == "15.0%"
     assert _rows(report, "Records", "Order of the two segments").keys() == {"0 (in_order)", "1 (swapped)"}
-    assert _rows(report, "What was read and left out", "Counters of create-pretraining")["documents"] == 200
+    counters = _rows(report, "What was read and left out", "Counters of create-pretraining")
+    assert (counters["documents"], counters["examples to train on"]) == (200, len(records))
+    assert "examples" not in counters  # the same number again, which with those to evaluate on would be no sum
     assert _rows(report, "How it was made", "Options")["dupe_factor"] == "2"
     assert "[MASK:" in markdown(report).replace("\\", "")
 

@@ -90,7 +90,7 @@ def run(tmp_path):
     found = {"step": 6, "kind": "classification", "remark": remark, "classes": classes}
     (folder / "eval_report.json").write_text(json.dumps(found))
     about = json.loads((folder / "run.json").read_text())
-    about["stages"] = [about["stages"][0] | {"last_step": 6, "records": records}]
+    about["stages"] = [about["stages"][0] | {"last_step": 6, "steps_per_epoch": 4, "records": records}]
     (folder / "run.json").write_text(json.dumps(about))
     (folder / "eval_data.json").write_text(json.dumps({"examples": 5, "files": ["dev.tfrecord"], "records": records}))
     return folder
@@ -117,6 +117,7 @@ def test_a_card_of_a_run(run, tmp_path, capsys):
         "| accuracy | 0.875 |",
         "| steps | 6 of 6 |",
         "| examples a step | 16 |",
+        "| epochs | 1.5 |",
         "| learning rate | peak 0.001 |",
         "- It takes at most 20 tokens, and was trained on examples of at most 12.",
     ):

@@ -71,6 +71,10 @@ def test_what_a_run_writes(finished):
     assert about.about["parameters"] == sum(weight.size for weight in model.weights.values())
     assert about.encoder == (model.encoder.type, asdict(model.encoder.options))
     assert about.about["stages"][0]["records"]["counters"]["examples"] == about.about["stages"][0]["examples"]
+    assert (
+        about.about["stages"][0]["steps_per_epoch"]
+        == about.about["stages"][0]["examples"] // about.about["stages"][0]["batch_size"]
+    )
     assert about.evaluated_on["records"]["options"]["masking"] == "dynamic"
     assert [about.evaluations["loss"].points, about.results["loss"]] == [
         tuple((line["step"], line["loss"]) for line in evaluations),

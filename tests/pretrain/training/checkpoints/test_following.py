@@ -7,13 +7,16 @@ import time
 import numpy as np
 import pytest
 
+import pretrain
 from nlpdata.errors import DataError, UsageError
 from pretrain.converters import native
+from pretrain.data import Batches
 from pretrain.training.checkpoints import following, waiting
 from pretrain.training.checkpoints.following import CheckpointFeed
 from pretrain.training.checkpoints.manager import Checkpoints
 from pretrain.training.checkpoints.waiting import checkpoints_folder, wait_for_checkpoint
-from pretrain.training.checks.agreement import stored_steps
+from pretrain.training.checks.agreement import RunData, describe_run, stored_steps
+from pretrain.training.stages.plan import count_steps
 
 INFO = {"config": {"trainer": {"train_steps": 8, "checkpoint_interval": 2, "max_to_keep": 2}}}
 
@@ -164,3 +167,13 @@ def test_the_length_of_a_run_as_its_checkpoints_say_it():
     assert stored_steps({"config": {"trainer": {"train_steps": None, "num_train_epochs": 3}}, "data": data}) == 18
     for info in ({}, {"config": {"trainer": {"train_steps": "x"}}}, {"config": {"trainer": {"num_train_epochs": 3}}}):
         assert stored_steps(info) is None
+
+
+def test_an_epoch_has_a_smaller_batch_at_its_end_where_none_is_left_out():
+    """635 examples are 19 batches of 32 and a smaller one: three epochs are 60 steps with it, as in Transformers' scripts."""
+    for drop, steps in ((True, 57), (False, 60)):
+        override = {"task": {"train_data": {"global_batch_size": 32, "drop_remainder": drop}}}
+        config = pretrain.experiment("bert/sentence_prediction", override)
+        data = Batches(range(635), config.task.train_data, lambda examples, numbers, epoch: examples)
+        assert count_steps(config, data) == steps
+        assert stored_steps(describe_run(config, RunData(data, None), 1, None)) == steps
