@@ -6,9 +6,9 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from nlpdata.corpus.source import reading
 from nlpdata.errors import UsageError, opt
 from nlpdata.files.compression import COMPRESSED
+from nlpdata.files.disk import reading
 from nlpdata.files.paths import is_remote
 from nlpdata.files.remote import RemotePath
 from nlpdata.files.sets import without_shard

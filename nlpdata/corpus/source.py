@@ -2,30 +2,20 @@
 
 import os
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Self
 
 from nlpdata.corpus.types import CorpusFile
 from nlpdata.errors import DataError
 from nlpdata.files.compression import open_stream
+from nlpdata.files.disk import reading
 from nlpdata.files.paths import file_size, open_binary
 from nlpdata.text.encoding import HEAD_BYTES, check_is_text
 
 BOM = b"\xef\xbb\xbf"
 _SAMPLE_BYTES = 1 << 16
 _COUNT_LINES_UP_TO = 1 << 31  # further into a file than this, an error gives the byte offset alone
-
-
-@contextmanager
-def reading(path: str) -> Iterator[None]:
-    """Turns what the system or a decompressor raises into a DataError with the path."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise DataError(f"{path}: cannot be read: {reason}") from error
 
 
 class Source:

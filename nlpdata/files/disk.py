@@ -1,4 +1,4 @@
-"""What a disk refuses, told from the exceptions of those who write: Python, and libraries that quote the system."""
+"""What a disk refuses, told from the exceptions of those who read and write: Python, and libraries that quote the system."""
 
 import errno
 import os
@@ -38,6 +38,15 @@ def why_unwritable(folder: AnyPath) -> str | None:
         return None
     is_read_only = hasattr(os, "statvfs") and os.statvfs(above).f_flag & os.ST_RDONLY
     return f"no file can be made in {above}: {os.strerror(errno.EROFS if is_read_only else errno.EACCES)}"
+
+
+@contextmanager
+def reading(path: object) -> Iterator[None]:
+    """What the system, or a decompressor, refuses while the block reads becomes a DataError that names `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 @contextmanager

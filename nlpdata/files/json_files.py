@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from nlpdata.errors import DataError
+from nlpdata.files.disk import reading
 from nlpdata.files.paths import read_file
 from nlpdata.files.pointers import refuse_pointer
 from nlpdata.files.writing import write_whole
@@ -17,10 +19,8 @@ _LONGEST_LINE = 1 << 20
 
 def read_object(path: Path) -> dict:
     """The JSON object in a file. DataError where there is no such file, or something else in it."""
-    try:
+    with reading(path):
         raw = read_file(path)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
     return parse_object(raw, str(path))
 
 
@@ -45,22 +45,17 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict | None]]:
     Of a last line without an end only an object counts: a process is writing it, or was killed at it. A line of a megabyte or more
     is not an object, so that memory is bounded. DataError where the file cannot be read.
     """
-    try:
-        with open(path, "rb") as file:
-            number = 0
-            while line := file.readline(_LONGEST_LINE):
-                number += 1
-                is_long = len(line) == _LONGEST_LINE
-                ended = line.endswith(b"\n")
-                found = None if is_long else _object_in(line)
-                while line and not line.endswith(b"\n"):
-                    line = file.readline(_LONGEST_LINE)
-                if ended or is_long or found is not None:
-                    yield number, found
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+    with reading(path), suppress(FileNotFoundError), open(path, "rb") as file:
+        number = 0
+        while line := file.readline(_LONGEST_LINE):
+            number += 1
+            is_long = len(line) == _LONGEST_LINE
+            ended = line.endswith(b"\n")
+            found = None if is_long else _object_in(line)
+            while line and not line.endswith(b"\n"):
+                line = file.readline(_LONGEST_LINE)
+            if ended or is_long or found is not None:
+                yield number, found
 
 
 def _object_in(line: bytes) -> dict | None:

@@ -62,7 +62,7 @@ class MappedFile:
                 return self._map()
             except OSError as error:
                 if error.errno != errno.EMFILE or not _mapped:
-                    raise DataError(f"cannot read {self._path}: {error.strerror or error}") from None
+                    raise DataError(f"{self._path}: cannot be read: {error.strerror or error}") from None
                 for _ in range(-(-len(_mapped) // 2)):
                     _mapped.popitem(last=False)
 

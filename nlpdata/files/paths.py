@@ -47,6 +47,9 @@ def read_file(path: PathName | AnyPath, most: int = MOST_BYTES) -> bytes:
     of more than `most` bytes, which may have holes, and no room in memory."""
     place = path_of(path)
     if isinstance(place, RemotePath):
+        start = place.read_start(BLOCK_BYTES)
+        if len(start) < BLOCK_BYTES and len(start) <= most:  # all of it: of a small file the size is not asked for
+            return start
         if (place.size() or 0) > most:
             raise _too_large(path, most)
         return place.read_bytes()

@@ -12,6 +12,7 @@ from tarfile import TarFile, TarInfo
 
 from nlpdata.errors import DataError, UsageError, opt
 from nlpdata.files.archives import read_tar
+from nlpdata.files.disk import reading
 from nlpdata.files.paths import read_file
 from nlpdata.files.unpacking import unpacked
 from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, one_input, refuse_pipe
@@ -31,7 +32,7 @@ def open_imdb(name: str, inputs: Sequence[str], options: FinetuningOptions) -> D
     read: Callable[[str], bytes]
     if path.is_dir():
         folder = path / "aclImdb" if (path / "aclImdb").is_dir() else path
-        names, read = map(str, sorted(folder.glob("*/*/*.txt"))), _read_file
+        names, read = map(str, sorted(folder.glob("*/*/*.txt"))), _read_review
     else:
         members = _read_archive(path)
         names, read = members, members.__getitem__
@@ -67,11 +68,9 @@ def _read_archive(path: Path) -> dict[str, bytes]:
     return members
 
 
-def _read_file(path: str) -> bytes:
-    try:
+def _read_review(path: str) -> bytes:
+    with reading(path):
         return read_file(path)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def _rows(source: Path, reviews: Sequence[tuple[str, str]], read: Callable[[str], bytes]) -> Iterator[Row | BadRow]:

@@ -47,6 +47,7 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files import PathName
+from nlpdata.files.disk import reading
 from nlpdata.files.json_files import JSON_FAULTS, json_fault
 from nlpdata.files.paths import AnyPath, is_plain_name, open_binary, path_of, read_file
 from nlpdata.files.sets import marker_of, refuse_marked, shards_of, split_shard
@@ -334,9 +335,8 @@ def read_meta(path: PathName | AnyPath) -> dict:
     Raises DataError where it is unreadable, not a JSON object, or written by a later format.
     """
     try:
-        meta = json.loads(read_file(path).decode("utf-8-sig"))
-    except OSError as error:
-        raise DataError(f"{path}: cannot read the meta file: {error.strerror or error}") from error
+        with reading(path):
+            meta = json.loads(read_file(path).decode("utf-8-sig"))
     except JSON_FAULTS as error:
         raise DataError(f"{path}: not a meta file: {json_fault(error)}") from error
     if not isinstance(meta, dict):

@@ -16,6 +16,7 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.files import PathName, PathNames
+from nlpdata.files.disk import reading
 from nlpdata.files.mapping import MappedFile, Spool
 from nlpdata.files.paths import AnyPath, file_checksum, is_device, is_remote, path_of
 from nlpdata.files.patterns import as_names, each_named, find_paths
@@ -80,7 +81,7 @@ class RecordFile:
         self.part: int | None = None  # its number in the cache, where it is read in parts
         if is_device(self.path):  # it is mapped into memory, and never ends
             raise DataError(f"{self.path}: is a device or a pipe, not a file")
-        try:
+        with reading(self.path):
             if cache is not None and isinstance(self.path, RemotePath) and self._opens_in_parts(self.path, cache):
                 return
             with self.path.open("rb") as file:
@@ -91,8 +92,6 @@ class RecordFile:
                 else:
                     self._source, self._begin = MappedFile(str(self.path)), 0
                     end = file.seek(0, os.SEEK_END)
-        except OSError as error:
-            raise DataError(f"cannot read {self.path}: {error.strerror or error}") from None
         framing = Framing(self.path)
         framing.look(self._source.data(), -self._begin, end - self._begin)
         self.starts, self.stops = framing.records(end - self._begin)
@@ -144,16 +143,14 @@ def _is_gzip(head: bytes) -> bool:
 
 def is_record_file(path: PathName | AnyPath) -> bool:
     """Whether a file begins as TFRecords do, plain or gzip. DataError where it cannot be read."""
-    try:
-        with path_of(path).open("rb") as file:
-            if _is_gzip(_head(file)):
-                with gzip.GzipFile(fileobj=file) as source:
-                    return is_header(source.read(HEADER))
+    with reading(path), path_of(path).open("rb") as file:
+        if not _is_gzip(_head(file)):
             return is_header(file.read(HEADER))
-    except (EOFError, gzip.BadGzipFile, zlib.error):
-        return False
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
+        try:
+            with gzip.GzipFile(fileobj=file) as source:
+                return is_header(source.read(HEADER))
+        except (EOFError, gzip.BadGzipFile, zlib.error):
+            return False
 
 
 def _copied(file: Any, path: AnyPath, compression: str, spool: Spool) -> tuple[int, int]:
@@ -324,7 +321,5 @@ def open_records(paths: PathNames) -> Records:
 
 def file_crc(path: PathName | AnyPath) -> str:
     """crc32c of a file as stored, 8 hexadecimal digits. DataError where it cannot be read."""
-    try:
+    with reading(path):
         return file_checksum(path)
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from None

@@ -15,6 +15,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import Any, TypeGuard
 import yaml
 
 from nlpdata.errors import DataError
+from nlpdata.files.disk import reading
 from nlpdata.files.json_files import json_lines, parse_object
 from nlpdata.files.json_kinds import LIST, OBJECT, TEXT, TEXTS, Kind, fault, or_null, whole
 from nlpdata.files.paths import read_file
@@ -193,17 +195,14 @@ def find_runs(folder: str | os.PathLike, depth: int = 3) -> list[Path]:
     DataError for a folder that cannot be read; one that is removed meanwhile holds none.
     """
     place = Path(folder)
-    try:
+    below: list[str] = []
+    with reading(place), suppress(FileNotFoundError):
         if is_run(place):
             return [place]
         if depth == 0 or not place.is_dir():
             return []
         with os.scandir(place) as entries:  # which knows folders from files without asking for each
             below = sorted(entry.path for entry in entries if entry.is_dir())
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise DataError(f"{place}: cannot be read: {error.strerror or error}") from None
     return [found for each in below for found in find_runs(each, depth - 1)]
 
 
@@ -313,12 +312,9 @@ def _checked(path: Path, kinds: Mapping[str, Kind], faults: list[str]) -> dict:
 
 def _content(path: Path, most: int) -> bytes | None:
     """The bytes of a file; None where there is none. DataError where it cannot be read, or is larger than what it should be."""
-    try:
+    with reading(path), suppress(FileNotFoundError):
         return read_file(path, most)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+    return None
 
 
 def _checkpoints(folder: Path) -> dict[int, Path]:

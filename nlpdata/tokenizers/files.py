@@ -7,8 +7,10 @@ import tempfile
 from pathlib import Path
 
 from nlpdata.errors import DataError, UsageError, closest
-from nlpdata.files.paths import is_remote, path_of, read_file
+from nlpdata.files.disk import reading
+from nlpdata.files.paths import is_remote, read_file
 from nlpdata.files.pointers import refuse_pointer
+from nlpdata.files.remote import RemotePath
 from nlpdata.tokenizers.hf import is_json, json_kind
 
 SIDECAR_SUFFIX = ".tokenizer.json"  # what train-tokenizer writes next to a tokenizer file
@@ -23,7 +25,7 @@ def fetch(path: str) -> str:
     """A tokenizer's path on this machine: a remote one is copied, with the files next to it, until this process ends."""
     if not is_remote(path):
         return path
-    source = path_of(path)
+    source = RemotePath(path)
     if not source.exists():
         raise UsageError(f"tokenizer file {path} does not exist")
     whole = source.is_dir()
@@ -33,7 +35,7 @@ def fetch(path: str) -> str:
     for each in (source if whole else source.parent).iterdir():
         of_it = whole or each.name.startswith(f"{stem}.") or each.name in _NEXT_TO_IT
         if each.name.endswith((".model", ".txt", ".json")) and of_it:
-            (place / each.name).write_bytes(each.read_bytes())
+            each.copy_to(place / each.name)
     return str(place if whole else place / source.name)
 
 
@@ -129,12 +131,11 @@ def meta_of_copy(path: Path) -> Path | None:
 
 def read_bytes(path: str | Path) -> bytes:
     """The content of a tokenizer file; UsageError if it is absent, DataError if it cannot be read."""
-    try:
-        content = read_file(path)
-    except FileNotFoundError:
-        raise UsageError(f"tokenizer file {path} does not exist") from None
-    except OSError as error:
-        raise DataError(f"tokenizer file {path} cannot be read: {error.strerror}") from None
+    with reading(path):
+        try:
+            content = read_file(path)
+        except FileNotFoundError:
+            raise UsageError(f"tokenizer file {path} does not exist") from None
     refuse_pointer(path, content)
     return content
 

@@ -58,7 +58,7 @@ def _without_space(
 def source_ranges(text: str, do_lower_case: bool, keep_accents: bool) -> tuple[np.ndarray, np.ndarray]:
     """For each character of the normalised text, the range of characters of `text` that it comes from.
 
-    Returns (begin, end), int64 (m,) each, m the length of nlpdata.text.albert.normalize_line(text, ...).
+    Returns (begin, end), int64 (m,) each, m the length of nlpdata.text.albert.normalize_lines([text], ...).
     """
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     space = _spaces()[np.minimum(codes, len(_spaces()) - 1)]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nlpdata.errors import DataError
+from nlpdata.files.disk import reading
 from nlpdata.files.paths import read_file
 from nlpdata.files.pointers import refuse_pointer_at
 
@@ -46,10 +47,11 @@ def read_graph(path: Path) -> GraphFacts:
     from tensorflow.core.protobuf import saved_model_pb2
 
     model = saved_model_pb2.SavedModel()
+    refuse_pointer_at(path)
     try:
-        refuse_pointer_at(path)
-        model.ParseFromString(read_file(path, _MOST_BYTES))
-    except (DecodeError, OSError) as error:
+        with reading(path):
+            model.ParseFromString(read_file(path, _MOST_BYTES))
+    except DecodeError as error:
         raise DataError(f"{path}: cannot be read as a SavedModel: {error}") from None
     parts = [list(nodes) for graph in model.meta_graphs for nodes in _parts(graph.graph_def)]
     return _facts(parts)

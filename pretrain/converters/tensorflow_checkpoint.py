@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.errors import DataError, UsageError
+from nlpdata.files.disk import reading
 from nlpdata.files.paths import read_file
 from nlpdata.files.pointers import refuse_pointer_at
 from pretrain.converters.architecture import agreeing, encoder_shown, shown_by
@@ -73,13 +74,12 @@ def _latest(folder: Path, found: list[Path]) -> str:
     from tensorflow.python.training.checkpoint_state_pb2 import CheckpointState
 
     path = folder / "checkpoint"
+    refuse_pointer_at(path)
     try:
-        refuse_pointer_at(path)
-        named = text_format.Parse(read_file(path), CheckpointState()).model_checkpoint_path
+        with reading(path):
+            named = text_format.Parse(read_file(path), CheckpointState()).model_checkpoint_path
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read as TensorFlow's list of checkpoints: {_first_line(error)}") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
     name = named.replace("\\", "/").rpartition("/")[2]
     if not name or not (folder / f"{name}.index").is_file():
         there = f"There are {', '.join(file.stem for file in found[:4])}: name" if found else "Name"
@@ -110,10 +110,7 @@ def _refuse_pointers(prefix: Path) -> None:
     """DataError where one of a checkpoint's files is a pointer of Git LFS, or cannot be read."""
     for path in sorted(prefix.parent.glob(f"{glob.escape(prefix.name)}.*")):
         if _PART.search(path.name):
-            try:
-                refuse_pointer_at(path)
-            except OSError as error:
-                raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+            refuse_pointer_at(path)
 
 
 class _Tensors(Mapping):

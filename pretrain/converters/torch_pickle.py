@@ -20,6 +20,7 @@ from typing import IO, Any, NamedTuple, TypeGuard
 import numpy as np
 
 from nlpdata.errors import DataError
+from nlpdata.files.disk import reading
 from nlpdata.files.pointers import refuse_pointer
 from nlpdata.files.unpacking import shown
 
@@ -117,15 +118,13 @@ def read_tensors(path: Path) -> dict[str, np.ndarray]:
     DataError where it is damaged or holds no such tensors.
     """
     try:
-        with open(path, "rb") as file:
+        with reading(path), open(path, "rb") as file:
             _refuse_part(path, file.read(32))
             file.seek(0)
             stored, raw = (_read_archive if zipfile.is_zipfile(file) else _read_stream)(file)
             described = _model_of(stored, path)
             _check_total(described.values(), os.fstat(file.fileno()).st_size)
             return {str(name): _build(tensor, raw) for name, tensor in described.items()}
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
     except _FAULTS as error:
         raise DataError(
             f"{path}: not a file of PyTorch weights, damaged, or refused: {error or 'it ends too early'}. Only plain "

@@ -16,9 +16,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from nlpdata.errors import DataError, UsageError, closest, opt
+from nlpdata.errors import UsageError, closest, opt
+from nlpdata.files.disk import reading
 from nlpdata.files.fetching import fetched
-from nlpdata.files.json_files import parse_object
+from nlpdata.files.json_files import parse_object, read_object
 from nlpdata.files.paths import read_file
 from nlpdata.files.unpacking import named_as_given, shown
 from pretrain.encoders import hugging_face_config
@@ -90,7 +91,7 @@ def read_folder_config(folder: Path, own: Collection[str] = ()) -> Choice:
         raise UsageError(
             f"{folder}: no model configuration in this folder. Expected one of {', '.join(config_files())}."
         )
-    values = {name: parse_object(_read_file(folder / name), str(folder / name)) for name in names}
+    values = {name: read_object(folder / name) for name in names}
     choices = {name: encoder_choice(values[name], str(folder / name)) for name in names}
     chosen, *others = names
     for other in others:
@@ -217,7 +218,8 @@ def _read(name: str) -> tuple[str, bytes]:
     """Where the configuration is, and its content."""
     path = Path(name)
     if path.is_file():
-        return str(path), _read_file(path)
+        with reading(path):
+            return str(path), read_file(path)
     packaged = resources.files("model_configs") / f"{name}.json"
     if "/" not in name and packaged.is_file():
         return name, packaged.read_bytes()
@@ -226,10 +228,3 @@ def _read(name: str) -> tuple[str, bytes]:
         f"no model configuration {name!r}: neither a file, a folder nor a name.{closest(name, names, 3)} Names: "
         f"{', '.join(names)}."
     )
-
-
-def _read_file(path: Path) -> bytes:
-    try:
-        return read_file(path)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from nlpdata.errors import DataError, UsageError, closest
+from nlpdata.files.disk import reading
 from nlpdata.files.json_kinds import as_written
 from nlpdata.files.paths import read_file
 from nlpdata.files.yaml_faults import YAML_FAULTS, yaml_fault
@@ -234,9 +235,8 @@ def study_of_file(path: Path) -> Study:
     if not path.is_file():
         raise UsageError(f"--study {path}: there is no such file.")
     try:
-        content = yaml.safe_load(read_file(path).decode("utf-8-sig"))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+        with reading(path):
+            content = yaml.safe_load(read_file(path).decode("utf-8-sig"))
     except YAML_FAULTS as error:
         raise DataError(f"{path}: cannot be read: {yaml_fault(error)}") from None
     if not isinstance(content, dict):

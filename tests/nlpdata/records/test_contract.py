@@ -90,7 +90,7 @@ def test_meta_round_trip_is_stable(tmp_path):
 
 def test_meta_faults(tmp_path):
     path = tmp_path / "x.meta.json"
-    with pytest.raises(DataError, match="cannot read the meta file"):
+    with pytest.raises(DataError, match="cannot be read: No such file or directory"):
         read_meta(path)
     for text, message in (
         ("{", "not a meta file"),

@@ -253,9 +253,9 @@ def test_a_wild_length_with_a_right_checksum(tmp_path):
 
 
 def test_unreadable(tmp_path):
-    with pytest.raises(DataError, match="cannot read"):
+    with pytest.raises(DataError, match="cannot be read"):
         RecordFile(tmp_path / "x")
-    with pytest.raises(DataError, match="cannot read"):
+    with pytest.raises(DataError, match="cannot be read"):
         file_crc(tmp_path / "x")
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files import ranges
+from nlpdata.files.paths import read_file
+from nlpdata.files.remote import BLOCK_BYTES
 from nlpdata.records import remote as remote_files
 from nlpdata.records.contract import Feature
 from nlpdata.records.encoding import encode_examples
@@ -184,3 +186,29 @@ def test_damaged_files_are_named_as_given(store, local, traffic):
     with pytest.raises(UsageError) as missing:
         find_records("s3://bucket/none*")
     assert str(missing.value) == "no file matches 's3://bucket/none*'."
+
+
+def test_a_file_that_is_read_whole_takes_one_request_and_has_a_bound(store, monkeypatch):
+    s3fs = pytest.importorskip("s3fs")
+    requests, call = [], s3fs.S3FileSystem._call_s3
+
+    def noted(self, method, *arguments, **more):
+        requests.append(method)
+        return call(self, method, *arguments, **more)
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", noted)
+    for name, content in {
+        "small": b"{}",
+        "empty": b"",
+        "block": b"a" * BLOCK_BYTES,
+        "large": b"b" * (BLOCK_BYTES + 1),
+    }.items():
+        url = store.put(f"whole/{name}", content)
+        requests.clear()
+        assert read_file(url) == read_file(url, len(content)) == content
+        assert name != "small" or requests == ["get_object"] * 2
+        if content:
+            with pytest.raises(OSError, match=r"more than [01] MiB"):
+                read_file(url, len(content) - 1)
+    with pytest.raises(FileNotFoundError):
+        read_file("s3://bucket/whole/none")

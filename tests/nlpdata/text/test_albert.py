@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nlpdata.text.albert import normalize_line, normalize_lines
+from nlpdata.text.albert import normalize_lines
 from tests.shared import shared
 
 # Every way a character can be awkward: whitespace of all kinds, marks, expansions, sigmas, surrogates, beyond U+FFFF.
@@ -16,6 +16,15 @@ AWKWARD = list(
     "ßẞﬁ…½¨\u0385한가ㄱﷺ\ud800\udc00𝔸😀\u200d\ufe0fǅ\u1fbcパｶﾞ१\u0e33\U0001d15e\U00010400"
 )
 characters = st.one_of(st.characters(), st.sampled_from(AWKWARD))
+
+
+def normalize_line(line, do_lower_case=True, keep_accents=False):
+    """The definition: `preprocess_text`, step by step."""
+    line = " ".join(line.strip().split())
+    line = line.replace("``", '"').replace("''", '"')
+    if not keep_accents:
+        line = "".join(c for c in unicodedata.normalize("NFKD", line) if not unicodedata.combining(c))
+    return line.lower() if do_lower_case else line
 
 
 def by_definition(lines, **options):

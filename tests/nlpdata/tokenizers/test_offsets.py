@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nlpdata.text.albert import normalize_line
+from nlpdata.text.albert import normalize_lines
 from nlpdata.tokenizers import load_tokenizer
 from nlpdata.tokenizers.offsets import covering_tokens, offset_encoder
 from nlpdata.tokenizers.sentencepiece_offsets import source_ranges
@@ -49,7 +49,7 @@ def encoders(tokenizers):
 @given(_TEXT, st.booleans(), st.booleans())
 def test_source_ranges_have_the_length_of_the_normalised_text(text, lower, accents):
     begin, end = source_ranges(text, lower, accents)
-    normal = normalize_line(text, do_lower_case=lower, keep_accents=accents)
+    (normal,) = normalize_lines([text], do_lower_case=lower, keep_accents=accents)
     assert len(begin) == len(end) == len(normal)
     assert (np.diff(begin) >= 0).all()
     assert (np.diff(end) >= 0).all()

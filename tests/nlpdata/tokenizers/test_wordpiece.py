@@ -404,5 +404,5 @@ def test_a_vocabulary_of_special_pieces_only(tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there is no such device")
 def test_a_device_is_not_read(tmp_path):
-    with pytest.raises(DataError, match="/dev/zero cannot be read: it is a device"):
+    with pytest.raises(DataError, match="/dev/zero: cannot be read: it is a device"):
         load_tokenizer("/dev/zero")
