@@ -101,9 +101,11 @@ def split_sentences_command(
 )
 @with_common
 @with_options(LocalTrainingRequest, BeamArguments)
-def train_tokenizer_command(runner: Runner = LOCAL, beam_arg: BeamArgs = None, **given: Any) -> Summary:
+def train_tokenizer_command(
+    quiet: bool = False, runner: Runner = LOCAL, beam_arg: BeamArgs = None, **given: Any
+) -> Summary:
     """Train a vocabulary on a corpus."""
-    result = _call("train-tokenizer", LocalTrainingRequest, runner, beam_arg, given)
+    result = _call("train-tokenizer", LocalTrainingRequest, runner, beam_arg, {**given, "progress": not quiet})
     return result if isinstance(result, Summary) else summaries.of_training(result)
 
 
@@ -205,21 +207,31 @@ def inspect_command(
     tokenizer: Annotated[
         str | None, typer.Option(help="Tokenizer file, if there is no meta file.", rich_help_panel="Input")
     ] = None,
+    quiet: bool = False,
 ) -> Summary:
     """Show a few records in words."""
+    from nlpdata.execution.executor import Progress
     from nlpdata.records.inspection import inspect_records
+    from nlpdata.records.reader import find_records, stored_bytes
 
-    shown = inspect_records(files, tokenizer=tokenizer, limit=limit, first=first)
+    progress = Progress("opening", stored_bytes(find_records(files)), quiet)
+    shown = inspect_records(files, tokenizer=tokenizer, limit=limit, first=first, on_bytes=progress.add)
+    progress.close()
     return Summary("inspect", {"text": shown}, [shown])
 
 
 @_command("verify", "nlpdata verify out/train.tfrecord*")
 @with_common
-def verify_command(files: Records) -> Summary:
+def verify_command(files: Records, quiet: bool = False) -> Summary:
     """Check record files: checksums, counts, shapes, ids, masks, labels."""
+    from nlpdata.execution.executor import Progress
+    from nlpdata.records.reader import find_records, stored_bytes
     from nlpdata.records.verification import verify
 
-    return summaries.of_verification(verify(files))
+    progress = Progress("checking", stored_bytes(find_records(files)), quiet)
+    found = verify(files, progress)
+    progress.close()
+    return summaries.of_verification(found)
 
 
 @_command(

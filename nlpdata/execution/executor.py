@@ -265,7 +265,7 @@ class Progress:
         self._terminal = self._stream.isatty()
         self._start = time.monotonic()
         self._next = self._start + (0.2 if self._terminal else 10.0)
-        self._width = 0
+        self._width = self._done = 0
         self.note = ""
 
     def __call__(self, done: int, counted: int | None = None) -> None:
@@ -281,6 +281,11 @@ class Progress:
         else:
             self._stream.write(text + "\n")
         self._stream.flush()
+
+    def add(self, count: int) -> None:
+        """So much more is done."""
+        self._done += count
+        self(self._done)
 
     def _line(self, done: int, counted: int, elapsed: float) -> str:
         rate = self._rate(counted / elapsed)

@@ -9,6 +9,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import IO
 
 from nlpdata.errors import DataError
@@ -85,14 +86,15 @@ class Spool:
         self._file: IO[bytes] | None = None
         self._data: mmap.mmap | bytes = b""
 
-    def add(self, source: Readable) -> tuple[int, int]:
-        """Appends all that a stream gives; returns where that begins and ends."""
+    def add(self, source: Readable, on_block: Callable[[], None] = lambda: None) -> tuple[int, int]:
+        """Appends all that a stream gives; returns where that begins and ends. on_block: is called after each block."""
         file = self._file
         if file is None:
             file = self._file = file_of(self)
         begin = file.seek(0, os.SEEK_END)
         while block := source.read(1 << 20):
             file.write(block)
+            on_block()
         file.flush()
         return begin, file.tell()
 

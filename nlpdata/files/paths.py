@@ -8,6 +8,7 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -84,12 +85,13 @@ def file_size(path: PathName | AnyPath) -> int:
     return size
 
 
-def file_checksum(path: PathName | AnyPath) -> str:
-    """CRC-32C of a file as stored: 8 hexadecimal digits."""
+def file_checksum(path: PathName | AnyPath, on_bytes: Callable[[int], None] = lambda count: None) -> str:
+    """CRC-32C of a file as stored: 8 hexadecimal digits. on_bytes: is told how many bytes each block had."""
     crc = 0
     with open_binary(path) as file:
         while block := file.read(BLOCK_BYTES):
             crc = google_crc32c.extend(crc, block)
+            on_bytes(len(block))
     return f"{crc:08x}"
 
 

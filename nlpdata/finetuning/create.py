@@ -8,7 +8,7 @@ the order of the source; (4) the files move into place, the meta file last. An i
 from collections.abc import Callable
 from functools import partial
 
-from nlpdata.execution.executor import default_workers, run_stage
+from nlpdata.execution.executor import Progress, default_workers, run_stage
 from nlpdata.finetuning import stages
 from nlpdata.finetuning.options import LocalFinetuningRequest
 from nlpdata.finetuning.plan import FinetuningResult, make_plan
@@ -26,7 +26,9 @@ def create_finetuning(request: LocalFinetuningRequest) -> FinetuningResult:
     with Run(plan, request.overwrite) as run:
         if run.is_made:
             return run.complete()
-        units = run.read()
+        reading = Progress("reading rows", None, quiet=not request.progress, rate=lambda rows: f"{rows:,.0f} rows/s")
+        units = run.read(reading.add)
+        reading.close()
         stages.encoder_of(plan.encoder, plan.tokenizer)  # of this process; its own workers load theirs
         stage = partial(_stage, run, request.workers or default_workers(), not request.progress)
         made = stage("tokenizing", stages.make_batch, units, ".made")

@@ -3,7 +3,7 @@
 import gc
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -69,18 +69,21 @@ class Run(OutputRun):
     def setup(self) -> stages.Setup:
         return stages.Setup(self._plan.encoder, self.folder, self._plan.targets, self._plan.num_shards)
 
-    def read(self) -> list[stages.BatchUnit]:
-        """Checks the rows of all splits and leaves them as batches for the units, with the tokenizer's file."""
+    def read(self, on_rows: Callable[[int], None] = lambda count: None) -> list[stages.BatchUnit]:
+        """Checks the rows of all splits and leaves them as batches for the units, with the tokenizer's file.
+
+        on_rows: is told of the rows (of SQuAD the questions) of each batch, for progress.
+        """
         content = Path(self._plan.tokenizer.path).read_bytes()
         write_whole(self.folder / self._plan.tokenizer_file, content, durable=False)
         units: list[stages.BatchUnit] = []
         with _no_collection():
             for split in self._plan.splits:
                 self._tallies[split.name] = Tally(self._plan.options.on_bad_row == "skip")
-                units += self._read(split, self._tallies[split.name], len(units))
+                units += self._read(split, self._tallies[split.name], len(units), on_rows)
         return units
 
-    def _read(self, split: Split, tally: Tally, number: int) -> list[stages.BatchUnit]:
+    def _read(self, split: Split, tally: Tally, number: int, on_rows: Callable[[int], None]) -> list[stages.BatchUnit]:
         units: list[stages.BatchUnit] = []
         examples = None
         if self._plan.dataset.kind == "squad" and split.name != "train":
@@ -88,8 +91,10 @@ class Run(OutputRun):
         try:
             for batch in read_batches(self._plan.dataset, split, self._plan.options, tally):
                 units.append(stages.store_batch(self.folder, batch, number + len(units)))
-                if examples and isinstance(batch.rows, Paragraphs):
-                    examples.add(batch.rows)
+                rows = batch.rows
+                if examples and isinstance(rows, Paragraphs):
+                    examples.add(rows)
+                on_rows(len(rows.ids if isinstance(rows, Paragraphs) else rows))
         finally:
             if examples:
                 examples.close()

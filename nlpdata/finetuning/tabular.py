@@ -36,6 +36,7 @@ from nlpdata.finetuning.tables import (
 _log = logging.getLogger(__name__)
 
 Rows = Callable[[], Iterator[Row | BadRow]]
+REPORTED_BYTES = 64 << 20  # a file that takes its time is named
 _KINDS = {"classification": "classification", "pair": "classification"}
 
 
@@ -52,6 +53,9 @@ def open_tabular(name: str, inputs: Sequence[str], options: FinetuningOptions) -
     train = files.get("train")
     if options.eval_fraction and train is None:
         raise UsageError(f"{opt('eval_fraction')} is a share of the rows of {opt('input')}, which is missing.")
+    for path in files.values():
+        if path.is_file() and (size := path.stat().st_size) >= REPORTED_BYTES:
+            _log.info(f"{path}: is looked through first, for its format and its labels ({size >> 20} MiB)")
     kind = _KINDS.get(name, name)
     sources = {split: [_source(path, name, options) for path in paths] for split, paths in files.items()}
     labelled = {split: split != "test" or any(each.has_label for each in sources[split]) for split in files}

@@ -1,7 +1,7 @@
 """Records in words, for people."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,14 @@ from nlpdata.tokenizers import Tokenizer, load_tokenizer
 _WIDTH = 100
 
 
-def inspect_records(paths: PathNames, *, tokenizer: PathName | None = None, limit: int = 3, first: int = 0) -> str:
+def inspect_records(
+    paths: PathNames,
+    *,
+    tokenizer: PathName | None = None,
+    limit: int = 3,
+    first: int = 0,
+    on_bytes: Callable[[int], None] = lambda count: None,
+) -> str:
     """A few records decoded to words: segments, masks with the true word, labels, padding.
 
     A masked piece reads `[MASK:true]`, a replaced one `[wrong:true]`, one that was chosen but kept `[=true]`.
@@ -25,12 +32,13 @@ def inspect_records(paths: PathNames, *, tokenizer: PathName | None = None, limi
       paths: record files, as in open_records.
       tokenizer: path of the tokenizer; default: the one that the meta file names. Without any, ids are shown.
       limit, first: number of records to show, and the number of the first.
+      on_bytes: as in open_records.
     """
     if limit < 1 or first < 0:
         raise UsageError(
             f"{opt('limit')} must be at least 1 and {opt('first')} at least 0. Received: {limit}, {first}."
         )
-    records = open_records(paths)
+    records = open_records(paths, on_bytes)
     if first >= len(records):
         raise UsageError(f"{opt('first', first)}: there are {len(records)} records, numbered from 0.")
     loaded, note = tokenizer_of(records, tokenizer)

@@ -8,17 +8,18 @@ import gzip
 import os
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import google_crc32c
 import numpy as np
 
-from nlpdata.errors import DataError, UsageError, closest
+from nlpdata.errors import DataError, NlpdataError, UsageError, closest
 from nlpdata.files import PathName, PathNames
 from nlpdata.files.disk import reading
 from nlpdata.files.mapping import MappedFile, Spool
-from nlpdata.files.paths import AnyPath, file_checksum, is_device, is_remote, path_of
+from nlpdata.files.paths import AnyPath, file_checksum, file_size, is_device, is_remote, path_of
 from nlpdata.files.patterns import as_names, each_named, find_paths
 from nlpdata.files.ranges import BlockCache
 from nlpdata.files.remote import RemotePath
@@ -29,6 +30,11 @@ from nlpdata.records.framing import FOOTER, HEADER, Framing, is_header
 from nlpdata.records.remote import CACHE_GIGABYTES, remote_records
 
 _BATCH = 256  # records decoded at a time
+_WINDOW = 1 << 26  # bytes that are looked through for records between two notices
+
+
+def _ignored(count: int) -> None:
+    """Takes a notice that nobody wants."""
 
 
 def find_records(paths: PathNames) -> list[AnyPath]:
@@ -67,6 +73,7 @@ class RecordFile:
       path: the file.
       spool: where the content of a compressed or remote file goes; default: a new one.
       cache: through which a remote file is read in parts.
+      on_bytes: is told of the file's bytes, part by part, as they are read to find its records.
 
     Attributes:
       path: the file.
@@ -76,33 +83,48 @@ class RecordFile:
     Raises DataError, with file and record, where the framing is broken.
     """
 
-    def __init__(self, path: PathName | AnyPath, spool: Spool | None = None, cache: BlockCache | None = None) -> None:
+    def __init__(
+        self,
+        path: PathName | AnyPath,
+        spool: Spool | None = None,
+        cache: BlockCache | None = None,
+        on_bytes: Callable[[int], None] = _ignored,
+    ) -> None:
         self.path = path_of(path)
         self.part: int | None = None  # its number in the cache, where it is read in parts
         if is_device(self.path):  # it is mapped into memory, and never ends
             raise DataError(f"{self.path}: is a device or a pipe, not a file")
         with reading(self.path):
-            if cache is not None and isinstance(self.path, RemotePath) and self._opens_in_parts(self.path, cache):
+            if (
+                cache is not None
+                and isinstance(self.path, RemotePath)
+                and self._opens_in_parts(self.path, cache, on_bytes)
+            ):
                 return
             with self.path.open("rb") as file:
                 self.compression = "gzip" if _is_gzip(_head(file)) else "none"
                 if self.compression == "gzip" or is_remote(self.path):
                     self._source: Spool | MappedFile = (spool := spool or Spool())
-                    self._begin, end = _copied(file, self.path, self.compression, spool)
+                    self._begin, end = _copied(file, self.path, self.compression, spool, on_bytes)
+                    on_bytes = _ignored
                 else:
                     self._source, self._begin = MappedFile(str(self.path)), 0
                     end = file.seek(0, os.SEEK_END)
         framing = Framing(self.path)
-        framing.look(self._source.data(), -self._begin, end - self._begin)
-        self.starts, self.stops = framing.records(end - self._begin)
+        size = end - self._begin
+        for at in range(0, size, _WINDOW):
+            stop = min(at + _WINDOW, size)
+            framing.look(self._source.data(), -self._begin, stop)
+            on_bytes(stop - at)
+        self.starts, self.stops = framing.records(size)
 
-    def _opens_in_parts(self, path: RemotePath, cache: BlockCache) -> bool:
+    def _opens_in_parts(self, path: RemotePath, cache: BlockCache, on_bytes: Callable[[int], None]) -> bool:
         """False for a compressed file, which cannot be read so."""
         part = cache.open(path)
         if _is_gzip(cache.read([(part, 0, min(HEADER, cache.state(part)[0]))])[0]):
             return False
         self.compression, self.part, self._cache = "none", part, cache
-        self.starts, self.stops = remote_records(path, part, cache)
+        self.starts, self.stops = remote_records(path, part, cache, on_bytes)
         return True
 
     def __len__(self) -> int:
@@ -153,13 +175,22 @@ def is_record_file(path: PathName | AnyPath) -> bool:
             return False
 
 
-def _copied(file: Any, path: AnyPath, compression: str, spool: Spool) -> tuple[int, int]:
+def _copied(
+    file: Any, path: AnyPath, compression: str, spool: Spool, on_bytes: Callable[[int], None]
+) -> tuple[int, int]:
     """Where the decompressed content of an open file begins and ends in the spool."""
+    told = 0
+
+    def tell() -> None:
+        nonlocal told
+        on_bytes(file.tell() - told)
+        told = file.tell()
+
     if compression == "none":
-        return spool.add(file)
+        return spool.add(file, tell)
     try:
         with gzip.GzipFile(fileobj=file) as source:
-            return spool.add(source)
+            return spool.add(source, tell)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{path}: damaged gzip file ({error})") from None
 
@@ -175,6 +206,7 @@ class Records:
     Args:
       paths: the files.
       cache_gigabytes: of remote files that stay on this machine's disk, 2**30 bytes each.
+      on_bytes: is told of the files' bytes, part by part, as they are opened.
 
     Attributes:
       paths: the files.
@@ -182,7 +214,12 @@ class Records:
       features: of the first record, in its order.
     """
 
-    def __init__(self, paths: Sequence[AnyPath], cache_gigabytes: float = CACHE_GIGABYTES) -> None:
+    def __init__(
+        self,
+        paths: Sequence[AnyPath],
+        cache_gigabytes: float = CACHE_GIGABYTES,
+        on_bytes: Callable[[int], None] = _ignored,
+    ) -> None:
         self.paths = list(paths)
         self._cache_gigabytes = cache_gigabytes
         for path in self.paths:
@@ -190,7 +227,7 @@ class Records:
         meta = find_meta(self.paths[0])
         self.meta = read_meta(meta) if meta else None
         spool, self._cache = Spool(), BlockCache(int(cache_gigabytes * (1 << 30)))
-        self._files = [RecordFile(path, spool, self._cache) for path in self.paths]
+        self._files = [RecordFile(path, spool, self._cache, on_bytes) for path in self.paths]
         self._refuse_other_meta(meta)
         self._offsets = np.cumsum([0, *(len(file) for file in self._files)])
         self._first: dict[str, tuple[str, int]] = {}
@@ -308,18 +345,28 @@ class Records:
         return Records, (self.paths, self._cache_gigabytes)
 
 
-def open_records(paths: PathNames) -> Records:
+def open_records(paths: PathNames, on_bytes: Callable[[int], None] = _ignored) -> Records:
     """Opens record files for random access.
 
     Args:
       paths: a path or pattern, or a list of them. A meta file next to the first one is read if it is there.
+      on_bytes: is told of the files' bytes, part by part, as they are read to find the records, for progress.
 
     Raises UsageError where a pattern matches nothing, DataError where a file is damaged.
     """
-    return Records(find_records(paths))
+    return Records(find_records(paths), on_bytes=on_bytes)
 
 
-def file_crc(path: PathName | AnyPath) -> str:
-    """crc32c of a file as stored, 8 hexadecimal digits. DataError where it cannot be read."""
+def stored_bytes(paths: Iterable[AnyPath]) -> int:
+    """Bytes of files, for progress: one that cannot be read counts none."""
+    total = 0
+    for path in paths:
+        with suppress(OSError, NlpdataError):
+            total += file_size(path)
+    return total
+
+
+def file_crc(path: PathName | AnyPath, on_bytes: Callable[[int], None] = _ignored) -> str:
+    """crc32c of a file as stored, 8 hexadecimal digits. DataError where it cannot be read. on_bytes: see file_checksum."""
     with reading(path):
-        return file_checksum(path)
+        return file_checksum(path, on_bytes)

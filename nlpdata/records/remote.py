@@ -8,6 +8,7 @@ A file of another content has another name there. What is in the folder is data:
 import logging
 import os
 import zlib
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
@@ -25,12 +26,15 @@ CACHE_GIGABYTES = 8.0  # of remote records that stay on this machine's disk, unl
 _FRAME = HEADER + FOOTER
 
 
-def remote_records(path: RemotePath, file: int, cache: BlockCache) -> tuple[np.ndarray, np.ndarray]:
+def remote_records(
+    path: RemotePath, file: int, cache: BlockCache, on_bytes: Callable[[int], None]
+) -> tuple[np.ndarray, np.ndarray]:
     """Where the data of each record of a remote file starts and stops, int64 (n,) each.
 
     Args:
       path: the file.
       file: its number in the cache.
+      on_bytes: is told how many bytes were looked through, if they are not known.
 
     Raises DataError where the framing is broken, or the file changes meanwhile.
     """
@@ -46,6 +50,7 @@ def remote_records(path: RemotePath, file: int, cache: BlockCache) -> tuple[np.n
     for start, window in cache.stream(file):
         data, begin = tail + window, start - len(tail)
         framing.look(data, begin, start + len(window))
+        on_bytes(len(window))
         tail = data[max(0, framing.position - begin) :] if framing.position < start + len(window) else b""
     starts, stops = framing.records(size)
     if mark:

@@ -10,7 +10,7 @@ from nlpdata.files.paths import AnyPath, file_size
 from nlpdata.files.sets import split_shard
 from nlpdata.records.contract import find_meta, odd_features, read_meta, split_name
 from nlpdata.records.inspection import describe, tokenizer_of
-from nlpdata.records.reader import Records, open_records
+from nlpdata.records.reader import Records, open_records, stored_bytes
 from nlpdata.records.verification import VerifyReport, verify
 from nlpdata.reports.counting import counted
 from nlpdata.reports.options import ReportRequest
@@ -26,7 +26,9 @@ _EXAMPLES, _EXAMPLE_CHARACTERS = 6, 800
 def gather_records(request: ReportRequest, title: str, files: Sequence[AnyPath]) -> RecordFacts:
     """What record files hold. Raises UsageError, DataError."""
     groups, metas = _grouped(files)
-    opened = {name: open_records([str(path) for path in paths]) for name, paths in groups.items()}
+    progress = Progress("opening", stored_bytes(files), quiet=not request.progress)
+    opened = {name: open_records([str(path) for path in paths], progress.add) for name, paths in groups.items()}
+    progress.close()
     totals = {name: len(records) for name, records in opened.items()}
     if not sum(totals.values()):
         raise DataError(f"{title}: the files hold no records")
@@ -38,7 +40,7 @@ def gather_records(request: ReportRequest, title: str, files: Sequence[AnyPath])
         {role: getattr(tokenizer, f"{role}_id") for role in ("pad", "unk", "cls", "sep", "mask")} if tokenizer else {}
     )
     size = tokenizer.vocab_size if tokenizer else meta.get("tokenizer", {}).get("vocab_size", 0)
-    checked = _checked(groups, sum(totals.values()), request) if request.limit is None else None
+    checked = _checked(files, request) if request.limit is None else None
     units = _units(totals, request.limit)
     paths = {name: tuple(map(str, own)) for name, own in groups.items()}
     counts, hashes = _survey(units, Setup(paths, special, size), list(groups), request)
@@ -125,9 +127,9 @@ def _rate(rate: float) -> str:
     return f"{rate:,.0f} records/s"
 
 
-def _checked(groups: Mapping[str, Sequence[AnyPath]], total: int, request: ReportRequest) -> VerifyReport:
-    progress = Progress("checking", total, quiet=not request.progress, rate=_rate)
-    found = verify([str(path) for paths in groups.values() for path in paths], progress)
+def _checked(files: Sequence[AnyPath], request: ReportRequest) -> VerifyReport:
+    progress = Progress("checking", stored_bytes(files), quiet=not request.progress)
+    found = verify([str(path) for path in files], progress)
     progress.close()
     return found
 

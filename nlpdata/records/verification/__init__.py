@@ -13,7 +13,7 @@ from nlpdata.files.paths import AnyPath, is_device
 from nlpdata.files.sets import split_shard
 from nlpdata.records.contract import find_meta, read_meta, refuse_while_committing
 from nlpdata.records.decoding import Column, MalformedExample, decode_examples
-from nlpdata.records.reader import RecordFile, find_records
+from nlpdata.records.reader import RecordFile, file_crc, find_records, stored_bytes
 from nlpdata.records.verification.report import MAX_SHOWN, VerifyReport
 from nlpdata.records.verification.rules import RecordRules
 from nlpdata.records.verification.sets import check_mixed, check_questions, check_set, check_shards
@@ -25,12 +25,12 @@ _KEYS = ("task_type", "shards", "processor_type", "train_data_size", "max_seq_le
 """A file with none of these is not a meta file of records, ours or an older tool's."""
 
 
-def verify(paths: PathNames, on_records: Callable[[int], None] = lambda records: None) -> VerifyReport:
+def verify(paths: PathNames, on_bytes: Callable[[int], None] = lambda done: None) -> VerifyReport:
     """Verifies record files (paths or patterns) against their meta files.
 
     Args:
       paths: record files, as in open_records.
-      on_records: is called now and then with the records checked so far, for progress.
+      on_bytes: is called now and then with the bytes verified so far, of all files, for progress.
 
     Record numbers in messages count from 0. Raises UsageError where a pattern matches nothing, DataError where a set is
     being replaced; every other fault is in the report.
@@ -40,6 +40,7 @@ def verify(paths: PathNames, on_records: Callable[[int], None] = lambda records:
     for path in find_records(paths):
         refuse_while_committing(path)
         sets.setdefault(split_shard(path)[0], []).append(path)
+    done = 0
     alone: dict[AnyPath, list[tuple[AnyPath, RecordRules]]] = {}  # sets without a meta file, by folder
     for base, files in sets.items():
         there = _check_files(files, report)
@@ -51,9 +52,12 @@ def verify(paths: PathNames, on_records: Callable[[int], None] = lambda records:
         if not listed:
             check_shards(base, there, report)
         rules = RecordRules(meta, files[0].name)  # of the whole set: its files must agree
-        promised = {shard["file"]: shard["records"] for shard in listed}
+        promised = {shard["file"]: shard for shard in listed}
         for path in there:
-            _check_file(path, promised.get(path.name), rules, report, on_records)
+            size = stored_bytes([path])
+            _check_file(path, promised.get(path.name), rules, report, _Passes(done, size, on_bytes))
+            done += size
+            on_bytes(done)
         if meta is not None:
             check_questions(base, meta, there, rules, report)
         elif report.counts["meta file"] == faults:
@@ -95,21 +99,44 @@ def _read_meta(base: AnyPath, report: VerifyReport) -> dict | None:
     return meta
 
 
+class _Passes:
+    """The bytes of a file that are verified, for progress: it is read for its checksum, to find its records, and record by record,
+    which takes most of the time."""
+
+    def __init__(self, before: int, size: int, on_bytes: Callable[[int], None]) -> None:
+        self._before, self._size, self._on_bytes = before, size, on_bytes
+        self._done = 0.0
+
+    def quick(self, count: int) -> None:
+        """So many bytes of the first or the second pass are done."""
+        self._add(count / 10)
+
+    def records(self, share: float) -> None:
+        """This share of the records is done."""
+        self._add(self._size * share * 0.8)
+
+    def _add(self, count: float) -> None:
+        self._done += count
+        self._on_bytes(self._before + min(int(self._done), self._size))
+
+
 def _check_file(
-    path: AnyPath, promised: int | None, rules: RecordRules, report: VerifyReport, on_records: Callable[[int], None]
+    path: AnyPath, promised: Mapping | None, rules: RecordRules, report: VerifyReport, passes: _Passes
 ) -> None:
-    """A file's records, of which the meta file may promise a number."""
+    """A file's checksum and number of records, where the meta file promises them, and its records."""
     report.files += 1
     try:
-        file = RecordFile(path)
+        if promised and (found := file_crc(path, passes.quick)) != promised["crc32c"]:
+            report.add("file checksum", f"{path}: crc32c is {found}, the meta file says {promised['crc32c']}")
+        file = RecordFile(path, on_bytes=passes.quick)
     except DataError as error:
         report.add("framing", str(error))
         return
-    before, report.records = report.records, report.records + len(file)
+    report.records += len(file)
     if promised is None and not len(file):
         report.add("no records", f"{path}: holds no records")
-    if promised is not None and promised != len(file):
-        report.add("record count", f"{path}: {len(file)} records, the meta file says {promised}")
+    if promised and promised["records"] != len(file):
+        report.add("record count", f"{path}: {len(file)} records, the meta file says {promised['records']}")
     for first in range(0, len(file), _BATCH):
         stop = min(first + _BATCH, len(file))
         intact = [i for i in range(first, stop) if file.crc_matches(i)]
@@ -119,7 +146,7 @@ def _check_file(
             for kind, broken, describe in rules.check(batch, len(rows)):
                 for at in np.flatnonzero(broken).tolist():
                     report.add(kind, f"{path}, record {rows[at]}: {describe(at)}")
-        on_records(before + stop)
+        passes.records((stop - first) / len(file))
 
 
 def _decode(

@@ -66,6 +66,7 @@ class TrainingRequest(Arguments, TrainingOptions):
     text_key: str | None = option(None, "Key of the text, where the input is JSON lines.")
     accept_loss: bool = option(False, ACCEPT_LOSS_HELP)
     overwrite: bool = option(False, "Replace an older result of the same name.")
+    progress: bool = option(False, "Show progress on standard error.", flag="")
     options: TrainingOptions = field(init=False, repr=False)
 
 

@@ -16,7 +16,7 @@ from nlpdata.corpus import Block, Portion, find_files, plan_portions, read_porti
 from nlpdata.corpus.look import look_at
 from nlpdata.corpus.types import MAX_LINE_BYTES
 from nlpdata.errors import DataError, Message, opt
-from nlpdata.execution.executor import default_workers, run_units
+from nlpdata.execution.executor import Progress, Report, default_workers, run_units
 from nlpdata.files.paths import AnyPath
 from nlpdata.options import takes
 from nlpdata.output import digest
@@ -67,9 +67,9 @@ def train_tokenizer(request: LocalTrainingRequest) -> TrainingResult:
     Raises UsageError for options, patterns and outputs that exist, DataError for the text and the disk.
     """
     plan = make_plan(request)
-    counts = _count(plan.reader, plan.portions, request.workers)
+    counts = _count(plan, request)
     require_lines(counts, plan.reader.options, plan.files)
-    return train(plan, counts, lambda: _train(plan, counts["usable"], request.workers))
+    return train(plan, counts, lambda: _train(plan, counts["usable"], request))
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,11 @@ class TrainingPlan:
     key: str
     warnings: Sequence[str]
     accept_loss: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """Of the corpus on disk."""
+        return sum(portion.bytes for portion in self.portions)
 
 
 def make_plan(request: TrainingRequest, dry_run: bool = False) -> TrainingPlan:
@@ -212,6 +217,10 @@ def _result(
     )
 
 
+def _ignored(count: int) -> None:
+    """Takes a report that nobody wants."""
+
+
 @dataclass(frozen=True)
 class LineReader:
     """Takes the lines that training can use out of a portion of the corpus; picklable."""
@@ -220,8 +229,10 @@ class LineReader:
     invalid_utf8: str
     text_key: str | None
 
-    def read(self, portion: Portion) -> Iterator[tuple[list[str], Counter]]:
+    def read(self, portion: Portion, report: Report = _ignored) -> Iterator[tuple[list[str], Counter]]:
         """Yields (lines, counts) block by block: the usable normalised lines, and a Counter of all that was read.
+
+        `report` is told of the bytes of each block.
 
         No line holds a line ending (SentencePiece would take it for one sentence, and its own file reader for two:
         google/sentencepiece#717): the corpus is cut at them, inside JSON text too, and normalisation collapses the rest.
@@ -229,6 +240,7 @@ class LineReader:
         trainer = make_trainer(self.options)
         for block in read_portion(portion, invalid_utf8=self.invalid_utf8, text_key=self.text_key):
             yield self._usable(block, trainer)
+            report(block.bytes_read)
 
     def _usable(self, block: Block, trainer: Trainer) -> tuple[list[str], Counter]:
         counts = Counter(read=len(block.lines) + sum(block.dropped.values()))
@@ -252,32 +264,36 @@ class LineReader:
         counts["usable"] = len(usable)
         return usable, counts
 
-    def count(self, portion: Portion) -> Counter:
+    def count(self, portion: Portion, report: Report = _ignored) -> Counter:
         """The counts of a whole portion."""
-        return sum((counts for _, counts in self.read(portion)), Counter())
+        return sum((counts for _, counts in self.read(portion, report)), Counter())
 
     def sampler(self, usable: int, seen: int = 0, taken: int = 0) -> LineSampler:
         """The sampler of a corpus with `usable` lines that can be used; see LineSampler."""
         return LineSampler(usable, min(usable, self.options.sample_lines), self.options.seed, seen, taken)
 
-    def sampled(self, portion: Portion, sampler: LineSampler) -> Iterator[list[str]]:
+    def sampled(self, portion: Portion, sampler: LineSampler, report: Report = _ignored) -> Iterator[list[str]]:
         """Yields the lines of a portion that the sampler selects, block by block."""
-        for lines, _ in self.read(portion):
+        for lines, _ in self.read(portion, report):
             yield [lines[i] for i in sampler.select(len(lines))]
 
 
-def _count(reader: LineReader, portions: Sequence[Portion], workers: int | None) -> Counter:
+def _count(plan: TrainingPlan, request: LocalTrainingRequest) -> Counter:
     """The counts of all portions together, by several processes where there are several portions."""
+    progress = Progress("counting lines", plan.bytes, quiet=not request.progress)
     counted: Any = run_units(
         _count_portion,
-        portions,
-        workers=workers or default_workers(),
+        plan.portions,
+        workers=request.workers or default_workers(),
         initializer=_set_up,
-        initargs=(reader,),
+        initargs=(plan.reader,),
+        on_progress=progress,
         describe=_place,
         stage="counting lines",
     )
-    return sum((counts for _, counts in counted), Counter())
+    total: Counter = sum((counts for _, counts in counted), Counter())
+    progress.close()
+    return total
 
 
 def _place(portion: Any) -> str:
@@ -292,37 +308,39 @@ def _set_up(reader: LineReader) -> None:
     _reader = reader
 
 
-def _count_portion(portion: Portion, report: Callable[[int], None]) -> Counter:
-    counts = _reader.count(portion)
-    report(portion.bytes)
-    return counts
+def _count_portion(portion: Portion, report: Report) -> Counter:
+    return _reader.count(portion, report)
 
 
-def _train(plan: TrainingPlan, usable: int, workers: int | None) -> TrainedVocabulary:
+def _train(plan: TrainingPlan, usable: int, request: LocalTrainingRequest) -> TrainedVocabulary:
     """Of a large corpus in a worker: an interruption of this process need not wait for the end of SentencePiece's call."""
+    progress = Progress("reading lines", plan.bytes, quiet=not request.progress)
+    progress.note = "(SentencePiece then trains, and shows nothing)"
     trained: Any = run_units(
         _train_here,
         [(plan, usable)],
-        workers=workers or default_workers(),
+        workers=request.workers or default_workers(),
         initializer=_set_up,
         initargs=(plan.reader,),
+        on_progress=progress,
         describe=lambda unit: "the vocabulary",
         stage="training",
         apart=len(plan.portions) > 1,
     )
     ((_, vocabulary),) = trained
+    progress.close()
     return vocabulary
 
 
-def _train_here(unit: tuple[TrainingPlan, int], report: Callable[[int], None]) -> TrainedVocabulary:
+def _train_here(unit: tuple[TrainingPlan, int], report: Report) -> TrainedVocabulary:
     plan, usable = unit
-    return train_vocabulary(plan.reader.options, _sample(plan, plan.reader.sampler(usable), usable))
+    return train_vocabulary(plan.reader.options, _sample(plan, plan.reader.sampler(usable), usable, report))
 
 
-def _sample(plan: TrainingPlan, sampler: LineSampler, usable: int) -> Iterator[str]:
+def _sample(plan: TrainingPlan, sampler: LineSampler, usable: int, report: Report) -> Iterator[str]:
     """The selected lines in their order; memory holds one block."""
     for portion in plan.portions:
-        for lines in plan.reader.sampled(portion, sampler):
+        for lines in plan.reader.sampled(portion, sampler, report):
             yield from lines
             if sampler.seen > usable:
                 break

@@ -569,3 +569,24 @@ def test_damaged_records_raise_nothing(tmp_path):
         report = verify(tmp_path / "x.tfrecord")
         assert report.records == len(part)
         assert report.counts["not an Example"] > 70
+
+
+def test_progress_is_in_bytes_also_within_a_file(tmp_path):
+    path, packed, broken = (tmp_path / name for name in ("a.tfrecord", "a.tfrecord.gz", "b.tfrecord"))
+    with ShardWriter(path) as writer:
+        for _ in range(4):
+            writer.write(
+                encode_examples(pretraining_features(12, 5, True, "static", "v1"), batch(EXAMPLE, 1024))[0], 1024
+            )
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    broken.write_bytes(path.read_bytes()[:-1])
+    for file in (path, packed, broken):
+        done: list[int] = []
+        verify(file, done.append)
+        assert done == sorted(done), file
+        assert done[-1] == file.stat().st_size, file
+        assert len(done) > 5 or file is broken, file  # four batches of records, and the passes before
+        opened: list[int] = []
+        if file is not broken:
+            nlpdata.open_records(file, opened.append)
+            assert sum(opened) == file.stat().st_size, file

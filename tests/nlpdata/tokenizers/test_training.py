@@ -243,6 +243,29 @@ def test_sample_does_not_depend_on_chunks_or_workers(tmp_path, monkeypatch):
         assert result.lines_read == 3000
 
 
+def test_progress_is_in_bytes_of_the_corpus(tmp_path, monkeypatch):
+    lines = write(tmp_path / "a.txt", words(400))
+    (packed := tmp_path / "b.txt.gz").write_bytes(gzip.compress(lines.read_bytes()))
+    shown = {}
+
+    class Noted(training.Progress):
+        def __init__(self, stage, total, quiet):
+            super().__init__(stage, total, quiet)
+            assert not quiet
+            self.done = shown[stage, total] = []
+
+        def __call__(self, done, counted=None):
+            self.done.append(done)
+
+    monkeypatch.setattr(training, "Progress", Noted)
+    train(tmp_path / "*", tmp_path / "tok", vocab_size=150, workers=1, progress=True)
+    total = lines.stat().st_size + packed.stat().st_size
+    assert {name: done[-1] for name, done in shown.items()} == {
+        ("counting lines", total): total,
+        ("reading lines", total): total,
+    }
+
+
 def test_input_that_changes_is_noticed(tmp_path, monkeypatch):
     path = write(tmp_path / "corpus.txt", words(100))
     count = training._count
