@@ -21,7 +21,7 @@ from typing import Any
 
 from nlpdata.cli.streams import standard_error_to
 
-_LOGGERS = ("absl", "jax", "keras", "tensorflow")
+_LOGGERS = ("absl", "jax", "keras", "matplotlib", "tensorflow")
 _FATAL_ONLY, _EVERYTHING = "3", "0"
 _LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 # They write on import, before they look at that variable, and are not to be interrupted.

@@ -24,6 +24,8 @@ def test_libraries_are_quiet_while_it_lasts(monkeypatch):
     with quiet_libraries():
         assert os.environ[LEVEL] == "3"
         assert logging.getLogger("absl").level == logging.ERROR
+        # Matplotlib tells of its list of fonts where making it, the first time on a machine, takes more than five seconds.
+        assert not logging.getLogger("matplotlib.font_manager").isEnabledFor(logging.WARNING)
         show_libraries()
         assert os.environ[LEVEL] == "0"
         assert logging.getLogger("absl").level == logging.NOTSET
