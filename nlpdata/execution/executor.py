@@ -20,6 +20,7 @@ from nlpdata.errors import RESUMES, DataError, UsageError, opt
 from nlpdata.execution.worker import ENDED, ERROR, PROGRESS, READY, Worker, wait_for
 
 _GRACE_SECONDS = 0.5
+_SHOWN_SECONDS, _LINE_SECONDS = 0.2, 10.0  # between two states of progress: on a terminal, as lines
 
 Report = Callable[[int], None]
 """What a unit's function calls with the bytes that it has done since the last call."""
@@ -263,8 +264,9 @@ class Progress:
         self._total = None if total is None else max(total, 1)
         self._stream = stream or sys.stderr
         self._terminal = self._stream.isatty()
+        self._pause = _SHOWN_SECONDS if self._terminal else _LINE_SECONDS
         self._start = time.monotonic()
-        self._next = self._start + (0.2 if self._terminal else 10.0)
+        self._next = self._start + self._pause
         self._width = self._done = 0
         self.note = ""
 
@@ -273,7 +275,7 @@ class Progress:
         now = time.monotonic()
         if self._quiet or now < self._next:
             return
-        self._next = now + (0.2 if self._terminal else 10.0)
+        self._next = now + self._pause
         text = self._line(done, done if counted is None else counted, now - self._start)
         if self._terminal:
             self._stream.write("\r" + text.ljust(self._width))

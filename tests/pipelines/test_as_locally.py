@@ -1,12 +1,14 @@
 """Whatever is wrong or odd about the data, a run on Beam prints what the local run prints, and ends as it does."""
 
 import gzip
+import math
 import shutil
 import socket
 from contextlib import suppress
 
 import pytest
 
+from nlpdata.execution import executor
 from tests.nlpdata.commands import run_command, visible
 from tests.nlpdata.conftest import as_text, random_documents
 from tests.nlpdata.finetuning.conftest import vocab  # noqa: F401 (fixture)
@@ -96,6 +98,12 @@ def given(tmp_path, monkeypatch, tiny_model, vocab):  # noqa: F811
         return [command, *common, *more]
 
     return make
+
+
+@pytest.fixture(autouse=True)
+def _without_progress(monkeypatch):
+    """A run that takes more than ten seconds, on a busy machine, shows how far it is."""
+    monkeypatch.setattr(executor, "_LINE_SECONDS", math.inf)
 
 
 def of_the_data(err):
