@@ -14,6 +14,7 @@ from pretrain.registry import ENGINES, TASKS
 from pretrain.settings.schema import ExperimentConfig, own_modules
 from pretrain.training.checks.settings import EVALUATIONS, check_experiment
 from pretrain.training.continuous import train_on_each
+from pretrain.training.engines.cluster import said_by_first_host
 from pretrain.training.engines.lost_hosts import told_of_lost_hosts
 from pretrain.training.evaluation_run import EvaluationRun
 from pretrain.training.final_export import check_export
@@ -80,8 +81,9 @@ def _execute(config: ExperimentConfig, model_dir: Path, mode: str, own: Path) ->
     """run_experiment with toy records in the folder `own`."""
     started, evaluates = time.monotonic(), mode in EVALUATIONS
     ENGINES.get(keras.backend.backend()).prepare()
-    configs = [with_own_tokenizer(each, model_dir) for each in with_own_toys(stage_configs(config), own, mode)]
-    configs = with_own_records(configs[-1:] if evaluates else configs, model_dir, mode)
-    kind = EvaluationRun if evaluates else TrainingRun
-    with told_of_lost_hosts(config.runtime):
-        return kind(config, configs, model_dir, mode, started).execute()
+    with said_by_first_host(config.runtime):
+        configs = [with_own_tokenizer(each, model_dir) for each in with_own_toys(stage_configs(config), own, mode)]
+        configs = with_own_records(configs[-1:] if evaluates else configs, model_dir, mode)
+        kind = EvaluationRun if evaluates else TrainingRun
+        with told_of_lost_hosts(config.runtime):
+            return kind(config, configs, model_dir, mode, started).execute()

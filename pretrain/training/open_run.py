@@ -73,8 +73,9 @@ class OpenRun:
             self.close()
             gc.collect()  # model and graphs refer to each other
         self.stage = stage
-        meet_hosts(self.given.runtime, facts_of_hosts(self.given, stage.data, self.steps, step))
         engine = ENGINES.get(keras.backend.backend())
+        facts = facts_of_hosts(self.given, stage.data, self.steps, step)
+        meet_hosts(self.given.runtime, facts | engine.facts_of_host())
         self.engine = engine(stage.task, self.engine_config(), self.steps or None)
 
     def close(self) -> None:

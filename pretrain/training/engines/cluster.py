@@ -2,7 +2,9 @@
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +12,8 @@ from nlpdata.errors import UsageError
 from pretrain.settings.schema import RuntimeConfig
 
 _log = logging.getLogger(__name__)
+
+_OF_EACH_HOST = ("pretrain.training.engines", "pretrain.training.first_host")  # what tells of a host itself
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,34 @@ def has_several_hosts(runtime: RuntimeConfig) -> bool:
 def is_chief(runtime: RuntimeConfig, environment: Mapping[str, str]) -> bool:
     """Whether this process is the one of its run that writes files. UsageError where TF_CONFIG is needed and damaged."""
     return not has_several_hosts(runtime) or read_cluster(environment).index == 0
+
+
+def refuse_unequal_hosts(counts: Sequence[int]) -> None:
+    """UsageError where the hosts of a run have different numbers of devices: batches are cut into equal parts."""
+    if len(set(counts)) > 1:
+        listed = ", ".join(f"host {host}: {count}" for host, count in enumerate(counts))
+        raise UsageError(
+            f"the hosts of TF_CONFIG have different numbers of devices ({listed}), and a batch is cut into equal parts. Let each "
+            "use as many, e.g. with CUDA_VISIBLE_DEVICES."
+        )
+
+
+@contextmanager
+def said_by_first_host(runtime: RuntimeConfig) -> Iterator[None]:
+    """In it other hosts than the first say what concerns them alone, and warnings: all else is the same on all hosts."""
+    if is_chief(runtime, os.environ):
+        yield
+        return
+    common, own = logging.getLogger("pretrain"), [logging.getLogger(name) for name in _OF_EACH_HOST]
+    before = {logger: logger.level for logger in (common, *own)}
+    for logger in own:
+        logger.setLevel(common.getEffectiveLevel())
+    common.setLevel(max(common.getEffectiveLevel(), logging.WARNING))
+    try:
+        yield
+    finally:
+        for logger, level in before.items():
+            logger.setLevel(level)
 
 
 def chosen_strategy(runtime: RuntimeConfig, strategies: Mapping[str, Callable[[RuntimeConfig], Any]]) -> Any:

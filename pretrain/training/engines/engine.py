@@ -50,6 +50,11 @@ class Engine(ABC):
     def prepare() -> None:
         """Called before a run makes records or reads any: a library that the user's environment stops is stopped by it here."""
 
+    @staticmethod
+    def facts_of_host() -> dict[str, Any]:
+        """What of this host must be the same on all hosts of a run, a tree in values of JSON; known before hosts connect."""
+        return {}
+
     def place(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
         """Starts to copy a batch to the devices, in the thread that prefetches; steps accept what this returns, too."""
         return batch

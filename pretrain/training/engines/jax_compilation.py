@@ -12,6 +12,7 @@ from jaxlib import xla_client
 
 from nlpdata.files.disk import disk_fault
 from nlpdata.files.paths import is_remote
+from pretrain.training.engines.xla_flags import flags_of
 
 _log = logging.getLogger(__name__)
 
@@ -45,29 +46,19 @@ def compiler_options(platform: str, replicas: int) -> Options:
     if platform != "gpu":
         return {}
     options = _GPU | (_SEVERAL_GPUS if replicas > 1 else {})
-    flags = _flags_of_user(os.environ.get("XLA_FLAGS", ""))
+    flags = flags_of(os.environ)
     return {
         name: value
         for name, value in options.items()
-        if not _is_set_by_user(name, value, flags) and _is_known(name, value)
+        if not _is_set_by_user(name, value, flags.get(name)) and _is_known(name, value)
     }
 
 
-def _flags_of_user(text: str) -> str:
-    """The flags in XLA_FLAGS, or in the file that it names, as XLA reads them. Of a file that cannot be read XLA itself tells."""
-    if not text.strip() or text.lstrip().startswith("-"):
-        return text
-    with suppress(OSError):
-        return Path(text).read_text(errors="replace")
-    return ""
-
-
 @cache
-def _is_set_by_user(name: str, value: Value, flags: str) -> bool:
-    given = [word.lstrip("-") for word in flags.split() if word.lstrip("-").partition("=")[0] == name]
-    if given:
-        _log.info(f"XLA_FLAGS has {given[-1]}, which is used in place of our {_as_flag(name, value)}")
-    return bool(given)
+def _is_set_by_user(name: str, value: Value, given: str | None) -> bool:
+    if given is not None:
+        _log.info(f"XLA_FLAGS has {name}={given}, which is used in place of our {_as_flag(name, value)}")
+    return given is not None
 
 
 @cache

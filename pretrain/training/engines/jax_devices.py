@@ -3,6 +3,7 @@
 import atexit
 import logging
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from pretrain.training.engines.cluster import (
     chosen_strategy,
     count_replicas,
     read_cluster,
+    refuse_unequal_hosts,
     report_unused_cluster,
     too_few_cpus,
 )
@@ -122,6 +124,8 @@ def _multi_worker(runtime: RuntimeConfig) -> Devices:
 
 def _all_hosts() -> Devices:
     devices = sorted(jax.devices(), key=lambda device: (device.process_index, device.id))
+    counts = Counter(device.process_index for device in devices)
+    refuse_unequal_hosts([counts[host] for host in range(jax.process_count())])
     local = len(jax.local_devices())
     _log.info(f"devices: {len(devices)} {_name(devices[0])} of {jax.process_count()} hosts, {local} here")
     return Devices(_mesh(devices), (jax.process_index(), jax.process_count()))

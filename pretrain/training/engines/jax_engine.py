@@ -1,6 +1,7 @@
 """The engine on JAX: one compiled step over a mesh of devices, which owns the state and gives it back when asked."""
 
 import logging
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -30,6 +31,7 @@ from pretrain.training.engines.state import (
     select_state,
     stored,
 )
+from pretrain.training.engines.xla_flags import flags_of_hosts
 
 _log = logging.getLogger(__name__)
 
@@ -81,6 +83,10 @@ class JaxEngine(Engine):
     @staticmethod
     def prepare() -> None:
         read_flags()
+
+    @staticmethod
+    def facts_of_host() -> dict[str, Any]:
+        return {"XLA_FLAGS": flags_of_hosts(os.environ)}  # its devices are known once hosts have connected
 
     @property
     def model(self) -> Any:

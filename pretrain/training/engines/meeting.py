@@ -124,7 +124,7 @@ def _refuse_differences(answer: str) -> None:
     if answer.startswith(_DIFFER):
         raise UsageError(
             f"the hosts of TF_CONFIG were not started alike: {answer.removeprefix(_DIFFER)}. Run the same command on all hosts, "
-            "with the same records, packages and model_dir."
+            "with the same records, packages, model_dir, devices and XLA_FLAGS."
         )
 
 

@@ -31,6 +31,7 @@ from pretrain.training.engines.state import (
     select_state,
     stored,
 )
+from pretrain.training.engines.xla_flags import flags_of_hosts
 
 _log = logging.getLogger(__name__)
 _SUM = tf.distribute.ReduceOp.SUM
@@ -68,6 +69,10 @@ class TensorFlowEngine(Engine):
                     self._loss_scale = _LossScale(config.runtime.loss_scale)
         self._may_fall_back = config.runtime.enable_xla == "auto"
         self._make_steps(chooses_xla(config.runtime, self.replicas))
+
+    @staticmethod
+    def facts_of_host() -> dict[str, Any]:
+        return {"GPUs": len(tf.config.list_physical_devices("GPU")), "XLA_FLAGS": flags_of_hosts(os.environ)}
 
     def _make_steps(self, xla: bool):
         self._replica_step, self.max_lengths = self._step_on_replica, None

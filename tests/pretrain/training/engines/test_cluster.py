@@ -2,11 +2,13 @@
 
 import contextlib
 import json
+import logging
 import socket
 import threading
 
 import pytest
 
+from nlpdata.cli.messages import hide_progress
 from nlpdata.errors import DataError, UsageError
 from pretrain.settings.schema import RuntimeConfig
 from pretrain.training.engines import lost_hosts, meeting
@@ -16,8 +18,11 @@ from pretrain.training.engines.cluster import (
     count_replicas,
     declared_replicas,
     is_chief,
+    refuse_unequal_hosts,
     report_unused_cluster,
+    said_by_first_host,
 )
+from pretrain.training.engines.xla_flags import flags_of_hosts
 from tests.messages import messages
 from tests.ports import free_ports
 from tests.waiting import wait_until
@@ -135,6 +140,39 @@ def test_hosts_that_were_started_differently_are_refused_on_each(monkeypatch):
     assert len(message) < 1000
     for part in ("were not started alike: ", "trainer.train_steps: 3 -> 6 (hosts 0, 1)", "names: "):
         assert part in message
+
+
+def test_what_would_make_hosts_compile_other_steps_is_compared(tmp_path):
+    refuse_unequal_hosts([2, 2])
+    with pytest.raises(UsageError, match=r"different numbers of devices \(host 0: 2, host 1: 1\)"):
+        refuse_unequal_hosts([2, 1])
+    given = "--xla_a=1 --xla_dump_to=/host1 --xla_b --xla_a=2"
+    (tmp_path / "flags").write_text(given.replace(" ", "\n"))
+    for text in (given, str(tmp_path / "flags")):
+        assert flags_of_hosts({"XLA_FLAGS": text}) == {"xla_a": "2", "xla_b": "true"}
+    assert flags_of_hosts({}) == flags_of_hosts({"XLA_FLAGS": str(tmp_path / "none")}) == {}
+
+
+@pytest.mark.parametrize(("index", "quiet"), [(0, False), (1, False), (1, True)])
+def test_what_is_the_same_on_all_hosts_is_said_by_the_first_one(index, quiet, monkeypatch):
+    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": index}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+
+    def tell():
+        logging.getLogger("pretrain.tasks.task").info("of the run")
+        logging.getLogger("pretrain.training.engines.cluster").info("of the host")
+        logging.getLogger("pretrain.training.experiment").warning("look at this")
+
+    with messages() as said:
+        if quiet:
+            hide_progress()
+        with said_by_first_host(RuntimeConfig(distribution_strategy="multi_worker_mirrored")):
+            tell()
+        shown, said[:] = list(said), []
+        tell()
+    warning, others = ["warning: look at this"], ["of the run"] if index == 0 else []
+    assert shown == (warning if quiet else [*others, "of the host", *warning])
+    assert said == (warning if quiet else ["of the run", "of the host", *warning])
 
 
 def test_the_strategy_is_chosen_by_its_name():

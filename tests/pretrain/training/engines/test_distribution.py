@@ -160,6 +160,13 @@ def test_two_hosts_give_the_curve_of_one(record_sets, tmp_path):
     results = [finish(each, 300) for each in started]
     assert [code for code, _ in results] == [143, 143], results  # what one host is told, all do
     assert all("interrupted after step 8 of 12; the checkpoint is saved" in said for _, said in results)
+    for line, by_all in (
+        ("devices: ", True),
+        ("learning rate: ", False),
+        ("stage 2 of 2", False),
+        ("evaluation", False),
+    ):
+        assert [line in said for _, said in results] == [True, by_all], results
     said = run(config, tmp_path / "two", "train_and_eval")
     assert any("step-00000008, after step 8 of 12" in line for line in said)
     run(config, tmp_path / "one", "train_and_eval")
