@@ -53,7 +53,7 @@ def open_tabular(name: str, inputs: Sequence[str], options: FinetuningOptions) -
     train = files.get("train")
     if options.eval_fraction and train is None:
         raise UsageError(f"{opt('eval_fraction')} is a share of the rows of {opt('input')}, which is missing.")
-    for path in files.values():
+    for path in (path for paths in files.values() for path in paths):
         if path.is_file() and (size := path.stat().st_size) >= REPORTED_BYTES:
             _log.info(f"{path}: is looked through first, for its format and its labels ({size >> 20} MiB)")
     kind = _KINDS.get(name, name)
