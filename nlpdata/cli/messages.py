@@ -7,7 +7,7 @@ or `with on_standard_error():`, shows both.
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from nlpdata.cli.colours import coloured
 from nlpdata.cli.streams import screen
@@ -44,6 +44,21 @@ def hide_progress() -> None:
     """Within on_standard_error, shows warnings and errors alone (--quiet). See nlpdata.execution.executor.progress_is_hidden."""
     for name in PACKAGES:
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+@contextlib.contextmanager
+def warnings_alone(package: str, but: Sequence[str]) -> Iterator[None]:
+    """In it a package logs warnings and errors alone, but for some of its modules, which log as they did."""
+    common, others = logging.getLogger(package), [logging.getLogger(name) for name in but]
+    before = [(logger, logger.level) for logger in (common, *others)]
+    for logger in others:
+        logger.setLevel(common.getEffectiveLevel())
+    common.setLevel(max(common.getEffectiveLevel(), logging.WARNING))
+    try:
+        yield
+    finally:
+        for logger, level in before:
+            logger.setLevel(level)
 
 
 @contextlib.contextmanager

@@ -14,10 +14,10 @@ from pretrain.registry import ENGINES, TASKS
 from pretrain.settings.schema import ExperimentConfig, own_modules
 from pretrain.training.checks.settings import EVALUATIONS, check_experiment
 from pretrain.training.continuous import train_on_each
-from pretrain.training.engines.cluster import said_by_first_host
 from pretrain.training.engines.lost_hosts import told_of_lost_hosts
 from pretrain.training.evaluation_run import EvaluationRun
 from pretrain.training.final_export import check_export
+from pretrain.training.first_host import said_by_first_host
 from pretrain.training.own_records import with_own_records, with_own_toys
 from pretrain.training.own_tokenizer import with_own_tokenizer
 from pretrain.training.stages.plan import count_steps, of_stage, spans, stage_configs

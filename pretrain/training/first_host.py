@@ -1,4 +1,7 @@
-"""How other hosts know that the first one is at work: it changes a file, in a folder that all of them see."""
+"""What the first host does for all: it says what is the same on all of them, and makes files, in a folder that all see.
+
+How others know that it is at work: it changes a file there.
+"""
 
 import contextlib
 import logging
@@ -8,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from nlpdata.cli.messages import warnings_alone
 from nlpdata.errors import DataError
 from nlpdata.execution.executor import duration
 from pretrain.settings.schema import RuntimeConfig
@@ -19,6 +23,14 @@ _log = logging.getLogger(__name__)
 BEAT_SECONDS = 5.0
 SILENT_SECONDS = 180.0  # a network file system may show a change a minute later
 _SIGNS = ".at-work"  # of the first host
+_OF_EACH_HOST = ("pretrain.training.engines", __name__)  # loggers of what a host says of itself
+
+
+def said_by_first_host(runtime: RuntimeConfig) -> contextlib.AbstractContextManager:
+    """In it other hosts than the first say what concerns them alone, and warnings: all else is the same on all hosts."""
+    if is_chief(runtime, os.environ):
+        return contextlib.nullcontext()
+    return warnings_alone("pretrain", but=_OF_EACH_HOST)
 
 
 @contextlib.contextmanager

@@ -2,9 +2,7 @@
 
 import json
 import logging
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +10,6 @@ from nlpdata.errors import UsageError
 from pretrain.settings.schema import RuntimeConfig
 
 _log = logging.getLogger(__name__)
-
-_OF_EACH_HOST = ("pretrain.training.engines", "pretrain.training.first_host")  # what tells of a host itself
 
 
 @dataclass(frozen=True)
@@ -62,24 +58,6 @@ def refuse_unequal_hosts(counts: Sequence[int]) -> None:
             f"the hosts of TF_CONFIG have different numbers of devices ({listed}), and a batch is cut into equal parts. Let each "
             "use as many, e.g. with CUDA_VISIBLE_DEVICES."
         )
-
-
-@contextmanager
-def said_by_first_host(runtime: RuntimeConfig) -> Iterator[None]:
-    """In it other hosts than the first say what concerns them alone, and warnings: all else is the same on all hosts."""
-    if is_chief(runtime, os.environ):
-        yield
-        return
-    common, own = logging.getLogger("pretrain"), [logging.getLogger(name) for name in _OF_EACH_HOST]
-    before = {logger: logger.level for logger in (common, *own)}
-    for logger in own:
-        logger.setLevel(common.getEffectiveLevel())
-    common.setLevel(max(common.getEffectiveLevel(), logging.WARNING))
-    try:
-        yield
-    finally:
-        for logger, level in before.items():
-            logger.setLevel(level)
 
 
 def chosen_strategy(runtime: RuntimeConfig, strategies: Mapping[str, Callable[[RuntimeConfig], Any]]) -> Any:

@@ -1,6 +1,7 @@
 """A run that names text makes its records once, in its model_dir, and never trains on others unasked."""
 
 import json
+import logging
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -8,11 +9,13 @@ from pathlib import Path
 import pytest
 
 import nlpdata.pretraining.create
+from nlpdata.cli.messages import hide_progress
 from nlpdata.errors import DataError, UsageError
 from pretrain.data import example_digest, pretraining_batches
 from pretrain.data.toy import toy_text, toy_vocabulary
 from pretrain.experiments import experiment as named_experiment
 from pretrain.settings.data_section import EvalPretrainingDataConfig, PretrainingDataConfig
+from pretrain.settings.schema import RuntimeConfig
 from pretrain.training import first_host
 from pretrain.training.checks.agreement import idle_fields, idle_settings
 from pretrain.training.own_records import with_own_records, with_own_toys
@@ -209,6 +212,28 @@ def test_hosts_other_than_the_first_wait_for_its_toy_records(tmp_path, monkeypat
     rehearsed = tmp_path / "dry_run"  # a dry run's own folder, which no other host sees
     with_own_toys([several], rehearsed, "dry_run")
     assert (rehearsed / "toy" / "nsp.eval.tfrecord").exists()
+
+
+@pytest.mark.parametrize(("index", "quiet"), [(0, False), (1, False), (1, True)])
+def test_what_is_the_same_on_all_hosts_is_said_by_the_first_one(index, quiet, monkeypatch):
+    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": index}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+
+    def tell():
+        logging.getLogger("pretrain.tasks.task").info("of the run")
+        logging.getLogger("pretrain.training.engines.cluster").info("of the host")
+        logging.getLogger("pretrain.training.experiment").warning("look at this")
+
+    with messages() as said:
+        if quiet:
+            hide_progress()
+        with first_host.said_by_first_host(RuntimeConfig(distribution_strategy="multi_worker_mirrored")):
+            tell()
+        shown, said[:] = list(said), []
+        tell()
+    warning, others = ["warning: look at this"], ["of the run"] if index == 0 else []
+    assert shown == (warning if quiet else [*others, "of the host", *warning])
+    assert said == (warning if quiet else ["of the run", "of the host", *warning])
 
 
 def show(signs, until):

@@ -2,13 +2,11 @@
 
 import contextlib
 import json
-import logging
 import socket
 import threading
 
 import pytest
 
-from nlpdata.cli.messages import hide_progress
 from nlpdata.errors import DataError, UsageError
 from pretrain.settings.schema import RuntimeConfig
 from pretrain.training.engines import lost_hosts, meeting
@@ -20,7 +18,6 @@ from pretrain.training.engines.cluster import (
     is_chief,
     refuse_unequal_hosts,
     report_unused_cluster,
-    said_by_first_host,
 )
 from pretrain.training.engines.xla_flags import flags_of_hosts
 from tests.messages import messages
@@ -151,28 +148,6 @@ def test_what_would_make_hosts_compile_other_steps_is_compared(tmp_path):
     for text in (given, str(tmp_path / "flags")):
         assert flags_of_hosts({"XLA_FLAGS": text}) == {"xla_a": "2", "xla_b": "true"}
     assert flags_of_hosts({}) == flags_of_hosts({"XLA_FLAGS": str(tmp_path / "none")}) == {}
-
-
-@pytest.mark.parametrize(("index", "quiet"), [(0, False), (1, False), (1, True)])
-def test_what_is_the_same_on_all_hosts_is_said_by_the_first_one(index, quiet, monkeypatch):
-    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": index}}
-    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
-
-    def tell():
-        logging.getLogger("pretrain.tasks.task").info("of the run")
-        logging.getLogger("pretrain.training.engines.cluster").info("of the host")
-        logging.getLogger("pretrain.training.experiment").warning("look at this")
-
-    with messages() as said:
-        if quiet:
-            hide_progress()
-        with said_by_first_host(RuntimeConfig(distribution_strategy="multi_worker_mirrored")):
-            tell()
-        shown, said[:] = list(said), []
-        tell()
-    warning, others = ["warning: look at this"], ["of the run"] if index == 0 else []
-    assert shown == (warning if quiet else [*others, "of the host", *warning])
-    assert said == (warning if quiet else ["of the run", "of the host", *warning])
 
 
 def test_the_strategy_is_chosen_by_its_name():
