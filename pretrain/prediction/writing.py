@@ -72,7 +72,7 @@ def is_standard_output(output: Path) -> bool:
 
 
 def check_output(input: Path, output: Path, is_folder: bool, overwrite: bool, dry_run: bool = False) -> None:
-    """UsageError where predictions cannot be written: found before the work, not after it.
+    """UsageError where predictions cannot be written: found before the work, not after it. Makes the folder that they go to.
 
     Args:
       input: file that is predicted for.
@@ -95,8 +95,6 @@ def check_output(input: Path, output: Path, is_folder: bool, overwrite: bool, dr
         )
     if output.exists() and input.exists() and output.samefile(input):
         raise UsageError(f"{opt('output')} {output} is the input: it would be lost. Name another file.")
-    if not output.absolute().parent.is_dir():
-        raise UsageError(f"{opt('output')} {output}: there is no folder {output.parent}. Make it first.")
     # Of answers, predictions.json comes last: without it the others are what an interrupted run left.
     main = output / ANSWER_FILES[-1] if is_folder else output
     if os.path.lexists(main):
@@ -104,6 +102,7 @@ def check_output(input: Path, output: Path, is_folder: bool, overwrite: bool, dr
     if dry_run:
         return
     try:
+        output.parent.mkdir(parents=True, exist_ok=True)
         with temporary(main if output.is_dir() else output):
             pass
     except OSError as error:

@@ -163,7 +163,7 @@ def test_where_predictions_go_is_looked_at_first(classifier, tmp_path):
     for target, message in (
         ("in.txt", "in.txt is the input"),
         ("sub", "expected a file, found a folder"),
-        ("none/out.tsv", "there is no folder"),
+        ("in.txt/out.tsv", "cannot be written: File exists"),
     ):
         with pytest.raises(UsageError, match=message):
             run(classifier, tmp_path / "in.txt", tmp_path / target)
@@ -174,8 +174,8 @@ def test_where_predictions_go_is_looked_at_first(classifier, tmp_path):
     with pytest.raises(UsageError, match=r"the id 'a\\tb' has tabs or line breaks.*format='jsonl'"):
         run(classifier, tmp_path / "in.jsonl", tmp_path / "out.tsv")
     assert not (tmp_path / "out.tsv").exists()
-    run(classifier, tmp_path / "in.jsonl", tmp_path / "out.jsonl", format="jsonl")
-    assert json.loads((tmp_path / "out.jsonl").read_text())["index"] == "a\tb"
+    run(classifier, tmp_path / "in.jsonl", tmp_path / "new" / "out.jsonl", format="jsonl")
+    assert json.loads((tmp_path / "new" / "out.jsonl").read_text())["index"] == "a\tb"
 
 
 def test_scores_that_are_no_numbers(classifier, tmp_path):
