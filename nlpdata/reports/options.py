@@ -25,7 +25,8 @@ class ReportRequest(LocalArguments):
     _: KW_ONLY
     evaluation: PathNames | None = option(
         None,
-        "Files or folders of evaluation sets that the text must not hold, e.g. glue/MRPC; may be given again (text).",
+        "Files or folders of evaluation sets that the text must not hold, e.g. glue/MRPC. Repeat it, or use commas, for several "
+        "(text).",
     )
     ngram: int = option(
         13,

@@ -60,11 +60,15 @@ class SplittingOptions(RecordOptions):
     min_characters: int = option(0, "Leave out shorter documents.", least=0, most=_MOST_CHARACTERS)
     max_characters: int | None = option(None, "Leave out longer documents.", least=1, most=_MOST_CHARACTERS)
     scripts: Sequence[str] = option(
-        (), "Leave out documents with few letters of this script, e.g. Latin; may be given again.", flag="script"
+        (),
+        "Leave out documents with few letters of this script, e.g. Latin. Repeat it, or use commas, for several.",
+        flag="script",
     )
     min_script_share: float = option(_SCRIPT_SHARE, "Least share of letters of these scripts, 0 to 1.", least=0, most=1)
     keep_languages: Sequence[str] = option(
-        (), "Leave out documents in other languages than this one; may be given again.", flag="keep_language"
+        (),
+        "Leave out documents in other languages than this one, e.g. en. Repeat it, or use commas, for several.",
+        flag="keep_language",
     )
     invalid_utf8: Literal["fail", "replace", "skip"] = option(
         "fail", "What to do about bytes that are not UTF-8: stop, put U+FFFD, or leave the line out."
@@ -77,7 +81,8 @@ class SplittingOptions(RecordOptions):
         for name in ("scripts", "keep_languages"):
             if isinstance(getattr(self, name), str):
                 raise UsageError(f"{opt(name)} must be a list of strings. Received: {getattr(self, name)!r}.")
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+            parts = (part.strip() for each in getattr(self, name) for part in each.split(","))
+            object.__setattr__(self, name, tuple(parts))
         check_scripts(self.scripts)
         if not self.scripts and self.min_script_share != _SCRIPT_SHARE:
             raise UsageError(

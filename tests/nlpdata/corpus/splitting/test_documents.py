@@ -57,7 +57,9 @@ def test_what_is_known_of_a_document():
         ({"max_characters": 70}, [None, "too_long", "no_text"]),
         ({"scripts": ["Latin"]}, [None, None, "no_text"]),
         ({"scripts": ["Cyrillic", "Greek"]}, ["script", "script", "no_text"]),
+        ({"scripts": ["Cyrillic, Greek", "Latin"]}, [None, None, "no_text"]),
         ({"keep_languages": ["en", "fr"]}, [None, "language", "no_text"]),
+        ({"keep_languages": ["fr,en"]}, [None, "language", "no_text"]),
         ({"keep_languages": ["de"], "min_characters": 70}, ["too_short", None, "no_text"]),
     ],
 )
