@@ -28,12 +28,13 @@ _REPEATED = (
 
 def finetuning_report(facts: RecordFacts) -> Report:
     """The report of a set of fine-tuning records."""
-    every = facts.whole
+    every, choices = facts.whole, choices_of_meta(facts.meta)
     figures: list[tuple[str, Cell]] = [
         ("dataset", str(facts.meta.get("processor_type", "unknown"))),
         *((f"records, {name}", total) for name, total in facts.totals.items()),
         ("size", size(sum(count for _, count in facts.files))),
-        ("sequence length, in tokens", every.width // choices_of_meta(facts.meta)),
+        *([("choices of a record", choices)] if choices > 1 else []),
+        ("sequence length, in tokens", every.width // choices),
         ("unknown tokens", unknown_share(facts, every)),
     ]
     sections = [_splits(facts), _labels(facts), _lengths(facts), repeated(facts, "split", _REPEATED), vocabulary(facts)]
@@ -51,19 +52,23 @@ def _counters(facts: RecordFacts, split: str) -> Mapping:
 
 def _splits(facts: RecordFacts) -> Section:
     rows = []
+    choices = choices_of_meta(facts.meta)
+    what = "record" if choices == 1 else "choice"
     for name, counts in facts.groups.items():
         own = _counters(facts, name)
         cut = next(
             (own[key] for key in ("truncated", "answers_cut") if isinstance(own.get(key), int)), 0 if own else None
         )
         units = next((own[key] for key in ("rows_used", "questions") if isinstance(own.get(key), int)), counts.records)
-        mean = counts.tokens / counts.records if counts.records else None
+        mean = counts.tokens / counts.records / choices if counts.records else None
         share, padding = None if cut is None else percent(cut, units), percent(counts.padding, counts.positions)
         rows.append((name, facts.totals[name], mean, padding, share, unknown_share(facts, counts)))
-    columns = ("split", "records", "tokens of a record, on average", "padding", "cut off", "unknown tokens")
+    columns = ("split", "records", f"tokens of a {what}, on average", "padding", "cut off", "unknown tokens")
     return Section(
         "Splits",
-        "Cut off: the share of texts that are longer than a record, or of answers that no window holds.",
+        "Cut off: the share of texts that are longer than a record, or of answers that no window holds."
+        if choices == 1
+        else "Cut off: the share of records of which a choice is longer than its room.",
         (Table(columns, tuple(rows)),),
     )
 

@@ -110,12 +110,13 @@ def test_what_a_report_says_of_it(tmp_path, folder, make, records):
     make(folder, task="race", max_seq_length=40)
     report = nlpdata.report(str(tmp_path / "out" / "train.tfrecord"), str(tmp_path / "r.html"), workers=1)
     assert report.kind == "fine-tuning records"
+    assert report.figures["choices of a record"] == 4
     lengths = records()[:]["input_mask"].reshape(-1, 40).sum(axis=1)
     page = (tmp_path / "r.md").read_text()
     section = page.partition("### Length of choices, train")[2].partition("A choice has room for 40 tokens.")[0]
     for length, count in Counter(lengths.tolist()).items():
         assert f"\n| {length} | {count} |\n" in section
-    assert f"| train | 8 | {lengths.sum() / 8:g} | {1 - lengths.sum() / (8 * 160):.1%} |" in page
+    assert f"| train | 8 | {lengths.sum() / 32:.4g} | {1 - lengths.sum() / (8 * 160):.1%} |" in page
     sets = {Path(each.name).name: list(each.rows()) for each in open_evaluation([str(folder)])}
     assert list(sets) == [f"RACE ({split}_{level})" for split in ("dev", "test") for level in LEVELS]
     context, texts, _ = _rows(("dev", "middle"))[0]
