@@ -17,8 +17,8 @@ from nlpdata.cli.results import Summary
 from nlpdata.cli.screens import GroupedCommand
 from nlpdata.files.paths import is_remote
 from nlpdata.options import ACCEPT_LOSS_HELP
-from pretrain.settings.backend import choose_backend
-from pretrain.settings.command_line import AllowOtherTokenizer, ImportModules, option, run_app
+from pretrain.settings.backend import set_backend
+from pretrain.settings.command_line import AllowOtherTokenizer, Backend, ImportModules, option, run_app
 from pretrain.sweeps.glue import GlueOptions, run_glue, table_lines
 
 _log = logging.getLogger("pretrain.glue")
@@ -85,24 +85,12 @@ def glue_command(
         list[str] | None,
         option("Settings", "Fields over everything else, e.g. a.b=1,c.d=2.", "--params_override"),
     ] = None,
-    backend: Annotated[
-        str | None,
-        option(
-            "How it runs",
-            "Library to compute with: auto, tensorflow or jax.  [default: KERAS_BACKEND, else auto]",
-            "--backend",
-            show_default=False,
-        ),
-    ] = None,
+    backend: Backend = None,
     import_module: ImportModules = None,
     allow_other_tokenizer: AllowOtherTokenizer = False,
 ) -> Summary:
     """Fine-tune on GLUE tasks, and print the table of their scores."""
-    backend, why = choose_backend(
-        backend, os.environ, [] if is_remote(output) else sorted(Path(output).glob("*/seed-*"))
-    )
-    os.environ["KERAS_BACKEND"] = backend
-    _log.info(f"backend: {backend} ({why})")
+    _log.info(set_backend(backend, os.environ, [] if is_remote(output) else sorted(Path(output).glob("*/seed-*"))))
     options = GlueOptions(
         init_checkpoint=init_checkpoint,
         input=input,

@@ -6,6 +6,8 @@ answering model also takes SQuAD's .json and the dev or test records of `nlpdata
 predictions.json, nbest_predictions.json and null_odds.json for them.
 """
 
+import logging
+import os
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -17,7 +19,10 @@ from nlpdata.cli.screens import GroupedCommand
 from nlpdata.cli.summaries import of_estimate
 from nlpdata.errors import UsageError
 from nlpdata.output.estimate import Estimate
-from pretrain.settings.command_line import AllowOtherTokenizer, ImportModules, option, run_app
+from pretrain.settings.backend import set_backend
+from pretrain.settings.command_line import AllowOtherTokenizer, Backend, ImportModules, option, run_app
+
+_log = logging.getLogger("pretrain.predict")
 
 EXAMPLES = """
 pretrain predict --model_dir run2 --input texts.csv --output predictions.tsv
@@ -169,6 +174,7 @@ def predict_command(
             "--dry_run",
         ),
     ] = False,
+    backend: Backend = None,
     quiet: bool = False,
     json: bool = False,
     import_module: ImportModules = None,
@@ -180,7 +186,8 @@ def predict_command(
     with choices, a pretrained model texts with [MASK]."""
     if json and output == "-":
         raise UsageError("--json prints its object on standard output, and --output - the predictions: name a file.")
-    from pretrain.prediction.file import predict
+    _log.info(set_backend(backend, os.environ))
+    from pretrain.prediction.file import predict  # imports Keras
 
     result = predict(
         model_dir,

@@ -28,7 +28,7 @@ from pretrain.data.record_set import kind_of
 from pretrain.data.tokenizers import reads_text
 from pretrain.experiments import encoder_layer, experiment_lines, names_sizes, stored_encoder
 from pretrain.prediction.at_end import check_tokenizer, file_to_predict, predict_at_end
-from pretrain.settings.backend import choose_backend, use_installed
+from pretrain.settings.backend import set_backend, use_installed
 from pretrain.settings.dialects.gin_files import GinBindings, gin_layers, read_gin
 from pretrain.settings.face import face_of
 from pretrain.settings.flag_help import flags_app, help_text
@@ -96,13 +96,12 @@ def _main(argv: Sequence[str]) -> int:
     for note in notes_of(values):
         _log.info(note)
     mode = run_mode(values)
-    backend, why = choose_backend(values.get("backend"), os.environ, _resumed(values, mode))
-    os.environ["KERAS_BACKEND"] = backend
+    about_backend = set_backend(values.get("backend"), os.environ, _resumed(values, mode))
     if "tfhub_cache_dir" in values:
         os.environ["TFHUB_CACHE_DIR"] = values["tfhub_cache_dir"]
     as_json = bool(values.get("json"))
     with user_modules([*values.get("import_module", ()), *gin_of(values).modules]), reserved_output(as_json):
-        summary = _run(values, mode, f"backend: {backend} ({why})")
+        summary = _run(values, mode, about_backend)
     summary.show(as_json)
     return summary.exit_code
 

@@ -64,6 +64,13 @@ def choose_backend(
     )
 
 
+def set_backend(flag: str | None, environment: MutableMapping[str, str], runs: Sequence[Path] = ()) -> str:
+    """Chooses a backend as choose_backend does, and sets KERAS_BACKEND to it, for Keras to come; what the log is to say of it."""
+    backend, why = choose_backend(flag, environment, runs)
+    environment["KERAS_BACKEND"] = backend
+    return f"backend: {backend} ({why})"
+
+
 def use_installed(environment: MutableMapping[str, str]) -> None:
     """Sets KERAS_BACKEND where the user has not and TensorFlow, which Keras would take, is not there."""
     if not environment.get("KERAS_BACKEND") and not is_installed("tensorflow") and is_installed("jax"):

@@ -29,6 +29,16 @@ ImportModules = Annotated[
     ),
 ]
 
+Backend = Annotated[
+    str | None,
+    option(
+        "How it runs",
+        "Library to compute with: auto, tensorflow or jax.  [default: KERAS_BACKEND, else auto]",
+        "--backend",
+        show_default=False,
+    ),
+]
+
 Format = Annotated[
     str,
     option(

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from nlpdata.errors import UsageError
+from pretrain.predict import main as predict
 from pretrain.settings import backend
-from pretrain.settings.backend import choose_backend, use_installed
+from pretrain.settings.backend import choose_backend, set_backend, use_installed
 from tests.messages import messages
 
 
@@ -36,6 +37,14 @@ def test_the_flag_then_the_environment_then_auto(installed):
         choice(None, {"KERAS_BACKEND": "torch"})
     with pytest.raises(UsageError, match=r"there is no engine for this backend\. Did you mean tensorflow"):
         choice("tensorflw", {})
+
+
+def test_the_choice_is_set_and_told(installed, capsys):
+    environment = {}
+    assert set_backend("jax", environment) == "backend: jax (--backend)"
+    assert environment == {"KERAS_BACKEND": "jax"}
+    assert predict(["--model_dir=run", "--input=a.txt", "--output=a.tsv", "--backend=torch"]) == 2
+    assert "predict: error: --backend=torch: there is no engine for this backend" in capsys.readouterr().err
 
 
 def test_auto_takes_jax_where_it_finds_an_accelerator(installed):
