@@ -68,7 +68,8 @@ def with_records(config: Section, name: str) -> Section:
             "nlpdata create-finetuning --task squad."
         )
     path = str(fetched(path))
-    options = tuple((option, getattr(config, field)) for field, option in _OPTIONS.items())
+    given = ((option, getattr(config, field)) for field, option in _OPTIONS.items())
+    options = tuple((option, value) for option, value in given if value is not None)
     version = (os.path.getmtime(path), os.path.getsize(path)) if os.path.exists(path) else ()
     return replace(config, input_path=_made(name, path, version, config.vocab_file, config.is_training, options))
 

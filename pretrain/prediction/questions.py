@@ -9,6 +9,7 @@ import numpy as np
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.finetuning.encode import Batch
+from nlpdata.finetuning.options import FinetuningOptions
 from nlpdata.finetuning.squad import Paragraphs
 from nlpdata.finetuning.windows import SquadEncoder
 from nlpdata.tokenizers import Tokenizer
@@ -33,7 +34,7 @@ class AnswerOptions(NamedTuple):
     query_length: int
 
 
-# Those of AnswerOptions that are fields of validation_data -> what a checkpoint's facts call them.
+# Those of AnswerOptions that are fields of validation_data -> what create-finetuning and a checkpoint's facts call them.
 _OF_DATA = {"doc_stride": "doc_stride", "query_length": "max_query_length"}
 
 
@@ -235,13 +236,11 @@ def answer_options(model_dir: str, facts: Mapping, data_says: bool | None = None
     names = [name for name in AnswerOptions._fields if name not in _OF_DATA]
     task = task if isinstance(task, dict) else {}
     stored = {name: task[name] for name in names if name in task}
-    default = EvalQuestionDataConfig()
     given = data if isinstance(data := task.get("validation_data"), dict) else {}
-    of_training = {name: facts[fact] for name, fact in _OF_DATA.items() if facts.get(fact)}
-    set_there = {
-        name: given[name] for name in _OF_DATA if given.get(name, getattr(default, name)) != getattr(default, name)
+    stored["validation_data"] = {
+        name: (facts.get(told) or getattr(FinetuningOptions, told)) if given.get(name) is None else given[name]
+        for name, told in _OF_DATA.items()
     }
-    stored["validation_data"] = of_training | set_there
     place = Place(f"{own[0] / native.INFO}" if own else model_dir, "config.task", stored=True)
     try:
         options = merged(QuestionAnsweringConfig, to_tree(QuestionAnsweringConfig()), stored, place)

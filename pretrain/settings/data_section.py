@@ -142,10 +142,10 @@ class QuestionDataConfig(DataConfig):
     """Tokenizer for its texts: a SentencePiece model or a vocab.txt."""
     do_lower_case: bool | None = None
     """Lower-case its texts; null: as stored with the tokenizer."""
-    doc_stride: int = at_least(1, 128, MOST_TOKENS)
-    """Tokens between the starts of two windows."""
-    query_length: int = at_least(1, 64, MOST_TOKENS)
-    """Most tokens of a question."""
+    doc_stride: int | None = at_least(1, None, MOST_TOKENS)
+    """Tokens between the starts of two windows; null: 128, in predictions those of the training records."""
+    query_length: int | None = at_least(1, None, MOST_TOKENS)
+    """Most tokens of a question; null: 64, in predictions as many as in the training records."""
     version_2_with_negative: bool | None = None
     """Whether its questions may have no answer; null: as the file says."""
     on_bad_row: Literal["fail", "skip"] = "fail"

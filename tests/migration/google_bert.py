@@ -259,7 +259,7 @@ too. The same command with `--do_train=False` and that number as `--null_score_d
             prints=(
                 r"^ +version_2_with_negative: true$",
                 r"^ +input_path: squad/train-v2.0.json$",
-                r"^ +query_length: 64$",
+                r"^ +query_length: null$",
             ),
         ),
         Step(

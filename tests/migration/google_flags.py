@@ -83,8 +83,8 @@ eval_batch_size | 8 | same | 32 | results do not depend on it
         + """
 train_file, predict_file | none | same | | `--eval_files` evaluates another file on the way
 max_seq_length | 384 | same | | by default 384 of JSON, and that of records
-doc_stride | 128 | same | | of `--predict_file` at most half the length
-max_query_length | 64 | same | | of `--predict_file` at most a quarter of the length
+doc_stride | 128 | same | | by default 128; of `--predict_file` as in training, and at most half the length
+max_query_length | 64 | same | | by default 64; of `--predict_file` as in training, and at most a quarter of the length
 do_predict | False | same | |
 n_best_size | 20 | same | |
 max_answer_length | 30 | same | |
@@ -128,8 +128,8 @@ train_feature_file, predict_feature_file, predict_feature_left_file | none | acc
 albert_hub_module_handle | none | same | | the same as `--init_checkpoint`: looked up in TF-Hub's cache
 do_lower_case | True | accepted | as stored | the `.model` file's own options; ALBERT's models lower-case
 max_seq_length | 384 | same | | by default 384
-doc_stride | 128 | same | | of `--predict_file` at most half the length
-max_query_length | 64 | same | | of `--predict_file` at most a quarter of the length
+doc_stride | 128 | same | | by default 128; of `--predict_file` as in training, and at most half the length
+max_query_length | 64 | same | | by default 64; of `--predict_file` as in training, and at most a quarter of the length
 do_train, do_predict | False | same | |
 train_batch_size | 32 | same | 48 |
 predict_batch_size | 8 | same | 48 | results do not depend on it

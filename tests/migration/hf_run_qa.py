@@ -104,7 +104,8 @@ train_file | none | same | | SQuAD's JSON alone: convert a CSV file to it
 validation_file | none | `--eval_files` | |
 test_file | none | `--predict_file` | |
 max_seq_length | 384 | same | | by default 384
-doc_stride | 128 | same | | another number, see above; of `--predict_file` at most half the length
+doc_stride | 128 | same | | by default 128, which is another number, see above; of `--predict_file` as in training, and at most half
+    the length
 version_2_with_negative | False | same | | by default as the file says
 null_score_diff_threshold | 0.0 | same | |
 n_best_size | 20 | same | |

@@ -293,13 +293,14 @@ def test_windows_that_validation_data_sets_are_taken_before_those_of_the_trainin
     facts = {"doc_stride": 10, "max_query_length": 7}
     for given, expected in (
         ({}, (10, 7)),
-        ({"doc_stride": 12, "query_length": 64}, (12, 7)),
-        ({"query_length": 9}, (10, 9)),
+        ({"doc_stride": None, "query_length": 64}, (10, 64)),
+        ({"doc_stride": 12, "query_length": None}, (12, 7)),
     ):
         native.write(tmp_path / "model", {}, {"step": 1, "config": {"task": {"validation_data": given}}})
         found = answer_options(str(tmp_path / "model"), facts)
         assert (found.doc_stride, found.query_length) == expected
-    assert answer_options(str(tmp_path / "model"), {}).doc_stride == 128  # a checkpoint of an older version
+    found = answer_options(str(tmp_path / "model"), {})  # a checkpoint of an older version
+    assert (found.doc_stride, found.query_length) == (12, 64)
 
 
 def test_predictions_that_exist_are_refused_and_replaced_whole(classifier, tmp_path):
