@@ -35,7 +35,11 @@ def test_the_page_has_cases():
     assert len(CASES) >= 9
 
 
-@pytest.mark.parametrize(("command", "message"), CASES)
+def _is_heavy(command):
+    return pytest.mark.heavy if command.startswith("pretrain run ") or "--runner" in command else ()
+
+
+@pytest.mark.parametrize(("command", "message"), [pytest.param(*case, marks=_is_heavy(case[0])) for case in CASES])
 def test_the_message_is_what_the_command_prints(command, message, folder, capsys):
     program, *words = shlex.split(command)
     code = {"nlpdata": nlpdata.main, "pretrain": pretrain.main}[program](words)

@@ -9,6 +9,8 @@ import pytest
 from tests.nlpdata.commands import run_command
 from tests.pipelines.conftest import arguments
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.fixture(scope="module")
 def silent():

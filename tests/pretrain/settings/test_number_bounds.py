@@ -25,6 +25,7 @@ def numbers(tree, start=""):
             yield f"{start}{name}", value
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_whole_number_has_a_bound(name):
     assert any(line.split()[0] == name for line in experiment_lines())
