@@ -142,6 +142,16 @@ def predict_command(
             " /--noheader",
         ),
     ] = True,
+    max_rows: Annotated[
+        int | None,
+        option(
+            "Input",
+            "Take only the first rows, or questions.  [default: all]",
+            "--max_rows",
+            "--max_predict_samples",
+            min=1,
+        ),
+    ] = None,
     on_bad_row: Annotated[
         str,
         option("Input", "A row that cannot be used: fail, or skip and count it.", "--on_bad_row"),
@@ -202,6 +212,7 @@ def predict_command(
         delimiter=delimiter,
         encoding=encoding,
         header=header,
+        max_rows=max_rows,
         on_bad_row=on_bad_row,
         tokenizer=tokenizer,
         max_seq_length=max_seq_length,

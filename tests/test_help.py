@@ -99,8 +99,8 @@ def test_the_summary_of_a_command_is_what_its_own_help_says():
         ("pretrain", "pretrain run --mode train", ["train", "train_and_eval", "train_and_predict"]),
         ("pretrain", "pretrain run --save", ["--save_checkpoints_steps"]),
         ("pretrain", "pretrain run --experiment albert/sq", ["albert/squad"]),
-        ("pretrain", "pretrain predict --max", ["--max_seq_length"]),
-        ("pretrain", "pretrain predict --max-", ["--max-seq-length"]),
+        ("pretrain", "pretrain predict --max_s", ["--max_seq_length"]),
+        ("pretrain", "pretrain predict --max-s", ["--max-seq-length"]),
     ],
 )
 def test_completion(program, words, expected, monkeypatch, capsys):

@@ -101,6 +101,7 @@ def predict(
     allow_other_tokenizer: bool = False,
     label_column: str | None = None,
     choice_columns: str | None = None,
+    max_rows: int | None = None,
     dry_run: bool = False,
 ) -> Predicted | Estimate:
     """Writes the predictions of a model for a file. Memory does not grow with the file, but for SQuAD's JSON and format squad.
@@ -118,8 +119,8 @@ def predict(
         nbest_predictions.json and null_odds.json.
       format: tsv, jsonl, glue or squad; default: squad for SQuAD's .json and for records, else jsonl for an output of that
         name, else tsv.
-      input_format, text_column, text_b_column, choice_columns, index_column, delimiter, encoding, header, on_bad_row: see
-        InputOptions.
+      input_format, text_column, text_b_column, choice_columns, index_column, delimiter, encoding, header, max_rows, on_bad_row:
+        see InputOptions.
       tokenizer: tokenizer file; default: the one kept with the model.
       max_seq_length: tokens of an example; default: that of the model's training.
       batch_size: examples computed at a time.
@@ -145,6 +146,7 @@ def predict(
         on_bad_row,
         label_column,
         choice_columns,
+        max_rows,
     )
     with user_modules(import_modules):
         checkpoint = read_checkpoint(str(model_dir))

@@ -1,11 +1,12 @@
 """What is predicted for: the rows of a table or of SQuAD's JSON, or the windows of records."""
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice, takewhile
 from pathlib import Path
 
-from nlpdata.errors import DataError, UsageError, opt
+from nlpdata.errors import DataError, Message, UsageError, opt
 from nlpdata.files import PathName
 from nlpdata.files.compression import plain_file_name
 from nlpdata.finetuning.batches import Tally
@@ -27,6 +28,8 @@ from pretrain.prediction.rows import (
     read_rows,
 )
 from pretrain.prediction.scoring import with_labels, with_right_choices
+
+_log = logging.getLogger(__name__)
 
 SQUAD, RECORDS = "squad", "records"
 
@@ -96,21 +99,29 @@ def open_input(path: Path, form: TableForm, options: InputOptions, facts: Facts,
 
     Raises UsageError where its columns are not there, DataError where it has nothing to predict for, or is damaged.
     """
-    tally = Tally(skip=options.on_bad_row == "skip" or form.name == SQUAD)
+    tally, most = Tally(skip=options.on_bad_row == "skip" or form.name == SQUAD), options.max_rows
+    kind = kind_of_rows(facts.head)
+    if most is not None:
+        what = "rows" if kind is not QUESTIONS else kind.what
+        _log.info(Message(f"at most the first {most:,} {what} are read ({opt('max_rows')})"))
     if form.name == RECORDS:
-        total, negative, windows = windows_of_records(str(path), facts.encoder)
-        return Input(tally, total, windows=windows, negative=negative)
+        count_all, negative, windows = windows_of_records(str(path), facts.encoder)
+        if most is None:
+            return Input(tally, count_all, windows=windows, negative=negative)
+        first = takewhile(lambda each: each.owner.asking.number < most, windows)
+        return Input(tally, None, windows=first, negative=negative)
     if form.name == SQUAD:
         questions, negative, golds = _squad_rows(path, tally)
+        questions = questions[:most]
         rows = _some(iter(questions), path, QUESTIONS)
         return Input(tally, len(questions), rows, negative=negative, golds=golds)
-    kind = kind_of_rows(facts.head)
-    rows = _good(read_rows(path, form, options, kind), tally)
+    rows = _good(islice(read_rows(path, form, options, kind), most), tally)
     if options.label_column is not None and facts.head == "choice":
         rows = with_right_choices(rows, path, tally)
     elif options.label_column is not None and facts.classes is not None:
         rows = with_labels(rows, path, facts.classes, tally)
-    return Input(tally, count_rows(path, form) if count and path.is_file() else None, _some(rows, path, kind))
+    total = count_rows(path, form) if count and path.is_file() else None
+    return Input(tally, total if total is None or most is None else min(total, most), _some(rows, path, kind))
 
 
 def _good(rows: Iterable[Row | BadRow], tally: Tally) -> Iterator[Row]:

@@ -14,7 +14,9 @@ from nlpdata.finetuning.choice_columns import choice_columns, choice_texts
 from nlpdata.finetuning.datasets import BadRow
 from nlpdata.finetuning.dialects import check_table_options, recognise
 from nlpdata.finetuning.tables import READERS, TableForm, form_of, is_column_number, read_table, text_fault
+from nlpdata.options import check_range
 from nlpdata.records.meta_types import LEAST_CHOICES, MOST_CHOICES
+from pretrain.settings.fields import MOST
 
 _log = logging.getLogger(__name__)
 
@@ -97,6 +99,7 @@ class InputOptions:
       encoding: of all but Parquet; None: UTF-8, or what the first bytes say.
       header: the first line of CSV and TSV names the columns; else they are numbered from 0.
       on_bad_row: fail: stop at a row that cannot be used; skip: leave it out and count it.
+      max_rows: take only so many rows, or questions, the first ones; those that are left out count, too. None: all.
     """
 
     input_format: str | None = None
@@ -109,8 +112,11 @@ class InputOptions:
     on_bad_row: str = "fail"
     label_column: str | None = None
     choice_columns: str | None = None
+    max_rows: int | None = None
 
     def __post_init__(self) -> None:
+        if self.max_rows is not None:
+            check_range("max_rows", self.max_rows, 1, MOST)
         for name, value, known in (
             ("input_format", self.input_format, (None, *READERS)),
             ("on_bad_row", self.on_bad_row, ("fail", "skip")),

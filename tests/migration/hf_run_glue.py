@@ -124,7 +124,7 @@ nlpdata create-finetuning \\
     flags=(
         Flags(
             "run_glue.py",
-            ("nlpdata create-finetuning", "pretrain run"),
+            ("nlpdata create-finetuning", "pretrain run", "pretrain predict"),
             trainer_rows("3e-5", "32", "3", "2")
             + """
 task_name | none | same | | of create-finetuning; with `--input_data_dir` also the test set of `--do_predict`
@@ -136,7 +136,7 @@ pad_to_max_length | True | `--params_override=task.train_data.trim_padding=false
     example: the same numbers, faster
 label_smoothing_factor | 0.0 | `--params_override=task.label_smoothing=0.1` | | of classes; of a number it has no effect
 max_train_samples, max_eval_samples | none | same | | the first ones of the records
-max_predict_samples | none | no counterpart | | shorten the table
+max_predict_samples | none | same | | of `pretrain predict`
 ignore_mismatched_sizes | False | not needed | | a classifier of other classes is left out, and reported
 """,
             "bert/sentence_prediction",

@@ -97,7 +97,7 @@ there with `eval_` or `predict_` in front. `--export_formats=hf` writes the mode
     flags=(
         Flags(
             "run_qa.py",
-            ("nlpdata create-finetuning", "pretrain run"),
+            ("nlpdata create-finetuning", "pretrain run", "pretrain predict"),
             trainer_rows("3e-5", "32", "2", "2")
             + """
 train_file | none | same | | SQuAD's JSON alone: convert a CSV file to it
@@ -114,7 +114,7 @@ pad_to_max_length | True | `--params_override=task.train_data.trim_padding=false
     example: the same numbers, faster
 label_smoothing_factor | 0.0 | no counterpart | | only classifiers have it
 max_train_samples, max_eval_samples | none | same | | windows, as there, the first ones of the records
-max_predict_samples | none | no counterpart | | shorten the file
+max_predict_samples | none | same | | of `pretrain predict`: questions, not windows
 """,
             "bert/squad",
         ),

@@ -280,6 +280,14 @@ def test_answers_to_the_questions_of_a_json_file(tmp_path):
     assert predict(tmp_path / "model", tmp_path / "made" / "test.tfrecord", tmp_path / "again").scores == {}
     for name in ("predictions.json", "nbest_predictions.json", "null_odds.json"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    for number, input in enumerate((tmp_path / "in.json", tmp_path / "made" / "test.tfrecord")):
+        with messages() as said:
+            predict(tmp_path / "model", input, tmp_path / f"two{number}", tokenizer=vocabulary, max_rows=2)
+        assert "at most the first 2 questions are read (max_rows)" in said
+        two, all_of_them = (
+            json.loads((tmp_path / name / "predictions.json").read_text()) for name in (f"two{number}", "out")
+        )
+        assert two == {name: all_of_them[name] for name in ("q0", "q1")}
     nbest = json.loads((tmp_path / "out" / "nbest_predictions.json").read_text())
     assert all(entry["text"] in text for i, text in enumerate(texts) for entry in nbest[f"q{i}"])
     final = json.loads((tmp_path / "out" / "predictions.json").read_text())
@@ -358,6 +366,10 @@ def test_a_dry_run_is_near_the_run_which_says_as_json_what_it_did(classifier, tm
     assert main([*line, "--dry_run"]) == 2
     assert "out.tsv exists. Use --overwrite" in capsys.readouterr().err
     assert said("--dry_run", "--overwrite")["replaces"] == [str(tmp_path / "out.tsv")]
+    lines = (tmp_path / "out.tsv").read_text().splitlines()
+    assert said("--dry_run", "--overwrite", "--max_rows=260")["records"] == {"rows": 260}
+    assert said("--overwrite", "--max_predict_samples=3")["rows"] == 3
+    assert (tmp_path / "out.tsv").read_text().splitlines() == lines[:4]
     (tmp_path / "few.txt").write_text("w20\nw21\n")
     few = [*line[:4], "--input", str(tmp_path / "few.txt"), "--output", "-"]
     assert main([*few, "--dry_run"]) == 0
