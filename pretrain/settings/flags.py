@@ -45,7 +45,7 @@ RUN = (
     Flag("experiment", "Registered experiment, or module:attribute; `--experiment=help` lists them."),
     Flag(
         "mode",
-        "What the run does: train, eval, train_and_eval, eval_all, continuous_eval, continuous_train_and_eval; with questions "
+        "What the run does: train, eval, train_and_eval, eval_all, continuous_eval, continuous_train_and_eval; with --predict_file "
         "predict, train_and_predict. Default: train.",
         aliases=("m",),
     ),

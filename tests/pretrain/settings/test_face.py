@@ -16,5 +16,14 @@ def test_options_that_a_command_lacks():
     )
 
 
+def test_what_a_run_predicts_for():
+    error = UsageError(
+        f"{opt('input')}: no such column. Name it with {opt('text_column')}, or use {opt('header', False)}."
+    )
+    assert error.spelled(face_of({"predict_file"})) == (
+        "--predict_file: no such column. Name it with --text_column of pretrain predict, or use --noheader of pretrain predict."
+    )
+
+
 def test_the_format_of_a_run_is_an_export_format():
     assert UsageError(f"Use {opt('format', 'hf')}.").spelled(face_of({"export_formats"})) == "Use --export_formats=hf."
