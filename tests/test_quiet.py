@@ -69,6 +69,7 @@ def screen(folder, code: str, *words: str) -> str:
 def test_training_predicting_and_every_format(folder):
     shown = screen(folder, _ON_TENSORFLOW, *CHECKPOINT_FORMATS)
     assert "average" in shown
+    assert "(percent)" in shown  # eval_results.json and the log have shares
     assert "predictions of 40 rows written" in shown
     assert not lines_of_libraries(shown)
 

@@ -281,7 +281,7 @@ def _rows(results: Mapping[str, list[dict]]) -> list[dict]:
 
 def table_lines(rows: Sequence[dict]) -> list[str]:
     """The rows of `run_glue` as a table for people, in percent."""
-    lines = [f"{'task':<16}{'metric':<20}{'median':>8}{'min':>8}{'max':>8}{'std':>8}"]
+    lines = [f"{'task':<16}{'metric':<20}{'median':>8}{'min':>8}{'max':>8}{'std':>8}   (percent)"]
     for row in rows:
         numbers = [row[name] for name in ("median", "min", "max", "std")]
         cells = "".join(f"{sweep_score(value, in_percent=True) or value:>8}" for value in numbers)
