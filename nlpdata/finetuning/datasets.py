@@ -4,7 +4,7 @@ A user's own dataset is named as module:function.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -238,6 +238,17 @@ def one_input(inputs: Sequence[str], what: str) -> Path:
         there = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
         raise UsageError(f"{opt('input')}: {path} does not exist.{closest(path.name, there)}")
     return path
+
+
+def warn_of_known(files: Mapping[str, Sequence[Path]]) -> tuple[str, ...]:
+    """A warning for each file of another split that is a training file, too."""
+    train = {path.resolve() for path in files.get("train", ())}
+    return tuple(
+        f"{path} is given for train and for {split}: scores on it do not show what a model makes of other text"
+        for split, paths in files.items()
+        for path in paths
+        if split != "train" and path.resolve() in train
+    )
 
 
 def refuse_pipe(path: Path) -> None:

@@ -17,7 +17,7 @@ from nlpdata.files.json_files import JSON_FAULTS, json_fault
 from nlpdata.files.json_kinds import as_written, is_characters
 from nlpdata.files.paths import read_file
 from nlpdata.files.pointers import refuse_pointer
-from nlpdata.finetuning.datasets import BadRow, Dataset, Split, plain_name, refuse_pipe
+from nlpdata.finetuning.datasets import BadRow, Dataset, Split, plain_name, refuse_pipe, warn_of_known
 from nlpdata.finetuning.options import FinetuningOptions
 
 NEARBY = 100  # characters: an answer's text within this distance of its answer_start is taken for the one that is meant
@@ -100,7 +100,9 @@ def open_squad(name: str, inputs: Sequence[str], options: FinetuningOptions) -> 
         )
         for split, path in files.items()
     ]
-    return Dataset("SQuAD", "squad", tuple(splits))
+    return Dataset(
+        "SQuAD", "squad", tuple(splits), warnings=warn_of_known({split.name: split.files for split in splits})
+    )
 
 
 def _files(inputs: Sequence[str], options: FinetuningOptions) -> Iterator[tuple[str, Path]]:

@@ -19,7 +19,7 @@ from nlpdata.files.json_kinds import is_characters
 from nlpdata.files.patterns import as_names, each_named, find_paths
 from nlpdata.finetuning.choice import with_choice
 from nlpdata.finetuning.choice_columns import choice_columns, choice_texts
-from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, refusal, refuse_pipe
+from nlpdata.finetuning.datasets import BadRow, Dataset, Row, Split, refusal, refuse_pipe, warn_of_known
 from nlpdata.finetuning.dialects import recognise
 from nlpdata.finetuning.label_names import given_labels, is_label, label_name, label_parts, sorted_labels
 from nlpdata.finetuning.options import FinetuningOptions
@@ -75,7 +75,7 @@ def open_tabular(name: str, inputs: Sequence[str], options: FinetuningOptions) -
     if kind == "choice":
         first = next(iter(files))  # train, where it is there
         choices = _count_choices(sources[first], readers[first], options)
-    return Dataset(name, kind, tuple(splits), labels, choices=choices)
+    return Dataset(name, kind, tuple(splits), labels, warn_of_known(files), choices)
 
 
 def _files(option: str, given: Sequence[str | None]) -> tuple[Path, ...]:

@@ -551,8 +551,8 @@ def test_a_pipe_is_not_a_file_of_rows(tmp_path, make):
 def test_input_that_changes_meanwhile(tmp_path, make, monkeypatch):
     read = Run.read
 
-    def then_changed(run):
-        units = read(run)
+    def then_changed(run, *more):
+        units = read(run, *more)
         rte(tmp_path)
         return units
 

@@ -142,6 +142,7 @@ def test_a_split_of_several_files(tmp_path, make, records):
     write(tmp_path / "rest.jsonl", *map(json.dumps, rows))
     options = {"task": "classification", "max_seq_length": 32}
     one = make(tmp_path / "whole.csv", output="one", dev_input=tmp_path / "whole.csv", **options)
+    assert any(line.startswith("warning: ") and "whole.csv is given for train and for dev" in line for line in make.log)
     parts, rest = str(tmp_path / "part-*.csv"), str(tmp_path / "rest.jsonl")
     several = make([parts, rest], output="several", dev_input=f"{parts},{rest}", **options)
     for split in ("train", "dev"):
