@@ -26,14 +26,14 @@ def plot_loss(model_dir: str | os.PathLike) -> Path | None:
         )
         return None
     figure = Figure(figsize=(8, 4.5))
-    axes = figure.add_axes((0.09, 0.11, 0.89, 0.86))  # a layout that is worked out draws everything twice
+    axes = figure.add_axes((0.09, 0.11, 0.89, 0.81))  # a layout that is worked out draws everything twice
     for split, style in (("train", "-"), ("eval", "o-")):
         points = [(line["step"], line["loss"]) for line in lines if line.get("split") == split]
         if points:
             axes.plot(*zip(*points, strict=True), style, label=split, markersize=4)
     axes.set(xlabel="step", ylabel="loss")
     axes.grid(alpha=0.3)
-    axes.legend(loc="upper right")  # losses fall
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False)  # above, where it hides no point
     path = Path(model_dir, "loss.png")
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
